@@ -1,0 +1,115 @@
+"""The launch ABI: what every engine offers, and what kernel text says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from refimpl.ir.loop import Expr
+from refimpl.ir.types import Array, DType
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A kernel's name and how to launch it.
+
+    Arguments: a pointer for each of ``buffers``, then an i64 for each of ``dims``.  ``grid`` and
+    ``block`` are expressions over the dims; a grid with a zero extent is not launched.
+    ``sizes`` are the buffers' element counts, for guards and bounds checks.
+    """
+
+    name: str
+    buffers: tuple[tuple[str, DType], ...]
+    sizes: tuple[Expr, ...]
+    outputs: tuple[str, ...]
+    dims: tuple[str, ...]
+    grid: tuple[Expr, Expr, Expr]
+    block: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """CUDA C in the project's subset, with the IR node behind each source line (from 1)."""
+
+    source: str
+    kernels: tuple[Signature, ...]
+    origins: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A thing a kernel did wrong, as an engine's own checks saw it.
+
+    ``kind``: ``out-of-bounds``, ``race``, ``uninitialised``, ``barrier-divergence``, ``guard``,
+    ``crash``, ``hang``.
+    """
+
+    kind: str
+    kernel: str
+    detail: str
+    line: int = 0
+    source: str = ""
+    node: str = ""
+
+
+class KernelFault(Exception):
+    """Raised by a launch whose checks failed; carries every fault seen."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(f"{f.kind} in {f.kernel}: {f.detail}" for f in faults))
+
+
+class DeviceBuffer(Protocol):
+    """Bytes on the engine's device."""
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        ...
+
+
+class Loaded(Protocol):
+    """Kernel text made executable."""
+
+    def launch(self, kernel: str, buffers: Sequence[Any], dims: Mapping[str, int]) -> None:
+        """Run a kernel on device buffers, outputs included; returns when its effects are visible.
+
+        Raises KernelFault where the engine checks.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """A place where kernel text runs."""
+
+    name: str
+
+    def load(self, text: KernelText) -> Loaded:
+        """Compile kernel text."""
+        ...
+
+    def allocate(self, nbytes: int) -> Any:
+        """Return fresh, unspecified bytes, aligned to ``refimpl.ir.program.ALIGNMENT``."""
+        ...
+
+    def free(self, buffer: Any) -> None:
+        """Give bytes back.  Raises KernelFault (``guard``) if their guard bytes were written."""
+        ...
+
+    def view(self, buffer: Any, offset: int, nbytes: int) -> Any:
+        """Part of a buffer, sharing its bytes."""
+        ...
+
+    def upload(self, array: Array) -> Any:
+        """Return a new buffer with the array's bytes."""
+        ...
+
+    def download(self, buffer: Any, dtype: DType, shape: Sequence[int]) -> Array:
+        """Copy a buffer's first bytes out as an array."""
+        ...
+
+    def copy(self, target: Any, source: Any) -> None:
+        """Copy all bytes of ``source`` over the start of ``target``."""
+        ...

@@ -1,0 +1,1 @@
+"""Sessions: tests types lint fuzz bench mutants gpu docs build."""

@@ -1,0 +1,271 @@
+"""Sizes known before launch: integers, or sympy expressions over declared symbols.
+
+Ints stay ints, so that static programs never pay for sympy.  Every expression is kept in
+sympy's expanded form, in which two polynomials are equal when they are the same object tree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import sympy
+
+from refimpl.errors import DidymaError
+
+Dim: TypeAlias = int | sympy.Expr
+Ranges: TypeAlias = Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class DimVar:
+    """A symbolic size with its inclusive range."""
+
+    name: str
+    lo: int
+    hi: int
+
+
+def symbol(name: str) -> sympy.Symbol:
+    """Return the symbol of that name: a nonnegative integer."""
+    return sympy.Symbol(name, integer=True, nonnegative=True)
+
+
+def canonical(e: Any) -> Dim:
+    """Return an expression in expanded form, as an int if it is one.
+
+    >>> n = symbol("n")
+    >>> canonical(2 * (n + 1)), canonical(sympy.Integer(3))
+    (2*n + 2, 3)
+    """
+    if isinstance(e, int):
+        return int(e)
+    expanded = sympy.expand(e)
+    return int(expanded) if expanded.is_Integer else expanded
+
+
+def _ints(ds: Sequence[Dim]) -> list[int] | None:
+    ints = [d for d in ds if isinstance(d, int)]
+    return ints if len(ints) == len(ds) else None
+
+
+def add(*ds: Dim) -> Dim:
+    """Sum; 0 for none."""
+    ints = _ints(ds)
+    return canonical(sympy.Add(*ds)) if ints is None else sum(ints)
+
+
+def sub(a: Dim, b: Dim) -> Dim:
+    """Difference."""
+    return a - b if isinstance(a, int) and isinstance(b, int) else canonical(a - b)
+
+
+def mul(*ds: Dim) -> Dim:
+    """Product; 1 for none."""
+    ints = _ints(ds)
+    return canonical(sympy.Mul(*ds)) if ints is None else math.prod(ints)
+
+
+def floordiv(a: Dim, b: Dim) -> Dim:
+    """Quotient rounded down.
+
+    >>> floordiv(7, 2), floordiv(2 * symbol("n"), 2)
+    (3, n)
+    """
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    return canonical(sympy.floor(sympy.sympify(a) / b))
+
+
+def ceildiv(a: Dim, b: Dim) -> Dim:
+    """Quotient rounded up."""
+    if isinstance(a, int) and isinstance(b, int):
+        return -(-a // b)
+    return floordiv(add(a, b, -1), b)
+
+
+def maximum(*ds: Dim) -> Dim:
+    """Largest."""
+    ints = _ints(ds)
+    return canonical(sympy.Max(*ds)) if ints is None else max(ints)
+
+
+def minimum(*ds: Dim) -> Dim:
+    """Smallest."""
+    ints = _ints(ds)
+    return canonical(sympy.Min(*ds)) if ints is None else min(ints)
+
+
+def align(d: Dim, to: int) -> Dim:
+    """Round up to a multiple."""
+    return mul(ceildiv(d, to), to)
+
+
+def equal(a: Dim, b: Dim) -> bool:
+    """Tell whether two sizes are equal for every binding of their symbols."""
+    return a == b
+
+
+def free(ds: Dim | Iterable[Dim]) -> tuple[str, ...]:
+    """Names of the symbols, sorted.
+
+    >>> free([2, symbol("n") * symbol("m")])
+    ('m', 'n')
+    """
+    many = [ds] if isinstance(ds, (int, sympy.Expr)) else ds
+    names = {s.name for d in many if not isinstance(d, int) for s in d.free_symbols}
+    return tuple(sorted(names))
+
+
+def text(d: Dim) -> str:
+    """Text form, which the parser reads back.
+
+    >>> text(2 * symbol("n") + 1)
+    '2*n + 1'
+    """
+    return str(d)
+
+
+_FOLDS: dict[Any, Callable[[Sequence[int]], int]] = {
+    sympy.Add: sum,
+    sympy.Mul: math.prod,
+    sympy.Max: max,
+    sympy.Min: min,
+}
+
+
+def evaluate(d: Dim, env: Mapping[str, int]) -> int:
+    """Value of a size under a binding; DidymaError ``unbound-dim`` if a symbol has none.
+
+    >>> evaluate(floordiv(symbol("n") + 1, 2), {"n": 4})
+    2
+    """
+    if isinstance(d, int):
+        return d
+    value = _rational(d, env)
+    if value.denominator != 1:
+        raise DidymaError("fractional-dim", text(d), got=str(value), want="an integer size")
+    return int(value)
+
+
+def _rational(e: Any, env: Mapping[str, int]) -> Any:
+    if isinstance(e, sympy.Symbol):
+        if e.name not in env:
+            raise DidymaError(
+                "unbound-dim", e.name, got=f"values for {sorted(env)}", want=f"a value for {e.name}"
+            )
+        return env[e.name]
+    if e.is_Integer:
+        return int(e)
+    if e.is_Rational:
+        return sympy.Rational(e)
+    args = [_rational(a, env) for a in e.args]
+    if fold := _FOLDS.get(e.func):
+        return fold(args)
+    if e.func is sympy.floor:
+        return math.floor(args[0])
+    if e.func is sympy.ceiling:
+        return math.ceil(args[0])
+    if e.func is sympy.Mod:
+        return args[0] % args[1]
+    if e.func is sympy.Pow:
+        return sympy.Integer(args[0]) ** args[1]
+    raise DidymaError("bad-dim", str(e), got=str(e.func), want="+ * // min max over symbols")
+
+
+def bounds(d: Dim, ranges: Ranges) -> tuple[int, int]:
+    """Interval that contains every value of a size, for symbols within their ranges.
+
+    >>> bounds(2 * symbol("n") + 1, {"n": (1, 8)})
+    (3, 17)
+    """
+    if isinstance(d, int):
+        return d, d
+    lo, hi = _interval(d, ranges)
+    return math.ceil(lo), math.floor(hi)
+
+
+def _interval(e: Any, ranges: Ranges) -> tuple[Any, Any]:
+    if isinstance(e, sympy.Symbol):
+        return ranges[e.name]
+    if e.is_Rational:
+        return e, e
+    parts = [_interval(a, ranges) for a in e.args]
+    if e.func is sympy.Mul:
+        lo, hi = parts[0]
+        for a, b in parts[1:]:
+            corners = (lo * a, lo * b, hi * a, hi * b)
+            lo, hi = min(corners), max(corners)
+        return lo, hi
+    if e.func is sympy.Pow:
+        (a, b), (k, _) = parts
+        if k < 0:
+            return sympy.Integer(b) ** k, sympy.Integer(max(a, 1)) ** k
+        return a**k, b**k
+    if e.func is sympy.Mod:
+        return 0, parts[1][1] - 1
+    if e.func in _FOLDS:
+        fold = _FOLDS[e.func]
+        return fold([p[0] for p in parts]), fold([p[1] for p in parts])
+    whole = math.floor if e.func is sympy.floor else math.ceil
+    return whole(parts[0][0]), whole(parts[0][1])
+
+
+def check_ranges(env: Mapping[str, int], declared: Iterable[DimVar]) -> None:
+    """Raise ``dim-out-of-range`` for a binding outside its declared range."""
+    for v in declared:
+        if v.name in env and not v.lo <= env[v.name] <= v.hi:
+            raise DidymaError(
+                "dim-out-of-range",
+                v.name,
+                got=f"{v.name} = {env[v.name]}",
+                want=f"{v.lo} <= {v.name} <= {v.hi}",
+                help="pass an input of a size in the declared range, or declare a wider one",
+            )
+
+
+def bind(
+    shapes: Iterable[tuple[str, Sequence[Dim], Sequence[int]]], declared: Iterable[DimVar]
+) -> dict[str, int]:
+    """Symbols of (name, declared shape, actual shape) triples, checked everywhere they occur.
+
+    A symbol is bound by a dim that is the symbol itself, or failing that by a dim linear in it
+    alone; every other dim is then checked.  Errors: ``rank-mismatch``, ``dim-mismatch``,
+    ``dim-out-of-range``, ``unbound-dim``.
+
+    >>> n = symbol("n")
+    >>> bind([("x", (2 * n + 1, 3), (9, 3))], [DimVar("n", 1, 8)])
+    {'n': 4}
+    """
+    pairs: list[tuple[str, int, Dim, int]] = []
+    for name, want, got in shapes:
+        if len(want) != len(got):
+            raise DidymaError(
+                "rank-mismatch", name, got=f"shape {tuple(got)}", want=f"rank {len(want)}"
+            )
+        pairs += [(name, i, w, g) for i, (w, g) in enumerate(zip(want, got, strict=True))]
+    env: dict[str, int] = {}
+    for _, _, w, g in pairs:
+        if isinstance(w, sympy.Symbol):
+            env.setdefault(w.name, g)
+    for _, _, w, g in pairs:
+        names = [s for s in free(w) if s not in env]
+        if len(names) == 1:
+            s = symbol(names[0])
+            known = sympy.sympify(w).subs({symbol(k): v for k, v in env.items()})
+            slope = known.diff(s)
+            if slope.is_Integer and slope != 0 and ((g - known.subs(s, 0)) / slope).is_Integer:
+                env[names[0]] = int((g - known.subs(s, 0)) / slope)
+    declared = list(declared)
+    check_ranges(env, declared)
+    for name, i, w, g in pairs:
+        if evaluate(w, env) != g:
+            raise DidymaError(
+                "dim-mismatch",
+                f"{name}, axis {i}",
+                got=f"size {g}",
+                want=f"{text(w)} = {evaluate(w, env)}",
+            )
+    return {v.name: env[v.name] for v in declared if v.name in env}

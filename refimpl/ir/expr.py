@@ -1,0 +1,182 @@
+"""Index arithmetic in loop expressions: constructors that fold constants as they build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Any
+
+import sympy
+
+from refimpl.ir.dims import Dim
+from refimpl.ir.loop import INDEX, Binary, BinaryOp, Compare, CompareOp, Const, Expr, Select, Var
+from refimpl.ir.types import DType
+
+_FOLD: dict[str, Callable[[int, int], int]] = {
+    "add": int.__add__,
+    "sub": int.__sub__,
+    "mul": int.__mul__,
+    "floordiv": lambda a, b: a // b if b else 0,
+    "floormod": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+}
+_COMPARE: dict[CompareOp, Callable[[int, int], bool]] = {
+    "eq": int.__eq__,
+    "ne": int.__ne__,
+    "lt": int.__lt__,
+    "le": int.__le__,
+    "gt": int.__gt__,
+    "ge": int.__ge__,
+}
+TRUE = Const(True, DType.BOOL)
+FALSE = Const(False, DType.BOOL)
+
+
+def index(i: int) -> Const:
+    """Return an index literal."""
+    return Const(i, INDEX)
+
+
+ZERO = index(0)
+ONE = index(1)
+
+
+def _fold(op: BinaryOp, a: Expr, b: Expr) -> Expr:
+    if isinstance(a, Const) and isinstance(b, Const):
+        return index(_FOLD[op](int(a.value), int(b.value)))
+    return Binary(op, a, b)
+
+
+def add(*terms: Expr) -> Expr:
+    """Sum.
+
+    >>> add(Var("i"), index(0)), add(index(2), index(3))
+    (Var(name='i', dtype=<DType.I64: 'i64'>), Const(value=5, dtype=<DType.I64: 'i64'>))
+    """
+
+    def one(a: Expr, b: Expr) -> Expr:
+        return b if a == ZERO else a if b == ZERO else _fold("add", a, b)
+
+    return reduce(one, terms, ZERO)
+
+
+def sub(a: Expr, b: Expr) -> Expr:
+    """Difference."""
+    return a if b == ZERO else ZERO if a == b else _fold("sub", a, b)
+
+
+def mul(*factors: Expr) -> Expr:
+    """Product."""
+
+    def one(a: Expr, b: Expr) -> Expr:
+        if ZERO in (a, b):
+            return ZERO
+        return b if a == ONE else a if b == ONE else _fold("mul", a, b)
+
+    return reduce(one, factors, ONE)
+
+
+def floordiv(a: Expr, b: Expr) -> Expr:
+    """Quotient rounded down; x // 0 = 0."""
+    return a if b == ONE else ZERO if a == ZERO else _fold("floordiv", a, b)
+
+
+def ceildiv(a: Expr, b: Expr) -> Expr:
+    """Quotient rounded up, of nonnegative numbers."""
+    return a if b == ONE else floordiv(add(a, sub(b, ONE)), b)
+
+
+def mod(a: Expr, b: Expr) -> Expr:
+    """Remainder with the divisor's sign; x mod 0 = 0."""
+    return ZERO if b == ONE or a == ZERO else _fold("floormod", a, b)
+
+
+def minimum(a: Expr, b: Expr) -> Expr:
+    """Smaller."""
+    return a if a == b else _fold("min", a, b)
+
+
+def maximum(a: Expr, b: Expr) -> Expr:
+    """Larger."""
+    return a if a == b else _fold("max", a, b)
+
+
+def compare(op: CompareOp, a: Expr, b: Expr) -> Expr:
+    """Comparison of indices."""
+    if isinstance(a, Const) and isinstance(b, Const):
+        return Const(_COMPARE[op](int(a.value), int(b.value)), DType.BOOL)
+    return Compare(op, a, b)
+
+
+def all_of(conds: Iterable[Expr]) -> Expr:
+    """Conjunction; true for none."""
+
+    def one(a: Expr, b: Expr) -> Expr:
+        if FALSE in (a, b):
+            return FALSE
+        return b if a == TRUE else a if b == TRUE else Binary("and", a, b)
+
+    return reduce(one, conds, TRUE)
+
+
+def select(cond: Expr, then: Expr, other: Expr) -> Expr:
+    """``then if cond else other``."""
+    return then if cond == TRUE else other if cond == FALSE else Select(cond, then, other)
+
+
+def of_dim(d: Dim) -> Expr:
+    """Loop expression of a size; symbols become variables of the same name.
+
+    >>> from refimpl.ir.dims import symbol
+    >>> of_dim(symbol("n") + 1) == add(index(1), Var("n"))
+    True
+    """
+    return index(d) if isinstance(d, int) else _of(d)
+
+
+def _of(e: Any) -> Expr:
+    if isinstance(e, sympy.Symbol):
+        return Var(e.name)
+    if e.is_Integer:
+        return index(int(e))
+    if e.func is sympy.Add:
+        return add(*(_of(a) for a in e.args))
+    if e.func is sympy.Mul:
+        return mul(*(_of(a) for a in e.args))
+    if e.func is sympy.Max:
+        return reduce(maximum, (_of(a) for a in e.args))
+    if e.func is sympy.Min:
+        return reduce(minimum, (_of(a) for a in e.args))
+    if e.func is sympy.Mod:
+        return mod(_of(e.args[0]), _of(e.args[1]))
+    if e.func is sympy.Pow and e.args[1].is_Integer and e.args[1] > 0:
+        return mul(*[_of(e.args[0])] * int(e.args[1]))
+    if e.func in (sympy.floor, sympy.ceiling):
+        numerator, denominator = sympy.fraction(sympy.together(e.args[0]))
+        quotient = floordiv if e.func is sympy.floor else ceildiv
+        return quotient(_of(sympy.expand(numerator)), _of(sympy.expand(denominator)))
+    raise TypeError(f"no loop expression for {e}")
+
+
+def flatten(at: Iterable[Expr], shape: Iterable[Expr]) -> Expr:
+    """Row-major offset of a multi-index.
+
+    >>> i, j = Var("i"), Var("j")
+    >>> flatten([i, j], [index(4), index(5)]) == add(mul(i, index(5)), j)
+    True
+    """
+    flat: Expr = ZERO
+    for i, n in zip(at, shape, strict=True):
+        flat = add(mul(flat, n), i)
+    return flat
+
+
+def unflatten(flat: Expr, shape: Iterable[Expr]) -> tuple[Expr, ...]:
+    """Multi-index of a row-major offset."""
+    out: list[Expr] = []
+    sizes = list(shape)
+    for axis in range(len(sizes) - 1, 0, -1):
+        out.append(mod(flat, sizes[axis]))
+        flat = floordiv(flat, sizes[axis])
+    return (*([flat] if sizes else []), *reversed(out))

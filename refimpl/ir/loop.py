@@ -1,0 +1,339 @@
+"""Loop programs: scalar expressions, loops and stores over named buffers.
+
+Two stages of one language.  A ``PrimFunc`` fresh from lowering has serial and parallel loops; a
+*kernel* is a PrimFunc whose outermost loops are bound to grid and thread axes.
+
+Arithmetic is defined on f32, f64, the integers and bool.  f16 and bf16 are storage: they may be
+loaded, stored, selected and cast, never computed with (law L-storage).  Integers wrap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, TypeAlias, get_args
+
+from refimpl.ir.dims import DimVar
+from refimpl.ir.graph import Attrs
+from refimpl.ir.types import DType, Shape
+
+INDEX = DType.I64  # dtype of indices, extents and symbolic dims
+
+BinaryOp: TypeAlias = Literal[
+    "add", "sub", "mul",
+    "div",        # floats only, IEEE
+    "floordiv",   # rounds down; ints: x // 0 = 0
+    "truncdiv",   # ints only, rounds to zero; x / 0 = 0; MIN / -1 = MIN
+    "floormod",   # sign of the divisor; ints: x mod 0 = 0
+    "truncmod",   # sign of the dividend (C); ints: x mod 0 = 0
+    "min", "max",  # NaN if either is NaN; -0 < +0
+    "pow", "atan2",
+    "and", "or", "xor",  # bool: logical; ints: bitwise
+    "shl", "shr",  # ints; shr keeps the sign; a count outside [0, bits) shifts everything out
+]  # fmt: skip
+CompareOp: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge"]
+UnaryOp: TypeAlias = Literal["neg", "not", "abs"]  # not: bool: logical; ints: bitwise
+AtomicOp: TypeAlias = Literal["add", "mul", "min", "max"]
+
+BINARY_OPS: tuple[BinaryOp, ...] = get_args(BinaryOp)
+COMPARE_OPS: tuple[CompareOp, ...] = get_args(CompareOp)
+UNARY_OPS: tuple[UnaryOp, ...] = get_args(UnaryOp)
+ATOMIC_OPS: tuple[AtomicOp, ...] = get_args(AtomicOp)
+
+# Intrinsics of f32 and f64, elementwise; result dtype is the operands' unless it says bool.
+INTRINSICS: dict[str, int] = {
+    **dict.fromkeys(
+        (
+            "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt",
+            "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+            "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc",
+            "round",  # half to even
+            "isnan", "isinf", "signbit",  # -> bool
+        ),
+        1,
+    ),
+    "copysign": 2,
+    "fma": 3,
+}  # fmt: skip
+PREDICATES = ("isnan", "isinf", "signbit")
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal of a dtype; a float value may be nan, inf or -0.0."""
+
+    value: int | float | bool
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A scalar variable: loop variable, let, or symbolic dim."""
+
+    name: str
+    dtype: DType = INDEX
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Conversion by the rules of ``cast``: floats to ints truncate and saturate, NaN is 0."""
+
+    arg: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """``lhs op rhs``; both sides have the result's dtype."""
+
+    op: BinaryOp
+    lhs: Expr
+    rhs: Expr
+
+    @property
+    def dtype(self) -> DType:
+        """The operands' dtype."""
+        return self.lhs.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """``lhs op rhs`` as bool; IEEE on NaN."""
+
+    op: CompareOp
+    lhs: Expr
+    rhs: Expr
+
+    @property
+    def dtype(self) -> DType:
+        """Bool."""
+        return DType.BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """``op(arg)``."""
+
+    op: UnaryOp
+    arg: Expr
+
+    @property
+    def dtype(self) -> DType:
+        """The operand's dtype."""
+        return self.arg.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """A named function of ``INTRINSICS``."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+    @property
+    def dtype(self) -> DType:
+        """The operands' dtype, or bool for a predicate."""
+        return DType.BOOL if self.name in PREDICATES else self.args[0].dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """``then if cond else other``; only the chosen side is evaluated."""
+
+    cond: Expr
+    then: Expr
+    other: Expr
+
+    @property
+    def dtype(self) -> DType:
+        """The branches' dtype."""
+        return self.then.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One element of a buffer; one index per axis."""
+
+    buffer: str
+    index: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class LetExpr:
+    """``body`` with ``var`` standing for ``value``."""
+
+    var: Var
+    value: Expr
+    body: Expr
+
+    @property
+    def dtype(self) -> DType:
+        """The body's dtype."""
+        return self.body.dtype
+
+
+Expr: TypeAlias = (
+    Const | Var | Cast | Binary | Compare | Unary | Intrinsic | Select | Load | LetExpr
+)
+
+
+class Scope(StrEnum):
+    """Where a buffer lives: device memory, a block's shared memory, one thread's registers."""
+
+    GLOBAL = "global"
+    SHARED = "shared"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A named row-major array; shapes of shared and local buffers are ints."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+    scope: Scope = Scope.GLOBAL
+
+
+class LoopKind(StrEnum):
+    """How the iterations of a loop relate."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"  # any order, at once: no iteration sees another's stores
+    VECTORIZED = "vectorized"  # parallel, with a small constant extent: wide loads and stores
+    UNROLLED = "unrolled"  # serial, with a constant extent
+    BOUND = "bound"  # parallel over a grid or thread axis
+
+
+AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements in order."""
+
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """``for var in range(extent)``; ``axis`` is one of ``AXES`` when bound, else empty."""
+
+    var: Var
+    extent: Expr
+    body: Stmt
+    kind: LoopKind = LoopKind.SERIAL
+    axis: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """``then`` where ``cond``, else ``other``."""
+
+    cond: Expr
+    then: Stmt
+    other: Stmt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """``body`` with ``var`` bound once to ``value``."""
+
+    var: Var
+    value: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """``buffer[index] = value``; the value has the buffer's dtype."""
+
+    buffer: str
+    index: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """``buffer[index] = op(buffer[index], value)``, indivisibly, in no given order."""
+
+    op: AtomicOp
+    buffer: str
+    index: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """``buffer`` exists in ``body``; its bytes are unspecified until stored."""
+
+    buffer: Buffer
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementAllocate:
+    """``buffer`` exists in ``body`` on the bytes of ``over``, which is dead from here on."""
+
+    buffer: Buffer
+    over: str
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """The buffer is dead from here on."""
+
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalCall:
+    """A library routine by name: writes ``outputs``, reads ``inputs``."""
+
+    name: str
+    outputs: tuple[str, ...]
+    inputs: tuple[str, ...]
+    attrs: Attrs = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Every thread of the block arrives before any goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assert:
+    """``cond`` holds, or the program stops with ``message``."""
+
+    cond: Expr
+    message: str
+
+
+Stmt: TypeAlias = (
+    Block | For | If | Let | Store | Atomic | Allocate | PlacementAllocate | Free | ExternalCall
+    | Barrier | Assert
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PrimFunc:
+    """A function over buffers: ``params`` in order (inputs, then outputs), then ``dims``.
+
+    Symbolic dims are scalars of dtype ``INDEX`` that are free variables of the body.  ``attrs``:
+    ``source`` (names of the graph values computed), ``schedule`` (what bound it), and whatever
+    a later level wants to know.
+    """
+
+    name: str
+    params: tuple[Buffer, ...]
+    outputs: tuple[str, ...]
+    body: Stmt
+    dims: tuple[DimVar, ...] = ()
+    attrs: Attrs = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the parameters that are only read."""
+        return tuple(b.name for b in self.params if b.name not in self.outputs)

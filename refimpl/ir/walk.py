@@ -1,0 +1,179 @@
+"""Walks over loop programs: children, rebuilding, substitution.  Unchanged nodes keep identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias, assert_never
+
+from refimpl.ir.loop import (
+    Allocate,
+    Assert,
+    Atomic,
+    Barrier,
+    Binary,
+    Block,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    ExternalCall,
+    For,
+    Free,
+    If,
+    Intrinsic,
+    Let,
+    LetExpr,
+    Load,
+    PlacementAllocate,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+)
+
+ExprFn: TypeAlias = Callable[[Expr], Expr]
+StmtFn: TypeAlias = Callable[[Stmt], Stmt]
+
+
+def expr_children(e: Expr) -> tuple[Expr, ...]:
+    """Direct subexpressions, in order of evaluation."""
+    match e:
+        case Const() | Var():
+            return ()
+        case Cast(arg) | Unary(_, arg):
+            return (arg,)
+        case Binary(_, a, b) | Compare(_, a, b):
+            return (a, b)
+        case Intrinsic(_, args):
+            return args
+        case Select(c, a, b):
+            return (c, a, b)
+        case Load(_, index, _):
+            return index
+        case LetExpr(_, value, body):
+            return (value, body)
+        case _:
+            assert_never(e)
+
+
+def map_expr(f: ExprFn, e: Expr) -> Expr:
+    """Apply ``f`` to the direct subexpressions."""
+    old = expr_children(e)
+    new = tuple(f(c) for c in old)
+    if all(a is b for a, b in zip(old, new, strict=True)):
+        return e
+    match e:
+        case Const() | Var():
+            return e
+        case Cast(_, dtype):
+            return Cast(new[0], dtype)
+        case Unary(op, _):
+            return Unary(op, new[0])
+        case Binary(op, _, _):
+            return Binary(op, *new)
+        case Compare(op, _, _):
+            return Compare(op, *new)
+        case Intrinsic(name, _):
+            return Intrinsic(name, new)
+        case Select():
+            return Select(*new)
+        case Load(buffer, _, dtype):
+            return Load(buffer, new, dtype)
+        case LetExpr(var, _, _):
+            return LetExpr(var, *new)
+        case _:
+            assert_never(e)
+
+
+def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
+    """Expressions that stand directly in a statement."""
+    match s:
+        case For(_, extent):
+            return (extent,)
+        case If(cond) | Assert(cond):
+            return (cond,)
+        case Let(_, value):
+            return (value,)
+        case Store(_, index, value) | Atomic(_, _, index, value):
+            return (*index, value)
+        case Block() | Allocate() | PlacementAllocate() | Free() | ExternalCall() | Barrier():
+            return ()
+        case _:
+            assert_never(s)
+
+
+def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
+    """Direct substatements, in order."""
+    match s:
+        case Block(body):
+            return body
+        case For(body=body) | Let(body=body) | Allocate(body=body) | PlacementAllocate(body=body):
+            return (body,)
+        case If(_, then, other):
+            return (then,) if other is None else (then, other)
+        case Store() | Atomic() | Free() | ExternalCall() | Barrier() | Assert():
+            return ()
+        case _:
+            assert_never(s)
+
+
+def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
+    """Apply the functions to the direct subexpressions and substatements."""
+    match s:
+        case Block(body):
+            return Block(tuple(on_stmt(b) for b in body))
+        case For(var, extent, body, kind, axis):
+            return For(var, on_expr(extent), on_stmt(body), kind, axis)
+        case If(cond, then, other):
+            return If(on_expr(cond), on_stmt(then), None if other is None else on_stmt(other))
+        case Let(var, value, body):
+            return Let(var, on_expr(value), on_stmt(body))
+        case Store(buffer, index, value):
+            return Store(buffer, tuple(on_expr(i) for i in index), on_expr(value))
+        case Atomic(op, buffer, index, value):
+            return Atomic(op, buffer, tuple(on_expr(i) for i in index), on_expr(value))
+        case Allocate(buffer, body):
+            return Allocate(buffer, on_stmt(body))
+        case PlacementAllocate(buffer, over, body):
+            return PlacementAllocate(buffer, over, on_stmt(body))
+        case Assert(cond, message):
+            return Assert(on_expr(cond), message)
+        case Free() | ExternalCall() | Barrier():
+            return s
+        case _:
+            assert_never(s)
+
+
+def exprs(s: Stmt) -> Iterator[Expr]:
+    """Every expression of a statement and its substatements, parents first."""
+    for e in stmt_exprs(s):
+        yield from subexprs(e)
+    for child in stmt_children(s):
+        yield from exprs(child)
+
+
+def subexprs(e: Expr) -> Iterator[Expr]:
+    """An expression and everything below it, parents first."""
+    yield e
+    for c in expr_children(e):
+        yield from subexprs(c)
+
+
+def stmts(s: Stmt) -> Iterator[Stmt]:
+    """A statement and everything below it, parents first."""
+    yield s
+    for child in stmt_children(s):
+        yield from stmts(child)
+
+
+def substitute_expr(e: Expr, table: Mapping[str, Expr]) -> Expr:
+    """Replace variables by name.  Names in a function are unique, so nothing is captured."""
+    if isinstance(e, Var):
+        return table.get(e.name, e)
+    return map_expr(lambda c: substitute_expr(c, table), e)
+
+
+def substitute(s: Stmt, table: Mapping[str, Expr]) -> Stmt:
+    """Replace variables by name in a statement."""
+    return map_stmt(s, lambda e: substitute_expr(e, table), lambda b: substitute(b, table))

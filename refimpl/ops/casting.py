@@ -1,0 +1,5 @@
+"""Casting ops."""
+
+from refimpl.ops.spec import Op
+
+ALL: tuple[Op, ...] = ()

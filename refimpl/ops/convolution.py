@@ -1,0 +1,5 @@
+"""Convolution ops."""
+
+from refimpl.ops.spec import Op
+
+ALL: tuple[Op, ...] = ()

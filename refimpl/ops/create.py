@@ -1,0 +1,5 @@
+"""Create ops."""
+
+from refimpl.ops.spec import Op
+
+ALL: tuple[Op, ...] = ()

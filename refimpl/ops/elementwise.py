@@ -1,0 +1,5 @@
+"""Elementwise ops."""
+
+from refimpl.ops.spec import Op
+
+ALL: tuple[Op, ...] = ()

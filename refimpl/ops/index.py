@@ -1,0 +1,5 @@
+"""Index ops."""
+
+from refimpl.ops.spec import Op
+
+ALL: tuple[Op, ...] = ()

@@ -1,0 +1,5 @@
+"""Linear ops."""
+
+from refimpl.ops.spec import Op
+
+ALL: tuple[Op, ...] = ()

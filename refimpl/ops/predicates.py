@@ -1,0 +1,5 @@
+"""Predicates ops."""
+
+from refimpl.ops.spec import Op
+
+ALL: tuple[Op, ...] = ()

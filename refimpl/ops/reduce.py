@@ -1,0 +1,5 @@
+"""Reduce ops."""
+
+from refimpl.ops.spec import Op
+
+ALL: tuple[Op, ...] = ()

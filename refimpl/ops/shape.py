@@ -1,0 +1,5 @@
+"""Shape ops."""
+
+from refimpl.ops.spec import Op
+
+ALL: tuple[Op, ...] = ()
