@@ -29,17 +29,17 @@ _COMPARE: dict[CompareOp, Callable[[int, int], bool]] = {
     "gt": int.__gt__,
     "ge": int.__ge__,
 }
-TRUE = Const(True, DType.BOOL)
-FALSE = Const(False, DType.BOOL)
+TRUE: Expr = Const(True, DType.BOOL)
+FALSE: Expr = Const(False, DType.BOOL)
 
 
-def index(i: int) -> Const:
+def index(i: int) -> Expr:
     """Return an index literal."""
     return Const(i, INDEX)
 
 
-ZERO = index(0)
-ONE = index(1)
+ZERO: Expr = index(0)
+ONE: Expr = index(1)
 
 
 def _fold(op: BinaryOp, a: Expr, b: Expr) -> Expr:
