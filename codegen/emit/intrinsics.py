@@ -1,0 +1,117 @@
+"""The named intrinsics of kernel text: what a prelude implements and an emitter may call.
+
+A C type is written as kernel text writes it: ``f32``, ``b8``, ``f32x4``, ``const f32 *``, ``void``.
+
+=================  ==================================================================
+name               meaning
+=================  ==================================================================
+``add_i8`` …       integer arithmetic that wraps; see the comments on ``loop.BinaryOp``
+``floormod_f32``   float arithmetic that C has no operator for
+``exp_f32`` …      each of ``loop.INTRINSICS``; predicates yield b8
+``cast_a_b``       conversion; f16 and bf16 convert from and to f32 alone
+``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
+``load4_T``        four neighbours from an address that is a multiple of their size
+``store4_T``       likewise
+``inf_T nan_T``    literals that C lacks
+=================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from refimpl.ir.loop import ATOMIC_OPS, INTRINSICS, PREDICATES
+from refimpl.ir.types import ALL, INTS, DType
+
+LANES = 4  # of a wide access
+COMPONENTS = "xyzw"
+
+INT_BINARY = (
+    "add", "sub", "mul", "floordiv", "truncdiv", "floormod", "truncmod",
+    "shl", "shr", "min", "max", "pow",
+)  # fmt: skip
+INT_UNARY = ("neg", "abs")
+FLOAT_BINARY = ("min", "max", "floordiv", "floormod", "truncmod", "pow", "atan2")
+FLOAT_UNARY = ("abs",)
+COMPUTED = (DType.F64, DType.F32)
+ATOMIC = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
+CAST_AMONG = (*COMPUTED, *INTS, DType.BOOL)
+STORED = (DType.F16, DType.BF16)
+
+SYNTAX = ("threadIdx", "blockIdx", "blockDim", "gridDim", "__syncthreads")
+
+
+def c_type(dtype: DType) -> str:
+    """Return the name of a dtype in kernel text.
+
+    >>> c_type(DType.F32), c_type(DType.BOOL)
+    ('f32', 'b8')
+    """
+    return "b8" if dtype is DType.BOOL else dtype.value
+
+
+# C99 types of the typedefs; f16 and bf16 are held as their bits.
+TYPES: dict[str, str] = {
+    "f64": "double",
+    "f32": "float",
+    "f16": "unsigned short",
+    "bf16": "unsigned short",
+    "i8": "signed char",
+    "i16": "short",
+    "i32": "int",
+    "i64": "long long",
+    "u8": "unsigned char",
+    "u16": "unsigned short",
+    "u32": "unsigned int",
+    "u64": "unsigned long long",
+    "b8": "unsigned char",
+}
+# Structs of four lanes named x y z w, aligned to the whole: name -> type of a lane.
+VECTORS: dict[str, str] = {f"{c_type(d)}x{LANES}": c_type(d) for d in ALL}
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """The C types of an intrinsic's arguments and of its result."""
+
+    args: tuple[str, ...]
+    result: str
+
+
+def _ints() -> dict[str, Function]:
+    table: dict[str, Function] = {}
+    for t in map(c_type, INTS):
+        table |= {f"{op}_{t}": Function((t, t), t) for op in INT_BINARY}
+        table |= {f"{op}_{t}": Function((t,), t) for op in INT_UNARY}
+    return table
+
+
+def _floats() -> dict[str, Function]:
+    table: dict[str, Function] = {}
+    for t in map(c_type, COMPUTED):
+        table |= {f"{op}_{t}": Function((t, t), t) for op in FLOAT_BINARY}
+        table |= {f"{op}_{t}": Function((t,), t) for op in FLOAT_UNARY}
+        for op, arity in INTRINSICS.items():
+            table[f"{op}_{t}"] = Function((t,) * arity, "b8" if op in PREDICATES else t)
+        table |= {f"{literal}_{t}": Function((), t) for literal in ("inf", "nan")}
+    return table
+
+
+def _casts() -> dict[str, Function]:
+    pairs = [(a, b) for a in CAST_AMONG for b in CAST_AMONG if a is not b]
+    pairs += [(a, DType.F32) for a in STORED] + [(DType.F32, b) for b in STORED]
+    named = [(c_type(a), c_type(b)) for a, b in pairs]
+    return {f"cast_{a}_{b}": Function((a,), b) for a, b in named}
+
+
+def _memory() -> dict[str, Function]:
+    table: dict[str, Function] = {}
+    for t in map(c_type, ATOMIC):
+        table |= {f"atomic_{op}_{t}": Function((f"{t} *", t), "void") for op in ATOMIC_OPS}
+    for vector, t in VECTORS.items():
+        table[f"load{LANES}_{t}"] = Function((f"const {t} *",), vector)
+        table[f"store{LANES}_{t}"] = Function((f"{t} *", vector), "void")
+    return table
+
+
+TABLE: dict[str, Function] = {**_ints(), **_floats(), **_casts(), **_memory()}

@@ -1,0 +1,45 @@
+"""Kernel text as C99, for readers that know no CUDA: pycparser, and compilers on the host."""
+
+from __future__ import annotations
+
+import re
+
+from codegen.emit.intrinsics import COMPONENTS, TYPES, VECTORS
+
+_COMMENT = re.compile(r"//[^\n]*")
+_QUALIFIER = re.compile(r'extern "C"|\b__global__\b|\b__launch_bounds__\([^)]*\)|\b__restrict__\b')
+_SHARED = re.compile(r"\b__shared__\b")
+_WORD = re.compile(r"\b[a-z]\w*\b")
+_AXES = "struct { unsigned x, y, z; } threadIdx, blockIdx, blockDim, gridDim; "
+
+
+def strip(source: str) -> str:
+    """Remove comments and qualifiers; ``__shared__`` becomes ``static``.  Lines keep their number.
+
+    >>> strip('extern "C" __global__ void f(f32 *__restrict__ x) {  // f')
+    '  void f(f32 * x) {  '
+    """
+    return _SHARED.sub("static", _QUALIFIER.sub("", _COMMENT.sub("", source)))
+
+
+def to_c99(source: str) -> str:
+    """Return kernel text as C99 with the typedefs it needs, which stand on its first line.
+
+    A declaration of storage class ``static`` is one in shared memory.
+
+    >>> to_c99("// one\\nextern \\"C\\" __global__ void f(f32 *x) { x[0] = 1.0f; }").splitlines()[1]
+    '  void f(f32 *x) { x[0] = 1.0f; }'
+    """
+    bare = strip(source)
+    return preamble(bare) + bare
+
+
+def preamble(bare: str) -> str:
+    """Return declarations, without a line break, of the types that the text names."""
+    words = set(_WORD.findall(bare))
+    vectors = [v for v in VECTORS if v in words]
+    scalars = words.union(VECTORS[v] for v in vectors)
+    lines = [f"typedef {c} {name}; " for name, c in TYPES.items() if name in scalars]
+    lanes = ", ".join(COMPONENTS)
+    lines += [f"typedef struct {{ {VECTORS[v]} {lanes}; }} {v}; " for v in vectors]
+    return "".join(lines) + _AXES
