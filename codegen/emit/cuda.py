@@ -1,0 +1,91 @@
+"""Kernels as CUDA C in the project's subset: C99-like, without headers, of named intrinsics.
+
+Above each kernel stands what it computes: its values in the graph and its loop program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codegen.emit.intrinsics import c_type
+from codegen.emit.names import Names
+from codegen.emit.remarks import headline, outline
+from codegen.emit.statements import Statements
+from codegen.runtime.engine import KernelText, Signature
+from refimpl.ir import dims
+from refimpl.ir.expr import ONE, of_dim
+from refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
+
+INDENT = "  "
+WIDTH = 100
+
+
+def kernel_names(kernels: Sequence[PrimFunc]) -> list[str]:
+    """Return the names in the text: the kernels' own where C allows."""
+    names = Names()
+    return [names.fresh(k.name) for k in kernels]
+
+
+def emit(kernels: Sequence[PrimFunc]) -> KernelText:
+    """Return the text of the kernels, one ``extern "C" __global__ void`` each, in order.
+
+    A PrimFunc that binds no loop becomes a kernel of one thread.  TypeError for statements that
+    no kernel may hold.
+    """
+    lines: list[str] = []
+    origins: list[tuple[int, str]] = []
+    signatures: list[Signature] = []
+    for f, name in zip(kernels, kernel_names(kernels), strict=True):
+        writer = Statements.of(f)
+        with writer.lines.indented():
+            writer.write(f.body)
+        signature = _signature(f, name, writer)
+        signatures.append(signature)
+        lines += [f"// {text}" for text in outline(f)]
+        lines += _head(f, signature, writer)
+        last: Stmt | None = None
+        said = ""
+        for line in writer.lines.all():
+            lines.append(INDENT * line.depth + line.text)
+            if line.origin is not last:
+                last, said = line.origin, "" if line.origin is None else headline(line.origin)
+            origins.append((len(lines), said))
+        lines += ["}", ""]
+    return KernelText("\n".join(lines), tuple(signatures), tuple(origins))
+
+
+def _signature(f: PrimFunc, name: str, writer: Statements) -> Signature:
+    places = writer.expressions.places
+
+    def extent(axis: str) -> Expr:
+        return writer.axes.get(axis, ONE)
+
+    def threads(axis: str) -> int:
+        e = extent(axis)
+        assert isinstance(e, Const), f"{f.name}: {axis} has no constant extent"
+        return int(e.value)
+
+    return Signature(
+        name=name,
+        buffers=tuple((places[b.name].name, b.dtype) for b in f.params),
+        sizes=tuple(of_dim(dims.mul(*b.shape)) for b in f.params),
+        outputs=tuple(places[o].name for o in f.outputs),
+        dims=tuple(d.name for d in f.dims),
+        grid=(extent("blockIdx.x"), extent("blockIdx.y"), extent("blockIdx.z")),
+        block=(threads("threadIdx.x"), threads("threadIdx.y"), threads("threadIdx.z")),
+    )
+
+
+def _head(f: PrimFunc, s: Signature, writer: Statements) -> list[str]:
+    params = [
+        f"{'' if b.name in f.outputs else 'const '}{c_type(b.dtype)} *__restrict__ {name}"
+        for b, (name, _) in zip(f.params, s.buffers, strict=True)
+    ]
+    params += [f"i64 {writer.expressions.variables[d].text}" for d in s.dims]
+    bound = s.block[0] * s.block[1] * s.block[2]
+    lines = [f'extern "C" __global__ void __launch_bounds__({max(bound, 1)})']
+    one = f"{s.name}({', '.join(params)}) {{"
+    if len(one) <= WIDTH:
+        return [*lines, one]
+    return [*lines, f"{s.name}(", *(f"{INDENT * 2}{p}," for p in params[:-1]),
+            f"{INDENT * 2}{params[-1]}) {{"]  # fmt: skip

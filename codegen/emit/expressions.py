@@ -1,0 +1,361 @@
+"""Loop expressions as C.
+
+Integer operators are plain where the intervals of their operands prove that nothing overflows, or
+where the expression is an index made of loop variables and sizes; else they are intrinsics, which
+wrap.  What C cannot say inside an expression (``LetExpr``) becomes a statement before it, under
+the guards that stand above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from codegen.emit.intrinsics import COMPONENTS, c_type
+from codegen.emit.lines import Line, Lines
+from codegen.emit.names import Names
+from codegen.emit.terms import (
+    ADD,
+    AND,
+    COND,
+    EQ,
+    I64_MAX,
+    I64_MIN,
+    LAND,
+    LOR,
+    MUL,
+    OR,
+    PRIMARY,
+    REL,
+    SHIFT,
+    UNARY,
+    XOR,
+    Term,
+    index_literal,
+    literal,
+)
+from codegen.emit.wide import WideKey, wide_key
+from refimpl.ir.dims import Dim
+from refimpl.ir.expr import of_dim
+from refimpl.ir.loop import (
+    Binary,
+    Buffer,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Intrinsic,
+    LetExpr,
+    Load,
+    Select,
+    Unary,
+    Var,
+)
+from refimpl.ir.types import DType
+
+_FLOAT_OPERATORS = {"add": ("+", ADD), "sub": ("-", ADD), "mul": ("*", MUL), "div": ("/", MUL)}
+_BITS = {"and": ("&", AND), "xor": ("^", XOR), "or": ("|", OR)}
+_COMPARE = {
+    "lt": ("<", REL),
+    "le": ("<=", REL),
+    "gt": (">", REL),
+    "ge": (">=", REL),
+    "eq": ("==", EQ),
+    "ne": ("!=", EQ),
+}
+_SMALL = (DType.I8, DType.I16, DType.U8, DType.U16)
+_STORED = (DType.F16, DType.BF16)
+_RANGE = {
+    d: (-(2 ** (8 * d.nbytes - 1)), 2 ** (8 * d.nbytes - 1) - 1)
+    for d in (DType.I8, DType.I16, DType.I32)
+} | {d: (0, 2 ** (8 * d.nbytes) - 1) for d in (DType.U8, DType.U16, DType.U32)}
+_RANGE[DType.BOOL] = (0, 1)
+
+
+Side: TypeAlias = tuple[list[Line], Term]  # of a branch: its own statements, then its value
+
+
+@dataclass(slots=True)
+class Place:
+    """A buffer in the text; a ``scalar`` is a plain variable."""
+
+    buffer: Buffer
+    name: str
+    scalar: bool = False
+
+
+@dataclass(slots=True)
+class Expressions:
+    """Writes the expressions of one kernel."""
+
+    names: Names
+    lines: Lines
+    variables: dict[str, Term] = field(default_factory=dict[str, Term])
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    wide: dict[WideKey, str] = field(default_factory=dict[WideKey, str])
+    lane: int = -1  # of the vectorised loop being written out
+    lane_var: str = ""
+    _index: bool = False  # inside an index or extent, where sizes cannot overflow
+
+    def index(self, e: Expr) -> Term:
+        """Write an index or extent: arithmetic on variables and sizes cannot overflow there."""
+        outer, self._index = self._index, True
+        term = self.value(e)
+        self._index = outer
+        return term
+
+    def data(self, e: Expr) -> Term:
+        """Write a value, whatever stands around it."""
+        outer, self._index = self._index, False
+        term = self.value(e)
+        self._index = outer
+        return term
+
+    def value(self, e: Expr) -> Term:
+        """Write an expression."""
+        match e:
+            case Var():
+                return self.variables[e.name]
+            case Const():
+                return literal(e.value, e.dtype)
+            case Binary():
+                return self._binary(e)
+            case Load():
+                return Term(self.element(e.buffer, e.index))
+            case Compare():
+                sign, level = _COMPARE[e.op]
+                return Term(
+                    f"{self.value(e.lhs).at(SHIFT)} {sign} {self.value(e.rhs).at(SHIFT)}", level
+                )
+            case Select():
+                return self._select(e)
+            case Cast():
+                return self._cast(e)
+            case Unary():
+                return self._unary(e)
+            case Intrinsic():
+                dtype = c_type(e.args[0].dtype)
+                return _call(f"{e.name}_{dtype}", [self.value(a) for a in e.args])
+            case LetExpr():
+                self.bind(e.var, self.value(e.value))
+                return self.value(e.body)
+            case _:
+                assert_never(e)
+
+    def bind(self, var: Var, value: Term) -> None:
+        """Give a variable its value: a constant in the text, or the value itself if it is short."""
+        if value.value is not None:
+            self.variables[var.name] = value
+            return
+        name = self.names.fresh(var.name)
+        self.lines.add(f"const {c_type(var.dtype)} {name} = {value.text};")
+        self.variables[var.name] = value._replace(text=name, level=PRIMARY)
+
+    # Memory
+
+    def element(self, buffer: str, at: Sequence[Expr]) -> str:
+        """Write the place of an element: a lane of a wide access where there is one."""
+        if self.wide and (key := wide_key(buffer, at, self.lane_var)):
+            name = self.wide.get(key)
+            if name is not None:
+                return f"{name}.{COMPONENTS[self.lane]}"
+        place = self.places[buffer]
+        if place.scalar:
+            return place.name
+        return f"{place.name}[{self.offset(place.buffer.shape, at).text}]"
+
+    def offset(self, shape: Sequence[Dim], at: Sequence[Expr]) -> Term:
+        """Write the row-major offset of an element."""
+        flat: Term | None = None
+        for i, n in zip(at, shape, strict=True):
+            here = self.index(i)
+            if flat is None or flat.value == 0 or n == 1:
+                flat = here if flat is None or flat.value == 0 else flat
+                continue
+            size = index_literal(n) if isinstance(n, int) else self.index(of_dim(n))
+            scaled = _plain("mul", flat, size)
+            flat = scaled if here.value == 0 else _plain("add", scaled, here)
+        return index_literal(0) if flat is None else flat
+
+    # Operators
+
+    def _binary(self, e: Binary) -> Term:
+        dtype = e.lhs.dtype
+        op = e.op
+        if dtype is DType.BOOL:
+            return self._logic(e)
+        a, b = self.value(e.lhs), self.value(e.rhs)
+        if dtype is DType.I64 and (term := self._exact(op, a, b)):
+            return term
+        if dtype.is_float and op in _FLOAT_OPERATORS:
+            sign, level = _FLOAT_OPERATORS[op]
+            return Term(f"{a.at(level)} {sign} {b.at(level + 1)}", level)
+        if dtype.is_int and op in _BITS:
+            sign, level = _BITS[op]
+            return _narrow(Term(f"{a.at(UNARY)} {sign} {b.at(UNARY)}", level), dtype)
+        return _call(f"{op}_{c_type(dtype)}", [a, b])
+
+    def _exact(self, op: str, a: Term, b: Term) -> Term | None:
+        """Write integer arithmetic with C's operators where they mean the same, else None."""
+        if rule := _INTERVALS.get(op):
+            lo, hi = rule(a, b)
+            if lo >= I64_MIN and hi <= I64_MAX:
+                return _plain(op, a, b)._replace(lo=lo, hi=hi)
+            return _plain(op, a, b) if self._index and a.plain and b.plain else None
+        if op in ("floordiv", "floormod"):
+            return _divide(op, a, b)
+        if op in ("min", "max"):
+            pick = min if op == "min" else max
+            return _call(f"{op}_i64", [a, b])._replace(
+                lo=pick(a.lo, b.lo), hi=pick(a.hi, b.hi), plain=a.plain and b.plain
+            )
+        return None
+
+    def _logic(self, e: Binary) -> Term:
+        a = self.value(e.lhs)
+        if e.op in ("and", "min", "or", "max"):
+            conjunction = e.op in ("and", "min")
+            with self.lines.captured() as aside:
+                b = self.value(e.rhs)
+            if aside:
+                done = Term("0" if conjunction else "1")
+                empty: list[Line] = []
+                then, other = (
+                    ((aside, b), (empty, done)) if conjunction else ((empty, done), (aside, b))
+                )
+                return self._branch(DType.BOOL, a, then, other)
+            sign, level = ("&&", LAND) if conjunction else ("||", LOR)
+            # The other of the two gets its parentheses: compilers warn without.
+            return Term(f"{_inner(a, level)} {sign} {_inner(b, level)}", level)
+        assert e.op == "xor", f"{e.op} has no meaning on bool"
+        b = self.value(e.rhs)
+        return Term(f"{a.at(SHIFT)} != {b.at(SHIFT)}", EQ)
+
+    def _unary(self, e: Unary) -> Term:
+        dtype = e.arg.dtype
+        a = self.value(e.arg)
+        if e.op == "not":
+            sign = "!" if dtype is DType.BOOL else "~"
+            return _narrow(Term(f"{sign}{a.at(PRIMARY)}", UNARY), dtype)
+        if e.op == "neg" and dtype.is_float:
+            return Term(f"-{a.at(PRIMARY)}", UNARY)
+        return _call(f"{e.op}_{c_type(dtype)}", [a])
+
+    def _cast(self, e: Cast) -> Term:
+        a = self.data(e.arg)
+        source, target = e.arg.dtype, e.dtype
+        if source is target:
+            return a
+        if source in _STORED and target is not DType.F32:
+            a, source = _convert(a, source, DType.F32), DType.F32
+        if target in _STORED and source is not DType.F32:
+            a, source = _convert(a, source, DType.F32), DType.F32
+        return _convert(a, source, target)
+
+    def _select(self, e: Select) -> Term:
+        cond = self.data(e.cond)
+        with self.lines.captured() as then_lines:
+            then = self.value(e.then)
+        with self.lines.captured() as other_lines:
+            other = self.value(e.other)
+        if then_lines or other_lines:
+            term = self._branch(e.then.dtype, cond, (then_lines, then), (other_lines, other))
+        else:
+            text = f"{cond.at(COND + 1)} ? {then.at(COND + 1)} : {other.at(COND + 1)}"
+            term = Term(text, COND)
+        return term._replace(lo=min(then.lo, other.lo), hi=max(then.hi, other.hi))
+
+    def _branch(
+        self,
+        dtype: DType,
+        cond: Term,
+        then: Side,
+        other: Side,
+    ) -> Term:
+        """Evaluate one of two values, each with its own statements, into a temporary."""
+        name = self.names.fresh("chosen")
+        self.lines.add(f"{c_type(dtype)} {name};")
+        for head, (lines, term) in ((f"if ({cond.text}) {{", then), ("} else {", other)):
+            self.lines.add(head)
+            self.lines.splice(lines)
+            with self.lines.indented():
+                self.lines.add(f"{name} = {term.text};")
+        self.lines.add("}")
+        return Term(name)
+
+
+def _inner(t: Term, level: int) -> str:
+    return t.text if t.level == level or t.level >= EQ else f"({t.text})"
+
+
+def _narrow(t: Term, dtype: DType) -> Term:
+    """Undo C's promotion to int."""
+    return Term(f"({c_type(dtype)}){t.at(PRIMARY)}", UNARY) if dtype in _SMALL else t
+
+
+def _call(name: str, args: Sequence[Term]) -> Term:
+    return Term(f"{name}({', '.join(a.text for a in args)})")
+
+
+def _convert(a: Term, source: DType, target: DType) -> Term:
+    call = _call(f"cast_{c_type(source)}_{c_type(target)}", [a])
+    if target is DType.I64 and (known := _RANGE.get(source)):
+        return call._replace(lo=known[0], hi=known[1])
+    return call
+
+
+def _add(a: Term, b: Term) -> tuple[int, int]:
+    return a.lo + b.lo, a.hi + b.hi
+
+
+def _sub(a: Term, b: Term) -> tuple[int, int]:
+    return a.lo - b.hi, a.hi - b.lo
+
+
+def _mul(a: Term, b: Term) -> tuple[int, int]:
+    ends = (a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi)
+    return min(ends), max(ends)
+
+
+_INTERVALS: dict[str, Callable[[Term, Term], tuple[int, int]]] = {
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
+}
+_FOLD: dict[str, Callable[[int, int], int]] = {
+    "add": int.__add__,
+    "sub": int.__sub__,
+    "mul": int.__mul__,
+}
+_SIGN = {"add": "+", "sub": "-", "mul": "*"}
+
+
+def _plain(op: str, a: Term, b: Term) -> Term:
+    """Write ``+ - *`` with C's operator; literals fold, since C would compute them as int."""
+    if a.value is not None and b.value is not None:
+        return index_literal(_FOLD[op](a.value, b.value))
+    if b.value == (1 if op == "mul" else 0):
+        return a
+    if op != "mul" and b.value is not None and I64_MIN < b.value < 0:
+        op, b = ("sub" if op == "add" else "add"), index_literal(-b.value)
+    lo, hi = _INTERVALS[op](a, b)
+    level = MUL if op == "mul" else ADD
+    return Term(
+        f"{a.at(level)} {_SIGN[op]} {b.at(level + 1)}",
+        level,
+        max(lo, I64_MIN),
+        min(hi, I64_MAX),
+        a.plain and b.plain,
+    )
+
+
+def _divide(op: str, a: Term, b: Term) -> Term | None:
+    """Write ``/`` or ``%`` of nonnegative by positive numbers, where C rounds down too."""
+    if a.lo < 0 or b.lo <= 0:
+        return None
+    plain = a.plain and b.plain
+    if op == "floordiv":
+        text = f"{a.at(MUL)} / {b.at(UNARY)}"
+        return Term(text, MUL, a.lo // b.hi, a.hi // b.lo, plain)
+    return Term(f"{a.at(MUL)} % {b.at(UNARY)}", MUL, 0, min(a.hi, b.hi - 1), plain)

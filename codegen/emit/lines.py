@@ -1,0 +1,55 @@
+"""The text of one kernel as it grows, with the statement behind each line."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from refimpl.ir.loop import Stmt
+
+
+class Line(NamedTuple):
+    """A line, how deep it stands, and the statement it comes from."""
+
+    depth: int
+    text: str
+    origin: Stmt | None = None
+
+
+class Lines:
+    """Lines in order; ``captured`` collects some aside until it is known where they go."""
+
+    def __init__(self) -> None:
+        self._out: list[Line] = []
+        self._depth = 0
+        self.origin: Stmt | None = None
+
+    def add(self, text: str) -> None:
+        """Append a line."""
+        self._out.append(Line(self._depth, text, self.origin))
+
+    @contextmanager
+    def indented(self) -> Generator[None]:
+        """Stand one level deeper."""
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    @contextmanager
+    def captured(self) -> Generator[list[Line]]:
+        """Collect what is appended in the list, one level deeper, instead of appending it."""
+        outer, aside = self._out, list[Line]()
+        self._out = aside
+        self._depth += 1
+        yield aside
+        self._depth -= 1
+        self._out = outer
+
+    def splice(self, lines: Sequence[Line]) -> None:
+        """Append what was captured."""
+        self._out += lines
+
+    def all(self) -> Sequence[Line]:
+        """Every line so far."""
+        return self._out

@@ -1,0 +1,68 @@
+"""C identifiers: readable, unique, and never a word that C, C++, CUDA or a prelude owns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from codegen.emit.intrinsics import SYNTAX, TABLE, TYPES, VECTORS
+
+_C = (
+    "auto break case char const continue default do double else enum extern float for goto if"
+    " inline int long register restrict return short signed sizeof static struct switch typedef"
+    " union unsigned void volatile while"
+)
+_CPP = (
+    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t char8_t class compl"
+    " concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit"
+    " export false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq"
+    " private protected public reinterpret_cast requires static_assert static_cast template this"
+    " thread_local throw true try typeid typename using virtual wchar_t xor xor_eq"
+)
+# What NVRTC and the C library declare or define whether asked or not.
+_LIBRARY = (
+    "abs acos acosh asin asinh assert atan atan2 atanh cbrt ceil clock copysign cos cosh div erf"
+    " erfc exit exp exp2 expm1 fabs floor fma fmax fmin fmod free gamma half hypot index int2"
+    " int3 int4 isfinite isinf isnan j0 j1 jn ldexp lgamma log log10 log1p log2 logb main malloc"
+    " max memcpy memset min modf norm normal pow printf remainder rint round rsqrt signbit sin"
+    " sincos sinh size_t sqrt tan tanh tgamma trap trunc uint unix linux y0 y1 yn warpSize NULL"
+)
+RESERVED = frozenset(
+    [*_C.split(), *_CPP.split(), *_LIBRARY.split(), *SYNTAX, *TABLE, *TYPES, *VECTORS]
+)
+_NOT_WORD = re.compile(r"\W+", re.ASCII)
+
+
+def sanitise(name: str) -> str:
+    """Return the nearest C identifier; names that C reserves by their first characters change too.
+
+    >>> sanitise("conv2d/bias:0"), sanitise("3x"), sanitise("__half"), sanitise("größe")
+    ('conv2d_bias_0', 'v3x', 'v_half', 'gr_e')
+    """
+    word = _NOT_WORD.sub("_", name)
+    while "__" in word:  # C++ reserves a double underscore anywhere
+        word = word.replace("__", "_")
+    return word if word and word[0].isascii() and word[0].isalpha() else f"v{word}"
+
+
+class Names:
+    """A supply of distinct identifiers; made per scope of names, never shared.
+
+    >>> names = Names(["x"])
+    >>> names.fresh("x"), names.fresh("x"), names.fresh("x_1"), names.fresh("exp")
+    ('x_1', 'x_2', 'x_1_1', 'exp_1')
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def fresh(self, wish: str) -> str:
+        """Return an identifier like ``wish`` that was not given before."""
+        base = name = sanitise(wish)
+        while name in self._taken or name in RESERVED:
+            n = self._next.get(base, 0) + 1
+            self._next[base] = n
+            name = f"{base}_{n}"
+        self._taken.add(name)
+        return name

@@ -1,0 +1,199 @@
+"""Loop statements as C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from codegen.emit.expressions import Expressions, Place
+from codegen.emit.intrinsics import LANES, c_type
+from codegen.emit.lines import Lines
+from codegen.emit.names import Names
+from codegen.emit.terms import PRIMARY, SHIFT, Term, index_literal
+from codegen.emit.wide import Wide, WideKey, find
+from refimpl.ir.expr import index, mul
+from refimpl.ir.loop import (
+    AXES,
+    Allocate,
+    Assert,
+    Atomic,
+    Barrier,
+    Block,
+    Buffer,
+    Expr,
+    ExternalCall,
+    For,
+    Free,
+    If,
+    Let,
+    LoopKind,
+    PlacementAllocate,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Store,
+    Var,
+)
+
+
+@dataclass(slots=True)
+class Statements:
+    """Writes the statements of one kernel, and notes the axes it is bound to."""
+
+    names: Names
+    lines: Lines
+    expressions: Expressions
+    axes: dict[str, Expr] = field(default_factory=dict[str, Expr])
+
+    @staticmethod
+    def of(f: PrimFunc) -> Statements:
+        """Return a writer that knows the parameters of a function."""
+        names, lines = Names(), Lines()
+        expressions = Expressions(names, lines)
+        for b in f.params:
+            expressions.places[b.name] = Place(b, names.fresh(b.name))
+        for d in f.dims:
+            name = names.fresh(d.name)
+            expressions.variables[d.name] = Term(name, PRIMARY, d.lo, d.hi, True)
+        return Statements(names, lines, expressions)
+
+    def write(self, s: Stmt) -> None:
+        """Append a statement."""
+        outer, self.lines.origin = self.lines.origin, s
+        self._write(s)
+        self.lines.origin = outer
+
+    def _write(self, s: Stmt) -> None:
+        x, line = self.expressions, self.lines.add
+        match s:
+            case Block():
+                for b in s.body:
+                    self.write(b)
+            case For():
+                self._for(s)
+            case If():
+                self._if(s)
+            case Let():
+                x.bind(s.var, x.data(s.value))
+                self.write(s.body)
+            case Store():
+                self._store(s)
+            case Atomic():
+                value = x.data(s.value)
+                name = f"atomic_{s.op}_{c_type(s.value.dtype)}"
+                line(f"{name}(&{x.element(s.buffer, s.index)}, {value.text});")
+            case Allocate() | PlacementAllocate():
+                # Fresh bytes do for a placement too: what it stands on is dead.
+                self._allocate(s.buffer)
+                self.write(s.body)
+            case Free():
+                pass
+            case Barrier():
+                line("__syncthreads();")
+            case Assert() | ExternalCall():
+                raise TypeError(f"{type(s).__name__} is no statement of a kernel: {s}")
+            case _:
+                assert_never(s)
+
+    def _if(self, s: If) -> None:
+        self.lines.add(f"if ({self.expressions.data(s.cond).text}) {{")
+        with self.lines.indented():
+            self.write(s.then)
+        if s.other is not None:
+            self.lines.add("} else {")
+            with self.lines.indented():
+                self.write(s.other)
+        self.lines.add("}")
+
+    def _store(self, s: Store) -> None:
+        x = self.expressions
+        value = x.data(s.value)
+        self.lines.add(f"{x.element(s.buffer, s.index)} = {value.text};")
+
+    def _allocate(self, b: Buffer) -> None:
+        count = 1
+        for n in b.shape:
+            assert isinstance(n, int), f"{b.name} has no constant size"
+            count *= n
+        name = self.names.fresh(b.name)
+        scalar = count == 1 and b.scope is Scope.LOCAL
+        self.expressions.places[b.name] = Place(b, name, scalar)
+        qualifier = "__shared__ " if b.scope is Scope.SHARED else ""
+        extent = "" if scalar else f"[{max(count, 1)}]"
+        self.lines.add(f"{qualifier}{c_type(b.dtype)} {name}{extent};")
+
+    # Loops
+
+    def _for(self, s: For) -> None:
+        if s.kind is LoopKind.BOUND:
+            self._bound(s)
+        elif s.kind is LoopKind.VECTORIZED and (wide := find(s, self._global_vectors())):
+            self._lanes(s, wide)
+        else:
+            self._loop(s)
+
+    def _declare(self, var: Var, extent: Term) -> str:
+        name = self.names.fresh(var.name)
+        here = Term(name, PRIMARY, 0, max(extent.hi - 1, 0), True)
+        self.expressions.variables[var.name] = here
+        return name
+
+    def _bound(self, s: For) -> None:
+        assert s.axis in AXES, f"no axis {s.axis}"
+        known = self.axes.setdefault(s.axis, s.extent)
+        assert known == s.extent, f"two extents on {s.axis}: {known} and {s.extent}"
+        name = self._declare(s.var, self.expressions.index(s.extent))
+        self.lines.add(f"const i64 {name} = {s.axis};")
+        self.write(s.body)
+
+    def _loop(self, s: For) -> None:
+        extent = self.expressions.index(s.extent)
+        if not extent.plain:  # what it reads might change under the loop
+            end = self.names.fresh(f"{s.var.name}_end")
+            self.lines.add(f"const i64 {end} = {extent.text};")
+            extent = extent._replace(text=end, level=PRIMARY)
+        name = self._declare(s.var, extent)
+        if s.kind in (LoopKind.UNROLLED, LoopKind.VECTORIZED):
+            self.lines.add("#pragma unroll")
+        self.lines.add(f"for (i64 {name} = 0; {name} < {extent.at(SHIFT)}; ++{name}) {{")
+        with self.lines.indented():
+            self.write(s.body)
+        self.lines.add("}")
+
+    def _global_vectors(self) -> frozenset[str]:
+        places = self.expressions.places.values()
+        return frozenset(
+            p.buffer.name
+            for p in places
+            if p.buffer.scope is Scope.GLOBAL and len(p.buffer.shape) == 1
+        )
+
+    def _lanes(self, s: For, wide: Wide) -> None:
+        """Write a vectorised loop out lane by lane, between wide loads and wide stores."""
+        x = self.expressions
+        outer = x.wide, x.lane, x.lane_var
+        x.wide, x.lane_var = {}, s.var.name
+        loaded = {key: self._wide_load(key, c_type(d)) for key, d in wide.loads.items()}
+        stored = {key: self._wide_temporary(key, c_type(d)) for key, d in wide.stores.items()}
+        x.wide = loaded | stored
+        for x.lane in range(LANES):
+            x.variables[s.var.name] = index_literal(x.lane)
+            self.write(s.body)
+        x.wide, x.lane, x.lane_var = outer
+        for key, name in stored.items():
+            store = f"store{LANES}_{c_type(wide.stores[key])}"
+            self.lines.add(f"{store}({self._address(key)}, {name});")
+
+    def _wide_load(self, key: WideKey, t: str) -> str:
+        name = self.names.fresh(f"{key[0]}{LANES}")
+        self.lines.add(f"const {t}x{LANES} {name} = load{LANES}_{t}({self._address(key)});")
+        return name
+
+    def _wide_temporary(self, key: WideKey, t: str) -> str:
+        name = self.names.fresh(f"{key[0]}{LANES}")
+        self.lines.add(f"{t}x{LANES} {name};")
+        return name
+
+    def _address(self, key: WideKey) -> str:
+        buffer, group = key
+        return f"&{self.expressions.element(buffer, (mul(group, index(LANES)),))}"

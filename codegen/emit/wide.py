@@ -1,0 +1,163 @@
+"""Which accesses of a vectorised loop become wide ones.
+
+An access ``buffer[x * 4 + v]`` of a loop over four lanes ``v`` is one 16-byte access (or less, for
+narrow types) if every lane makes it, whatever the values are: a load behind a guard may not be
+made early, a store behind a guard not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from codegen.emit.intrinsics import LANES
+from refimpl.ir.loop import (
+    Allocate,
+    Assert,
+    Atomic,
+    Barrier,
+    Binary,
+    Block,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    ExternalCall,
+    For,
+    Free,
+    If,
+    Intrinsic,
+    Let,
+    LetExpr,
+    Load,
+    PlacementAllocate,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+)
+from refimpl.ir.types import DType
+from refimpl.ir.walk import subexprs
+
+WideKey: TypeAlias = tuple[str, Expr]
+
+
+@dataclass(slots=True)
+class Wide:
+    """Buffer and group index ``x`` of the wide loads and stores of a loop, with their dtype."""
+
+    loads: dict[WideKey, DType] = field(default_factory=dict[WideKey, DType])
+    stores: dict[WideKey, DType] = field(default_factory=dict[WideKey, DType])
+
+
+def wide_key(buffer: str, at: Sequence[Expr], lane_var: str) -> WideKey | None:
+    """Return what tells an access ``buffer[x * 4 + v]`` from others; None for other forms."""
+    if len(at) != 1:
+        return None
+    match at[0]:
+        case Binary("add", Binary("mul", x, Const(4, DType.I64)), Var(v)) if v == lane_var:
+            return buffer, x
+        case _:
+            return None
+
+
+def find(loop: For, vectors: frozenset[str]) -> Wide | None:
+    """Return the accesses to widen; None if there are none or the loop is not that simple.
+
+    ``vectors`` are the one-dimensional buffers in device memory.
+    """
+    if loop.extent != Const(LANES, DType.I64) or not _is_simple(loop.body):
+        return None
+    v = loop.var.name
+    inner = {v} | {s.var.name for s in _flat(loop.body) if isinstance(s, Let)}
+    every = [e for s in _flat(loop.body) for part in _parts(s) for e in subexprs(part)]
+    inner |= {e.var.name for e in every if isinstance(e, LetExpr)}
+    loaded = {e.buffer for e in every if isinstance(e, Load)}
+    stored = [s.buffer for s in _flat(loop.body) if isinstance(s, Store)]
+
+    def outside(key: WideKey | None) -> bool:
+        if key is None or key[0] not in vectors:
+            return False
+        return not any(isinstance(e, Var) and e.name in inner for e in subexprs(key[1]))
+
+    wide = Wide()
+    for s in _flat(loop.body):
+        for part in _parts(s):
+            for e in _always(part):
+                if e.buffer not in stored and outside(key := wide_key(e.buffer, e.index, v)):
+                    assert key is not None
+                    wide.loads[key] = e.dtype
+        if (
+            isinstance(s, Store)
+            and s.buffer not in loaded
+            and stored.count(s.buffer) == 1
+            and outside(key := wide_key(s.buffer, s.index, v))
+        ):
+            assert key is not None
+            wide.stores[key] = s.value.dtype
+    return wide if wide.loads or wide.stores else None
+
+
+def _is_simple(s: Stmt) -> bool:
+    match s:
+        case Block(body):
+            return all(_is_simple(b) for b in body)
+        case Let(body=body):
+            return _is_simple(body)
+        case Store():
+            return True
+        case (
+            For() | If() | Atomic() | Allocate() | PlacementAllocate() | Free() | ExternalCall()
+            | Barrier() | Assert()
+        ):  # fmt: skip
+            return False
+        case _:
+            assert_never(s)
+
+
+def _flat(s: Stmt) -> Iterator[Let | Store]:
+    """Yield the statements of a simple body in order."""
+    if isinstance(s, Block):
+        for b in s.body:
+            yield from _flat(b)
+    elif isinstance(s, Let):
+        yield s
+        yield from _flat(s.body)
+    elif isinstance(s, Store):
+        yield s
+
+
+def _parts(s: Let | Store) -> tuple[Expr, ...]:
+    return (s.value,) if isinstance(s, Let) else (*s.index, s.value)
+
+
+def _always(e: Expr) -> Iterator[Load]:
+    """Yield the loads that happen whatever the values are."""
+    match e:
+        case Const() | Var():
+            pass
+        case Select(cond):
+            yield from _always(cond)
+        case Binary(op, a, b):
+            yield from _always(a)
+            if e.dtype is not DType.BOOL or op == "xor":  # else C may skip the second
+                yield from _always(b)
+        case Cast(arg) | Unary(_, arg):
+            yield from _always(arg)
+        case Compare(_, a, b):
+            yield from _always(a)
+            yield from _always(b)
+        case Intrinsic(_, args):
+            for a in args:
+                yield from _always(a)
+        case LetExpr(_, value, body):
+            yield from _always(value)
+            yield from _always(body)
+        case Load(_, at):
+            yield e
+            for i in at:
+                yield from _always(i)
+        case _:
+            assert_never(e)
