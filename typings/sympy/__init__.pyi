@@ -8,6 +8,7 @@ class Basic:
     free_symbols: set[Symbol]
     is_Integer: bool
     is_Rational: bool
+    is_nonnegative: bool | None
     def __eq__(self, other: object) -> bool: ...
     def __hash__(self) -> int: ...
 

@@ -1,0 +1,39 @@
+"""Compute what depends on small constants alone."""
+
+from __future__ import annotations
+
+from codegen.passes.values import Values
+from refimpl.ir.graph import Node, attrs
+from refimpl.ir.types import DType, Tensor
+from refimpl.ops import OPS
+from refimpl.ops.spec import Kind
+
+MAX_OPERAND = 4096  # elements
+MAX_RESULT = 64  # elements; a reshape adds no bytes, so it is bounded by its operand alone
+
+
+def fold(n: Node, values: Values) -> Node | None:
+    """Replace a node by its value.
+
+    Not arithmetic in f16 and bf16: a kernel keeps intermediates of those in f32, and so must a
+    constant that stands for one.  Not what has no operands, or repeats one element: a loop makes
+    those cheaper than a load.
+    """
+    op = OPS.get(n.op)
+    if op is None or not n.args or n.op == "broadcast_to" or n.types[0].device:
+        return None
+    t = n.types[0]
+    if op.kind == Kind.ELEMENTWISE and t.dtype in (DType.F16, DType.BF16):
+        return None
+    if op.kind in (Kind.REDUCTION, Kind.OPAQUE) and t.dtype.is_float:
+        return None
+    numel = t.numel
+    limit = MAX_OPERAND if op.kind == Kind.RESHAPE else MAX_RESULT
+    if not isinstance(numel, int) or numel > limit:
+        return None
+    operands = [values.constant(a) for a in n.args]
+    known = [c for c in operands if c is not None]
+    if len(known) < len(operands) or any(len(c.data) > MAX_OPERAND * c.dtype.nbytes for c in known):
+        return None
+    result = op.eval([c.array() for c in known], n.attr, t)
+    return Node(n.results, "constant", (), n.types, attrs({"value": Tensor.of(result)}))

@@ -1,0 +1,241 @@
+"""Fusion: which values get memory, and which are computed inside the kernels that need them.
+
+Every value is either *stored* (it is the result of a kernel) or *inlined* in each kernel that uses
+it.  A kernel is a stored value with the inlined values below it, down to stored ones, so kernels
+depend on each other only through values that precede them and no cycle can arise.  The choice is
+made in one walk from the last node to the first, when all readers of a value are decided; then
+``merge`` joins kernels into ones with several outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from codegen.passes import cost
+from codegen.passes.groups import Group, emit
+from codegen.passes.merge import merge
+from codegen.passes.values import kind
+from refimpl.ir.graph import CALL, Function, Module, Node
+from refimpl.ir.types import TensorType
+from refimpl.ops.spec import Kind
+
+
+def fuse(m: Module) -> Module:
+    """Partition the entry into Primitive functions, greedily; see the fused graph's rules.
+
+    * A kernel has at most one reduction or opaque op.  What it reads is computed in place
+      (for a matmul, convolution, pool or running sum only light movement, since those read an
+      element many times); elementwise ops of its shape follow it, but not a scatter, whose
+      result is not final until every update is done.
+    * A reduction is never computed twice; a pointwise value is where that costs less than
+      ``cost.AGAIN``, and where its reader repeats it, less than ``cost.SPREAD``.
+    * A reshape of a stored value is a view.
+    """
+    plan = _Plan.of(m.entry)
+    plan.estimate()
+    plan.decide()
+    return emit(m, merge(plan.groups(), plan.types))
+
+
+def separate(m: Module) -> Module:
+    """Make a Primitive of every op, sharing nothing but scalar constants."""
+    plan = _Plan.of(m.entry)
+    plan.stored = {i for i, n in enumerate(plan.nodes) if n.op != "constant" and plan.is_read(n)}
+    for i in plan.stored:
+        plan.roots[i] = plan.aligned[i] = frozenset((i,))
+    for i, n in enumerate(plan.nodes):
+        if n.op == "constant":
+            plan.roots[i] = frozenset(j for j, _ in plan.readers.get(n.results[0], ()))
+    return emit(m, plan.groups())
+
+
+@dataclass
+class _Plan:
+    """The choice in the making; nodes are named by their position."""
+
+    results: frozenset[str]
+    nodes: tuple[Node, ...]
+    kinds: list[Kind]
+    types: dict[str, TensorType]
+    at: dict[str, int]  # the node that defines a value
+    readers: dict[str, list[tuple[int, int]]]  # value -> (node, operand)
+    stored: set[int] = field(default_factory=set[int])
+    roots: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
+    aligned: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
+    fold: dict[int, int] = field(default_factory=dict[int, int])  # root -> its one fold
+    repeat: dict[int, int] = field(default_factory=dict[int, int])  # cost of a value inlined
+    apart: dict[int, int] = field(default_factory=dict[int, int])  # of which at other indices
+
+    @staticmethod
+    def of(f: Function) -> _Plan:
+        readers: dict[str, list[tuple[int, int]]] = {}
+        for i, n in enumerate(f.nodes):
+            for pos, a in enumerate(n.args):
+                readers.setdefault(a, []).append((i, pos))
+        at = {r: i for i, n in enumerate(f.nodes) for r in n.results}
+        return _Plan(
+            frozenset(f.results), f.nodes, [kind(n) for n in f.nodes], f.types(), at, readers
+        )
+
+    def is_read(self, n: Node) -> bool:
+        return any(r in self.readers or r in self.results for r in n.results)
+
+    def folds(self, i: int) -> bool:
+        return self.kinds[i] in (Kind.REDUCTION, Kind.OPAQUE)
+
+    def same_index(self, i: int, pos: int) -> bool:
+        """Tell whether node ``i`` reads an operand at the index it computes."""
+        n = self.nodes[i]
+        same = self.types[n.args[pos]].shape == n.types[0].shape
+        return same and self.kinds[i] == Kind.ELEMENTWISE
+
+    def estimate(self) -> None:
+        """From the top: what must be stored anyway, and the cost of each value if inlined.
+
+        The cost counts an operand read at another index again, since a kernel computes it again;
+        where it passes ``cost.GROUP``, the dearest operands are stored.
+        """
+        slow = gather = 0
+        here: dict[int, int] = {}  # bits of the nodes computed at the value's own index
+        for i, n in enumerate(self.nodes):
+            here[i] = self.apart[i] = self.repeat[i] = 0
+            if self.must_store(i):
+                self.stored.add(i)
+            if self.folds(i) or n.op == "constant":
+                continue
+            slow |= (n.op in cost.SLOW) << i
+            gather |= (n.op in cost.GATHERS) << i
+            while True:
+                bits, apart = self.below(i, here)
+                extra = (cost.SLOW_COST - 1) * (bits & slow).bit_count()
+                extra += (cost.GATHER_COST - 1) * (bits & gather).bit_count()
+                total = bits.bit_count() + extra + apart
+                parts = {self.at[a] for a in n.args if a in self.at} - self.stored
+                dearest = max(parts, key=lambda j: (self.repeat[j], j), default=-1)
+                if total <= cost.GROUP or dearest < 0 or not self.repeat[dearest]:
+                    break
+                self.stored.add(dearest)
+            if i not in self.stored:
+                here[i], self.apart[i], self.repeat[i] = bits, apart, total
+
+    def below(self, i: int, here: Mapping[int, int]) -> tuple[int, int]:
+        """Nodes computed at the index of node ``i``, as bits, and the cost of those elsewhere."""
+        bits, apart = 1 << i, 0
+        for pos, a in enumerate(self.nodes[i].args):
+            j = self.at.get(a, -1)
+            if j < 0 or j in self.stored:
+                continue
+            if self.same_index(i, pos):
+                bits |= here[j]
+                apart += self.apart[j]
+            else:
+                apart += self.repeat[j]
+        return bits, apart
+
+    def must_store(self, i: int) -> bool:
+        """What is stored whatever its readers do: results, calls, views of stored values."""
+        n = self.nodes[i]
+        if n.op == "constant":
+            return False
+        if n.op == CALL or not self.results.isdisjoint(n.results):
+            return True
+        if self.kinds[i] != Kind.RESHAPE:
+            return False
+        of = self.at.get(n.args[0], -1)
+        return of < 0 or of in self.stored or self.folds(of) or self.is_weight(of)
+
+    def is_weight(self, i: int) -> bool:
+        """A constant that is no scalar: kernels get it as an operand."""
+        return self.nodes[i].op == "constant" and self.nodes[i].types[0].rank > 0
+
+    def decide(self) -> None:
+        """From the bottom: store a value, or inline it in the kernels of its readers."""
+        for i in reversed(range(len(self.nodes))):
+            n = self.nodes[i]
+            if not self.is_read(n):
+                continue
+            readers = [x for r in n.results for x in self.readers.get(r, ()) if x[0] in self.roots]
+            roots = frozenset[int]().union(*(self.roots[j] for j, _ in readers))
+            if n.op == "constant":
+                self.roots[i] = roots
+                continue
+            if not roots and self.results.isdisjoint(n.results):
+                continue  # read by dead nodes alone
+            if i in self.stored or not self.may_inline(i, readers, roots):
+                self.stored.add(i)
+                self.roots[i] = self.aligned[i] = frozenset((i,))
+                if self.folds(i):
+                    self.fold[i] = i
+                continue
+            self.roots[i] = roots
+            self.aligned[i] = frozenset(r for r in roots if self.reads_aligned(readers, r))
+            if self.folds(i):
+                (root,) = roots
+                self.fold[root] = i
+
+    def reads_aligned(self, readers: list[tuple[int, int]], root: int) -> bool:
+        """Tell whether a kernel reads a value only at the index of the element it computes."""
+        return all(
+            self.same_index(j, pos) and root in self.aligned[j]
+            for j, pos in readers
+            if root in self.roots[j]
+        )
+
+    def may_inline(self, i: int, readers: list[tuple[int, int]], roots: frozenset[int]) -> bool:
+        if any(self.needs_stored(j) for j, _ in readers):
+            return False
+        if self.folds(i):
+            if len(roots) > 1 or self.nodes[i].op == "scatter":
+                return False
+            (root,) = roots
+            return root not in self.fold and self.reads_aligned(readers, root)
+        repeat = self.repeat[i]
+        if (len(roots) - 1) * repeat > cost.AGAIN:
+            return False
+        return all(self.bears(i, j, pos) for j, pos in readers)
+
+    def needs_stored(self, j: int) -> bool:
+        """Readers that take buffers: calls, and views, which are reshapes that are stored."""
+        return self.nodes[j].op == CALL or (self.kinds[j] == Kind.RESHAPE and j in self.stored)
+
+    def bears(self, i: int, j: int, pos: int) -> bool:
+        """Tell whether reader ``j`` may compute value ``i`` as often as it reads it."""
+        reader, repeat = self.nodes[j], self.repeat[i]
+        if cost.rereads(reader, self.kinds[j]):
+            return self.nodes[i].op in cost.LIGHT and repeat <= cost.TILE
+        operand = self.types[reader.args[pos]]
+        spread = cost.spreads(reader, operand) or (
+            self.kinds[j] == Kind.ELEMENTWISE and operand.shape != reader.types[0].shape
+        )
+        return not spread or repeat <= cost.SPREAD
+
+    def groups(self) -> list[Group]:
+        """Kernels, views and calls, in the order of what they store."""
+        inside: dict[int, list[int]] = {i: [] for i in sorted(self.stored) if i in self.roots}
+        for i, roots in sorted(self.roots.items()):
+            for r in roots:
+                inside[r].append(i)
+        return [self.group(root, members) for root, members in inside.items()]
+
+    def group(self, root: int, members: list[int]) -> Group:
+        n = self.nodes[root]
+        if n.op == CALL:
+            return Group((root,), (n,), n.args, n.results, call=True)
+        if self.kinds[root] == Kind.RESHAPE:
+            return Group((root,), (n,), n.args, n.results, view=True)
+        members = [i for i in members if not self.is_weight(i)]
+        defined = {r for i in members for r in self.nodes[i].results}
+        read = dict.fromkeys(a for i in members for a in self.nodes[i].args if a not in defined)
+        aligned = frozenset(a for a in read if self.only_aligned(a, root))
+        return Group(
+            tuple(members),
+            tuple(self.nodes[i] for i in members),
+            tuple(read),
+            n.results,
+            pointwise=root not in self.fold,
+            aligned=aligned,
+        )
+
+    def only_aligned(self, value: str, root: int) -> bool:
+        return self.reads_aligned([x for x in self.readers[value] if x[0] in self.roots], root)

@@ -1,0 +1,73 @@
+"""Put the bodies of called functions in the place of the calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from refimpl.ir.graph import CALL, COMPILER, PRIMITIVE, Function, Module, Node, rename
+
+
+def stays(f: Function) -> bool:
+    """Tell whether a call to a function is left alone: kernels and what others compile."""
+    return any(name in (PRIMITIVE, COMPILER) for name, _ in f.attrs)
+
+
+def inline(m: Module) -> Module:
+    """Replace every call to a plain function by its nodes; drop the functions nobody calls now.
+
+    Values keep their names where they are free in the caller, else they get a number.
+    """
+    table: dict[str, Function] = {}
+    for f in m.functions:
+        table[f.name] = _inline_function(f, table)
+    entry = table[m.entry.name]
+    called = {n.callee for n in entry.nodes if n.op == CALL}
+    kept = tuple(table[f.name] for f in m.functions[:-1] if f.name in called)
+    return replace(m, functions=(*kept, entry))
+
+
+def _inline_function(f: Function, table: dict[str, Function]) -> Function:
+    if stays(f) or not any(n.op == CALL and not stays(table[n.callee]) for n in f.nodes):
+        return f
+    body = _Body({p.name for p in f.params} | {r for n in f.nodes for r in n.results})
+    for n in f.nodes:
+        if n.op == CALL and not stays(table[n.callee]):
+            body.splice(n, table[n.callee])
+        else:
+            body.nodes.append(rename(n, body.names))
+    results = tuple(body.names.get(r, r) for r in f.results)
+    return replace(f, nodes=tuple(body.nodes), results=results)
+
+
+@dataclass
+class _Body:
+    """A function body under construction; ``names`` says what a call's results became."""
+
+    taken: set[str]
+    nodes: list[Node] = field(default_factory=list[Node])
+    names: dict[str, str] = field(default_factory=dict[str, str])
+
+    def splice(self, call: Node, f: Function) -> None:
+        """Append the body of ``f``, whose own calls are already replaced."""
+        args = (self.names.get(a, a) for a in call.args)
+        inner = dict(zip((p.name for p in f.params), args, strict=True))
+        # The call's own result names are free once it is gone: give them to the values returned.
+        for outer, result in zip(call.results, f.results, strict=True):
+            if result not in inner:
+                inner[result] = outer
+        for n in f.nodes:
+            for r in n.results:
+                if r not in inner:
+                    inner[r] = self.fresh(r)
+            self.nodes.append(rename(n, inner))
+        for outer, result in zip(call.results, f.results, strict=True):
+            if inner[result] != outer:
+                self.names[outer] = inner[result]
+
+    def fresh(self, wanted: str) -> str:
+        name, i = wanted, 0
+        while name in self.taken:
+            i += 1
+            name = f"{wanted}_{i}"
+        self.taken.add(name)
+        return name

@@ -1,0 +1,122 @@
+"""Join pointwise kernels of one shape that share operands into kernels with several outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+from codegen.passes import cost
+from codegen.passes.groups import Group
+from refimpl.ir.types import TensorType
+
+
+def merge(groups: Sequence[Group], types: Mapping[str, TensorType]) -> list[Group]:
+    """Merge each pointwise group into an earlier one of its shape that it reads or reads with.
+
+    Two groups may merge unless a third lies between them: then the merged one would depend on
+    the third and the third on it.
+    """
+    todo = _Merge(types, {}, {}, {}, {})
+    for g in groups:
+        todo.add(g)
+    for i, g in enumerate(groups):
+        if g.pointwise:
+            todo.settle(i)
+    return list(todo.groups.values())
+
+
+@dataclass
+class _Merge:
+    types: Mapping[str, TensorType]
+    groups: dict[int, Group]
+    writer: dict[str, int]
+    readers: dict[str, list[int]]
+    needs: dict[int, set[int]]  # the groups a group reads from
+
+    def add(self, g: Group) -> None:
+        i = len(self.groups)
+        self.groups[i] = g
+        self.writer.update(dict.fromkeys(g.writes, i))
+        self.needs[i] = {self.writer[a] for a in g.reads if a in self.writer}
+        for a in g.reads:
+            self.readers.setdefault(a, []).append(i)
+
+    def settle(self, i: int) -> None:
+        """Merge a group into the first earlier one that it can join."""
+        g = self.groups[i]
+        shape = self.types[g.writes[0]].shape
+        for a in g.reads:
+            near = [self.writer[a]] if a in self.writer else []
+            if self.types[a].shape == shape:
+                near += self.readers[a]
+            for j in near:
+                if j < i and j in self.groups and self.fits(j, i) and not self.between(j, i):
+                    self.join(j, i)
+                    return
+
+    def fits(self, i: int, j: int) -> bool:
+        """Tell whether two groups make one kernel: one index space, few outputs, no rereading."""
+        a, b = self.groups[i], self.groups[j]
+        if not (a.pointwise and b.pointwise):
+            return False
+        if self.types[a.writes[0]].shape != self.types[b.writes[0]].shape:
+            return False
+        if len(a.writes) + len(b.writes) > cost.OUTPUTS:
+            return False
+        if sum(cost.weight(n) for n in (*a.nodes, *b.nodes)) > cost.GROUP:
+            return False
+        return b.aligned.issuperset(set(a.writes) & set(b.reads)) and a.aligned.issuperset(
+            set(b.writes) & set(a.reads)
+        )
+
+    def between(self, i: int, j: int) -> bool:
+        """Tell whether a path leads from one group to the other through a third."""
+        return self._through(i, j) or self._through(j, i)
+
+    def _through(self, source: int, target: int) -> bool:
+        todo = list(self.needs[target] - {source})
+        seen = set(todo)
+        while todo:
+            k = todo.pop()
+            if k == source:
+                return True
+            new = self.needs[k] - seen
+            seen |= new
+            todo += new
+        return False
+
+    def join(self, i: int, j: int) -> None:
+        """Put group ``j`` into ``i``."""
+        a, b = self.groups[i], self.groups.pop(j)
+        nodes = dict(zip(a.at, a.nodes, strict=True)) | dict(zip(b.at, b.nodes, strict=True))
+        nodes = dict(sorted(nodes.items(), key=itemgetter(0)))
+        writes = {*a.writes, *b.writes}
+        defined = [r for n in nodes.values() for r in n.results]
+        reads = dict.fromkeys(
+            x for n in nodes.values() for x in n.args if x in a.reads or x in b.reads
+        )
+        for x in defined:
+            reads.pop(x, None)
+        both = tuple(reads)
+        self.groups[i] = Group(
+            tuple(nodes),
+            tuple(nodes.values()),
+            both,
+            tuple(x for x in defined if x in writes),
+            pointwise=True,
+            aligned=frozenset(
+                x
+                for x in both
+                if (x in a.aligned or x not in a.reads) and (x in b.aligned or x not in b.reads)
+            ),
+        )
+        self.writer.update(dict.fromkeys(b.writes, i))
+        for x in both:
+            if i not in self.readers[x]:
+                self.readers[x].append(i)
+        self.needs[i] = (self.needs[i] | self.needs.pop(j)) - {i, j}
+        for needed in self.needs.values():
+            if j in needed:
+                needed.remove(j)
+                needed.add(i)

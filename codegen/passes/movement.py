@@ -1,0 +1,115 @@
+"""Rules about ops that only move, repeat or convert elements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast as typed
+
+from codegen.passes.values import Values
+from refimpl.ir.dims import Dim
+from refimpl.ir.graph import Node, attrs
+from refimpl.ir.types import DType, TensorType
+
+MOVEMENT = frozenset(("reshape", "permute_dims", "broadcast_to", "slice", "flip", "cast", "pad"))
+
+
+def _ints(n: Node, name: str) -> tuple[int, ...]:
+    return typed("tuple[int, ...]", n.attr[name])
+
+
+def identity(n: Node, values: Values) -> str | None:
+    """Return the operand of movement that leaves every element in its place."""
+    if n.op == "concat":
+        return n.args[0] if len(n.args) == 1 else None
+    if n.op not in MOVEMENT or values.types[n.args[0]] != n.types[0]:
+        return None
+    rank = n.types[0].rank
+    match n.op:
+        case "reshape" | "broadcast_to" | "cast":
+            same = True
+        case "permute_dims":
+            same = _moves_nothing(_ints(n, "axes"), n.types[0])
+        case "flip":
+            same = all(n.types[0].shape[a] == 1 for a in _ints(n, "axes"))
+        case "slice":  # of equal shape: it takes all of every axis, forwards
+            same = _ints(n, "steps") == (1,) * rank
+        case _:
+            same = all(d == 0 for d in (*_ints(n, "low"), *_ints(n, "high")))
+    return n.args[0] if same else None
+
+
+def _moves_nothing(axes: tuple[int, ...], source: TensorType) -> bool:
+    """Tell whether a permutation keeps the order of the axes that are not of size 1."""
+    real = [a for a in axes if source.shape[a] != 1]
+    return real == sorted(real)
+
+
+def as_reshape(n: Node, values: Values) -> Node | None:
+    """Turn movement of axes of size 1 into a reshape, which costs nothing."""
+    if n.op not in ("permute_dims", "broadcast_to"):
+        return None
+    source = values.types[n.args[0]]
+    if n.op == "permute_dims":
+        still = _moves_nothing(_ints(n, "axes"), source)
+    else:
+        added = n.types[0].rank - source.rank
+        still = n.types[0].shape == (*(1,) * added, *source.shape)
+    return _reshape(n, n.args[0], n.types[0].shape) if still else None
+
+
+def _reshape(n: Node, of: str, shape: tuple[Dim, ...]) -> Node:
+    return replace(n, op="reshape", args=(of,), attrs=attrs({"shape": shape}))
+
+
+def compose(n: Node, values: Values) -> Node | None:
+    """Make one movement of two of a kind."""
+    if n.op not in ("reshape", "permute_dims", "broadcast_to", "flip"):
+        return None
+    inner = values.source(n.args[0], n.op)
+    if inner is None:
+        return None
+    match n.op:
+        case "permute_dims":
+            first, second = _ints(inner, "axes"), _ints(n, "axes")
+            new = attrs({"axes": tuple(first[a] for a in second)})
+        case "flip":
+            first, second = _ints(inner, "axes"), _ints(n, "axes")
+            new = attrs({"axes": tuple(sorted(set(first) ^ set(second)))})
+        case "broadcast_to":
+            new = n.attrs
+        case _:
+            new = n.attrs
+    return replace(n, args=inner.args, attrs=new)
+
+
+def cast_once(n: Node, values: Values) -> Node | None:
+    """Skip a cast that loses nothing when another follows: it depends on the value alone."""
+    if n.op != "cast":
+        return None
+    inner = values.source(n.args[0], "cast")
+    if inner is None:
+        return None
+    source, via = values.types[inner.args[0]].dtype, inner.types[0].dtype
+    return replace(n, args=inner.args) if lossless(source, via) else None
+
+
+_MANTISSA = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}
+_EXPONENT = {DType.F64: 11, DType.F32: 8, DType.F16: 5, DType.BF16: 8}
+
+
+def lossless(source: DType, target: DType) -> bool:
+    """Tell whether a cast keeps every value, NaN payloads aside.
+
+    >>> lossless(DType.I16, DType.F32), lossless(DType.BF16, DType.F16)
+    (True, False)
+    """
+    if source == target or source == DType.BOOL:
+        return True
+    if target == DType.BOOL or (source.is_float and not target.is_float):
+        return False
+    if source.is_float:
+        return _MANTISSA[source] <= _MANTISSA[target] and _EXPONENT[source] <= _EXPONENT[target]
+    bits = 8 * source.nbytes - source.is_signed
+    if target.is_float:
+        return bits <= _MANTISSA[target]
+    return bits <= 8 * target.nbytes - target.is_signed and source.is_signed <= target.is_signed

@@ -1,0 +1,62 @@
+"""What passes ask about the values of a function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from refimpl.ir.graph import Function, Node
+from refimpl.ir.types import Tensor, TensorType
+from refimpl.ops import OPS
+from refimpl.ops.spec import Kind
+
+
+@dataclass
+class Values:
+    """Definitions and types seen so far, as a pass walks a function from the top."""
+
+    types: dict[str, TensorType]
+    defs: dict[str, Node] = field(default_factory=dict[str, Node])
+
+    @staticmethod
+    def of(f: Function) -> Values:
+        """Start with the parameters."""
+        return Values({p.name: p.type for p in f.params})
+
+    def define(self, n: Node) -> None:
+        """Enter the results of a node."""
+        for name, t in zip(n.results, n.types, strict=True):
+            self.types[name] = t
+            self.defs[name] = n
+
+    def source(self, name: str, op: str) -> Node | None:
+        """Return the node that defines a value if it is a use of ``op``."""
+        n = self.defs.get(name)
+        return n if n is not None and n.op == op else None
+
+    def constant(self, name: str) -> Tensor | None:
+        """Return the value if it is a constant."""
+        n = self.source(name, "constant")
+        if n is None:
+            return None
+        value = n.attr["value"]
+        assert isinstance(value, Tensor)
+        return value
+
+    def splat(self, name: str) -> bytes | None:
+        """Bytes of the one element value that fills a constant, seen through movement, if any."""
+        n = self.defs.get(name)
+        while n is not None and n.op in ("broadcast_to", "reshape", "permute_dims", "flip"):
+            n = self.defs.get(n.args[0])
+        if n is None or n.op != "constant":
+            return None
+        value = n.attr["value"]
+        assert isinstance(value, Tensor)
+        size = value.dtype.nbytes
+        first = value.data[:size]
+        return first if value.data and first * (len(value.data) // size) == value.data else None
+
+
+def kind(n: Node) -> Kind:
+    """How the op of a node fuses; a call fuses with nothing."""
+    op = OPS.get(n.op)
+    return Kind.OPAQUE if op is None else op.kind
