@@ -10,6 +10,7 @@ from refimpl.ops import (
     predicates,
     reduce,
     shape,
+    slicing,
 )
 from refimpl.ops.spec import Op
 
@@ -21,6 +22,7 @@ OPS: dict[str, Op] = {
         casting,
         create,
         shape,
+        slicing,
         reduce,
         linear,
         convolution,

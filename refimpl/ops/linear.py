@@ -1,5 +1,184 @@
-"""Linear ops."""
+"""Matrix products."""
 
-from refimpl.ops.spec import Op
+from __future__ import annotations
 
-ALL: tuple[Op, ...] = ()
+from collections.abc import Sequence
+
+import numpy as np
+
+from refimpl.ir import dims
+from refimpl.ir import expr as ex
+from refimpl.ir.dims import Dim
+from refimpl.ir.loop import Binary, Expr
+from refimpl.ir.types import NUMBERS, Array, DType, Shape, TensorType
+from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.chains import integer_hull, sum_bar
+from refimpl.ops.choose import flag, pick, size
+from refimpl.ops.rules import check, check_same_dtype, shape_error
+from refimpl.ops.spec import AttrMap, Chooser, Example, Fold, Index, Kind, Op, Read, Sample
+
+
+def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    del attrs
+    a = check("matmul", types, 2, dtypes=NUMBERS)
+    b = types[1]
+    check_same_dtype("matmul", types)
+    if a.rank < 2 or b.rank < 2:
+        raise shape_error(
+            "matmul", types, f"ranks {a.rank} and {b.rank}", "ranks of at least 2", "reshape first"
+        )
+    if not dims.equal(a.shape[-1], b.shape[-2]):
+        raise shape_error(
+            "matmul",
+            types,
+            f"{dims.text(a.shape[-1])} columns and {dims.text(b.shape[-2])} rows",
+            "as many columns on the left as rows on the right",
+        )
+    batch = _broadcast(types)
+    return a.with_shape(*batch, a.shape[-2], b.shape[-1])
+
+
+def _broadcast(types: Sequence[TensorType]) -> Shape:
+    a, b = (t.shape[:-2] for t in types)
+    rank = max(len(a), len(b))
+    a, b = ((*[1] * (rank - len(s)), *s) for s in (a, b))
+    batch: list[Dim] = []
+    for m, n in zip(a, b, strict=True):
+        if m != 1 and n != 1 and not dims.equal(m, n):
+            raise shape_error(
+                "matmul",
+                types,
+                f"batch sizes {dims.text(m)} and {dims.text(n)}",
+                "batch sizes that are equal or 1",
+            )
+        batch.append(n if m == 1 else m)
+    return tuple(batch)
+
+
+def product(a: Array, b: Array) -> Array:
+    """Matrix product in the operands' own dtype; BLAS only where all is finite.
+
+    A BLAS may skip zeros, and with them the NaN that zero times infinity is.
+    """
+    blas = a.dtype.kind == "f" and a.dtype.itemsize <= 8
+    if blas and not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return np.asarray(np.einsum("...mk,...kn->...mn", a, b))
+    return np.asarray(np.matmul(a, b))
+
+
+def _eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    del attrs
+    a, b = (x.astype(result.dtype.compute.numpy, copy=False) for x in args)
+    with np.errstate(all="ignore"):
+        return product(a, b).astype(result.dtype.numpy)
+
+
+def _bar(
+    args: Sequence[Bar],
+    attrs: AttrMap,
+    types: Sequence[TensorType],
+    result: TensorType,
+    contract: Contract,
+) -> Bar:
+    del attrs, types
+    a, b = args
+    with np.errstate(all="ignore"):
+        c = product(a.c, b.c)
+        size_a, size_b, e = spread(a, b)
+        errors = np.zeros(c.shape) if e is None else product(*e[0]) + product(*e[1])
+        if not result.dtype.is_float:
+            return integer_hull(c, np.where(np.isnan(errors), np.inf, errors), result.dtype)
+        terms = a.c.shape[-1]
+        chain = contract.chain(terms) if terms else 0
+        total = product(size_a, size_b)
+        return sum_bar(c, errors, total, terms, chain, result.dtype.compute, products=True)
+
+
+Pair = tuple[Array, Array]
+
+
+def spread(a: Bar, b: Bar) -> tuple[Array, Array, tuple[Pair, Pair] | None]:
+    """Magnitudes of two operands, and the products that bound the error of ``Σ a·b``.
+
+    ``|ab - âb̂| <= (|a| + e_a)·e_b + e_a·|b|``; None where both are exact.
+    """
+    near_a, near_b = (
+        np.where(np.isfinite(x), np.abs(x), 0.0)
+        for x in (a.c.astype(np.float64), b.c.astype(np.float64))
+    )
+    if not (a.e.any() or b.e.any()):
+        return near_a, near_b, None
+    far_a, far_b = (
+        np.where(np.isfinite(x.e), near + x.e, 0.0) for near, x in ((near_a, a), (near_b, b))
+    )
+    unknown_a, unknown_b = (
+        np.where(np.isfinite(x.c.astype(np.float64)), x.e, np.where(np.isfinite(x.e), 0.0, x.e))
+        for x in (a, b)
+    )
+    return far_a, far_b, ((far_a, unknown_b), (unknown_a, near_b))
+
+
+def _element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Fold:
+    del attrs
+    a, b = types
+
+    def batch(t: TensorType) -> Index:
+        own = at[result.rank - t.rank : -2]
+        return tuple(ex.ZERO if d == 1 else i for i, d in zip(own, t.shape[:-2], strict=True))
+
+    def body(k: Index) -> Expr:
+        left = reads[0]((*batch(a), at[-2], *k))
+        return Binary("mul", left, reads[1]((*batch(b), *k, at[-1])))
+
+    return Fold("add", (ex.of_dim(a.shape[-1]),), body, _as_it_is)
+
+
+def _as_it_is(total: Expr) -> Expr:
+    return total
+
+
+def _sample(ch: Chooser, t: TensorType) -> Sample | None:
+    if t.rank < 2 or t.dtype is DType.BOOL:
+        return None
+    batch = list(t.shape[:-2])
+    batch = batch[len(batch) - pick(ch, range(len(batch), -1, -1)) :] if batch else batch
+    batch = [1 if flag(ch) and flag(ch) else d for d in batch]
+    while len(batch) < 3 and ch.below(6) == 5:
+        batch.insert(0, pick(ch, (2, 1, 3)) if len(batch) >= t.rank - 2 else 1)
+    left = flag(ch)
+    if left:
+        return Sample((t.with_shape(*batch, size(ch), t.shape[-2]), t))
+    return Sample((t, t.with_shape(*batch, t.shape[-1], size(ch))))
+
+
+MATMUL = Op(
+    name="matmul",
+    doc=(
+        "Matrix product of the last two axes; the axes before are broadcast by NumPy's rule. "
+        "The order of additions is free, a product and an addition may round once."
+    ),
+    special=(
+        "NaN and infinities as in IEEE arithmetic (zero times infinity is NaN), in no set order; "
+        "a zero's sign is not set. Empty sums are 0. Integers wrap. bool is cast first."
+    ),
+    kind=Kind.OPAQUE,
+    arity=(2, 2),
+    dtypes=NUMBERS,
+    infer=_infer,
+    eval=_eval,
+    bar=_bar,
+    element=_element,
+    sample=_sample,
+    example=Example(
+        (np.array([[1, 2], [3, 4]], np.float32), np.array([[5], [6]], np.float32)),
+        np.array([[17], [39]], np.float32),
+    ),
+)
+
+ALL: tuple[Op, ...] = (MATMUL,)

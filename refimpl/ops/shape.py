@@ -1,5 +1,308 @@
-"""Shape ops."""
+"""Ops that give the same elements another shape or order."""
 
-from refimpl.ops.spec import Op
+from __future__ import annotations
 
-ALL: tuple[Op, ...] = ()
+from collections.abc import Sequence
+
+import numpy as np
+
+from refimpl.ir import dims
+from refimpl.ir import expr as ex
+from refimpl.ir.dims import Dim
+from refimpl.ir.graph import attrs as freeze
+from refimpl.ir.loop import Expr
+from refimpl.ir.types import ALL as EVERY
+from refimpl.ir.types import Array, Shape, TensorType
+from refimpl.ops.choose import flag, permutation, pick, size, subset
+from refimpl.ops.create import small_shape
+from refimpl.ops.movement import contiguous, moved
+from refimpl.ops.rules import (
+    attr_error,
+    check,
+    get_axes,
+    get_dims,
+    get_ints,
+    shape_error,
+)
+from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Example, Index, Kind, Op, Read, Sample
+
+
+def _reshape_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    t = check("reshape", types, 1)
+    shape = get_dims("reshape", attrs, "shape")
+    if not dims.equal(dims.mul(*shape), t.numel):
+        raise shape_error(
+            "reshape",
+            types,
+            f"{dims.text(t.numel)} elements",
+            f"{dims.text(dims.mul(*shape))} elements",
+            "a reshape keeps the number of elements",
+        )
+    return t.with_shape(*shape)
+
+
+def _reshape(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    del attrs
+    return args[0].reshape(small_shape(result.shape, 0))
+
+
+def _prefixes(shape: Shape) -> list[Dim]:
+    products: list[Dim] = [1]
+    for d in shape:
+        products.append(dims.mul(products[-1], d))
+    return products
+
+
+def groups(old: Shape, new: Shape) -> list[tuple[slice, slice]]:
+    """Cut two shapes of equally many elements into runs of axes that correspond.
+
+    >>> groups((2, 3, 4), (6, 4))
+    [(slice(0, 2, None), slice(0, 1, None)), (slice(2, 3, None), slice(1, 2, None))]
+    """
+    if 0 in old or 0 in new:
+        return [(slice(0, len(old)), slice(0, len(new)))]
+    before, after = _prefixes(old), _prefixes(new)
+    cuts: list[tuple[slice, slice]] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        m, n = next(
+            (m, n)
+            for m in range(i + 1 if i < len(old) else i, len(old) + 1)
+            for n in range(j + 1 if j < len(new) else j, len(new) + 1)
+            if before[m] == after[n]
+        )
+        cuts.append((slice(i, m), slice(j, n)))
+        i, j = m, n
+    return cuts
+
+
+def _reshape_element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Expr:
+    del attrs
+    old, new = types[0].shape, result.shape
+    source: list[Expr] = []
+    for m, n in groups(old, new):
+        flat = ex.flatten(at[n], map(ex.of_dim, new[n]))
+        source += ex.unflatten(flat, map(ex.of_dim, old[m]))
+    return reads[0](tuple(ex.ZERO if d == 1 else i for i, d in zip(source, old, strict=True)))
+
+
+def _factors(n: int) -> list[int]:
+    found: list[int] = []
+    p = 2
+    while n > 1:
+        while n % p == 0:
+            found.append(p)
+            n //= p
+        p += 1
+    return found
+
+
+def _reshape_sample(ch: Chooser, t: TensorType) -> Sample | None:
+    parts: list[Dim] = []
+    for d in t.shape:
+        if isinstance(d, int) and 1 < d <= 4096 and flag(ch):
+            parts += _factors(d)
+        else:
+            parts.append(d)
+    if 0 in parts or all(isinstance(d, int) for d in parts):
+        parts = [parts[i] for i in permutation(ch, len(parts))]
+    shape: list[Dim] = []
+    for d in parts:
+        if shape and flag(ch):
+            shape[-1] = dims.mul(shape[-1], d)
+        elif d != 1 or flag(ch):
+            shape.append(d)
+    while len(shape) < 5 and ch.below(4) == 3:
+        shape.insert(ch.below(len(shape) + 1), 1)
+    return Sample((t,), freeze({"shape": tuple(shape)}))
+
+
+def _permute_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    t = check("permute_dims", types, 1)
+    axes = get_ints("permute_dims", attrs, "axes")
+    if sorted(axes) != list(range(t.rank)):
+        raise attr_error("permute_dims", "axes", axes, f"a permutation of range({t.rank})")
+    return t.with_shape(*(t.shape[a] for a in axes))
+
+
+def _permute(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    del result
+    return np.transpose(args[0], get_ints("permute_dims", attrs, "axes"))
+
+
+def _permute_element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Expr:
+    del types, result
+    axes = get_ints("permute_dims", attrs, "axes")
+    return reads[0](tuple(at[axes.index(a)] for a in range(len(axes))))
+
+
+def _permute_sample(ch: Chooser, t: TensorType) -> Sample | None:
+    order = permutation(ch, t.rank)  # in order last: it moves nothing
+    return Sample((t,), freeze({"axes": tuple(reversed(order))}))
+
+
+def _broadcast_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    t = check("broadcast_to", types, 1)
+    shape = get_dims("broadcast_to", attrs, "shape")
+    lead = len(shape) - t.rank
+    if lead < 0 or not all(
+        a == 1 or dims.equal(a, b) for a, b in zip(t.shape, shape[lead:], strict=True)
+    ):
+        raise shape_error(
+            "broadcast_to",
+            types,
+            f"shape=[{', '.join(map(dims.text, shape))}]",
+            "the operand's sizes at the end, or any size where the operand has 1",
+        )
+    return t.with_shape(*shape)
+
+
+def _broadcast(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    del attrs
+    return np.broadcast_to(args[0], small_shape(result.shape, 0))
+
+
+def _broadcast_element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Expr:
+    del attrs
+    shape = types[0].shape
+    last = at[result.rank - len(shape) :]
+    return reads[0](tuple(ex.ZERO if d == 1 else i for i, d in zip(last, shape, strict=True)))
+
+
+def _broadcast_sample(ch: Chooser, t: TensorType) -> Sample | None:
+    shape = [size(ch, 8) if d == 1 else d for d in t.shape]
+    while len(shape) < 5 and (ch.below(3) == 2 or len(shape) == 0):
+        shape.insert(0, pick(ch, (2, 3, 1, 4, 0)))
+    return Sample((t,), freeze({"shape": tuple(shape)}))
+
+
+def _flip_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    t = check("flip", types, 1)
+    get_axes("flip", attrs, "axes", t.rank)
+    return t
+
+
+def _flip(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    return np.flip(args[0], get_axes("flip", attrs, "axes", result.rank))
+
+
+def _flip_element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Expr:
+    del types
+    axes = get_axes("flip", attrs, "axes", result.rank)
+    return reads[0](
+        tuple(
+            ex.sub(ex.of_dim(dims.sub(d, 1)), i) if a in axes else i
+            for a, (i, d) in enumerate(zip(at, result.shape, strict=True))
+        )
+    )
+
+
+def _flip_sample(ch: Chooser, t: TensorType) -> Sample | None:
+    return Sample((t,), freeze({"axes": subset(ch, t.rank)}))
+
+
+_MOVED = "Elements are moved as they are: NaN, infinities and the sign of zero are kept."
+
+RESHAPE = Op(
+    name="reshape",
+    doc="The elements in row-major order under another shape.",
+    special=_MOVED,
+    kind=Kind.RESHAPE,
+    arity=(1, 1),
+    attrs=(AttrSpec("shape", "dims", "shape of the result, with as many elements"),),
+    dtypes=EVERY,
+    infer=_reshape_infer,
+    eval=contiguous(_reshape),
+    bar=moved(_reshape),
+    element=_reshape_element,
+    sample=_reshape_sample,
+    example=Example(
+        (np.array([[1, 2], [3, 4]], np.int32),),
+        np.array([1, 2, 3, 4], np.int32),
+        freeze({"shape": (4,)}),
+    ),
+)
+
+PERMUTE_DIMS = Op(
+    name="permute_dims",
+    doc="Axes in another order: axis i of the result is axis ``axes[i]`` of the operand.",
+    special=_MOVED,
+    kind=Kind.INJECTIVE,
+    arity=(1, 1),
+    attrs=(AttrSpec("axes", "ints", "a permutation of the operand's axes"),),
+    dtypes=EVERY,
+    infer=_permute_infer,
+    eval=contiguous(_permute),
+    bar=moved(_permute),
+    element=_permute_element,
+    sample=_permute_sample,
+    example=Example(
+        (np.array([[1, 2, 3], [4, 5, 6]], np.int32),),
+        np.array([[1, 4], [2, 5], [3, 6]], np.int32),
+        freeze({"axes": (1, 0)}),
+    ),
+)
+
+BROADCAST_TO = Op(
+    name="broadcast_to",
+    doc="Repeats axes of static size 1, and puts new axes in front.",
+    special=_MOVED + " Growing to size 0 leaves nothing.",
+    kind=Kind.INJECTIVE,
+    arity=(1, 1),
+    attrs=(AttrSpec("shape", "dims", "shape of the result"),),
+    dtypes=EVERY,
+    infer=_broadcast_infer,
+    eval=contiguous(_broadcast),
+    bar=moved(_broadcast),
+    element=_broadcast_element,
+    sample=_broadcast_sample,
+    example=Example(
+        (np.array([[1], [2]], np.int32),),
+        np.array([[1, 1, 1], [2, 2, 2]], np.int32),
+        freeze({"shape": (2, 3)}),
+    ),
+)
+
+FLIP = Op(
+    name="flip",
+    doc="Reverses the order along ``axes``.",
+    special=_MOVED,
+    kind=Kind.INJECTIVE,
+    arity=(1, 1),
+    attrs=(AttrSpec("axes", "ints", "increasing axes; none leaves the operand as it is"),),
+    dtypes=EVERY,
+    infer=_flip_infer,
+    eval=contiguous(_flip),
+    bar=moved(_flip),
+    element=_flip_element,
+    sample=_flip_sample,
+    example=Example(
+        (np.array([1, 2, 3], np.int32),), np.array([3, 2, 1], np.int32), freeze({"axes": (0,)})
+    ),
+)
+
+ALL: tuple[Op, ...] = (RESHAPE, PERMUTE_DIMS, BROADCAST_TO, FLIP)

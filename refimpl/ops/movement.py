@@ -1,0 +1,43 @@
+"""What ops share that move elements without computing: value and bar move alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from refimpl.ir.types import Array, TensorType
+from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.spec import AttrMap
+
+Move: TypeAlias = Callable[[Sequence[Array], AttrMap, TensorType], Array]
+BarRule: TypeAlias = Callable[
+    [Sequence[Bar], AttrMap, Sequence[TensorType], TensorType, Contract], Bar
+]
+
+
+def contiguous(move: Move) -> Move:
+    """Return the rule with a fresh row-major array as result."""
+
+    def run(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+        return np.array(move(args, attrs, result), order="C", copy=True)
+
+    return run
+
+
+def moved(move: Move) -> BarRule:
+    """Return the bar rule that moves centres and errors alike."""
+
+    def run(
+        args: Sequence[Bar],
+        attrs: AttrMap,
+        types: Sequence[TensorType],
+        result: TensorType,
+        contract: Contract,
+    ) -> Bar:
+        del types, contract
+        centre = move([a.c for a in args], attrs, result)
+        return Bar(centre, move([a.e for a in args], attrs, result))
+
+    return run

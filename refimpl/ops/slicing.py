@@ -1,0 +1,368 @@
+"""Ops that cut tensors up, join them and put borders around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from refimpl.ir import dims
+from refimpl.ir import expr as ex
+from refimpl.ir.dims import Dim
+from refimpl.ir.graph import Attr
+from refimpl.ir.graph import attrs as freeze
+from refimpl.ir.loop import Expr
+from refimpl.ir.types import ALL as EVERY
+from refimpl.ir.types import Array, TensorType
+from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.choose import flag, pick, size
+from refimpl.ops.movement import contiguous, moved
+from refimpl.ops.rules import (
+    at_least_zero,
+    at_most,
+    attr_error,
+    check,
+    check_same_dtype,
+    dtype_error,
+    get_axis,
+    get_dims,
+    get_ints,
+    get_str,
+    shape_error,
+    surely_nonnegative,
+)
+from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Example, Index, Kind, Op, Read, Sample
+
+MODES = ("constant", "edge", "reflect")
+MANY = 64  # operands of a concat; longer ones are concats of concats
+
+
+def extent(start: Dim, stop: Dim, step: int, n: Dim) -> tuple[Dim, Dim]:
+    """First position and number of positions of a slice of an axis of size n.
+
+    >>> extent(1, 9, 3, 8), extent(6, -1, -2, 8), extent(0, 5, 1, dims.symbol("n"))
+    ((1, 3), (6, 4), (0, Min(5, n)))
+    """
+    if step > 0:
+        count = dims.ceildiv(dims.sub(at_most(stop, n), start), step)
+    else:
+        start = at_most(start, dims.sub(n, 1))
+        count = dims.ceildiv(dims.sub(start, stop), -step)
+    return start, at_least_zero(count)
+
+
+def _slice_parts(t: TensorType, attrs: AttrMap) -> list[tuple[Dim, Dim, int]]:
+    """First position, size and step of each axis."""
+    starts = get_dims("slice", attrs, "starts", t.rank, -1)
+    stops = get_dims("slice", attrs, "stops", t.rank, -1)
+    steps = get_ints("slice", attrs, "steps", t.rank)
+    parts: list[tuple[Dim, Dim, int]] = []
+    for start, stop, step, n in zip(starts, stops, steps, t.shape, strict=True):
+        if step == 0 or (step > 0 and -1 in (start, stop)):
+            raise attr_error(
+                "slice",
+                "starts, stops, steps",
+                (start, stop, step),
+                "step != 0, bounds >= 0 (>= -1 where the step is negative)",
+                "bounds counted from the end are resolved: -1 is the place before the first",
+            )
+        parts.append((*extent(start, stop, step, n), step))
+    return parts
+
+
+def _slice_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    t = check("slice", types, 1)
+    return t.with_shape(*(count for _, count, _ in _slice_parts(t, attrs)))
+
+
+def _slice(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    starts = get_dims("slice", attrs, "starts", result.rank, -1)
+    stops = get_dims("slice", attrs, "stops", result.rank, -1)
+    steps = get_ints("slice", attrs, "steps", result.rank)
+    keys: list[slice] = []
+    for start, stop, step in zip(starts, stops, steps, strict=True):
+        assert isinstance(start, int)
+        assert isinstance(stop, int)
+        if start == -1:
+            keys.append(slice(0, 0))
+        else:
+            keys.append(slice(start, None if stop == -1 else stop, step))
+    return args[0][tuple(keys)]
+
+
+def _slice_element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Expr:
+    del result
+    parts = _slice_parts(types[0], attrs)
+    return reads[0](
+        tuple(
+            ex.add(ex.of_dim(start), ex.mul(i, ex.index(step)))
+            for i, (start, _, step) in zip(at, parts, strict=True)
+        )
+    )
+
+
+def _slice_axis(ch: Chooser, n: Dim) -> tuple[Dim, Dim, int]:
+    step = pick(ch, (1, 2, -1, 3, -2, -3, 5))
+    if isinstance(n, int):
+        low = ch.below(n + 1)
+        high = n - ch.below(n - low + 1)
+        if ch.below(32) == 31:
+            high += 3  # beyond the end: clamped
+        return (low, high, step) if step > 0 else (high - 1, low - 1, step)
+    low = ch.below(3)
+    cut = ch.below(3)
+    if step > 0:
+        return low, pick(ch, (n, dims.sub(n, cut), 5)), step
+    return dims.sub(n, 1 + cut), low - 1, step
+
+
+def _slice_sample(ch: Chooser, t: TensorType) -> Sample | None:
+    whole: list[tuple[Dim, Dim, int]] = []
+    for d in t.shape:
+        part = _slice_axis(ch, d) if ch.below(3) else (0, d, 1)
+        if not all(isinstance(b, int) or surely_nonnegative(b) for b in part[:2]):
+            part = (0, d, part[2]) if part[2] > 0 else (d, -1, part[2])
+        whole.append(part)
+    starts, stops, steps = zip(*whole, strict=True) if whole else ((), (), ())
+    named: dict[str, Attr] = {"starts": starts, "stops": stops, "steps": steps}
+    return Sample((t,), freeze(named))
+
+
+def _concat_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    t = check("concat", types, 1, MANY)
+    check_same_dtype("concat", types)
+    axis = get_axis("concat", attrs, "axis", t.rank)
+    for other in types[1:]:
+        if other.rank != t.rank or any(
+            a != axis and not dims.equal(m, n)
+            for a, (m, n) in enumerate(zip(t.shape, other.shape, strict=False))
+        ):
+            raise shape_error("concat", types, f"{other} after {t}", f"equal sizes off axis {axis}")
+    joined = dims.add(*(o.shape[axis] for o in types))
+    return t.with_shape(*t.shape[:axis], joined, *t.shape[axis + 1 :])
+
+
+def _concat(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    return np.concatenate(args, get_axis("concat", attrs, "axis", result.rank))
+
+
+def _concat_element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Expr:
+    axis = get_axis("concat", attrs, "axis", result.rank)
+    ends: list[Dim] = [0]
+    for t in types:
+        ends.append(dims.add(ends[-1], t.shape[axis]))
+
+    def part(k: int) -> Expr:
+        i = ex.sub(at[axis], ex.of_dim(ends[k]))
+        return reads[k]((*at[:axis], i, *at[axis + 1 :]))
+
+    live = [k for k, t in enumerate(types) if t.shape[axis] != 0] or [0]
+    value = part(live[-1])
+    for k in reversed(live[:-1]):
+        value = ex.select(ex.compare("lt", at[axis], ex.of_dim(ends[k + 1])), part(k), value)
+    return value
+
+
+def _concat_sample(ch: Chooser, t: TensorType) -> Sample | None:
+    if t.rank == 0:
+        return None
+    axis = ch.below(t.rank)
+    types = [t]
+    for _ in range(pick(ch, (1, 2, 0, 3))):
+        if flag(ch):
+            types.append(t)
+        else:
+            types.append(t.with_shape(*t.shape[:axis], size(ch, 5), *t.shape[axis + 1 :]))
+    first = ch.below(len(types))
+    types[0], types[first] = types[first], types[0]
+    return Sample(tuple(types), freeze({"axis": axis}))
+
+
+def _pad_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    t = check("pad", types, 2)
+    if types[1].dtype is not t.dtype:
+        raise dtype_error("pad", types, types[1].dtype, (t.dtype,))
+    if types[1].rank != 0:
+        raise shape_error("pad", types, f"a fill of rank {types[1].rank}", "a scalar fill")
+    get_str("pad", attrs, "mode", MODES)
+    low = get_dims("pad", attrs, "low", t.rank)
+    high = get_dims("pad", attrs, "high", t.rank)
+    return t.with_shape(*(dims.add(*three) for three in zip(low, t.shape, high, strict=True)))
+
+
+def _border(low: int, n: int, high: int, mode: str) -> tuple[Array, Array]:
+    """Source position of each place along an axis, and whether it has one."""
+    place = np.arange(-low, n + high)
+    inside = (place >= 0) & (place < n) if mode == "constant" else np.full(place.shape, n > 0)
+    if mode == "reflect" and n > 1:
+        folded = place % (2 * (n - 1))
+        place = np.where(folded < n, folded, 2 * (n - 1) - folded)
+    return np.clip(place, 0, max(n - 1, 0)), inside
+
+
+def _pad(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    operand, fill = args
+    low = get_ints("pad", attrs, "low")
+    high = get_ints("pad", attrs, "high")
+    mode = get_str("pad", attrs, "mode", MODES)
+    for axis, n in enumerate(operand.shape):
+        place, inside = _border(low[axis], n, high[axis], mode)
+        along = [-1 if a == axis else 1 for a in range(result.rank)]
+        if n == 0:
+            shape = [*operand.shape[:axis], len(place), *operand.shape[axis + 1 :]]
+            operand = np.broadcast_to(fill, shape)
+        else:
+            operand = np.where(inside.reshape(along), np.take(operand, place, axis), fill)
+    return operand
+
+
+def _pad_bar(
+    args: Sequence[Bar],
+    attrs: AttrMap,
+    types: Sequence[TensorType],
+    result: TensorType,
+    contract: Contract,
+) -> Bar:
+    return moved(_pad)(args, attrs, types, result, contract)
+
+
+def _pad_place(i: Expr, low: Dim, n: Dim, high: Dim, mode: str) -> tuple[Expr, list[Expr]]:
+    """Source position of place ``i`` and the conditions under which it has one."""
+    size_, place = ex.of_dim(n), ex.sub(i, ex.of_dim(low))
+    last = ex.of_dim(dims.sub(n, 1))
+    if low == 0 and high == 0:
+        return i, []
+    if mode == "constant":
+        conditions = [] if low == 0 else [ex.compare("ge", place, ex.ZERO)]
+        return place, conditions if high == 0 else [*conditions, ex.compare("lt", place, size_)]
+    some = [ex.compare("gt", size_, ex.ZERO)]
+    if mode == "edge":
+        return ex.maximum(ex.minimum(place, last), ex.ZERO), some
+    period = ex.mul(ex.index(2), last)
+    folded = ex.mod(place, period)  # x mod 0 = 0: an axis of one element repeats it
+    return ex.minimum(folded, ex.sub(period, folded)), some
+
+
+def _pad_element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Expr:
+    del result
+    t = types[0]
+    low = get_dims("pad", attrs, "low", t.rank)
+    high = get_dims("pad", attrs, "high", t.rank)
+    mode = get_str("pad", attrs, "mode", MODES)
+    source: list[Expr] = []
+    conditions: list[Expr] = []
+    for i, a, n, b in zip(at, low, t.shape, high, strict=True):
+        place, where = _pad_place(i, a, n, b, mode)
+        source.append(place)
+        conditions += where
+    return ex.select(ex.all_of(conditions), reads[0](tuple(source)), reads[1](()))
+
+
+def _pad_sample(ch: Chooser, t: TensorType) -> Sample | None:
+    low = tuple(pick(ch, (1, 0, 0, 2, 3)) for _ in t.shape)
+    high = tuple(pick(ch, (0, 1, 0, 2, 4)) for _ in t.shape)
+    mode = pick(ch, MODES)
+    fill = t.with_shape()
+    return Sample((t, fill), freeze({"low": low, "high": high, "mode": mode}))
+
+
+_MOVED = "Elements are moved as they are: NaN, infinities and the sign of zero are kept."
+
+SLICE = Op(
+    name="slice",
+    doc=(
+        "Every ``steps[a]``-th element of each axis a from ``starts[a]`` on, before ``stops[a]``: "
+        "element k is the operand's at ``start + k * step``. As Python's slice, once bounds "
+        "counted from the end are resolved: starts and stops are sizes >= 0, and with a negative "
+        "step -1 is the place before the first element. Bounds beyond the ends are clamped: the "
+        "size is max(0, ceildiv(min(stop, n) - start, step)), and with a negative step "
+        "max(0, ceildiv(min(start, n - 1) - stop, -step)), from min(start, n - 1) on."
+    ),
+    special=_MOVED,
+    kind=Kind.INJECTIVE,
+    arity=(1, 1),
+    attrs=(
+        AttrSpec("starts", "dims", "first position on each axis"),
+        AttrSpec("stops", "dims", "bound of each axis, itself left out"),
+        AttrSpec("steps", "ints", "distance on each axis, not 0"),
+    ),
+    dtypes=EVERY,
+    infer=_slice_infer,
+    eval=contiguous(_slice),
+    bar=moved(_slice),
+    element=_slice_element,
+    sample=_slice_sample,
+    example=Example(
+        (np.array([0, 1, 2, 3, 4, 5], np.int32),),
+        np.array([4, 2, 0], np.int32),
+        freeze({"starts": (4,), "stops": (-1,), "steps": (-2,)}),
+    ),
+)
+
+CONCAT = Op(
+    name="concat",
+    doc="The operands one after another along ``axis``; other sizes are equal.",
+    special=_MOVED,
+    kind=Kind.INJECTIVE,
+    arity=(1, MANY),
+    attrs=(AttrSpec("axis", "int", "axis to join along"),),
+    dtypes=EVERY,
+    infer=_concat_infer,
+    eval=contiguous(_concat),
+    bar=moved(_concat),
+    element=_concat_element,
+    sample=_concat_sample,
+    example=Example(
+        (np.array([1, 2], np.int32), np.array([3], np.int32)),
+        np.array([1, 2, 3], np.int32),
+        freeze({"axis": 0}),
+    ),
+)
+
+PAD = Op(
+    name="pad",
+    doc=(
+        "A border of ``low`` and ``high`` places on each axis: of the fill (operand 1, a scalar), "
+        "of the outermost element (``edge``), or of the mirror image without its edge, repeated "
+        "as often as needed (``reflect``)."
+    ),
+    special=_MOVED + " ``edge`` and ``reflect`` of an empty tensor give the fill.",
+    kind=Kind.INJECTIVE,
+    arity=(2, 2),
+    attrs=(
+        AttrSpec("low", "dims", "places before the first, on each axis"),
+        AttrSpec("high", "dims", "places after the last, on each axis"),
+        AttrSpec("mode", "str", "what the border holds", MODES),
+    ),
+    dtypes=EVERY,
+    infer=_pad_infer,
+    eval=contiguous(_pad),
+    bar=_pad_bar,
+    element=_pad_element,
+    sample=_pad_sample,
+    example=Example(
+        (np.array([1, 2, 3], np.int32), np.array(0, np.int32)),
+        np.array([3, 2, 1, 2, 3, 2], np.int32),
+        freeze({"low": (2,), "high": (1,), "mode": "reflect"}),
+    ),
+)
+
+ALL: tuple[Op, ...] = (SLICE, CONCAT, PAD)
