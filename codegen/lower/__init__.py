@@ -1,0 +1,3 @@
+"""Graph to loops."""
+
+from codegen.lower.function import lower as lower

@@ -1,0 +1,222 @@
+"""Index expressions as polynomials over loop variables and dims: strides, bounds, division.
+
+A polynomial maps a sorted tuple of variable names to an integer factor.  What is no polynomial
+(a division that does not come out, a value read from memory) becomes an atom: a variable of its
+own.  Loop variables run from 0 to a bound that is itself a polynomial; dims are nonnegative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from refimpl.ir import expr as ix
+from refimpl.ir.loop import Binary, Const, Expr, Var
+from refimpl.ir.walk import expr_children
+
+Poly: TypeAlias = dict[tuple[str, ...], int]
+
+
+def constant(k: int) -> Poly:
+    """Polynomial of a number."""
+    return {(): k} if k else {}
+
+
+def plus(a: Poly, b: Poly, factor: int = 1) -> Poly:
+    """``a + factor * b``."""
+    out = dict(a)
+    for m, k in b.items():
+        total = out.get(m, 0) + factor * k
+        if total:
+            out[m] = total
+        else:
+            out.pop(m, None)
+    return out
+
+
+def times(a: Poly, b: Poly) -> Poly:
+    """Product."""
+    out: Poly = {}
+    for m, k in a.items():
+        for n, j in b.items():
+            mono = tuple(sorted(m + n)) if m and n else m or n
+            total = out.get(mono, 0) + k * j
+            if total:
+                out[mono] = total
+            else:
+                out.pop(mono, None)
+    return out
+
+
+def coefficient(p: Poly, name: str) -> Poly | None:
+    """Factor of a variable, or None if the polynomial is not linear in it."""
+    out: Poly = {}
+    for m, k in p.items():
+        if (count := m.count(name)) > 1:
+            return None
+        if count:
+            out[tuple(v for v in m if v != name)] = k
+    return out
+
+
+def has_division(e: Expr) -> bool:
+    """Tell whether an expression divides."""
+    if isinstance(e, Binary):
+        return e.op in ("floordiv", "floormod") or has_division(e.lhs) or has_division(e.rhs)
+    return False
+
+
+def size(e: Expr) -> int:
+    """Count the nodes of an expression."""
+    return 1 + sum(size(c) for c in expr_children(e))
+
+
+class Affine:
+    """Polynomials of one function's index expressions.
+
+    ``bounds`` holds the largest value of each loop variable; ``lets`` what a bound variable
+    stands for.
+    """
+
+    def __init__(self) -> None:
+        self.bounds: dict[str, Poly] = {}
+        self.lets: dict[str, Expr] = {}
+        self._atoms: dict[Expr, str] = {}
+        self._exprs: dict[str, Expr] = {}
+
+    def loop(self, var: Var, extent: Expr) -> None:
+        """Declare a loop variable."""
+        self.bounds[var.name] = plus(self.poly(extent), constant(-1))
+
+    def poly(self, e: Expr) -> Poly:
+        """Polynomial of an index expression."""
+        match e:
+            case Const(value):
+                return constant(int(value))
+            case Var(name):
+                return self.poly(self.lets[name]) if name in self.lets else {(name,): 1}
+            case Binary("add", a, b):
+                return plus(self.poly(a), self.poly(b))
+            case Binary("sub", a, b):
+                return plus(self.poly(a), self.poly(b), -1)
+            case Binary("mul", a, b):
+                return times(self.poly(a), self.poly(b))
+            case Binary("floordiv", a, b):
+                return self._divide(e, self.poly(a), self.poly(b))[0]
+            case Binary("floormod", a, b):
+                return self._divide(e, self.poly(a), self.poly(b))[1]
+            case _:
+                return self._atom(e)
+
+    def offset(self, index: Iterable[Expr], shape: Sequence[Poly]) -> Poly:
+        """Polynomial of a row-major offset."""
+        out: Poly = {}
+        for i, n in zip(index, shape, strict=True):
+            out = plus(times(out, n) if out else out, self.poly(i))
+        return out
+
+    def _atom(self, e: Expr, bound: Poly | None = None) -> Poly:
+        if e not in self._atoms:
+            name = f"@{len(self._atoms)}"
+            self._atoms[e] = name
+            self._exprs[name] = e
+            if bound is not None:
+                self.bounds[name] = bound
+        return {(self._atoms[e],): 1}
+
+    def _divide(self, e: Expr, p: Poly, d: Poly) -> tuple[Poly, Poly]:
+        """Quotient and remainder; ``e`` is the expression one of them is asked for."""
+        assert isinstance(e, Binary)
+        if len(d) != 1 or min(d.values()) < 0:
+            rebuilt = Binary(e.op, self.expr(p), self.expr(d))
+            return self._atom(rebuilt), self._atom(rebuilt)
+        (mono, k) = next(iter(d.items()))
+        whole: Poly = {}
+        rest: Poly = {}
+        for m, c in p.items():
+            left = _without(m, mono)
+            if left is not None and c % k == 0:
+                whole[left] = whole.get(left, 0) + c // k
+            elif not m and not mono:
+                whole = plus(whole, constant(c // k))
+                rest = plus(rest, constant(c % k))
+            else:
+                rest[m] = c
+        # A divisor that may be zero gives 0, but then nothing of that size is ever read.
+        if not rest or self.within(rest, d):
+            return whole, rest
+        inner = self.expr(rest)
+        floor = None
+        low, high = self.lower(rest), self.upper(rest)
+        if not mono and low is not None and min(low.values(), default=0) >= 0:
+            floor = None if high is None or not is_constant(high) else high
+        if floor is not None:
+            floor = constant(floor.get((), 0) // k)
+        quotient = self._atom(ix.floordiv(inner, self.expr(d)), floor)
+        remainder = self._atom(ix.mod(inner, self.expr(d)), plus(d, constant(-1)))
+        return plus(whole, quotient), remainder
+
+    def expr(self, p: Poly) -> Expr:
+        """Index expression of a polynomial."""
+        terms: list[Expr] = []
+        minus: list[Expr] = []
+        for m, k in p.items():
+            factors = [self._exprs.get(v) or Var(v) for v in m]
+            if k < 0 and m:
+                minus.append(ix.mul(*factors, ix.index(-k)))
+            else:
+                terms.append(ix.mul(*factors, ix.index(k)))
+        total = ix.add(*terms)
+        for t in minus:
+            total = ix.sub(total, t)
+        return total
+
+    def simplify(self, e: Expr) -> Expr:
+        """Divide out what divides; other expressions come back as they are."""
+        return self.expr(self.poly(e)) if has_division(e) else e
+
+    def upper(self, p: Poly) -> Poly | None:
+        """Largest value, as a polynomial over dims; None if unknown."""
+        return self._extreme(p, 1)
+
+    def lower(self, p: Poly) -> Poly | None:
+        """Smallest value, as a polynomial over dims; None if unknown."""
+        return self._extreme(p, -1)
+
+    def within(self, p: Poly, n: Poly) -> bool:
+        """Tell whether ``0 <= p < n`` is certain wherever the loops run."""
+        low, high = self.lower(p), self.upper(p)
+        if low is None or high is None or any(k < 0 for k in low.values()):
+            return False
+        return all(k >= 0 for k in plus(plus(n, constant(-1)), high, -1).values())
+
+    def _extreme(self, p: Poly, sign: int) -> Poly | None:
+        out: Poly = {}
+        again = False
+        for m, k in p.items():
+            loops = [v for v in m if v in self.bounds]
+            if any(v.startswith("@") and v not in self.bounds for v in m):
+                return None
+            if not loops:
+                out = plus(out, {m: k})
+            elif k * sign > 0:
+                left = list(m)
+                left.remove(loops[0])
+                out = plus(out, times(self.bounds[loops[0]], {tuple(left): k}))
+                again = True
+            # else: the loop variable is 0 at that end, and the term with it
+        return self._extreme(out, sign) if again else out
+
+
+def _without(m: tuple[str, ...], part: tuple[str, ...]) -> tuple[str, ...] | None:
+    left = list(m)
+    for v in part:
+        if v not in left:
+            return None
+        left.remove(v)
+    return tuple(left)
+
+
+def is_constant(p: Poly) -> bool:
+    """Tell whether a polynomial is a number."""
+    return not p or set(p) == {()}

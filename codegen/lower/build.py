@@ -1,0 +1,164 @@
+"""Composing the ops' element rules: one element of a result as a web of named scalar values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from codegen.lower.affine import Affine, has_division, size
+from codegen.lower.names import Names
+from codegen.lower.scalar import identity, widened
+from codegen.lower.scatter import gathered
+from refimpl.ir import expr as ix
+from refimpl.ir.graph import Node
+from refimpl.ir.loop import (
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    LetExpr,
+    Load,
+    Var,
+)
+from refimpl.ir.types import DType, TensorType
+from refimpl.ir.walk import map_expr, substitute_expr
+from refimpl.ops import OPS
+from refimpl.ops.spec import Fold, FoldOp, Index, Read, Rule, Scatter
+
+_BIND_INDEX = 5  # index expressions with more nodes than this are computed once
+
+
+@dataclass(slots=True)
+class Folding:
+    """A fold to be run as loops before the value that it yields is read."""
+
+    op: FoldOp
+    ks: tuple[Var, ...]
+    extents: tuple[Expr, ...]
+    body: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """A scalar: ``var`` stands for it in every expression that uses it."""
+
+    var: Var
+    expr: Expr  # of a fold: the accumulator's identity
+    fold: Folding | None = None
+
+
+class Builder:
+    """Values of one loop nest.
+
+    ``read`` yields the variable that stands for an element.  Values are kept in order of
+    definition: each uses only earlier ones.  The same element at the same index is one value.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        types: Mapping[str, TensorType],
+        buffers: Mapping[str, Buffer],
+        names: Names,
+    ) -> None:
+        self._nodes = nodes
+        self._types = types
+        self._buffers = buffers
+        self.names = names
+        self.affine = Affine()
+        self.values: list[Value] = []
+        self.by_name: dict[str, Value] = {}
+        self._memo: dict[tuple[str, Index], Expr] = {}
+        self._indices: dict[Expr, Expr] = {}
+
+    def loop(self, prefix: str, extent: Expr) -> Var:
+        """Return a fresh loop variable."""
+        var = Var(self.names.numbered(prefix))
+        self.affine.loop(var, extent)
+        return var
+
+    def reader(self, name: str) -> Read:
+        """Return what reads elements of a graph value."""
+
+        def read(index: Index) -> Expr:
+            return self.read(name, index)
+
+        return read
+
+    def read(self, name: str, index: Index) -> Expr:
+        """Element of a graph value, in its compute dtype."""
+        index = tuple(self.index(i) for i in index)
+        key = (name, index)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._element(name, index)
+        return found
+
+    def rule(self, node: Node, index: Index) -> Rule:
+        """Apply a node's element rule."""
+        return OPS[node.op].element(
+            index,
+            [self.reader(a) for a in node.args],
+            [self._types[a] for a in node.args],
+            node.attr,
+            node.types[0],
+        )
+
+    def _element(self, name: str, index: Index) -> Expr:
+        buffer = self._buffers.get(name)
+        if buffer is not None:
+            return self.define(name, widened(Load(buffer.name, index, buffer.dtype)))
+        rule = self.rule(self._nodes[name], index)
+        if isinstance(rule, Scatter):
+            rule = gathered(rule, index)
+        if isinstance(rule, Fold):
+            return self.define(name, rule.finish(self._fold(name, rule)))
+        return self.define(name, rule)
+
+    def define(self, wish: str, e: Expr) -> Expr:
+        """Give an expression a variable, unless it is as cheap as one."""
+        e = self._absorb(e)
+        if isinstance(e, (Const, Var)):
+            return e
+        return self._new(wish, e, None)
+
+    def _new(self, wish: str, e: Expr, fold: Folding | None) -> Var:
+        value = Value(Var(self.names.fresh(wish), e.dtype), e, fold)
+        self.values.append(value)
+        self.by_name[value.var.name] = value
+        return value.var
+
+    def _fold(self, name: str, rule: Fold) -> Expr:
+        extents = tuple(self.index(e) for e in rule.extents)
+        ks = tuple(self.loop("k", e) for e in extents)
+        body = self._absorb(rule.body(ks))
+        if rule.op in ("argmin", "argmax"):
+            body = Cast(body, DType.U8) if body.dtype is DType.BOOL else body
+            start: Expr = ix.ZERO
+        else:
+            start = identity(rule.op, body.dtype)
+        return self._new(f"{name}_acc", start, Folding(rule.op, ks, extents, body))
+
+    def index(self, e: Expr) -> Expr:
+        """Simplify an index, and bind it if it is long."""
+        if isinstance(e, (Const, Var)):
+            return e
+        if has_division(e):
+            e = self.affine.simplify(e)
+        if size(e) <= _BIND_INDEX:
+            return e
+        bound = self._indices.get(e)
+        if bound is None:
+            bound = self._indices[e] = self.define("at", e)
+            if isinstance(bound, Var):
+                self.affine.lets[bound.name] = e
+        return bound
+
+    def _absorb(self, e: Expr) -> Expr:
+        """Make values of the variables that a rule bound, so that their names are unique."""
+        if isinstance(e, LetExpr):
+            bound = self.define(e.var.name, e.value)
+            return self._absorb(substitute_expr(e.body, {e.var.name: bound}))
+        if isinstance(e, (Const, Var)):
+            return e
+        return map_expr(self._absorb, e)

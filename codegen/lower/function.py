@@ -1,0 +1,166 @@
+"""Lowering: a Primitive function becomes one loop program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codegen.lower.build import Builder
+from codegen.lower.names import Names, identifier
+from codegen.lower.place import Placer
+from codegen.lower.scalar import combine, narrowed
+from refimpl.ir import expr as ix
+from refimpl.ir.dims import DimVar
+from refimpl.ir.graph import Function, Module, Node, attrs
+from refimpl.ir.loop import (
+    Atomic,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    If,
+    Load,
+    LoopKind,
+    PrimFunc,
+    Stmt,
+    Store,
+    Var,
+)
+from refimpl.ir.types import DType, Shape
+from refimpl.ir.walk import exprs
+from refimpl.ops import OPS
+from refimpl.ops.spec import Kind, Scatter
+
+ATOMICS = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
+
+
+def lower(f: Function, m: Module) -> PrimFunc:
+    """Loop program of a Primitive function: its params, then a buffer for each result.
+
+    Results of one shape share a nest of parallel loops over their elements; a fold runs as
+    serial loops inside with a local accumulator; a scatter is a copy and a nest of updates.
+    """
+    return _Lowering(f, m).run()
+
+
+class _Lowering:
+    def __init__(self, f: Function, m: Module) -> None:
+        self.f = f
+        self.m = m
+        self.types = f.types()
+        self.nodes: dict[str, Node] = {r: n for n in f.nodes for r in n.results}
+        self.names = Names(d.name for d in m.dims)
+        self.inputs = {p.name: self._buffer(p.name) for p in f.params}
+        self.outputs = [(r, self._buffer(r)) for r in f.results]
+        self.buffers = (*self.inputs.values(), *(b for _, b in self.outputs))
+        self.shapes: dict[str, Shape] = {b.name: b.shape for b in self.buffers}
+
+    def _buffer(self, name: str) -> Buffer:
+        t = self.types[name]
+        return Buffer(self.names.fresh(name), t.dtype, t.shape)
+
+    def run(self) -> PrimFunc:
+        groups: dict[Shape, list[tuple[str, Buffer]]] = {}
+        nests: list[Stmt] = []
+        for result, out in self.outputs:
+            if self._scatters(result):
+                nests += self._scatter(result, out)
+            else:
+                groups.setdefault(out.shape, []).append((result, out))
+        nests += [self._nest(shape, group) for shape, group in groups.items()]
+        body = nests[0] if len(nests) == 1 else Block(tuple(nests))
+        return PrimFunc(
+            identifier(self.f.name),
+            self.buffers,
+            tuple(b.name for _, b in self.outputs),
+            body,
+            self._dims(body),
+            attrs({"source": tuple(r for n in self.f.nodes for r in n.results)}),
+        )
+
+    def _dims(self, body: Stmt) -> tuple[DimVar, ...]:
+        if not self.m.dims:
+            return ()
+        used = {e.name for e in exprs(body) if isinstance(e, Var)}
+        shapes = (ix.of_dim(d) for b in self.buffers for d in b.shape)
+        used |= {e.name for d in shapes for e in exprs(Store("", (), d)) if isinstance(e, Var)}
+        return tuple(d for d in self.m.dims if d.name in used)
+
+    def _builder(self) -> Builder:
+        return Builder(self.nodes, self.types, self.inputs, self.names)
+
+    def _nest(self, shape: Shape, group: Sequence[tuple[str, Buffer]]) -> Stmt:
+        b = self._builder()
+        index, extents = _loops(b, "i", shape)
+        roots = [narrowed(b.read(name, index), out.dtype) for name, out in group]
+
+        def final(values: Sequence[Expr]) -> Stmt:
+            stores = [Store(o.name, index, v) for (_, o), v in zip(group, values, strict=True)]
+            return stores[0] if len(stores) == 1 else Block(tuple(stores))
+
+        return _nested(index, extents, Placer(b, self.shapes).body(roots, final))
+
+    def _scatters(self, result: str) -> bool:
+        """Whether a result is a scatter that may accumulate in the result itself."""
+        node = self.nodes.get(result)
+        if node is None or OPS[node.op].kind is not Kind.OPAQUE:
+            return False
+        dtype = self.types[result].dtype
+        index = tuple(Var(f"probe {n}") for n in range(len(self.types[result].shape)))
+        rule = self._builder().rule(node, index)
+        return isinstance(rule, Scatter) and (rule.op == "set" or dtype is dtype.compute)
+
+    def _scatter(self, result: str, out: Buffer) -> list[Stmt]:
+        node = self.nodes[result]
+        copy = self._builder()
+        index, extents = _loops(copy, "i", out.shape)
+        rule = copy.rule(node, index)
+        assert isinstance(rule, Scatter)
+        root = narrowed(rule.base(index), out.dtype)
+
+        def store(values: Sequence[Expr]) -> Stmt:
+            return Store(out.name, index, values[0])
+
+        copied = Placer(copy, self.shapes).body([root], store)
+        return [_nested(index, extents, copied), self._updates(node, out)]
+
+    def _updates(self, node: Node, out: Buffer) -> Stmt:
+        b = self._builder()
+        rule = b.rule(node, tuple(Var(f"probe {n}") for n in range(len(out.shape))))
+        assert isinstance(rule, Scatter)
+        op = rule.op
+        us = tuple(b.loop("i", e) for e in rule.extents)
+        at, counts = rule.target(us)
+        # Sums and products of floats depend on their order, and a result must not.
+        ordered = op == "set" or (op in ("add", "mul") and out.dtype.is_float)
+        atomic = bool(rule.colliding) and not ordered and out.dtype in ATOMICS
+        roots = [counts, rule.update(us), *(b.index(a) for a in at)]
+
+        def final(values: Sequence[Expr]) -> Stmt:
+            where, new = tuple(values[2:]), values[1]
+            store: Stmt
+            if op == "set":
+                store = Store(out.name, where, narrowed(new, out.dtype))
+            elif atomic:
+                store = Atomic(op, out.name, where, new)
+            else:
+                old = Load(out.name, where, out.dtype)
+                store = Store(out.name, where, combine(op, old, new))
+            return store if values[0] == ix.TRUE else If(values[0], store)
+
+        body = Placer(b, self.shapes).body(roots, final)
+        serial = () if atomic else rule.colliding
+        free = [n for n in range(len(us)) if n not in serial]
+        for n in reversed([n for n in range(len(us)) if n in serial]):
+            body = For(us[n], rule.extents[n], body)
+        return _nested([us[n] for n in free], [rule.extents[n] for n in free], body)
+
+
+def _loops(b: Builder, prefix: str, shape: Shape) -> tuple[tuple[Var, ...], list[Expr]]:
+    extents = [ix.of_dim(d) for d in shape]
+    return tuple(b.loop(prefix, e) for e in extents), extents
+
+
+def _nested(index: Sequence[Var], extents: Sequence[Expr], body: Stmt) -> Stmt:
+    for var, extent in reversed(list(zip(index, extents, strict=True))):
+        body = For(var, extent, body, LoopKind.PARALLEL)
+    return body

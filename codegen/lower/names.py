@@ -1,0 +1,68 @@
+"""Names of loop programs: C identifiers, unique in their function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from refimpl.ir.types import DType
+
+_KEYWORDS = frozenset(
+    (
+        "auto break case char const continue default do double else enum extern float for "
+        "goto if inline int long register restrict return short signed sizeof static "
+        "struct switch typedef union unsigned void volatile while asm typeof bool true "
+        "false this new delete class template operator namespace using public private "
+        "protected virtual friend try catch throw and or not xor blockIdx threadIdx "
+        "blockDim gridDim warpSize f64 f32 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b8 NULL "
+        "main "
+    ).split()
+)
+_DTYPE_TAIL = re.compile(rf"_({'|'.join(DType)}|b8)$")  # named intrinsics end like this
+_VECTOR = re.compile(r"^[fiu]\d+x\d+$")
+
+
+class Names:
+    """A supply of fresh names; made per function."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def fresh(self, wish: str) -> str:
+        """Return the wish if it is a free identifier, else the nearest thing to it.
+
+        >>> names = Names(["n"])
+        >>> [names.fresh(w) for w in ("x", "x", "n", "x.1", "float", "exp_f32")]
+        ['x', 'x_1', 'n_1', 'x_1_1', 'float_', 'exp_f32_']
+        """
+        base = identifier(wish)
+        name = base
+        while name in self._taken:
+            self._next[base] = self._next.get(base, 0) + 1
+            name = f"{base}_{self._next[base]}"
+        self._taken.add(name)
+        return name
+
+    def numbered(self, prefix: str) -> str:
+        """Return the first free one of ``prefix0``, ``prefix1`` and so on."""
+        number = self._next.get(prefix, -1) + 1
+        while f"{prefix}{number}" in self._taken:
+            number += 1
+        self._next[prefix] = number
+        self._taken.add(f"{prefix}{number}")
+        return f"{prefix}{number}"
+
+
+def identifier(wish: str) -> str:
+    """Return a C identifier that is no keyword, prelude type or intrinsic.
+
+    >>> identifier("layer/0:bias"), identifier("0"), identifier("int")
+    ('layer_0_bias', 'v0', 'int_')
+    """
+    name = re.sub(r"[^A-Za-z0-9_]", "_", wish).lstrip("_") or "v"
+    if name[0].isdigit():
+        name = f"v{name}"
+    if name in _KEYWORDS or _DTYPE_TAIL.search(name) or _VECTOR.match(name):
+        name += "_"
+    return name

@@ -1,0 +1,318 @@
+"""Where shared values are bound, and the statements that come of it.
+
+Uses of a value lie in scopes: the body of the nest, the body of a fold inside it, a side of a
+``Select``.  A value is bound in the innermost scope that holds every use, provided that it is
+certain to be needed there or harmless to compute; else in several scopes further in, since a
+load must not leave the guard that keeps it inside its buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from codegen.lower.build import Builder, Folding, Value
+from codegen.lower.scalar import combine, identity
+from refimpl.ir import expr as ix
+from refimpl.ir.loop import (
+    Allocate,
+    Binary,
+    Block,
+    Buffer,
+    Compare,
+    Const,
+    Expr,
+    For,
+    If,
+    Intrinsic,
+    Let,
+    LetExpr,
+    Load,
+    Scope,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+)
+from refimpl.ir.types import Shape
+from refimpl.ir.walk import expr_children, map_expr, subexprs, substitute_expr
+from refimpl.ops.spec import FoldOp
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A scope: a stretch of code whose beginning dominates the rest of it."""
+
+    parent: Place | None
+    depth: int
+    guard: Expr | None = None  # of a side of a Select: its condition
+    holds: bool = True  # which side
+    values: list[Value] = field(default_factory=list[Value])  # bound here, last defined first
+    sides: dict[tuple[int, bool], Place] = field(default_factory=dict[tuple[int, bool], "Place"])
+
+    @property
+    def is_region(self) -> bool:
+        """Whether statements can stand here."""
+        return self.guard is None
+
+    def region(self) -> Place:
+        """Innermost enclosing scope of statements."""
+        p = self
+        while p.guard is not None:
+            assert p.parent is not None
+            p = p.parent
+        return p
+
+
+def _common(a: Place, b: Place) -> Place:
+    while a is not b:
+        if a.depth >= b.depth:
+            assert a.parent is not None
+            a = a.parent
+        else:
+            assert b.parent is not None
+            b = b.parent
+    return a
+
+
+def _below(p: Place, top: Place) -> Place:
+    """The child of ``top`` that holds ``p``."""
+    while p.parent is not top:
+        assert p.parent is not None
+        p = p.parent
+    return p
+
+
+class Placer:
+    """Binds the values of one nest and writes its innermost statements.
+
+    ``roots`` are the expressions of the final statements, which ``final`` writes from their
+    emitted forms.
+    """
+
+    def __init__(self, builder: Builder, shapes: dict[str, Shape]) -> None:
+        self._b = builder
+        self._shapes = shapes
+        self._uses: dict[str, list[Place]] = {}
+        self._bound: dict[str, dict[Place, Var]] = {}
+        self._loops: dict[str, Place] = {}
+        self._guards: dict[str, Expr] = {}
+        self._pending: set[str] = set()
+        self._emitted: set[Place] = set()
+
+    def body(self, roots: Sequence[Expr], final: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
+        """Return the statements that compute the roots and then do ``final``."""
+        top = Place(None, 0)
+        self._pending = set(self._b.by_name)
+        for e in roots:
+            self._walk(e, top)
+        for v in reversed(self._b.values):
+            self._pending.discard(v.var.name)
+            if uses := self._uses.get(v.var.name):
+                if v.fold is None:
+                    self._place(v, uses)
+                else:
+                    self._place_fold(v, v.fold, uses)
+        return self._region(top, final([self._emit(e, top) for e in roots]))
+
+    # -- where -------------------------------------------------------------------------------
+
+    def _walk(self, e: Expr, p: Place) -> None:
+        kind = type(e)
+        if kind is Const:
+            return
+        if isinstance(e, Var):
+            if e.name in self._b.by_name:
+                self._use(e.name, p)
+        elif isinstance(e, Select):
+            self._walk(e.cond, p)
+            self._walk(e.then, self._side(e, True, p))
+            self._walk(e.other, self._side(e, False, p))
+        else:
+            for c in expr_children(e):
+                self._walk(c, p)
+
+    def _use(self, name: str, p: Place) -> None:
+        self._uses.setdefault(name, []).append(p)
+
+    def _side(self, e: Select, holds: bool, p: Place) -> Place:
+        key = (id(e), holds)
+        if key not in p.sides:
+            p.sides[key] = Place(p, p.depth + 1, e.cond, holds)
+        return p.sides[key]
+
+    def _place(self, v: Value, uses: Sequence[Place]) -> None:
+        if len(uses) == 1:
+            self._walk(v.expr, uses[0])  # written where it is used
+            return
+        top = uses[0]
+        for u in uses[1:]:
+            top = _common(top, u)
+        if any(u is top for u in uses) or self._both_sides(uses, top) or self._harmless(v):
+            self._bind(v, top)
+            self._walk(v.expr, top)
+            return
+        groups: dict[int, list[Place]] = {}
+        for u in uses:
+            groups.setdefault(id(_below(u, top)), []).append(u)
+        for group in groups.values():
+            self._place(v, group)
+
+    def _bind(self, v: Value, p: Place) -> None:
+        names = self._bound.setdefault(v.var.name, {})
+        names[p] = Var(self._b.names.fresh(v.var.name), v.var.dtype) if names else v.var
+        p.values.append(v)
+
+    def _both_sides(self, uses: Sequence[Place], top: Place) -> bool:
+        children = {id(_below(u, top)) for u in uses}
+        sides = {key for key, side in top.sides.items() if id(side) in children}
+        return any((select, not holds) in sides for select, holds in sides)
+
+    def _place_fold(self, v: Value, fold: Folding, uses: Sequence[Place]) -> None:
+        top = uses[0]
+        for u in uses[1:]:
+            top = _common(top, u)
+        top = top.region()
+        self._bind(v, top)
+        self._loops[v.var.name] = loop = Place(top, top.depth + 1)
+        if not any(u is top for u in uses) and not self._harmless(v):
+            guard = reduce(_either, (self._path(u, top) for u in uses))
+            self._guards[v.var.name] = guard
+            self._walk(guard, top)
+        for e in fold.extents:
+            self._walk(e, top)
+        self._walk(fold.body, loop)
+
+    def _path(self, p: Place, top: Place) -> Expr:
+        """Condition under which a scope below ``top`` is entered."""
+        inner = ix.TRUE
+        while p is not top:
+            assert p.guard is not None, "a fold is shared by the bodies of two others"
+            assert p.parent is not None
+            cond = self._settled(p.guard)
+            sides = (inner, ix.FALSE) if p.holds else (ix.FALSE, inner)
+            inner = cond if sides == (ix.TRUE, ix.FALSE) else Select(cond, *sides)
+            p = p.parent
+        return inner
+
+    def _settled(self, cond: Expr) -> Expr:
+        """Write out the values of a condition whose place is already decided."""
+        if isinstance(cond, Var):
+            v = self._b.by_name.get(cond.name)
+            if v is None or v.var.name in self._pending:
+                return cond
+            assert v.fold is None, "a fold is guarded by a later fold"
+            return self._settled(v.expr)
+        return map_expr(self._settled, cond)
+
+    def _harmless(self, v: Value) -> bool:
+        """Tell whether computing a value reads inside its buffers, wherever it is done."""
+        exprs = [v.expr] if v.fold is None else [v.fold.body, *v.fold.extents]
+        for e in (s for x in exprs for s in subexprs(x)):
+            if isinstance(e, Load):
+                shape = self._shapes[e.buffer]
+                pairs = zip(e.index, shape, strict=True)
+                if not all(self._inside(i, ix.of_dim(n)) for i, n in pairs):
+                    return False
+            elif isinstance(e, Var):
+                used = self._b.by_name.get(e.name)
+                if used is not None and not self._harmless(used):
+                    return False
+        return True
+
+    def _inside(self, index: Expr, n: Expr) -> bool:
+        affine = self._b.affine
+        return affine.within(affine.poly(index), affine.poly(n))
+
+    # -- what --------------------------------------------------------------------------------
+
+    def _region(self, p: Place, body: Stmt) -> Stmt:
+        for v in p.values:
+            if v.fold is None:
+                body = Let(self._bound[v.var.name][p], self._emit(v.expr, p), body)
+            else:
+                body = self._fold(v, v.fold, p, body)
+        return body
+
+    def _fold(self, v: Value, fold: Folding, p: Place, rest: Stmt) -> Stmt:
+        loop = self._loops[v.var.name]
+        acc = Buffer(v.var.name, v.var.dtype, (), Scope.LOCAL)
+        best = acc
+        item = self._emit(fold.body, loop)
+        if fold.op == "argmin" or fold.op == "argmax":
+            best = Buffer(self._b.names.fresh(f"{acc.name}_best"), item.dtype, (), Scope.LOCAL)
+            new = Var(self._b.names.fresh(f"{acc.name}_new"), item.dtype)
+            step: Stmt = Let(new, item, better(fold.op, new, fold.ks[0], best, acc))
+        else:
+            step = Store(acc.name, (), combine(fold.op, value_of(acc), item))
+        step = self._region(loop, step)
+        for k, extent in reversed(list(zip(fold.ks, fold.extents, strict=True))):
+            step = For(k, self._emit(extent, p), step)
+        run = [Store(acc.name, (), v.expr), step]
+        if best is not acc:
+            run.insert(0, Store(best.name, (), identity(fold.op, best.dtype)))
+        if (guard := self._guards.get(v.var.name)) is not None:
+            run = [If(self._emit(guard, p), Block(tuple(run)))]
+        tail = rest.body if isinstance(rest, Block) else (rest,)
+        out: Stmt = Allocate(acc, Block((*run, *tail)))
+        return out if best is acc else Allocate(best, out)
+
+    def _emit(self, e: Expr, p: Place) -> Expr:
+        if isinstance(e, Const):
+            return e
+        if isinstance(e, Var):
+            v = self._b.by_name.get(e.name)
+            return e if v is None else self._resolve(v, p)
+        if isinstance(e, Select):
+            cond = self._emit(e.cond, p)
+            return Select(cond, self._branch(e, True, p), self._branch(e, False, p))
+
+        def emit(c: Expr) -> Expr:
+            return self._emit(c, p)
+
+        return map_expr(emit, e)
+
+    def _branch(self, e: Select, holds: bool, p: Place) -> Expr:
+        side = p.sides[(id(e), holds)]
+        body = self._emit(e.then if holds else e.other, side)
+        again = side in self._emitted  # a rule that uses one expression twice
+        self._emitted.add(side)
+        for v in side.values:
+            var = self._bound[v.var.name][side]
+            if again:
+                fresh = Var(self._b.names.fresh(var.name), var.dtype)
+                var, body = fresh, substitute_expr(body, {var.name: fresh})
+            body = LetExpr(var, self._emit(v.expr, side), body)
+        return body
+
+    def _resolve(self, v: Value, p: Place) -> Expr:
+        if v.fold is not None:
+            return Load(v.var.name, (), v.var.dtype)
+        if names := self._bound.get(v.var.name):
+            at: Place | None = p
+            while at is not None:
+                if (var := names.get(at)) is not None:
+                    return var
+                at = at.parent
+        return self._emit(v.expr, p)
+
+
+def value_of(scalar: Buffer) -> Expr:
+    """Load of a buffer without axes."""
+    return Load(scalar.name, (), scalar.dtype)
+
+
+def better(op: FoldOp, new: Expr, at: Expr, best: Buffer, position: Buffer) -> Stmt:
+    """Keep a value and its position if it is better than the best so far; NaN is best."""
+    old = value_of(best)
+    wins: Expr = Compare("lt" if op == "argmin" else "gt", new, old)
+    if new.dtype.is_float:
+        nan = Binary("and", Intrinsic("isnan", (new,)), Unary("not", Intrinsic("isnan", (old,))))
+        wins = Binary("or", wins, nan)
+    return If(wins, Block((Store(best.name, (), new), Store(position.name, (), at))))
+
+
+def _either(a: Expr, b: Expr) -> Expr:
+    return Binary("or", a, b)

@@ -1,0 +1,56 @@
+"""Scalars of loop programs: storage dtypes, identities of folds."""
+
+from __future__ import annotations
+
+from refimpl.ir.loop import Binary, Cast, Const, Expr, Load
+from refimpl.ir.types import DType
+from refimpl.ops.spec import FoldOp
+
+
+def widened(load: Load) -> Expr:
+    """Load in the compute dtype."""
+    return load if load.dtype.compute is load.dtype else Cast(load, load.dtype.compute)
+
+
+def narrowed(e: Expr, dtype: DType) -> Expr:
+    """Value in the dtype of the buffer it goes to."""
+    return e if e.dtype is dtype else Cast(e, dtype)
+
+
+def combine(op: FoldOp, a: Expr, b: Expr) -> Expr:
+    """Combine two values with a fold that keeps no position."""
+    assert op != "argmin"
+    assert op != "argmax"
+    return Binary(op, a, b)
+
+
+def identity(op: FoldOp, dtype: DType) -> Const:
+    """Value that leaves the other side of ``op`` as it is.
+
+    >>> identity("min", DType.I8).value, identity("max", DType.F32).value
+    (127, -inf)
+    """
+    match op:
+        case "add":
+            return Const(0.0 if dtype.is_float else 0, dtype)
+        case "mul":
+            return Const(1.0 if dtype.is_float else 1, dtype)
+        case "and":
+            return Const(True, dtype) if dtype is DType.BOOL else Const(-1, dtype)
+        case "or":
+            return Const(False, dtype) if dtype is DType.BOOL else Const(0, dtype)
+        case "min" | "argmin":
+            return Const(_extreme(dtype, 1), dtype)
+        case "max" | "argmax":
+            return Const(_extreme(dtype, -1), dtype)
+
+
+def _extreme(dtype: DType, sign: int) -> int | float | bool:
+    if dtype.is_float:
+        return sign * float("inf")
+    if dtype is DType.BOOL:
+        return sign > 0
+    bits = 8 * dtype.nbytes
+    if not dtype.is_signed:
+        return (1 << bits) - 1 if sign > 0 else 0
+    return (1 << (bits - 1)) - 1 if sign > 0 else -(1 << (bits - 1))
