@@ -83,6 +83,7 @@ class Affine:
         self.lets: dict[str, Expr] = {}
         self._atoms: dict[Expr, str] = {}
         self._exprs: dict[str, Expr] = {}
+        self._pairs: dict[str, tuple[str, Poly, Poly]] = {}  # remainder: quotient, divisor, of
 
     def loop(self, var: Var, extent: Expr) -> None:
         """Declare a loop variable."""
@@ -154,7 +155,23 @@ class Affine:
             floor = constant(floor.get((), 0) // k)
         quotient = self._atom(ix.floordiv(inner, self.expr(d)), floor)
         remainder = self._atom(ix.mod(inner, self.expr(d)), plus(d, constant(-1)))
+        self._pairs[next(iter(remainder))[0]] = (next(iter(quotient))[0], d, rest)
         return plus(whole, quotient), remainder
+
+    def _rejoined(self, p: Poly) -> Poly:
+        """Replace ``x // d * d + x % d`` by ``x``."""
+        for m, k in p.items():
+            for v in m:
+                if v in self._pairs:
+                    quotient, d, rest = self._pairs[v]
+                    left = list(m)
+                    left.remove(v)
+                    factor = {tuple(left): k}
+                    part = times(times({(quotient,): 1}, d), factor)
+                    if all(p.get(n) == j for n, j in part.items()):
+                        without = plus(plus(p, part, -1), {m: k}, -1)
+                        return self._rejoined(plus(without, times(rest, factor)))
+        return p
 
     def expr(self, p: Poly) -> Expr:
         """Index expression of a polynomial."""
@@ -173,7 +190,7 @@ class Affine:
 
     def simplify(self, e: Expr) -> Expr:
         """Divide out what divides; other expressions come back as they are."""
-        return self.expr(self.poly(e)) if has_division(e) else e
+        return self.expr(self._rejoined(self.poly(e))) if has_division(e) else e
 
     def upper(self, p: Poly) -> Poly | None:
         """Largest value, as a polynomial over dims; None if unknown."""

@@ -8,15 +8,16 @@ from collections.abc import Iterable
 from refimpl.ir.types import DType
 
 _KEYWORDS = frozenset(
-    (
+    re.findall(
+        r"\w+",
         "auto break case char const continue default do double else enum extern float for "
         "goto if inline int long register restrict return short signed sizeof static "
         "struct switch typedef union unsigned void volatile while asm typeof bool true "
         "false this new delete class template operator namespace using public private "
         "protected virtual friend try catch throw and or not xor blockIdx threadIdx "
         "blockDim gridDim warpSize f64 f32 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b8 NULL "
-        "main "
-    ).split()
+        "main ",
+    )
 )
 _DTYPE_TAIL = re.compile(rf"_({'|'.join(DType)}|b8)$")  # named intrinsics end like this
 _VECTOR = re.compile(r"^[fiu]\d+x\d+$")
