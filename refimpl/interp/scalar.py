@@ -1,0 +1,293 @@
+"""What the operations of loop programs mean on arrays of lanes.
+
+Operands are arrays or NumPy scalars of the exact dtype; shapes broadcast.  The caller silences
+NumPy's warnings (``np.errstate(all="ignore")``): wrapping, NaN and infinity are results here, not
+accidents.  Tables are keyed by (op, dtype), so that an interpreter looks a function up once.
+
+>>> binary("floordiv", np.int8(-7), np.int8(2)), binary("truncdiv", np.int8(-7), np.int8(2))
+(np.int8(-4), np.int8(-3))
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+from typing import cast as typed
+
+import numpy as np
+
+from refimpl.ir.loop import BinaryOp, CompareOp, UnaryOp
+from refimpl.ir.types import FLOATS, INTS, SIGNED, DType
+
+Value: TypeAlias = Any  # an array of lanes or a NumPy scalar: NumPy's types cannot say "either"
+Fn: TypeAlias = Callable[..., Value]
+
+COMPUTED = (DType.F64, DType.F32, *INTS, DType.BOOL)
+REAL = (DType.F64, DType.F32)
+
+
+def _truncdiv(a: Value, b: Value) -> Value:
+    # The remainder has the dividend's sign, so the difference cannot overflow and divides exactly.
+    return (a - np.fmod(a, b)) // b
+
+
+def _fmax(a: Value, b: Value) -> Value:
+    r = np.maximum(a, b)
+    if r.all():
+        return r
+    return np.where((a == 0) & (b == 0), a + b, r)  # (+0) + (-0) = +0; NumPy may yield either
+
+
+def _fmin(a: Value, b: Value) -> Value:
+    r = np.minimum(a, b)
+    if r.all():
+        return r
+    return np.where((a == 0) & (b == 0), -((-a) + (-b)), r)
+
+
+def _ipow(a: Value, b: Value) -> Value:
+    zero = b - b
+    one = zero + zero.dtype.type(1)
+    negative = b < 0
+    if not negative.any():
+        return np.power(a, b)
+    inverse = np.where(
+        a == one, one, np.where(a == -one, np.where(b & one == one, -one, one), zero)
+    )
+    return np.where(negative, inverse, np.power(a, np.where(negative, zero, b)))
+
+
+def _binary_table() -> dict[tuple[str, DType], Fn]:
+    ints: dict[str, Fn] = {
+        "add": operator.add, "sub": operator.sub, "mul": operator.mul,
+        "floordiv": operator.floordiv, "truncdiv": _truncdiv,
+        "floormod": np.remainder, "truncmod": np.fmod,
+        "min": np.minimum, "max": np.maximum,
+        "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+        "shl": np.left_shift, "shr": np.right_shift,
+    }  # fmt: skip
+    floats: dict[str, Fn] = {
+        "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+        "floordiv": np.floor_divide, "floormod": np.remainder, "truncmod": np.fmod,
+        "min": _fmin, "max": _fmax, "pow": np.power, "atan2": np.arctan2,
+    }  # fmt: skip
+    bools: dict[str, Fn] = {
+        "min": operator.and_, "max": operator.or_,
+        "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+    }  # fmt: skip
+    table = {(op, t): f for t in INTS for op, f in ints.items()}
+    table |= {("pow", t): _ipow if t in SIGNED else np.power for t in INTS}
+    table |= {("truncdiv", t): operator.floordiv for t in INTS if t not in SIGNED}
+    table |= {(op, t): f for t in REAL for op, f in floats.items()}
+    return table | {(op, DType.BOOL): f for op, f in bools.items()}
+
+
+def _same(x: Value) -> Value:
+    return x
+
+
+def _unary_table() -> dict[tuple[str, DType], Fn]:
+    table: dict[tuple[str, DType], Fn] = {("not", DType.BOOL): np.logical_not}
+    for t in (*INTS, *REAL):
+        table["neg", t] = operator.neg
+        table["abs", t] = operator.abs if t.is_signed else _same
+    return table | {("not", t): operator.invert for t in INTS}
+
+
+_COMPARE: dict[CompareOp, Fn] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+
+
+def _elementwise(f: Callable[..., float], arity: int, dtype: DType) -> Fn:
+    """Make a function of Python floats one of arrays."""
+    over = np.frompyfunc(f, arity, 1)
+
+    def apply(*args: Value) -> Value:
+        return np.asarray(over(*(np.asarray(a, np.float64) for a in args)), dtype.numpy)[()]
+
+    return apply
+
+
+def _rsqrt(x: Value) -> Value:
+    return x.dtype.type(1) / np.sqrt(x)
+
+
+def _fma_exact(a: float, b: float, c: float) -> float:
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return a * b + c
+    if not math.isfinite(c):  # a finite product is no infinity, even where a * b overflows
+        return c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:  # of two zeros IEEE addition knows the sign; a cancelled sum is +0
+        return a * b + c if a == 0 or b == 0 else 0.0
+    try:
+        value = exact.numerator / exact.denominator  # Python rounds this division correctly
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+    return math.copysign(value, exact)  # the zero of an underflow keeps its sign
+
+
+def _fma32(a: Value, b: Value, c: Value) -> Value:
+    """Round ``a * b + c`` once: the product is exact in f64, the sum is rounded there to odd."""
+    p = np.asarray(a, np.float64) * np.asarray(b, np.float64)
+    c = np.asarray(c, np.float64)
+    s = np.asarray(p + c)
+    t = s - p
+    lost = (p - (s - t)) + (c - t)  # TwoSum: p + c = s + lost exactly
+    bits = s.view(np.int64)
+    even = (bits & 1 == 0) & np.isfinite(s) & (lost != 0) & (s != 0)
+    step = np.where((lost > 0) == (s > 0), 1, -1)
+    odd = np.where(even, bits + step, bits).view(np.float64)
+    return odd.astype(np.float32)[()]
+
+
+def _intrinsic_table() -> dict[tuple[str, DType], Fn]:
+    ufuncs: dict[str, Fn] = {
+        "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+        "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+        "round": np.rint, "rsqrt": _rsqrt,
+    }  # fmt: skip
+    for name in (
+        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan",
+        "sinh", "cosh", "tanh", "floor", "ceil", "trunc", "isnan", "isinf", "signbit", "copysign",
+    ):  # fmt: skip
+        ufuncs[name] = typed("Fn", getattr(np, name))
+    table = {(name, t): f for t in REAL for name, f in ufuncs.items()}
+    table |= {("erf", t): _elementwise(math.erf, 1, t) for t in REAL}
+    return table | {
+        ("fma", DType.F32): _fma32,
+        ("fma", DType.F64): _elementwise(_fma_exact, 3, DType.F64),
+    }
+
+
+def _via_f32(dst: np.dtype[Any]) -> Fn:
+    def convert(x: Value) -> Value:
+        return x.astype(np.float32).astype(dst)
+
+    return convert
+
+
+def _plain(dst: np.dtype[Any]) -> Fn:
+    def convert(x: Value) -> Value:
+        return x.astype(dst)
+
+    return convert
+
+
+def _nonzero(x: Value) -> Value:
+    return x.astype(np.float32) != 0
+
+
+def _saturating(src: DType, dst: DType) -> Fn:
+    """Float to int: truncated, clamped to the range, NaN to 0."""
+    info = np.iinfo(dst.numpy)
+    real = src.compute.numpy.type
+    lo, hi = real(info.min), real(2.0) ** real(info.bits - dst.is_signed)  # both exact in f32
+    least, most, zero = dst.numpy.type(info.min), dst.numpy.type(info.max), dst.numpy.type(0)
+
+    def convert(x: Value) -> Value:
+        x = x.astype(real)
+        inside = (x >= lo) & (x < hi)
+        if inside.all():
+            return x.astype(dst.numpy)
+        safe = np.where(inside, x, real(0)).astype(dst.numpy)
+        return np.where(inside, safe, np.where(x >= hi, most, np.where(x < lo, least, zero)))
+
+    return convert
+
+
+def _cast_rule(src: DType, dst: DType) -> Fn:
+    if src == dst:
+        return _same
+    if dst == DType.BOOL:
+        return _nonzero if src in (DType.F16, DType.BF16) else _plain(dst.numpy)
+    if src.is_float and dst.is_int:
+        return _saturating(src, dst)
+    small = (DType.F16, DType.BF16)
+    if dst in small or src in small:
+        return _via_f32(dst.numpy)
+    return _plain(dst.numpy)
+
+
+_BINARY = _binary_table()
+_UNARY = _unary_table()
+_INTRINSIC = _intrinsic_table()
+_CAST = {(a, b): _cast_rule(a, b) for a in (*COMPUTED, *FLOATS) for b in (*COMPUTED, *FLOATS)}
+
+
+def binary_fn(op: BinaryOp, dtype: DType) -> Fn:
+    """Return the function of a binary operation; KeyError if the dtype has none."""
+    return _BINARY[op, dtype]
+
+
+def compare_fn(op: CompareOp) -> Fn:
+    """Return the function of a comparison; it yields bool."""
+    return _COMPARE[op]
+
+
+def unary_fn(op: UnaryOp, dtype: DType) -> Fn:
+    """Return the function of a unary operation; KeyError if the dtype has none."""
+    return _UNARY[op, dtype]
+
+
+def intrinsic_fn(name: str, dtype: DType) -> Fn:
+    """Return the function of an intrinsic on operands of a dtype; KeyError if it has none."""
+    return _INTRINSIC[name, dtype]
+
+
+def cast_fn(src: DType, dst: DType) -> Fn:
+    """Return the conversion between two dtypes; every pair has one."""
+    return _CAST[src, dst]
+
+
+def binary(op: BinaryOp, a: Value, b: Value) -> Value:
+    """``a op b``.
+
+    >>> binary("max", np.float32(-0.0), np.float32([0.0, np.nan]))
+    array([ 0., nan], dtype=float32)
+    """
+    return _BINARY[op, DType.of(a)](a, b)
+
+
+def compare(op: CompareOp, a: Value, b: Value) -> Value:
+    """``a op b`` as bool."""
+    return _COMPARE[op](a, b)
+
+
+def unary(op: UnaryOp, x: Value) -> Value:
+    """``op(x)``."""
+    return _UNARY[op, DType.of(x)](x)
+
+
+def intrinsic(name: str, args: Sequence[Value]) -> Value:
+    """``name(*args)``."""
+    return _INTRINSIC[name, DType.of(args[0])](*args)
+
+
+def cast(x: Value, src: DType, dst: DType) -> Value:
+    """Convert ``x``, whose dtype is ``src``.
+
+    >>> cast(np.float32([3.9, -3.9, 300, np.nan]), DType.F32, DType.I8)
+    array([  3,  -3, 127,   0], dtype=int8)
+    """
+    return _CAST[src, dst](x)
+
+
+def constant(value: float, dtype: DType) -> Value:
+    """Literal of a dtype; rounded once, through f32 for f16 and bf16.
+
+    >>> constant(-1, DType.I16)
+    np.int16(-1)
+    """
+    if dtype in (DType.F16, DType.BF16):
+        return np.float32(value).astype(dtype.numpy)
+    return dtype.numpy.type(value)
