@@ -1,11 +1,31 @@
-"""Values with error bars: how far a correct implementation may be from the exact result."""
+"""Values with error bars: how far a correct implementation may be from the exact result.
+
+Running error analysis.  A bar says that every correct implementation yields, before it stores,
+a number in ``[c - e, c + e]``.  Each op propagates the bars of its operands and adds its own
+rounding.  ``e == 0`` says more: the value is ``c`` to the bit, the sign of a zero included.
+
+Four rules carry the rest.
+
+* *Exactness.*  A correctly rounded op on exact operands whose result is a number of the compute
+  dtype yields that number; whatever else is rounded keeps its unrounded centre, so that fusing a
+  product with a sum stays inside.
+* *Overflow.*  A value that surely rounds beyond the largest number is an infinity; one that may is
+  undecided.  A product whose sum may be fused keeps its finite centre until it is ``settle``\\ d.
+* *Specials.*  NaN and infinities are centres with ``e == 0``; the sign of a NaN is nobody's.
+* *Undecided.*  ``e == inf`` where no finite bar holds all correct answers.
+
+Functions here, and every ``Op.bar``, are to be called under ``np.errstate(all="ignore")``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from refimpl.ir.types import Array
+import numpy as np
+
+from refimpl.ir.types import Array, DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +50,316 @@ class Contract:
     """What an implementation states of itself.
 
     ``chain`` gives the longest chain of additions in a fold of n terms; ``ulp`` the error of each
-    intrinsic in units in the last place of the compute dtype, ``default_ulp`` where it is silent;
-    ``contraction`` whether a product and a sum may round once.
+    intrinsic in units in the last place of the compute dtype (keys ``exp`` or ``exp_f32``);
+    ``default_ulp`` where it is silent (and more for the few in ``STEEP``); ``contraction``
+    whether a product and a sum may round once.  ``+ - * /`` and ``sqrt`` are correctly rounded
+    unless ``ulp`` names ``div`` or ``sqrt``.
     """
 
     chain: Callable[[int], int] = sequential
     ulp: Mapping[str, float] = field(default_factory=dict[str, float])
     default_ulp: float = 4.0
     contraction: bool = True
+
+    def of(self, name: str, dtype: DType) -> float:
+        """Ulp of an intrinsic in a compute dtype."""
+        stated = self.ulp.get(f"{name}_{dtype}", self.ulp.get(name))
+        if stated is not None:
+            return stated
+        if name in ("div", "sqrt"):
+            return 0.5
+        return max(self.default_ulp, STEEP.get((name, dtype), 0.0))
+
+
+# Where common libraries need more than 4 ulp: CUDA's older powf, and rsqrt as 1 / sqrt.
+STEEP: Mapping[tuple[str, DType], float] = {("pow", DType.F32): 9.0, ("pow", DType.F64): 5.0}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Per element: ``ok`` (inside its bar, or undecided) and ``undecided``."""
+
+    ok: Array
+    undecided: Array
+
+
+_CENTRE_EPS = float(np.finfo(np.longdouble).eps)
+_BITS: Mapping[DType, int] = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}
+# Largest relative rounding error; for f64 with room for the centre's own last places.
+UNIT: Mapping[DType, float] = {
+    DType.F64: 2.0**-53 + 4 * _CENTRE_EPS,
+    DType.F32: 2.0**-24 * (1 + 2.0**-20),
+}
+# Half the smallest subnormal, as far as float64 can hold it.
+TINY: Mapping[DType, float] = {DType.F64: 2.0**-1074, DType.F32: 2.0**-150}
+# The least real number that rounds to infinity.
+OVER: Mapping[DType, np.longdouble] = {
+    DType.F64: np.longdouble(2.0**1023) * (2 - np.longdouble(2.0**-53)),
+    DType.F32: np.longdouble(2.0**128 - 2.0**103),
+}
+_UP = 1 + 2.0**-50  # covers the roundings made while computing an error
+
+
+def centre_dtype(dtype: DType) -> np.dtype[np.generic]:
+    """NumPy dtype of the centres of a dtype."""
+    if dtype.is_float:
+        return np.dtype(np.longdouble if dtype is DType.F64 else np.float64)
+    return dtype.numpy
+
+
+def exact(array: Array, dtype: DType) -> Bar:
+    """Bar of values that are what they are."""
+    return Bar(np.asarray(array).astype(centre_dtype(dtype)), np.zeros(np.shape(array)))
+
+
+def as_error(e: Array) -> Array:
+    """Round an error to float64, upwards; NaN (of inf - inf, 0 * inf) becomes inf."""
+    out = np.asarray(e, np.float64) * _UP
+    return np.where(np.isnan(out), np.inf, out)
+
+
+def certain(*bars: Bar) -> Array:
+    """Elements whose operands are all exact."""
+    mask = bars[0].e == 0
+    for b in bars[1:]:
+        mask = mask & (b.e == 0)
+    return mask
+
+
+def representable(c: Array, dtype: DType) -> Array:
+    """Elements that are numbers of a dtype."""
+    return c.astype(dtype.numpy).astype(c.dtype) == c
+
+
+def finish(
+    c: Array, e: Array, dtype: DType, known: Array, k: float = 0.5, *, pending: bool = False
+) -> Bar:
+    """Add the rounding of one op: ``k`` ulp of the compute dtype (0.5: correctly rounded).
+
+    ``known`` marks elements with exact operands; there, a representable result of a correctly
+    rounded op stays exact.  With ``pending`` an overflowing centre stays finite.
+    """
+    dt = dtype.compute
+    e = np.where(known, 0.0, as_error(e))
+    finite = np.isfinite(c)
+    if not finite.all():
+        e = np.where(finite | (e == np.inf), e, 0.0)
+    size = np.abs(c)
+    wide = size + e
+    over = OVER[dt]
+    if bool((wide * (1 + 4 * k * UNIT[dt]) >= over).any()):
+        if pending:
+            c = np.where(finite & (size > 16 * over), np.sign(c) * (16 * over), c).astype(c.dtype)
+            wide = np.abs(c) + e
+        else:
+            slack = e if k == 0.5 else e + 2 * k * UNIT[dt] * wide
+            settled = _overflow(Bar(c, e), slack, dt)
+            c, e = settled.c, settled.e
+            finite = np.isfinite(c)
+    r = np.asarray(2 * k * UNIT[dt] * wide + 2 * k * TINY[dt], np.float64)
+    sharp = known & representable(c, dt) if k == 0.5 else known & (c == 0) & (size == 0)
+    if k != 0.5:
+        sharp = sharp & False
+    e = np.where(sharp | ~finite, e, e + r)
+    return Bar(c, np.where((c == 0) & (e == 0) & ~known, TINY[dt], e))
+
+
+def _overflow(b: Bar, slack: Array, dt: DType) -> Bar:
+    size = np.abs(b.c)
+    over = OVER[dt]
+    finite = np.isfinite(b.c)
+    surely = finite & (size - slack >= over)
+    maybe = finite & ~surely & (size + slack >= over)
+    c = np.where(surely, np.copysign(np.inf, b.c), b.c).astype(b.c.dtype)
+    return Bar(c, np.where(surely, 0.0, np.where(maybe, np.inf, b.e)))
+
+
+def settle(b: Bar, dtype: DType) -> Bar:
+    """Decide the overflow of products that were left pending."""
+    if not dtype.is_float:
+        return b
+    dt = dtype.compute
+    if not bool((np.abs(b.c) + b.e >= OVER[dt]).any()):
+        return b
+    return _overflow(b, b.e, dt)
+
+
+def close(c: Array, lo: Array, hi: Array, known: Array, dtype: DType) -> Bar:
+    """Bar of an op without rounding from the images of the ends of its operand's bar.
+
+    Where an end is not finite but the centre is (or the other way round), the element is
+    undecided.  A zero whose sign may differ gets the least error there is.
+    """
+    spread = np.fmax(np.abs(hi - c), np.abs(c - lo))
+    same = (lo == hi) & (lo == c)  # of infinities, whose difference is NaN
+    if c.dtype.kind == "f":
+        same = same | (np.isnan(lo) & np.isnan(hi) & np.isnan(c))
+        spread = np.where(np.isnan(lo) ^ np.isnan(hi), np.inf, spread)
+    e = np.where(known | same, 0.0, as_error(spread))
+    if c.dtype.kind == "f":
+        e = np.where((c == 0) & (e == 0) & ~known, TINY[dtype.compute], e)
+    return Bar(c, e)
+
+
+def cast_float(x: Array, dtype: DType) -> Array:
+    """Round centres to a float dtype the way casts do: to f16 and bf16 by way of f32."""
+    if dtype in (DType.F16, DType.BF16):
+        x = x.astype(np.float32)
+    return x.astype(dtype.numpy)
+
+
+def rounded(b: Bar, dtype: DType) -> Bar:
+    """Round to a float dtype, once: the ends of the bar are rounded, which is exact."""
+    to = centre_dtype(dtype)
+    lo = cast_float(b.c - b.e, dtype).astype(to)
+    hi = cast_float(b.c + b.e, dtype).astype(to)
+    c = cast_float(b.c, dtype).astype(to)
+    out = close(c, lo, hi, b.e == 0, dtype)
+    return Bar(out.c, np.where(b.e == np.inf, np.inf, out.e))
+
+
+def store(b: Bar, dtype: DType) -> Bar:
+    """What may be found in memory after a store: overflow is settled, f16 and bf16 are rounded."""
+    if not dtype.is_float:
+        return b
+    b = settle(b, dtype)
+    return rounded(b, dtype) if dtype is not dtype.compute else b
+
+
+def judge(b: Bar, out: Array, dtype: DType) -> Verdict:
+    """Hold a stored result against its bar (already passed through ``store``).
+
+    NaN must match NaN and infinities infinities; integers and bool are exact where ``e == 0``,
+    and so is the sign of a zero.
+    """
+    undecided = b.e == np.inf
+    if not dtype.is_float:
+        same = out == b.c
+        if b.e.any():
+            if dtype is DType.BOOL:
+                undecided = b.e > 0
+            else:
+                gap = np.abs(out.astype(np.longdouble) - b.c.astype(np.longdouble))
+                same = same | (gap <= b.e)
+        return Verdict(same | undecided, undecided)
+    with np.errstate(all="ignore"):
+        o = out.astype(centre_dtype(dtype))
+        same = o == b.c
+        signs = same & (b.c == 0) & (b.e == 0) & (np.signbit(o) != np.signbit(b.c))
+        ok = same | (np.abs(o - b.c) <= b.e) | (np.isnan(o) & np.isnan(b.c))
+        return Verdict((ok & ~signs) | undecided, undecided)
+
+
+def gamma(rounds: int, dtype: DType) -> float:
+    """Relative error after a chain of correctly rounded ops (Higham's gamma)."""
+    t = rounds * UNIT[dtype.compute]
+    return t / (1 - t) if t < 0.5 else math.inf
+
+
+def additions(n: int, contract: Contract) -> int:
+    """Most inexact additions any of n terms goes through."""
+    return max(0, min(contract.chain(n), n - 1))
+
+
+def fold(
+    c: Array, e: Array, mass: Array, rounds: int, tinies: int, dtype: DType, known: Array
+) -> Bar:
+    """Bar of a sum of terms, in any order the contract allows.
+
+    ``c`` is the sum of the centres by IEEE, ``e`` the sum of the errors of the finite terms, and
+    ``mass`` the sum of their largest sizes.  Each term goes through at most ``rounds`` roundings,
+    of which ``tinies`` in all may lose a subnormal.  ``known`` marks sums that no rounding can
+    touch.  Partial sums may overflow where the whole does not: such elements are undecided,
+    unless the terms have one sign.
+    """
+    dt = dtype.compute
+    finite = np.isfinite(c)
+    e = as_error(e)
+    r = as_error(gamma(rounds, dt) * mass + tinies * TINY[dt])
+    full = np.where(known, e, np.where(finite | (e == np.inf), e + r, e))
+    over = OVER[dt]
+    size = np.abs(c)
+    if bool((mass + r >= over).any()):
+        one_sign = finite & (size * (1 + 2.0**-40) + e >= mass)
+        surely = one_sign & (size - full >= over)
+        risky = (mass + r >= over) & ~surely & ~np.isnan(c)
+        c = np.where(surely, np.copysign(np.inf, c), c).astype(c.dtype)
+        full = np.where(surely, 0.0, np.where(risky, np.inf, full))
+        finite = np.isfinite(c)
+    full = np.where(finite | (full == np.inf), full, 0.0)
+    return Bar(c, np.where((c == 0) & (full == 0), TINY[dt], full))
+
+
+def sum_bar(
+    b: Bar, axes: Sequence[int], dtype: DType, contract: Contract, *, keepdims: bool = False
+) -> Bar:
+    """Bar of a sum over axes; integers wrap and sum in their own dtype."""
+    over_axes = tuple(axes)
+    if not dtype.is_float:
+        c = np.asarray(b.c.sum(axis=over_axes, keepdims=keepdims, dtype=b.c.dtype))
+        if not b.e.any():
+            return Bar(c, np.zeros(c.shape))
+        e = np.asarray(b.e.sum(axis=over_axes, keepdims=keepdims))
+        return Bar(c, np.where(e > 0, np.inf, 0.0))
+    n = math.prod(b.c.shape[a] for a in over_axes)
+    c, e, mass, whole = sums(b, over_axes, keepdims)
+    known = (e == 0) & ((whole & (mass <= 2.0 ** _BITS[dtype.compute])) | (n <= 1))
+    return fold(c, e, mass, additions(n, contract), 0, dtype, known)
+
+
+def sums(b: Bar, axes: tuple[int, ...], keepdims: bool) -> tuple[Array, Array, Array, Array]:
+    """Sum of centres, of errors, of sizes of the finite terms; and whether all are whole."""
+    size = np.abs(b.c) + b.e
+    finite = np.isfinite(b.c)
+    if not finite.all():
+        size = np.where(finite, size, 0)
+    whole = (np.rint(b.c) == b.c) | ~finite
+    return (
+        np.asarray(b.c.sum(axis=axes, keepdims=keepdims)),
+        np.asarray(b.e.sum(axis=axes, keepdims=keepdims)),
+        np.asarray(size.sum(axis=axes, keepdims=keepdims)),
+        np.asarray(whole.all(axis=axes, keepdims=keepdims)),
+    )
+
+
+def dot_bar(
+    c: Array, e: Array, mass: Array, n: int, dtype: DType, contract: Contract, whole: Array
+) -> Bar:
+    """Bar of a sum of ``n`` products (matmul, convolution), fused or not.
+
+    ``c``: sum of products of centres, by IEEE; ``e``: the operands' propagated errors,
+    sum of |a| eb + |b| ea + ea eb; ``mass``: sum of (|a| + ea)(|b| + eb); of finite terms each.
+    ``whole`` marks elements all of whose factors are whole numbers: with a small mass these sums
+    are exact in any order.
+    """
+    known = (e == 0) & ((whole & (mass <= 2.0 ** _BITS[dtype.compute])) | (n == 0))
+    return fold(c, e, mass, additions(n, contract) + 1, n, dtype, known)
+
+
+def from_ends(f: Callable[[Array], Array], b: Bar, dtype: DType) -> Bar:
+    """Bar of a monotone function that does not round (floor, sign, relu…)."""
+    return _decided(b, close(f(b.c), f(b.c - b.e), f(b.c + b.e), b.e == 0, dtype))
+
+
+def _decided(b: Bar, out: Bar) -> Bar:
+    return Bar(out.c, np.where(b.e == np.inf, np.inf, out.e))
+
+
+def hull(decided: Array, chosen: Bar, other: Bar) -> Bar:
+    """``chosen`` where decided; elsewhere a bar around its centre that also holds ``other``."""
+    if bool(np.all(decided)):
+        return chosen
+    a, b = chosen, other
+    kind = a.c.dtype.kind
+    if kind == "b":
+        return Bar(a.c, np.where(decided | ((a.c == b.c) & (b.e == 0)), a.e, np.inf))
+    wide = np.longdouble if kind in "iu" else a.c.dtype
+    gap = as_error(np.abs(a.c.astype(wide) - b.c.astype(wide)) + b.e)
+    twins = a.c == b.c
+    if kind == "f":
+        twins = (twins & (np.signbit(a.c) == np.signbit(b.c))) | (np.isnan(a.c) & np.isnan(b.c))
+        gap = np.where(
+            (gap == 0) & ~twins, TINY[DType.F64 if wide != np.float64 else DType.F32], gap
+        )
+    e = np.maximum(a.e, np.where(twins, b.e, gap))
+    return Bar(a.c, np.where(decided, a.e, e))
