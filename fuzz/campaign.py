@@ -1,0 +1,201 @@
+"""A campaign: shards in watched processes until a deadline, findings kept as they arrive."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing as mp
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing import connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import assert_never
+
+from codegen.options import Options
+from fuzz.graphs import decode
+from fuzz.replay import Recorded, save
+from fuzz.shard import Begin, Done, Found, Job, Judged, Message, possible, worker
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a campaign is to do.  ``hang_seconds`` is how long one case may take."""
+
+    seconds: float
+    engines: tuple[str, ...]
+    seed: int = 0
+    jobs: int = 1
+    options: Options = field(default_factory=Options)
+    hang_seconds: float = 30.0
+    shrink_seconds: float = 15.0
+    findings: Path | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """What a campaign saw."""
+
+    engines: tuple[str, ...]
+    possible: int
+    programs: int = 0
+    seconds: float = 0.0
+    checked: int = 0
+    total: int = 0
+    nodes: list[int] = field(default_factory=list[int])
+    covered: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    findings: list[Found] = field(default_factory=list[Found])
+    files: list[str] = field(default_factory=list[str])
+
+    @property
+    def checked_share(self) -> float:
+        """Share of the judged elements that could be decided."""
+        return self.checked / self.total if self.total else 1.0
+
+    @property
+    def median_nodes(self) -> int:
+        """Median number of nodes of a graph."""
+        return sorted(self.nodes)[len(self.nodes) // 2] if self.nodes else 0
+
+    def json(self) -> str:
+        """Return the result as the JSON of ``didyma fuzz --json``."""
+        rate = 60 * self.programs / self.seconds if self.seconds else 0.0
+        return json.dumps(
+            {
+                "programs": self.programs,
+                "seconds": round(self.seconds, 3),
+                "programs_per_minute": round(rate, 1),
+                "median_nodes": self.median_nodes,
+                "checked_share": round(self.checked_share, 6),
+                "findings": [
+                    {
+                        "level": f.level,
+                        "where": f.where,
+                        "kind": f.kind,
+                        "message": f.message,
+                        "nodes": f.nodes,
+                        "file": file,
+                    }
+                    for f, file in zip(self.findings, self.files, strict=True)
+                ],
+                "coverage": {
+                    "pairs": len(self.covered),
+                    "possible": self.possible,
+                    "ops": len({op for op, _ in self.covered}),
+                },
+                "engines": list(self.engines),
+            },
+            indent=2,
+        )
+
+
+class _Worker:
+    def __init__(self, job: Job) -> None:
+        here, there = mp.get_context("spawn").Pipe(duplex=False)
+        self.pipe = here
+        self.job = job
+        self.process: SpawnProcess = mp.get_context("spawn").Process(
+            target=worker, args=(job, there), daemon=True
+        )
+        self.process.start()
+        there.close()
+        self.raw = b""
+        self.since = time.monotonic()
+        self.started = False
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def run(plan: Plan, progress: Callable[[Result], None] = lambda _: None) -> Result:
+    """Fuzz until the deadline.  Time starts when the first worker judges its first case."""
+    result = Result(plan.engines, possible())
+    seeds = iter(range(plan.seed, plan.seed + 1_000_000))
+
+    def hire() -> _Worker:
+        job = Job(next(seeds) * 7919, 200, plan.engines, plan.options, plan.shrink_seconds)
+        return _Worker(job)
+
+    workers = [hire() for _ in range(plan.jobs)]
+    start: float | None = None
+    shrinking_until = 0.0
+    try:
+        while True:
+            now = time.monotonic()
+            if start is not None:
+                result.seconds = now - start
+                if result.seconds >= plan.seconds and now >= shrinking_until:
+                    break
+            connection.wait([w.pipe for w in workers], timeout=0.25)
+            for i, w in enumerate(workers):
+                ended = _drain(w, result, plan)
+                if w.started and start is None:
+                    start = time.monotonic()
+                if not ended and time.monotonic() - w.since > plan.hang_seconds and w.started:
+                    text = f"no answer within {plan.hang_seconds:g} s"
+                    _keep(result, plan, _dead(w, "hang", text))
+                    ended = True
+                if ended:
+                    w.stop()
+                    workers[i] = hire()
+            progress(result)
+    finally:
+        for w in workers:
+            w.stop()
+    return result
+
+
+def _drain(w: _Worker, result: Result, plan: Plan) -> bool:
+    """Take every waiting message; True when the worker has died."""
+    try:
+        while w.pipe.poll():
+            message: Message = w.pipe.recv()
+            w.since = time.monotonic()
+            match message:
+                case Begin(raw):
+                    w.raw, w.started = raw, True
+                case Judged(nodes, checked, total, covered):
+                    result.programs += 1
+                    result.nodes.append(nodes)
+                    result.checked += checked
+                    result.total += total
+                    for pair in covered:
+                        result.covered[pair] = result.covered.get(pair, 0) + 1
+                case Found():
+                    _keep(result, plan, message)
+                case Done():
+                    pass
+                case _:
+                    assert_never(message)
+    except EOFError:
+        w.process.join()
+        code = w.process.exitcode or 0
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        if not w.raw:
+            raise RuntimeError(f"a worker could not start: {how}") from None
+        _keep(result, plan, _dead(w, "crash", f"the process died: {how}"))
+        return True
+    return False
+
+
+def _dead(w: _Worker, kind: str, message: str) -> Found:
+    nodes = len(decode(w.raw).module.entry.nodes)
+    return Found(w.raw, w.job.engines[-1], "process", kind, message, nodes)
+
+
+def _keep(result: Result, plan: Plan, f: Found) -> None:
+    """Record a finding once per level, kind and place."""
+    if any((o.level, o.kind, o.where) == (f.level, f.kind, f.where) for o in result.findings):
+        return
+    result.findings.append(f)
+    file = ""
+    if plan.findings is not None:
+        case = decode(f.raw)
+        recorded = Recorded(case.module, case.seeds, dict(case.env), plan.engines, plan.options)
+        name = f"{f.level}-{f.kind}-{len(result.findings):03}.dym"
+        file = os.fspath(save(plan.findings / name, recorded, f.message))
+    result.files.append(file)

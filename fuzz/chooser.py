@@ -1,0 +1,33 @@
+"""Decisions read from bytes: all-zero bytes give the simplest choice everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Bytes:
+    """A Chooser that spends a packed integer in mixed radix; spent, it answers 0.
+
+    >>> c = Bytes((5 + 10 * 3).to_bytes(4, "little"))
+    >>> c.below(10), c.below(4), c.below(7)
+    (5, 3, 0)
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._left = int.from_bytes(data, "little")
+
+    def below(self, n: int) -> int:
+        """Return a number in [0, n)."""
+        self._left, digit = divmod(self._left, n)
+        return digit
+
+    def pick(self, options: Sequence[T]) -> T:
+        """Return one of the options; the first is the simplest."""
+        return options[self.below(len(options))]
+
+    def chance(self, one_in: int) -> bool:
+        """Return True about once in so many calls; False is the simplest."""
+        return self.below(one_in) == one_in - 1

@@ -1,0 +1,199 @@
+"""Random graphs, derived from the op table: a new op is fuzzed for free.
+
+A graph is decoded from a fixed number of bytes: a header (dims and first parameters), then one
+packed integer a node.  Decoding cannot fail, zero bytes are no node, and the Hypothesis strategy
+is a single draw, built once; so generation is fast and shrinking is deletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from fuzz import values
+from fuzz.chooser import Bytes
+from refimpl.errors import DidymaError
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.graph import Attrs, Function, Module, Node, Param
+from refimpl.ir.types import ALL, Array, DType, Tensor, TensorType
+from refimpl.ops import OPS
+from refimpl.ops.spec import Domain, Sample
+
+NODES = 20  # packed integers a graph; about a third become no node
+NODE_BYTES = 20
+HEADER_BYTES = 24
+BYTES = HEADER_BYTES + NODES * NODE_BYTES
+MAX_ELEMENTS = 2048  # of any value, at the largest binding tried
+MAX_PARAMS = 8
+MAX_RESULTS = 5
+
+_OPS = sorted(OPS)
+_SIZES = (2, 3, 1, 4, 5, 7, 8, 0, 16, 33)
+_DTYPES = (
+    DType.F32, DType.F32, DType.F32, DType.I32, DType.F16, DType.BOOL, DType.F64, DType.I64,
+    DType.BF16, DType.F16, *ALL,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A graph with a binding of its dims and a seed for every parameter."""
+
+    module: Module
+    env: tuple[tuple[str, int], ...]
+    seeds: tuple[int, ...]
+
+    def inputs(self) -> tuple[Array, ...]:
+        """Values of the parameters."""
+        return inputs(self.module, dict(self.env), self.seeds)
+
+
+def inputs(m: Module, env: dict[str, int], seeds: Sequence[int]) -> tuple[Array, ...]:
+    """Values of a module's parameters, one seed each, within the domains their users state."""
+    domains = _domains(m.entry)
+    return tuple(
+        values.array(
+            seed,
+            p.type.dtype,
+            tuple(dims.evaluate(d, env) for d in p.type.shape),
+            domains.get(p.name),
+        )
+        for p, seed in zip(m.entry.params, seeds, strict=True)
+    )
+
+
+def _domains(f: Function) -> dict[str, Domain]:
+    types = f.types()
+    found: dict[str, Domain] = {}
+    for n in f.nodes:
+        if n.op in OPS:
+            wanted = OPS[n.op].domains([types[a] for a in n.args], n.attr)
+            for a, d in zip(n.args, wanted, strict=True):
+                if d is not None:
+                    found.setdefault(a, d)
+    return found
+
+
+class _Builder:
+    def __init__(self, header: bytes) -> None:
+        c = Bytes(header)
+        self.dims: list[DimVar] = []
+        self.env: dict[str, int] = {}
+        for name in ("n", "m")[: c.pick((0, 0, 1, 1, 2))]:
+            lo, hi = c.pick(((1, 8), (0, 5), (1, 40), (2, 3), (4, 4)))
+            self.dims.append(DimVar(name, lo, hi))
+            self.env[name] = min(hi, lo + c.below(hi - lo + 1))
+        self.params: list[Param] = []
+        self.nodes: list[Node] = []
+        self.pool: list[tuple[str, TensorType]] = []
+        self.used: set[str] = set()
+        self.seeds: list[int] = []
+        for _ in range(1 + c.below(3)):
+            self.param(TensorType(c.pick(_DTYPES), self.shape(c)), c)
+
+    def shape(self, c: Bytes) -> tuple[Dim, ...]:
+        rank = c.pick((2, 1, 2, 3, 0, 2, 3, 4, 1, 5))
+        return tuple(self.size(c, rank) for _ in range(rank))
+
+    def size(self, c: Bytes, rank: int) -> Dim:
+        if self.dims and c.chance(3):
+            n = dims.symbol(c.pick(self.dims).name)
+            return c.pick((n, n, n, dims.add(n, 1), dims.mul(n, 2)))
+        return c.pick(_SIZES if rank < 4 else _SIZES[:5])
+
+    def param(self, t: TensorType, c: Bytes) -> str:
+        name = f"p{len(self.params)}"
+        self.params.append(Param(name, t))
+        self.seeds.append(c.below(2**24))
+        self.pool.append((name, t))
+        return name
+
+    def fits(self, t: TensorType) -> bool:
+        return 0 <= dims.evaluate(t.numel, self.env) <= MAX_ELEMENTS
+
+    def node(self, data: bytes) -> None:
+        c = Bytes(data)
+        if c.below(8) == 0:
+            return
+        start = c.below(len(_OPS))
+        back = c.below(4) if c.chance(2) else c.below(len(self.pool))
+        _, focus = self.pool[-1 - min(back, len(self.pool) - 1)]
+        for i in range(3):  # an op that cannot take the focus lets its neighbours try
+            op = OPS[_OPS[(start + i * 7) % len(_OPS)]]
+            sample = op.sample(c, focus)
+            if sample is not None and self.use(op.name, sample, c):
+                return
+
+    def use(self, op: str, sample: Sample, c: Bytes) -> bool:
+        try:
+            t = OPS[op].infer(sample.operands, dict(sample.attrs))
+        except DidymaError:
+            return False  # a sample may not fit these sizes: the node is left out
+        if not all(self.fits(x) for x in (t, *sample.operands)):
+            return False
+        args: list[str] = []
+        for want in sample.operands:
+            arg = self.operand(want, c)
+            if arg is None:
+                return False
+            args.append(arg)
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(Node((name,), op, tuple(args), (t,), sample.attrs))
+        self.used.update(args)
+        self.pool.append((name, t))
+        return True
+
+    def operand(self, want: TensorType, c: Bytes) -> str | None:
+        have = [name for name, t in self.pool if t == want]
+        if have and not c.chance(6):
+            return have[-1 - c.below(min(len(have), 4))]
+        static = not dims.free(want.shape)
+        if static and (c.chance(3) or len(self.params) >= MAX_PARAMS):
+            return self.constant(want, c)
+        if len(self.params) < MAX_PARAMS and self.bindable(want):
+            return self.param(want, c)
+        return have[-1] if have else None
+
+    def bindable(self, t: TensorType) -> bool:
+        """Tell whether the sizes may stand in a parameter: each symbol is bound by some other."""
+        bare = {d for p in self.params for d in p.type.shape if not isinstance(d, int)}
+        return all(dims.symbol(s) in bare for s in dims.free(t.shape))
+
+    def constant(self, t: TensorType, c: Bytes) -> str:
+        shape = tuple(dims.evaluate(d, {}) for d in t.shape)
+        data = Tensor.of(values.array(c.below(2**16), t.dtype, shape))
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(Node((name,), "constant", (), (t,), (("value", data),)))
+        self.pool.append((name, t))
+        return name
+
+    def case(self, c: Bytes) -> Case:
+        sinks = [r for n in self.nodes for r in n.results if r not in self.used]
+        results = sinks[-MAX_RESULTS:] or [self.params[0].name]
+        if c.chance(4):  # a value that is also read
+            results.append(self.pool[c.below(len(self.pool))][0])
+        used_dims = dims.free(d for p in self.params for d in p.type.shape)
+        attrs: Attrs = ()
+        main = Function("main", tuple(self.params), tuple(self.nodes), tuple(results), attrs)
+        declared = tuple(v for v in self.dims if v.name in used_dims)
+        env = tuple((v.name, self.env[v.name]) for v in declared)
+        return Case(Module((main,), declared), env, tuple(self.seeds))
+
+
+def decode(data: bytes) -> Case:
+    """Graph of a byte string of length ``BYTES``.
+
+    >>> decode(bytes(BYTES)).module.entry.nodes
+    ()
+    """
+    b = _Builder(data[: HEADER_BYTES - 4])
+    for at in range(HEADER_BYTES, len(data), NODE_BYTES):
+        b.node(data[at : at + NODE_BYTES])
+    return b.case(Bytes(data[HEADER_BYTES - 4 : HEADER_BYTES]))
+
+
+RAW: st.SearchStrategy[bytes] = st.binary(min_size=BYTES, max_size=BYTES)
+CASES: st.SearchStrategy[Case] = RAW.map(decode)

@@ -1,0 +1,110 @@
+"""Hand a compiled module to the judge: its levels as data, each engine behind the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from codegen.emit import wrapper
+from codegen.options import Options
+from codegen.pipeline import Compiled, compile
+from codegen.runtime.engine import Engine, Loaded
+from oracle.backend import Backend
+from oracle.stages import Finding, Level, Report, Subject, judge
+from refimpl.ir import dims
+from refimpl.ir.graph import Module
+from refimpl.ir.loop import Atomic
+from refimpl.ir.types import Array
+from refimpl.ir.walk import stmts
+from refimpl.ops.bars import Contract
+
+
+@dataclass(slots=True)
+class EngineBackend:
+    """One compiled module on one engine."""
+
+    engine: Engine
+    compiled: Compiled
+    name: str = ""
+    deterministic: bool = True
+    _loaded: Loaded | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.engine.name
+        self.deterministic = self.name != "cuda" or not _float_atomics(self.compiled)
+
+    def _text(self) -> Loaded:
+        if self._loaded is None:
+            self._loaded = self.engine.load(self.compiled.text)
+        return self._loaded
+
+    def run_function(
+        self, function: str, inputs: Sequence[Array], env: Mapping[str, int]
+    ) -> tuple[Array, ...]:
+        """Launch a Primitive's kernels on buffers of their own."""
+        whole = self.compiled.loops[function]
+        given = dict(zip(whole.inputs, inputs, strict=True))
+        shapes = {p.name: [dims.evaluate(d, env) for d in p.shape] for p in whole.params}
+        buffers: dict[str, Any] = {}
+        for p in whole.params:
+            if p.name in given:
+                buffers[p.name] = self.engine.upload(given[p.name])
+            else:
+                size = p.dtype.nbytes
+                for d in shapes[p.name]:
+                    size *= d
+                buffers[p.name] = self.engine.allocate(size)
+        try:
+            for k in self.compiled.kernels[function]:
+                self._text().launch(k.name, [buffers[p.name] for p in k.params], env)
+            dtypes = {p.name: p.dtype for p in whole.params}
+            return tuple(
+                self.engine.download(buffers[o], dtypes[o], shapes[o]) for o in whole.outputs
+            )
+        finally:
+            for b in buffers.values():
+                self.engine.free(b)
+
+    def run_program(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Run the generated wrapper."""
+        return tuple(wrapper.load(self.compiled.wrapper)(self.engine, list(inputs)))
+
+
+def _float_atomics(c: Compiled) -> bool:
+    return any(
+        isinstance(s, Atomic) and s.value.dtype.is_float
+        for k in c.program.kernels
+        for s in stmts(k.body)
+    )
+
+
+def subject(c: Compiled) -> Subject:
+    """Levels of a compiled module."""
+    return Subject(
+        source=c.source,
+        passes=c.passes,
+        fused=c.fused,
+        loops=c.loops,
+        kernels=c.kernels,
+        program=c.program,
+    )
+
+
+def check(
+    m: Module,
+    inputs: Sequence[Array],
+    engines: Iterable[Engine],
+    options: Options | None = None,
+    contract: Contract | None = None,
+) -> Report:
+    """Compile a module and judge every level of it; a failing compile is a finding too."""
+    try:
+        compiled = compile(m, options or Options())
+    except Exception as e:
+        level = Level("compile")
+        where = getattr(e, "stage", "pipeline")
+        level.findings.append(Finding("compile", where, "error", f"{type(e).__name__}: {e}"))
+        return Report((level,))
+    backends: list[Backend] = [EngineBackend(e, compiled) for e in engines]
+    return judge(subject(compiled), inputs, backends, contract)

@@ -1,0 +1,85 @@
+"""A finding on disk: IR text, seeds and options in one file, replayed with one command."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from codegen.options import Options
+from refimpl.errors import DidymaError
+from refimpl.ir.graph import Module
+from refimpl.ir.text import parse_module, show
+
+_HEAD = "// didyma finding "
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """All that a judgement depends on."""
+
+    module: Module
+    seeds: tuple[int, ...]
+    env: dict[str, int]
+    engines: tuple[str, ...]
+    options: Options
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as out:
+            out.write(text)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+    return path
+
+
+def save(path: Path, r: Recorded, message: str) -> Path:
+    """Write a finding; the message stands in its head as comment lines."""
+    head = {
+        "seeds": r.seeds,
+        "dims": r.env,
+        "engines": r.engines,
+        "options": dataclasses.asdict(r.options),
+    }
+    lines = [_HEAD + json.dumps(head), *(f"// {line}" for line in message.splitlines())]
+    return write_text(path, "\n".join([*lines, show(r.module)]))
+
+
+def load(path: Path) -> Recorded:
+    """Read a finding back; DidymaError ``not-a-finding`` if the file is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise DidymaError("unreadable-file", str(path), got=str(e), want="a finding") from None
+    first, _, _ = text.partition("\n")
+    if not first.startswith(_HEAD):
+        raise DidymaError(
+            "not-a-finding",
+            str(path),
+            got=first[:60],
+            want=f"a first line that starts with `{_HEAD.strip()}`",
+            help="`didyma check` judges plain .dym and ONNX files",
+        )
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("//"))
+    try:
+        head = json.loads(first[len(_HEAD) :])
+        return Recorded(
+            parse_module(body, str(path)),
+            tuple(int(s) for s in head["seeds"]),
+            {str(k): int(v) for k, v in head["dims"].items()},
+            tuple(str(e) for e in head["engines"]),
+            Options(**head["options"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise DidymaError(
+            "not-a-finding", str(path), got=f"a broken head: {e}", want="the head as it was written"
+        ) from None

@@ -1,0 +1,159 @@
+"""One shard of a campaign: a seed and a count of graphs, judged in a process of its own.
+
+The parent sees each case's bytes before the case runs, so that a crash or a hang costs that case
+and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import TypeAlias
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis import seed as hypothesis_seed
+
+from codegen.options import Options
+from codegen.runtime.registry import engine
+from fuzz.graphs import RAW, Case, decode
+from fuzz.levels import check
+from oracle.stages import Report
+from refimpl.ir.graph import CALL
+from refimpl.ops import OPS
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker is to do until told to stop."""
+
+    seed: int
+    count: int
+    engines: tuple[str, ...]
+    options: Options
+    shrink_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A case is about to run."""
+
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A case ran to the end and every level agreed, or see ``Found``."""
+
+    nodes: int
+    checked: int
+    total: int
+    coverage: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The smallest case seen of a disagreement."""
+
+    raw: bytes
+    level: str
+    where: str
+    kind: str
+    message: str
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The shard is finished."""
+
+
+Message: TypeAlias = Begin | Judged | Found | Done
+
+
+class _DisagreementError(Exception):
+    """Tells Hypothesis to shrink."""
+
+
+def coverage(case: Case) -> tuple[tuple[str, str], ...]:
+    """Pairs of op and dtype in a graph: of the first operand, or the result where there is none."""
+    f = case.module.entry
+    types = f.types()
+    pairs = {
+        (n.op, str(types[n.args[0]].dtype if n.args else n.types[0].dtype))
+        for n in f.nodes
+        if n.op != CALL
+    }
+    return tuple(sorted(pairs))
+
+
+def possible() -> int:
+    """Number of pairs of op and dtype there are."""
+    return sum(len(op.dtypes) for op in OPS.values())
+
+
+def judge_raw(raw: bytes, engines: Sequence[str], options: Options) -> tuple[Case, Report]:
+    """Judge the case of some bytes on engines by name."""
+    case = decode(raw)
+    return case, check(case.module, case.inputs(), [engine(e) for e in engines], options)
+
+
+def found(raw: bytes, case: Case, report: Report) -> Found | None:
+    """The first finding of a report."""
+    if report.agree:
+        return None
+    f = report.findings[0]
+    return Found(raw, f.level, f.where, f.kind, f.message, len(case.module.entry.nodes))
+
+
+def run(job: Job, send: Callable[[Message], None]) -> None:
+    """Judge ``count`` cases; on a disagreement shrink it for a while, report it and stop."""
+    best: list[Found] = []
+    give_up = [float("inf")]
+
+    def judge_one(raw: bytes) -> None:
+        if time.monotonic() > give_up[0]:
+            return
+        send(Begin(raw))
+        case, report = judge_raw(raw, job.engines, job.options)
+        bad = found(raw, case, report)
+        if not best:
+            levels = [c for level in report.levels for c in level.comparisons]
+            checked, total = sum(c.checked for c in levels), sum(c.total for c in levels)
+            send(Judged(len(case.module.entry.nodes), checked, total, coverage(case)))
+        if bad is None or (best and (bad.level, bad.kind) != (best[0].level, best[0].kind)):
+            return
+        if not best:
+            give_up[0] = time.monotonic() + job.shrink_seconds
+        if not best or (bad.nodes, len(raw.strip(b"\0"))) <= (
+            best[-1].nodes,
+            len(best[-1].raw.strip(b"\0")),
+        ):
+            best.append(bad)
+        raise _DisagreementError(bad.level, bad.kind)
+
+    quiet = settings(
+        max_examples=job.count,
+        phases=(Phase.generate, Phase.shrink),
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        verbosity=Verbosity.quiet,
+    )
+    try:
+        hypothesis_seed(job.seed)(quiet(given(RAW)(judge_one)))()
+    except BaseException:
+        if not best:
+            raise
+    if best:
+        send(best[-1])
+
+
+def worker(job: Job, pipe: Connection) -> None:
+    """Entry point of a worker process: shards one after another, each with the next seed."""
+    while True:
+        run(job, pipe.send)
+        pipe.send(Done())
+        job = replace(job, seed=job.seed + 1_000_003)

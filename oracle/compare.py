@@ -1,0 +1,103 @@
+"""Is this output right?  Decided by the reference's bars; there is no tolerance to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from refimpl.ir.types import Array, DType, TensorType
+from refimpl.ops import bars
+from refimpl.ops.bars import Bar
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What became of one output.
+
+    ``checked`` of ``total`` elements were decided; ``worst`` is the largest share of a bar used
+    (1 is the edge; inf is outside a bar of width zero).  ``message`` is empty when all agree.
+    """
+
+    checked: int
+    total: int
+    worst: float
+    message: str = ""
+
+    @property
+    def agree(self) -> bool:
+        """True when no decided element is wrong."""
+        return not self.message
+
+
+def compare(name: str, bar: Bar, output: Array, type: TensorType) -> Comparison:
+    """Judge an output of a concrete type against its bar.
+
+    >>> from refimpl.ir.types import DType
+    >>> x = np.float32([1, 2])
+    >>> compare("y", bars.exact(x, DType.F32), x, TensorType(DType.F32, (2,))).agree
+    True
+    """
+    dtype, shape = type.dtype, tuple(type.shape)
+    if output.dtype != dtype.numpy or output.shape != shape:
+        got = f"{output.dtype}{list(output.shape)}"
+        return Comparison(0, bar.e.size, np.inf, f"{name}: got {got}, want {type}")
+    verdict = bars.judge(bar, output, dtype)
+    checked = int(output.size - np.count_nonzero(verdict.undecided))
+    wrong = ~(verdict.ok | verdict.undecided)
+    worst = _worst(bar, output, verdict.undecided)
+    if not wrong.any():
+        return Comparison(checked, output.size, worst)
+    count = int(np.count_nonzero(wrong))
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    message = (
+        f"{name}{list(at)}: got {_show(output[at], dtype)}, want {_show(bar.c[at], dtype)}"
+        f" ± {float(bar.e[at]):.3g} ({count} of {output.size} elements are wrong)"
+    )
+    return Comparison(checked, output.size, np.inf, message)
+
+
+def bitwise(name: str, want: Array, got: Array) -> Comparison:
+    """Judge an output that may not differ by one bit; every NaN is like another."""
+    if want.dtype != got.dtype or want.shape != got.shape:
+        message = f"{name}: got {got.dtype}{got.shape}, want {want.dtype}{want.shape}"
+        return Comparison(0, want.size, np.inf, message)
+    raw = np.dtype((np.void, want.dtype.itemsize))
+    wrong = np.ascontiguousarray(want).view(raw) != np.ascontiguousarray(got).view(raw)
+    if wrong.any() and DType.of(want).is_float:
+        with np.errstate(all="ignore"):
+            wrong = np.asarray(wrong).reshape(want.shape) & ~((want != want) & (got != got))
+    if not wrong.any():
+        return Comparison(want.size, want.size, 0.0)
+    at = tuple(int(i) for i in np.argwhere(np.asarray(wrong).reshape(want.shape))[0])
+    count = int(np.count_nonzero(wrong))
+    message = (
+        f"{name}{list(at)}: got {got[at]!r}, want {want[at]!r} to the last bit"
+        f" ({count} of {want.size} elements differ)"
+    )
+    return Comparison(want.size, want.size, np.inf, message)
+
+
+def total(many: Iterable[Comparison]) -> Comparison:
+    """Sum of comparisons, with the first message."""
+    all_ = list(many)
+    return Comparison(
+        sum(c.checked for c in all_),
+        sum(c.total for c in all_),
+        max((c.worst for c in all_), default=0.0),
+        next((c.message for c in all_ if c.message), ""),
+    )
+
+
+def _worst(bar: Bar, output: Array, undecided: Array) -> float:
+    if not output.size or bar.c.dtype.kind not in "f":
+        return 0.0
+    with np.errstate(all="ignore"):
+        off = np.abs(output.astype(bar.c.dtype) - bar.c)
+        share = np.where(undecided | ~np.isfinite(off) | (off == 0), 0, off / bar.e)
+    return float(np.max(share[np.isfinite(share)], initial=0))
+
+
+def _show(value: object, dtype: DType) -> str:
+    return f"{float(value)!r}" if dtype.is_float else str(value)  # type: ignore[arg-type]  # a NumPy scalar
