@@ -22,37 +22,67 @@ from fuzz.shard import Begin, Done, Found, Job, Judged, Message, possible, worke
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a campaign is to do.  ``hang_seconds`` is how long one case may take."""
+    """What a campaign is to do.
+
+    ``teams`` has one entry a process: the engines on which it judges every graph.
+    ``hang_seconds`` is how long one case may take.
+    """
 
     seconds: float
-    engines: tuple[str, ...]
+    teams: tuple[tuple[str, ...], ...]
     seed: int = 0
-    jobs: int = 1
     options: Options = field(default_factory=Options)
     hang_seconds: float = 30.0
     shrink_seconds: float = 15.0
     findings: Path | None = None
 
 
-@dataclass(slots=True)
-class Result:
-    """What a campaign saw."""
+def teams(engines: tuple[str, ...], jobs: int) -> tuple[tuple[str, ...], ...]:
+    """Share engines among processes: one each while there are enough, else all to all.
 
-    engines: tuple[str, ...]
-    possible: int
+    >>> teams(("simt", "host"), 3), teams(("simt", "host"), 1)
+    ((('simt',), ('host',), ('simt',)), (('simt', 'host'),))
+    """
+    if jobs < len(engines):
+        return (engines,) * jobs
+    return tuple((engines[i % len(engines)],) for i in range(jobs))
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of the graphs judged."""
+
     programs: int = 0
-    seconds: float = 0.0
     checked: int = 0
     total: int = 0
+
+    @property
+    def checked_share(self) -> float:
+        """Share of the judged elements that could be decided."""
+        return self.checked / self.total if self.total else 1.0
+
+
+@dataclass(slots=True)
+class Result:
+    """What a campaign saw; ``by_team`` is keyed by the team's engines joined with ``+``."""
+
+    possible: int
+    seconds: float = 0.0
+    by_team: dict[str, Tally] = field(default_factory=dict[str, Tally])
     nodes: list[int] = field(default_factory=list[int])
     covered: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     findings: list[Found] = field(default_factory=list[Found])
     files: list[str] = field(default_factory=list[str])
 
     @property
-    def checked_share(self) -> float:
-        """Share of the judged elements that could be decided."""
-        return self.checked / self.total if self.total else 1.0
+    def all(self) -> Tally:
+        """Sum over the teams."""
+        t = self.by_team.values()
+        return Tally(sum(x.programs for x in t), sum(x.checked for x in t), sum(x.total for x in t))
+
+    def rate(self, programs: int) -> float:
+        """Programs a minute."""
+        return 60 * programs / self.seconds if self.seconds else 0.0
 
     @property
     def median_nodes(self) -> int:
@@ -61,14 +91,14 @@ class Result:
 
     def json(self) -> str:
         """Return the result as the JSON of ``didyma fuzz --json``."""
-        rate = 60 * self.programs / self.seconds if self.seconds else 0.0
+        whole = self.all
         return json.dumps(
             {
-                "programs": self.programs,
+                "programs": whole.programs,
                 "seconds": round(self.seconds, 3),
-                "programs_per_minute": round(rate, 1),
+                "programs_per_minute": round(self.rate(whole.programs), 1),
                 "median_nodes": self.median_nodes,
-                "checked_share": round(self.checked_share, 6),
+                "checked_share": round(whole.checked_share, 6),
                 "findings": [
                     {
                         "level": f.level,
@@ -85,7 +115,14 @@ class Result:
                     "possible": self.possible,
                     "ops": len({op for op, _ in self.covered}),
                 },
-                "engines": list(self.engines),
+                "engines": {
+                    team: {
+                        "programs": t.programs,
+                        "programs_per_minute": round(self.rate(t.programs), 1),
+                        "checked_share": round(t.checked_share, 6),
+                    }
+                    for team, t in self.by_team.items()
+                },
             },
             indent=2,
         )
@@ -113,22 +150,20 @@ class _Worker:
 
 def run(plan: Plan, progress: Callable[[Result], None] = lambda _: None) -> Result:
     """Fuzz until the deadline.  Time starts when the first worker judges its first case."""
-    result = Result(plan.engines, possible())
+    result = Result(possible(), by_team={"+".join(t): Tally() for t in plan.teams})
     seeds = iter(range(plan.seed, plan.seed + 1_000_000))
 
-    def hire() -> _Worker:
-        job = Job(next(seeds) * 7919, 200, plan.engines, plan.options, plan.shrink_seconds)
-        return _Worker(job)
+    def hire(team: tuple[str, ...]) -> _Worker:
+        return _Worker(Job(next(seeds) * 7919, 200, team, plan.options, plan.shrink_seconds))
 
-    workers = [hire() for _ in range(plan.jobs)]
+    workers = [hire(team) for team in plan.teams]
     start: float | None = None
-    shrinking_until = 0.0
     try:
         while True:
             now = time.monotonic()
             if start is not None:
                 result.seconds = now - start
-                if result.seconds >= plan.seconds and now >= shrinking_until:
+                if result.seconds >= plan.seconds:
                     break
             connection.wait([w.pipe for w in workers], timeout=0.25)
             for i, w in enumerate(workers):
@@ -137,11 +172,11 @@ def run(plan: Plan, progress: Callable[[Result], None] = lambda _: None) -> Resu
                     start = time.monotonic()
                 if not ended and time.monotonic() - w.since > plan.hang_seconds and w.started:
                     text = f"no answer within {plan.hang_seconds:g} s"
-                    _keep(result, plan, _dead(w, "hang", text))
+                    _keep(result, plan, w.job.engines, _dead(w, "hang", text))
                     ended = True
                 if ended:
                     w.stop()
-                    workers[i] = hire()
+                    workers[i] = hire(w.job.engines)
             progress(result)
     finally:
         for w in workers:
@@ -159,14 +194,15 @@ def _drain(w: _Worker, result: Result, plan: Plan) -> bool:
                 case Begin(raw):
                     w.raw, w.started = raw, True
                 case Judged(nodes, checked, total, covered):
-                    result.programs += 1
+                    tally = result.by_team["+".join(w.job.engines)]
+                    tally.programs += 1
+                    tally.checked += checked
+                    tally.total += total
                     result.nodes.append(nodes)
-                    result.checked += checked
-                    result.total += total
                     for pair in covered:
                         result.covered[pair] = result.covered.get(pair, 0) + 1
                 case Found():
-                    _keep(result, plan, message)
+                    _keep(result, plan, w.job.engines, message)
                 case Done():
                     pass
                 case _:
@@ -177,7 +213,7 @@ def _drain(w: _Worker, result: Result, plan: Plan) -> bool:
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         if not w.raw:
             raise RuntimeError(f"a worker could not start: {how}") from None
-        _keep(result, plan, _dead(w, "crash", f"the process died: {how}"))
+        _keep(result, plan, w.job.engines, _dead(w, "crash", f"the process died: {how}"))
         return True
     return False
 
@@ -187,7 +223,7 @@ def _dead(w: _Worker, kind: str, message: str) -> Found:
     return Found(w.raw, w.job.engines[-1], "process", kind, message, nodes)
 
 
-def _keep(result: Result, plan: Plan, f: Found) -> None:
+def _keep(result: Result, plan: Plan, engines: tuple[str, ...], f: Found) -> None:
     """Record a finding once per level, kind and place."""
     if any((o.level, o.kind, o.where) == (f.level, f.kind, f.where) for o in result.findings):
         return
@@ -195,7 +231,7 @@ def _keep(result: Result, plan: Plan, f: Found) -> None:
     file = ""
     if plan.findings is not None:
         case = decode(f.raw)
-        recorded = Recorded(case.module, case.seeds, dict(case.env), plan.engines, plan.options)
+        recorded = Recorded(case.module, case.seeds, dict(case.env), engines, plan.options)
         name = f"{f.level}-{f.kind}-{len(result.findings):03}.dym"
         file = os.fspath(save(plan.findings / name, recorded, f.message))
     result.files.append(file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,6 +97,7 @@ def check(
     engines: Iterable[Engine],
     options: Options | None = None,
     contract: Contract | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Compile a module and judge every level of it; a failing compile is a finding too."""
     try:
@@ -107,4 +108,4 @@ def check(
         level.findings.append(Finding("compile", where, "error", f"{type(e).__name__}: {e}"))
         return Report((level,))
     backends: list[Backend] = [EngineBackend(e, compiled) for e in engines]
-    return judge(subject(compiled), inputs, backends, contract)
+    return judge(subject(compiled), inputs, backends, contract, progress)

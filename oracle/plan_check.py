@@ -160,9 +160,7 @@ class _Replay:
                 elif self.size(value) != at.stop - at.start:
                     self.bad("out-of-bounds", f"%{value} is not as large as %{of}")
                 else:
-                    self.at[value] = _Place(
-                        at.extent, at.start, at.stop, at.content, at.reads_only
-                    )
+                    self.at[value] = _Place(at.extent, at.start, at.stop, at.content, at.reads_only)
             case Launch(kernel, args):
                 k = self.program.kernel[kernel]
                 names = [b.name for b in k.params]

@@ -151,9 +151,7 @@ class _Judge:
                 level.findings.append(Finding(level.name, where, "value", c.message))
 
     def concrete(self, types: Iterable[TensorType]) -> tuple[TensorType, ...]:
-        return tuple(
-            t.with_shape(*(dims_.evaluate(d, self.env) for d in t.shape)) for t in types
-        )
+        return tuple(t.with_shape(*(dims_.evaluate(d, self.env) for d in t.shape)) for t in types)
 
     def graph(self, level: Level) -> None:
         """Each op's NumPy meaning against its own bar, on the values that reach it."""
@@ -181,9 +179,7 @@ class _Judge:
         """Each graph pass end to end: its results within the accumulated bars of the source."""
         f = self.s.source.entry
         exact = [bars.exact(a) for a in self.inputs]
-        want = graph_interp.bars(
-            f, self.s.source, exact, self.env, self.contract, stored=True
-        )
+        want = graph_interp.bars(f, self.s.source, exact, self.env, self.contract, stored=True)
         types = self.concrete(f.result_types())
         for name, m in self.s.passes:
 
@@ -210,9 +206,7 @@ class _Judge:
             exact = [bars.exact(a) for a in args]
             types = self.concrete(n.types)
             calls.append(
-                _Call(
-                    n, f, args, types, graph_interp.bars(f, m, exact, self.env, self.contract)
-                )
+                _Call(n, f, args, types, graph_interp.bars(f, m, exact, self.env, self.contract))
             )
         self.calls = calls
 
@@ -233,9 +227,7 @@ class _Judge:
         return run_primfuncs(funcs, self.s.loops[call.function.name], call.inputs, self.env)
 
     def loop(self, level: Level) -> None:
-        self.each_call(
-            level, lambda c: self.run_loops([self.s.loops[c.function.name]], c)
-        )
+        self.each_call(level, lambda c: self.run_loops([self.s.loops[c.function.name]], c))
 
     def kernel(self, level: Level) -> None:
         self.each_call(level, lambda c: self.run_loops(self.s.kernels[c.function.name], c))
@@ -245,9 +237,7 @@ class _Judge:
             where = f"line {e.step}"
             level.findings.append(Finding(level.name, where, "plan", f"{e.kind}: {e.message}"))
 
-    def chain(
-        self, run: Callable[[str, Sequence[Array]], Sequence[Array]]
-    ) -> tuple[Array, ...]:
+    def chain(self, run: Callable[[str, Sequence[Array]], Sequence[Array]]) -> tuple[Array, ...]:
         """Results of the fused entry, every kernel's buffers apart: what a plan must reproduce."""
         m = self.s.fused
         env: dict[str, Array] = {
@@ -272,9 +262,7 @@ class _Judge:
 
     def program(self, level: Level) -> None:
         def one(function: str, args: Sequence[Array]) -> Sequence[Array]:
-            return run_primfuncs(
-                self.s.kernels[function], self.s.loops[function], args, self.env
-            )
+            return run_primfuncs(self.s.kernels[function], self.s.loops[function], args, self.env)
 
         want = self.chain(one)
         self.same_bits(level, want, program_interp.run(self.s.program, self.inputs))

@@ -1,0 +1,140 @@
+"""The command line.  Heavy imports wait until a command runs, so that help is instant."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from didyma.commands import Engines
+
+app = typer.Typer(
+    help="A tensor compiler that can be trusted, and the oracle that makes it so.",
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Engine = Annotated[
+    list[str] | None,
+    typer.Option("--engine", "-e", help="Engine to judge; may be given more than once."),
+]
+Planner = Annotated[str, typer.Option(help="Memory planner: none or linear_scan.")]
+Dim = Annotated[
+    list[str] | None,
+    typer.Option("--dim", "-d", metavar="NAME=N", help="Bind a symbolic size, e.g. batch=4."),
+]
+File = Annotated[Path, typer.Argument(help="A .dym text or an .onnx model.")]
+
+
+def _engines(given: list[str] | None) -> Engines:
+    return tuple(given) if given else None
+
+
+@app.command()
+def fuzz(
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to judge graphs.")] = 60.0,
+    engine: Engine = None,
+    seed: Annotated[int, typer.Option(help="First seed; the same seed gives the same graphs.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; as many as there are cores without.")
+    ] = None,
+    planner: Planner = "linear_scan",
+    findings: Annotated[Path, typer.Option(help="Folder for findings.")] = Path("findings"),
+    json: Json = False,
+) -> None:
+    """Judge random graphs at every level and on every engine given (default: simt and host)."""
+    from didyma import commands
+
+    raise typer.Exit(commands.fuzz(seconds, _engines(engine), seed, jobs, planner, findings, json))
+
+
+@app.command()
+def check(
+    file: File,
+    engine: Engine = None,
+    dim: Dim = None,
+    seed: Annotated[int, typer.Option(help="Seed of the input values.")] = 1,
+    planner: Planner = "linear_scan",
+    timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
+    json: Json = False,
+) -> None:
+    """Judge a program at every level on random inputs (default engine: host)."""
+    from didyma import commands
+
+    raise typer.Exit(
+        commands.check(file, _engines(engine), dim or [], seed, planner, timeout, json)
+    )
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A finding written by `didyma fuzz`.")],
+    engine: Engine = None,
+    timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
+    json: Json = False,
+) -> None:
+    """Judge a finding again, with its own inputs, engines and options."""
+    from didyma import commands
+
+    raise typer.Exit(commands.replay(file, _engines(engine), timeout, json))
+
+
+@app.command()
+def explain(
+    file: File,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the texts.")] = Path(
+        "explain"
+    ),
+    planner: Planner = "linear_scan",
+    json: Json = False,
+) -> None:
+    """Write the text of every level of a program: graph, passes, loops, kernels, CUDA C, Python."""
+    from didyma import commands
+
+    raise typer.Exit(commands.explain(file, out, planner, json))
+
+
+@app.command()
+def ops(
+    name: Annotated[str | None, typer.Argument(help="One op; all of them without.")] = None,
+    json: Json = False,
+) -> None:
+    """Show the ops: what each means, its types, attributes and rules for special values."""
+    from didyma import commands
+
+    raise typer.Exit(commands.ops(name, json))
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """Say which engines can run here, and how to mend those that cannot."""
+    from didyma import commands
+
+    raise typer.Exit(commands.doctor(json))
+
+
+def main() -> None:
+    """Run the command line; exit codes: 0 agree, 1 disagreement, 2 bad input, 3 internal,
+    4 engine missing, 5 nothing ran.
+    """
+    try:
+        app()
+    except Exception as e:
+        from refimpl.errors import DidymaError
+
+        if isinstance(e, DidymaError):
+            print(f"didyma: {e}", file=sys.stderr)
+            for note in getattr(e, "__notes__", ()):
+                print(f"  {note}", file=sys.stderr)
+            sys.exit(e.exit_code)
+        import traceback
+
+        traceback.print_exc()
+        print("didyma: this is a bug in didyma, not in your input", file=sys.stderr)
+        sys.exit(3)
