@@ -1,0 +1,166 @@
+"""The engine: loads text, launches blocks in batches, collects what the checks saw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from pycparser import c_ast as c
+from pycparser.c_parser import CParser
+
+from codegen.emit.intrinsics import TYPES, c_type
+from codegen.emit.subset import to_c99
+from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
+from codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
+from codegen.runtime.simt.intrinsics import NUMPY_OF_C
+from codegen.runtime.simt.machine import Compiler, Exec, Run
+from codegen.runtime.simt.memory import Memory, SimtBuffer, Warps
+from refimpl.ir.types import Array, DType
+
+_BATCH = 1 << 15  # lanes that run together; whole blocks, at least one
+
+
+@dataclass(slots=True)
+class _Reports:
+    """Faults by kind and line: the first detail, and how many lanes in all."""
+
+    kernel: str
+    seen: dict[tuple[str, int], tuple[str, int]] = field(
+        default_factory=dict[tuple[str, int], tuple[str, int]]
+    )
+
+    def add(self, kind: str, detail: str, lanes: int, line: int) -> None:
+        first, count = self.seen.get((kind, line), (detail, 0))
+        self.seen[kind, line] = first, count + lanes
+
+    def faults(self, text: KernelText) -> list[Fault]:
+        return [
+            located(Fault(kind, self.kernel, f"{detail} ({count} threads)", line), text)
+            for (kind, line), (detail, count) in self.seen.items()
+        ]
+
+
+@dataclass(slots=True)
+class Program:
+    """Kernel text, parsed once; a kernel is compiled at its first launch."""
+
+    text: KernelText
+    compiled: dict[str, tuple[Exec, tuple[str, ...]]] = field(
+        default_factory=dict[str, tuple[Exec, tuple[str, ...]]]
+    )
+    parsed: dict[str, c.FuncDef] = field(default_factory=dict[str, c.FuncDef])
+
+    def _kernel(self, name: str) -> tuple[Exec, tuple[str, ...]]:
+        if not self.parsed:
+            unit = CParser().parse(to_c99(self.text.source))
+            self.parsed = {f.decl.name: f for f in unit.ext if isinstance(f, c.FuncDef)}
+        if name not in self.compiled:
+            f = self.parsed[name]
+            params = tuple(p.name for p in f.decl.type.args.params)
+            self.compiled[name] = Compiler().stmt(f.body), params
+        return self.compiled[name]
+
+    def launch(self, kernel: str, buffers: Sequence[SimtBuffer], dims: Mapping[str, int]) -> None:
+        """Run every block of a kernel; raises KernelFault with all that its checks saw."""
+        s = signature(self.text, kernel)
+        g = geometry(s, dims)
+        check_buffers(s, g, tuple(b.nbytes for b in buffers))
+        if g.empty:
+            return
+        body, params = self._kernel(kernel)
+        reports = _Reports(kernel)
+        arrays = {
+            name: _memory(name, dtype, b, size, name_in_ir in s.outputs)
+            for name, (name_in_ir, dtype), b, size in zip(
+                params, s.buffers, buffers, g.nbytes, strict=False
+            )
+        }
+        scalars = {
+            name: np.int64(v) for name, v in zip(params[len(buffers) :], g.dims, strict=True)
+        }
+        threads = s.block[0] * s.block[1] * s.block[2]
+        total = g.grid[0] * g.grid[1] * g.grid[2]
+        step = max(1, _BATCH // threads)
+        with np.errstate(all="ignore"):
+            for first in range(0, total, step):
+                warps = Warps(first, min(step, total - first), threads)
+                body(Run(warps, _axes(warps, s, g), dict(scalars), dict(arrays), reports.add), None)
+        for (name_in_ir, dtype), b in zip(s.buffers, buffers, strict=True):
+            if name_in_ir in s.outputs:
+                _spread(b.written, dtype.nbytes)
+        if reports.seen:
+            raise KernelFault(reports.faults(self.text))
+
+
+def _memory(name: str, dtype: DType, b: SimtBuffer, nbytes: int, written: bool) -> Memory:
+    """View bytes as elements; an element counts as written when its first byte is."""
+    t = np.dtype(NUMPY_OF_C[TYPES[c_type(dtype)]])
+    data = b.data[:nbytes].view(t)
+    whole = bool(b.written[:nbytes].all())
+    elements = None if whole else b.written[: nbytes : t.itemsize]
+    return Memory(name, "global", data, data.size, elements, tracked=written)
+
+
+def _axes(w: Warps, s: Signature, g: Geometry) -> dict[tuple[str, str], Array]:
+    thread = (w.lane % w.threads).astype(np.uint32)
+    block = (w.lane // w.threads).astype(np.uint32)
+    bx, by, _ = s.block
+    gx, gy, _ = g.grid
+    found = {
+        ("threadIdx", "x"): thread % bx,
+        ("threadIdx", "y"): thread // bx % by,
+        ("threadIdx", "z"): thread // (bx * by),
+        ("blockIdx", "x"): block % gx,
+        ("blockIdx", "y"): block // gx % gy,
+        ("blockIdx", "z"): block // (gx * gy),
+    }
+    for axis, i in zip("xyz", range(3), strict=True):
+        found["blockDim", axis] = np.asarray(s.block[i], np.uint32)
+        found["gridDim", axis] = np.asarray(g.grid[i], np.uint32)
+    return found
+
+
+def _spread(written: Array, itemsize: int) -> None:
+    """Let the bytes of an element follow its first, which a store has marked."""
+    whole = written[: written.size // itemsize * itemsize].reshape(-1, itemsize)
+    whole[:] = whole[:, :1]
+
+
+@dataclass(slots=True)
+class Simt:
+    """Pure NumPy: out of bounds, uninitialised reads, races and barrier divergence are faults."""
+
+    name: str = "simt"
+
+    def load(self, text: KernelText) -> Program:
+        """Take kernel text; it is parsed at the first launch."""
+        return Program(text)
+
+    def allocate(self, nbytes: int) -> SimtBuffer:
+        """Return bytes that hold nothing yet."""
+        return SimtBuffer(np.full(nbytes, 0xFF, np.uint8), np.zeros(nbytes, np.bool_))
+
+    def free(self, buffer: SimtBuffer) -> None:
+        """Forget what the bytes held."""
+        buffer.written[:] = False
+
+    def view(self, buffer: SimtBuffer, offset: int, nbytes: int) -> SimtBuffer:
+        """Part of a buffer, sharing its bytes."""
+        return buffer.view(offset, nbytes)
+
+    def upload(self, array: Array) -> SimtBuffer:
+        """Return a buffer with the array's bytes."""
+        data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8).copy()
+        return SimtBuffer(data, np.ones(data.size, np.bool_))
+
+    def download(self, buffer: SimtBuffer, dtype: DType, shape: Sequence[int]) -> Array:
+        """Copy a buffer's first bytes out as an array."""
+        nbytes = math.prod(shape) * dtype.nbytes
+        return buffer.data[:nbytes].copy().view(dtype.numpy).reshape(tuple(shape))
+
+    def copy(self, target: SimtBuffer, source: SimtBuffer) -> None:
+        """Copy all bytes of ``source`` over the start of ``target``."""
+        target.data[: source.nbytes] = source.data
+        target.written[: source.nbytes] = source.written

@@ -1,0 +1,71 @@
+"""The named intrinsics of kernel text in NumPy: the loop level's scalar meaning, by C name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+from refimpl.interp import scalar
+from refimpl.ir.loop import BINARY_OPS, UNARY_OPS
+from refimpl.ir.types import DType
+
+NUMPY_OF_C: dict[str, type[np.generic]] = {
+    "double": np.float64,
+    "float": np.float32,
+    "unsigned short": np.uint16,
+    "signed char": np.int8,
+    "short": np.int16,
+    "int": np.int32,
+    "long long": np.int64,
+    "unsigned char": np.uint8,
+    "unsigned int": np.uint32,
+    "unsigned long long": np.uint64,
+}
+_STORED = {"f16": np.dtype(np.float16), "bf16": np.dtype(bfloat16)}
+
+
+_BINARY = {str(op): op for op in BINARY_OPS}
+_UNARY = {str(op): op for op in UNARY_OPS}
+_LITERALS = {"inf": np.inf, "nan": np.nan}
+
+
+def function(name: str) -> Callable[..., Any]:
+    """NumPy meaning of an intrinsic that computes; arguments have the dtypes that C declares.
+
+    >>> function("floordiv_i32")(np.int32(-7), np.int32(2))
+    np.int32(-4)
+    >>> function("cast_f32_f16")(np.float32(1.0))
+    np.uint16(15360)
+    """
+    op, _, c_name = name.rpartition("_")
+    if op.startswith("cast_"):
+        return _cast(op.removeprefix("cast_"), c_name)
+    dtype = DType(c_name)
+    if op in _LITERALS:
+        literal = dtype.numpy.type(_LITERALS[op])
+        return lambda: literal
+    if op in _BINARY:
+        return scalar.binary_fn(_BINARY[op], dtype)
+    if op in _UNARY:
+        return scalar.unary_fn(_UNARY[op], dtype)
+    return scalar.intrinsic_fn(op, dtype)
+
+
+def _cast(source: str, target: str) -> Callable[..., Any]:
+    if source in _STORED:
+        bits = _STORED[source]
+        return lambda x: x.view(bits).astype(np.float32)
+    if target in _STORED:
+        bits = _STORED[target]
+        return lambda x: x.astype(bits).view(np.uint16)
+    convert = scalar.cast_fn(_dtype(source), _dtype(target))
+    if source == "b8":
+        return lambda x: convert(x != 0)
+    return convert
+
+
+def _dtype(c_name: str) -> DType:
+    return DType.BOOL if c_name == "b8" else DType(c_name)

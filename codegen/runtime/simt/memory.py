@@ -1,0 +1,183 @@
+"""Buffers with shadow state: bounds, initialisation and races are seen where they happen.
+
+A location remembers its last writer and readers as lane numbers, and the barrier epoch of the
+writer's block at that time.  Two accesses of different lanes, one of them a write, race unless
+they are in one block and a barrier lies between; atomics do not race among themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Lanes: TypeAlias = NDArray[Any]
+Report: TypeAlias = Callable[[str, str, int], None]  # kind, detail, how many lanes
+
+_NOBODY = -1
+_MANY = -2
+
+
+@dataclass(slots=True)
+class SimtBuffer:
+    """Bytes on the simt device, and which of them have been written."""
+
+    data: NDArray[np.uint8]
+    written: NDArray[np.bool_]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.data.size
+
+    def view(self, offset: int, nbytes: int) -> SimtBuffer:
+        """Part of the bytes."""
+        end = offset + nbytes
+        return SimtBuffer(self.data[offset:end], self.written[offset:end])
+
+
+@dataclass(slots=True)
+class Warps:
+    """The threads that run together: whole blocks, in lanes of ``threads`` each.
+
+    ``first`` is the number of the first block; ``epoch`` counts the barriers that each block has
+    passed.
+    """
+
+    first: int
+    blocks: int
+    threads: int
+    lane: Lanes = field(init=False)
+    block: Lanes = field(init=False)
+    epoch: Lanes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lane = np.arange(self.blocks * self.threads) + self.first * self.threads
+        self.block = self.lane // self.threads - self.first
+        self.epoch = np.zeros(self.blocks, np.int64)
+
+    @property
+    def size(self) -> int:
+        """Number of lanes."""
+        return self.lane.size
+
+
+@dataclass(slots=True)
+class Memory:
+    """An array that kernel text can name, flat, with ``copies`` instances of ``count`` elements.
+
+    Device memory has one instance, shared memory one a block, local memory one a lane.
+    ``written`` is None where every element is known to hold a value.
+    """
+
+    name: str
+    kind: str
+    data: Lanes
+    count: int
+    written: NDArray[np.bool_] | None
+    tracked: bool
+    writer: Lanes = field(init=False)
+    writer_epoch: Lanes = field(init=False)
+    atomic: Lanes = field(init=False)
+    reader: Lanes = field(init=False)
+    reader_block: Lanes = field(init=False)
+    reader_epoch: Lanes = field(init=False)
+
+    def __post_init__(self) -> None:
+        size = self.data.size if self.tracked else 0
+        self.writer = np.full(size, _NOBODY, np.int64)
+        self.writer_epoch = np.zeros(size, np.int64)
+        self.atomic = np.zeros(size, np.bool_)
+        self.reader = np.full(size, _NOBODY, np.int64)
+        self.reader_block = np.full(size, _NOBODY, np.int64)
+        self.reader_epoch = np.zeros(size, np.int64)
+
+    def locate(self, at: Lanes, warps: Warps, who: Lanes, report: Report) -> tuple[Lanes, Lanes]:
+        """Flat locations of in-bounds accesses, and which of ``who`` make them."""
+        bad = (at < 0) | (at >= self.count)
+        if bad.any():
+            i = int(at[bad][0])
+            detail = f"{self.kind} {self.name}[{i}] of {self.count} elements"
+            report("out-of-bounds", detail, int(bad.sum()))
+            at, who = at[~bad], who[~bad]
+        if self.kind == "shared":
+            at = at + warps.block[who] * self.count
+        elif self.kind == "local":
+            at = at + who * self.count
+        return at, who
+
+    def check_read(self, at: Lanes, warps: Warps, who: Lanes, report: Report) -> None:
+        """Look for uninitialised and racing reads, then remember the readers."""
+        if self.written is not None and not self.written[at].all():
+            fresh = ~self.written[at]
+            detail = f"{self.kind} {self.name}[{int(at[fresh][0]) % max(self.count, 1)}] is read"
+            report("uninitialised", detail, int(fresh.sum()))
+        if not self.tracked:
+            return
+        lane, block = warps.lane[who], warps.block[who]
+        epoch = warps.epoch[block]
+        self._conflict(self.writer[at], self.writer_epoch[at], lane, epoch, warps, "read", report)
+        self._remember_readers(at, lane, block + warps.first, epoch)
+
+    def _remember_readers(self, at: Lanes, lane: Lanes, block: Lanes, epoch: Lanes) -> None:
+        """Note the reading lane and block, or that there are several.
+
+        Reads of the same block before its last barrier are in order with what follows: forgotten.
+        """
+        known, known_block, when = self.reader[at], self.reader_block[at], self.reader_epoch[at]
+        self.reader[at], self.reader_block[at] = lane, block
+        blocks = (known_block != _NOBODY) & (known_block != block)
+        blocks |= self.reader_block[at] != block
+        lanes = (known != _NOBODY) & (known != lane) & (blocks | (when == epoch))
+        lanes |= self.reader[at] != lane
+        self.reader_block[at[blocks]] = _MANY
+        self.reader[at[lanes]] = _MANY
+        self.reader_epoch[at] = epoch
+
+    def check_write(
+        self, at: Lanes, warps: Warps, who: Lanes, report: Report, atomic: bool = False
+    ) -> None:
+        """Look for races with writers and readers, then remember the writers."""
+        if self.written is not None:
+            self.written[at] = True
+        if not self.tracked:
+            return
+        lane, block = warps.lane[who], warps.block[who]
+        epoch = warps.epoch[block]
+        writer = np.where(self.atomic[at], _NOBODY, self.writer[at]) if atomic else self.writer[at]
+        self._conflict(writer, self.writer_epoch[at], lane, epoch, warps, "written", report)
+        readers, reader_block = self.reader[at], self.reader_block[at]
+        other = (readers != _NOBODY) & (readers != lane)
+        clash = other & ((reader_block != block + warps.first) | (self.reader_epoch[at] == epoch))
+        if clash.any():
+            text = f"{self.kind} {self.name} is written while another thread reads it"
+            report("race", text, int(clash.sum()))
+        self.writer[at] = lane
+        self.writer_epoch[at] = epoch
+        self.atomic[at] = atomic
+        twice = self.writer[at] != lane
+        if twice.any() and not atomic:
+            text = f"{self.kind} {self.name} is written by two threads at once"
+            report("race", text, int(twice.sum()))
+
+    def _conflict(
+        self,
+        writer: Lanes,
+        when: Lanes,
+        lane: Lanes,
+        epoch: Lanes,
+        warps: Warps,
+        verb: str,
+        report: Report,
+    ) -> None:
+        other = (writer != _NOBODY) & (writer != lane)
+        if not other.any():
+            return
+        same_block = writer // warps.threads == lane // warps.threads
+        clash = other & (~same_block | (when == epoch))
+        if clash.any():
+            text = f"{self.kind} {self.name} is {verb} while another thread writes it"
+            report("race", text, int(clash.sum()))
