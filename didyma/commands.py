@@ -18,7 +18,8 @@ from codegen.options import Options
 from codegen.pipeline import compile
 from codegen.runtime.registry import NAMES, Availability, engine, probe
 from didyma.files import read_module
-from fuzz import campaign, levels, replay as replay_, watchdog
+from fuzz import campaign, levels, watchdog
+from fuzz import replay as replay_
 from fuzz.graphs import inputs as random_inputs
 from oracle.stages import Finding, Level, Report
 from refimpl.errors import DidymaError

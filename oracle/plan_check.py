@@ -132,9 +132,10 @@ class _Replay:
             o = self.at.get(out)
             for other in (*inputs, *outputs):
                 i = self.at.get(other)
-                if o and i and other != out and o.extent is i.extent:
-                    if o.start < i.stop and i.start < o.stop:
-                        self.bad("overlap", f"%{out} is written over %{other} in one step")
+                if o is None or i is None or other == out or o.extent is not i.extent:
+                    continue
+                if o.start < i.stop and i.start < o.stop:
+                    self.bad("overlap", f"%{out} is written over %{other} in one step")
             self.write(out)
 
     def line(self, line: Line, written: set[str]) -> None:

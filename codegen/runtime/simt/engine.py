@@ -14,8 +14,9 @@ from codegen.emit.intrinsics import TYPES, c_type
 from codegen.emit.subset import to_c99
 from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
 from codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
+from codegen.runtime.simt.access import Run
 from codegen.runtime.simt.intrinsics import NUMPY_OF_C
-from codegen.runtime.simt.machine import Compiler, Exec, Run
+from codegen.runtime.simt.machine import Compiler, Exec
 from codegen.runtime.simt.memory import Memory, SimtBuffer, Warps
 from refimpl.ir.types import Array, DType
 

@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from pycparser import c_ast as c
 
 from codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, TYPES, VECTORS
-from codegen.runtime.simt import intrinsics
-from codegen.runtime.simt.memory import Lanes, Memory, Warps
+from codegen.runtime.simt import access, intrinsics
+from codegen.runtime.simt.access import Mask, Run, Value
+from codegen.runtime.simt.memory import Memory
 
-Mask: TypeAlias = NDArray[np.bool_] | None  # None: every lane is active
-Value: TypeAlias = Any  # an array of lanes, a NumPy scalar where uniform, a dict for a struct
-Eval: TypeAlias = Callable[["Run", Mask], Value]
-Exec: TypeAlias = Callable[["Run", Mask], None]
+Eval: TypeAlias = Callable[[Run, Mask], Value]
+Exec: TypeAlias = Callable[[Run, Mask], None]
 
 _NUMPY: dict[str, np.dtype[Any]] = {
     name: np.dtype(intrinsics.NUMPY_OF_C[text]) for name, text in TYPES.items()
 }
-
-
-@dataclass(slots=True)
-class Run:
-    """One launch of some blocks: variables by name, arrays by name, the threads, the reports.
-
-    ``fresh`` marks the lanes in which a variable declared without a value has none yet.
-    """
-
-    warps: Warps
-    axes: Mapping[tuple[str, str], Value]
-    variables: dict[str, Value]
-    arrays: dict[str, Memory]
-    report: Callable[[str, str, int, int], None]  # kind, detail, lanes, line
-    fresh: dict[str, NDArray[np.bool_]] = field(default_factory=dict[str, NDArray[np.bool_]])
-    everyone: Lanes = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.everyone = np.arange(self.warps.size)
-
-    def who(self, m: Mask) -> Lanes:
-        """Positions of the active lanes."""
-        return self.everyone if m is None else np.flatnonzero(m)
-
-    def lanes(self, v: Value) -> Lanes:
-        """Spread a uniform value over the lanes."""
-        return np.broadcast_to(np.asarray(v), (self.warps.size,))
 
 
 class UnsupportedSyntaxError(Exception):
@@ -62,10 +32,6 @@ def _line(n: c.Node) -> int:
     return int(getattr(n.coord, "line", 0) or 0)
 
 
-def _both(m: Mask, cond: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    return cond if m is None else m & cond
-
-
 def _truth(v: Value) -> Value:
     return v if np.asarray(v).dtype == np.bool_ else np.not_equal(v, 0)
 
@@ -75,9 +41,16 @@ def _split(r: Run, m: Mask, cond: Value) -> tuple[Mask, bool, Mask, bool]:
     t = _truth(cond)
     if np.ndim(t) == 0:
         return m, bool(t), m, not t
-    yes, no = _both(m, t), _both(m, ~t)
+    yes, no = access.both(m, t), access.both(m, ~t)
     any_yes, any_no = bool(yes.any()), bool(no.any())
     return (m if not any_no else yes), any_yes, (m if not any_yes else no), any_no
+
+
+def _divide(a: Value, b: Value) -> Value:
+    if np.result_type(a, b).kind == "f":
+        return np.divide(a, b)
+    q = np.floor_divide(a, b)
+    return q + ((q < 0) & (q * b != a)).astype(q.dtype)
 
 
 _BINARY: dict[str, Callable[[Value, Value], Value]] = {
@@ -95,18 +68,9 @@ _BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "^": np.bitwise_xor,
     "<<": np.left_shift,
     ">>": np.right_shift,
+    "/": _divide,
+    "%": np.fmod,
 }
-
-
-def _divide(a: Value, b: Value) -> Value:
-    if np.result_type(a, b).kind == "f":
-        return np.divide(a, b)
-    q = np.floor_divide(a, b)
-    return q + ((q < 0) & (q * b != a)).astype(q.dtype)
-
-
-def _remainder(a: Value, b: Value) -> Value:
-    return np.fmod(a, b)
 
 
 def _literal(n: c.Constant) -> Value:
@@ -131,7 +95,7 @@ class Compiler:
     # Types
 
     @staticmethod
-    def type_name(t: c.Node) -> str:
+    def _type_name(t: c.Node) -> str:
         """Name of the typedef that a declaration bottoms out in."""
         while not isinstance(t, c.IdentifierType):
             t = t.type
@@ -146,56 +110,53 @@ class Compiler:
                 value = _literal(n)
                 return lambda r, m: value
             case c.ID():
-                return self.variable(n)
+                return self._variable(n)
             case c.StructRef():
-                return self.member(n)
+                return self._member(n)
             case c.ArrayRef():
-                return self.load(n)
+                return self._load(n)
             case c.BinaryOp():
-                return self.binary(n)
+                return self._binary(n)
             case c.UnaryOp():
-                return self.unary(n)
+                return self._unary(n)
             case c.TernaryOp():
-                return self.ternary(n)
+                return self._ternary(n)
             case c.Cast():
-                dtype, arg = _NUMPY[self.type_name(n.to_type)], self.expr(n.expr)
+                dtype, arg = _NUMPY[self._type_name(n.to_type)], self.expr(n.expr)
                 return lambda r, m: np.asarray(arg(r, m)).astype(dtype)[()]
             case c.FuncCall():
-                return self.call(n)
+                return self._call(n)
             case _:
                 raise UnsupportedSyntaxError(n)
 
-    def variable(self, n: c.ID) -> Eval:
+    def _variable(self, n: c.ID) -> Eval:
         name, line = n.name, _line(n)
         if name not in self.bare:
             return lambda r, m: r.variables[name]
 
         def read(r: Run, m: Mask) -> Value:
-            if name in r.fresh and (lost := int(np.count_nonzero(_both(m, r.fresh[name])))):
+            if name in r.fresh and (lost := int(np.count_nonzero(access.both(m, r.fresh[name])))):
                 r.report("uninitialised", f"variable {name} is read", lost, line)
             return r.variables[name]
 
         return read
 
-    def member(self, n: c.StructRef) -> Eval:
+    def _member(self, n: c.StructRef) -> Eval:
         base, part = n.name.name, n.field.name
         if base in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
             key = (base, part)
             return lambda r, m: r.axes[key]
         return lambda r, m: r.variables[base][part]
 
-    def binary(self, n: c.BinaryOp) -> Eval:
+    def _binary(self, n: c.BinaryOp) -> Eval:
         left, right = self.expr(n.left), self.expr(n.right)
         if n.op in ("&&", "||"):
-            return self.shortcut(n.op == "&&", left, right)
-        if n.op in "/%":
-            f = _divide if n.op == "/" else _remainder
-        else:
-            f = _BINARY[n.op]
+            return self._shortcut(n.op == "&&", left, right)
+        f = _BINARY[n.op]
         return lambda r, m: f(left(r, m), right(r, m))
 
     @staticmethod
-    def shortcut(conjunction: bool, left: Eval, right: Eval) -> Eval:
+    def _shortcut(conjunction: bool, left: Eval, right: Eval) -> Eval:
         def run(r: Run, m: Mask) -> Value:
             a = left(r, m)
             yes, any_yes, no, any_no = _split(r, m, a)
@@ -207,9 +168,9 @@ class Compiler:
 
         return run
 
-    def unary(self, n: c.UnaryOp) -> Eval:
+    def _unary(self, n: c.UnaryOp) -> Eval:
         if n.op in ("++", "p++", "--", "p--"):
-            return self.step(n)
+            return self._step(n)
         arg = self.expr(n.expr)
         if n.op == "!":
             return lambda r, m: np.logical_not(_truth(arg(r, m)))
@@ -219,7 +180,7 @@ class Compiler:
             return lambda r, m: f(_promote(arg(r, m)))
         return lambda r, m: f(arg(r, m))
 
-    def step(self, n: c.UnaryOp) -> Eval:
+    def _step(self, n: c.UnaryOp) -> Eval:
         name, by = n.expr.name, 1 if "+" in n.op else -1
 
         def run(r: Run, m: Mask) -> Value:
@@ -230,7 +191,7 @@ class Compiler:
 
         return run
 
-    def ternary(self, n: c.TernaryOp) -> Eval:
+    def _ternary(self, n: c.TernaryOp) -> Eval:
         cond, then, other = self.expr(n.cond), self.expr(n.iftrue), self.expr(n.iffalse)
 
         def run(r: Run, m: Mask) -> Value:
@@ -246,27 +207,29 @@ class Compiler:
 
     # Memory
 
-    def element(self, n: c.ArrayRef) -> tuple[str, Eval]:
+    def _element(self, n: c.ArrayRef) -> tuple[str, Eval]:
         if not isinstance(n.name, c.ID):
             raise UnsupportedSyntaxError(n)
         return n.name.name, self.expr(n.subscript)
 
-    def load(self, n: c.ArrayRef) -> Eval:
-        name, index = self.element(n)
+    def _load(self, n: c.ArrayRef) -> Eval:
+        name, index = self._element(n)
         line = _line(n)
-        return lambda r, m: _load(r, r.arrays[name], index(r, m), m, line)
+        return lambda r, m: access.load(r, r.arrays[name], index(r, m), m, line)
 
-    def store(self, target: c.Node, value: Eval) -> Exec:
+    def _store(self, target: c.Node, value: Eval) -> Exec:
         """Compile ``target = value``."""
         line = _line(target)
         match target:
             case c.ID():
                 name = target.name
                 dtype = _NUMPY.get(self.types.get(name, ""))
-                return lambda r, m: _assign(r, name, value(r, m), dtype, m)
+                return lambda r, m: access.assign(r, name, value(r, m), dtype, m)
             case c.ArrayRef():
-                array, index = self.element(target)
-                return lambda r, m: _store(r, r.arrays[array], index(r, m), value(r, m), m, line)
+                array, index = self._element(target)
+                return lambda r, m: access.store(
+                    r, r.arrays[array], index(r, m), value(r, m), m, line
+                )
             case c.StructRef():
                 base, part = target.name.name, target.field.name
                 lane_type = _NUMPY[VECTORS[self.types[base]]]
@@ -280,34 +243,34 @@ class Compiler:
             case _:
                 raise UnsupportedSyntaxError(target)
 
-    def call(self, n: c.FuncCall) -> Eval:
+    def _call(self, n: c.FuncCall) -> Eval:
         name, line = n.name.name, _line(n)
         args: Sequence[c.Node] = n.args.exprs if n.args else []
         if name == "__syncthreads":
-            return lambda r, m: _barrier(r, m, line)
+            return lambda r, m: access.barrier(r, m, line)
         if name.startswith("atomic_"):
             op = name.split("_")[1]
-            array, index = self.element(args[0].expr)
+            array, index = self._element(args[0].expr)
             value = self.expr(args[1])
-            return lambda r, m: _atomic(
+            return lambda r, m: access.atomic(
                 r, op, r.arrays[array], index(r, m), value(r, m), m, line
             )
         if name.startswith(f"load{LANES}_"):
-            array, index = self.element(args[0].expr)
+            array, index = self._element(args[0].expr)
             return lambda r, m: {
-                part: _load(r, r.arrays[array], index(r, m) + i, m, line)
+                part: access.load(r, r.arrays[array], index(r, m) + i, m, line)
                 for i, part in enumerate(COMPONENTS)
             }
         if name.startswith(f"store{LANES}_"):
-            array, index = self.element(args[0].expr)
+            array, index = self._element(args[0].expr)
             value = self.expr(args[1])
 
-            def store(r: Run, m: Mask) -> None:
+            def write_lanes(r: Run, m: Mask) -> None:
                 struct, at = value(r, m), index(r, m)
                 for i, part in enumerate(COMPONENTS):
-                    _store(r, r.arrays[array], at + i, struct[part], m, line)
+                    access.store(r, r.arrays[array], at + i, struct[part], m, line)
 
-            return store
+            return write_lanes
         wanted = [_NUMPY[t] for t in TABLE[name].args]
         compiled = [self.expr(a) for a in args]
         f = intrinsics.function(name)
@@ -325,13 +288,13 @@ class Compiler:
             case c.DeclList():
                 return _sequence([self.stmt(s) for s in n.decls])
             case c.Decl():
-                return self.decl(n)
+                return self._decl(n)
             case c.Assignment():
-                return self.assignment(n)
+                return self._assignment(n)
             case c.If():
-                return self.if_(n)
+                return self._if_(n)
             case c.For():
-                return self.for_(n)
+                return self._for_(n)
             case c.Pragma() | c.EmptyStatement():
                 return _sequence([])
             case c.FuncCall() | c.UnaryOp():
@@ -344,8 +307,8 @@ class Compiler:
             case _:
                 raise UnsupportedSyntaxError(n)
 
-    def decl(self, n: c.Decl) -> Exec:
-        name, type_name = n.name, self.type_name(n.type)
+    def _decl(self, n: c.Decl) -> Exec:
+        name, type_name = n.name, self._type_name(n.type)
         self.types[name] = type_name
         if isinstance(n.type, c.ArrayDecl):
             shared = "static" in n.storage
@@ -372,7 +335,7 @@ class Compiler:
             return declare_struct
         if n.init is None:
             self.bare.add(name)
-            return self.uninitialised(name, _NUMPY[type_name])
+            return self._uninitialised(name, _NUMPY[type_name])
         value, dtype = self.expr(n.init), _NUMPY[type_name]
 
         def bind(r: Run, m: Mask) -> None:
@@ -382,7 +345,7 @@ class Compiler:
         return bind
 
     @staticmethod
-    def uninitialised(name: str, dtype: np.dtype[Any]) -> Exec:
+    def _uninitialised(name: str, dtype: np.dtype[Any]) -> Exec:
         def declare(r: Run, m: Mask) -> None:
             del m
             r.variables[name] = np.zeros(r.warps.size, dtype)
@@ -390,15 +353,15 @@ class Compiler:
 
         return declare
 
-    def assignment(self, n: c.Assignment) -> Exec:
+    def _assignment(self, n: c.Assignment) -> Exec:
         value = self.expr(n.rvalue)
         if n.op != "=":
             op, old, given = n.op[:-1], self.expr(n.lvalue), value
-            f = {"/": _divide, "%": _remainder}.get(op) or _BINARY[op]
-            return self.store(n.lvalue, lambda r, m: f(old(r, m), given(r, m)))
-        return self.store(n.lvalue, value)
+            f = _BINARY[op]
+            return self._store(n.lvalue, lambda r, m: f(old(r, m), given(r, m)))
+        return self._store(n.lvalue, value)
 
-    def if_(self, n: c.If) -> Exec:
+    def _if_(self, n: c.If) -> Exec:
         cond, then = self.expr(n.cond), self.stmt(n.iftrue)
         other = self.stmt(n.iffalse) if n.iffalse is not None else None
 
@@ -411,9 +374,9 @@ class Compiler:
 
         return run
 
-    def for_(self, n: c.For) -> Exec:
+    def _for_(self, n: c.For) -> Exec:
         init, cond = self.stmt(n.init), self.expr(n.cond)
-        body, step = self.stmt(n.stmt), self.expr(n.next)
+        body, step = self.stmt(n.stmt), self.stmt(n.next)
 
         def run(r: Run, m: Mask) -> None:
             init(r, m)
@@ -441,70 +404,3 @@ def _sequence(body: Sequence[Exec]) -> Exec:
             s(r, m)
 
     return run
-
-
-def _assign(r: Run, name: str, v: Value, dtype: np.dtype[Any] | None, m: Mask) -> None:
-    new = np.asarray(v).astype(dtype)[()] if dtype is not None else v
-    r.variables[name] = new if m is None else np.where(m, new, r.variables[name])
-    if name in r.fresh:
-        if m is None:
-            del r.fresh[name]
-        else:
-            r.fresh[name] &= ~m
-
-
-def _reach(
-    r: Run, a: Memory, index: Value, m: Mask, line: int
-) -> tuple[Lanes, Lanes, Callable[[str, str, int], None]]:
-    who = r.who(m)
-
-    def report(kind: str, detail: str, lanes: int) -> None:
-        r.report(kind, detail, lanes, line)
-
-    at, who = a.locate(r.lanes(index)[who].astype(np.int64), r.warps, who, report)
-    return at, who, report
-
-
-def _load(r: Run, a: Memory, index: Value, m: Mask, line: int) -> Value:
-    at, who, report = _reach(r, a, index, m, line)
-    a.check_read(at, r.warps, who, report)
-    if who.size == r.warps.size:
-        return a.data[at]
-    out = np.zeros(r.warps.size, a.data.dtype)
-    out[who] = a.data[at]
-    return out
-
-
-def _store(r: Run, a: Memory, index: Value, v: Value, m: Mask, line: int) -> None:
-    at, who, report = _reach(r, a, index, m, line)
-    a.check_write(at, r.warps, who, report)
-    a.data[at] = r.lanes(v)[who].astype(a.data.dtype)
-
-
-_ATOMIC: dict[str, np.ufunc] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-}
-
-
-def _atomic(r: Run, op: str, a: Memory, index: Value, v: Value, m: Mask, line: int) -> None:
-    at, who, report = _reach(r, a, index, m, line)
-    if a.written is not None and not a.written[at].all():
-        report("uninitialised", f"{a.kind} {a.name} is updated", int((~a.written[at]).sum()))
-    a.check_write(at, r.warps, who, report, atomic=True)
-    _ATOMIC[op].at(a.data, at, r.lanes(v)[who].astype(a.data.dtype))
-
-
-def _barrier(r: Run, m: Mask, line: int) -> None:
-    if m is None:
-        r.warps.epoch += 1
-        return
-    arrived = m.reshape(r.warps.blocks, r.warps.threads).sum(1)
-    partly = (arrived != 0) & (arrived != r.warps.threads)
-    if partly.any():
-        n = int(arrived[partly][0])
-        detail = f"{n} of {r.warps.threads} threads of a block reach the barrier"
-        r.report("barrier-divergence", detail, int(partly.sum()), line)
-    r.warps.epoch[arrived > 0] += 1

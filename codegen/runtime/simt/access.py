@@ -1,0 +1,119 @@
+"""What running kernel text shares: variables, the active lanes, and access to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codegen.runtime.simt.memory import Lanes, Memory, Warps
+
+Mask: TypeAlias = NDArray[np.bool_] | None  # None: every lane is active
+Value: TypeAlias = Any  # an array of lanes, a NumPy scalar where uniform, a dict for a struct
+
+
+@dataclass(slots=True)
+class Run:
+    """One launch of some blocks: variables by name, arrays by name, the threads, the reports.
+
+    ``fresh`` marks the lanes in which a variable declared without a value has none yet.
+    """
+
+    warps: Warps
+    axes: Mapping[tuple[str, str], Value]
+    variables: dict[str, Value]
+    arrays: dict[str, Memory]
+    report: Callable[[str, str, int, int], None]  # kind, detail, lanes, line
+    fresh: dict[str, NDArray[np.bool_]] = field(default_factory=dict[str, NDArray[np.bool_]])
+    everyone: Lanes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.everyone = np.arange(self.warps.size)
+
+    def who(self, m: Mask) -> Lanes:
+        """Positions of the active lanes."""
+        return self.everyone if m is None else np.flatnonzero(m)
+
+    def lanes(self, v: Value) -> Lanes:
+        """Spread a uniform value over the lanes."""
+        return np.broadcast_to(np.asarray(v), (self.warps.size,))
+
+
+def both(m: Mask, cond: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Lanes that are active and meet a condition."""
+    return cond if m is None else m & cond
+
+
+def assign(r: Run, name: str, v: Value, dtype: np.dtype[Any] | None, m: Mask) -> None:
+    """Give a variable a value in the active lanes."""
+    new = np.asarray(v).astype(dtype)[()] if dtype is not None else v
+    r.variables[name] = new if m is None else np.where(m, new, r.variables[name])
+    if name in r.fresh:
+        if m is None:
+            del r.fresh[name]
+        else:
+            r.fresh[name] &= ~m
+
+
+def _reach(
+    r: Run, a: Memory, index: Value, m: Mask, line: int
+) -> tuple[Lanes, Lanes, Callable[[str, str, int], None]]:
+    who = r.who(m)
+
+    def report(kind: str, detail: str, lanes: int) -> None:
+        r.report(kind, detail, lanes, line)
+
+    at, who = a.locate(r.lanes(index)[who].astype(np.int64), r.warps, who, report)
+    return at, who, report
+
+
+def load(r: Run, a: Memory, index: Value, m: Mask, line: int) -> Value:
+    """Read elements, with every check; inactive lanes yield 0."""
+    at, who, report = _reach(r, a, index, m, line)
+    a.check_read(at, r.warps, who, report)
+    if who.size == r.warps.size:
+        return a.data[at]
+    out = np.zeros(r.warps.size, a.data.dtype)
+    out[who] = a.data[at]
+    return out
+
+
+def store(r: Run, a: Memory, index: Value, v: Value, m: Mask, line: int) -> None:
+    """Write elements, with every check."""
+    at, who, report = _reach(r, a, index, m, line)
+    a.check_write(at, r.warps, who, report)
+    a.data[at] = r.lanes(v)[who].astype(a.data.dtype)
+
+
+_ATOMIC: dict[str, np.ufunc] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def atomic(r: Run, op: str, a: Memory, index: Value, v: Value, m: Mask, line: int) -> None:
+    """Update elements; lanes that meet all count."""
+    at, who, report = _reach(r, a, index, m, line)
+    if a.written is not None and not a.written[at].all():
+        report("uninitialised", f"{a.kind} {a.name} is updated", int((~a.written[at]).sum()))
+    a.check_write(at, r.warps, who, report, atomic=True)
+    _ATOMIC[op].at(a.data, at, r.lanes(v)[who].astype(a.data.dtype))
+
+
+def barrier(r: Run, m: Mask, line: int) -> None:
+    """Let whole blocks pass; a block of which only some threads arrive is a fault."""
+    if m is None:
+        r.warps.epoch += 1
+        return
+    arrived = m.reshape(r.warps.blocks, r.warps.threads).sum(1)
+    partly = (arrived != 0) & (arrived != r.warps.threads)
+    if partly.any():
+        n = int(arrived[partly][0])
+        detail = f"{n} of {r.warps.threads} threads of a block reach the barrier"
+        r.report("barrier-divergence", detail, int(partly.sum()), line)
+    r.warps.epoch[arrived > 0] += 1
