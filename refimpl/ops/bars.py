@@ -93,10 +93,11 @@ UNIT: Mapping[DType, float] = {
 # Half the smallest subnormal, as far as float64 can hold it.
 TINY: Mapping[DType, float] = {DType.F64: 2.0**-1074, DType.F32: 2.0**-150}
 # The least real number that rounds to infinity.
-OVER: Mapping[DType, np.longdouble] = {
+OVER: Mapping[DType, float | np.longdouble] = {
     DType.F64: np.longdouble(2.0**1023) * (2 - np.longdouble(2.0**-53)),
-    DType.F32: np.longdouble(2.0**128 - 2.0**103),
+    DType.F32: 2.0**128 - 2.0**103,
 }
+LEAST = 5e-324  # an error that frees the sign of a zero and nothing else
 _UP = 1 + 2.0**-50  # covers the roundings made while computing an error
 
 
@@ -120,7 +121,7 @@ def as_error(e: Array) -> Array:
 
 def certain(*bars: Bar) -> Array:
     """Elements whose operands are all exact."""
-    mask = bars[0].e == 0
+    mask: Array = bars[0].e == 0
     for b in bars[1:]:
         mask = mask & (b.e == 0)
     return mask
@@ -128,40 +129,47 @@ def certain(*bars: Bar) -> Array:
 
 def representable(c: Array, dtype: DType) -> Array:
     """Elements that are numbers of a dtype."""
-    return c.astype(dtype.numpy).astype(c.dtype) == c
+    same: Array = c.astype(dtype.numpy).astype(c.dtype) == c
+    return same
 
 
 def finish(
-    c: Array, e: Array, dtype: DType, known: Array, k: float = 0.5, *, pending: bool = False
+    c: Array,
+    e: Array,
+    dtype: DType,
+    known: Array,
+    k: float = 0.5,
+    *,
+    sharp: Array | None = None,
+    pending: bool = False,
 ) -> Bar:
     """Add the rounding of one op: ``k`` ulp of the compute dtype (0.5: correctly rounded).
 
-    ``known`` marks elements with exact operands; there, a representable result of a correctly
-    rounded op stays exact.  With ``pending`` an overflowing centre stays finite.
+    ``known`` marks elements with exact operands; ``sharp`` those among them whose result is exact
+    (left out: the representable ones, if correctly rounded).  With ``pending`` an overflowing
+    centre stays finite.
     """
     dt = dtype.compute
     e = np.where(known, 0.0, as_error(e))
-    finite = np.isfinite(c)
-    if not finite.all():
-        e = np.where(finite | (e == np.inf), e, 0.0)
-    size = np.abs(c)
-    wide = size + e
+    wide = np.abs(c) + e
     over = OVER[dt]
     if bool((wide * (1 + 4 * k * UNIT[dt]) >= over).any()):
         if pending:
-            c = np.where(finite & (size > 16 * over), np.sign(c) * (16 * over), c).astype(c.dtype)
-            wide = np.abs(c) + e
+            far = np.isfinite(c) & (wide > 16 * over)
+            c = np.where(far, np.sign(c) * (16 * over), c).astype(c.dtype)
         else:
             slack = e if k == 0.5 else e + 2 * k * UNIT[dt] * wide
             settled = _overflow(Bar(c, e), slack, dt)
             c, e = settled.c, settled.e
-            finite = np.isfinite(c)
-    r = np.asarray(2 * k * UNIT[dt] * wide + 2 * k * TINY[dt], np.float64)
-    sharp = known & representable(c, dt) if k == 0.5 else known & (c == 0) & (size == 0)
-    if k != 0.5:
-        sharp = sharp & False
-    e = np.where(sharp | ~finite, e, e + r)
-    return Bar(c, np.where((c == 0) & (e == 0) & ~known, TINY[dt], e))
+        wide = np.abs(c) + e
+    if sharp is None:
+        sharp = representable(c, dt) if k == 0.5 else np.zeros((), np.bool_)
+    r = np.asarray(2 * k * (UNIT[dt] * wide + TINY[dt]), np.float64)
+    rounded_e = np.where(known & sharp, 0.0, e + r)
+    finite = np.isfinite(c)
+    if not finite.all():  # an infinity or NaN is decided, unless an operand was not
+        rounded_e = np.where(finite, rounded_e, np.where(e == np.inf, np.inf, 0.0))
+    return Bar(c, rounded_e)
 
 
 def _overflow(b: Bar, slack: Array, dt: DType) -> Bar:
@@ -184,7 +192,7 @@ def settle(b: Bar, dtype: DType) -> Bar:
     return _overflow(b, b.e, dt)
 
 
-def close(c: Array, lo: Array, hi: Array, known: Array, dtype: DType) -> Bar:
+def close(c: Array, lo: Array, hi: Array, known: Array) -> Bar:
     """Bar of an op without rounding from the images of the ends of its operand's bar.
 
     Where an end is not finite but the centre is (or the other way round), the element is
@@ -197,7 +205,7 @@ def close(c: Array, lo: Array, hi: Array, known: Array, dtype: DType) -> Bar:
         spread = np.where(np.isnan(lo) ^ np.isnan(hi), np.inf, spread)
     e = np.where(known | same, 0.0, as_error(spread))
     if c.dtype.kind == "f":
-        e = np.where((c == 0) & (e == 0) & ~known, TINY[dtype.compute], e)
+        e = np.where((c == 0) & (e == 0) & ~known, LEAST, e)
     return Bar(c, e)
 
 
@@ -214,7 +222,7 @@ def rounded(b: Bar, dtype: DType) -> Bar:
     lo = cast_float(b.c - b.e, dtype).astype(to)
     hi = cast_float(b.c + b.e, dtype).astype(to)
     c = cast_float(b.c, dtype).astype(to)
-    out = close(c, lo, hi, b.e == 0, dtype)
+    out = close(c, lo, hi, b.e == 0)
     return Bar(out.c, np.where(b.e == np.inf, np.inf, out.e))
 
 
@@ -287,7 +295,7 @@ def fold(
         full = np.where(surely, 0.0, np.where(risky, np.inf, full))
         finite = np.isfinite(c)
     full = np.where(finite | (full == np.inf), full, 0.0)
-    return Bar(c, np.where((c == 0) & (full == 0), TINY[dt], full))
+    return Bar(c, np.where((c == 0) & (full == 0), LEAST, full))
 
 
 def sum_bar(
@@ -336,9 +344,9 @@ def dot_bar(
     return fold(c, e, mass, additions(n, contract) + 1, n, dtype, known)
 
 
-def from_ends(f: Callable[[Array], Array], b: Bar, dtype: DType) -> Bar:
+def from_ends(f: Callable[[Array], Array], b: Bar) -> Bar:
     """Bar of a monotone function that does not round (floor, sign, relu…)."""
-    return _decided(b, close(f(b.c), f(b.c - b.e), f(b.c + b.e), b.e == 0, dtype))
+    return _decided(b, close(f(b.c), f(b.c - b.e), f(b.c + b.e), b.e == 0))
 
 
 def _decided(b: Bar, out: Bar) -> Bar:
@@ -358,8 +366,6 @@ def hull(decided: Array, chosen: Bar, other: Bar) -> Bar:
     twins = a.c == b.c
     if kind == "f":
         twins = (twins & (np.signbit(a.c) == np.signbit(b.c))) | (np.isnan(a.c) & np.isnan(b.c))
-        gap = np.where(
-            (gap == 0) & ~twins, TINY[DType.F64 if wide != np.float64 else DType.F32], gap
-        )
+        gap = np.where((gap == 0) & ~twins, LEAST, gap)
     e = np.maximum(a.e, np.where(twins, b.e, gap))
     return Bar(a.c, np.where(decided, a.e, e))
