@@ -10,15 +10,8 @@ import numpy as np
 from refimpl.ir.loop import Expr
 from refimpl.ir.types import Array, DType, TensorType
 from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.rules import (
-    broadcast,
-    check_arity,
-    check_dtype,
-    check_same_dtype,
-    operand_index,
-    partner,
-    quiet,
-)
+from refimpl.ops.broadcasting import broadcast, operand_index, partner, quiet
+from refimpl.ops.rules import check, check_same_dtype
 from refimpl.ops.spec import AttrMap, Chooser, Domain, Example, Index, Kind, Op, Read, Sample
 
 Eval: TypeAlias = Callable[..., Array]  # on arrays of the compute dtype
@@ -79,9 +72,8 @@ def pointwise(
 
     def infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
         del attrs
-        check_arity(name, types, arity, arity)
+        check(name, types, arity, dtypes=dtypes)
         check_same_dtype(name, types)
-        check_dtype(name, types, dtypes)
         shape, device = broadcast(name, types)
         return TensorType(to or types[0].dtype, shape, device)
 

@@ -1,126 +1,189 @@
-"""What the shape and dtype rules of ops share: checks with coded errors, broadcasting, samples."""
+"""What shape and dtype rules share: attributes read by kind, operands checked, errors worded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
+from collections.abc import Sequence
 
-import numpy as np
+import sympy
 
 from refimpl.errors import DidymaError
-from refimpl.ir.dims import Dim, text
-from refimpl.ir.expr import ZERO
-from refimpl.ir.types import DType, Shape, TensorType
-from refimpl.ops.spec import Chooser, Index
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim
+from refimpl.ir.types import DType, Shape, Tensor, TensorType
+from refimpl.ops.spec import AttrMap
 
 
-def quiet(f: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function so that NumPy does not warn of NaN, overflow or division by zero."""
-
-    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
-        with np.errstate(all="ignore"):
-            return f(*args, **kwargs)
-
-    return inner
+def use(op: str, types: Sequence[TensorType]) -> str:
+    """Place of an error: the op applied to its operand types."""
+    return f"{op}({', '.join(str(t) for t in types)})"
 
 
-def use(name: str, types: Sequence[TensorType]) -> str:
-    """Text of a use of an op, for errors."""
-    return f"{name}({', '.join(str(t) for t in types)})"
+def shape_error(
+    op: str, types: Sequence[TensorType], got: str, want: str, help: str = ""
+) -> DidymaError:
+    """Error for operands whose sizes do not fit together."""
+    return DidymaError("shape-mismatch", use(op, types), got=got, want=want, help=help)
 
 
-def check_arity(name: str, types: Sequence[TensorType], least: int, most: int) -> None:
-    """Raise ``arity`` unless the number of operands fits."""
-    if not least <= len(types) <= most:
-        want = str(least) if least == most else f"{least} to {most}"
-        raise DidymaError("arity", use(name, types), got=f"{len(types)} operands", want=want)
+def attr_error(op: str, name: str, got: object, want: str, help: str = "") -> DidymaError:
+    """Error for an attribute that is missing, of the wrong kind or out of range."""
+    return DidymaError("bad-attr", f"{op}, {name}=", got=repr(got), want=want, help=help)
 
 
-def check_dtype(
-    name: str, types: Sequence[TensorType], allowed: Sequence[DType], which: int = 0
-) -> None:
-    """Raise ``bad-dtype`` unless the operand has one of the dtypes."""
-    if types[which].dtype not in allowed:
-        raise DidymaError(
-            "bad-dtype",
-            use(name, types),
-            got=f"operand {which} of {types[which].dtype}",
-            want=" ".join(allowed),
-            help="cast the operand first",
-        )
+def check(
+    op: str,
+    types: Sequence[TensorType],
+    lo: int,
+    hi: int | None = None,
+    dtypes: Sequence[DType] | None = None,
+) -> TensorType:
+    """Check the number of operands and the first one's dtype; return the first one's type.
 
-
-def check_same_dtype(name: str, types: Sequence[TensorType]) -> None:
-    """Raise ``dtype-mismatch`` unless the operands have one dtype."""
-    if any(t.dtype is not types[0].dtype for t in types):
-        raise DidymaError(
-            "dtype-mismatch",
-            use(name, types),
-            got=", ".join(t.dtype for t in types),
-            want="operands of one dtype",
-            help="there is no implicit promotion: cast one side",
-        )
-
-
-def broadcast(name: str, types: Sequence[TensorType]) -> tuple[Shape, str]:
-    """Shape and device of an elementwise result, by NumPy's rule with static ones.
-
-    Errors: ``shape-mismatch``, ``device-mismatch``.
-
-    >>> broadcast("add", [TensorType(DType.F32, (2, 1)), TensorType(DType.F32, (3,))])
-    ((2, 3), '')
+    Errors: ``arity``, ``dtype-mismatch``.
     """
-    first = types[0]
-    if any(t.device != first.device for t in types):
+    hi = lo if hi is None else hi
+    if not lo <= len(types) <= hi:
+        want = f"{lo}" if lo == hi else f"{lo} to {hi}"
         raise DidymaError(
-            "device-mismatch",
-            use(name, types),
-            got=", ".join(t.device or "the program's own" for t in types),
-            want="operands on one device",
+            "arity", use(op, types), got=f"{len(types)} operands", want=f"{want} operands"
         )
-    if all(t.shape == first.shape for t in types):
-        return first.shape, first.device
-    rank = max(t.rank for t in types)
-    out: list[Dim] = []
-    for axis in range(rank):
-        size: Dim = 1
-        for t in types:
-            at = axis - rank + t.rank
-            d: Dim = t.shape[at] if at >= 0 else 1
-            if d == 1:
-                continue
-            if size not in (1, d):
-                raise DidymaError(
-                    "shape-mismatch",
-                    use(name, types),
-                    got=f"sizes {text(size)} and {text(d)} on axis {axis - rank}",
-                    want="sizes that are equal or 1",
-                )
-            size = d
-        out.append(size)
-    return tuple(out), first.device
+    if dtypes is not None and types[0].dtype not in dtypes:
+        raise dtype_error(op, types, types[0].dtype, dtypes)
+    return types[0]
 
 
-def operand_index(index: Index, t: TensorType) -> Index:
-    """Index of the operand element that a broadcast result's element depends on."""
-    tail = index[len(index) - t.rank :]
-    return tuple(ZERO if d == 1 else i for i, d in zip(tail, t.shape, strict=True))
+def dtype_error(
+    op: str, types: Sequence[TensorType], got: DType, allowed: Sequence[DType]
+) -> DidymaError:
+    """Error for an operand of a dtype the op does not take."""
+    return DidymaError(
+        "dtype-mismatch",
+        use(op, types),
+        got=str(got),
+        want=", ".join(allowed),
+        help="cast the operand first",
+    )
 
 
-def partner(chooser: Chooser, t: TensorType, dtype: DType | None = None) -> TensorType:
-    """Return a type that broadcasts into ``t``: itself, with ones, with fewer axes, a scalar."""
-    shape = t.shape
-    match chooser.below(4):
-        case 1 if shape:
-            mask = chooser.below(2 ** len(shape))
-            shape = tuple(1 if mask >> i & 1 else d for i, d in enumerate(shape))
-        case 2 if shape:
-            shape = shape[chooser.below(len(shape)) + 1 :]
-        case 3:
-            shape = ()
-        case _:
-            pass
-    return TensorType(dtype or t.dtype, shape, t.device)
+def check_same_dtype(op: str, types: Sequence[TensorType]) -> None:
+    """Raise ``dtype-mismatch`` unless all operands have the first one's dtype."""
+    for t in types:
+        if t.dtype is not types[0].dtype:
+            raise dtype_error(op, types, t.dtype, (types[0].dtype,))
+
+
+def get_int(op: str, attrs: AttrMap, name: str) -> int:
+    """Read an int attribute; error ``bad-attr``."""
+    v = attrs.get(name)
+    if type(v) is int:
+        return v
+    raise attr_error(op, name, v, "an int")
+
+
+def get_bool(op: str, attrs: AttrMap, name: str) -> bool:
+    """Read a bool attribute; error ``bad-attr``."""
+    v = attrs.get(name)
+    if type(v) is bool:
+        return v
+    raise attr_error(op, name, v, "true or false")
+
+
+def get_str(op: str, attrs: AttrMap, name: str, choices: Sequence[str]) -> str:
+    """Read a str attribute that is one of the choices; error ``bad-attr``."""
+    v = attrs.get(name)
+    if type(v) is str and v in choices:
+        return v
+    raise attr_error(op, name, v, f"one of {', '.join(choices)}")
+
+
+def get_dtype(op: str, attrs: AttrMap, name: str, choices: Sequence[DType]) -> DType:
+    """Read a dtype attribute that is one of the choices; error ``bad-attr``."""
+    v = attrs.get(name)
+    if isinstance(v, DType) and v in choices:
+        return v
+    raise attr_error(op, name, v, f"one of {', '.join(choices)}")
+
+
+def get_tensor(op: str, attrs: AttrMap, name: str) -> Tensor:
+    """Read a tensor attribute; error ``bad-attr``."""
+    v = attrs.get(name)
+    if isinstance(v, Tensor):
+        return v
+    raise attr_error(op, name, v, "a tensor")
+
+
+def get_ints(
+    op: str, attrs: AttrMap, name: str, count: int | None = None, least: int | None = None
+) -> tuple[int, ...]:
+    """Read a tuple of ints, of a length and with a least value where given; error ``bad-attr``."""
+    v = attrs.get(name)
+    if isinstance(v, tuple) and (count is None or len(v) == count):
+        ints = [i for i in v if type(i) is int and (least is None or i >= least)]
+        if len(ints) == len(v):
+            return tuple(ints)
+    many = "" if count is None else f"{count} "
+    at_least = "" if least is None else f" >= {least}"
+    raise attr_error(op, name, v, f"a tuple of {many}ints{at_least}")
+
+
+def get_dims(
+    op: str, attrs: AttrMap, name: str, count: int | None = None, least: int | None = 0
+) -> Shape:
+    """Read a tuple of sizes: ints and expressions over dims; error ``bad-attr``."""
+    v = attrs.get(name)
+    if isinstance(v, tuple) and (count is None or len(v) == count):
+        sizes: list[Dim] = [
+            i
+            for i in v
+            if (type(i) is int and (least is None or i >= least)) or isinstance(i, sympy.Expr)
+        ]
+        if len(sizes) == len(v):
+            return tuple(sizes)
+    many = "" if count is None else f"{count} "
+    raise attr_error(op, name, v, f"a tuple of {many}sizes, ints of at least {least}")
+
+
+def get_axis(op: str, attrs: AttrMap, name: str, rank: int) -> int:
+    """Read an axis in [0, rank); error ``bad-attr``."""
+    axis = get_int(op, attrs, name)
+    if 0 <= axis < rank:
+        return axis
+    raise attr_error(
+        op, name, axis, f"an axis of rank {rank}, counted from 0", "negative axes are resolved"
+    )
+
+
+def get_axes(op: str, attrs: AttrMap, name: str, rank: int) -> tuple[int, ...]:
+    """Read axes in [0, rank), strictly increasing; error ``bad-attr``."""
+    axes = get_ints(op, attrs, name)
+    last = -1
+    for a in axes:
+        if not last < a < rank:
+            raise attr_error(op, name, axes, f"increasing axes in [0, {rank})")
+        last = a
+    return axes
+
+
+def surely_nonnegative(d: Dim) -> bool:
+    """Tell whether a size expression is at least 0 for all values of its symbols, as seen easily.
+
+    >>> n = dims.symbol("n")
+    >>> surely_nonnegative(n + 2), surely_nonnegative(n - 1)
+    (True, False)
+    """
+    return d >= 0 if isinstance(d, int) else d.is_nonnegative is True
+
+
+def at_least_zero(d: Dim) -> Dim:
+    """``max(d, 0)``, without the max where it is not needed."""
+    return d if surely_nonnegative(d) else dims.maximum(d, 0)
+
+
+def at_most(d: Dim, limit: Dim) -> Dim:
+    """``min(d, limit)``, without the min where it is not needed."""
+    if isinstance(d, int) and isinstance(limit, int):
+        return min(d, limit)
+    over = dims.sub(limit, d)
+    if surely_nonnegative(over):
+        return d
+    return limit if surely_nonnegative(dims.sub(d, limit)) else dims.minimum(d, limit)

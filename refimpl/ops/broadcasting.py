@@ -1,0 +1,89 @@
+"""Broadcasting by NumPy's rule with static ones: shapes, indices, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+
+from refimpl.errors import DidymaError
+from refimpl.ir.dims import Dim, text
+from refimpl.ir.expr import ZERO
+from refimpl.ir.types import DType, Shape, TensorType
+from refimpl.ops.rules import shape_error, use
+from refimpl.ops.spec import Chooser, Index
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def quiet(f: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a function so that NumPy does not warn of NaN, overflow or division by zero."""
+
+    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(all="ignore"):
+            return f(*args, **kwargs)
+
+    return inner
+
+
+def broadcast(name: str, types: Sequence[TensorType]) -> tuple[Shape, str]:
+    """Shape and device of an elementwise result, by NumPy's rule with static ones.
+
+    Errors: ``shape-mismatch``, ``device-mismatch``.
+
+    >>> broadcast("add", [TensorType(DType.F32, (2, 1)), TensorType(DType.F32, (3,))])
+    ((2, 3), '')
+    """
+    first = types[0]
+    if any(t.device != first.device for t in types):
+        raise DidymaError(
+            "device-mismatch",
+            use(name, types),
+            got=", ".join(t.device or "the program's own" for t in types),
+            want="operands on one device",
+        )
+    if all(t.shape == first.shape for t in types):
+        return first.shape, first.device
+    rank = max(t.rank for t in types)
+    out: list[Dim] = []
+    for axis in range(rank):
+        size: Dim = 1
+        for t in types:
+            at = axis - rank + t.rank
+            d: Dim = t.shape[at] if at >= 0 else 1
+            if d == 1:
+                continue
+            if size not in (1, d):
+                raise shape_error(
+                    name,
+                    types,
+                    f"sizes {text(size)} and {text(d)} on axis {axis - rank}",
+                    "sizes that are equal or 1",
+                )
+            size = d
+        out.append(size)
+    return tuple(out), first.device
+
+
+def operand_index(index: Index, t: TensorType) -> Index:
+    """Index of the operand element that a broadcast result's element depends on."""
+    tail = index[len(index) - t.rank :]
+    return tuple(ZERO if d == 1 else i for i, d in zip(tail, t.shape, strict=True))
+
+
+def partner(chooser: Chooser, t: TensorType, dtype: DType | None = None) -> TensorType:
+    """Return a type that broadcasts into ``t``: itself, with ones, with fewer axes, a scalar."""
+    shape = t.shape
+    match chooser.below(4):
+        case 1 if shape:
+            mask = chooser.below(2 ** len(shape))
+            shape = tuple(1 if mask >> i & 1 else d for i, d in enumerate(shape))
+        case 2 if shape:
+            shape = shape[chooser.below(len(shape)) + 1 :]
+        case 3:
+            shape = ()
+        case _:
+            pass
+    return TensorType(dtype or t.dtype, shape, t.device)
