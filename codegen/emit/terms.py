@@ -83,7 +83,7 @@ def _float_literal(value: float, dtype: DType) -> Term:
     if dtype is DType.F32:
         with np.errstate(over="ignore"):
             single = np.float32(size)
-        size, text = float(single), f"{single}f"
+        size, text = float(single), str(single) + "f"
     if math.isinf(size):
         text = f"inf_{c_type(dtype)}()"
     return Term(f"-{text}", UNARY) if negative else Term(text)

@@ -1,0 +1,149 @@
+"""What generated wrappers share: checks of a call's inputs, weights, a run from the command line."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from codegen.runtime.engine import Engine
+from refimpl.errors import DidymaError
+from refimpl.ir.types import Array, DType, Tensor
+
+Wanted = tuple[str, DType, int]  # name, dtype, rank
+
+
+def arrays(given: Sequence[Array], wanted: Sequence[Wanted]) -> list[Array]:
+    """Return the inputs as arrays in row-major order.
+
+    Errors: ``input-count``, ``not-an-array``, ``dtype-mismatch``, ``rank-mismatch``.
+    """
+    if len(given) != len(wanted):
+        raise DidymaError(
+            "input-count",
+            "inputs",
+            got=str(len(given)),
+            want=f"{len(wanted)}: {', '.join(name for name, _, _ in wanted) or 'none'}",
+        )
+    for a, (name, dtype, rank) in zip(given, wanted, strict=True):
+        if not isinstance(a, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's
+            raise DidymaError(
+                "not-an-array", name, got=type(a).__name__, want="a NumPy array",
+                help="np.asarray makes one",
+            )  # fmt: skip
+        if a.dtype != dtype.numpy:
+            raise DidymaError("dtype-mismatch", name, got=str(a.dtype), want=str(dtype.numpy))
+        if a.ndim != rank:
+            raise DidymaError("rank-mismatch", name, got=f"shape {a.shape}", want=f"rank {rank}")
+    return [np.ascontiguousarray(a).reshape(a.shape) for a in given]
+
+
+def solve(where: str, got: int, slope: int, offset: int) -> int:
+    """Return the ``s`` of ``slope * s + offset = got``, rounded; ``size`` tells if that was exact.
+
+    Error ``unbound-dim`` where the slope is zero, so that any ``s`` would do.
+    """
+    if slope == 0:
+        raise DidymaError("unbound-dim", where, got="a size that does not tell", want="one value")
+    return (got - offset) // slope
+
+
+def size(name: str, axis: int, got: int, want: int, text: str) -> None:
+    """Raise ``dim-mismatch`` where an input's size is not what its declaration says."""
+    if got != want:
+        meaning = text if text == str(want) else f"{text} = {want}"
+        raise DidymaError("dim-mismatch", f"{name}, axis {axis}", got=f"size {got}", want=meaning)
+
+
+def in_range(name: str, value: int, lo: int, hi: int) -> None:
+    """Raise ``dim-out-of-range`` for a symbolic size outside its declared range."""
+    if not lo <= value <= hi:
+        raise DidymaError(
+            "dim-out-of-range",
+            name,
+            got=f"{name} = {value}",
+            want=f"{lo} <= {name} <= {hi}",
+            help="pass an input of a size in the declared range, or declare a wider one",
+        )
+
+
+def equal(lhs: int, rhs: int, message: str) -> None:
+    """Raise ``assertion`` where a program's two sizes differ."""
+    if lhs != rhs:
+        raise DidymaError("assertion", message, got=f"{lhs} and {rhs}", want="equal sizes")
+
+
+def constant(dtype: DType, shape: tuple[int, ...], text: str) -> Array:
+    """Return the array of a constant from the base64 of its bytes."""
+    return Tensor(dtype, shape, base64.b64decode(text)).array()
+
+
+def part(weights: bytes, dtype: DType, shape: tuple[int, ...], offset: int) -> Array:
+    """Return the array of a constant that starts at a byte of the weights."""
+    count = int(np.prod(shape, dtype=np.int64))
+    return np.frombuffer(weights, dtype.numpy, count, offset).reshape(shape)
+
+
+def read_weights(module: str, name: str, digest: str) -> bytes:
+    """Return the bytes of the file beside a wrapper module.
+
+    Errors: ``weights-missing``, ``weights-mismatch`` (they are not those of this program).
+    """
+    path = Path(module).with_name(name)
+    if not path.is_file():
+        raise DidymaError(
+            "weights-missing", str(path), got="no such file", want="the program's weights",
+            help="keep it beside the module, or pass its bytes as `weights`",
+        )  # fmt: skip
+    return checked(path.read_bytes(), str(path), digest)
+
+
+def checked(weights: bytes, where: str, digest: str) -> bytes:
+    """Return the weights if they are the program's own, else raise ``weights-mismatch``."""
+    got = hashlib.sha256(weights).hexdigest()
+    if got != digest:
+        raise DidymaError("weights-mismatch", where, got=f"sha256 {got}", want=f"sha256 {digest}")
+    return weights
+
+
+def random_inputs(
+    wanted: Sequence[Wanted], shapes: Sequence[Sequence[int]], seed: int = 0
+) -> list[Array]:
+    """Return small numbers of the wanted dtypes and shapes."""
+    rng = np.random.default_rng(seed)
+    return [
+        (rng.random(shape) * 4 - 2 * dtype.is_signed).astype(dtype.numpy)
+        for (_, dtype, _), shape in zip(wanted, shapes, strict=True)
+    ]
+
+
+def main(
+    call: Callable[[Engine, Sequence[Array]], list[Array]],
+    wanted: Sequence[Wanted],
+    shapes: Callable[..., Sequence[Sequence[int]]],
+    ranges: Mapping[str, tuple[int, int]],
+) -> None:
+    """Run a wrapper on random inputs: ``python MODULE [ENGINE] [dim=size …]``."""
+    from codegen.runtime.registry import engine
+
+    words = sys.argv[1:]
+    sizes = {k: min(max(lo, 8), hi) for k, (lo, hi) in ranges.items()}
+    for k, _, v in (w.partition("=") for w in words if "=" in w):
+        if k not in ranges or not v.isdecimal():
+            raise SystemExit(f"{k}={v}: want one of {', '.join(ranges) or 'no dims'} = a number")
+        sizes[k] = int(v)
+    chosen = engine(next((w for w in words if "=" not in w), "host"))
+    inputs = random_inputs(wanted, shapes(**sizes))
+    for attempt in ("first", "second"):
+        start = time.perf_counter()
+        results = call(chosen, inputs)
+        print(f"{attempt} call on {chosen.name}: {(time.perf_counter() - start) * 1e3:.3f} ms")
+    for (name, dtype, _), a in zip(wanted, inputs, strict=True):
+        print(f"in   {name}: {dtype}{list(a.shape)}")
+    for i, r in enumerate(results):
+        print(f"out  {i}: {DType.of(r)}{list(r.shape)}")
