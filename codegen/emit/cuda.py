@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from codegen.emit.intrinsics import c_type
 from codegen.emit.names import Names
-from codegen.emit.remarks import headline, outline
+from codegen.emit.remarks import comment, headline, outline
 from codegen.emit.statements import Statements
 from codegen.runtime.engine import KernelText, Signature
 from refimpl.ir import dims
@@ -18,12 +18,6 @@ from refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
 
 INDENT = "  "
 WIDTH = 100
-
-
-def kernel_names(kernels: Sequence[PrimFunc]) -> list[str]:
-    """Return the names in the text: the kernels' own where C allows."""
-    names = Names()
-    return [names.fresh(k.name) for k in kernels]
 
 
 def emit(kernels: Sequence[PrimFunc]) -> KernelText:
@@ -35,13 +29,15 @@ def emit(kernels: Sequence[PrimFunc]) -> KernelText:
     lines: list[str] = []
     origins: list[tuple[int, str]] = []
     signatures: list[Signature] = []
-    for f, name in zip(kernels, kernel_names(kernels), strict=True):
+    names = Names()
+    for f in kernels:
+        name = names.fresh(f.name)
         writer = Statements.of(f)
         with writer.lines.indented():
             writer.write(f.body)
         signature = _signature(f, name, writer)
         signatures.append(signature)
-        lines += [f"// {text}" for text in outline(f)]
+        lines += map(comment, outline(f))
         lines += _head(f, signature, writer)
         last: Stmt | None = None
         said = ""

@@ -72,6 +72,16 @@ def headline(s: Stmt) -> str:
             assert_never(s)
 
 
+def comment(line: str) -> str:
+    """Return a line as a comment that stays one, whatever names it holds.
+
+    >>> comment('add "x\\\\"')
+    "// add 'x/'"
+    """
+    harmless = line.replace("\\", "/").replace('"', "'")
+    return "// " + "".join(c if c.isascii() and c.isprintable() else "?" for c in harmless)
+
+
 def outline(f: PrimFunc) -> Iterator[str]:
     """Yield the lines of a function: what it computes, then its loop program."""
     source = dict(f.attrs).get("source")

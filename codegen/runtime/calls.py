@@ -1,4 +1,4 @@
-"""What generated wrappers share: checks of a call's inputs, weights, a run from the command line."""
+"""What generated wrappers share: checks of inputs, weights, a run from the command line."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def part(weights: bytes, dtype: DType, shape: tuple[int, ...], offset: int) -> A
     return np.frombuffer(weights, dtype.numpy, count, offset).reshape(shape)
 
 
-def read_weights(module: str, name: str, digest: str) -> bytes:
+def read_weights(module: str, name: str) -> bytes:
     """Return the bytes of the file beside a wrapper module.
 
     Errors: ``weights-missing``, ``weights-mismatch`` (they are not those of this program).
@@ -100,14 +100,16 @@ def read_weights(module: str, name: str, digest: str) -> bytes:
             "weights-missing", str(path), got="no such file", want="the program's weights",
             help="keep it beside the module, or pass its bytes as `weights`",
         )  # fmt: skip
-    return checked(path.read_bytes(), str(path), digest)
+    return path.read_bytes()
 
 
-def checked(weights: bytes, where: str, digest: str) -> bytes:
+def checked(weights: bytes, digest: str) -> bytes:
     """Return the weights if they are the program's own, else raise ``weights-mismatch``."""
     got = hashlib.sha256(weights).hexdigest()
     if got != digest:
-        raise DidymaError("weights-mismatch", where, got=f"sha256 {got}", want=f"sha256 {digest}")
+        raise DidymaError(
+            "weights-mismatch", "weights", got=f"sha256 {got}", want=f"sha256 {digest}"
+        )
     return weights
 
 

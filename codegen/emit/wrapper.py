@@ -1,0 +1,145 @@
+"""Programs as Python modules that stand alone: the text of the kernels, and each line as a line.
+
+A module has ``TEXT`` (what ``Engine.load`` wants), ``call(engine, inputs)`` and, run as a script,
+``python MODULE [ENGINE] [dim=size …]``: calls on random inputs, the results' shapes and the times.
+
+Constants of at most ``EMBEDDED`` bytes in all stand in the module as base64.  Beyond that they are
+in a file beside the module, ``<program>.weights``: their bytes in the program's order, each at a
+multiple of 64, as ``weights`` returns them.  The module knows their hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import keyword
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from codegen.emit.binding import bind
+from codegen.emit.integers import constructor, quoted, tuple_of
+from codegen.emit.names import Names, sanitise
+from codegen.emit.program_lines import Writer
+from codegen.runtime.engine import KernelText, Signature
+from refimpl.ir.program import Program
+from refimpl.ir.types import DType
+
+EMBEDDED = 1 << 16  # bytes
+_APART = 64  # a constant starts at a multiple of it in the file of weights
+_OWN = (
+    "Signature KernelText DType Var add floordiv index maximum minimum mod mul sub calls call bind"
+    " constants shapes engine inputs arrays kernels weights sizes results buffer min max TEXT DIMS"
+    " INPUTS KERNELS SOURCE"
+)
+_IMPORTS = """\
+from codegen.runtime import calls
+from codegen.runtime.engine import KernelText, Signature
+from refimpl.ir.expr import add, floordiv, index, maximum, minimum, mod, mul, sub
+from refimpl.ir.loop import Var
+from refimpl.ir.types import DType"""
+
+Call = Callable[..., list[Any]]
+
+
+def emit(p: Program, text: KernelText) -> str:
+    """Return the source of a module that runs a program, whose kernels are ``text``.
+
+    The module's ``call`` takes the kernels as an engine loaded them, if they are at hand, and
+    the weights' bytes, if they are not beside the module.  DidymaError ``extern-unknown`` for a
+    line that calls a library.
+    """
+    names = Names([*keyword.kwlist, *_OWN.split()])
+    python = {v: names.fresh(v) for v in (*(d.name for d in p.dims), *p.type)}
+    called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
+    writer = Writer(p, python, called)
+    sections = [
+        f'"""{_title(p)}"""\n\n{_IMPORTS}\n\nSOURCE = r"""{text.source}"""',
+        "\n".join(_tables(p, text)),
+        "\n".join(_constants(p)),
+        "\n".join(bind(p, python)),
+        "\n".join(writer.call()),
+        'if __name__ == "__main__":\n    calls.main(call, INPUTS, shapes, DIMS)\n',
+    ]
+    return "\n\n\n".join(s for s in sections if s)
+
+
+def load(source: str) -> Call:
+    """Return the ``call`` of a wrapper's source, in this process."""
+    space: dict[str, Any] = {"__name__": "wrapper", "__file__": "wrapper"}
+    exec(compile(source, "<wrapper>", "exec"), space)
+    call: Call = space["call"]
+    return call
+
+
+def weights(p: Program) -> bytes:
+    """Return the contents of the file of weights."""
+    out = bytearray()
+    for _, tensor in p.constants:
+        out += bytes(-len(out) % _APART) + tensor.data
+    return bytes(out)
+
+
+def _title(p: Program) -> str:
+    types = p.type
+    lines = [f"Program {sanitise(p.name)}, written by Didyma.", ""]
+    lines += [f"in   {sanitise(v)}: {types[v]}" for v in p.inputs]
+    lines += [f"out  {sanitise(v)}: {types[v]}" for v in p.results]
+    return "\n".join([*lines, ""])
+
+
+def _dtype(d: DType) -> str:
+    return f"DType.{d.name}"
+
+
+def _tables(p: Program, text: KernelText) -> Iterator[str]:
+    types = p.type
+    yield "KERNELS = ("
+    for s in text.kernels:
+        yield from _signature(s)
+    yield ")"
+    yield "TEXT = KernelText(SOURCE, KERNELS)"
+    yield "INPUTS = ("
+    for v in p.inputs:
+        yield f"    ({quoted(sanitise(v))}, {_dtype(types[v].dtype)}, {types[v].rank}),"
+    yield ")"
+    yield f"DIMS = {{{', '.join(f'{quoted(d.name)}: ({d.lo}, {d.hi})' for d in p.dims)}}}"
+
+
+def _signature(s: Signature) -> Iterator[str]:
+    yield "    Signature("
+    yield f"        name={quoted(s.name)},"
+    buffers = (f"({quoted(b)}, {_dtype(d)})" for b, d in s.buffers)
+    yield f"        buffers={tuple_of(buffers)},"
+    yield f"        sizes={tuple_of(map(constructor, s.sizes))},"
+    yield f"        outputs={tuple_of(map(quoted, s.outputs))},"
+    yield f"        dims={tuple_of(map(quoted, s.dims))},"
+    yield f"        grid={tuple_of(map(constructor, s.grid))},"
+    yield f"        block={s.block},"
+    yield "    ),"
+
+
+def _constants(p: Program) -> Iterator[str]:
+    if not p.constants:
+        return
+    yield "def constants(weights=None):"
+    yield '    """Return the program\'s constants, in order."""'
+    beside = sum(len(t.data) for _, t in p.constants) > EMBEDDED
+    if beside:
+        data = weights(p)
+        digest = hashlib.sha256(data).hexdigest()
+        file = f"{sanitise(p.name)}.weights"
+        yield "    if weights is None:"
+        yield f"        weights = calls.read_weights(__file__, {quoted(file)})"
+        yield f"    weights = calls.checked(weights, {quoted(digest)})"
+    yield "    return ["
+    at = 0
+    for name, t in p.constants:
+        at += -at % _APART
+        if beside:
+            found = f"calls.part(weights, {_dtype(t.dtype)}, {t.shape}, {at})"
+        else:
+            data = base64.b64encode(t.data)
+            found = f"calls.constant({_dtype(t.dtype)}, {t.shape}, {quoted(data.decode())})"
+        yield f"        {found},  # {sanitise(name)}"
+        at += len(t.data)
+    yield "    ]"
