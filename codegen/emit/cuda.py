@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 from codegen.emit.intrinsics import c_type
 from codegen.emit.names import Names
-from codegen.emit.remarks import comment, headline, outline
+from codegen.emit.remarks import above
 from codegen.emit.statements import Statements
 from codegen.runtime.engine import KernelText, Signature
 from refimpl.ir import dims
 from refimpl.ir.expr import ONE, of_dim
 from refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
+from refimpl.ir.text import show_line
 
 INDENT = "  "
 WIDTH = 100
@@ -37,14 +38,14 @@ def emit(kernels: Sequence[PrimFunc]) -> KernelText:
             writer.write(f.body)
         signature = _signature(f, name, writer)
         signatures.append(signature)
-        lines += map(comment, outline(f))
+        lines += above(f)
         lines += _head(f, signature, writer)
         last: Stmt | None = None
         said = ""
         for line in writer.lines.all():
             lines.append(INDENT * line.depth + line.text)
             if line.origin is not last:
-                last, said = line.origin, "" if line.origin is None else headline(line.origin)
+                last, said = line.origin, "" if line.origin is None else show_line(line.origin)
             origins.append((len(lines), said))
         lines += ["}", ""]
     return KernelText("\n".join(lines), tuple(signatures), tuple(origins))
