@@ -10,9 +10,9 @@ from codegen.memory.liveness import live_ranges, roots
 from codegen.memory.planners import Buffer, Planner
 from codegen.memory.sizes import Sizes
 from refimpl.ir import dims
-from refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node
+from refimpl.ir.graph import CALL, COMPILER, RESHAPE_ONLY, Function, Module, Node
 from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Assert, Copy, Launch, Line, Program, Return, View
+from refimpl.ir.program import Assert, Copy, Extern, Launch, Line, Program, Return, View
 from refimpl.ir.types import Tensor, TensorType
 
 
@@ -85,6 +85,9 @@ class _Schedule:
             if not dims.equal(a, b):
                 self.lines.append(Assert(a, b, f"{value} has as many elements as {of}"))
             self.lines.append(View(value, of))
+            return
+        if COMPILER in f.attr:
+            self.lines.append(Extern(str(f.attr[COMPILER]), n.results, n.args, f.attrs))
             return
         params = (b.name for b in self.loops[f.name].params)
         values = dict(zip(params, (*n.args, *n.results), strict=True))

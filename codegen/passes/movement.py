@@ -90,6 +90,9 @@ def cast_once(n: Node, values: Values) -> Node | None:
     if inner is None:
         return None
     source, via = values.types[inner.args[0]].dtype, inner.types[0].dtype
+    target = n.types[0].dtype
+    if source.is_int and via.is_float and target.is_int and not lossless(source, target):
+        return None  # the cast from float saturates, the one from int would wrap
     return replace(n, args=inner.args) if lossless(source, via) else None
 
 

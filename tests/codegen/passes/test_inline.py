@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from codegen.passes.inline import inline
+from refimpl.ir.graph import CALL, PRIMITIVE, Module
+from refimpl.ir.types import DType
+from tests.codegen.make import Graph
+
+
+def test_calls_of_calls_are_replaced_and_names_stay_unique() -> None:
+    inner = Graph("inner")
+    x = inner.param("x", 3)
+    f = inner.function(inner("exp", x))
+    outer = Graph("outer")
+    y = outer.param("y", 3)
+    (a,) = outer.call(f, y)
+    (b,) = outer.call(f, outer("negative", a))
+    g = outer.function(b, y)
+    main = Graph("main")
+    z = main.param("x", 3)
+    exp = main("exp", z)
+    p, q = main.call(g, exp)
+    m = inline(Module((f, g, main.function(p, q, main("add", p, q)))))
+    assert [fn.name for fn in m.functions] == ["main"]
+    assert [n.op for n in m.entry.nodes] == ["exp", "exp", "negative", "exp", "add"]
+    names = [r for n in m.entry.nodes for r in n.results]
+    assert len(set(names)) == len(names)
+    assert m.entry.results[1] == exp  # a parameter handed through
+    assert m.entry.nodes[-1].args == (m.entry.results[0], exp)
+
+
+def test_one_value_returned_twice() -> None:
+    inner = Graph("twice")
+    e = inner("exp", inner.param("x", 3))
+    f = inner.function(e, e)
+    main = Graph()
+    p, q = main.call(f, main.param("x", 3))
+    m = inline(Module((f, main.function(p, q))))
+    assert len(m.entry.nodes) == 1
+    assert m.entry.results == (m.entry.nodes[0].results[0],) * 2
+
+
+def test_kernels_stay_calls() -> None:
+    inner = Graph("kernel")
+    f = inner.function(inner("exp", inner.param("x", 3)), attrs=((PRIMITIVE, 1),))
+    unused = Graph("unused").function(attrs=((PRIMITIVE, 1),))
+    main = Graph()
+    (p,) = main.call(f, main.param("x", 3, dtype=DType.F32))
+    m = inline(Module((f, unused, main.function(p))))
+    assert [n.op for n in m.entry.nodes] == [CALL]
+    assert [fn.name for fn in m.functions] == ["kernel", "main"]
