@@ -41,8 +41,8 @@ class KernelText:
 class Fault:
     """A thing a kernel did wrong, as an engine's own checks saw it.
 
-    ``kind``: ``out-of-bounds``, ``race``, ``uninitialised``, ``barrier-divergence``, ``guard``,
-    ``crash``, ``hang``.
+    ``kind``: ``out-of-bounds``, ``misaligned``, ``race``, ``uninitialised``,
+    ``barrier-divergence``, ``guard``, ``crash``, ``hang``.
     """
 
     kind: str

@@ -1,0 +1,160 @@
+"""The meaning of kernel text on each target: types and intrinsics, cut down to what a text uses.
+
+The definitions are C in ``common.c``, ``host.c`` and ``cuda.c``; their notation is explained at
+the head of ``common.c``.  ``driver.c`` runs a grid on the host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import product
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from codegen.emit.intrinsics import TYPES
+
+Target: TypeAlias = Literal["host", "cuda"]
+
+_TYPES = "".join(f"typedef {c} {name};\n" for name, c in TYPES.items())
+_HEAD: dict[Target, str] = {
+    "host": "#define FN static inline\n" + _TYPES,
+    "cuda": "#define FN __device__ static __forceinline__\n" + _TYPES,
+}
+
+_SIGNED = ("i8", "i16", "i32", "i64")
+_UNSIGNED = ("u8", "u16", "u32", "u64")
+_SMALL = (*_SIGNED, "u8", "u16", "u32")  # ints that i64 holds
+_FLOATS = ("f32", "f64")
+_GROUPS = {
+    "signed": _SIGNED,
+    "unsigned": _UNSIGNED,
+    "small": _SMALL,
+    "ints": (*_SIGNED, *_UNSIGNED),
+    "floats": _FLOATS,
+    "types": (*_SIGNED, *_UNSIGNED, *_FLOATS, "f16", "bf16", "b8"),
+}
+_BITS = {
+    **{t: int(t[1:]) for t in (*_SIGNED, *_UNSIGNED, *_FLOATS)},
+    "f16": 16,
+    "bf16": 16,
+    "b8": 8,
+}
+_INF = {"f32": "0x7f800000u", "f64": "0x7ff0000000000000ull"}
+_NAN = {"f32": "0x7fc00000u", "f64": "0x7ff8000000000000ull"}
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_HOLE = re.compile(
+    r"(?<![A-Za-z0-9])(?:T(?=x[24]\b)|(?:T|F|U|BITS|TMIN|TMAX|LO|HI|INF|NAN|ALIGN[24])(?![A-Za-z0-9]))|@"
+)
+_DEFINES = re.compile(r"^#define (\w+)|^FN \w+ (\w+)\(|^typedef .* (\w+);$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Prelude:
+    """The definitions of a target, by name, in an order in which each follows what it uses.
+
+    ``uses`` holds for each name the names its definition mentions.
+    """
+
+    head: str
+    definitions: Mapping[str, str]
+    uses: Mapping[str, tuple[str, ...]]
+
+    def select(self, text: str) -> str:
+        """Return the types and the definitions that ``text`` needs.
+
+        >>> print(load("host").select("y = isnan_f32(x);").splitlines()[-1])
+        FN b8 isnan_f32(f32 x) { return x != x; }
+        """
+        wanted: set[str] = set()
+        todo = [w for w in set(_WORD.findall(text)) if w in self.definitions]
+        while todo:
+            name = todo.pop()
+            if name not in wanted:
+                wanted.add(name)
+                todo += self.uses[name]
+        chosen = [d for name, d in self.definitions.items() if name in wanted]
+        return "\n".join([self.head, *chosen, ""])
+
+
+def load(target: Target) -> Prelude:
+    """Read the definitions of a target."""
+    folder = files("codegen.emit.prelude")
+    definitions: dict[str, str] = {}
+    for file in (f"{target}.c", "common.c"):
+        for name, definition in _definitions((folder / file).read_text(encoding="utf-8")):
+            assert name not in definitions, f"{name} is defined twice for {target}"
+            definitions[name] = definition
+    uses = {
+        name: tuple(w for w in set(_WORD.findall(d)) if w in definitions and w != name)
+        for name, d in definitions.items()
+    }
+    ordered = {name: definitions[name] for name in _order(uses)}
+    return Prelude(_HEAD[target], MappingProxyType(ordered), MappingProxyType(uses))
+
+
+def _order(uses: Mapping[str, Iterable[str]]) -> dict[str, None]:
+    done: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name not in done:
+            for used in sorted(uses[name]):
+                visit(used)
+            done[name] = None
+
+    for name in uses:
+        visit(name)
+    return done
+
+
+def _definitions(source: str) -> Iterator[tuple[str, str]]:
+    """Yield each definition of a file under its name, once for each dtype it is repeated for."""
+    loops: list[tuple[str, tuple[str, ...]]] = []
+    for paragraph in re.split(r"\n\s*\n", source.strip()):
+        if paragraph.startswith("//:"):
+            directive, _, paragraph = paragraph.partition("\n")
+            loops = list(_loops(directive.removeprefix("//:")))
+        if not _DEFINES.search(paragraph):
+            continue  # a comment
+        variables = [v for v, _ in loops]
+        for dtypes in product(*(group for _, group in loops)):
+            if len(set(dtypes)) < len(dtypes):
+                continue  # a cast from a dtype to itself
+            text = _fill(paragraph, dict(zip(variables, dtypes, strict=True)))
+            defined = _DEFINES.search(text)
+            assert defined is not None
+            yield next(g for g in defined.groups() if g), text
+
+
+def _loops(directive: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for clause in filter(None, map(str.strip, directive.split(","))):
+        variable, _, groups = clause.partition(" in ")
+        dtypes = [t for g in groups.split() for t in _GROUPS.get(g, (g,))]
+        yield variable, tuple(dtypes)
+
+
+def _fill(paragraph: str, dtypes: Mapping[str, str]) -> str:
+    if not dtypes:
+        return paragraph
+    t = dtypes.get("T", "b8")
+    bits = _BITS[t]
+    floats = [d for d in dtypes.values() if d in _FLOATS]
+    top = bits - 1 if t in _SIGNED else bits
+    holes = {
+        **dtypes,
+        "U": "u64" if bits == 64 else "u32",
+        "BITS": str(bits),
+        "TMIN": f"(-{2**top - 1}ll - 1)" if t in _SIGNED else "0",
+        "TMAX": f"{2**top - 1}{'ll' if t in _SIGNED else 'ull'}",
+        "HI": f"{2**top}.0",
+        "LO": f"-{2**top}.0",
+        "INF": _INF.get(t, ""),
+        "NAN": _NAN.get(t, ""),
+        "ALIGN2": str(min(16, bits // 4)),
+        "ALIGN4": str(min(16, bits // 2)),
+        "@": "f" if floats == ["f32"] else "",
+    }
+    return _HOLE.sub(lambda m: holes[m[0]], paragraph)

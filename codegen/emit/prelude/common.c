@@ -1,0 +1,182 @@
+/* Intrinsics with one text for every target.
+ *
+ * A paragraph defines one name; only the paragraphs a kernel needs are emitted.  `//: T in ints`
+ * repeats the paragraphs below it for each dtype: a word, or a part of a name between underscores,
+ * that is T, F, U, BITS, TMIN, TMAX, LO, HI, INF, NAN or ALIGN is replaced, and @ becomes the suffix
+ * of a float literal or libm function.  U is the unsigned type T computes in, so that nothing overflows.
+ * Macros evaluate each argument once; what would evaluate one twice is a function (FN).
+ */
+
+//: T in ints
+#define add_T(a, b) ((T)((U)(a) + (U)(b)))
+
+#define sub_T(a, b) ((T)((U)(a) - (U)(b)))
+
+#define mul_T(a, b) ((T)((U)(a) * (U)(b)))
+
+#define neg_T(a) ((T)(0 - (U)(a)))
+
+FN T min_T(T a, T b) { return b < a ? b : a; }
+
+FN T max_T(T a, T b) { return a < b ? b : a; }
+
+FN T shl_T(T a, T b) { return (U)b < BITS ? (T)((U)a << b) : (T)0; }
+
+//: T in signed
+FN T abs_T(T a) { return a < 0 ? (T)(0 - (U)a) : a; }
+
+FN T truncdiv_T(T a, T b) { return b == 0 ? (T)0 : b == -1 ? (T)(0 - (U)a) : (T)(a / b); }
+
+FN T truncmod_T(T a, T b) { return b == 0 || b == -1 ? (T)0 : (T)(a % b); }
+
+FN T floordiv_T(T a, T b) {
+  T q;
+  if (b == 0) return 0;
+  if (b == -1) return (T)(0 - (U)a);
+  q = (T)(a / b);
+  return (a ^ b) < 0 && q * b != a ? (T)(q - 1) : q;
+}
+
+FN T floormod_T(T a, T b) {
+  T r;
+  if (b == 0 || b == -1) return 0;
+  r = (T)(a % b);
+  return r != 0 && (r ^ b) < 0 ? (T)(r + b) : r;
+}
+
+FN T shr_T(T a, T b) { return (U)b < BITS ? (T)(a >> b) : (T)(a < 0 ? -1 : 0); }
+
+FN T pow_T(T a, T b) {
+  U r = 1, x = (U)a;
+  if (b < 0) return a == 1 ? (T)1 : a == -1 ? (T)(b & 1 ? -1 : 1) : (T)0;
+  for (; b; b >>= 1) {
+    if (b & 1) r *= x;
+    x *= x;
+  }
+  return (T)r;
+}
+
+//: T in unsigned
+#define abs_T(a) ((T)(a))
+
+FN T truncdiv_T(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); }
+
+FN T truncmod_T(T a, T b) { return b == 0 ? (T)0 : (T)(a % b); }
+
+#define floordiv_T truncdiv_T
+
+#define floormod_T truncmod_T
+
+FN T shr_T(T a, T b) { return (U)b < BITS ? (T)(a >> b) : (T)0; }
+
+FN T pow_T(T a, T b) {
+  U r = 1, x = (U)a;
+  for (; b; b >>= 1) {
+    if (b & 1) r *= x;
+    x *= x;
+  }
+  return (T)r;
+}
+
+//: T in floats
+FN U bits_T(T x) {
+  union { T f; U u; } v;
+  v.f = x;
+  return v.u;
+}
+
+FN T from_bits_T(U x) {
+  union { T f; U u; } v;
+  v.u = x;
+  return v.f;
+}
+
+FN b8 isnan_T(T x) { return x != x; }
+
+FN b8 isinf_T(T x) { return x == inf_T() || x == -inf_T(); }
+
+FN b8 signbit_T(T x) { return (b8)(bits_T(x) >> (BITS - 1)); }
+
+FN T min_T(T a, T b) {
+  if (a != a || b != b) return a + b;
+  if (a == b) return signbit_T(a) ? a : b;
+  return a < b ? a : b;
+}
+
+FN T max_T(T a, T b) {
+  if (a != a || b != b) return a + b;
+  if (a == b) return signbit_T(a) ? b : a;
+  return a < b ? b : a;
+}
+
+FN T truncmod_T(T a, T b) { return fmod_T(a, b); }
+
+/* Sign of the divisor, also on a zero; a quotient is exact only through its remainder. */
+FN T floormod_T(T a, T b) {
+  T r = fmod_T(a, b);
+  if (b == 0 || r != r) return r;
+  if (r == 0) return copysign_T(0, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}
+
+FN T floordiv_T(T a, T b) {
+  T r = fmod_T(a, b), q, w;
+  if (b == 0) return a / b;
+  q = (a - r) / b;
+  if (r != 0 && (r < 0) != (b < 0)) q = q - 1;
+  if (q == 0) return copysign_T(0, a / b);
+  w = floor_T(q);
+  return q - w > 0.5@ ? w + 1 : w;
+}
+
+//: T in floats
+#define inf_T() from_bits_T(INF)
+
+#define nan_T() from_bits_T(NAN)
+
+//: F in ints b8, T in ints
+#define cast_F_T(x) ((T)(x))
+
+//: T in floats, F in small b8
+#define cast_F_T(x) ((T)(x))
+
+//: T in floats, F in u64
+/* Halved with the lost bit kept sticky, so that the one rounding is right. */
+FN T cast_F_T(F x) {
+  return (i64)x >= 0 ? (T)(i64)x : (T)(i64)(x >> 1 | (x & 1)) * 2;
+}
+
+//: F in ints floats b8
+#define cast_F_b8(x) ((b8)((x) != 0))
+
+//: F in floats, T in signed
+FN T cast_F_T(F x) {
+  if (x != x) return 0;
+  if (x >= HI@) return TMAX;
+  return x <= LO@ ? TMIN : (T)(i64)x;
+}
+
+//: F in floats, T in u8 u16 u32
+FN T cast_F_T(F x) {
+  if (!(x > 0)) return 0;
+  return x >= HI@ ? TMAX : (T)(i64)x;
+}
+
+//: F in floats, T in u64
+FN T cast_F_T(F x) {
+  if (!(x > 0)) return 0;
+  if (x >= HI@) return TMAX;
+  if (x < 9223372036854775808.0@) return (u64)(i64)x;
+  return (u64)(i64)(x - 9223372036854775808.0@) ^ 1ull << 63;
+}
+
+//: F in floats, T in floats
+#define cast_F_T(x) ((T)(x))
+
+//:
+FN f32 cast_bf16_f32(bf16 x) { return from_bits_f32((u32)x << 16); }
+
+//: T in types
+typedef struct { T x, y; } __attribute__((aligned(ALIGN2))) Tx2;
+
+typedef struct { T x, y, z, w; } __attribute__((aligned(ALIGN4))) Tx4;

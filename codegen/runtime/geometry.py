@@ -1,0 +1,177 @@
+"""What a launch needs of a signature once its dims have values; how faults find their line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from codegen.runtime.engine import Fault, KernelText, Signature
+from refimpl.errors import DidymaError
+from refimpl.ir.loop import (
+    Binary,
+    BinaryOp,
+    Cast,
+    Compare,
+    CompareOp,
+    Const,
+    Expr,
+    Intrinsic,
+    LetExpr,
+    Load,
+    Select,
+    Unary,
+    Var,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Grid extents and the bytes each buffer must have; ``empty`` where there is nothing to run."""
+
+    grid: tuple[int, int, int]
+    nbytes: tuple[int, ...]
+    dims: tuple[int, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Tell whether the grid has no block."""
+        return 0 in self.grid
+
+
+def geometry(signature: Signature, dims: Mapping[str, int]) -> Geometry:
+    """Evaluate a signature; DidymaError ``unbound-dim`` where a dim has no value.
+
+    >>> from refimpl.ir.expr import ceildiv, index
+    >>> from refimpl.ir.types import DType
+    >>> s = Signature("k", (("x", DType.F16),), (Var("n"),), ("x",), ("n",),
+    ...               (ceildiv(Var("n"), index(64)), index(1), index(1)), (64, 1, 1))
+    >>> geometry(s, {"n": 100})
+    Geometry(grid=(2, 1, 1), nbytes=(200,), dims=(100,))
+    """
+    x, y, z = (max(0, evaluate(e, dims)) for e in signature.grid)
+    sizes = [evaluate(e, dims) for e in signature.sizes]
+    nbytes = [n * d.nbytes for n, (_, d) in zip(sizes, signature.buffers, strict=True)]
+    return Geometry((x, y, z), tuple(nbytes), tuple(dims[d] for d in signature.dims))
+
+
+def evaluate(e: Expr, dims: Mapping[str, int]) -> int:
+    """Value of an index expression over dims, with Python's integers.
+
+    >>> evaluate(Binary("floordiv", Var("n"), Const(4, Var("n").dtype)), {"n": 9})
+    2
+    """
+    match e:
+        case Const():
+            return int(e.value)
+        case Var():
+            if e.name not in dims:
+                raise DidymaError(
+                    "unbound-dim",
+                    e.name,
+                    got=f"values for {sorted(dims)}",
+                    want=f"a value for {e.name}",
+                )
+            return dims[e.name]
+        case Binary():
+            return _binary(e.op, evaluate(e.lhs, dims), evaluate(e.rhs, dims))
+        case Compare():
+            return int(_compare(e.op, evaluate(e.lhs, dims), evaluate(e.rhs, dims)))
+        case Select():
+            return evaluate(e.then if evaluate(e.cond, dims) else e.other, dims)
+        case LetExpr():
+            return evaluate(e.body, {**dims, e.var.name: evaluate(e.value, dims)})
+        case Cast() | Unary() | Intrinsic() | Load():
+            raise ValueError(f"not an index expression over dims: {e}")
+    assert_never(e)
+
+
+def _binary(op: BinaryOp, a: int, b: int) -> int:
+    match op:
+        case "add":
+            return a + b
+        case "sub":
+            return a - b
+        case "mul":
+            return a * b
+        case "floordiv":
+            return a // b if b else 0
+        case "truncdiv":
+            return int(math.copysign(1, a * b)) * (abs(a) // abs(b)) if b else 0
+        case "floormod":
+            return a % b if b else 0
+        case "min":
+            return min(a, b)
+        case "max":
+            return max(a, b)
+        case "and":
+            return a & b
+        case "or":
+            return a | b
+        case _:
+            raise ValueError(f"{op} in an index expression over dims")
+
+
+def _compare(op: CompareOp, a: int, b: int) -> bool:
+    match op:
+        case "eq":
+            return a == b
+        case "ne":
+            return a != b
+        case "lt":
+            return a < b
+        case "le":
+            return a <= b
+        case "gt":
+            return a > b
+        case "ge":
+            return a >= b
+    assert_never(op)
+
+
+def signature(text: KernelText, kernel: str) -> Signature:
+    """Find a kernel by name; DidymaError ``unknown-kernel`` if the text has none."""
+    for s in text.kernels:
+        if s.name == kernel:
+            return s
+    raise DidymaError(
+        "unknown-kernel",
+        kernel,
+        got=kernel,
+        want=f"one of {', '.join(s.name for s in text.kernels)}",
+    )
+
+
+def check_buffers(s: Signature, g: Geometry, nbytes: Sequence[int]) -> None:
+    """Raise DidymaError ``buffer-count`` or ``buffer-too-small`` where buffers do not fit."""
+    if len(nbytes) != len(s.buffers):
+        names = ", ".join(name for name, _ in s.buffers)
+        raise DidymaError(
+            "buffer-count",
+            s.name,
+            got=f"{len(nbytes)} buffers",
+            want=f"{len(s.buffers)}: {names}",
+        )
+    for (name, _), want, got in zip(s.buffers, g.nbytes, nbytes, strict=True):
+        if got < want:
+            raise DidymaError(
+                "buffer-too-small",
+                f"{s.name}, buffer {name}",
+                got=f"{got} bytes",
+                want=f"at least {want} bytes",
+            )
+
+
+def located(fault: Fault, text: KernelText) -> Fault:
+    """Add the source line and the IR node to a fault that knows its line.
+
+    >>> t = KernelText("a;\\nb;", (), ((1, "store x"), (2, "store y")))
+    >>> located(Fault("race", "k", "", line=2), t).node
+    'store y'
+    """
+    if not fault.line:
+        return fault
+    lines = text.source.splitlines()
+    source = lines[fault.line - 1].strip() if fault.line <= len(lines) else ""
+    return replace(fault, source=source, node=dict(text.origins).get(fault.line, ""))

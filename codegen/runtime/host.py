@@ -1,0 +1,295 @@
+"""The CPU as an engine: kernel text compiled in process, block by block, threads as fibers.
+
+What it checks of itself: guard bytes around every buffer and every shared array, barriers that
+not all threads of a block reach together, misaligned wide accesses.  A kernel that crashes or
+hangs takes the process with it: run kernels that are not trusted in a child process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from codegen.emit import prelude
+from codegen.runtime.compiler import Compiler
+from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
+from codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
+from codegen.runtime.hosttext import Part, assemble
+from codegen.runtime.native import Native
+from codegen.runtime.tinycc import TinyCC
+from refimpl.ir.program import ALIGNMENT
+from refimpl.ir.types import Array, DType
+
+Order: TypeAlias = Literal["forward", "reverse"] | int
+
+GUARD = 64  # bytes on each side of a buffer
+POISON = 0xFF  # fills fresh and freed memory: a NaN in every float type
+_PATTERN = bytes(0x5B ^ i for i in range(GUARD))
+_MAX_THREADS = 1024
+_STACK = (1 << 16) + 320  # bytes of a thread's stack; odd, so that tops fall in all cache sets
+_LAUNCH = struct.Struct("<6Q14I")  # Launch_ of driver.c
+_FAULT = struct.Struct("<8I")
+_FAULT_AT = 72  # its offset there
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class HostBuffer:
+    """Bytes in this process, with guard bytes on both sides of the whole allocation."""
+
+    __slots__ = ("address", "array", "live", "nbytes", "root")
+
+    def __init__(self, array: Array, address: int, root: HostBuffer | None = None) -> None:
+        self.array = array
+        self.address = address
+        self.nbytes: int = array.nbytes
+        self.live = True
+        self.root: HostBuffer = root or self
+
+    def guard(self) -> None:
+        """Write the guard bytes of an allocation."""
+        ctypes.memmove(self.address - GUARD, _PATTERN, GUARD)
+        ctypes.memmove(self.address + self.nbytes, _PATTERN, GUARD)
+
+    def overwritten(self) -> str:
+        """Say where the guard bytes of an allocation have changed; empty if nowhere."""
+        below = ctypes.string_at(self.address - GUARD, GUARD)
+        above = ctypes.string_at(self.address + self.nbytes, GUARD)
+        if above != _PATTERN:
+            at = next(i for i in range(GUARD) if above[i] != _PATTERN[i])
+            return f"byte {at} past its {self.nbytes} bytes was written"
+        if below != _PATTERN:
+            at = next(i for i in range(1, GUARD + 1) if below[-i] != _PATTERN[-i])
+            return f"byte {at} before its start was written"
+        return ""
+
+
+class Host:
+    """Engine ``host``.
+
+    ``compiler`` is ``tcc``, in process, or the command of gcc or clang, whose output is kept in
+    ``cache``.  ``order`` is that of threads in a block and of blocks in a grid; a number shuffles
+    them by that seed.  A race shows as a difference between orders.
+    """
+
+    name = "host"
+
+    def __init__(
+        self, compiler: str = "tcc", order: Order = "forward", cache: Path | None = None
+    ) -> None:
+        self._compiler: _Compiles = TinyCC() if compiler == "tcc" else Compiler(compiler, cache)
+        self._prelude = prelude.load("host")
+        self._driver = (files(prelude) / "driver.c").read_text(encoding="utf-8")
+        self._stage = _Stage(order)
+
+    def load(self, text: KernelText) -> HostLoaded:
+        """Compile kernel text; DidymaError ``kernel-text`` where it is not C."""
+        unit, parts = assemble(text, self._prelude, self._driver)
+        where = ", ".join(s.name for s in text.kernels)
+        native = self._compiler.compile(unit, where, [f"launch_{s.name}_" for s in text.kernels])
+        return HostLoaded(text, parts, native, self._stage)
+
+    def allocate(self, nbytes: int) -> HostBuffer:
+        """Return poisoned bytes between guard bytes."""
+        buffer = _fresh(nbytes)
+        buffer.array.fill(POISON)
+        return buffer
+
+    def free(self, buffer: HostBuffer) -> None:
+        """Poison a whole allocation and give it up; KernelFault ``guard``."""
+        assert buffer.root is buffer, "a view cannot be freed"
+        assert buffer.live, "freed twice"
+        buffer.live = False
+        buffer.array.fill(POISON)
+        if where := buffer.overwritten():
+            raise KernelFault([Fault("guard", "", f"when a buffer was freed: {where}")])
+
+    def view(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
+        """Part of a buffer; the guard bytes are those of the whole."""
+        assert 0 <= offset <= offset + nbytes <= buffer.nbytes, "a view outside its buffer"
+        part = buffer.array[offset : offset + nbytes]
+        return HostBuffer(part, buffer.address + offset, buffer.root)
+
+    def upload(self, array: Array) -> HostBuffer:
+        """Return a new buffer with the array's bytes."""
+        buffer = _fresh(array.nbytes)
+        buffer.array[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return buffer
+
+    def download(self, buffer: HostBuffer, dtype: DType, shape: Sequence[int]) -> Array:
+        """Copy a buffer's first bytes out as an array."""
+        nbytes = math.prod(shape) * dtype.nbytes
+        assert nbytes <= buffer.nbytes, "a download of more than there is"
+        return buffer.array[:nbytes].view(dtype.numpy).reshape(tuple(shape)).copy()
+
+    def copy(self, target: HostBuffer, source: HostBuffer) -> None:
+        """Copy all bytes of ``source`` over the start of ``target``."""
+        assert source.nbytes <= target.nbytes, "a copy into less than it needs"
+        target.array[: source.nbytes] = source.array
+
+
+class HostLoaded:
+    """Compiled kernels; the code lives as long as this object."""
+
+    def __init__(
+        self, text: KernelText, parts: Mapping[str, Part], native: Native, stage: _Stage
+    ) -> None:
+        self.text = text
+        self._stage = stage
+        self._native = native
+        self._kernels = {
+            s.name: _Kernel(s, parts[s.name], _ENTRY(native.addresses[f"launch_{s.name}_"]))
+            for s in text.kernels
+        }
+
+    def launch(self, kernel: str, buffers: Sequence[HostBuffer], dims: Mapping[str, int]) -> None:
+        """Run a kernel; KernelFault ``guard``, ``barrier-divergence`` or ``out-of-bounds``."""
+        k = self._kernels.get(kernel)
+        if k is None:
+            k = self._kernels[signature(self.text, kernel).name]
+        g = k.geometry(dims)
+        check_buffers(k.signature, g, [b.nbytes for b in buffers])
+        assert all(b.root.live for b in buffers), "a buffer was freed"
+        if g.empty:
+            return
+        found = self._stage.run(k, g, [b.address for b in buffers])
+        faults = [located(_describe(found, k), self.text)] if found[0] else []
+        faults += _written(k.signature, buffers)
+        if faults:
+            raise KernelFault(faults)
+
+    def close(self) -> None:
+        """Give the code back at once; nothing can be launched afterwards."""
+        self._kernels.clear()
+        self._native.close()
+
+
+class _Compiles(Protocol):
+    def compile(self, source: str, where: str, symbols: Sequence[str]) -> Native: ...
+
+
+class _Kernel:
+    """A signature, its entry, and what was evaluated for each binding of the dims."""
+
+    def __init__(self, s: Signature, part: Part, entry: Callable[[int], None]) -> None:
+        self.signature = s
+        self.part = part
+        self.entry = entry
+        self.args = (ctypes.c_uint64 * max(1, len(s.buffers) + len(s.dims)))()
+        self.args_address = ctypes.addressof(self.args)
+        self._geometries: dict[tuple[int, ...], Geometry] = {}
+
+    def geometry(self, dims: Mapping[str, int]) -> Geometry:
+        key = tuple(dims.get(d, -1) for d in self.signature.dims)
+        if key not in self._geometries:
+            self._geometries[key] = geometry(self.signature, dims)
+        return self._geometries[key]
+
+
+class _Stage:
+    """Where kernels of one engine run, one at a time: launch record, stacks, orders."""
+
+    def __init__(self, order: Order) -> None:
+        self._order: Order = order
+        self._lock = threading.Lock()
+        self._record = ctypes.create_string_buffer(_LAUNCH.size)
+        self._address = ctypes.addressof(self._record)
+        self._stacks: mmap.mmap | None = None
+        self._stacks_address = 0
+        self._thread_orders: dict[int, Array] = {}
+        self._block_orders: dict[int, tuple[int, int]] = {}
+
+    def run(self, k: _Kernel, g: Geometry, addresses: Sequence[int]) -> tuple[int, ...]:
+        """Run a grid and return the fault fields of its record."""
+        block = k.signature.block
+        with self._lock:
+            if k.part.barriers and self._stacks is None:
+                self._stacks = mmap.mmap(-1, _MAX_THREADS * _STACK)
+                self._stacks_address = ctypes.addressof(ctypes.c_char.from_buffer(self._stacks))
+            k.args[: len(addresses) + len(g.dims)] = [*addresses, *(d % 2**64 for d in g.dims)]
+            _LAUNCH.pack_into(
+                self._record,
+                0,
+                k.args_address,
+                self._stacks_address,
+                self._threads(math.prod(block)),
+                _STACK,
+                *self._blocks(math.prod(g.grid)),
+                *g.grid,
+                *block,
+                *(0,) * 8,
+            )
+            k.entry(self._address)
+            return _FAULT.unpack_from(self._record, _FAULT_AT)
+
+    def _threads(self, count: int) -> int:
+        """Address of the order of a block's threads; 0 is by index."""
+        assert count <= _MAX_THREADS, f"a block of {count} threads"
+        if self._order == "forward":
+            return 0
+        if count not in self._thread_orders:
+            order = np.arange(count, dtype=np.uint32)[::-1].copy()
+            if isinstance(self._order, int):
+                order = np.random.default_rng(self._order).permutation(order)
+            self._thread_orders[count] = order
+        return int(self._thread_orders[count].ctypes.data)
+
+    def _blocks(self, count: int) -> tuple[int, int]:
+        """Stride and offset of the order of blocks."""
+        if self._order == "forward":
+            return 1, 0
+        if self._order == "reverse":
+            return count - 1, count - 1
+        if count not in self._block_orders:
+            rng = np.random.default_rng((self._order, count))
+            stride = int(rng.integers(1, count, endpoint=True))
+            while math.gcd(stride, count) != 1:
+                stride += 1
+            self._block_orders[count] = stride % count, int(rng.integers(count))
+        return self._block_orders[count]
+
+
+def _fresh(nbytes: int) -> HostBuffer:
+    raw = np.empty(nbytes + 2 * ALIGNMENT + GUARD, np.uint8)
+    start: int = raw.__array_interface__["data"][0]
+    skip = -start % ALIGNMENT + ALIGNMENT
+    buffer = HostBuffer(raw[skip : skip + nbytes], start + skip)
+    buffer.guard()
+    return buffer
+
+
+def _written(s: Signature, buffers: Sequence[HostBuffer]) -> list[Fault]:
+    """Faults for guard bytes that a kernel wrote; the bytes are mended."""
+    faults: list[Fault] = []
+    for (name, _), buffer in zip(s.buffers, buffers, strict=True):
+        if where := buffer.root.overwritten():
+            buffer.root.guard()
+            faults.append(Fault("guard", s.name, f"buffer {name}: {where}"))
+    return faults
+
+
+def _describe(found: tuple[int, ...], k: _Kernel) -> Fault:
+    what, line, other_line, thread, other, *at = found
+    block = f"in block ({', '.join(map(str, at))})"
+    name = k.signature.name
+    match what:
+        case 1:
+            detail = f"thread {thread} waits {block}, thread {other} has ended"
+            return Fault("barrier-divergence", name, detail, line)
+        case 2:
+            detail = f"thread {thread} waits {block}, thread {other} at line {other_line}"
+            return Fault("barrier-divergence", name, detail, line)
+        case 3:
+            arrays = k.part.arrays
+            beside = arrays[max(0, thread - 1)] if arrays else "shared memory"
+            return Fault("out-of-bounds", name, f"bytes beside {beside} were written {block}")
+        case _:
+            return Fault("misaligned", name, f"a wide access of thread {thread} {block}", line)

@@ -1,0 +1,118 @@
+"""Kernel text as one C file for the host: types, intrinsics, driver, kernels, entries."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from codegen.emit.prelude import Prelude
+from codegen.runtime.engine import KernelText, Signature
+
+GUARD = 64  # bytes around each shared array; GAP_ of driver.c
+
+_HEAD = re.compile(
+    r'(?:extern\s+"C"\s+)?__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)'
+)
+_SHARED = re.compile(r"\b__shared__\s+(\w+)\s+(\w+)\s*((?:\[\s*\d+\s*\]\s*)+);")
+_NBYTES = re.compile(r"(\d+)(?:x(\d+))?$")  # f32, bf16, f32x4; b8 is one byte as well
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One kernel's text, its shared arrays placed in the driver's shared memory.
+
+    ``gaps`` are the offsets of the guard bytes around them; ``shared`` the bytes of all.
+    """
+
+    name: str
+    source: str
+    barriers: bool
+    shared: int
+    gaps: tuple[int, ...]
+    arrays: tuple[str, ...]
+
+
+def assemble(text: KernelText, prelude: Prelude, driver: str) -> tuple[str, dict[str, Part]]:
+    """Return the translation unit and its kernels; each has an entry ``launch_<name>_``."""
+    lead, parts = split(text.source)
+    body = lead + "".join(p.source for p in parts.values())
+    barriers = any(p.barriers for p in parts.values())
+    unit = (
+        prelude.select(body),
+        f"#define SHARED_BYTES_ {max((p.shared for p in parts.values()), default=0)}",
+        "#define FIBERS_" if barriers else "",
+        driver,
+        '#line 1 "kernel text"',
+        body,
+        '#line 1 "entries"',
+        *(_entry(s, parts[s.name]) for s in text.kernels),
+    )
+    return "\n".join(unit), parts
+
+
+def split(source: str) -> tuple[str, dict[str, Part]]:
+    """Cut a text into what precedes the first kernel and the kernels; no line moves."""
+    heads = list(_HEAD.finditer(source))
+    ends = [h.start() for h in heads[1:]] + [len(source)]
+    parts = (
+        _part(h[1], f"static void {h[1]}{source[h.end() : end]}")
+        for h, end in zip(heads, ends, strict=False)
+    )
+    lead = source[: heads[0].start()] if heads else source
+    return lead, {p.name: p for p in parts}
+
+
+def _part(name: str, source: str) -> Part:
+    gaps = [0]
+    arrays: list[str] = []
+    end = GUARD
+
+    def place(m: re.Match[str]) -> str:
+        nonlocal end
+        dtype, array, brackets = m[1], m[2], m[3].strip()
+        extents = [int(e) for e in re.findall(r"\d+", brackets)]
+        at = end
+        nbytes = math.prod(extents) * _nbytes(dtype)
+        gaps.append(at + -(-nbytes // 16) * 16)
+        arrays.append(array)
+        end = gaps[-1] + GUARD
+        rows = "".join(f"[{e}]" for e in extents[1:])
+        declared = f"(*const {array}){rows}" if rows else f"*const {array}"
+        pointer = f"{dtype} (*){rows}" if rows else f"{dtype} *"
+        return f"{dtype} {declared} = ({pointer})((u8 *)shared_ + {at});"
+
+    placed = _SHARED.sub(place, source)
+    if "__shared__" in placed:
+        raise ValueError(f"a shared array of {name} has no constant extents")
+    shared = end if arrays else 0
+    return Part(
+        name,
+        placed,
+        "__syncthreads" in source,
+        shared,
+        tuple(gaps[: len(arrays) + 1]),
+        tuple(arrays),
+    )
+
+
+def _nbytes(dtype: str) -> int:
+    m = _NBYTES.search(dtype)
+    if m is None:
+        raise ValueError(f"{dtype} in shared memory")
+    return int(m[1]) // 8 * int(m[2] or 1)
+
+
+def _entry(s: Signature, part: Part) -> str:
+    n = len(s.buffers)
+    args = [f"(void *)a[{i}]" for i in range(n)]
+    args += [f"(i64)a[{n + i}]" for i in range(len(s.dims))]
+    gaps = ", ".join(map(str, part.gaps))
+    shared = f"{part.shared}, {len(part.gaps) if part.shared else 0}, gaps"
+    return f"""\
+static void call_{s.name}_(u64 *a) {{ {s.name}({", ".join(args)}); }}
+void launch_{s.name}_(Launch_ *l) {{
+  static const u32 gaps[] = {{{gaps}}};
+  static const Shared_ shared = {{{shared}}};
+  run_(l, call_{s.name}_, {int(part.barriers)}, &shared);
+}}"""

