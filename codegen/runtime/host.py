@@ -36,7 +36,7 @@ POISON = 0xFF  # fills fresh and freed memory: a NaN in every float type
 _PATTERN = bytes(0x5B ^ i for i in range(GUARD))
 _MAX_THREADS = 1024
 _STACK = (1 << 16) + 320  # bytes of a thread's stack; odd, so that tops fall in all cache sets
-_LAUNCH = struct.Struct("<6Q14I")  # Launch_ of driver.c
+_LAUNCH = struct.Struct("<6Q14I")  # Launch__ of driver.c
 _FAULT = struct.Struct("<8I")
 _FAULT_AT = 72  # its offset there
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -94,7 +94,7 @@ class Host:
         """Compile kernel text; DidymaError ``kernel-text`` where it is not C."""
         unit, parts = assemble(text, self._prelude, self._driver)
         where = ", ".join(s.name for s in text.kernels)
-        native = self._compiler.compile(unit, where, [f"launch_{s.name}_" for s in text.kernels])
+        native = self._compiler.compile(unit, where, [f"launch_{s.name}__" for s in text.kernels])
         return HostLoaded(text, parts, native, self._stage)
 
     def allocate(self, nbytes: int) -> HostBuffer:
@@ -146,7 +146,7 @@ class HostLoaded:
         self._stage = stage
         self._native = native
         self._kernels = {
-            s.name: _Kernel(s, parts[s.name], _ENTRY(native.addresses[f"launch_{s.name}_"]))
+            s.name: _Kernel(s, parts[s.name], _ENTRY(native.addresses[f"launch_{s.name}__"]))
             for s in text.kernels
         }
 

@@ -34,14 +34,14 @@ class Part:
 
 
 def assemble(text: KernelText, prelude: Prelude, driver: str) -> tuple[str, dict[str, Part]]:
-    """Return the translation unit and its kernels; each has an entry ``launch_<name>_``."""
+    """Return the translation unit and its kernels; each has an entry ``launch_<name>__``."""
     lead, parts = split(text.source)
     body = lead + "".join(p.source for p in parts.values())
     barriers = any(p.barriers for p in parts.values())
     unit = (
         prelude.select(body),
-        f"#define SHARED_BYTES_ {max((p.shared for p in parts.values()), default=0)}",
-        "#define FIBERS_" if barriers else "",
+        f"#define SHARED_BYTES__ {max((p.shared for p in parts.values()), default=0)}",
+        "#define FIBERS__" if barriers else "",
         driver,
         '#line 1 "kernel text"',
         body,
@@ -80,7 +80,7 @@ def _part(name: str, source: str) -> Part:
         rows = "".join(f"[{e}]" for e in extents[1:])
         declared = f"(*const {array}){rows}" if rows else f"*const {array}"
         pointer = f"{dtype} (*){rows}" if rows else f"{dtype} *"
-        return f"{dtype} {declared} = ({pointer})((u8 *)shared_ + {at});"
+        return f"{dtype} {declared} = ({pointer})((u8 *)shared__ + {at});"
 
     placed = _SHARED.sub(place, source)
     if "__shared__" in placed:
@@ -110,9 +110,9 @@ def _entry(s: Signature, part: Part) -> str:
     gaps = ", ".join(map(str, part.gaps))
     shared = f"{part.shared}, {len(part.gaps) if part.shared else 0}, gaps"
     return f"""\
-static void call_{s.name}_(u64 *a) {{ {s.name}({", ".join(args)}); }}
-void launch_{s.name}_(Launch_ *l) {{
+static void call_{s.name}__(u64 *a) {{ {s.name}({", ".join(args)}); }}
+void launch_{s.name}__(Launch__ *l) {{
   static const u32 gaps[] = {{{gaps}}};
-  static const Shared_ shared = {{{shared}}};
-  run_(l, call_{s.name}_, {int(part.barriers)}, &shared);
+  static const Shared__ shared = {{{shared}}};
+  run__(l, call_{s.name}__, {int(part.barriers)}, &shared);
 }}"""

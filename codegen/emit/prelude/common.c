@@ -79,13 +79,13 @@ FN T pow_T(T a, T b) {
 }
 
 //: T in floats
-FN U bits_T(T x) {
+FN U bits__T(T x) {
   union { T f; U u; } v;
   v.f = x;
   return v.u;
 }
 
-FN T from_bits_T(U x) {
+FN T float__T(U x) {
   union { T f; U u; } v;
   v.u = x;
   return v.f;
@@ -95,7 +95,7 @@ FN b8 isnan_T(T x) { return x != x; }
 
 FN b8 isinf_T(T x) { return x == inf_T() || x == -inf_T(); }
 
-FN b8 signbit_T(T x) { return (b8)(bits_T(x) >> (BITS - 1)); }
+FN b8 signbit_T(T x) { return (b8)(bits__T(x) >> (BITS - 1)); }
 
 FN T min_T(T a, T b) {
   if (a != a || b != b) return a + b;
@@ -109,18 +109,16 @@ FN T max_T(T a, T b) {
   return a < b ? b : a;
 }
 
-FN T truncmod_T(T a, T b) { return fmod_T(a, b); }
-
 /* Sign of the divisor, also on a zero; a quotient is exact only through its remainder. */
 FN T floormod_T(T a, T b) {
-  T r = fmod_T(a, b);
+  T r = truncmod_T(a, b);
   if (b == 0 || r != r) return r;
   if (r == 0) return copysign_T(0, b);
   return (r < 0) != (b < 0) ? r + b : r;
 }
 
 FN T floordiv_T(T a, T b) {
-  T r = fmod_T(a, b), q, w;
+  T r = truncmod_T(a, b), q, w;
   if (b == 0) return a / b;
   q = (a - r) / b;
   if (r != 0 && (r < 0) != (b < 0)) q = q - 1;
@@ -130,9 +128,9 @@ FN T floordiv_T(T a, T b) {
 }
 
 //: T in floats
-#define inf_T() from_bits_T(INF)
+#define inf_T() float__T(INF)
 
-#define nan_T() from_bits_T(NAN)
+#define nan_T() float__T(NAN)
 
 //: F in ints b8, T in ints
 #define cast_F_T(x) ((T)(x))
@@ -174,7 +172,7 @@ FN T cast_F_T(F x) {
 #define cast_F_T(x) ((T)(x))
 
 //:
-FN f32 cast_bf16_f32(bf16 x) { return from_bits_f32((u32)x << 16); }
+FN f32 cast_bf16_f32(bf16 x) { return float__f32((u32)x << 16); }
 
 //: T in types
 typedef struct { T x, y; } __attribute__((aligned(ALIGN2))) Tx2;

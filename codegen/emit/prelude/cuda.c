@@ -2,69 +2,69 @@
  * CUDA's own, without fast-math. */
 
 //: T in floats
-#define exp_T exp@
+FN T exp_T(T x) { return exp@(x); }
 
-#define exp2_T exp2@
+FN T exp2_T(T x) { return exp2@(x); }
 
-#define expm1_T expm1@
+FN T expm1_T(T x) { return expm1@(x); }
 
-#define log_T log@
+FN T log_T(T x) { return log@(x); }
 
-#define log2_T log2@
+FN T log2_T(T x) { return log2@(x); }
 
-#define log10_T log10@
+FN T log10_T(T x) { return log10@(x); }
 
-#define log1p_T log1p@
+FN T log1p_T(T x) { return log1p@(x); }
 
-#define sqrt_T sqrt@
+FN T sqrt_T(T x) { return sqrt@(x); }
 
-#define sin_T sin@
+FN T sin_T(T x) { return sin@(x); }
 
-#define cos_T cos@
+FN T cos_T(T x) { return cos@(x); }
 
-#define tan_T tan@
+FN T tan_T(T x) { return tan@(x); }
 
-#define asin_T asin@
+FN T asin_T(T x) { return asin@(x); }
 
-#define acos_T acos@
+FN T acos_T(T x) { return acos@(x); }
 
-#define atan_T atan@
+FN T atan_T(T x) { return atan@(x); }
 
-#define sinh_T sinh@
+FN T sinh_T(T x) { return sinh@(x); }
 
-#define cosh_T cosh@
+FN T cosh_T(T x) { return cosh@(x); }
 
-#define tanh_T tanh@
+FN T tanh_T(T x) { return tanh@(x); }
 
-#define asinh_T asinh@
+FN T asinh_T(T x) { return asinh@(x); }
 
-#define acosh_T acosh@
+FN T acosh_T(T x) { return acosh@(x); }
 
-#define atanh_T atanh@
+FN T atanh_T(T x) { return atanh@(x); }
 
-#define erf_T erf@
+FN T erf_T(T x) { return erf@(x); }
 
-#define floor_T floor@
+FN T floor_T(T x) { return floor@(x); }
 
-#define ceil_T ceil@
+FN T ceil_T(T x) { return ceil@(x); }
 
-#define trunc_T trunc@
+FN T trunc_T(T x) { return trunc@(x); }
 
-#define rsqrt_T rsqrt@
+FN T round_T(T x) { return rint@(x); }
 
-#define round_T rint@
+FN T abs_T(T x) { return fabs@(x); }
 
-#define abs_T fabs@
+FN T rsqrt_T(T x) { return rsqrt@(x); }
 
-#define pow_T pow@
+FN T pow_T(T x, T y) { return pow@(x, y); }
 
-#define atan2_T atan2@
+FN T atan2_T(T x, T y) { return atan2@(x, y); }
 
-#define copysign_T copysign@
+FN T copysign_T(T x, T y) { return copysign@(x, y); }
 
-#define fma_T fma@
+FN T truncmod_T(T x, T y) { return fmod@(x, y); }
 
-#define fmod_T fmod@
+FN T fma_T(T x, T y, T z) { return fma@(x, y, z); }
 
 //:
 FN f32 cast_f16_f32(f16 x) {
@@ -118,15 +118,15 @@ FN void atomic_mul_T(T *p, T v) {
 //: T in floats
 FN void atomic_mul_T(T *p, T v) {
   U old = *(volatile U *)p, seen;
-  while ((seen = atomicCAS((U *)p, old, bits_T(from_bits_T(old) * v))) != old) old = seen;
+  while ((seen = atomicCAS((U *)p, old, bits__T(float__T(old) * v))) != old) old = seen;
 }
 
 FN void atomic_min_T(T *p, T v) {
   U old = *(volatile U *)p, seen;
-  while ((seen = atomicCAS((U *)p, old, bits_T(min_T(from_bits_T(old), v)))) != old) old = seen;
+  while ((seen = atomicCAS((U *)p, old, bits__T(min_T(float__T(old), v)))) != old) old = seen;
 }
 
 FN void atomic_max_T(T *p, T v) {
   U old = *(volatile U *)p, seen;
-  while ((seen = atomicCAS((U *)p, old, bits_T(max_T(from_bits_T(old), v)))) != old) old = seen;
+  while ((seen = atomicCAS((U *)p, old, bits__T(max_T(float__T(old), v)))) != old) old = seen;
 }

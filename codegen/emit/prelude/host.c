@@ -3,113 +3,113 @@
 
 //: T in floats
 extern T exp@(T);
-#define exp_T exp@
+FN T exp_T(T x) { return exp@(x); }
 
 extern T exp2@(T);
-#define exp2_T exp2@
+FN T exp2_T(T x) { return exp2@(x); }
 
 extern T expm1@(T);
-#define expm1_T expm1@
+FN T expm1_T(T x) { return expm1@(x); }
 
 extern T log@(T);
-#define log_T log@
+FN T log_T(T x) { return log@(x); }
 
 extern T log2@(T);
-#define log2_T log2@
+FN T log2_T(T x) { return log2@(x); }
 
 extern T log10@(T);
-#define log10_T log10@
+FN T log10_T(T x) { return log10@(x); }
 
 extern T log1p@(T);
-#define log1p_T log1p@
+FN T log1p_T(T x) { return log1p@(x); }
 
 extern T sqrt@(T);
-#define sqrt_T sqrt@
+FN T sqrt_T(T x) { return sqrt@(x); }
 
 extern T sin@(T);
-#define sin_T sin@
+FN T sin_T(T x) { return sin@(x); }
 
 extern T cos@(T);
-#define cos_T cos@
+FN T cos_T(T x) { return cos@(x); }
 
 extern T tan@(T);
-#define tan_T tan@
+FN T tan_T(T x) { return tan@(x); }
 
 extern T asin@(T);
-#define asin_T asin@
+FN T asin_T(T x) { return asin@(x); }
 
 extern T acos@(T);
-#define acos_T acos@
+FN T acos_T(T x) { return acos@(x); }
 
 extern T atan@(T);
-#define atan_T atan@
+FN T atan_T(T x) { return atan@(x); }
 
 extern T sinh@(T);
-#define sinh_T sinh@
+FN T sinh_T(T x) { return sinh@(x); }
 
 extern T cosh@(T);
-#define cosh_T cosh@
+FN T cosh_T(T x) { return cosh@(x); }
 
 extern T tanh@(T);
-#define tanh_T tanh@
+FN T tanh_T(T x) { return tanh@(x); }
 
 extern T asinh@(T);
-#define asinh_T asinh@
+FN T asinh_T(T x) { return asinh@(x); }
 
 extern T acosh@(T);
-#define acosh_T acosh@
+FN T acosh_T(T x) { return acosh@(x); }
 
 extern T atanh@(T);
-#define atanh_T atanh@
+FN T atanh_T(T x) { return atanh@(x); }
 
 extern T erf@(T);
-#define erf_T erf@
+FN T erf_T(T x) { return erf@(x); }
 
 extern T floor@(T);
-#define floor_T floor@
+FN T floor_T(T x) { return floor@(x); }
 
 extern T ceil@(T);
-#define ceil_T ceil@
+FN T ceil_T(T x) { return ceil@(x); }
 
 extern T trunc@(T);
-#define trunc_T trunc@
-
-#define rsqrt_T(x) (1 / sqrt_T(x))
+FN T trunc_T(T x) { return trunc@(x); }
 
 extern T rint@(T);
-#define round_T rint@
+FN T round_T(T x) { return rint@(x); }
 
 extern T fabs@(T);
-#define abs_T fabs@
+FN T abs_T(T x) { return fabs@(x); }
+
+FN T rsqrt_T(T x) { return 1 / sqrt_T(x); }
 
 extern T pow@(T, T);
-#define pow_T pow@
+FN T pow_T(T x, T y) { return pow@(x, y); }
 
 extern T atan2@(T, T);
-#define atan2_T atan2@
+FN T atan2_T(T x, T y) { return atan2@(x, y); }
 
 extern T copysign@(T, T);
-#define copysign_T copysign@
-
-extern T fma@(T, T, T);
-#define fma_T fma@
+FN T copysign_T(T x, T y) { return copysign@(x, y); }
 
 extern T fmod@(T, T);
-#define fmod_T fmod@
+FN T truncmod_T(T x, T y) { return fmod@(x, y); }
+
+extern T fma@(T, T, T);
+FN T fma_T(T x, T y, T z) { return fma@(x, y, z); }
 
 //:
 FN f32 cast_f16_f32(f16 x) {
   u32 sign = (u32)(x & 0x8000u) << 16, e = x >> 10 & 31u, m = x & 1023u;
   f32 tiny;
-  if (e == 31) return from_bits_f32(sign | 0x7f800000u | m << 13);
-  if (e != 0) return from_bits_f32(sign | (e + 112u) << 23 | m << 13);
+  if (e == 31) return float__f32(sign | 0x7f800000u | m << 13);
+  if (e != 0) return float__f32(sign | (e + 112u) << 23 | m << 13);
   tiny = (f32)(i32)m * 5.9604644775390625e-8f; /* 2^-24 */
   return sign ? -tiny : tiny;
 }
 
 /* Round to nearest, ties to even. */
 FN f16 cast_f32_f16(f32 x) {
-  u32 u = bits_f32(x), sign = u >> 16 & 0x8000u, a = u & 0x7fffffffu, m, r, rest, shift;
+  u32 u = bits__f32(x), sign = u >> 16 & 0x8000u, a = u & 0x7fffffffu, m, r, rest, shift;
   if (a > 0x7f800000u) return (f16)(sign | 0x7e00u);
   if (a >= 0x477ff000u) return (f16)(sign | 0x7c00u); /* 65520 and more */
   if (a >= 0x38800000u) return (f16)(sign | (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);
@@ -122,19 +122,19 @@ FN f16 cast_f32_f16(f32 x) {
 }
 
 FN bf16 cast_f32_bf16(f32 x) {
-  u32 u = bits_f32(x);
+  u32 u = bits__f32(x);
   if ((u & 0x7fffffffu) > 0x7f800000u) return (bf16)(u >> 16 | 0x40u);
   return (bf16)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
 
 //: T in types
-#define load2_T(p) (*(const Tx2 *)aligned_((p), ALIGN2, __LINE__))
+#define load2_T(p) (*(const Tx2 *)aligned__((p), ALIGN2, __LINE__))
 
-#define load4_T(p) (*(const Tx4 *)aligned_((p), ALIGN4, __LINE__))
+#define load4_T(p) (*(const Tx4 *)aligned__((p), ALIGN4, __LINE__))
 
-#define store2_T(p, v) (*(Tx2 *)aligned_((p), ALIGN2, __LINE__) = (v))
+#define store2_T(p, v) (*(Tx2 *)aligned__((p), ALIGN2, __LINE__) = (v))
 
-#define store4_T(p, v) (*(Tx4 *)aligned_((p), ALIGN4, __LINE__) = (v))
+#define store4_T(p, v) (*(Tx4 *)aligned__((p), ALIGN4, __LINE__) = (v))
 
 //: T in i32 i64 u32 u64
 FN void atomic_add_T(T *p, T v) { *p = add_T(*p, v); }
