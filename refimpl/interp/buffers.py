@@ -1,0 +1,189 @@
+"""Memory as loop programs see it: buffers with bounds, initialisation and race bookkeeping."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+
+from refimpl.interp.faults import stmt_fault
+from refimpl.interp.races import AccessKind, Lanes, Layout, Log, Mask
+from refimpl.interp.scalar import Value
+from refimpl.ir.loop import Stmt
+from refimpl.ir.types import Array, DType
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements.
+
+    >>> row_major((2, 3, 4))
+    (12, 4, 1)
+    """
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+class Dense:
+    """A buffer in memory: one copy, or one for each lane of the first ``prefix`` axes.
+
+    ``init`` marks initialised elements, or is None when all are.  ``constant`` says that the
+    program never writes the buffer, so that loads may alias it and need no bookkeeping.  ``base``
+    is each lane's offset to its copy, where that is known before the run.
+    """
+
+    __slots__ = (
+        "base",
+        "constant",
+        "data",
+        "dead",
+        "grid",
+        "init",
+        "log",
+        "name",
+        "prefix",
+        "shape",
+        "shared",
+        "stride",
+    )
+
+    def __init__(self, name: str, grid: Array, prefix: int = 0) -> None:
+        self.name = name
+        self.shape: tuple[int, ...] = grid.shape
+        self.grid = grid
+        self.data: Array = grid.reshape(-1)
+        self.prefix = prefix
+        self.init: Array | None = None
+        self.log: Log | None = None
+        self.constant = False
+        self.dead = False
+        self.base: Array | None = None
+        self.shared = False
+        self.stride = grid.nbytes  # bytes from one copy to the next
+
+    @property
+    def numel(self) -> int:
+        """Elements of one copy."""
+        return math.prod(self.shape)
+
+    def renew(self, dtype: DType, copies: int, log: bool) -> None:
+        """Give the buffer fresh, uninitialised memory."""
+        size = copies * self.numel
+        self.data = np.zeros(size, dtype.numpy)
+        self.init = np.zeros(size, bool)
+        self.log = Log(self.name, size) if log else None
+        self.dead = False
+
+    @property
+    def layout(self) -> Layout:
+        """How elements lie in bytes."""
+        return self.numel, self.grid.itemsize, self.stride
+
+    def copies(self, lanes: Lanes) -> Array:
+        """Offset of each lane's copy."""
+        head = lanes.shape[: self.prefix]
+        starts = np.arange(math.prod(head), dtype=np.int64) * self.numel
+        return starts.reshape(head + (1,) * (len(lanes.shape) - self.prefix))
+
+    def kill(self) -> None:
+        """Make every element uninitialised and every store a fault."""
+        self.init = np.zeros(self.data.size, bool)
+        self.dead = True
+
+    def load(self, at: Value, lanes: Lanes, mask: Mask, stmt: Stmt) -> Value:
+        """Return the elements at flat offsets."""
+        self._check_init(at, mask, stmt)
+        if self.log is not None:
+            self.log.record("read", at, lanes, mask, stmt)
+        return self.data.take(at)
+
+    def _check_init(self, at: Value, mask: Mask, stmt: Stmt) -> None:
+        if self.init is not None:
+            good = self.init.take(at)
+            if not good.all() and (mask is None or (mask & ~good).any()):
+                raise stmt_fault("uninitialised", stmt, self._where(at, ~good, mask))
+
+    def store(self, at: Value, value: Value, lanes: Lanes, mask: Mask, stmt: Stmt) -> None:
+        """Write the active lanes' values to flat offsets."""
+        to, values = self._touch("write", at, value, lanes, mask, stmt)
+        self.data[to] = values
+
+    def update(
+        self, at: Value, value: Value, lanes: Lanes, mask: Mask, stmt: Stmt
+    ) -> tuple[Array, Array]:
+        """Return offsets and values of the active lanes of an atomic, with bookkeeping done."""
+        self._check_init(at, mask, stmt)
+        to, values = self._touch("atomic", at, value, lanes, mask, stmt)
+        return to, values
+
+    def _touch(
+        self, kind: AccessKind, at: Value, value: Value, lanes: Lanes, mask: Mask, stmt: Stmt
+    ) -> tuple[Value, Value]:
+        if self.dead:
+            raise stmt_fault("uninitialised", stmt, f"{self.name} is freed")
+        if self.log is not None:
+            self.log.record(kind, at, lanes, mask, stmt)
+        if mask is not None:
+            active = mask if mask.shape == lanes.shape else np.broadcast_to(mask, lanes.shape)
+            to = np.broadcast_to(at, lanes.shape)[active]
+            values = value if value.ndim == 0 else np.broadcast_to(value, lanes.shape)[active]
+        else:
+            to = at if at.shape == lanes.shape else np.broadcast_to(at, lanes.shape)
+            values = value
+        if self.init is not None:
+            self.init[to] = True
+            if self.init.all():
+                self.init = None
+        return to, values
+
+    def _where(self, at: Value, bad: Value, mask: Mask) -> str:
+        wrong = bad if mask is None else bad & mask
+        first = int(np.broadcast_to(at, np.shape(wrong))[wrong].flat[0]) % max(self.numel, 1)
+        return f"{self.name}, element {first} was never stored"
+
+
+class Local:
+    """A lane's own registers: one value over lanes for each element.
+
+    Values are never changed in place, so whoever loaded one keeps it.
+    """
+
+    __slots__ = ("depth", "init", "name", "rows", "shape")
+
+    def __init__(self, name: str, shape: tuple[int, ...], depth: int) -> None:
+        self.name = name
+        self.shape = shape
+        self.depth = depth
+        self.renew()
+
+    def renew(self) -> None:
+        """Forget every element."""
+        n = math.prod(self.shape)
+        self.rows: list[Value] = [None] * n
+        self.init: list[Array | bool] = [False] * n  # all lanes, none, or which
+
+    def load(self, at: int, mask: Mask, stmt: Stmt) -> Value:
+        """Return an element."""
+        good = self.init[at]
+        if good is not True:
+            if good is False:
+                raise stmt_fault("uninitialised", stmt, f"{self.name}, element {at}")
+            if good is not mask and (mask is None or (mask & ~np.asarray(good)).any()):
+                raise stmt_fault("uninitialised", stmt, f"{self.name}, element {at}, in some lanes")
+        return self.rows[at]
+
+    def store(self, at: int, value: Value, mask: Mask) -> None:
+        """Set an element in the active lanes."""
+        good = self.init[at]
+        if mask is None:
+            self.rows[at] = value
+            self.init[at] = True
+        elif good is False or good is mask:
+            self.rows[at] = value
+            self.init[at] = mask
+        else:
+            self.rows[at] = np.where(mask, value, self.rows[at])
+            if good is not True:
+                self.init[at] = np.asarray(good) | mask
+
+
+Memory: TypeAlias = Dense | Local

@@ -1,0 +1,357 @@
+"""The interpreter of loop programs: every parallel loop is an axis of NumPy lanes.
+
+Loops that are parallel, vectorised or bound to a grid or thread axis run as array axes, statement
+by statement; serial loops run in Python.  That order hides what a missing barrier would do, so the
+checks matter as much as the values: bounds, initialisation, races and barrier divergence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, assert_never
+
+import numpy as np
+
+from refimpl.interp.code import Code, known
+from refimpl.interp.exprs import both, but
+from refimpl.interp.faults import LoopFault, stmt_fault
+from refimpl.interp.races import Mask
+from refimpl.interp.scalar import Value
+from refimpl.interp.stores import LANE_KINDS, Run, StoreCompiler
+from refimpl.interp.windows import LaneVar
+from refimpl.ir.graph import Attr
+from refimpl.ir.loop import (
+    Allocate,
+    Assert,
+    Atomic,
+    Barrier,
+    Block,
+    ExternalCall,
+    For,
+    Free,
+    If,
+    Let,
+    LoopKind,
+    PlacementAllocate,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Store,
+)
+from refimpl.ir.types import Array
+
+__all__ = ["LoopFault", "Routine", "run"]
+
+Routine: TypeAlias = Callable[[Sequence[Array], Sequence[Array], Mapping[str, Attr]], None]
+
+
+def run(
+    f: PrimFunc,
+    buffers: Mapping[str, Array],
+    dims: Mapping[str, int],
+    externals: Mapping[str, Routine] | None = None,
+) -> None:
+    """Run a function in place on C-contiguous arrays, one for each parameter.
+
+    ``externals`` are the routines that ``ExternalCall`` names: each gets output arrays, input
+    arrays and attributes.  Raises LoopFault (``out-of-bounds``, ``uninitialised``, ``race``,
+    ``barrier-divergence``, ``assert``); ValueError for arrays of another type than declared.
+    """
+    with np.errstate(all="ignore"):
+        compiler = StmtCompiler(f, dims, externals or {})
+        for b in f.params:
+            compiler.parameter(b, buffers[b.name], dims)
+        body = compiler.ready(f.body)
+        body(None)
+        compiler.settle(None)
+
+
+class StmtCompiler(StoreCompiler):
+    """Makes closures of statements; one object serves one run of one function."""
+
+    def __init__(
+        self, f: PrimFunc, dims: Mapping[str, int], externals: Mapping[str, Routine]
+    ) -> None:
+        super().__init__(f, dims)
+        self.externals = externals
+
+    def ready(self, s: Stmt) -> Run:
+        """Make a statement ready."""
+        self.stmt = s
+        match s:
+            case Block(body):
+                return _sequence([self.ready(b) for b in body])
+            case For():
+                return self.lane_loop(s) if s.kind in LANE_KINDS else self.serial_loop(s)
+            case Store():
+                return self.store(s)
+            case If():
+                return self.branch(s)
+            case Let():
+                return self.bound(s)
+            case Allocate():
+                return self.allocate(s)
+            case PlacementAllocate():
+                return self.place(s)
+            case Free(name):
+                return self.free(name)
+            case Atomic():
+                return self.atomic(s)
+            case Barrier():
+                return self.barrier(s)
+            case Assert():
+                return self.check(s)
+            case ExternalCall():
+                return self.call(s)
+            case _:
+                assert_never(s)
+
+    def bound(self, s: Let) -> Run:
+        """Let: the value once, then the body."""
+        value = self.expr(s.value)
+        if not self.bind(s.var.name, value):
+            return self.ready(s.body)
+        body, env, name, get = self.ready(s.body), self.env, s.var.name, value.run
+
+        def run(mask: Mask) -> None:
+            env[name] = get(mask)
+            body(mask)
+
+        return run
+
+    def branch(self, s: If) -> Run:
+        """Each side with the lanes that take it."""
+        cond, outer = self.expr(s.cond), self.mask
+        if cond.known and cond.uniform:
+            chosen = s.then if cond.value else s.other
+            return _nothing if chosen is None else self.ready(chosen)
+        if cond.known and outer is not False:
+            assert not isinstance(outer, bool)
+            return _sequence(
+                [
+                    self._static_side(s.then, both(outer, cond.value)),
+                    self._static_side(s.other, but(outer, cond.value)),
+                ]
+            )
+        self.mask = False
+        then = self.ready(s.then)
+        other = None if s.other is None else self.ready(s.other)
+        self.mask = outer
+        choose = cond.run
+
+        def run(mask: Mask) -> None:
+            chosen = choose(mask)
+            if chosen.ndim == 0:
+                if chosen:
+                    then(mask)
+                elif other is not None:
+                    other(mask)
+                return
+            yes = both(mask, chosen)
+            if yes.any():
+                then(None if yes.all() else yes)
+            if other is not None:
+                no = but(mask, chosen)
+                if no.any():
+                    other(None if no.all() else no)
+
+        return run
+
+    def _static_side(self, s: Stmt | None, mask: Array) -> Run:
+        if s is None or not mask.any():
+            return _nothing
+        outer = self.mask
+        inner: Mask = None if mask.all() else mask
+        self.mask = inner
+        body = self.ready(s)
+        self.mask = outer
+
+        def run(now: Mask) -> None:
+            del now
+            body(inner)
+
+        return run
+
+    def serial_loop(self, s: For) -> Run:
+        """One iteration after another; lanes whose extent is reached sit out."""
+        extent, name, env, outer = self.expr(s.extent), s.var.name, self.env, self.mask
+        n = int(extent.value.max()) if extent.known else None
+        if n is not None and n <= 0:
+            return _nothing
+        if n == 1 and extent.uniform:
+            self.vars[name] = known(np.int64(0), (0, 0))
+            return self.ready(s.body)
+        top = extent.interval[1] if extent.interval is not None else n
+        self.bind(name, Code(_unset, True, False, None if top is None else (0, max(top - 1, 0))))
+        if not extent.uniform:
+            self.mask = False
+        body = self.ready(s.body)
+        self.mask = outer
+        count = extent.run
+        steps = [np.int64(k) for k in range(n)] if n is not None else None
+
+        def uniform(mask: Mask) -> None:
+            for k in steps if steps is not None else np.arange(count(mask), dtype=np.int64):
+                env[name] = k
+                body(mask)
+
+        def ragged(mask: Mask) -> None:
+            ends = count(mask)
+            for k in range(int(ends.max())):
+                active = both(mask, ends > k)
+                if not active.any():
+                    return
+                env[name] = np.int64(k)
+                body(None if active.all() else active)
+
+        return uniform if extent.uniform else ragged
+
+    def lane_loop(self, s: For) -> Run:
+        """All iterations at once, along a new axis."""
+        self._check_axis(s)
+        extent, axis, outer = self.expr(s.extent), self.depth, self.mask
+        if not extent.known:
+            return self._sized_late(s, extent)
+        size = int(extent.value.max())
+        if size <= 0:
+            return _nothing
+        var = _iota(size, axis, self.total)
+        self.vars[s.var.name] = known(var, (0, size - 1))
+        self.lane_vars[s.var.name] = LaneVar(axis, size)
+        limit = None if extent.uniform else var < extent.value
+        if limit is not None and outer is not False:
+            assert not isinstance(outer, bool)
+            self.mask = limit = both(outer, limit)
+        self.lanes.resize(axis, size)
+        body = self._enter(s)
+        self.lanes.resize(axis, 1)
+        self.mask = outer
+        return self._spread(s, axis, body, size, limit)
+
+    def _check_axis(self, s: For) -> None:
+        if s.axis.startswith("blockIdx") and self.blocks != self.depth:
+            raise ValueError(f"{s.axis}: grid loops must be outermost")
+
+    def _enter(self, s: For) -> Run:
+        grid = s.axis.startswith("blockIdx")
+        self.depth += 1
+        self.blocks += grid
+        body = self.ready(s.body)
+        self.depth -= 1
+        self.blocks -= grid
+        return body
+
+    def _spread(self, s: For, axis: int, body: Run, size: int, limit: Mask) -> Run:
+        lanes, ordered = self.lanes, s.kind != LoopKind.BOUND or axis == 0
+
+        def run(mask: Mask) -> None:
+            active = mask if limit is None else both(mask, limit)
+            if active is not None and not active.any():
+                return
+            lanes.resize(axis, size)
+            if ordered:  # bound loops are threads: their start and end wait for nobody
+                lanes.order(axis)
+            body(active)
+            if ordered:
+                lanes.order(axis)
+            lanes.resize(axis, 1)
+            if axis == 0:
+                self.settle(None)
+
+        return run
+
+    def _sized_late(self, s: For, extent: Code) -> Run:
+        """Lane loop whose extent is known only while running."""
+        axis, outer, name, env, sized = self.depth, self.mask, s.var.name, self.env, self.sized
+        top = extent.interval
+        within = None if top is None else (0, max(top[1] - 1, 0))
+        self.bind(name, Code(_unset, False, False, within))
+        self.mask, self.sized = False, False
+        body = self._enter(s)
+        self.mask, self.sized = outer, sized
+
+        def run(mask: Mask) -> None:
+            ends = extent.run(mask)
+            size = int(ends.max())
+            if size > 0:
+                env[name] = var = _iota(size, axis, self.total)
+                limit = None if ends.ndim == 0 else var < ends
+                self._spread(s, axis, body, size, limit)(mask)
+
+        return run
+
+    def barrier(self, s: Barrier) -> Run:
+        """Order the lanes of each block; all of a block's lanes must be there, or none."""
+        level, lanes = self.blocks, self.lanes
+
+        def run(mask: Mask) -> None:
+            if mask is None:
+                lanes.order(level)
+                self.settle(Scope.SHARED)
+                return
+            head = lanes.shape[:level]
+            active = np.broadcast_to(mask, lanes.shape).reshape(*head, -1)
+            arrived = active.all(axis=-1)
+            if (active.any(axis=-1) & ~arrived).any():
+                detail = f"{int(active.sum())} of {active.size} threads arrive"
+                raise stmt_fault("barrier-divergence", s, detail)
+            lanes.order(
+                level, arrived.reshape(head + (1,) * (len(lanes.shape) - level)).astype(int)
+            )
+
+        return run
+
+    def check(self, s: Assert) -> Run:
+        """Assert."""
+        cond = self.expr(s.cond).run
+
+        def run(mask: Mask) -> None:
+            good = cond(mask)
+            if not good.all() and (mask is None or good.ndim == 0 or (mask & ~good).any()):
+                raise stmt_fault("assert", s, s.message)
+
+        return run
+
+    def call(self, s: ExternalCall) -> Run:
+        """External call, which sees whole arrays and so stands outside lane loops."""
+        if self.depth:
+            raise ValueError(f"{s.name}: an external call inside a parallel loop")
+        routine, attrs = self.externals[s.name], dict(s.attrs)
+        outputs = [self.whole(n) for n in s.outputs]
+        inputs = [self.whole(n) for n in s.inputs]
+
+        def run(mask: Mask) -> None:
+            del mask
+            for b in inputs:
+                b.load(np.arange(b.numel), self.lanes, None, s)
+            for b in outputs:
+                b.init = None
+            arrays = [[b.data.reshape(b.shape) for b in bs] for bs in (outputs, inputs)]
+            routine(arrays[0], arrays[1], attrs)
+
+        return run
+
+
+def _unset(mask: Mask) -> Value:
+    raise AssertionError(f"a variable outside its loop, under {mask}")
+
+
+def _nothing(mask: Mask) -> None:
+    del mask
+
+
+def _iota(size: int, axis: int, depth: int) -> Array:
+    return np.arange(size, dtype=np.int64).reshape(
+        (1,) * axis + (size,) + (1,) * (depth - axis - 1)
+    )
+
+
+def _sequence(steps: list[Run]) -> Run:
+    if len(steps) == 1:
+        return steps[0]
+
+    def run(mask: Mask) -> None:
+        for step in steps:
+            step(mask)
+
+    return run

@@ -1,0 +1,200 @@
+"""Which lanes may touch an element without being ordered: the race check of loop programs.
+
+A lane is a point in the space of the enclosing parallel, vectorised and bound loops, outermost
+first.  An event of *level* p orders all lanes that agree on the first p axes: a barrier has the
+number of block axes as its level, the start and the end of a loop its depth.  Two accesses by
+lanes that first differ at axis p are unordered exactly if no event of level p or less came
+between them, so it is enough to count, for each p, the events of level at most p: the *stamp*.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from refimpl.interp.faults import stmt_fault
+from refimpl.ir.loop import Stmt
+from refimpl.ir.types import Array
+
+Mask: TypeAlias = Array | None  # which lanes are active; None is all
+Stamp: TypeAlias = tuple[Any, ...]  # of ints, or arrays over blocks where a barrier left some out
+Layout: TypeAlias = tuple[int, int, int]  # elements of a copy, bytes of one, bytes between copies
+AccessKind: TypeAlias = Literal["read", "write", "atomic"]
+
+LOG_LIMIT = 1 << 23  # elements kept before a log is checked and forgotten
+
+
+class Lanes:
+    """The lanes that run now: the size of each axis (1 where its loop is not entered)."""
+
+    __slots__ = ("shape", "stamp")
+
+    def __init__(self, depth: int) -> None:
+        self.shape: tuple[int, ...] = (1,) * depth
+        self.stamp: Stamp = (0,) * depth
+
+    def resize(self, axis: int, size: int) -> None:
+        """Give an axis its size."""
+        self.shape = (*self.shape[:axis], size, *self.shape[axis + 1 :])
+
+    def order(self, level: int, active: Array | int = 1) -> None:
+        """Record an event; ``active`` is 1 or, over the blocks, who takes part in it."""
+        s = self.stamp
+        self.stamp = (*s[:level], *(t + active for t in s[level:]))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A statement's touch of a buffer by all active lanes; ``at`` broadcasts to ``shape``."""
+
+    kind: AccessKind
+    at: Array
+    shape: tuple[int, ...]
+    mask: Mask
+    stamp: Stamp
+    stmt: Stmt
+    token: object = None  # keeps the offsets alive by whose identity the access is known
+
+    def in_bytes(self, layout: Layout) -> Access:
+        """Return the same touch counted in bytes, along one more axis."""
+        numel, width, stride = layout
+        copy, element = np.divmod(self.at, numel)
+        at = (copy * stride + element * width)[..., None] + np.arange(width)
+        mask = None if self.mask is None else self.mask[..., None]
+        shape = (*self.shape, width)
+        return Access(self.kind, at, shape, mask, self.stamp, self.stmt, self.token)
+
+    def flat(self, prefix: int) -> tuple[Array, Array]:
+        """Element and lane (by its first ``prefix`` axes) of each active lane's touch."""
+        head = self.shape[:prefix]
+        ids = np.arange(math.prod(head)).reshape(head + (1,) * (len(self.shape) - prefix))
+        if self.mask is None:
+            if self.shape == np.shape(self.at) and prefix == len(self.shape):
+                return self.at.reshape(-1), ids.reshape(-1)
+            at, lanes = np.broadcast_to(self.at, self.shape), np.broadcast_to(ids, self.shape)
+            return at.reshape(-1), lanes.reshape(-1)
+        mask = np.broadcast_to(self.mask, self.shape)
+        at, lanes = np.broadcast_to(self.at, self.shape), np.broadcast_to(ids, self.shape)
+        return at[mask], lanes[mask]
+
+
+class Log:
+    """Accesses to one buffer that are not yet known to be harmless."""
+
+    __slots__ = ("accesses", "held", "layout", "name", "numel")
+
+    def __init__(self, name: str, numel: int, layout: Layout | None = None) -> None:
+        self.name = name
+        self.numel = numel
+        self.layout = layout  # of the buffer, if accesses are kept in bytes
+        self.accesses: dict[tuple[str, int, int, int], Access] = {}
+        self.held = 0
+
+    def record(self, kind: AccessKind, at: Any, lanes: Lanes, mask: Mask, stmt: Stmt) -> None:
+        """Note an access; the same one again (a loop over another axis) is noted once."""
+        key = (kind, id(at), id(mask), id(lanes.stamp))  # alive as long as the entry: ids are safe
+        if key not in self.accesses:
+            access = Access(kind, at, lanes.shape, mask, lanes.stamp, stmt, at)
+            self.accesses[key] = access if self.layout is None else access.in_bytes(self.layout)
+            self.held += at.size
+            if self.held > LOG_LIMIT:
+                self.settle()
+
+    def in_bytes(self, layout: Layout) -> Log:
+        """Return the log with its accesses counted in bytes."""
+        if self.layout is not None:
+            return self
+        log = Log(self.name, self.numel * layout[1], layout)
+        log.accesses = {k: a.in_bytes(layout) for k, a in self.accesses.items()}
+        return log
+
+    def passed_on(self, name: str, layout: Layout) -> Log:
+        """Return the log of another buffer on the same bytes."""
+        log = Log(name, self.numel, layout)
+        log.accesses = self.accesses
+        return log
+
+    def settle(self) -> None:
+        """Raise LoopFault ``race`` if two recorded accesses race, else forget them."""
+        accesses = list(self.accesses.values())
+        self.accesses.clear()
+        self.held = 0
+        if not _may_race(accesses):
+            return
+        finer = -1
+        for p in range(len(accesses[0].stamp) - 1, -1, -1):
+            groups = _intervals(accesses, p)
+            if len(groups) == finer:  # the same intervals as with finer lanes: checked already
+                continue
+            finer = len(groups) if _counted_alike(accesses, p) else -1
+            for group in groups:
+                if _may_race(group):
+                    self._check(group, p)
+
+    def _check(self, group: Sequence[Access], p: int) -> None:
+        """Raise if an element written in an interval was touched by two lanes."""
+        touched = [a.flat(p + 1) for a in group]
+        if not _counted_alike(
+            group, p
+        ):  # blocks counted different events: keep their intervals apart by address
+            low = min(int(np.min(a.stamp[p])) for a in group)
+            touched = [
+                (at + self.numel * _per_lane(a, a.stamp[p] - low), lane)
+                for a, (at, lane) in zip(group, touched, strict=True)
+            ]
+        size = max(int(at.max(initial=0)) for at, _ in touched) + 1
+        owner = np.empty(size, np.int64)
+        for at, lane in touched:
+            owner[at] = lane
+        shared = [at[owner[at] != lane] for at, lane in touched]
+        elements = np.concatenate(shared)
+        if not elements.size:
+            return
+        marks = {kind: np.zeros(size, bool) for kind in ("read", "write", "atomic")}
+        for a, (at, _) in zip(group, touched, strict=True):
+            marks[a.kind][at] = True
+        racing = marks["write"] | (marks["atomic"] & marks["read"])
+        bad = elements[racing[elements]]
+        if bad.size:
+            self._raise(int(bad[0]), group, touched)
+
+    def _raise(
+        self, element: int, group: Sequence[Access], touched: Sequence[tuple[Array, Array]]
+    ) -> None:
+        who: list[str] = []
+        stmt = group[0].stmt
+        for a, (at, lane) in zip(group, touched, strict=True):
+            lanes = lane[at == element]
+            if lanes.size:
+                stmt = a.stmt if a.kind != "read" or not who else stmt
+                who.append(f"{a.kind} by {', '.join(str(i) for i in lanes[:3])}")
+        where = f"{self.name}, element {element % self.numel}"
+        raise stmt_fault("race", stmt, f"{where}: lanes that nothing orders: {'; '.join(who)}")
+
+
+def _may_race(accesses: Sequence[Access]) -> bool:
+    kinds = {a.kind for a in accesses}
+    return "write" in kinds or {"atomic", "read"} <= kinds
+
+
+def _counted_alike(accesses: Sequence[Access], p: int) -> bool:
+    return all(isinstance(a.stamp[p], int) for a in accesses)
+
+
+def _per_lane(a: Access, ticks: Any) -> Array:
+    full = np.broadcast_to(np.asarray(ticks), a.shape)
+    return full.reshape(-1) if a.mask is None else full[np.broadcast_to(a.mask, a.shape)]
+
+
+def _intervals(accesses: Sequence[Access], p: int) -> list[list[Access]]:
+    """Group accesses between which no event of level p or less came."""
+    if not _counted_alike(accesses, p):
+        return [list(accesses)]
+    groups: dict[int, list[Access]] = {}
+    for a in accesses:
+        groups.setdefault(a.stamp[p], []).append(a)
+    return list(groups.values())

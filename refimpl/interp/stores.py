@@ -1,0 +1,287 @@
+"""Statements that touch memory: stores, atomics, allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias, assert_never
+
+import numpy as np
+
+from refimpl.interp import scalar
+from refimpl.interp.buffers import Dense, Local
+from refimpl.interp.code import Code
+from refimpl.interp.exprs import ExprCompiler, NeedsMemory
+from refimpl.interp.faults import stmt_fault
+from refimpl.interp.races import Log, Mask
+from refimpl.interp.scalar import Value
+from refimpl.interp.windows import Window, window
+from refimpl.ir import dims as sizes
+from refimpl.ir.loop import (
+    Allocate,
+    Assert,
+    Atomic,
+    Barrier,
+    Block,
+    Buffer,
+    ExternalCall,
+    For,
+    Free,
+    If,
+    Let,
+    LoopKind,
+    PlacementAllocate,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Store,
+)
+from refimpl.ir.types import Array
+
+Run: TypeAlias = Callable[[Mask], None]
+
+LANE_KINDS = (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.BOUND)
+
+
+def lane_depth(s: Stmt) -> int:
+    """Deepest nesting of lane loops."""
+    match s:
+        case Block(body):
+            return max((lane_depth(b) for b in body), default=0)
+        case For():
+            return lane_depth(s.body) + (s.kind in LANE_KINDS)
+        case If(_, then, other):
+            return max(lane_depth(then), lane_depth(other) if other is not None else 0)
+        case Let() | Allocate() | PlacementAllocate():
+            return lane_depth(s.body)
+        case Store() | Atomic() | Free() | ExternalCall() | Barrier() | Assert():
+            return 0
+        case _:
+            assert_never(s)
+
+
+def writes(s: Stmt) -> Iterator[str]:
+    """Name of the buffer of every store, atomic, free and the like, once for each."""
+    match s:
+        case Block(body):
+            for b in body:
+                yield from writes(b)
+        case For() | Let() | Allocate():
+            yield from writes(s.body)
+        case If(_, then, other):
+            yield from writes(then)
+            if other is not None:
+                yield from writes(other)
+        case Store() | Atomic() | Free():
+            yield s.buffer
+        case PlacementAllocate(_, over, body):
+            yield over
+            yield from writes(body)
+        case ExternalCall(_, outputs):
+            yield from outputs
+        case Barrier() | Assert():
+            return
+        case _:
+            assert_never(s)
+
+
+class StoreCompiler(ExprCompiler):
+    """Makes closures of statements that touch memory."""
+
+    def __init__(self, f: PrimFunc, dims: Mapping[str, int]) -> None:
+        super().__init__(dims, lane_depth(f.body))
+        self.dims = dims
+        self.writers: dict[str, int] = {}
+        for name in writes(f.body):
+            self.writers[name] = self.writers.get(name, 0) + 1
+        self.blocks = 0  # enclosing loops over blockIdx
+        self.sized = True  # whether the sizes of all enclosing lane loops are known
+
+    def parameter(self, b: Buffer, array: Array, dims: Mapping[str, int]) -> None:
+        """Put a caller's array in place of a parameter."""
+        want = tuple(sizes.evaluate(d, dims) for d in b.shape)
+        if array.shape != want or array.dtype != b.dtype.numpy:
+            raise ValueError(f"{b.name}: {array.dtype}{array.shape}, declared {b.dtype}{want}")
+        written = b.name in self.writers
+        if written and not array.flags.c_contiguous:
+            raise ValueError(f"{b.name}: a written array must be C-contiguous")
+        buffer = Dense(b.name, array)
+        buffer.constant = not written
+        if written and self.total:
+            buffer.log = Log(b.name, array.size)
+        self.memory[b.name] = buffer
+
+    def settle(self, scope: Scope | None) -> None:
+        """Check the accesses recorded so far, of all buffers or of the shared ones."""
+        for m in self.memory.values():
+            if isinstance(m, Dense) and m.log is not None and (scope is None or m.shared):
+                m.log.settle()
+
+    def ready(self, s: Stmt) -> Run:
+        """Make a statement ready."""
+        raise NotImplementedError(s)
+
+    def store(self, s: Store) -> Run:
+        """Store: bounds, initialisation and races are checked by the buffer."""
+        value = self.expr(s.value)
+        self.stmt = s
+        buffer, get = self.memory[s.buffer], value.run
+        if isinstance(buffer, Local):
+            return self._store_local(s, buffer, value)
+        lanes, seen = self.lanes, self._store_window(s, buffer)
+        at = (
+            self.address(buffer, s.index).run
+            if seen is None
+            else self.address_later(buffer, s.index)
+        )
+
+        def run(mask: Mask) -> None:
+            buffer.store(at(mask), get(mask), lanes, mask, s)
+
+        if seen is None:
+            return run
+        name, loaded, grid = s.buffer, self.loaded, buffer.grid
+
+        def slice_if_alone(mask: Mask) -> None:
+            # Lanes that keep to their own elements cannot race, if no other statement looks.
+            target = None if name in loaded else seen.view(grid, mask)
+            if target is None:
+                run(mask)
+            else:
+                target[...] = get(mask)
+
+        return slice_if_alone
+
+    def _store_window(self, s: Store, buffer: Dense) -> Window | None:
+        parameter = buffer.init is None and self.writers[s.buffer] == 1
+        if self.mask is not None or not parameter or not self.sized:
+            return None
+        seen = window(s.index, buffer.shape, self.total, self.lane_vars, self.expr)
+        axes = frozenset(a for a in range(self.depth) if self.lanes.shape[a] != 1)
+        return seen if seen is not None and seen.still and axes <= seen.axes else None
+
+    def _store_local(self, s: Store, buffer: Local, value: Code) -> Run:
+        at, get = self.row(buffer, s.index), value.run
+        row = int(at.value) if at.known else None
+        offset = at.run
+
+        def run(mask: Mask) -> None:
+            buffer.store(int(offset(mask)) if row is None else row, get(mask), mask)
+
+        return run
+
+    def atomic(self, s: Atomic) -> Run:
+        """Atomic update: lanes in order, one after another."""
+        value = self.expr(s.value)
+        self.stmt = s
+        buffer, get, lanes = self.memory[s.buffer], value.run, self.lanes
+        if isinstance(buffer, Local):
+            raise NeedsMemory(s.buffer)
+        offset = self.address(buffer, s.index).run
+        combine = scalar.binary_fn(s.op, s.value.dtype)
+
+        def run(mask: Mask) -> None:
+            to, values = buffer.update(offset(mask), get(mask), lanes, mask, s)
+            _combine(buffer.data, to, values, combine)
+
+        return run
+
+    def allocate(self, s: Allocate) -> Run:
+        """Allocate: registers where each lane keeps to its own, else memory."""
+        b = s.buffer
+        shape = tuple(sizes.evaluate(d, self.dims) for d in b.shape)
+        if b.scope == Scope.LOCAL:
+            state = self.depth, self.mask, self.blocks, self.sized, self.lanes.shape
+            local = Local(b.name, shape, self.depth)
+            self.memory[b.name] = local
+            try:
+                return _renewing(local, self.ready(s.body))
+            except NeedsMemory as needs:
+                if needs.name != b.name:
+                    raise
+            self.depth, self.mask, self.blocks, self.sized, self.lanes.shape = state
+        return self._allocate_dense(b, shape, s.body)
+
+    def _allocate_dense(self, b: Buffer, shape: tuple[int, ...], inner: Stmt) -> Run:
+        prefix = self.blocks if b.scope == Scope.SHARED else self.depth
+        buffer = Dense(b.name, np.zeros(shape, b.dtype.numpy), prefix)
+        buffer.init = np.zeros(0, bool)
+        buffer.shared = b.scope == Scope.SHARED
+        buffer.base = buffer.copies(self.lanes) if self.sized and prefix else None
+        self.memory[b.name] = buffer
+        body, lanes, tracked = self.ready(inner), self.lanes, self.total > 0
+
+        def run(mask: Mask) -> None:
+            copies = int(np.prod(lanes.shape[:prefix]))
+            buffer.renew(b.dtype, copies, tracked)
+            body(mask)
+            if buffer.log is not None:
+                buffer.log.settle()
+
+        return run
+
+    def place(self, s: PlacementAllocate) -> Run:
+        """Placement: ``over`` is dead from here on, and its bytes must be enough."""
+        b, over = s.buffer, self.whole(s.over)
+        shape = tuple(sizes.evaluate(d, self.dims) for d in b.shape)
+        buffer = Dense(b.name, np.zeros(shape, b.dtype.numpy), over.prefix)
+        buffer.init, buffer.shared = np.zeros(0, bool), over.shared
+        if self.sized and over.prefix:
+            buffer.base = buffer.copies(self.lanes)
+        self.memory[b.name] = buffer
+        body, lanes = self.ready(s.body), self.lanes
+        need, have = buffer.grid.nbytes, over.grid.nbytes
+
+        def run(mask: Mask) -> None:
+            if need > have:
+                detail = f"{b.name} needs {need} bytes, {s.over} has {have}"
+                raise stmt_fault("out-of-bounds", s, detail)
+            if over.dead:
+                raise stmt_fault("uninitialised", s, f"{s.over} is freed")
+            buffer.renew(b.dtype, int(np.prod(lanes.shape[: over.prefix])), False)
+            if over.log is not None:  # who used these bytes before is still to be compared
+                buffer.stride = over.stride
+                buffer.log = over.log.in_bytes(over.layout).passed_on(b.name, buffer.layout)
+            over.kill()
+            body(mask)
+            if buffer.log is not None:
+                buffer.log.settle()
+
+        return run
+
+    def free(self, name: str) -> Run:
+        """Free: from here on the buffer holds nothing."""
+        buffer = self.whole(name)
+
+        def run(mask: Mask) -> None:
+            del mask
+            buffer.kill()
+
+        return run
+
+    def whole(self, name: str) -> Dense:
+        """Return a buffer that must be memory, and may be read in ways not seen here."""
+        buffer = self.memory[name]
+        if isinstance(buffer, Local):
+            raise NeedsMemory(name)
+        self.loaded.add(name)
+        return buffer
+
+
+def _renewing(local: Local, body: Run) -> Run:
+    def run(mask: Mask) -> None:
+        local.renew()
+        body(mask)
+
+    return run
+
+
+def _combine(data: Array, at: Value, values: Value, f: scalar.Fn) -> None:
+    """Fold values into their places: the first of each place, then the second, and so on."""
+    to = np.asarray(at).reshape(-1)
+    values = np.broadcast_to(values, np.shape(at)).reshape(-1)
+    while to.size:
+        places, first = np.unique(to, return_index=True)
+        data[places] = f(data[places], values[first])
+        rest = np.ones(to.size, bool)
+        rest[first] = False
+        to, values = to[rest], values[rest]
