@@ -185,12 +185,12 @@ class Statements:
             self.lines.add(f"{store}({self._address(key)}, {name});")
 
     def _wide_load(self, key: WideKey, t: str) -> str:
-        name = self.names.fresh(f"{key[0]}{LANES}")
+        name = self.names.fresh(f"{key[0]}_x{LANES}")
         self.lines.add(f"const {t}x{LANES} {name} = load{LANES}_{t}({self._address(key)});")
         return name
 
     def _wide_temporary(self, key: WideKey, t: str) -> str:
-        name = self.names.fresh(f"{key[0]}{LANES}")
+        name = self.names.fresh(f"{key[0]}_x{LANES}")
         self.lines.add(f"{t}x{LANES} {name};")
         return name
 
