@@ -1,0 +1,105 @@
+"""The text form of the three levels: ``parse(show(x)) == x`` for graphs, loops and programs.
+
+A file starts with its kind: ``module {``, ``primfunc @f(``, ``kernel @f(`` or ``program @f {``.
+``#`` starts a comment.  The language is in ``show_loop`` and, for the rest, in this example:
+
+    module {
+      dims n in [1, 4096]
+      func @head(%x: f32[n, 512], %w: f32[512, 64]) -> (%z) attrs(Compiler="blas") {
+        %c = constant(value=f32[2] [1.0, -inf]) : f32[2]
+        %h = matmul(%x, %w) : f32[n, 64]
+        %"y:0" = call @fused_exp(%h) : f32[n, 64]
+        %z = sum(%"y:0", axes=(1,), keepdims=false) : f32[n]
+      }
+    }
+
+The parser is a recursive descent over the words of one regular expression rather than a
+generated one: the dtype of a loop literal or load hangs on what was declared above it, a base64
+constant is one word however long, and a message can say what was expected.  It needs no table
+to be built before the first word.  Nesting is bounded by ``lex.MAX_DEPTH``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from refimpl.ir.graph import Module
+from refimpl.ir.loop import PrimFunc
+from refimpl.ir.program import Program
+from refimpl.ir.text.graph import GraphReader, show_function, show_module, show_node
+from refimpl.ir.text.lex import Lexer
+from refimpl.ir.text.program import ProgramReader, show_instruction, show_program
+from refimpl.ir.text.read_loop import LoopReader
+from refimpl.ir.text.show_loop import show_expr, show_functions, show_line, show_stmt
+
+__all__ = [
+    "parse",
+    "parse_loop",
+    "parse_module",
+    "parse_program",
+    "show",
+    "show_expr",
+    "show_function",
+    "show_instruction",
+    "show_line",
+    "show_node",
+    "show_stmt",
+]
+
+_KIND = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*([a-z]+)")
+
+
+def show(x: Module | PrimFunc | Program | tuple[PrimFunc, ...]) -> str:
+    """Text of an IR, which ``parse`` reads back (a PrimFunc as a tuple of one)."""
+    match x:
+        case Module():
+            return show_module(x)
+        case PrimFunc():
+            return show_functions((x,))
+        case Program():
+            return show_program(x)
+        case _:
+            return show_functions(x)
+
+
+def parse(text: str, source: str = "<text>") -> Module | Program | tuple[PrimFunc, ...]:
+    """Read an IR of the level its first word names; DidymaError ``parse`` on any other text.
+
+    ``source`` is the file's name, for messages.
+    """
+    first = _KIND.match(text)
+    match first and first[1]:
+        case "module":
+            return parse_module(text, source)
+        case "program":
+            return parse_program(text, source)
+        case "kernel" | "primfunc":
+            return parse_loop(text, source)
+        case _:
+            raise Lexer(text, source).error("`module`, `kernel`, `primfunc` or `program`")
+
+
+def parse_module(text: str, source: str = "<text>") -> Module:
+    """Read a graph module."""
+    reader = GraphReader(text, source)
+    found = reader.module()
+    _end(reader)
+    return found
+
+
+def parse_loop(text: str, source: str = "<text>") -> tuple[PrimFunc, ...]:
+    """Read loop functions."""
+    return LoopReader(text, source).functions()
+
+
+def parse_program(text: str, source: str = "<text>") -> Program:
+    """Read a program."""
+    reader = ProgramReader(text, source)
+    found = reader.program()
+    _end(reader)
+    return found
+
+
+def _end(reader: Lexer) -> None:
+    if reader.kind != "end":
+        raise reader.error("the end of the text")

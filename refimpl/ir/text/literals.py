@@ -1,0 +1,174 @@
+"""Words of the text form: names, strings, numbers, tensors; what is printed reads back exactly."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+import sympy
+
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim
+from refimpl.ir.graph import Attr, Attrs
+from refimpl.ir.types import DType, Tensor, TensorType
+
+DTYPES = {str(d): d for d in DType}
+SMALL = 16  # elements; larger tensors are printed as base64
+WORDS = frozenset({"true", "false", "nan", "inf", "and", "or", "xor", "in", "base64"})
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.]+")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
+_DEVICE = re.compile(r"[A-Za-z0-9_.]+(?::[0-9]+)?")
+
+
+def quote(s: str) -> str:
+    """Text of a string: JSON's, in ASCII where a character would not show.
+
+    >>> quote('a "b"')
+    '"a \\\\"b\\\\""'
+    """
+    return json.dumps(s, ensure_ascii=not s.isprintable())
+
+
+def value_name(name: str) -> str:
+    """Name of a graph or program value: ``%x``, or ``%"a/b:0"`` where it is no plain word."""
+    return f"%{name}" if _PLAIN.fullmatch(name) else f"%{quote(name)}"
+
+
+def global_name(name: str) -> str:
+    """Name of a function: ``@f``."""
+    return f"@{name}" if _PLAIN.fullmatch(name) else f"@{quote(name)}"
+
+
+def plain_name(name: str, reserved: frozenset[str] = WORDS) -> str:
+    """Name of a buffer, variable or dim: bare where it can be mistaken for nothing else."""
+    bare = _IDENTIFIER.fullmatch(name) and name not in reserved and name not in DTYPES
+    return name if bare else f"%{quote(name)}"
+
+
+def word(name: str) -> str:
+    """Name of an op or attribute: bare, or a string."""
+    return name if _IDENTIFIER.fullmatch(name) else quote(name)
+
+
+def rounded(value: float, dtype: DType) -> float:
+    """Nearest value of a float dtype, as a Python float.
+
+    >>> rounded(0.1, DType.F16)
+    0.0999755859375
+    """
+    if dtype is DType.F64 or not dtype.is_float:
+        return value
+    with np.errstate(all="ignore"):
+        return float(dtype.numpy.type(value))
+
+
+def float_text(value: float, dtype: DType = DType.F64) -> str:
+    """Shortest decimal that is ``value`` once rounded to the dtype; hexadecimal if none is.
+
+    >>> float_text(rounded(0.1, DType.F32), DType.F32), float_text(0.1, DType.F32)
+    ('0.1', '0x1.999999999999ap-4')
+    """
+    if math.isnan(value):
+        return "-nan" if math.copysign(1, value) < 0 else "nan"
+    text = repr(value)
+    if math.isinf(value) or dtype is DType.F64 or not dtype.is_float:
+        return text
+    if rounded(value, dtype) != value:
+        return value.hex()
+    short = str(dtype.numpy.type(value))
+    is_float = "." in short or "e" in short
+    if is_float and len(short) < len(text) and rounded(float(short), dtype) == value:
+        return short
+    return text
+
+
+def scalar_text(value: int | float | bool, dtype: DType = DType.F64) -> str:
+    """Text of a number or truth value, without its dtype."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else float_text(value, dtype)
+
+
+def dim_text(d: Dim) -> str:
+    """Text of a size; symbols whose names are no plain words are quoted."""
+    if isinstance(d, int):
+        return str(d)
+    names = {s: plain_name(s.name) for s in d.free_symbols}
+    odd = {s: sympy.Symbol(text) for s, text in names.items() if text != s.name}
+    return dims.text(d.xreplace(odd) if odd else d)
+
+
+def shape_text(shape: tuple[Dim, ...]) -> str:
+    """Text of a shape: ``[n, 4]``."""
+    return f"[{', '.join(dim_text(d) for d in shape)}]"
+
+
+def type_text(t: TensorType) -> str:
+    """Text of a tensor type: ``f32[n, 4]@cuda:1``."""
+    where = t.device and (t.device if _DEVICE.fullmatch(t.device) else quote(t.device))
+    return f"{t.dtype}{shape_text(t.shape)}{'@' if where else ''}{where}"
+
+
+def _nested(values: Any, rank: int, dtype: DType) -> str:
+    if rank:
+        return f"[{', '.join([_nested(v, rank - 1, dtype) for v in values])}]"
+    return scalar_text(values, dtype)
+
+
+def tensor_array(values: list[Any], dtype: DType, shape: tuple[int, ...]) -> Tensor:
+    """Tensor of numbers in row-major order; OverflowError for an integer out of range."""
+    with np.errstate(all="ignore"):
+        return Tensor.of(np.array(values, dtype.numpy).reshape(shape))
+
+
+def tensor_text(t: Tensor, elide: bool = False) -> str:
+    """Text of a constant: nested lists where it is small and they say it all, else base64.
+
+    ``elide`` leaves out the bytes of a large one: for messages, not to be parsed.
+
+    >>> print(tensor_text(Tensor.of(np.float32([[1, -0.0]]))))
+    f32[1, 2] [[1.0, -0.0]]
+    """
+    head = f"{t.dtype}{shape_text(t.shape)}"
+    count = math.prod(t.shape)
+    if count * t.dtype.nbytes == len(t.data) and count <= SMALL and (count or len(t.shape) == 1):
+        array = t.array()
+        values = array.astype(np.float64) if t.dtype.is_float else array
+        flat = [math.copysign(math.nan, v) if v != v else v for v in values.ravel().tolist()]
+        if tensor_array(flat, t.dtype, t.shape).data == t.data:
+            return f"{head} {_nested(values.tolist(), len(t.shape), t.dtype)}"
+    if elide:
+        return f'{head} base64 "...{len(t.data)} bytes..."'
+    return f'{head} base64 "{base64.b64encode(t.data).decode()}"'
+
+
+def attr_text(a: Attr, elide: bool = False) -> str:
+    """Text of an attribute's value.
+
+    >>> attr_text((1, (True,), "a", DType.F16))
+    '(1, (true,), "a", f16)'
+    """
+    match a:
+        case DType():
+            return str(a)
+        case str():
+            return quote(a)
+        case bool() | int() | float():
+            return scalar_text(a)
+        case Tensor():
+            return tensor_text(a, elide)
+        case tuple():
+            items = ", ".join(attr_text(x, elide) for x in a)
+            return f"({items},)" if len(a) == 1 else f"({items})"
+        case _:
+            return dim_text(a)
+
+
+def attrs_text(attrs: Attrs, elide: bool = False) -> list[str]:
+    """``name=value`` of each attribute."""
+    return [f"{word(k)}={attr_text(v, elide)}" for k, v in attrs]

@@ -1,0 +1,241 @@
+"""Reads scalar expressions; ``show_loop`` describes the language."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from refimpl.ir.loop import (
+    BINARY_OPS,
+    COMPARE_OPS,
+    INDEX,
+    INTRINSICS,
+    UNARY_OPS,
+    Binary,
+    BinaryOp,
+    Cast,
+    Compare,
+    CompareOp,
+    Const,
+    Expr,
+    Intrinsic,
+    LetExpr,
+    Load,
+    Select,
+    Unary,
+    UnaryOp,
+    Var,
+)
+from refimpl.ir.text.literals import DTYPES
+from refimpl.ir.text.reader import Reader
+from refimpl.ir.text.show_loop import COMPARISON, INFIX, NEGATION, RESERVED, dtype_of
+from refimpl.ir.types import DType
+
+MAX_HEIGHT = 256  # of an expression's tree
+
+K = TypeVar("K", BinaryOp, CompareOp, UnaryOp)
+
+
+def _by_name(ops: tuple[K, ...]) -> dict[str, K]:
+    return {str(op): op for op in ops}
+
+
+_BINARY: dict[str, BinaryOp] = _by_name(BINARY_OPS)
+_COMPARE: dict[str, CompareOp] = _by_name(COMPARE_OPS)
+_UNARY: dict[str, UnaryOp] = _by_name(UNARY_OPS)
+_MARKS = {mark: (name, rank) for name, (mark, rank) in INFIX.items()}
+
+
+class ExprReader(Reader):
+    """Reads expressions.  ``height`` is that of the tree of the expression just read."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.height = 0
+        self.buffers: dict[str, DType] = {}
+        self.vars: dict[str, DType] = {}
+        super().__init__(text, source)
+
+    # ---- names
+
+    def _buffer_name(self) -> str:
+        return self._local("the name of a buffer")
+
+    def _local(self, what: str) -> str:
+        if self.word in RESERVED or self.word in DTYPES:
+            raise self.error(
+                f"{what}; a word of the language is quoted: %{self.word!r}".replace("'", '"')
+            )
+        return self.name(what)
+
+    def _element(self) -> tuple[str, tuple[Expr, ...]]:
+        buffer = self._buffer_name()
+        self.expect("[")
+        return buffer, self._exprs("]")
+
+    def _binding(self) -> tuple[Var, Expr]:
+        name = self._local("the name of a variable")
+        dtype = self.dtype() if self.accept(":") else None
+        self.expect("=")
+        at = self.i
+        value = self.expr()
+        dtype = dtype or dtype_of(value)
+        if dtype is None:
+            raise self.error("an operand", got="an intrinsic without one", at=at)
+        self.vars[name] = dtype
+        return Var(name, dtype), value
+
+    # ---- expressions
+
+    def expr(self, level: int = 0) -> Expr:
+        """Take an expression whose operators bind tighter than ``level``."""
+        self.enter()
+        left = self._primary()
+        height = self.height
+        while True:
+            found = _MARKS.get(self.word)
+            if found is None or found[1] <= level:
+                break
+            name, rank = found
+            at = self.i
+            self.next()
+            right = self.expr(rank)
+            height = self._grow(max(height, self.height), at)
+            if name in _COMPARE:
+                left = Compare(_COMPARE[name], left, right)
+                if _MARKS.get(self.word, ("", 0))[1] == COMPARISON:
+                    raise self.error("parentheses: comparisons do not chain")
+            else:
+                left = Binary(_BINARY[name], left, right)
+        self.height = height
+        self.depth -= 1
+        return left
+
+    def _grow(self, height: int, at: int) -> int:
+        if height >= MAX_HEIGHT:
+            raise self.error(f"a tree of at most {MAX_HEIGHT} levels", got="a higher one", at=at)
+        return height + 1
+
+    def _exprs(self, close: str) -> tuple[Expr, ...]:
+        found: list[Expr] = []
+        height = 0
+        while self.word != close:
+            found.append(self.expr())
+            height = max(height, self.height)
+            if not self.accept(","):
+                break
+        self.expect(close)
+        self.height = self._grow(height, self.i - 1)
+        return tuple(found)
+
+    def _primary(self) -> Expr:
+        kind, word = self.kind, self.word
+        if kind == "name" and word not in ("true", "false", "nan", "inf"):
+            after = self.words[self.i + 1]
+            if after == "(":
+                return self._call()
+            if after == "[":
+                buffer, index = self._element()
+                return Load(buffer, index, self._load_dtype(buffer))
+            return self._var()
+        if kind == "value":
+            after = self.words[self.i + 1]
+            if after == "(":
+                name = self.name("a name")
+                self.next()
+                return Intrinsic(name, self._exprs(")"))
+            if after == "[":
+                buffer, index = self._element()
+                return Load(buffer, index, self._load_dtype(buffer))
+            return self._var()
+        if word == "-" and not self._is_number(self.i + 1):
+            at = self.i
+            self.next()
+            arg = self.expr(NEGATION)
+            self.height = self._grow(self.height, at)
+            return Unary("neg", arg)
+        if word == "(":
+            return self._parenthesis()
+        if self._is_number(self.i) or word == "-":
+            return self._const()
+        raise self.error("an expression")
+
+    def _parenthesis(self) -> Expr:
+        self.next()
+        if not self.accept("let"):
+            e = self.expr()
+            self.expect(")")
+            return e
+        at = self.i - 1
+        var, value = self._binding()
+        height = self.height
+        self.expect("in")
+        body = self.expr()
+        self.expect(")")
+        self.height = self._grow(max(height, self.height), at)
+        return LetExpr(var, value, body)
+
+    def _is_number(self, at: int) -> bool:
+        number = self.kinds[at] in ("int", "float", "hex")
+        return number or self.words[at] in ("true", "false", "nan", "inf")
+
+    def _const(self) -> Const:
+        at = self.i
+        dtype = self._suffix(at + 1 + (self.word == "-"))
+        value = self.number(dtype or DType.F64)
+        if dtype is not None:
+            self.next()
+            self.next()
+        elif isinstance(value, float):
+            raise self.error("`:` and the dtype of this literal, such as 1.0:f32", at=at)
+        else:
+            dtype = DType.BOOL if isinstance(value, bool) else INDEX
+        self.height = 1
+        return Const(value, dtype)
+
+    def _suffix(self, at: int) -> DType | None:
+        """Dtype after a ``:`` at word ``at``."""
+        if at + 1 >= len(self.words) or self.words[at] != ":":
+            return None
+        dtype = DTYPES.get(self.words[at + 1])
+        if dtype is None:
+            raise self.error(f"a dtype: {', '.join(DTYPES)}", at=at + 1)
+        return dtype
+
+    def _said(self) -> DType | None:
+        dtype = self._suffix(self.i)
+        if dtype is not None:
+            self.i += 2
+        return dtype
+
+    def _load_dtype(self, buffer: str) -> DType:
+        dtype = self._said() or self.buffers.get(buffer)
+        if dtype is None:
+            raise self.error(f"`:` and a dtype, since no buffer {buffer} is declared")
+        return dtype
+
+    def _var(self) -> Expr:
+        name = self._local("an expression")
+        self.height = 1
+        return Var(name, self._said() or self.vars.get(name, INDEX))
+
+    def _call(self) -> Expr:
+        at = self.i
+        name = self.next()
+        self.next()
+        args = self._exprs(")")
+        if name in INTRINSICS:
+            return Intrinsic(name, args)
+        if name in _BINARY and len(args) == 2:
+            return Binary(_BINARY[name], *args)
+        if name in _COMPARE and len(args) == 2:
+            return Compare(_COMPARE[name], *args)
+        if name in _UNARY and len(args) == 1:
+            return Unary(_UNARY[name], args[0])
+        if name in DTYPES and len(args) == 1:
+            return Cast(args[0], DTYPES[name])
+        if name == "select" and len(args) == 3:
+            return Select(*args)
+        known = (*_BINARY, *_COMPARE, *_UNARY, *DTYPES, "select")
+        if name in known:
+            wanted = 3 if name == "select" else 2 if name in (*_BINARY, *_COMPARE) else 1
+            raise self.error(f"{wanted} operands of {name}", got=str(len(args)), at=at)
+        raise self.error(f"a function: {', '.join((*known, *INTRINSICS))}", at=at)

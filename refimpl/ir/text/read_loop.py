@@ -1,0 +1,254 @@
+"""Reads loop programs; ``show_loop`` describes the language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from refimpl.ir.graph import Attr
+from refimpl.ir.loop import (
+    ATOMIC_OPS,
+    INDEX,
+    Allocate,
+    Assert,
+    Atomic,
+    AtomicOp,
+    Barrier,
+    Block,
+    Buffer,
+    Expr,
+    ExternalCall,
+    For,
+    Free,
+    If,
+    Let,
+    LoopKind,
+    PlacementAllocate,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Store,
+    Var,
+)
+from refimpl.ir.text.read_expr import ExprReader
+from refimpl.ir.text.show_loop import RESERVED
+
+MAX_SCOPES = 400  # of `let`, `alloc` and `place` that reign at one place
+
+_SCOPES = {str(s): s for s in Scope}
+_ATOMICS: dict[str, AtomicOp] = {str(op): op for op in ATOMIC_OPS}
+_KINDS = {str(k): k for k in LoopKind}
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenLet:
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenAllocate:
+    buffer: Buffer
+    over: str | None
+
+
+_Open: TypeAlias = _OpenLet | _OpenAllocate
+
+
+def _close(s: _Open, body: Stmt) -> Stmt:
+    if isinstance(s, _OpenLet):
+        return Let(s.var, s.value, body)
+    if s.over is None:
+        return Allocate(s.buffer, body)
+    return PlacementAllocate(s.buffer, s.over, body)
+
+
+class LoopReader(ExprReader):
+    """Reads loop functions; ``scopes`` counts bindings that reign without braces."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.scopes = 0
+        super().__init__(text, source)
+
+    # ---- functions
+
+    def functions(self) -> tuple[PrimFunc, ...]:
+        """One or more functions, to the end of the text."""
+        found = [self.primfunc()]
+        while self.kind != "end":
+            found.append(self.primfunc())
+        return tuple(found)
+
+    def primfunc(self) -> PrimFunc:
+        """Loop function: ``primfunc @f(...) writes (...) dims ... attrs(...) { ... }``."""
+        if self.word not in ("kernel", "primfunc"):
+            raise self.error("`kernel` or `primfunc`")
+        self.next()
+        self.buffers, self.vars = {}, {}
+        name = self.function()
+        self.expect("(")
+        params = self.items(self._buffer, ")")
+        self.expect("writes")
+        self.expect("(")
+        outputs = self.items(self._buffer_name, ")")
+        declared = self.dimvars()
+        self.vars = {v.name: INDEX for v in declared}
+        attrs = self.attrs()
+        body = self._body()
+        return PrimFunc(name, params, outputs, body, declared, attrs)
+
+    def _buffer(self) -> Buffer:
+        name = self._buffer_name()
+        self.expect(":")
+        dtype, shape = self.dtype(), self.shape()
+        scope = _SCOPES.get(self.word)
+        if scope is not None:
+            self.next()
+        self.buffers[name] = dtype
+        return Buffer(name, dtype, shape, scope or Scope.GLOBAL)
+
+    # ---- statements
+
+    def _body(self) -> Stmt:
+        self.expect("{")
+        scopes = self.scopes
+        items: list[Stmt | _Open] = []
+        while not self.accept("}"):
+            items.append(self._stmt())
+        self.scopes = scopes
+        below: list[Stmt] = []
+        for s in reversed(items):
+            if isinstance(s, (_OpenLet, _OpenAllocate)):
+                below = [_close(s, _join(below))]
+            else:
+                below.append(s)
+        return _join(below)
+
+    def _nested(self) -> Stmt:
+        self.enter()
+        body = self._body()
+        self.depth -= 1
+        return body
+
+    def _stmt(self) -> Stmt | _Open:
+        match self.word:
+            case "for":
+                return self._for()
+            case "if":
+                self.next()
+                cond, then = self.expr(), self._nested()
+                return If(cond, then, self._nested() if self.accept("else") else None)
+            case "let":
+                self.next()
+                return self._scope(_OpenLet(*self._binding()))
+            case "alloc":
+                self.next()
+                return self._scope(_OpenAllocate(self._buffer(), None))
+            case "place":
+                self.next()
+                buffer = self._buffer()
+                self.expect("over")
+                return self._scope(_OpenAllocate(buffer, self._buffer_name()))
+            case "block":
+                return self._block()
+            case _:
+                return self._leaf()
+
+    def _scope(self, s: _Open) -> Stmt | _Open:
+        if self.at("{"):
+            return _close(s, self._nested())
+        self.scopes += 1
+        if self.scopes > MAX_SCOPES:
+            raise self.error(
+                f"at most {MAX_SCOPES} levels of `let`, `alloc` and `place`", got="one more"
+            )
+        return s
+
+    def _block(self) -> Stmt:
+        self.next()
+        self.expect("{")
+        self.enter()
+        body: list[Stmt] = []
+        while not self.accept("}"):
+            at = self.i
+            s = self._stmt()
+            if isinstance(s, (_OpenLet, _OpenAllocate)):
+                raise self.error("braces after it: this stands directly in a `block`", at=at)
+            body.append(s)
+        self.depth -= 1
+        return Block(tuple(body))
+
+    def _for(self) -> Stmt:
+        self.next()
+        name = self._local("the name of a variable")
+        dtype = self.dtype() if self.accept(":") else INDEX
+        self.expect("in")
+        extent = self.expr()
+        self.vars[name] = dtype
+        kind = _KINDS.get(self.word)
+        axis = ""
+        if kind is not None:
+            self.next()
+            axis = "" if self.at("{") else self.label("an axis such as blockIdx.x, or `{`")
+        elif not self.at("{"):
+            raise self.error(f"`{{` or one of {', '.join(_KINDS)}")
+        body = self._nested()
+        return For(Var(name, dtype), extent, body, kind or LoopKind.SERIAL, axis)
+
+    def _leaf(self) -> Stmt:
+        match self.word:
+            case "free":
+                self.next()
+                return Free(self._buffer_name())
+            case "barrier":
+                self.next()
+                return Barrier()
+            case "assert":
+                self.next()
+                cond = self.expr()
+                self.expect(",")
+                return Assert(cond, self.string())
+            case "extern":
+                return self._extern()
+            case "atomic":
+                self.next()
+                op = _ATOMICS.get(self.word)
+                if op is None:
+                    raise self.error(f"one of {', '.join(_ATOMICS)}")
+                self.next()
+                self.expect("(")
+                buffer, index = self._element()
+                self.expect(",")
+                value = self.expr()
+                self.expect(")")
+                return Atomic(op, buffer, index, value)
+            case _:
+                if self.kind not in ("name", "value") or self.word in RESERVED:
+                    raise self.error("a statement, or `}`")
+                buffer, index = self._element()
+                self.expect("=")
+                return Store(buffer, index, self.expr())
+
+    def _extern(self) -> Stmt:
+        self.next()
+        name = self.string()
+        self.expect("(")
+        inputs: list[str] = []
+        attrs: list[tuple[str, Attr]] = []
+        while not self.at(")"):
+            if self.kind == "string" or self.words[min(self.i + 1, len(self.words) - 1)] == "=":
+                attrs.append(self.named_attr())
+            else:
+                inputs.append(self._buffer_name())
+            if not self.accept(","):
+                break
+        self.expect(")")
+        self.expect("->")
+        self.expect("(")
+        outputs = self.items(self._buffer_name, ")")
+        return ExternalCall(name, outputs, tuple(inputs), tuple(attrs))
+
+
+def _join(below: list[Stmt]) -> Stmt:
+    """Meaning of the statements between braces, given last first."""
+    return below[0] if len(below) == 1 else Block(tuple(reversed(below)))

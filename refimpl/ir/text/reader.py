@@ -1,0 +1,331 @@
+"""Reads what every level shares: sizes, types, attributes, constants, ranges."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
+
+import sympy
+
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.graph import Attr, Attrs
+from refimpl.ir.text.lex import MAX_DIGITS, Lexer
+from refimpl.ir.text.literals import DTYPES, rounded, tensor_array
+from refimpl.ir.types import DType, Shape, Tensor, TensorType
+
+T = TypeVar("T")
+Number: TypeAlias = int | float | bool
+MAX_TERMS = 64  # of a size
+MAX_POWER = 16
+_LIMIT = 10**MAX_DIGITS
+_DIM_MARKS = {"+": 1, "-": 1, "*": 2, "/": 2, "//": 2, "%": 2, "**": 4}
+_NEGATION = 3
+_DIM_CALLS = {
+    "floor": (1, 1),
+    "ceiling": (1, 1),
+    "Mod": (2, 2),
+    "mod": (2, 2),
+    "Max": (1, MAX_POWER),
+    "max": (1, MAX_POWER),
+    "Min": (1, MAX_POWER),
+    "min": (1, MAX_POWER),
+}
+
+
+def _terms(d: Dim) -> int:
+    return len(d.args) if isinstance(d, sympy.Add) else 1
+
+
+def _combine(op: str, a: Dim, b: Dim) -> Dim:
+    match op:
+        case "+":
+            return dims.add(a, b)
+        case "-":
+            return dims.sub(a, b)
+        case "*":
+            return dims.mul(a, b)
+        case "//":
+            return dims.floordiv(a, b)
+        case "%":
+            return dims.canonical(sympy.Mod(sympy.sympify(a), b))
+        case "**":
+            return dims.canonical(sympy.sympify(a) ** b)
+        case _:
+            return dims.canonical(sympy.sympify(a) / b)
+
+
+def _function(name: str, args: list[Dim]) -> Dim:
+    match name:
+        case "floor":
+            return dims.floordiv(args[0], 1)
+        case "ceiling":
+            return dims.canonical(sympy.ceiling(args[0]))
+        case "Mod" | "mod":
+            return _combine("%", args[0], args[1])
+        case "Max" | "max":
+            return dims.maximum(*args)
+        case _:
+            return dims.minimum(*args)
+
+
+class Reader(Lexer):
+    """A recursive descent over the words of a text; each method takes what it is named for."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._folded: dict[tuple[object, ...], Dim] = {}
+        super().__init__(text, source)
+
+    def items(self, read: Callable[[], T], close: str) -> tuple[T, ...]:
+        """Items between commas up to and with ``close``."""
+        out: list[T] = []
+        while not self.at(close):
+            out.append(read())
+            if not self.accept(","):
+                break
+        if not self.at(close):
+            raise self.error(f"`,` or `{close}`" if out else f"`{close}`")
+        self.next()
+        return tuple(out)
+
+    # ---- sizes
+
+    def dim(self) -> Dim:
+        """Size: an integer or an expression over dims.  ``//`` and ``floor`` round down."""
+        at = self.i
+        d = self._dim(0)
+        if not isinstance(d, int) and d.is_Rational:
+            raise self.error("a whole number", got=str(d), at=at)
+        return d
+
+    def _dim(self, level: int) -> Dim:
+        self.enter()
+        d = self._dim_tail(self._dim_head(), level)
+        self.depth -= 1
+        return d
+
+    def _dim_tail(self, left: Dim, level: int) -> Dim:
+        while True:
+            op = self.word
+            rank = _DIM_MARKS.get(op, 0)
+            if rank <= level or self.kind != "mark":
+                return left
+            at = self.i
+            self.next()
+            right = self._dim(rank - 1 if op == "**" else rank)
+            left = self._fold((op, left, right), at)
+
+    def _dim_head(self) -> Dim:
+        kind = self.kind
+        if kind == "int":
+            return self.integer()
+        if kind == "name" and self.words[self.i + 1] == "(":
+            at = self.i
+            name = self.next()
+            if name not in _DIM_CALLS:
+                raise self.error(f"one of {', '.join(_DIM_CALLS)}", at=at)
+            self.next()
+            args = self.items(lambda: self._dim(0), ")")
+            low, high = _DIM_CALLS[name]
+            if not low <= len(args) <= high:
+                raise self.error(f"{low} to {high} operands of {name}", got=str(len(args)), at=at)
+            return self._fold((name, *args), at)
+        if kind in ("name", "value"):
+            return dims.symbol(self.name("a size"))
+        if self.accept("-"):
+            at = self.i - 1
+            return self._fold(("-", 0, self._dim(_NEGATION)), at)
+        if self.accept("("):
+            d = self._dim(0)
+            self.expect(")")
+            return d
+        raise self.error("a size: an integer, a dim, or an expression over them")
+
+    def _fold(self, key: tuple[str, *tuple[Dim, ...]], at: int) -> Dim:
+        if key in self._folded:
+            return self._folded[key]
+        op, *args = key
+        last = args[-1]
+        if op in ("/", "//", "%", "Mod", "mod") and last == 0:
+            raise self.error("a divisor other than 0", got="division by 0", at=at)
+        size = _terms(args[0]) * _terms(last) if op == "*" else sum(map(_terms, args))
+        if op == "**":
+            if not isinstance(last, int) or abs(last) > MAX_POWER or (last < 0 and args[0] == 0):
+                raise self.error(f"a power of at most {MAX_POWER}", at=at)
+            size = _terms(args[0]) ** abs(last)
+        if size > MAX_TERMS:
+            raise self.error(f"at most {MAX_TERMS} terms", got="a longer size", at=at)
+        try:
+            d = _function(op, args) if op in _DIM_CALLS else _combine(op, *args)
+        except (ArithmeticError, AttributeError, TypeError, ValueError) as e:
+            raise self.error(
+                "a size that sympy can fold", got=str(e), at=at
+            ) from e  # e.g. Mod of infinities
+        if isinstance(d, int) and abs(d) >= _LIMIT:
+            raise self.error(f"at most {MAX_DIGITS} digits", got="a larger number", at=at)
+        self._folded[key] = d
+        return d
+
+    def shape(self) -> Shape:
+        """Shape: ``[n, 4]``."""
+        self.expect("[")
+        return self.items(self.dim, "]")
+
+    # ---- types
+
+    def dtype(self) -> DType:
+        """Element type."""
+        found = DTYPES.get(self.word)
+        if found is None:
+            raise self.error(f"a dtype: {', '.join(DTYPES)}")
+        self.next()
+        return found
+
+    def type(self) -> TensorType:
+        """Tensor type: ``f32[n, 4]``, with ``@cuda:1`` where it is not on the program's device."""
+        dtype, shape = self.dtype(), self.shape()
+        return TensorType(dtype, shape, self.device() if self.kind == "global" else "")
+
+    def typed_value(self) -> tuple[str, TensorType]:
+        """Value with its type: ``%x: f32[n]``."""
+        name = self.value()
+        self.expect(":")
+        return name, self.type()
+
+    def dimvars(self) -> tuple[DimVar, ...]:
+        """Declarations of dims, if the next word is ``dims``: ``dims n in [1, 8], m in [0, 4]``."""
+        found: list[DimVar] = []
+        if self.accept("dims"):
+            while True:
+                name = self.name("the name of a dim")
+                self.expect("in")
+                self.expect("[")
+                lo = self.integer()
+                self.expect(",")
+                found.append(DimVar(name, lo, self.integer()))
+                self.expect("]")
+                if not self.accept(","):
+                    break
+        return tuple(found)
+
+    # ---- constants
+
+    def number(self, dtype: DType = DType.F64) -> Number:
+        """Number or truth value; a decimal is rounded to the dtype."""
+        minus = self.accept("-")
+        kind, word = self.kind, self.word
+        if kind == "int":
+            value = self.integer()
+            return -value if minus else value
+        if word in ("true", "false") and not minus:
+            self.next()
+            return word == "true"
+        if kind not in ("float", "hex") and word not in ("nan", "inf"):
+            raise self.error("a number")
+        self.next()
+        try:
+            exact = float.fromhex(word) if kind == "hex" else rounded(float(word), dtype)
+        except OverflowError:
+            exact = math.inf
+        if kind != "name" and math.isinf(exact):
+            raise self.error(f"a number that fits {dtype}, or inf", at=self.i - 1)
+        return -exact if minus else exact
+
+    def tensor(self) -> Tensor:
+        """Constant: ``f32[2] [1.0, 2.0]``, ``f32[] 1.0`` or ``f32[1000] base64 "..."``."""
+        at = self.i
+        dtype, sizes = self.dtype(), self.shape()
+        shape = tuple(d for d in sizes if isinstance(d, int) and d >= 0)
+        if len(shape) != len(sizes):
+            raise self.error("a shape of nonnegative integers", got=dim_list(sizes), at=at)
+        nbytes = math.prod(shape) * dtype.nbytes
+        if self.accept("base64"):
+            if self.kind != "string":
+                raise self.error("bytes in base64")
+            try:
+                data = base64.b64decode(self.next()[1:-1], validate=True)
+            except (binascii.Error, ValueError) as e:
+                raise self.error("bytes in base64", got=str(e), at=self.i - 1) from e
+            if len(data) != nbytes:
+                raise self.error(f"{nbytes} bytes", got=f"{len(data)} bytes", at=self.i - 1)
+            return Tensor(dtype, shape, data)
+        values: list[Number] = []
+        self._elements(values, dtype, shape)
+        try:
+            return tensor_array(values, dtype, shape)
+        except (OverflowError, ValueError):
+            raise self.error(
+                f"integers in the range of {dtype}", got="a larger one", at=at
+            ) from None
+
+    def _elements(self, out: list[Number], dtype: DType, shape: tuple[int, ...]) -> None:
+        if not shape:
+            at = self.i
+            value = self.number(dtype)
+            real = isinstance(value, float) and not dtype.is_float
+            if real or isinstance(value, bool) is not (dtype is DType.BOOL):
+                raise self.error(f"a value of {dtype}", at=at)
+            out.append(value)
+            return
+        self.enter()
+        self.expect("[")
+        at = self.i
+        count = len(self.items(lambda: self._elements(out, dtype, shape[1:]), "]"))
+        if count != shape[0]:
+            raise self.error(f"{shape[0]} items", got=f"{count} items", at=at)
+        self.depth -= 1
+
+    # ---- attributes
+
+    def attr(self) -> Attr:
+        """Attribute's value: a number, string, dtype, constant, size, or tuple of such."""
+        kind, word = self.kind, self.word
+        if kind == "string":
+            return self.string()
+        if word == "(":
+            return self._tuple()
+        if word in DTYPES:
+            return self.tensor() if self.words[self.i + 1] == "[" else self.dtype()
+        if kind in ("float", "hex") or word in ("true", "false", "nan", "inf"):
+            return self.number()
+        if word == "-":
+            after = self.i + 1
+            if self.kinds[after] in ("float", "hex") or self.words[after] in ("nan", "inf"):
+                return self.number()
+        if kind in ("int", "name", "value") or word == "-":
+            return self.dim()
+        raise self.error("an attribute's value")
+
+    def _tuple(self) -> Attr:
+        at = self.i
+        self.enter()
+        self.next()
+        found = self.items(self.attr, ")")
+        self.depth -= 1
+        if len(found) == 1 and self.words[self.i - 2] != ",":
+            one = found[0]
+            if isinstance(one, (int, sympy.Expr)) and not isinstance(one, bool):
+                return self._dim_tail(one, 0)
+            raise self.error("`,` after the only item of a tuple", at=at)
+        return found
+
+    def named_attr(self) -> tuple[str, Attr]:
+        """Attribute: ``axis=1``."""
+        name = self.label("the name of an attribute")
+        self.expect("=")
+        return name, self.attr()
+
+    def attrs(self) -> Attrs:
+        """Attributes, if the next word is ``attrs``: ``attrs(a=1, b="x")``."""
+        if not self.accept("attrs"):
+            return ()
+        self.expect("(")
+        return self.items(self.named_attr, ")")
+
+
+def dim_list(shape: Shape) -> str:
+    """Text of a shape for a message."""
+    return f"[{', '.join(dims.text(d) for d in shape)}]"

@@ -1,0 +1,312 @@
+"""Prints loop programs.
+
+    kernel @exp_0(a: f32[n, 4], out: f32[n]) writes (out) dims n in [1, 8] {
+      for b in (n + 255) // 256 bound blockIdx.x {
+        ...
+        let x = a[i, 0]
+        out[i] = exp(x) + 1.0:f32
+      }
+    }
+
+A literal carries its dtype, except ``true``, ``false`` and integers of dtype i64.  A variable is
+i64 and a load has its buffer's dtype unless they say otherwise: ``x:f32``.  ``f32(x)`` is a cast.
+Infix: ``or``, ``xor``, ``and``, comparisons, ``<< >>``, ``+ -``, ``* / // %``, from loosest to
+tightest; ``//`` and ``%`` round down; whatever else is written as a function of its IR name.
+
+Braces around one statement mean that statement, around none or several a block of them; other
+blocks say ``block``.  ``let``, ``alloc`` and ``place`` without braces reign to the end of the
+braces they stand in.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from refimpl.ir.loop import (
+    INDEX,
+    INTRINSICS,
+    Allocate,
+    Assert,
+    Atomic,
+    Barrier,
+    Binary,
+    Block,
+    Buffer,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    ExternalCall,
+    For,
+    Free,
+    If,
+    Intrinsic,
+    Let,
+    LetExpr,
+    Load,
+    LoopKind,
+    PlacementAllocate,
+    PrimFunc,
+    Scope,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+)
+from refimpl.ir.text.graph import dims_text
+from refimpl.ir.text.literals import (
+    attrs_text,
+    global_name,
+    plain_name,
+    quote,
+    scalar_text,
+    shape_text,
+    word,
+)
+from refimpl.ir.types import DType
+
+INFIX: dict[str, tuple[str, int]] = {
+    "or": ("or", 1),
+    "xor": ("xor", 2),
+    "and": ("and", 3),
+    "eq": ("==", 4),
+    "ne": ("!=", 4),
+    "lt": ("<", 4),
+    "le": ("<=", 4),
+    "gt": (">", 4),
+    "ge": (">=", 4),
+    "shl": ("<<", 5),
+    "shr": (">>", 5),
+    "add": ("+", 6),
+    "sub": ("-", 6),
+    "mul": ("*", 7),
+    "div": ("/", 7),
+    "floordiv": ("//", 7),
+    "floormod": ("%", 7),
+}
+COMPARISON = 4  # does not chain
+NEGATION = 8
+RESERVED = frozenset(
+    {
+        *("true", "false", "nan", "inf", "and", "or", "xor", "in", "let", "for", "if", "else"),
+        *("alloc", "place", "over", "free", "extern", "barrier", "assert", "atomic", "block"),
+        *(str(k) for k in LoopKind),
+    }
+)
+
+
+def dtype_of(e: Expr) -> DType | None:
+    """Dtype of an expression, or None where it lacks the operand that decides."""
+    try:
+        return e.dtype
+    except IndexError:
+        return None
+
+
+def local_name(name: str) -> str:
+    """Name of a buffer or variable."""
+    return plain_name(name, RESERVED)
+
+
+class LoopPrinter:
+    """Prints one function; with ``typed`` off, without dtypes that only a parser needs."""
+
+    def __init__(self, typed: bool = True) -> None:
+        self.typed = typed
+        self.lines: list[str] = []
+        self.buffers: dict[str, DType] = {}
+        self.vars: dict[str, DType] = {}
+
+    # ---- expressions
+
+    def expr(self, e: Expr, level: int = 0) -> str:
+        """Text of an expression, in parentheses if it binds no tighter than ``level``."""
+        match e:
+            case Const(value, dtype):
+                text = scalar_text(value, dtype)
+                plain = dtype is DType.BOOL if isinstance(value, bool) else dtype is INDEX
+                return text if plain and not isinstance(value, float) else f"{text}:{dtype}"
+            case Var(name, dtype):
+                known = not self.typed or self.vars.get(name, INDEX) is dtype
+                return local_name(name) if known else f"{local_name(name)}:{dtype}"
+            case Load(buffer, index, dtype):
+                known = not self.typed or self.buffers.get(buffer) is dtype
+                return f"{self.element(buffer, index)}{'' if known else f':{dtype}'}"
+            case Binary(op, lhs, rhs) | Compare(op, lhs, rhs):
+                return self._binary(op, lhs, rhs, level)
+            case Unary("neg", arg) if not isinstance(arg, Const):
+                text = f"-{self.expr(arg, NEGATION)}"
+                return f"({text})" if level >= NEGATION else text
+            case Unary(op, arg):
+                return f"{op}({self.expr(arg)})"
+            case Cast(arg, dtype):
+                return f"{dtype}({self.expr(arg)})"
+            case Select(cond, then, other):
+                return f"select({self.list((cond, then, other))})"
+            case Intrinsic(name, args):
+                shown = name if name in INTRINSICS else f"%{quote(name)}"
+                return f"{shown}({self.list(args)})"
+            case LetExpr(var, value, body):
+                bound = self.binding(var, value)
+                return f"({bound} in {self.expr(body)})"
+            case _:
+                assert_never(e)
+
+    def _binary(self, op: str, lhs: Expr, rhs: Expr, level: int) -> str:
+        if op not in INFIX:
+            return f"{op}({self.list((lhs, rhs))})"
+        mark, rank = INFIX[op]
+        left = self.expr(lhs, rank if rank == COMPARISON else rank - 1)
+        text = f"{left} {mark} {self.expr(rhs, rank)}"
+        return f"({text})" if rank <= level else text
+
+    def list(self, es: tuple[Expr, ...]) -> str:
+        """Text of expressions between commas."""
+        return ", ".join([self.expr(e) for e in es])
+
+    def element(self, buffer: str, index: tuple[Expr, ...]) -> str:
+        """Text of a place in a buffer: ``a[i, 0]``."""
+        return f"{local_name(buffer)}[{self.list(index)}]"
+
+    def binding(self, var: Var, value: Expr) -> str:
+        """Text of a binding; the variable is known from here on."""
+        text = self.expr(value)
+        self.vars[var.name] = var.dtype
+        known = not self.typed or dtype_of(value) is var.dtype
+        return f"let {local_name(var.name)}{'' if known else f': {var.dtype}'} = {text}"
+
+    # ---- statements
+
+    def buffer(self, b: Buffer, scoped: bool) -> str:
+        """Text of a declaration; the buffer is known from here on."""
+        self.buffers[b.name] = b.dtype
+        scope = f" {b.scope}" if scoped or b.scope is not Scope.GLOBAL else ""
+        return f"{local_name(b.name)}: {b.dtype}{shape_text(b.shape)}{scope}"
+
+    def head(self, s: Stmt) -> str:
+        """Text of a statement without its substatements."""
+        match s:
+            case For(var, extent, _, kind, axis):
+                text = self.expr(extent)
+                self.vars[var.name] = var.dtype
+                typed = "" if var.dtype is INDEX else f": {var.dtype}"
+                how = "" if kind is LoopKind.SERIAL and not axis else f" {kind}"
+                where = f" {word(axis)}" if axis else ""
+                return f"for {local_name(var.name)}{typed} in {text}{how}{where}"
+            case If(cond):
+                return f"if {self.expr(cond)}"
+            case Let(var, value):
+                return self.binding(var, value)
+            case Store(buffer, index, value):
+                return f"{self.element(buffer, index)} = {self.expr(value)}"
+            case Atomic(op, buffer, index, value):
+                return f"atomic {op}({self.element(buffer, index)}, {self.expr(value)})"
+            case Allocate(buffer):
+                return f"alloc {self.buffer(buffer, True)}"
+            case PlacementAllocate(buffer, over):
+                return f"place {self.buffer(buffer, True)} over {local_name(over)}"
+            case Free(buffer):
+                return f"free {local_name(buffer)}"
+            case ExternalCall(name, outputs, inputs, attrs):
+                args = [local_name(i) for i in inputs] + attrs_text(attrs)
+                outs = ", ".join(local_name(o) for o in outputs)
+                return f"extern {quote(name)}({', '.join(args)}) -> ({outs})"
+            case Barrier():
+                return "barrier"
+            case Assert(cond, message):
+                return f"assert {self.expr(cond)}, {quote(message)}"
+            case Block():
+                return "block"
+            case _:
+                assert_never(s)
+
+    def sequence(self, body: Stmt, pad: str) -> None:
+        """Print what stands between braces."""
+        items = _items(body)
+        while items:
+            for s in items[:-1]:
+                self.stmt(s, pad)
+            last = items[-1]
+            if not isinstance(last, (Let, Allocate, PlacementAllocate)):
+                self.stmt(last, pad)
+                return
+            self.lines.append(pad + self.head(last))
+            items = _items(last.body)
+
+    def stmt(self, s: Stmt, pad: str) -> None:
+        """Print a statement and what is below it."""
+        head = pad + self.head(s)
+        match s:
+            case Store() | Atomic() | Free() | ExternalCall() | Barrier() | Assert():
+                self.lines.append(head)
+            case Block(body):
+                self.lines.append(head + " {")
+                for b in body:
+                    self.stmt(b, pad + "  ")
+                self.lines.append(pad + "}")
+            case If(_, then, other):
+                self.lines.append(head + " {")
+                self.sequence(then, pad + "  ")
+                if other is not None:
+                    self.lines.append(pad + "} else {")
+                    self.sequence(other, pad + "  ")
+                self.lines.append(pad + "}")
+            case For() | Let() | Allocate() | PlacementAllocate():
+                self.lines.append(head + " {")
+                self.sequence(s.body, pad + "  ")
+                self.lines.append(pad + "}")
+            case _:
+                assert_never(s)
+
+    def function(self, f: PrimFunc, pad: str = "") -> None:
+        """Print a function."""
+        self.vars = {v.name: INDEX for v in f.dims}
+        self.buffers = {}
+        params = ", ".join([self.buffer(b, False) for b in f.params])
+        outputs = ", ".join(local_name(o) for o in f.outputs)
+        parts = [
+            f"{'kernel' if _is_bound(f.body) else 'primfunc'} {global_name(f.name)}({params})",
+            f"writes ({outputs})",
+            dims_text(f.dims),
+            f"attrs({', '.join(attrs_text(f.attrs))})" if f.attrs else "",
+        ]
+        self.lines.append(pad + " ".join(p for p in parts if p) + " {")
+        self.sequence(f.body, pad + "  ")
+        self.lines.append(pad + "}")
+
+
+def _items(body: Stmt) -> tuple[Stmt, ...]:
+    return body.body if isinstance(body, Block) and len(body.body) != 1 else (body,)
+
+
+def _is_bound(s: Stmt) -> bool:
+    while isinstance(s, (Let, Allocate, PlacementAllocate)):
+        s = s.body
+    return isinstance(s, For) and s.kind is LoopKind.BOUND
+
+
+def show_functions(fs: tuple[PrimFunc, ...]) -> str:
+    """Text of loop functions, one after another."""
+    assert fs, "a text of no functions has no kind"
+    printer = LoopPrinter()
+    for f in fs:
+        printer.function(f)
+    return "\n".join(printer.lines) + "\n"
+
+
+def show_stmt(s: Stmt) -> str:
+    """Text of a statement for a message: dtypes that only a parser needs are left out."""
+    printer = LoopPrinter(typed=False)
+    printer.stmt(s, "")
+    return "\n".join(printer.lines)
+
+
+def show_line(s: Stmt) -> str:
+    """First line of a statement, for a message."""
+    return LoopPrinter(typed=False).head(s)
+
+
+def show_expr(e: Expr) -> str:
+    """Text of an expression for a message: dtypes that only a parser needs are left out."""
+    return LoopPrinter(typed=False).expr(e)

@@ -1,0 +1,251 @@
+"""Random values of every IR class, well formed or not: all that a text must be able to say."""
+
+from __future__ import annotations
+
+import math
+import struct
+from random import Random
+from typing import Any, TypeVar
+
+import numpy as np
+
+from refimpl.ir import dims, loop, program
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.graph import Attr, Attrs, Function, Module, Node, Param
+from refimpl.ir.loop import Buffer, Expr, LoopKind, PrimFunc, Scope, Stmt, Var
+from refimpl.ir.types import DType, Tensor, TensorType
+
+T = TypeVar("T")
+NAMES = (
+    "x", "y", "i0", "a_1", "h.1", "a/b:0", "", "0", "for", "let", "min", "select", "f32", "true",
+    "nan", "in", "и", 'q"uo\\te', "new\nline", "%x", "blockIdx.x", "block", "exp", "\ud800",
+)  # fmt: skip
+FLOATS = (0.0, -0.0, 1.0, -1.5, 0.1, 1e22, 1e-300, 5e-324, 1.7976931348623157e308, math.inf)
+
+
+class Anything:
+    """Draws from one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.r = Random(seed)
+
+    def pick(self, xs: tuple[T, ...]) -> T:
+        return xs[self.r.randrange(len(xs))]
+
+    def some(self, draw: Any, most: int = 3) -> tuple[Any, ...]:
+        return tuple(draw() for _ in range(self.r.randrange(most + 1)))
+
+    def name(self) -> str:
+        return self.pick(NAMES)
+
+    def dtype(self) -> DType:
+        return self.pick(tuple(DType))
+
+    def integer(self) -> int:
+        return self.pick((0, 1, -1, 2**63 - 1, -(2**63), 2**64 - 1, self.r.randrange(100)))
+
+    def float(self) -> float:
+        if self.r.random() < 0.5:
+            return self.pick((*FLOATS, -math.inf, math.nan, -math.nan))
+        return float(struct.unpack("d", self.r.randbytes(8))[0])
+
+    def dim(self, depth: int = 2) -> Dim:
+        if depth == 0 or self.r.random() < 0.4:
+            leaves: tuple[Dim, ...] = (0, 1, 7, 2**40, dims.symbol("n"), dims.symbol(self.name()))
+            return self.pick(leaves)
+        a, b = self.dim(depth - 1), self.dim(depth - 1)
+        c = self.r.randrange(1, 9)
+        match self.r.randrange(7):
+            case 0:
+                return dims.add(a, b)
+            case 1:
+                return dims.sub(a, b)
+            case 2:
+                return dims.mul(a, b)
+            case 3:
+                return dims.floordiv(a, c)
+            case 4:  # not of each other: sympy may fold those one way once, another way twice
+                return dims.maximum(dims.symbol("n"), c)
+            case 5:
+                return dims.minimum(dims.symbol("n"), c)
+            case _:
+                return dims.ceildiv(a, c)
+
+    def shape(self) -> tuple[Dim, ...]:
+        return self.some(self.dim)
+
+    def type(self) -> TensorType:
+        device = self.pick(("", "", "cuda:1", "cpu", "a b"))
+        return TensorType(self.dtype(), self.shape(), device)
+
+    def tensor(self) -> Tensor:
+        dtype = self.dtype()
+        shape = self.pick(((), (0,), (1,), (2, 3), (2, 0, 5), (4, 1, 3), (40,)))
+        count = math.prod(shape)
+        if dtype is DType.BOOL:
+            return Tensor(dtype, shape, bytes(self.r.randrange(2) for _ in range(count)))
+        if dtype.is_float and self.r.random() < 0.5:
+            values = [self.pick((*FLOATS, math.nan, -math.nan)) for _ in range(count)]
+            with np.errstate(all="ignore"):
+                return Tensor.of(np.array(values).astype(dtype.numpy).reshape(shape))
+        return Tensor(dtype, shape, self.r.randbytes(count * dtype.nbytes))
+
+    def attr(self, depth: int = 2) -> Attr:
+        match self.r.randrange(8 if depth else 7):
+            case 0:
+                return self.r.random() < 0.5
+            case 1:
+                return self.integer()
+            case 2:
+                return self.float()
+            case 3:
+                return self.name()
+            case 4:
+                return self.dtype()
+            case 5:
+                return self.tensor()
+            case 6:
+                return self.dim()
+            case _:
+                return self.some(lambda: self.attr(depth - 1))
+
+    def attrs(self) -> Attrs:
+        return self.some(lambda: (self.name(), self.attr()))
+
+    def dimvar(self) -> DimVar:
+        return DimVar(self.name(), self.integer(), self.integer())
+
+    # ---- graphs
+
+    def node(self) -> Node:
+        op = self.pick(("add", "call", "constant", self.name()))
+        attrs = self.attrs()
+        if op == "call" and self.r.random() < 0.8:
+            extra: Attrs = (("callee", self.name()),)
+            attrs = tuple(sorted((*attrs, *extra), key=lambda kv: kv[0]))
+        return Node(self.some(self.name), op, self.some(self.name), self.some(self.type, 2), attrs)
+
+    def function(self) -> Function:
+        params = self.some(lambda: Param(self.name(), self.type()))
+        nodes = self.some(self.node, 4)
+        return Function(self.name(), params, nodes, self.some(self.name), self.attrs())
+
+    def module(self) -> Module:
+        return Module(self.some(self.function), self.some(self.dimvar))
+
+    # ---- loops
+
+    def const(self) -> loop.Const:
+        dtype = self.dtype()
+        value = self.pick((True, False, self.integer(), self.float()))
+        if isinstance(value, float) and dtype.is_float and self.r.random() < 0.8:
+            with np.errstate(all="ignore"):
+                value = float(np.float64(value).astype(dtype.numpy))
+        return loop.Const(value, dtype)
+
+    def expr(self, depth: int = 3) -> Expr:
+        def sub() -> Expr:
+            return self.expr(depth - 1)
+
+        match self.r.randrange(10 if depth else 2):
+            case 0:
+                return self.const()
+            case 1:
+                return Var(self.name(), self.pick((loop.INDEX, self.dtype())))
+            case 2:
+                return loop.Cast(sub(), self.dtype())
+            case 3 | 4:
+                return loop.Binary(self.pick(loop.BINARY_OPS), sub(), sub())
+            case 5:
+                return loop.Compare(self.pick(loop.COMPARE_OPS), sub(), sub())
+            case 6:
+                return loop.Unary(self.pick(loop.UNARY_OPS), sub())
+            case 7:
+                name = self.pick(("exp", "fma", "isnan", self.name()))
+                return loop.Intrinsic(name, self.some(sub))
+            case 8:
+                if self.r.random() < 0.5:
+                    return loop.Select(sub(), sub(), sub())
+                return loop.LetExpr(Var(self.name(), self.dtype()), sub(), sub())
+            case _:
+                return loop.Load(self.name(), self.some(sub, 2), self.dtype())
+
+    def buffer(self) -> Buffer:
+        return Buffer(self.name(), self.dtype(), self.shape(), self.pick(tuple(Scope)))
+
+    def stmt(self, depth: int = 4) -> Stmt:
+        def sub() -> Stmt:
+            return self.stmt(depth - 1)
+
+        index = self.some(self.expr, 2)
+        match self.r.randrange(13 if depth else 6):
+            case 0:
+                return loop.Store(self.name(), index, self.expr())
+            case 1:
+                return loop.Atomic(self.pick(loop.ATOMIC_OPS), self.name(), index, self.expr())
+            case 2:
+                return loop.Free(self.name())
+            case 3:
+                return loop.Barrier()
+            case 4:
+                return loop.Assert(self.expr(), self.name())
+            case 5:
+                names = self.some(self.name)
+                return loop.ExternalCall(self.name(), names, self.some(self.name), self.attrs())
+            case 6 | 7:
+                return loop.Block(self.some(sub))
+            case 8:
+                kind, axis = self.pick(tuple(LoopKind)), self.pick(("", "", *loop.AXES, "odd one"))
+                var = Var(self.name(), self.pick((loop.INDEX, self.dtype())))
+                return loop.For(var, self.expr(), sub(), kind, axis)
+            case 9:
+                return loop.If(self.expr(), sub(), self.pick((None, sub())))
+            case 10:
+                return loop.Let(Var(self.name(), self.dtype()), self.expr(), sub())
+            case 11:
+                return loop.Allocate(self.buffer(), sub())
+            case _:
+                return loop.PlacementAllocate(self.buffer(), self.name(), sub())
+
+    def primfunc(self) -> PrimFunc:
+        params, outputs = self.some(self.buffer), self.some(self.name)
+        dimvars, attrs = self.some(self.dimvar), self.attrs()
+        return PrimFunc(self.name(), params, outputs, self.stmt(), dimvars, attrs)
+
+    # ---- programs
+
+    def line(self) -> program.Line:
+        a, b = self.name(), self.name()
+        several = self.some(self.name)
+        match self.r.randrange(10):
+            case 0:
+                return program.Allocate(a)
+            case 1:
+                return program.Free(a)
+            case 2:
+                return program.Reuse(a, b)
+            case 3:
+                return program.PlacementAllocate(a, b, self.dim())
+            case 4:
+                return program.View(a, b)
+            case 5:
+                return program.Launch(a, several)
+            case 6:
+                return program.Extern(a, several, self.some(self.name), self.attrs())
+            case 7:
+                return program.Assert(self.dim(), self.dim(), a)
+            case 8:
+                return program.Copy(a, b)
+            case _:
+                return program.Return(several)
+
+    def program(self) -> program.Program:
+        return program.Program(
+            self.name(),
+            self.some(self.dimvar),
+            self.some(self.name),
+            self.some(lambda: (self.name(), self.tensor())),
+            self.some(lambda: (self.name(), self.type())),
+            self.some(self.primfunc, 2),
+            self.some(self.line, 9),
+        )

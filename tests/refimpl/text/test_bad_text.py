@@ -1,0 +1,57 @@
+"""Any text is read or refused with `parse`: no other exception, no runaway."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from refimpl.errors import DidymaError
+from refimpl.ir.text import parse
+from tests.refimpl.text.mutate import damaged, parses, texts
+
+
+def test_damaged_texts() -> None:
+    sound = texts(range(40))
+    r = Random(0)
+    read = [parses(damaged(r.choice(sound), r)) for _ in range(2000)]
+    assert 100 < sum(read) < 1900  # both outcomes were met
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        "module { func @f() -> () { %x = op(a=" + "(" * 10**4,
+        "module { func @f(%x: f32[" + "(" * 10**4,
+        "module { func @f(%x: f32[" + "-" * 10**4,
+        "module { func @f(%x: f32[" + "Max(" * 10**4,
+        "kernel @f() writes () " + "{ for i in n " * 10**4,
+        "kernel @f() writes () { " + "let x = 1 " * 10**4 + "}",
+        "kernel @f() writes () { " + "alloc x: f32[] local " * 10**4 + "}",
+        "kernel @f() writes () { " + "block { " * 10**4,
+        "kernel @f() writes () { a[0] = " + "(" * 10**4,
+        "kernel @f() writes () { a[0] = " + "exp(" * 10**4,
+        "kernel @f() writes () { a[0] = " + "a[" * 10**4,
+        "kernel @f() writes () { a[0] = " + "- " * 10**4,
+        "kernel @f() writes () { a[0] = " + "(let x = " * 10**4,
+        "kernel @f() writes () { a[0] = " + "1 + " * 10**4 + "1 }",
+        "kernel @f() writes () { let x = "
+        + "(" * 3
+        + "1"
+        + (" + 1" * 100 + ")") * 3
+        + " barrier }",
+    ],
+)
+def test_depth_is_bounded(deep: str) -> None:
+    with pytest.raises(DidymaError, match=r"at most \d+ levels") as e:
+        parse(deep)
+    assert e.value.code == "parse"
+
+
+@pytest.mark.parametrize(
+    "size",
+    ["9" * 40, "10**99", "n**99", "9**16*9**16*9**16", "(n + 1)**16*(m + 1)**16*(k + 1)**16"],
+)
+def test_absurd_sizes_are_refused(size: str) -> None:
+    with pytest.raises(DidymaError, match="at most"):
+        parse(f"module {{ func @f(%x: f32[{size}]) -> (%x) {{ }} }}")
