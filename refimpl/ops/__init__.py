@@ -1,6 +1,7 @@
 """The closed table of ops."""
 
 from refimpl.ops import (
+    arithmetic,
     casting,
     convolution,
     create,
@@ -11,6 +12,7 @@ from refimpl.ops import (
     reduce,
     shape,
     slicing,
+    transcendental,
 )
 from refimpl.ops.spec import Op
 
@@ -18,6 +20,8 @@ OPS: dict[str, Op] = {
     op.name: op
     for module in (
         elementwise,
+        transcendental,
+        arithmetic,
         predicates,
         casting,
         create,

@@ -207,3 +207,119 @@ def signed(a: Bar, to: Bar) -> Bar:
     e = np.where(either, 2 * np.abs(a.c) + a.e + LEAST, a.e)
     crossing = np.where((np.abs(a.c) < a.e), 2 * a.e, e)  # |x| is no further from |c| than x is
     return Bar(c, as_error(np.where(np.isnan(a.c) & (a.e == 0), 0.0, crossing)))
+
+
+def nonnegative(b: Bar) -> Bar:
+    """Centre a bar around zero anew, of a value that rounding cannot make negative."""
+    below = (b.c < b.e) & np.isfinite(b.e)
+    if not below.any():
+        return b
+    half = (b.c + b.e) / 2
+    return Bar(np.where(below, half, b.c), np.where(below, as_error(half), b.e))
+
+
+def square(a: Bar, dtype: DType, contract: Contract) -> Bar:
+    """Product of a value with itself."""
+    out = multiply(a, a, dtype, contract)
+    across = (np.abs(a.c) < a.e) & np.isfinite(out.e)
+    return nonnegative(out) if across.any() else out
+
+
+def even(f: Callable[[Array], Array], name: str, a: Bar, dtype: DType, contract: Contract) -> Bar:
+    """Even function that increases with the size of its operand."""
+    size = nonnegative(Bar(np.abs(a.c), a.e))
+    return monotone(name, f, size, dtype, contract, 0.0)
+
+
+def _corners(f: Callable[[Array, Array], Array], a: Bar, b: Bar, c: Array) -> Array:
+    """Farthest of a function that is monotone in each operand from its centre."""
+    e = np.zeros(np.shape(c))
+    for x in (a.c - a.e, a.c + a.e):
+        for y in (b.c - b.e, b.c + b.e):
+            e = np.maximum(e, as_error(np.abs(f(x, y) - c)))
+    return e
+
+
+def power(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
+    """``a ** b``: decided for a surely positive base, or a surely whole exponent."""
+    dt = dtype.compute
+    known = certain(a, b)
+    c = np.power(a.c, b.c)
+    e = np.zeros(np.shape(c))
+    if not known.all():
+        positive = a.c - a.e > 0
+        whole = (b.e == 0) & (np.rint(b.c) == b.c)
+        nonzero = np.abs(a.c) > a.e
+        corners = _corners(np.power, a, b, c)
+        e = np.where(positive | (whole & nonzero), corners, np.inf)
+        through = whole & ~nonzero & (b.c > 0)
+        e = np.where(through, np.maximum(corners, as_error(np.abs(c))), e)
+        e = np.where((b.e == 0) & (b.c == 0), 0.0, e)  # x ** 0 is 1 for every x, NaN too
+        e = np.where(np.isnan(c) & ~undecided(a, b), 0.0, e)
+        e = np.where(undecided(a, b), np.inf, e)
+    at_zero = known & (c == 0) & ((a.c == 0) | np.isinf(a.c) | np.isinf(b.c))
+    return finish(c, e, dtype, known, contract.of("pow", dt), sharp=at_zero)
+
+
+def angle(y: Bar, x: Bar, dtype: DType, contract: Contract) -> Bar:
+    """``atan2``: a point inside a disc; undecided where the disc meets the negative axis."""
+    known = certain(y, x)
+    c = np.arctan2(y.c, x.c)
+    ratio = np.hypot(y.e, x.e) / np.hypot(y.c, x.c)
+    cut = (np.abs(y.c) <= y.e) & (y.e > 0) & (x.c - x.e <= 0)
+    e = np.where((ratio < 1) & ~cut, as_error(ratio * (np.pi / 2)), np.inf)
+    e = np.where(np.isnan(c) & ~undecided(y, x), 0.0, e)
+    sharp = known & (c == 0) & ((y.c == 0) | np.isinf(x.c))
+    return finish(c, e, dtype, known, contract.of("atan2", dtype.compute), sharp=sharp)
+
+
+def _quotient(a: Bar, b: Bar) -> tuple[Array, Array]:
+    """Ends of the exact quotient's bar; infinite where the divisor may be zero."""
+    q = a.c / b.c
+    room = np.abs(b.c) - b.e
+    e = as_error((np.abs(a.c) * b.e + np.abs(b.c) * a.e) / (np.abs(b.c) * room))
+    e = np.where(room > 0, e + np.abs(q).astype(np.float64) * 2.0**-50, np.inf)
+    return q - e, q + e
+
+
+def modulo(
+    f: Callable[[Array, Array], Array],
+    whole: Callable[[Array], Array],
+    a: Bar,
+    b: Bar,
+    dtype: DType,
+) -> Bar:
+    """Remainder whose quotient is rounded by ``whole``; a full period where that is open."""
+    known = certain(a, b)
+    c = f(a.c, b.c)
+    e = np.zeros(np.shape(c))
+    if not known.all():
+        low, high = _quotient(a, b)
+        n, m = whole(low), whole(high)
+        e = np.where(n == m, a.e + np.abs(n) * b.e, np.abs(b.c) + b.e)
+        sure = (np.abs(b.c) > b.e) & np.isfinite(a.c) & np.isfinite(b.c)
+        nan = np.isnan(a.c) | np.isnan(b.c) | (np.isinf(a.c) & ~np.isnan(b.c))
+        e = np.where(nan, 0.0, np.where(sure, e, np.inf))
+        e = np.where(undecided(a, b), np.inf, e)
+    return finish(c, e, dtype, known)
+
+
+def floor_quotient(a: Bar, b: Bar, dtype: DType) -> Bar:
+    """``floor_divide`` of floats: the quotient of what is left without the remainder.
+
+    Exact while the quotient is far below the largest odd number of the dtype; beyond, the
+    subtraction, the division and the last step may each be off by a last place.
+    """
+    known = certain(a, b)
+    c = np.floor_divide(a.c, b.c)
+    e = np.zeros(np.shape(c))
+    if not known.all():
+        low, high = _quotient(a, b)
+        spread = close(c, np.floor(low), np.floor(high), known)
+        sure = (np.abs(b.c) > b.e) & np.isfinite(a.c) & np.isfinite(b.c)
+        e = np.where(sure, spread.e, np.inf)
+        e = np.where((np.isnan(a.c) | np.isnan(b.c)) & ~undecided(a, b), 0.0, e)
+    small = 2.0 ** (20 if dtype.compute is DType.F32 else 49)
+    near = np.abs(c) + e < small
+    out = finish(c, e, dtype, known, 2.0, sharp=near)
+    return Bar(out.c, np.where(near & ~known & np.isfinite(out.c), np.maximum(e, LEAST), out.e))

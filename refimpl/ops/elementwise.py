@@ -1,5 +1,268 @@
-"""Elementwise ops."""
+"""Ops of one number: sign, square and roots, rounding to whole numbers."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from refimpl.ir.loop import (
+    Binary,
+    BinaryOp,
+    Compare,
+    Const,
+    Expr,
+    Intrinsic,
+    Select,
+    Unary,
+    UnaryOp,
+)
+from refimpl.ir.types import FLOATS, NUMBERS, Array, DType
+from refimpl.ops import bar_math as bm
+from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.pointwise import Eval, ToBar, ToExpr, example, pointwise, within
 from refimpl.ops.spec import Op
 
-ALL: tuple[Op, ...] = ()
+OfArray = Callable[[Array], Array]
+OfBar = Callable[[Bar, DType, Contract], Bar]
+
+
+def one(f: OfBar) -> ToBar:
+    """Bar rule of a single operand."""
+
+    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
+        return f(bars[0], dtype, contract)
+
+    return run
+
+
+def intrinsic(name: str) -> ToExpr:
+    """Loop rule: the intrinsic of that name."""
+
+    def rule(*args: Expr) -> Expr:
+        return Intrinsic(name, args)
+
+    return rule
+
+
+def unary(op: UnaryOp) -> ToExpr:
+    """Loop rule: a unary operator."""
+
+    def rule(x: Expr) -> Expr:
+        return Unary(op, x)
+
+    return rule
+
+
+def binary(op: BinaryOp) -> ToExpr:
+    """Loop rule: a binary operator."""
+
+    def rule(a: Expr, b: Expr) -> Expr:
+        return Binary(op, a, b)
+
+    return rule
+
+
+def through_f64(f: Callable[..., Array]) -> Eval:
+    """Evaluate in f64 and round once, so that a value does not depend on the CPU's f32 code."""
+
+    def run(*args: Array) -> Array:
+        dtype = args[0].dtype
+        return np.asarray(f(*(a.astype(np.float64) for a in args))).astype(dtype)
+
+    return run
+
+
+def monotone(name: str, f: OfArray, lo: float = -np.inf, hi: float = np.inf) -> ToBar:
+    """Bar rule of a monotone intrinsic on the domain [lo, hi]."""
+
+    def run(a: Bar, dtype: DType, contract: Contract) -> Bar:
+        return bm.monotone(name, f, a, dtype, contract, lo, hi)
+
+    return one(run)
+
+
+def _ends(f: OfArray) -> ToBar:
+    def run(a: Bar, dtype: DType, contract: Contract) -> Bar:
+        del dtype, contract
+        return bm.ends(f, [a])
+
+    return one(run)
+
+
+def _whole(name: str, f: OfArray, doc: str, special: str, case: tuple[float, float]) -> Op:
+    """Rounding to a whole number."""
+    return pointwise(
+        name,
+        doc,
+        f"NaN and infinities stay; whole numbers, -0 among them, stay. {special}",
+        arity=1,
+        dtypes=FLOATS,
+        evaluate=f,
+        bar=_ends(f),
+        element=intrinsic(name),
+        example=example([[case[0]]], [case[1]]),
+        corners=(0.5, -0.5, 1.5, 2.5, -1.5, 8388607.5, 0.49999997),
+    )
+
+
+def _rsqrt(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
+def _abs_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
+    del contract
+    if dtype.is_int:
+        return bm.integers(np.abs, [a])
+    return bm.nonnegative(Bar(np.abs(a.c), a.e))
+
+
+def _negative_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
+    del contract
+    return bm.integers(np.negative, [a]) if dtype.is_int else bm.negative(a)
+
+
+def _square_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
+    return bm.integers(np.square, [a]) if dtype.is_int else bm.square(a, dtype, contract)
+
+
+def _reciprocal_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
+    top = Bar(np.ones_like(a.c), np.zeros_like(a.e))
+    return bm.divide(top, a, dtype, contract)
+
+
+def _square_rule(x: Expr) -> Expr:
+    return Binary("mul", x, x)
+
+
+def _reciprocal_rule(x: Expr) -> Expr:
+    return Binary("div", Const(1.0, x.dtype), x)
+
+
+def _reciprocal(x: Array) -> Array:
+    return np.divide(x.dtype.type(1), x)
+
+
+def _abs_rule(x: Expr) -> Expr:
+    return Unary("abs", x) if x.dtype.is_signed else x
+
+
+def _sign_rule(x: Expr) -> Expr:
+    def number(v: int) -> Expr:
+        return Const(float(v) if x.dtype.is_float else v, x.dtype)
+
+    zero = number(0)
+    rest: Expr = zero
+    if x.dtype.is_float:
+        rest = Select(Compare("eq", x, zero), zero, x)  # NaN stays
+    if x.dtype.is_signed:
+        rest = Select(Compare("lt", x, zero), number(-1), rest)
+    return Select(Compare("gt", x, zero), number(1), rest)
+
+
+def _sign(x: Array) -> Array:
+    return np.sign(x) + x.dtype.type(0)  # -0 + 0 is +0
+
+
+ALL: tuple[Op, ...] = (
+    pointwise(
+        "abs",
+        "Size of a number, without its sign.",
+        "NaN stays; |-0| = 0, |-inf| = inf. The least signed integer stays itself (it wraps).",
+        arity=1,
+        dtypes=NUMBERS,
+        evaluate=np.abs,
+        bar=one(_abs_bar),
+        element=_abs_rule,
+        example=example([[-2.0, 3.0, -0.0]], [2.0, 3.0, 0.0]),
+    ),
+    pointwise(
+        "negative",
+        "The number with the opposite sign.",
+        "NaN stays NaN; -(0) = -0. Integers wrap: the least signed integer stays itself,"
+        " and unsigned x becomes 2**bits - x.",
+        arity=1,
+        dtypes=NUMBERS,
+        evaluate=np.negative,
+        bar=one(_negative_bar),
+        element=unary("neg"),
+        example=example([[-2.0, 3.0, 0.0]], [2.0, -3.0, -0.0]),
+    ),
+    pointwise(
+        "sign",
+        "1 for positive numbers, -1 for negative ones, 0 for zero.",
+        "NaN stays NaN; both zeros give +0.",
+        arity=1,
+        dtypes=NUMBERS,
+        evaluate=_sign,
+        bar=_ends(_sign),
+        element=_sign_rule,
+        example=example([[-2.5, 3.0, -0.0]], [-1.0, 1.0, 0.0]),
+    ),
+    pointwise(
+        "square",
+        "A number times itself.",
+        "NaN stays; infinities give inf, zeros +0. Integers wrap.",
+        arity=1,
+        dtypes=NUMBERS,
+        evaluate=np.square,
+        bar=one(_square_bar),
+        element=_square_rule,
+        example=example([[-2.0, 3.0]], [4.0, 9.0]),
+        domains=within((-100, 100)),
+    ),
+    pointwise(
+        "reciprocal",
+        "One divided by a number.",
+        "NaN stays; 1 / ±0 = ±inf, 1 / ±inf = ±0.",
+        arity=1,
+        dtypes=FLOATS,
+        evaluate=_reciprocal,
+        bar=one(_reciprocal_bar),
+        element=_reciprocal_rule,
+        example=example([[-2.0, 4.0]], [-0.5, 0.25]),
+        domains=within((0.01, 100)),
+    ),
+    pointwise(
+        "sqrt",
+        "Square root, correctly rounded.",
+        "NaN for numbers below zero; sqrt(-0) = -0; sqrt(inf) = inf.",
+        arity=1,
+        dtypes=FLOATS,
+        evaluate=np.sqrt,
+        bar=monotone("sqrt", np.sqrt, 0.0),
+        element=intrinsic("sqrt"),
+        example=example([[4.0, 2.25]], [2.0, 1.5]),
+        domains=within((0, 1000)),
+    ),
+    pointwise(
+        "rsqrt",
+        "One divided by the square root.",
+        "NaN for numbers below zero; rsqrt(±0) = ±inf; rsqrt(inf) = 0.",
+        arity=1,
+        dtypes=FLOATS,
+        evaluate=through_f64(_rsqrt),
+        bar=monotone("rsqrt", _rsqrt, 0.0),
+        element=intrinsic("rsqrt"),
+        example=example([[4.0, 0.25]], [0.5, 2.0]),
+        domains=within((0.01, 1000)),
+    ),
+    _whole("floor", np.floor, "Largest whole number not above x.", "", (-1.5, -2.0)),
+    _whole(
+        "ceil",
+        np.ceil,
+        "Smallest whole number not below x.",
+        "Numbers in (-1, 0) give -0.",
+        (1.5, 2.0),
+    ),
+    _whole(
+        "trunc", np.trunc, "x without its fraction.", "Numbers in (-1, 0) give -0.", (-1.5, -1.0)
+    ),
+    _whole(
+        "round",
+        np.rint,
+        "Nearest whole number; halves go to the even one.",
+        "Numbers in [-0.5, 0) give -0.",
+        (2.5, 2.0),
+    ),
+)

@@ -1,5 +1,277 @@
-"""Predicates ops."""
+"""Ops on truth values and bits: comparison, tests of floats, logic, bitwise logic, shifts."""
 
-from refimpl.ops.spec import Op
+from __future__ import annotations
 
-ALL: tuple[Op, ...] = ()
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from refimpl.ir.loop import Compare, CompareOp, Const, Expr, Unary
+from refimpl.ir.types import ALL as ALL_DTYPES
+from refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
+from refimpl.ops import bar_math as bm
+from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.elementwise import binary, intrinsic, unary
+from refimpl.ops.pointwise import ToBar, ToExpr, example, pointwise
+from refimpl.ops.spec import Domain, Op
+
+BOOL = (DType.BOOL,)
+BITS = (*INTS, DType.BOOL)
+
+
+def compare_bars(f: Callable[[Array, Array], Array], a: Bar, b: Bar) -> Bar:
+    """Bar of a comparison: undecided where the bars of two numbers meet."""
+    c = np.asarray(f(a.c, b.c))
+    if not (a.e.any() or b.e.any()):
+        return Bar(c, np.zeros(c.shape))
+    wide = a.c.dtype if a.c.dtype.kind == "f" else np.dtype(np.longdouble)
+    x, y = a.c.astype(wide), b.c.astype(wide)
+    room = a.e + b.e
+    apart = (np.abs(x - y) > room) & (room < np.inf)
+    nan = (np.isnan(x) | np.isnan(y)) & (room < np.inf)
+    return Bar(c, np.where((room == 0) | apart | nan, 0.0, np.inf))
+
+
+def _compare(f: Callable[[Array, Array], Array]) -> ToBar:
+    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
+        del dtype, contract
+        return compare_bars(f, bars[0], bars[1])
+
+    return run
+
+
+def _compare_rule(op: CompareOp) -> ToExpr:
+    def rule(a: Expr, b: Expr) -> Expr:
+        return Compare(op, a, b)
+
+    return rule
+
+
+def _exactly(f: Callable[..., Array]) -> ToBar:
+    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
+        del dtype, contract
+        return bm.integers(f, bars)
+
+    return run
+
+
+def _test(f: Callable[[Array], Array]) -> ToBar:
+    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
+        del dtype, contract
+        return Bar(f(bars[0].c), np.where(bars[0].e == np.inf, np.inf, 0.0))
+
+    return run
+
+
+def _signbit_bar(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
+    del dtype, contract
+    b = bars[0]
+    either = np.isnan(b.c) | ((b.e > 0) & ~(np.abs(b.c) > b.e))
+    return Bar(np.signbit(b.c), np.where(either, np.inf, 0.0))
+
+
+def _isfinite_rule(x: Expr) -> Expr:
+    return Compare("lt", Unary("abs", x), Const(float("inf"), x.dtype))
+
+
+def _logic(f: Callable[..., Array], decisive: bool | None) -> ToBar:
+    """Bar rule of a connective: one operand that is surely ``decisive`` settles it."""
+
+    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
+        del dtype, contract
+        out = bm.integers(f, bars)
+        if decisive is None or not out.e.any():
+            return out
+        a, b = bars
+        sure = ((a.e == 0) & (a.c == decisive)) | ((b.e == 0) & (b.c == decisive))
+        return Bar(np.where(sure, decisive, out.c), np.where(sure, 0.0, out.e))
+
+    return run
+
+
+def _counts(dtype: DType) -> tuple[Domain | None, ...]:
+    return (None, Domain(0, 8 * dtype.nbytes - 1))
+
+
+def _comparison(name: str, op: CompareOp, doc: str, f: Callable[[Array, Array], Array]) -> Op:
+    x, y = np.float32([1, 2, np.nan]), np.float32([2, 2, 1])
+    truth = "true" if op == "ne" else "false"
+    return pointwise(
+        name,
+        doc,
+        f"With NaN on either side: {truth}. Zeros are equal whatever their signs; infinities"
+        " compare by value.",
+        arity=2,
+        dtypes=ALL_DTYPES if op in ("eq", "ne") else NUMBERS,
+        to=DType.BOOL,
+        evaluate=f,
+        bar=_compare(f),
+        element=_compare_rule(op),
+        example=example([x.tolist(), y.tolist()], f(x, y).tolist(), to=DType.BOOL),
+    )
+
+
+def _predicate(
+    name: str,
+    doc: str,
+    special: str,
+    f: Callable[[Array], Array],
+    case: tuple[bool, ...],
+    bar: ToBar | None = None,
+    rule: ToExpr | None = None,
+) -> Op:
+    return pointwise(
+        name,
+        doc,
+        special,
+        arity=1,
+        dtypes=FLOATS,
+        to=DType.BOOL,
+        evaluate=f,
+        bar=bar or _test(f),
+        element=rule or intrinsic(name),
+        example=example(
+            [[1.0, -0.0, float("-inf"), float("nan")][: len(case)]], case, to=DType.BOOL
+        ),
+    )
+
+
+def _logical(
+    name: str,
+    doc: str,
+    f: Callable[..., Array],
+    rule: ToExpr,
+    case: Sequence[bool],
+    decisive: bool | None = None,
+    arity: int = 2,
+) -> Op:
+    sides = ([True, True, False, False], [True, False, True, False])
+    return pointwise(
+        name,
+        doc,
+        "Defined on bool alone: compare with zero first.",
+        arity=arity,
+        dtypes=BOOL,
+        evaluate=f,
+        bar=_logic(f, decisive),
+        element=rule,
+        example=example(sides[:arity], case, DType.BOOL),
+    )
+
+
+def _bitwise(
+    name: str, doc: str, f: Callable[..., Array], rule: ToExpr, case: Sequence[int], arity: int = 2
+) -> Op:
+    return pointwise(
+        name,
+        doc,
+        "Integers are bit patterns, signed ones in two's complement; on bool it is the logical"
+        " connective.",
+        arity=arity,
+        dtypes=BITS,
+        evaluate=f,
+        bar=_exactly(f),
+        element=rule,
+        example=example(([12, -1], [10, 5])[:arity], case, DType.I32),
+    )
+
+
+ALL: tuple[Op, ...] = (
+    _comparison("equal", "eq", "Whether two values are equal.", np.equal),
+    _comparison("not_equal", "ne", "Whether two values differ.", np.not_equal),
+    _comparison("less", "lt", "Whether the first number is smaller.", np.less),
+    _comparison("less_equal", "le", "Whether the first number is not larger.", np.less_equal),
+    _comparison("greater", "gt", "Whether the first number is larger.", np.greater),
+    _comparison(
+        "greater_equal", "ge", "Whether the first number is not smaller.", np.greater_equal
+    ),
+    _predicate(
+        "isnan",
+        "Whether a float is not a number.",
+        "True of every NaN, whatever its bits.",
+        np.isnan,
+        (False, False, False, True),
+    ),
+    _predicate(
+        "isinf",
+        "Whether a float is an infinity.",
+        "True of both infinities, false of NaN.",
+        np.isinf,
+        (False, False, True, False),
+    ),
+    _predicate(
+        "isfinite",
+        "Whether a float is a number and no infinity.",
+        "False of NaN and both infinities.",
+        np.isfinite,
+        (True, True, False, False),
+        rule=_isfinite_rule,
+    ),
+    _predicate(
+        "signbit",
+        "Whether a float's sign is minus.",
+        "True of -0 and -inf; the sign of a NaN is unspecified.",
+        np.signbit,
+        (False, True, True),
+        bar=_signbit_bar,
+    ),
+    _logical(
+        "logical_and",
+        "Whether both are true.",
+        np.logical_and,
+        binary("and"),
+        [True, False, False, False],
+        decisive=False,
+    ),
+    _logical(
+        "logical_or",
+        "Whether one or both are true.",
+        np.logical_or,
+        binary("or"),
+        [True, True, True, False],
+        decisive=True,
+    ),
+    _logical(
+        "logical_xor",
+        "Whether exactly one is true.",
+        np.logical_xor,
+        binary("xor"),
+        [False, True, True, False],
+    ),
+    _logical(
+        "logical_not",
+        "Whether it is false.",
+        np.logical_not,
+        unary("not"),
+        [False, False, True, True],
+        arity=1,
+    ),
+    _bitwise("bitwise_and", "Bits set in both.", np.bitwise_and, binary("and"), [8, 5]),
+    _bitwise("bitwise_or", "Bits set in either.", np.bitwise_or, binary("or"), [14, -1]),
+    _bitwise("bitwise_xor", "Bits set in exactly one.", np.bitwise_xor, binary("xor"), [6, -6]),
+    _bitwise("bitwise_invert", "Every bit flipped.", np.invert, unary("not"), [-13, 0], arity=1),
+    pointwise(
+        "bitwise_left_shift",
+        "Bits moved up by a count; zeros come in.",
+        "A count outside [0, bits), negative ones too, gives 0. Bits moved past the top are lost.",
+        arity=2,
+        dtypes=INTS,
+        evaluate=np.left_shift,
+        bar=_exactly(np.left_shift),
+        element=binary("shl"),
+        example=example([[1, -3, 1], [4, 1, 32]], [16, -6, 0], DType.I32),
+        domains=_counts,
+    ),
+    pointwise(
+        "bitwise_right_shift",
+        "Bits moved down by a count; copies of the sign come in, zeros for unsigned integers.",
+        "A count outside [0, bits), negative ones too, gives 0, or -1 for negative numbers.",
+        arity=2,
+        dtypes=INTS,
+        evaluate=np.right_shift,
+        bar=_exactly(np.right_shift),
+        element=binary("shr"),
+        example=example([[16, -3, -1], [2, 1, 99]], [4, -2, -1], DType.I32),
+        domains=_counts,
+    ),
+)

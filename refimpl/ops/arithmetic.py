@@ -1,0 +1,301 @@
+"""Ops of two and three numbers: sums, products, the divisions and remainders, powers, extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from refimpl.ir.loop import Binary, Expr, Intrinsic
+from refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
+from refimpl.ops import bar_math as bm
+from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.elementwise import binary, through_f64
+from refimpl.ops.pointwise import ToBar, example, pointwise, within
+from refimpl.ops.spec import Domain, Op
+
+OfTwo = Callable[[Bar, Bar, DType, Contract], Bar]
+
+
+def _two(on_ints: Callable[[Array, Array], Array], on_floats: OfTwo) -> ToBar:
+    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
+        if not dtype.is_float:
+            return bm.integers(on_ints, bars)
+        return on_floats(bars[0], bars[1], dtype, contract)
+
+    return run
+
+
+def maximum(a: Array, b: Array) -> Array:
+    """Larger number: NaN if either is NaN; +0 of two zeros of different sign."""
+    r = np.maximum(a, b)
+    return np.where((a == 0) & (b == 0), a + b, r) if r.dtype.kind == "f" else r
+
+
+def minimum(a: Array, b: Array) -> Array:
+    """Smaller number: NaN if either is NaN; -0 of two zeros of different sign."""
+    r = np.minimum(a, b)
+    return np.where((a == 0) & (b == 0), -((-a) + (-b)), r) if r.dtype.kind == "f" else r
+
+
+def clip(x: Array, lo: Array, hi: Array) -> Array:
+    """``minimum(maximum(x, lo), hi)``."""
+    return minimum(maximum(x, lo), hi)
+
+
+def truncated_quotient(a: Array, b: Array) -> Array:
+    """Integer quotient rounded to zero; 0 where the divisor is 0."""
+    return np.asarray((a - np.fmod(a, b)) // b)
+
+
+def power(a: Array, b: Array) -> Array:
+    """Integer power, wrapping; a negative exponent gives the truncated reciprocal."""
+    if a.dtype.kind == "f":
+        return through_f64(np.power)(a, b)
+    if a.dtype.kind == "u" or not (b < 0).any():
+        return np.asarray(np.power(a, b))
+    one = a.dtype.type(1)
+    odd = np.where(b & one == one, -one, one)
+    inverse = np.where(a == one, one, np.where(a == -one, odd, a.dtype.type(0)))
+    return np.where(b < 0, inverse, np.power(a, np.maximum(b, a.dtype.type(0))))
+
+
+def _ends(f: Callable[..., Array]) -> ToBar:
+    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
+        del dtype, contract
+        return bm.ends(f, bars)
+
+    return run
+
+
+def _add(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
+    del contract
+    return bm.add(a, b, dtype)
+
+
+def _subtract(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
+    del contract
+    return bm.subtract(a, b, dtype)
+
+
+def _multiply(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
+    return bm.square(a, dtype, contract) if a is b else bm.multiply(a, b, dtype, contract)
+
+
+def _floor_divide(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
+    del contract
+    return bm.floor_quotient(a, b, dtype)
+
+
+def _floormod(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
+    del contract
+    return bm.modulo(np.remainder, np.floor, a, b, dtype)
+
+
+def _truncmod(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
+    del contract
+    return bm.modulo(np.fmod, np.trunc, a, b, dtype)
+
+
+def _copysign(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
+    del dtype, contract
+    return bm.signed(a, b)
+
+
+def _only_ints(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
+    raise AssertionError(f"no {dtype} here")
+
+
+def _clip_rule(x: Expr, lo: Expr, hi: Expr) -> Expr:
+    return Binary("min", Binary("max", x, lo), hi)
+
+
+def _copysign_rule(x: Expr, to: Expr) -> Expr:
+    return Intrinsic("copysign", (x, to))
+
+
+def _divisors(dtype: DType) -> tuple[Domain | None, ...]:
+    return (None, Domain(0.1, 100) if dtype.is_float else Domain(1, 100), None)
+
+
+def _exponents(dtype: DType) -> tuple[Domain | None, ...]:
+    return (Domain(0.1, 8), Domain(-4, 4)) if dtype.is_float else (None, Domain(0, 5))
+
+
+_BY_ZERO = "Integers: x / 0 is 0, and the least number divided by -1 is itself (it wraps)."
+_MOD_ZERO = "Integers: the remainder by 0 is 0, and so is that of the least number by -1."
+
+ALL: tuple[Op, ...] = (
+    pointwise(
+        "add",
+        "Sum.",
+        "NaN if an operand is NaN, and of inf + -inf; -0 + -0 = -0, other zero sums are +0."
+        " Integers wrap.",
+        arity=2,
+        dtypes=NUMBERS,
+        evaluate=np.add,
+        bar=_two(np.add, _add),
+        element=binary("add"),
+        example=example([[1.0, 2.5], [0.5]], [1.5, 3.0]),
+    ),
+    pointwise(
+        "subtract",
+        "Difference.",
+        "NaN if an operand is NaN, and of inf - inf; x - x = +0. Integers wrap.",
+        arity=2,
+        dtypes=NUMBERS,
+        evaluate=np.subtract,
+        bar=_two(np.subtract, _subtract),
+        element=binary("sub"),
+        example=example([[1.0, 2.5], [0.5]], [0.5, 2.0]),
+    ),
+    pointwise(
+        "multiply",
+        "Product.",
+        "NaN if an operand is NaN, and of 0 * inf; signs multiply, zeros' too. Integers wrap.",
+        arity=2,
+        dtypes=NUMBERS,
+        evaluate=np.multiply,
+        bar=_two(np.multiply, _multiply),
+        element=binary("mul"),
+        example=example([[1.0, 2.5], [-2.0]], [-2.0, -5.0]),
+    ),
+    pointwise(
+        "divide",
+        "Quotient of floats, correctly rounded.",
+        "NaN if an operand is NaN, and of 0 / 0 and inf / inf; x / ±0 is an infinity whose sign is"
+        " the product of the signs; x / ±inf = ±0.",
+        arity=2,
+        dtypes=FLOATS,
+        evaluate=np.divide,
+        bar=_two(np.divide, bm.divide),
+        element=binary("div"),
+        example=example([[1.0, 3.0], [-2.0]], [-0.5, -1.5]),
+        domains=_divisors,
+    ),
+    pointwise(
+        "floor_divide",
+        "Quotient rounded down to a whole number.",
+        f"{_BY_ZERO} Floats: the quotient of x - remainder(x, y) and y, rounded to a whole number;"
+        " NaN if an operand is NaN or x is infinite; x / ±0 as divide; a zero has the sign of"
+        " x / y; finite x by an infinity of the other sign gives -1.",
+        arity=2,
+        dtypes=NUMBERS,
+        evaluate=np.floor_divide,
+        bar=_two(np.floor_divide, _floor_divide),
+        element=binary("floordiv"),
+        example=example([[-7, 7], [2]], [-4, 3], DType.I32),
+        domains=_divisors,
+    ),
+    pointwise(
+        "trunc_divide",
+        "Quotient of integers, rounded to zero as in C.",
+        _BY_ZERO,
+        arity=2,
+        dtypes=INTS,
+        evaluate=truncated_quotient,
+        bar=_two(truncated_quotient, _only_ints),
+        element=binary("truncdiv"),
+        example=example([[-7, 7], [2]], [-3, 3], DType.I32),
+        domains=_divisors,
+    ),
+    pointwise(
+        "remainder",
+        "What is left of x after floor_divide, with the divisor's sign, as Python's %.",
+        f"{_MOD_ZERO} Floats: NaN if an operand is NaN, x is infinite or y is zero; a zero has the"
+        " sign of y; finite x by an infinity is x where signs agree or x is zero, else that"
+        " infinity. Where the signs of x and y differ the result is rounded, and may be y.",
+        arity=2,
+        dtypes=NUMBERS,
+        evaluate=np.remainder,
+        bar=_two(np.remainder, _floormod),
+        element=binary("floormod"),
+        example=example([[-7, 7], [3]], [2, 1], DType.I32),
+        domains=_divisors,
+    ),
+    pointwise(
+        "fmod",
+        "What is left of x after division rounded to zero, with the sign of x, as C's % and fmod.",
+        f"{_MOD_ZERO} Floats: exact; NaN if an operand is NaN, x is infinite or y is zero; a zero"
+        " has the sign of x; finite x by an infinity is x.",
+        arity=2,
+        dtypes=NUMBERS,
+        evaluate=np.fmod,
+        bar=_two(np.fmod, _truncmod),
+        element=binary("truncmod"),
+        example=example([[-7, 7], [3]], [-1, 1], DType.I32),
+        domains=_divisors,
+    ),
+    pointwise(
+        "pow",
+        "x to the power of y.",
+        "Floats as C's pow: x**0 = 1 and 1**y = 1 even for NaN, NaN for negative x and fractional"
+        " y, (-1)**±inf = 1. Integers wrap; a negative exponent gives 0, but 1 for base 1 and ±1"
+        " for base -1.",
+        arity=2,
+        dtypes=NUMBERS,
+        evaluate=power,
+        bar=_two(power, bm.power),
+        element=binary("pow"),
+        example=example([[2, 3, -1], [3, 2, -3]], [8, 9, -1], DType.I32),
+        domains=_exponents,
+        corners=(2.0, 3.0, 0.5, -2.0),
+    ),
+    pointwise(
+        "atan2",
+        "Angle of the point (y, x) from the positive x axis, in [-pi, pi].",
+        "NaN if an operand is NaN; signs of zeros choose the side: atan2(±0, -0) = ±pi,"
+        " atan2(±0, +0) = ±0; infinities as in C.",
+        arity=2,
+        dtypes=FLOATS,
+        evaluate=through_f64(np.arctan2),
+        bar=_two(np.arctan2, bm.angle),
+        element=binary("atan2"),
+        example=example([[1.0, 0.0], [1.0, -1.0]], [0.7853982, 3.1415927]),
+    ),
+    pointwise(
+        "copysign",
+        "Size of x with the sign of y.",
+        "The sign of zeros and infinities counts; the sign of a NaN is unspecified. NaN x stays.",
+        arity=2,
+        dtypes=FLOATS,
+        evaluate=np.copysign,
+        bar=_two(np.copysign, _copysign),
+        element=_copysign_rule,
+        example=example([[2.0, -3.0], [-0.0, 1.0]], [-2.0, 3.0]),
+    ),
+    pointwise(
+        "maximum",
+        "Larger of two numbers.",
+        "NaN if either is NaN; +0 of +0 and -0.",
+        arity=2,
+        dtypes=NUMBERS,
+        evaluate=maximum,
+        bar=_ends(maximum),
+        element=binary("max"),
+        example=example([[1.0, -0.0], [0.5, 0.0]], [1.0, 0.0]),
+    ),
+    pointwise(
+        "minimum",
+        "Smaller of two numbers.",
+        "NaN if either is NaN; -0 of +0 and -0.",
+        arity=2,
+        dtypes=NUMBERS,
+        evaluate=minimum,
+        bar=_ends(minimum),
+        element=binary("min"),
+        example=example([[1.0, -0.0], [0.5, 0.0]], [0.5, -0.0]),
+    ),
+    pointwise(
+        "clip",
+        "x, but at least the second operand and at most the third, which wins.",
+        "minimum(maximum(x, lo), hi): NaN if any is NaN; where lo > hi the result is hi.",
+        arity=3,
+        dtypes=NUMBERS,
+        evaluate=clip,
+        bar=_ends(clip),
+        element=_clip_rule,
+        example=example([[-5, 0, 5], [-1], [2]], [-1, 0, 2], DType.I32),
+        domains=within(None, (-10, 0), (0, 10)),
+    ),
+)

@@ -1,0 +1,258 @@
+"""Transcendental functions of floats; each is an intrinsic of the loop level."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from refimpl.ir.types import FLOATS, Array, DType
+from refimpl.ops import bar_math as bm
+from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.elementwise import OfArray, intrinsic, monotone, one, through_f64
+from refimpl.ops.pointwise import Domains, ToBar, anywhere, example, pointwise, within
+from refimpl.ops.spec import Op
+
+
+def _lipschitz(name: str, f: OfArray) -> ToBar:
+    def run(a: Bar, dtype: DType, contract: Contract) -> Bar:
+        return bm.lipschitz(name, f, a, dtype, contract, 2.0)
+
+    return one(run)
+
+
+def _math(
+    name: str,
+    f: OfArray,
+    doc: str,
+    special: str,
+    case: tuple[float, float],
+    bar: ToBar,
+    domains: Domains = anywhere,
+    corners: tuple[float, ...] = (),
+) -> Op:
+    """Transcendental function of floats that is an intrinsic of the loop level."""
+    return pointwise(
+        name,
+        doc,
+        special,
+        arity=1,
+        dtypes=FLOATS,
+        evaluate=through_f64(f),
+        bar=bar,
+        element=intrinsic(name),
+        example=example([[case[0]]], [case[1]]),
+        domains=domains,
+        corners=corners,
+    )
+
+
+_ERF = np.frompyfunc(math.erf, 1, 1)
+
+
+def erf(x: Array) -> Array:
+    """Error function, to the last place of f64."""
+    return np.asarray(_ERF(x.astype(np.float64))).astype(x.dtype)
+
+
+def _erf_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
+    if dtype is DType.F64:  # the centre is computed in f64: its own operand is rounded, too
+        moved = np.where(a.e > 0, np.abs(a.c).astype(np.float64) * 2.0**-53, 0.0)
+        a = Bar(a.c, a.e + moved)
+        k = contract.of("erf", dtype) + 1
+        contract = Contract(contract.chain, {"erf": k}, contract.default_ulp, contract.contraction)
+    return bm.monotone("erf", erf, a, dtype, contract)
+
+
+def _cosh_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
+    return bm.even(np.cosh, "cosh", a, dtype, contract)
+
+
+ALL: tuple[Op, ...] = (
+    _math(
+        "exp",
+        np.exp,
+        "Exponential function: e to the power of x.",
+        "NaN stays; exp(inf) = inf, exp(-inf) = 0. Too large results are inf.",
+        (1.0, 2.7182817),
+        monotone("exp", np.exp),
+        within((-9, 10)),
+        (88.0, 89.0, -103.0, -104.0, 709.0, 710.0, -746.0),
+    ),
+    _math(
+        "exp2",
+        np.exp2,
+        "Two to the power of x.",
+        "NaN stays; exp2(inf) = inf, exp2(-inf) = 0. Too large results are inf.",
+        (3.0, 8.0),
+        monotone("exp2", np.exp2),
+        within((-14, 15)),
+        (127.0, 128.0, -149.0, -151.0, 1023.5, 1024.0),
+    ),
+    _math(
+        "expm1",
+        np.expm1,
+        "exp(x) - 1, without cancellation near zero.",
+        "NaN stays; expm1(±0) = ±0, expm1(-inf) = -1, expm1(inf) = inf.",
+        (1.0, 1.7182819),
+        monotone("expm1", np.expm1),
+        within((-9, 10)),
+        (88.0, 89.0, -17.0, 1e-8),
+    ),
+    _math(
+        "log",
+        np.log,
+        "Natural logarithm.",
+        "NaN for numbers below zero; log(±0) = -inf, log(1) = +0, log(inf) = inf.",
+        (2.0, 0.6931472),
+        monotone("log", np.log, 0.0),
+        within((0.01, 1000)),
+    ),
+    _math(
+        "log2",
+        np.log2,
+        "Logarithm to base 2.",
+        "NaN for numbers below zero; log2(±0) = -inf, log2(1) = +0, log2(inf) = inf.",
+        (8.0, 3.0),
+        monotone("log2", np.log2, 0.0),
+        within((0.01, 1000)),
+    ),
+    _math(
+        "log10",
+        np.log10,
+        "Logarithm to base 10.",
+        "NaN for numbers below zero; log10(±0) = -inf, log10(1) = +0, log10(inf) = inf.",
+        (100.0, 2.0),
+        monotone("log10", np.log10, 0.0),
+        within((0.01, 1000)),
+    ),
+    _math(
+        "log1p",
+        np.log1p,
+        "log(1 + x), without cancellation near zero.",
+        "NaN for numbers below -1; log1p(-1) = -inf, log1p(±0) = ±0, log1p(inf) = inf.",
+        (1.0, 0.6931472),
+        monotone("log1p", np.log1p, -1.0),
+        within((-0.9, 1000)),
+        (-1.0, -0.99999994, 1e-8),
+    ),
+    _math(
+        "sin",
+        np.sin,
+        "Sine of an angle in radians; the angle is reduced exactly, however large.",
+        "NaN of NaN and infinities; sin(±0) = ±0.",
+        (1.0, 0.84147096),
+        _lipschitz("sin", np.sin),
+        within((-100, 100)),
+        (3.1415927, 1e5, 1e22),
+    ),
+    _math(
+        "cos",
+        np.cos,
+        "Cosine of an angle in radians; the angle is reduced exactly, however large.",
+        "NaN of NaN and infinities; cos(±0) = 1.",
+        (1.0, 0.5403023),
+        _lipschitz("cos", np.cos),
+        within((-100, 100)),
+        (1.5707964, 1e5, 1e22),
+    ),
+    _math(
+        "tan",
+        np.tan,
+        "Tangent of an angle in radians; the angle is reduced exactly, however large.",
+        "NaN of NaN and infinities; tan(±0) = ±0.",
+        (1.0, 1.5574077),
+        one(bm.tangent),
+        within((-1.5, 1.5)),
+        (1.5707964, 1e5, 1e22),
+    ),
+    _math(
+        "asin",
+        np.arcsin,
+        "Angle in [-pi/2, pi/2] that has the given sine.",
+        "NaN outside [-1, 1]; asin(±0) = ±0.",
+        (0.5, 0.5235988),
+        monotone("asin", np.arcsin, -1.0, 1.0),
+        within((-1, 1)),
+    ),
+    _math(
+        "acos",
+        np.arccos,
+        "Angle in [0, pi] that has the given cosine.",
+        "NaN outside [-1, 1]; acos(1) = +0.",
+        (0.5, 1.0471976),
+        monotone("acos", np.arccos, -1.0, 1.0),
+        within((-1, 1)),
+    ),
+    _math(
+        "atan",
+        np.arctan,
+        "Angle in [-pi/2, pi/2] that has the given tangent.",
+        "NaN stays; atan(±0) = ±0, atan(±inf) = ±pi/2.",
+        (1.0, 0.7853982),
+        monotone("atan", np.arctan),
+    ),
+    _math(
+        "sinh",
+        np.sinh,
+        "Hyperbolic sine.",
+        "NaN and infinities stay; sinh(±0) = ±0.",
+        (1.0, 1.1752012),
+        monotone("sinh", np.sinh),
+        within((-9, 10)),
+        (89.0, 90.0, -89.5),
+    ),
+    _math(
+        "cosh",
+        np.cosh,
+        "Hyperbolic cosine.",
+        "NaN stays; cosh(±inf) = inf, cosh(±0) = 1.",
+        (1.0, 1.5430807),
+        one(_cosh_bar),
+        within((-9, 10)),
+        (89.0, 90.0, -89.5),
+    ),
+    _math(
+        "tanh",
+        np.tanh,
+        "Hyperbolic tangent.",
+        "NaN stays; tanh(±0) = ±0, tanh(±inf) = ±1.",
+        (1.0, 0.7615942),
+        monotone("tanh", np.tanh),
+    ),
+    _math(
+        "asinh",
+        np.arcsinh,
+        "Inverse hyperbolic sine.",
+        "NaN and infinities stay; asinh(±0) = ±0.",
+        (1.0, 0.8813736),
+        monotone("asinh", np.arcsinh),
+    ),
+    _math(
+        "acosh",
+        np.arccosh,
+        "Inverse hyperbolic cosine.",
+        "NaN for numbers below 1; acosh(1) = +0, acosh(inf) = inf.",
+        (2.0, 1.316958),
+        monotone("acosh", np.arccosh, 1.0),
+        within((1, 1000)),
+    ),
+    _math(
+        "atanh",
+        np.arctanh,
+        "Inverse hyperbolic tangent.",
+        "NaN outside [-1, 1]; atanh(±1) = ±inf, atanh(±0) = ±0.",
+        (0.5, 0.54930615),
+        monotone("atanh", np.arctanh, -1.0, 1.0),
+        within((-0.99, 0.99)),
+    ),
+    _math(
+        "erf",
+        erf,
+        "Error function: 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x.",
+        "NaN stays; erf(±0) = ±0, erf(±inf) = ±1.",
+        (1.0, 0.8427008),
+        one(_erf_bar),
+        within((-4, 4)),
+    ),
+)
