@@ -1,5 +1,216 @@
-"""Convolution ops."""
+"""Convolution over any number of spatial axes."""
 
-from refimpl.ops.spec import Op
+from __future__ import annotations
 
-ALL: tuple[Op, ...] = ()
+from collections.abc import Sequence
+
+import numpy as np
+
+from refimpl.ir import dims
+from refimpl.ir import expr as ex
+from refimpl.ir.dims import Dim
+from refimpl.ir.graph import attrs as freeze
+from refimpl.ir.loop import Binary, Const, Expr
+from refimpl.ir.types import NUMBERS, Array, DType, Shape, TensorType
+from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.choose import flag, pick
+from refimpl.ops.linear import product, products_bar
+from refimpl.ops.rules import attr_error, check, check_same_dtype, get_int, shape_error
+from refimpl.ops.spec import (
+    AttrMap,
+    AttrSpec,
+    Chooser,
+    Example,
+    Fold,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Sample,
+)
+from refimpl.ops.windows import (
+    DILATIONS,
+    HIGH,
+    LOW,
+    STRIDES,
+    Frame,
+    bordered,
+    choose_frame,
+    frame,
+    frame_attrs,
+    need_spatial,
+    windows,
+)
+
+
+def _kernel(types: Sequence[TensorType]) -> tuple[int, ...]:
+    """Window of the weights, whose spatial sizes are static."""
+    sizes = [d for d in types[1].shape[2:] if isinstance(d, int) and d >= 1]
+    if types[1].rank != types[0].rank or len(sizes) != types[0].rank - 2:
+        raise shape_error(
+            "conv",
+            types,
+            f"weights {types[1]}",
+            f"weights of rank {types[0].rank} with static spatial sizes of at least 1",
+        )
+    return tuple(sizes)
+
+
+def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    x = check("conv", types, 2, dtypes=NUMBERS)
+    w = types[1]
+    check_same_dtype("conv", types)
+    need_spatial("conv", types)
+    f = frame("conv", attrs, x.rank - 2, _kernel(types))
+    groups = get_int("conv", attrs, "groups")
+    outputs = w.shape[0]
+    if groups < 1 or (groups > 1 and not (isinstance(outputs, int) and outputs % groups == 0)):
+        raise attr_error("conv", "groups", groups, "a divisor of the number of output channels")
+    if not dims.equal(dims.mul(w.shape[1], groups), x.shape[1]):
+        raise shape_error(
+            "conv",
+            types,
+            f"{dims.text(x.shape[1])} channels, {groups} groups",
+            f"{groups} * {dims.text(w.shape[1])} channels",
+            "weights have the shape [outputs, channels / groups, spatial sizes…]",
+        )
+    return x.with_shape(x.shape[0], outputs, *f.sizes(x.shape[2:]))
+
+
+def _correlate(x: Array, w: Array, f: Frame, groups: int) -> Array:
+    """Sum over channels and places of a padded operand times weights, as one matrix product."""
+    places = windows(x, f)
+    batch, channels = x.shape[:2]
+    rank = x.ndim - 2
+    out = places.shape[2 : 2 + rank]
+    split = places.reshape(batch, groups, channels // groups, *places.shape[2:])
+    order = (0, 1, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank))
+    terms = int(np.prod(w.shape[1:]))
+    rows = split.transpose(order).reshape(batch, groups, int(np.prod(out)), terms)
+    columns = w.reshape(groups, w.shape[0] // groups, terms).transpose(0, 2, 1)
+    result = product(rows, columns)  # batch, group, window, output of the group
+    return result.swapaxes(2, 3).reshape(batch, w.shape[0], *out)
+
+
+def _eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    x, w = (a.astype(result.dtype.compute.numpy, copy=False) for a in args)
+    f = frame("conv", attrs, x.ndim - 2, w.shape[2:])
+    with np.errstate(all="ignore"):
+        out = _correlate(bordered(x, f, 0), w, f, get_int("conv", attrs, "groups"))
+        return out.astype(result.dtype.numpy)
+
+
+def _bar(
+    args: Sequence[Bar],
+    attrs: AttrMap,
+    types: Sequence[TensorType],
+    result: TensorType,
+    contract: Contract,
+) -> Bar:
+    del types
+    x, w = args
+    f = frame("conv", attrs, x.c.ndim - 2, w.c.shape[2:])
+    groups = get_int("conv", attrs, "groups")
+
+    def multiply(a: Array, b: Array) -> Array:
+        return _correlate(a, b, f, groups)
+
+    padded = Bar(bordered(x.c, f, 0), bordered(x.e, f, 0))
+    terms = int(np.prod(w.c.shape[1:]))
+    return products_bar(padded, w, multiply, result.dtype, terms, contract)
+
+
+def _element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Fold:
+    x, w = types
+    f = frame("conv", attrs, x.rank - 2, _kernel(types))
+    groups = get_int("conv", attrs, "groups")
+    compute = result.dtype.compute
+    zero = Const(compute.numpy.type(0).item(), compute)
+    group = ex.floordiv(at[1], ex.of_dim(dims.floordiv(w.shape[0], groups)))
+    base = ex.ZERO if groups == 1 else ex.mul(group, ex.of_dim(w.shape[1]))
+
+    def body(k: Index) -> Expr:
+        places = tuple(
+            f.position(a, o, p) for a, (o, p) in enumerate(zip(at[2:], k[1:], strict=True))
+        )
+        value = reads[0]((at[0], ex.add(base, k[0]), *places))
+        padded = ex.select(ex.all_of(f.guards(places, x.shape[2:])), value, zero)
+        return Binary("mul", padded, reads[1]((at[1], *k)))
+
+    return Fold("add", tuple(ex.of_dim(d) for d in w.shape[1:]), body, _as_it_is)
+
+
+def _as_it_is(total: Expr) -> Expr:
+    return total
+
+
+def _sample(ch: Chooser, t: TensorType) -> Sample | None:
+    if not 3 <= t.rank <= 5 or t.dtype is DType.BOOL:
+        return None
+    spatial = t.shape[2:]
+    static = [d for d in spatial if isinstance(d, int) and 1 <= d <= 5]
+    if len(static) == len(spatial) and flag(ch):
+        return _sample_weights(ch, t, tuple(static))
+    f = choose_frame(ch, spatial)
+    channels = t.shape[1]
+    groups = 1
+    if isinstance(channels, int):
+        groups = pick(ch, [g for g in (1, 2, 3, channels) if g and channels % g == 0] or [1])
+    outputs = groups * pick(ch, (1, 2, 3))
+    w = t.with_shape(outputs, dims.floordiv(channels, groups), *f.window)
+    return Sample((t, w), freeze({**frame_attrs(f), "groups": groups}))
+
+
+def _sample_weights(ch: Chooser, t: TensorType, window: tuple[int, ...]) -> Sample:
+    outputs, inputs = t.shape[:2]
+    groups = 1
+    if isinstance(outputs, int):
+        groups = pick(ch, [g for g in (1, 2, 3, outputs) if g and outputs % g == 0] or [1])
+    spatial: Shape = tuple(w + pick(ch, (1, 0, 2, 4)) for w in window)
+    f = choose_frame(ch, spatial, window)
+    batch: Dim = pick(ch, (1, 2, 3, 0))
+    x = t.with_shape(batch, dims.mul(inputs, groups), *spatial)
+    return Sample((x, t), freeze({**frame_attrs(f), "groups": groups}))
+
+
+CONV = Op(
+    name="conv",
+    doc=(
+        "Convolution as in ONNX: operand [batch, channels, spatial sizes…], weights [outputs, "
+        "channels / groups, window sizes…]; the window is not turned round. The operand is padded "
+        "with zeros. A window that does not fit anywhere gives an empty axis. The order of "
+        "additions is free, a product and an addition may round once."
+    ),
+    special=(
+        "NaN and infinities as in IEEE arithmetic (also a padding zero times an infinite weight "
+        "is NaN), in no set order; a zero's sign is not set. Empty sums are 0. Integers wrap."
+    ),
+    kind=Kind.OPAQUE,
+    arity=(2, 2),
+    attrs=(
+        STRIDES,
+        DILATIONS,
+        LOW,
+        HIGH,
+        AttrSpec("groups", "int", "groups of channels that do not mix"),
+    ),
+    dtypes=NUMBERS,
+    infer=_infer,
+    eval=_eval,
+    bar=_bar,
+    element=_element,
+    sample=_sample,
+    example=Example(
+        (np.array([[[1, 2, 3, 4]]], np.float32), np.array([[[1, 10]]], np.float32)),
+        np.array([[[21, 43]]], np.float32),
+        freeze({"strides": (2,), "dilations": (1,), "low": (0,), "high": (0,), "groups": 1}),
+    ),
+)
+
+ALL: tuple[Op, ...] = (CONV,)

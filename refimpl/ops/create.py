@@ -12,8 +12,7 @@ from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.loop import Cast, Const, Expr
 from refimpl.ir.types import ALL as EVERY
 from refimpl.ir.types import NUMBERS, Array, DType, Tensor, TensorType
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.chains import exact_bar
+from refimpl.ops.bars import Bar, Contract, exact
 from refimpl.ops.choose import pick
 from refimpl.ops.rules import attr_error, check, get_axis, get_dims, get_dtype, get_tensor
 from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Example, Index, Kind, Op, Read, Sample
@@ -38,7 +37,7 @@ def _constant_bar(
     contract: Contract,
 ) -> Bar:
     del args, types, contract
-    return exact_bar(get_tensor("constant", attrs, "value").array(), result.dtype)
+    return exact(get_tensor("constant", attrs, "value").array(), result.dtype)
 
 
 def _constant_element(
@@ -133,7 +132,7 @@ def _iota_bar(
 ) -> Bar:
     del args, types, contract
     compute = result.dtype.compute
-    return exact_bar(_count(attrs, result, lambda line: line.astype(compute.numpy)), compute)
+    return exact(_count(attrs, result, lambda line: line.astype(compute.numpy)), compute)
 
 
 def _iota_element(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from refimpl.ir import expr as ex
 from refimpl.ir.dims import Dim
 from refimpl.ir.loop import Binary, Expr
 from refimpl.ir.types import NUMBERS, Array, DType, Shape, TensorType
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.chains import integer_hull, sum_bar
+from refimpl.ops.bars import Bar, Contract, dot_bar
 from refimpl.ops.choose import flag, pick, size
 from refimpl.ops.rules import check, check_same_dtype, shape_error
 from refimpl.ops.spec import AttrMap, Chooser, Example, Fold, Index, Kind, Op, Read, Sample
@@ -81,41 +80,36 @@ def _bar(
     contract: Contract,
 ) -> Bar:
     del attrs, types
-    a, b = args
-    with np.errstate(all="ignore"):
-        c = product(a.c, b.c)
-        size_a, size_b, e = spread(a, b)
-        errors = np.zeros(c.shape) if e is None else product(*e[0]) + product(*e[1])
-        if not result.dtype.is_float:
-            return integer_hull(c, np.where(np.isnan(errors), np.inf, errors), result.dtype)
-        terms = a.c.shape[-1]
-        chain = contract.chain(terms) if terms else 0
-        total = product(size_a, size_b)
-        return sum_bar(c, errors, total, terms, chain, result.dtype.compute, products=True)
+    return products_bar(args[0], args[1], product, result.dtype, args[0].c.shape[-1], contract)
 
 
-Pair = tuple[Array, Array]
-
-
-def spread(a: Bar, b: Bar) -> tuple[Array, Array, tuple[Pair, Pair] | None]:
-    """Magnitudes of two operands, and the products that bound the error of ``Σ a·b``.
-
-    ``|ab - âb̂| <= (|a| + e_a)·e_b + e_a·|b|``; None where both are exact.
-    """
-    near_a, near_b = (
-        np.where(np.isfinite(x), np.abs(x), 0.0)
-        for x in (a.c.astype(np.float64), b.c.astype(np.float64))
-    )
-    if not (a.e.any() or b.e.any()):
-        return near_a, near_b, None
-    far_a, far_b = (
-        np.where(np.isfinite(x.e), near + x.e, 0.0) for near, x in ((near_a, a), (near_b, b))
-    )
-    unknown_a, unknown_b = (
-        np.where(np.isfinite(x.c.astype(np.float64)), x.e, np.where(np.isfinite(x.e), 0.0, x.e))
-        for x in (a, b)
-    )
-    return far_a, far_b, ((far_a, unknown_b), (unknown_a, near_b))
+def products_bar(
+    a: Bar,
+    b: Bar,
+    multiply: Callable[[Array, Array], Array],
+    dtype: DType,
+    terms: int,
+    contract: Contract,
+) -> Bar:
+    """Bar of sums of ``terms`` products of elements of a and b, as ``multiply`` forms them."""
+    c = multiply(a.c, b.c)
+    if not dtype.is_float:
+        if not (a.e.any() or b.e.any()):
+            return Bar(c, np.zeros(c.shape))
+        unsure = multiply((a.e > 0).astype(np.float64), np.ones(b.c.shape))
+        unsure = unsure + multiply(np.ones(a.c.shape), (b.e > 0).astype(np.float64))
+        return Bar(c, np.where(unsure > 0, np.inf, 0.0))
+    near_a, near_b = (np.where(np.isfinite(x.c), np.abs(x.c), 0).astype(np.float64) for x in (a, b))
+    if a.e.any() or b.e.any():
+        far_a, far_b = near_a + a.e, near_b + b.e
+        # zero times an undecided element is NaN, and an error of NaN is undecided
+        e = multiply(far_a, b.e) + multiply(a.e, near_b)
+        far_a, far_b = (np.where(np.isfinite(x), x, 0.0) for x in (far_a, far_b))
+    else:
+        far_a, far_b, e = near_a, near_b, np.zeros(c.shape)
+    whole_a, whole_b = (np.equal(np.rint(x.c), x.c).all() for x in (a, b))
+    whole = np.broadcast_to(np.asarray(whole_a and whole_b), c.shape)
+    return dot_bar(c, e, multiply(far_a, far_b), terms, dtype, contract, whole)
 
 
 def _element(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -11,17 +12,9 @@ from refimpl.ir import expr as ex
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.loop import Binary, Cast, Expr
 from refimpl.ir.types import FLOATS, NUMBERS, Array, DType, TensorType
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.chains import (
-    extreme,
-    fold_extreme,
-    fold_product,
-    fold_sum,
-    gamma,
-    smallest,
-    unit,
-)
+from refimpl.ops.bars import Bar, Contract, sum_bar
 from refimpl.ops.choose import flag, subset
+from refimpl.ops.folds import Axes, divided, extreme, extreme_bar, prod_bar
 from refimpl.ops.movement import BarRule
 from refimpl.ops.rules import check, get_axes, get_bool
 from refimpl.ops.spec import (
@@ -103,9 +96,6 @@ def _element(
     return element
 
 
-Axes = tuple[int, ...]
-
-
 def _eval(
     fold: Callable[[Array, Axes, bool], Array],
 ) -> Callable[[Sequence[Array], AttrMap, TensorType], Array]:
@@ -128,11 +118,11 @@ def _prod(x: Array, axes: Axes, keepdims: bool) -> Array:
 
 
 def _min(x: Array, axes: Axes, keepdims: bool) -> Array:
-    return extreme(x, axes, keepdims, largest_wins=False)
+    return extreme(x, axes, keepdims, False)
 
 
 def _max(x: Array, axes: Axes, keepdims: bool) -> Array:
-    return extreme(x, axes, keepdims, largest_wins=True)
+    return extreme(x, axes, keepdims, True)
 
 
 def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
@@ -162,37 +152,28 @@ def _bar(fold: Callable[[Bar, Axes, bool, DType, Contract], Bar]) -> BarRule:
     return run
 
 
+def _sum_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
+    return sum_bar(b, axes, dtype, k, keepdims=keepdims)
+
+
 def _prod_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
     del k
-    return fold_product(b, axes, keepdims, dtype)
+    return prod_bar(b, axes, keepdims, dtype)
 
 
 def _min_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
-    del dtype, k
-    return fold_extreme(b, axes, keepdims, largest_wins=False)
+    del k
+    return extreme_bar(b, axes, keepdims, False, dtype)
 
 
 def _max_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
-    del dtype, k
-    return fold_extreme(b, axes, keepdims, largest_wins=True)
+    del k
+    return extreme_bar(b, axes, keepdims, True, dtype)
 
 
 def _mean_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
-    n = int(np.prod([b.c.shape[a] for a in axes]))
-    return divided(fold_sum(b, axes, keepdims, dtype, k), np.asarray(n), dtype)
-
-
-def divided(total: Bar, count: Array, dtype: DType) -> Bar:
-    """Bar of a sum divided by a count of terms (cast to the compute dtype)."""
-    with np.errstate(all="ignore"):
-        c = total.c / count.astype(total.c.dtype)
-        # A count above 2**24 is rounded to f32, too.
-        roundings = np.where(count > 1 / unit(dtype.compute), 2, 1)
-        size = np.abs(c.astype(np.float64)) + total.e / count
-        e = total.e / count + gamma(roundings, unit(dtype.compute)) * size
-        e = e + smallest(dtype.compute) * (count != 1)
-        e = np.where(np.isfinite(c), e, np.where(np.isfinite(total.e), 0.0, np.inf))
-        return Bar(c, np.where(np.isnan(e), np.inf, e).astype(np.float64))
+    count = math.prod(b.c.shape[a] for a in axes)
+    return divided(sum_bar(b, axes, dtype, k, keepdims=keepdims), np.asarray(count), dtype)
 
 
 def _quantifier(decisive: bool) -> Callable[[Bar, Axes, bool, DType, Contract], Bar]:
@@ -255,7 +236,7 @@ ALL: tuple[Op, ...] = (
         "sum",
         "Sum over axes. The order of additions is free.",
         _SUM + "Empty: 0. Integers wrap in the operand's dtype. bool is cast first.",
-        NUMBERS, _sum, fold_sum, "add",
+        NUMBERS, _sum, _sum_bar, "add",
         (_X, np.array([8, 7], np.float32)),
     ),
     _reduction(

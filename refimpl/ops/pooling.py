@@ -1,0 +1,251 @@
+"""Pooling: extremes and means over sliding windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from refimpl.ir import expr as ex
+from refimpl.ir.graph import attrs as freeze
+from refimpl.ir.loop import Binary, Cast, Const, Expr
+from refimpl.ir.types import FLOATS, NUMBERS, Array, TensorType
+from refimpl.ops.bars import Bar, Contract, sum_bar
+from refimpl.ops.choose import flag
+from refimpl.ops.folds import divided, extreme, extreme_bar, lowest
+from refimpl.ops.rules import check, get_bool
+from refimpl.ops.spec import (
+    AttrMap,
+    AttrSpec,
+    Chooser,
+    Example,
+    Fold,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Sample,
+)
+from refimpl.ops.windows import (
+    DILATIONS,
+    HIGH,
+    LOW,
+    STRIDES,
+    WINDOW,
+    Frame,
+    bordered,
+    choose_frame,
+    frame,
+    frame_attrs,
+    pooled,
+    windows,
+)
+
+
+def _places(x: Array, f: Frame, fill: float) -> tuple[Array, tuple[int, ...]]:
+    """Windows of a padded operand and the axes of their places."""
+    return windows(bordered(x, f, fill), f), tuple(range(x.ndim, 2 * x.ndim - 2))
+
+
+def _fold_body(
+    at: Index, read: Read, t: TensorType, f: Frame, fill: Expr
+) -> tuple[tuple[Expr, ...], Read]:
+    def body(k: Index) -> Expr:
+        places = tuple(f.position(a, o, p) for a, (o, p) in enumerate(zip(at[2:], k, strict=True)))
+        inside = ex.all_of(f.guards(places, t.shape[2:]))
+        return ex.select(inside, read((*at[:2], *places)), fill)
+
+    return tuple(ex.index(w) for w in f.window), body
+
+
+def _max_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    check("max_pool", types, 1, dtypes=NUMBERS)
+    return pooled("max_pool", types, attrs)
+
+
+def _max_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    x = args[0].astype(result.dtype.compute.numpy, copy=False)
+    f = frame("max_pool", attrs, x.ndim - 2)
+    places, axes = _places(x, f, lowest(x.dtype))
+    with np.errstate(all="ignore"):
+        return extreme(places, axes, False, True).astype(result.dtype.numpy)
+
+
+def _max_bar(
+    args: Sequence[Bar],
+    attrs: AttrMap,
+    types: Sequence[TensorType],
+    result: TensorType,
+    contract: Contract,
+) -> Bar:
+    del types, contract
+    (x,) = args
+    f = frame("max_pool", attrs, x.c.ndim - 2)
+    places, axes = _places(x.c, f, lowest(x.c.dtype))
+    errors, _ = _places(x.e, f, 0)
+    return extreme_bar(Bar(places, errors), axes, False, True, result.dtype)
+
+
+def _max_element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Fold:
+    t = types[0]
+    compute = result.dtype.compute
+    fill = Const(lowest(compute.numpy), compute)
+    extents, body = _fold_body(at, reads[0], t, frame("max_pool", attrs, t.rank - 2), fill)
+    return Fold("max", extents, body, _as_it_is)
+
+
+def _as_it_is(total: Expr) -> Expr:
+    return total
+
+
+def _max_sample(ch: Chooser, t: TensorType) -> Sample | None:
+    if not 3 <= t.rank <= 5 or t.dtype not in NUMBERS:
+        return None
+    f = choose_frame(ch, t.shape[2:])
+    return Sample((t,), freeze({"window": f.window, **frame_attrs(f)}))
+
+
+def _avg_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    check("avg_pool", types, 1, dtypes=FLOATS)
+    get_bool("avg_pool", attrs, "count_include_pad")
+    return pooled("avg_pool", types, attrs)
+
+
+def _counts(attrs: AttrMap, f: Frame, shape: tuple[int, ...], out: tuple[int, ...]) -> Array:
+    """Divisor of each window."""
+    if get_bool("avg_pool", attrs, "count_include_pad"):
+        return np.asarray(float(math.prod(f.window)))
+    places, axes = _places(np.ones((1, 1, *shape[2:])), f, 0)
+    return np.broadcast_to(places.sum(axis=axes), out)
+
+
+def _avg_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    x = args[0].astype(result.dtype.compute.numpy, copy=False)
+    f = frame("avg_pool", attrs, x.ndim - 2)
+    places, axes = _places(x, f, 0)
+    with np.errstate(all="ignore"):
+        total = places.sum(axis=axes, dtype=x.dtype)
+        count = _counts(attrs, f, x.shape, total.shape).astype(x.dtype)
+        return np.asarray(total / count).astype(result.dtype.numpy)
+
+
+def _avg_bar(
+    args: Sequence[Bar],
+    attrs: AttrMap,
+    types: Sequence[TensorType],
+    result: TensorType,
+    contract: Contract,
+) -> Bar:
+    del types
+    (x,) = args
+    f = frame("avg_pool", attrs, x.c.ndim - 2)
+    places, axes = _places(x.c, f, 0)
+    errors, _ = _places(x.e, f, 0)
+    total = sum_bar(Bar(places, errors), axes, result.dtype, contract)
+    return divided(total, _counts(attrs, f, x.c.shape, total.c.shape), result.dtype)
+
+
+def _avg_element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Fold:
+    t = types[0]
+    f = frame("avg_pool", attrs, t.rank - 2)
+    compute = result.dtype.compute
+    extents, body = _fold_body(at, reads[0], t, f, Const(0.0, compute))
+
+    def finish(total: Expr) -> Expr:
+        count = ex.mul(*extents)
+        if not get_bool("avg_pool", attrs, "count_include_pad"):
+            inside = (f.inside(a, o, t.shape[2 + a]) for a, o in enumerate(at[2:]))
+            count = ex.mul(*inside)
+        return Binary("div", total, Cast(count, compute))
+
+    return Fold("add", extents, body, finish)
+
+
+def _avg_sample(ch: Chooser, t: TensorType) -> Sample | None:
+    if not 3 <= t.rank <= 5 or t.dtype not in FLOATS:
+        return None
+    f = choose_frame(ch, t.shape[2:])
+    include = flag(ch)
+    return Sample(
+        (t,), freeze({"window": f.window, **frame_attrs(f), "count_include_pad": include})
+    )
+
+
+_FIT = " A window that does not fit anywhere gives an empty axis."
+
+MAX_POOL = Op(
+    name="max_pool",
+    doc=(
+        "Largest element in each window over the spatial axes of [batch, channels, spatial…]."
+        + _FIT
+    ),
+    special=(
+        "NaN if any element in the window is NaN; -0 is below +0. Padding never wins: a window of "
+        "padding alone gives -infinity, or the smallest integer."
+    ),
+    kind=Kind.OPAQUE,
+    arity=(1, 1),
+    attrs=(WINDOW, STRIDES, DILATIONS, LOW, HIGH),
+    dtypes=NUMBERS,
+    infer=_max_infer,
+    eval=_max_eval,
+    bar=_max_bar,
+    element=_max_element,
+    sample=_max_sample,
+    example=Example(
+        (np.array([[[1, 5, 2, 4]]], np.float32),),
+        np.array([[[1, 5, 4]]], np.float32),
+        freeze({"window": (2,), "strides": (2,), "dilations": (1,), "low": (1,), "high": (1,)}),
+    ),
+)
+
+AVG_POOL = Op(
+    name="avg_pool",
+    doc=(
+        "Sum of each window over the spatial axes of [batch, channels, spatial…], divided by its "
+        "number of places; without ``count_include_pad`` by those that are no padding." + _FIT
+    ),
+    special=(
+        "NaN and infinities as in IEEE addition, in no set order; a zero's sign is not set. "
+        "Padding adds 0. A window of padding alone gives 0, or NaN if padding is not counted."
+    ),
+    kind=Kind.OPAQUE,
+    arity=(1, 1),
+    attrs=(
+        WINDOW,
+        STRIDES,
+        DILATIONS,
+        LOW,
+        HIGH,
+        AttrSpec("count_include_pad", "bool", "count padding among the places"),
+    ),
+    dtypes=FLOATS,
+    infer=_avg_infer,
+    eval=_avg_eval,
+    bar=_avg_bar,
+    element=_avg_element,
+    sample=_avg_sample,
+    example=Example(
+        (np.array([[[1, 5, 2, 4]]], np.float32),),
+        np.array([[[1, 3.5, 4]]], np.float32),
+        freeze({
+            "window": (2,), "strides": (2,), "dilations": (1,), "low": (1,), "high": (1,),
+            "count_include_pad": False,
+        }),
+    ),
+)  # fmt: skip
+
+ALL: tuple[Op, ...] = (MAX_POOL, AVG_POOL)

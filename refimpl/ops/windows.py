@@ -1,0 +1,142 @@
+"""Sliding windows: what convolution and pooling share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from refimpl.ir import dims
+from refimpl.ir import expr as ex
+from refimpl.ir.dims import Dim
+from refimpl.ir.loop import Expr
+from refimpl.ir.types import Array, Shape, TensorType
+from refimpl.ops.choose import pick
+from refimpl.ops.rules import at_least_zero, check, get_ints, shape_error
+from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Index
+
+STRIDES = AttrSpec("strides", "ints", "distance of neighbouring windows on each spatial axis")
+DILATIONS = AttrSpec("dilations", "ints", "distance of neighbouring places in a window")
+LOW = AttrSpec("low", "ints", "places of padding before the first, on each spatial axis")
+HIGH = AttrSpec("high", "ints", "places of padding after the last, on each spatial axis")
+WINDOW = AttrSpec("window", "ints", "places in a window, on each spatial axis")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Windows over the spatial axes, which come after batch and channel."""
+
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+    def sizes(self, spatial: Shape) -> Shape:
+        """Return how many windows fit on each axis: none where not even one does."""
+        out: list[Dim] = []
+        for axis, n in enumerate(spatial):
+            reach = self.dilations[axis] * (self.window[axis] - 1) + 1
+            room = dims.add(n, self.low[axis] + self.high[axis] - reach)
+            out.append(at_least_zero(dims.add(dims.floordiv(room, self.strides[axis]), 1)))
+        return tuple(out)
+
+    def position(self, axis: int, o: Expr, k: Expr) -> Expr:
+        """Operand position of place k of window o."""
+        far = ex.mul(o, ex.index(self.strides[axis]))
+        near = ex.mul(k, ex.index(self.dilations[axis]))
+        return ex.add(far, near, ex.index(-self.low[axis]))
+
+    def guards(self, at: Index, spatial: Shape) -> list[Expr]:
+        """Return the conditions for positions to lie inside the operand."""
+        found: list[Expr] = []
+        for axis, (p, n) in enumerate(zip(at, spatial, strict=True)):
+            if self.low[axis]:
+                found.append(ex.compare("ge", p, ex.ZERO))
+            if self.high[axis]:
+                found.append(ex.compare("lt", p, ex.of_dim(n)))
+        return found
+
+    def inside(self, axis: int, o: Expr, n: Dim) -> Expr:
+        """Return how many places of window o lie inside the operand."""
+        low, step = self.low[axis], ex.index(self.dilations[axis])
+        if low == 0 and self.high[axis] == 0:
+            return ex.index(self.window[axis])
+        first = ex.sub(ex.index(low), ex.mul(o, ex.index(self.strides[axis])))
+        begin = ex.ceildiv(ex.maximum(first, ex.ZERO), step)
+        # rounds down also below zero, and so rounds up what it should
+        end = ex.ceildiv(ex.add(first, ex.of_dim(n)), step)
+        return ex.maximum(ex.sub(ex.minimum(end, ex.index(self.window[axis])), begin), ex.ZERO)
+
+
+def frame(op: str, attrs: AttrMap, spatial: int, window: tuple[int, ...] | None = None) -> Frame:
+    """Read the attributes of a windowed op; error ``bad-attr``."""
+    return Frame(
+        get_ints(op, attrs, "window", spatial, 1) if window is None else window,
+        get_ints(op, attrs, "strides", spatial, 1),
+        get_ints(op, attrs, "dilations", spatial, 1),
+        get_ints(op, attrs, "low", spatial, 0),
+        get_ints(op, attrs, "high", spatial, 0),
+    )
+
+
+def need_spatial(op: str, types: Sequence[TensorType]) -> None:
+    """Raise ``shape-mismatch`` unless the first operand has batch, channel and spatial axes."""
+    if types[0].rank < 3:
+        raise shape_error(
+            op, types, f"rank {types[0].rank}", "batch, channel and at least one spatial axis"
+        )
+
+
+def pooled(op: str, types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    """Type of the result of pooling."""
+    t = check(op, types, 1)
+    need_spatial(op, types)
+    return t.with_shape(*t.shape[:2], *frame(op, attrs, t.rank - 2).sizes(t.shape[2:]))
+
+
+def bordered(x: Array, f: Frame, fill: float) -> Array:
+    """Operand with its padding."""
+    if not any(f.low) and not any(f.high):
+        return x
+    width = [(0, 0), (0, 0), *zip(f.low, f.high, strict=True)]
+    return np.pad(x, width, constant_values=np.array(fill).astype(x.dtype))
+
+
+def windows(x: Array, f: Frame) -> Array:
+    """View of a padded operand: batch, channel, window on each axis, place on each axis."""
+    reach = [d * (w - 1) + 1 for d, w in zip(f.dilations, f.window, strict=True)]
+    axes = tuple(range(2, x.ndim))
+    if any(n < r for n, r in zip(x.shape[2:], reach, strict=True)):
+        counts = Frame(f.window, f.strides, f.dilations, (0,) * len(axes), (0,) * len(axes))
+        sizes = [s for s in counts.sizes(x.shape[2:]) if isinstance(s, int)]
+        return np.zeros((*x.shape[:2], *sizes, *f.window), x.dtype)
+    view = sliding_window_view(x, reach, axis=axes)
+    every = tuple(slice(None, None, s) for s in f.strides)
+    places = tuple(slice(None, None, d) for d in f.dilations)
+    return view[(slice(None), slice(None), *every, *places)]
+
+
+def choose_frame(ch: Chooser, spatial: Shape, window: tuple[int, ...] | None = None) -> Frame:
+    """Choose strides, dilations, padding, and a window that mostly fits."""
+    chosen: list[tuple[int, int, int, int, int]] = []
+    for axis, n in enumerate(spatial):
+        low, high = pick(ch, (0, 1, 2, 0)), pick(ch, (0, 1, 0, 3))
+        dilation = pick(ch, (1, 1, 2, 3))
+        w = pick(ch, (2, 3, 1, 4)) if window is None else window[axis]
+        if isinstance(n, int):
+            room = n + low + high
+            if window is None:
+                w = max(1, min(w, room))
+            if dilation * (w - 1) + 1 > room and ch.below(16) < 15:
+                dilation = 1
+        chosen.append((w, pick(ch, (1, 2, 1, 3)), dilation, low, high))
+    columns = tuple(zip(*chosen, strict=True))
+    return Frame(*columns)
+
+
+def frame_attrs(f: Frame) -> dict[str, tuple[int, ...]]:
+    """Attributes of a frame, without its window."""
+    return {"strides": f.strides, "dilations": f.dilations, "low": f.low, "high": f.high}
