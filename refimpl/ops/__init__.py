@@ -8,8 +8,11 @@ from refimpl.ops import (
     elementwise,
     index,
     linear,
+    pooling,
     predicates,
     reduce,
+    scan,
+    scatter,
     shape,
     slicing,
     transcendental,
@@ -30,7 +33,10 @@ OPS: dict[str, Op] = {
         reduce,
         linear,
         convolution,
+        pooling,
+        scan,
         index,
+        scatter,
     )
     for op in module.ALL
 }

@@ -1,0 +1,293 @@
+"""Scatter: elements placed, or combined with what is there, by index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from refimpl.ir import expr as ex
+from refimpl.ir.graph import attrs as freeze
+from refimpl.ir.loop import AtomicOp, Expr
+from refimpl.ir.types import ALL as EVERY
+from refimpl.ir.types import NUMBERS, Array, DType, TensorType
+from refimpl.ops.bars import Bar, Contract, as_error, centre_dtype, fold, settle
+from refimpl.ops.choose import pick
+from refimpl.ops.folds import factors, product_bar
+from refimpl.ops.index import (
+    INDICES,
+    check_elements,
+    check_indices,
+    fitting_shape,
+    index_domains,
+    position,
+)
+from refimpl.ops.rules import check, dtype_error, get_axis, get_str, shape_error
+from refimpl.ops.spec import (
+    AttrMap,
+    AttrSpec,
+    Chooser,
+    Example,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Sample,
+    Scatter,
+)
+
+REDUCTIONS = ("none", "add", "mul", "min", "max")
+_ATOMIC: dict[str, AtomicOp] = {"add": "add", "mul": "mul", "min": "min", "max": "max"}
+_UFUNC = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    t = check("scatter", types, 3)
+    check_indices("scatter", types)
+    if types[2].dtype is not t.dtype:
+        raise dtype_error("scatter", types, types[2].dtype, (t.dtype,))
+    check_elements("scatter", types, get_axis("scatter", attrs, "axis", t.rank))
+    if types[1].shape != types[2].shape:
+        raise shape_error("scatter", types, f"{types[2]} updates", "an index for each update")
+    if get_str("scatter", attrs, "reduction", REDUCTIONS) != "none" and t.dtype is DType.BOOL:
+        raise dtype_error("scatter", types, t.dtype, NUMBERS)
+    return t
+
+
+Where = tuple[tuple[Array, ...], Array]
+
+
+def _where(indices: Array, shape: tuple[int, ...], axis: int) -> Where:
+    """Target of each update that counts, in row-major order; and which count."""
+    n = shape[axis]
+    wide = indices.astype(np.int64)
+    counts = (wide >= -n) & (wide < n)
+    at: list[Array] = [np.asarray(a) for a in np.indices(indices.shape)]
+    at[axis] = np.where(wide < 0, wide + n, wide)
+    return tuple(a[counts] for a in at), counts
+
+
+def _combined(x: Array, at: tuple[Array, ...], updates: Array, reduction: str) -> Array:
+    out = x.copy()
+    if reduction == "none":
+        out[at] = updates  # in order: the last one stays
+        return out
+    _UFUNC[reduction].at(out, at, updates)
+    if reduction in ("min", "max") and out.dtype.kind == "f" and bool((out == 0).any()):
+        wins = reduction == "max"  # of two zeros the positive one is larger
+        winner = (x == 0) & (np.signbit(x) != wins)
+        np.logical_or.at(winner, at, (updates == 0) & (np.signbit(updates) != wins))
+        zero = np.where(winner == wins, 0.0, -0.0).astype(out.dtype)
+        out = np.where(out == 0, zero, out)
+    return out
+
+
+def _eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    compute = result.dtype.compute.numpy
+    x, indices, updates = args
+    at, counts = _where(indices, x.shape, get_axis("scatter", attrs, "axis", x.ndim))
+    reduction = get_str("scatter", attrs, "reduction", REDUCTIONS)
+    if reduction == "none":
+        return _combined(x, at, updates[counts], reduction)
+    with np.errstate(all="ignore"):
+        out = _combined(x.astype(compute), at, updates[counts].astype(compute), reduction)
+        return out.astype(result.dtype.numpy)
+
+
+def _bar(
+    args: Sequence[Bar],
+    attrs: AttrMap,
+    types: Sequence[TensorType],
+    result: TensorType,
+    contract: Contract,
+) -> Bar:
+    del types, contract
+    x, i, u = args
+    axis = get_axis("scatter", attrs, "axis", x.c.ndim)
+    reduction = get_str("scatter", attrs, "reduction", REDUCTIONS)
+    at, counts = _where(i.c, x.c.shape, axis)
+    updates = Bar(u.c[counts], u.e[counts])
+    out = _reduced(x, at, updates, reduction, result.dtype)
+    if not i.e.any():
+        return out
+    # An update of unknown place may hit any element of its line.
+    line = np.zeros(x.c.shape, np.bool_)
+    unsure = i.e > 0
+    places = [np.indices(i.c.shape)[a][unsure] for a in range(x.c.ndim) if a != axis]
+    np.moveaxis(line, axis, -1)[tuple(places)] = True
+    return Bar(out.c, np.where(line, np.inf, out.e))
+
+
+def _reduced(x: Bar, at: tuple[Array, ...], u: Bar, reduction: str, dtype: DType) -> Bar:
+    if reduction == "none":
+        return Bar(_combined(x.c, at, u.c, "none"), _combined(x.e, at, u.e, "none"))
+    if reduction in ("min", "max"):
+        return _extremes(settle(x, dtype), at, settle(u, dtype), reduction, dtype)
+    hit = np.zeros(x.c.shape, np.int64)
+    np.add.at(hit, at, 1)
+    if not dtype.is_float:
+        unsure = _combined((x.e > 0).astype(np.int64), at, (u.e > 0).astype(np.int64), "add")
+        e = np.where(unsure > 0, np.inf, 0.0)
+        return Bar(_combined(x.c, at, u.c, reduction), e)
+    out = _sums(x, at, u, hit, dtype) if reduction == "add" else _products(x, at, u, hit, dtype)
+    c = np.where(hit > 0, out.c, x.c).astype(out.c.dtype)
+    return Bar(c, np.where(hit > 0, out.e, x.e))
+
+
+def _sums(x: Bar, at: tuple[Array, ...], u: Bar, hit: Array, dtype: DType) -> Bar:
+    """Sum of what is there and the updates, one after another, each perhaps stored as ``dtype``."""
+
+    def run(a: Array, b: Array) -> Array:
+        return _combined(a, at, b, "add")
+
+    size_x, size_u = (np.where(np.isfinite(b.c), np.abs(b.c) + b.e, 0.0) for b in (x, u))
+    mass = run(size_x.astype(centre_dtype(dtype)), size_u.astype(centre_dtype(dtype)))
+    rough = run(_rough(x), _rough(u))
+    c, e = run(x.c, u.c), run(x.e, u.e)
+    exact = (e == 0) & (rough == 0) & (mass <= 2.0 ** _DIGITS[dtype])
+    most = int(hit.max(initial=0))
+    return _stored(fold(c, e, mass, most, 0, dtype, exact), mass, hit, exact, dtype)
+
+
+_DIGITS = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}
+_TOP = {DType.F16: 65504.0, DType.BF16: 2.0**127}
+
+
+def _rough(b: Bar) -> Array:
+    return np.asarray((np.rint(b.c) != b.c) & np.isfinite(b.c), np.float64)
+
+
+def _stored(b: Bar, mass: Array, hit: Array, exact: Array, dtype: DType) -> Bar:
+    """Widen a bar for the updates but the last, which may each have been stored as ``dtype``."""
+    if dtype is dtype.compute:
+        return b
+    unit = 2.0 ** -_DIGITS[dtype]
+    smallest = 2.0**-24 if dtype is DType.F16 else 2.0**-133
+    steps = np.maximum(hit, 1)
+    e = b.e + as_error((steps * unit / (1 - np.minimum(steps * unit, 0.5))) * mass)
+    e = np.where(exact, b.e, e + steps * smallest)
+    e = np.where(np.isfinite(b.c), e, b.e)
+    return Bar(b.c, np.where(np.isfinite(b.c) & (mass >= _TOP[dtype]), np.inf, e))
+
+
+def _products(x: Bar, at: tuple[Array, ...], u: Bar, hit: Array, dtype: DType) -> Bar:
+    """Product of what is there and the updates, one after another."""
+    joined = Bar(np.concatenate([x.c.ravel(), u.c]), np.concatenate([x.e.ravel(), u.e]))
+    split, shape = x.c.size, x.c.shape
+
+    def run(values: Array) -> Array:
+        return _combined(values[:split].reshape(shape), at, values[split:], "mul")
+
+    def some(flags: Array) -> Array:
+        ints = flags.astype(np.int64)
+        return np.asarray(_combined(ints[:split].reshape(shape), at, ints[split:], "max") > 0)
+
+    facts = factors(joined, hit + 1, run, some)
+    out = product_bar(_combined(x.c, at, u.c, "mul"), facts, dtype)
+    if dtype is dtype.compute:
+        return out
+    # Partial products may each have been stored as dtype: rounded, lost or overflown.
+    unit = 2.0 ** -_DIGITS[dtype]
+    smallest = 2.0**-24 if dtype is DType.F16 else 2.0**-133
+    steps = np.minimum(hit * unit, 0.5)
+    e = out.e + as_error(steps / (1 - steps) * facts.high * 2 + hit * smallest * facts.worst * 2)
+    risky = ~facts.special & (facts.worst * 2 >= _TOP[dtype])
+    lost = np.isinf(out.c) & (facts.least < smallest)
+    e = np.where(np.isfinite(out.c), np.where(risky, np.inf, e), np.where(lost, np.inf, out.e))
+    return Bar(out.c, e)
+
+
+def _extremes(x: Bar, at: tuple[Array, ...], u: Bar, reduction: str, dtype: DType) -> Bar:
+    c = _combined(x.c, at, u.c, reduction)
+    if not (x.e.any() or u.e.any()):
+        return Bar(c, np.zeros(c.shape))
+    wide = c.dtype if dtype.is_float else np.dtype(np.longdouble)
+    cx, cu = x.c.astype(wide), u.c.astype(wide)
+    low = _combined(cx - x.e, at, cu - u.e, reduction)
+    high = _combined(cx + x.e, at, cu + u.e, reduction)
+    unknown = _combined(x.e == np.inf, at, u.e == np.inf, "max")
+    same = low == high
+    e = np.where(same, 0.0, as_error(np.fmax(np.abs(high - c), np.abs(c - low))))
+    e = np.where(unknown, np.inf, e)
+    if dtype.is_float:
+        known = ~_combined(x.e > 0, at, u.e > 0, "max")
+        e = np.where((c == 0) & (e == 0) & ~known, np.finfo(np.float64).smallest_subnormal, e)
+        e = np.where(known, 0.0, e)
+        sure = _combined(np.isnan(x.c) & (x.e < np.inf), at, np.isnan(u.c) & (u.e < np.inf), "max")
+        e = np.where(sure, 0.0, e)
+    return Bar(c, e)
+
+
+def _element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    result: TensorType,
+) -> Scatter:
+    del at
+    axis = get_axis("scatter", attrs, "axis", result.rank)
+    reduction = get_str("scatter", attrs, "reduction", REDUCTIONS)
+    n = ex.of_dim(result.shape[axis])
+
+    def target(u: Index) -> tuple[Index, Expr]:
+        i = position(reads[1](u))
+        low = ex.compare("ge", i, ex.sub(ex.ZERO, n))
+        counts = ex.all_of([low, ex.compare("lt", i, n)])
+        return (*u[:axis], ex.mod(i, n), *u[axis + 1 :]), counts
+
+    extents = tuple(ex.of_dim(d) for d in types[2].shape)
+    op = "set" if reduction == "none" else _ATOMIC[reduction]
+    return Scatter(op, reads[0], extents, target, reads[2], (axis,))
+
+
+def _sample(ch: Chooser, t: TensorType) -> Sample | None:
+    if t.rank == 0:
+        return None
+    axis = ch.below(t.rank)
+    shape = fitting_shape(ch, t, axis)
+    reduction = "none" if t.dtype is DType.BOOL else pick(ch, REDUCTIONS)
+    indices = TensorType(pick(ch, INDICES), shape, t.device)
+    named = freeze({"axis": axis, "reduction": reduction})
+    return Sample((t, indices, t.with_shape(*shape)), named)
+
+
+SCATTER = Op(
+    name="scatter",
+    doc=(
+        "The operand with updates put in along ``axis`` by an index each (i32 or i64): "
+        "result[a, indices[a, i, b], b] = updates[a, i, b], or combined with it by ``reduction``. "
+        "As ScatterElements in ONNX. Off ``axis``, updates are as large as the operand, or "
+        "(static sizes) smaller."
+    ),
+    special=(
+        "A negative index counts from the end, once; an update out of range is dropped. With none "
+        "the last update in row-major order stays. add and mul follow IEEE and round after each "
+        "update, in any order; min and max give NaN if either is NaN, and -0 is below +0. "
+        "Integers wrap. bool takes none alone."
+    ),
+    kind=Kind.OPAQUE,
+    arity=(3, 3),
+    attrs=(
+        AttrSpec("axis", "int", "axis to place along"),
+        AttrSpec("reduction", "str", "how an update meets what is there", REDUCTIONS),
+    ),
+    dtypes=EVERY,
+    infer=_infer,
+    eval=_eval,
+    bar=_bar,
+    element=_element,
+    sample=_sample,
+    domains=index_domains,
+    example=Example(
+        (
+            np.array([1, 2, 3], np.int32),
+            np.array([0, -1, 0, 5], np.int64),
+            np.array([10, 20, 30, 40], np.int32),
+        ),
+        np.array([41, 2, 23], np.int32),
+        freeze({"axis": 0, "reduction": "add"}),
+    ),
+)
+
+ALL: tuple[Op, ...] = (SCATTER,)
