@@ -1,0 +1,240 @@
+"""A GPU as an engine: context, memory and launches by PyCUDA, compilation by NVRTC.
+
+The primary context is retained, as CUDA's own runtime does, so that other libraries in the
+process share it.  An engine is used from the thread that made it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codegen.runtime.compiler import cache_folder, store
+from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
+from codegen.runtime.geometry import Geometry, check_buffers, geometry, signature
+from codegen.runtime.nvrtc import Compiler
+from refimpl.errors import DidymaError, EngineMissing
+from refimpl.ir.types import Array, DType
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pycuda import driver
+
+POISON = 0xFF  # a NaN in every float type
+_MEND = "on a machine with an NVIDIA GPU: python3 -m pip install pycuda nvidia-cuda-nvrtc"
+
+
+class CudaBuffer:
+    """Bytes on the device; other libraries read it by ``__cuda_array_interface__``.
+
+    ``owner`` keeps the bytes alive: PyCUDA's allocation, a foreign array, or the whole that this
+    is a view of.
+    """
+
+    __slots__ = ("address", "nbytes", "owner")
+
+    def __init__(self, address: int, nbytes: int, owner: object) -> None:
+        self.address = address
+        self.nbytes = nbytes
+        self.owner = owner
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": (self.nbytes,),
+            "typestr": "|u1",
+            "data": (self.address, False),
+            "strides": None,
+            "version": 3,
+        }
+
+
+class Cuda:
+    """Engine ``cuda``.
+
+    ``poison`` fills fresh memory with NaN bytes.  ``synchronous`` waits for every launch, so that
+    a crash names its kernel; without it only downloads wait.  Cubins are kept in ``cache``.
+    Raises EngineMissing where there is no PyCUDA, no NVRTC, no driver or no GPU.
+    """
+
+    name = "cuda"
+
+    def __init__(
+        self,
+        device: int = 0,
+        *,
+        poison: bool = True,
+        synchronous: bool = True,
+        cache: Path | None = None,
+    ) -> None:
+        self._driver = _pycuda()
+        self.device = _device(self._driver, device)
+        major, minor = self.device.compute_capability()
+        own = "a" if major >= 9 else ""  # the architecture's own instructions
+        self._compiler = Compiler(f"sm_{major}{minor}{own}")
+        self._cache = cache or cache_folder() / "cuda"
+        self._poison = poison
+        self._synchronous = synchronous
+        self._context: driver.Context | None = self.device.retain_primary_context()
+        self._context.push()
+        atexit.register(self.close)  # a context left current aborts the process at its end
+
+    def close(self) -> None:
+        """Give the context back; the engine and its buffers are dead afterwards."""
+        if self._context is not None:
+            self._context.pop()
+            self._context = None
+            atexit.unregister(self.close)
+
+    def load(self, text: KernelText) -> CudaLoaded:
+        """Compile kernel text, or take it from the cache, and put it on the device.
+
+        DidymaError ``kernel-text`` with the line at fault.
+        """
+        source = self._compiler.source(text)
+        key = "\0".join((source, self._compiler.version, *self._compiler.options))
+        path = self._cache / f"{hashlib.sha256(key.encode()).hexdigest()}.cubin"
+        if path.exists():
+            code = path.read_bytes()
+        else:
+            code = self._compiler.compile(source).code
+            store(path, code)
+        return CudaLoaded(self._driver, text, code, self._synchronous)
+
+    def allocate(self, nbytes: int) -> CudaBuffer:
+        """Return fresh bytes."""
+        owner = self._driver.mem_alloc(max(1, nbytes))  # CUDA allocates no empty range
+        buffer = CudaBuffer(int(owner), nbytes, owner)
+        if self._poison and nbytes:
+            self._driver.memset_d8(buffer.address, POISON, nbytes)
+        return buffer
+
+    def free(self, buffer: CudaBuffer) -> None:
+        """Give bytes back that ``allocate`` or ``upload`` returned."""
+        owner: Any = buffer.owner
+        owner.free()
+        buffer.owner = None
+
+    def view(self, buffer: CudaBuffer, offset: int, nbytes: int) -> CudaBuffer:
+        """Part of a buffer, sharing its bytes."""
+        assert 0 <= offset <= offset + nbytes <= buffer.nbytes, "a view outside its buffer"
+        return CudaBuffer(buffer.address + offset, nbytes, buffer)
+
+    def adopt(self, array: Any) -> CudaBuffer:
+        """Return the bytes of a foreign array on this device, which must be in row-major order.
+
+        DidymaError ``not-a-device-array`` or ``not-contiguous``.
+        """
+        interface = getattr(array, "__cuda_array_interface__", None)
+        if interface is None:
+            raise DidymaError(
+                "not-a-device-array",
+                type(array).__name__,
+                got="no __cuda_array_interface__",
+                want="an array of PyCUDA, CuPy, PyTorch, JAX or Numba on the device",
+            )
+        shape: tuple[int, ...] = tuple(interface["shape"])
+        item = np.dtype(interface["typestr"]).itemsize
+        packed = tuple(item * math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        if interface.get("strides") not in (None, packed) and 0 not in shape:
+            raise DidymaError(
+                "not-contiguous",
+                type(array).__name__,
+                got=f"strides {interface['strides']}",
+                want=f"strides {packed}",
+                help="copy it in row-major order first",
+            )
+        return CudaBuffer(int(interface["data"][0] or 0), item * math.prod(shape), array)
+
+    def upload(self, array: Array) -> CudaBuffer:
+        """Return a new buffer with the array's bytes."""
+        buffer = self.allocate(array.nbytes)
+        if array.nbytes:
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self._driver.memcpy_htod(buffer.address, data)
+        return buffer
+
+    def download(self, buffer: CudaBuffer, dtype: DType, shape: Sequence[int]) -> Array:
+        """Copy a buffer's first bytes out as an array, once every launch before has ended."""
+        out = np.empty(math.prod(shape) * dtype.nbytes, np.uint8)
+        assert out.nbytes <= buffer.nbytes, "a download of more than there is"
+        if out.nbytes:
+            self._driver.memcpy_dtoh(out, buffer.address)
+        return out.view(dtype.numpy).reshape(tuple(shape))
+
+    def copy(self, target: CudaBuffer, source: CudaBuffer) -> None:
+        """Copy all bytes of ``source`` over the start of ``target``."""
+        assert source.nbytes <= target.nbytes, "a copy into less than it needs"
+        if source.nbytes:
+            self._driver.memcpy_dtod(target.address, source.address, source.nbytes)
+
+
+class CudaLoaded:
+    """Kernels on the device; they stay as long as this object."""
+
+    def __init__(
+        self, pycuda_driver: Any, text: KernelText, code: bytes, synchronous: bool
+    ) -> None:
+        self.text = text
+        self._driver = pycuda_driver
+        self._synchronous = synchronous
+        self._module: driver.Module = pycuda_driver.module_from_buffer(code)
+        self._kernels = {s.name: self._prepare(s) for s in text.kernels}
+        self._geometries: dict[tuple[str, ...], Geometry] = {}
+
+    def _prepare(self, s: Signature) -> driver.Function:
+        function = self._module.get_function(s.name)
+        return function.prepare("P" * len(s.buffers) + "q" * len(s.dims))
+
+    def launch(self, kernel: str, buffers: Sequence[CudaBuffer], dims: Mapping[str, int]) -> None:
+        """Start a kernel; KernelFault ``crash`` where CUDA reports one."""
+        s = signature(self.text, kernel)
+        key = (kernel, *(str(dims.get(d)) for d in s.dims))
+        if key not in self._geometries:
+            self._geometries[key] = geometry(s, dims)
+        g = self._geometries[key]
+        check_buffers(s, g, [b.nbytes for b in buffers])
+        if g.empty:
+            return
+        try:
+            self._kernels[kernel].prepared_call(
+                g.grid, s.block, *(b.address for b in buffers), *g.dims
+            )
+            if self._synchronous:
+                self._driver.Context.synchronize()
+        except self._driver.Error as e:
+            raise KernelFault([Fault("crash", kernel, str(e))]) from e
+
+
+def _pycuda() -> Any:
+    try:
+        from pycuda import driver as found
+    except ImportError as e:
+        raise _missing(f"no PyCUDA: {e}") from e
+    module: ModuleType = found
+    return module
+
+
+def _device(pycuda_driver: Any, number: int) -> driver.Device:
+    try:
+        pycuda_driver.init()
+        count: int = pycuda_driver.Device.count()
+    except pycuda_driver.Error as e:
+        raise _missing(f"no CUDA driver: {e}") from e
+    if number >= count:
+        raise _missing(f"{count} GPUs, none of number {number}")
+    device: driver.Device = pycuda_driver.Device(number)
+    return device
+
+
+def _missing(got: str) -> EngineMissing:
+    return EngineMissing(
+        "engine-missing", "cuda", got=got, want="PyCUDA, its driver and a GPU", help=_MEND
+    )

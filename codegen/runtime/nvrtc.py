@@ -1,0 +1,225 @@
+"""The compile gate: kernel text to machine code of a GPU, on machines that need not have one.
+
+NVRTC is found in the wheels of NVIDIA, in the CUDA toolkit, or where the loader finds it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from codegen.emit import prelude
+from codegen.runtime.engine import KernelText
+from refimpl.errors import DidymaError, EngineMissing
+from refimpl.ir.types import Array, DType
+
+ARCHITECTURE = "sm_90a"
+MEND = "python3 -m pip install nvidia-cuda-nvrtc"
+_FILE = "kernel text"  # its name in messages
+_ERROR = re.compile(rf"^{_FILE}\((\d+)\): (?:catastrophic )?error: *(.*)$", re.MULTILINE)
+_FUNCTION = re.compile(
+    r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", re.S
+)
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a kernel takes: registers a thread, bytes of stack and of spills, shared bytes."""
+
+    kernel: str
+    registers: int
+    stack: int
+    spills: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Machine code for one architecture, with what each kernel takes."""
+
+    code: bytes
+    resources: tuple[Resources, ...]
+
+
+class Compiler:
+    """NVRTC; EngineMissing where it cannot be found."""
+
+    def __init__(self, architecture: str = ARCHITECTURE) -> None:
+        self._lib = _load()
+        self._prelude = prelude.load("cuda")
+        self.options = (f"--gpu-architecture={architecture}", "--ptxas-options=-v")
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._check(self._lib.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+        self.version = f"{major.value}.{minor.value}"
+
+    def source(self, text: KernelText) -> str:
+        """Return the whole of what is compiled: types, intrinsics, kernels."""
+        return f'{self._prelude.select(text.source)}#line 1 "{_FILE}"\n{text.source}'
+
+    def compile(self, source: str) -> Cubin:
+        """Compile; DidymaError ``kernel-text`` with the line at fault."""
+        lib, program = self._lib, ctypes.c_void_p()
+        self._check(
+            lib.nvrtcCreateProgram(
+                ctypes.byref(program), source.encode(), b"prelude", 0, None, None
+            )
+        )
+        try:
+            options = (ctypes.c_char_p * len(self.options))(*(o.encode() for o in self.options))
+            failed = lib.nvrtcCompileProgram(program, len(self.options), options)
+            log = self._bytes(program, "ProgramLog").decode(errors="replace").rstrip("\0")
+            if failed:
+                raise _error(source, log)
+            return Cubin(self._bytes(program, "CUBIN"), tuple(_resources(log)))
+        finally:
+            lib.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def _bytes(self, program: ctypes.c_void_p, what: str) -> bytes:
+        size = ctypes.c_size_t()
+        self._check(getattr(self._lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+        out = ctypes.create_string_buffer(max(1, size.value))
+        self._check(getattr(self._lib, f"nvrtcGet{what}")(program, out))
+        return out.raw[: size.value]
+
+    def _check(self, status: int) -> None:
+        if status:
+            message: bytes = self._lib.nvrtcGetErrorString(status)
+            raise RuntimeError(f"NVRTC: {message.decode()}")
+
+
+class Nvrtc:
+    """Engine ``nvrtc``: compiles, runs nothing."""
+
+    name = "nvrtc"
+
+    def __init__(self, architecture: str = ARCHITECTURE) -> None:
+        self._compiler = Compiler(architecture)
+
+    def load(self, text: KernelText) -> NvrtcLoaded:
+        """Compile kernel text; DidymaError ``kernel-text`` with the line at fault."""
+        return NvrtcLoaded(self._compiler.compile(self._compiler.source(text)))
+
+    def allocate(self, nbytes: int) -> NoReturn:
+        """Raise EngineMissing."""
+        raise _only_compiles()
+
+    def free(self, buffer: Any) -> None:
+        """Raise EngineMissing."""
+        raise _only_compiles()
+
+    def view(self, buffer: Any, offset: int, nbytes: int) -> NoReturn:
+        """Raise EngineMissing."""
+        raise _only_compiles()
+
+    def upload(self, array: Array) -> NoReturn:
+        """Raise EngineMissing."""
+        raise _only_compiles()
+
+    def download(self, buffer: Any, dtype: DType, shape: Sequence[int]) -> Array:
+        """Raise EngineMissing."""
+        raise _only_compiles()
+
+    def copy(self, target: Any, source: Any) -> None:
+        """Raise EngineMissing."""
+        raise _only_compiles()
+
+
+@dataclass(frozen=True, slots=True)
+class NvrtcLoaded:
+    """Kernels that compiled."""
+
+    cubin: Cubin
+
+    def launch(self, kernel: str, buffers: Sequence[Any], dims: Mapping[str, int]) -> None:
+        """Raise EngineMissing."""
+        raise _only_compiles()
+
+
+def _only_compiles() -> EngineMissing:
+    return EngineMissing(
+        "engine-missing",
+        "nvrtc",
+        got="the engine nvrtc, which only compiles",
+        want="an engine that runs kernels",
+        help="use simt, host or cuda",
+    )
+
+
+def _error(source: str, log: str) -> DidymaError:
+    found = _ERROR.search(log)
+    if found is None:
+        return DidymaError("kernel-text", _FILE, got=log.strip(), want="text that NVRTC compiles")
+    line = int(found[1])
+    lines = source.partition(f'#line 1 "{_FILE}"\n')[2].splitlines()
+    return DidymaError(
+        "kernel-text",
+        f"line {line}: {lines[line - 1].strip() if line <= len(lines) else ''}",
+        got=found[2],
+        want="text that NVRTC compiles",
+    )
+
+
+def _resources(log: str) -> Iterator[Resources]:
+    for name, report in _FUNCTION.findall(log):
+        registers = _REGISTERS.search(report)
+        stack = _STACK.search(report)
+        shared = _SHARED.search(report)
+        yield Resources(
+            name,
+            int(registers[1]) if registers else 0,
+            int(stack[1]) if stack else 0,
+            int(stack[2]) + int(stack[3]) if stack else 0,
+            int(shared[1]) if shared else 0,
+        )
+
+
+def _load() -> ctypes.CDLL:
+    for candidate in _candidates():
+        try:
+            return _declare(ctypes.CDLL(candidate))
+        except OSError:
+            continue
+    raise EngineMissing(
+        "engine-missing",
+        "nvrtc",
+        got="no libnvrtc in site-packages, the CUDA toolkit or the loader's path",
+        want="NVRTC, CUDA's run-time compiler",
+        help=MEND,
+    )
+
+
+def _candidates() -> Iterator[str]:
+    """Yield libraries to try, newest first within a place."""
+    homes = [os.environ.get(v, "") for v in ("CUDA_HOME", "CUDA_PATH")]
+    folders = [Path(p) / "nvidia" for p in sys.path if p and (Path(p) / "nvidia").is_dir()]
+    places = [(f, "*/lib/libnvrtc.so.*") for f in folders]
+    places += [(Path(h), "lib64/libnvrtc.so.*") for h in (*homes, "/usr/local/cuda") if h]
+    for place, pattern in places:
+        for path in sorted(place.glob(pattern), reverse=True):
+            if "alt" not in path.name:
+                yield str(path)
+    yield from ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+
+
+def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
+    handle, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)
+    lib.nvrtcGetErrorString.restype = text
+    lib.nvrtcGetErrorString.argtypes = [ctypes.c_int]
+    lib.nvrtcCreateProgram.argtypes = [
+        ctypes.POINTER(handle), text, text, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p,
+    ]  # fmt: skip
+    lib.nvrtcCompileProgram.argtypes = [handle, ctypes.c_int, ctypes.POINTER(text)]
+    lib.nvrtcDestroyProgram.argtypes = [ctypes.POINTER(handle)]
+    for what in ("ProgramLog", "CUBIN"):
+        getattr(lib, f"nvrtcGet{what}Size").argtypes = [handle, size]
+        getattr(lib, f"nvrtcGet{what}").argtypes = [handle, text]
+    return lib
