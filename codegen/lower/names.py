@@ -45,6 +45,10 @@ class Names:
         self._taken.add(name)
         return name
 
+    def take(self, names: Iterable[str]) -> None:
+        """Mark names as used."""
+        self._taken.update(names)
+
     def numbered(self, prefix: str) -> str:
         """Return the first free one of ``prefix0``, ``prefix1`` and so on."""
         number = self._next.get(prefix, -1) + 1

@@ -1,0 +1,3 @@
+"""Loops to kernels."""
+
+from codegen.schedule.dispatch import schedule as schedule
