@@ -17,9 +17,7 @@ def schedule(p: PrimFunc, options: Options) -> tuple[PrimFunc, ...]:
     another shape of as many elements.  Attribute ``schedule`` names the class.
     """
     kernels = [_one(p, nest, options) for nest in nests(p.body)]
-    return tuple(
-        k if n == 0 else replace(k, name=f"{k.name}_{n}") for n, k in enumerate(kernels)
-    )
+    return tuple(k if n == 0 else replace(k, name=f"{k.name}_{n}") for n, k in enumerate(kernels))
 
 
 def _one(p: PrimFunc, nest: Nest, options: Options) -> PrimFunc:

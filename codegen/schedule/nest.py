@@ -25,12 +25,11 @@ from refimpl.ir.loop import (
     Load,
     LoopKind,
     PrimFunc,
-    Select,
     Stmt,
     Store,
     Var,
 )
-from refimpl.ir.walk import exprs, stmts, subexprs
+from refimpl.ir.walk import exprs, stmts
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +198,7 @@ def guarded(conds: Iterable[Expr], body: Stmt) -> Stmt:
 def let_all(table: Mapping[Var, Expr], body: Stmt, used: Iterable[str]) -> Stmt:
     """Bind variables, those that are used."""
     used = frozenset(used)
-    for var, value in reversed(table.items()):
+    for var, value in reversed(list(table.items())):
         if var.name in used:
             body = Let(var, value, body)
     return body

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from codegen.lower.affine import Poly, is_constant
+from codegen.schedule.nest import Scene, bound, guarded, let_all
 from refimpl.ir import expr as ix
 from refimpl.ir.loop import (
     Block,
@@ -17,9 +19,6 @@ from refimpl.ir.loop import (
     Var,
 )
 from refimpl.ir.walk import map_expr, map_stmt
-
-from codegen.lower.affine import Poly, is_constant
-from codegen.schedule.nest import Scene, bound, guarded, let_all
 
 LANES = 4
 
@@ -62,7 +61,6 @@ def _by_element(scene: Scene, schedule: str) -> PrimFunc:
     i = Var(scene.names.fresh("i"))
     table = dict(zip(nest.index, ix.unflatten(i, nest.extents), strict=True))
     used = {e.name for e in scene.inside if isinstance(e, Var)}
-    used |= {e.name for _, at in scene.accesses() for x in at for e in [x] if isinstance(e, Var)}
     body = let_all(table, nest.body, used)
     return scene.kernel(_spread(scene, i, nest.numel, body), schedule)
 
@@ -89,8 +87,7 @@ def _contiguous(scene: Scene) -> frozenset[str] | None:
         elif not (is_constant(scene.offset(name, at)) and name not in same):
             return None
     loops = {v.name for v in nest.index}
-    other = any(_uses(s, loops, same) for s in (nest.body,))
-    return None if other else frozenset(same)
+    return None if _uses(nest.body, loops, same) else frozenset(same)
 
 
 def _uses(s: Stmt, names: set[str], same: set[str]) -> bool:
