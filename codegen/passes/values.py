@@ -53,7 +53,9 @@ class Values:
         assert isinstance(value, Tensor)
         size = value.dtype.nbytes
         first = value.data[:size]
-        return first if value.data and first * (len(value.data) // size) == value.data else None
+        if not first or first != value.data[-size:]:  # most weights are told by their ends
+            return None
+        return first if first * (len(value.data) // size) == value.data else None
 
 
 def kind(n: Node) -> Kind:
