@@ -75,9 +75,11 @@ def show_program(p: Program) -> str:
     if p.dims:
         out.append(f"  {dims_text(p.dims)}")
     out.append(f"  inputs ({_names(p.inputs)})")
-    out.append("  constants {")
-    out += [f"    {value_name(n)} = {tensor_text(t)}" for n, t in p.constants]
-    out += ["  }", "  types {"]
+    if p.constants:
+        out.append("  constants {")
+        out += [f"    {value_name(n)} = {tensor_text(t)}" for n, t in p.constants]
+        out.append("  }")
+    out.append("  types {")
     out += [f"    {value_name(n)}: {type_text(t)}" for n, t in p.types]
     out.append("  }")
     for k in p.kernels:
@@ -103,13 +105,7 @@ class ProgramReader(LoopReader):
         declared = self.dimvars()
         self.expect("inputs")
         inputs = self._values()
-        constants: list[tuple[str, Tensor]] = []
-        self.expect("constants")
-        self.expect("{")
-        while not self.accept("}"):
-            constant = self.value()
-            self.expect("=")
-            constants.append((constant, self.tensor()))
+        constants = self._constants() if self.accept("constants") else ()
         types: list[tuple[str, TensorType]] = []
         self.expect("types")
         self.expect("{")
@@ -127,8 +123,17 @@ class ProgramReader(LoopReader):
             lines.append(self._line())
         self.expect("}")
         return Program(
-            name, declared, inputs, tuple(constants), tuple(types), tuple(kernels), tuple(lines)
+            name, declared, inputs, constants, tuple(types), tuple(kernels), tuple(lines)
         )
+
+    def _constants(self) -> tuple[tuple[str, Tensor], ...]:
+        self.expect("{")
+        found: list[tuple[str, Tensor]] = []
+        while not self.accept("}"):
+            name = self.value()
+            self.expect("=")
+            found.append((name, self.tensor()))
+        return tuple(found)
 
     def _values(self) -> tuple[str, ...]:
         self.expect("(")

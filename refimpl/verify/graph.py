@@ -1,0 +1,290 @@
+"""The laws of graphs, and those of ``sizes``.
+
+| law | says |
+|---|---|
+| G-no-function | a module has a function |
+| G-function-twice | functions have names of their own |
+| G-value-twice | a name is defined once in a function |
+| G-undefined | operands are parameters or results of earlier nodes |
+| G-result | a function returns values that it defines |
+| G-unknown-op | an op is in the table |
+| G-results | an op has one result; every result has a type |
+| G-arity | an op has as many operands as its record says |
+| G-attr-order | attributes are sorted by name, each given once |
+| G-attr-names | a node has the attributes that its op declares, and no others |
+| G-attr-kind | an attribute is of its declared kind and among its choices |
+| G-attr-data | a constant tensor has as many bytes as its shape says |
+| G-operands | operands are such as the op's inference accepts; the code is the op's own |
+| G-type | a node's type is the one its op infers |
+| G-callee | a call names a function further up |
+| G-call-types | a call's operands and results have the callee's types |
+| G-primitive | a Primitive function calls nothing, and folds at most once |
+| G-reshape-only | a reshape_only function is Primitive, of one operand, and only reshapes |
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import sympy
+
+from refimpl.errors import DidymaError
+from refimpl.ir import dims
+from refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Attr, Attrs, Function, Module, Node
+from refimpl.ir.text import show_node
+from refimpl.ir.text.literals import attr_text
+from refimpl.ir.types import DType, Tensor, TensorType
+from refimpl.ops import OPS
+from refimpl.ops.spec import AttrKind, AttrSpec, Kind, Op
+from refimpl.verify.sizes import Sizes
+
+_FOLDING = (Kind.REDUCTION, Kind.OPAQUE)
+
+
+def verify(m: Module) -> None:
+    """Raise DidymaError at the first broken law."""
+    _Verifier(m).module()
+
+
+def _types(types: Iterable[TensorType]) -> str:
+    return ", ".join(str(t) for t in types) or "none"
+
+
+def _is_int(a: Attr) -> bool:
+    return type(a) is int
+
+
+def _is_dim(a: Attr) -> bool:
+    return type(a) is int or isinstance(a, sympy.Expr)
+
+
+def _is_kind(a: Attr, kind: AttrKind) -> bool:
+    match kind:
+        case "int":
+            return _is_int(a)
+        case "ints":
+            return isinstance(a, tuple) and all(_is_int(x) for x in a)
+        case "dim":
+            return _is_dim(a)
+        case "dims":
+            return isinstance(a, tuple) and all(_is_dim(x) for x in a)
+        case "float":
+            return isinstance(a, float)
+        case "bool":
+            return isinstance(a, bool)
+        case "str":
+            return type(a) is str
+        case "dtype":
+            return isinstance(a, DType)
+        case "tensor":
+            return isinstance(a, Tensor)
+
+
+def _symbols(a: Attr) -> Iterator[str]:
+    if isinstance(a, sympy.Expr):
+        yield from dims.free(a)
+    elif isinstance(a, tuple):
+        for x in a:
+            yield from _symbols(x)
+
+
+class _Verifier:
+    def __init__(self, m: Module) -> None:
+        self.m = m
+        self.sizes = Sizes(m.dims, "module")
+        self.known: dict[str, Function] = {}
+        self.checked: set[TensorType] = set()
+
+    def module(self) -> None:
+        if not self.m.functions:
+            raise DidymaError("G-no-function", "module", got="no function", want="at least one")
+        for f in self.m.functions:
+            if f.name in self.known:
+                raise DidymaError(
+                    "G-function-twice", f"@{f.name}", got="a second one", want="names of their own"
+                )
+            self.function(f)
+            self.known[f.name] = f
+
+    def function(self, f: Function) -> None:
+        types: dict[str, TensorType] = {}
+        for p in f.params:
+            where = f"@{f.name}, %{p.name}"
+            self.define(types, p.name, p.type, where)
+        self.attrs(f.attrs, f"@{f.name}")
+        for n in f.nodes:
+            self.node(f, n, types)
+        for r in f.results:
+            if r not in types:
+                raise DidymaError(
+                    "G-result",
+                    f"@{f.name}",
+                    got=f"%{r}",
+                    want=_defined(types),
+                    help=_near(r, types),
+                )
+        attrs = f.attr
+        if PRIMITIVE in attrs:
+            self.primitive(f)
+        if RESHAPE_ONLY in attrs:
+            self.reshape_only(f)
+
+    def define(self, types: dict[str, TensorType], name: str, t: TensorType, where: str) -> None:
+        if name in types:
+            raise DidymaError(
+                "G-value-twice", where, got=f"%{name} again", want="one definition of a name"
+            )
+        if t not in self.checked:
+            self.sizes.shape(t.shape, t.dtype, where)
+            self.checked.add(t)
+        types[name] = t
+
+    def node(self, f: Function, n: Node, types: dict[str, TensorType]) -> None:
+        def where() -> str:
+            return f"@{f.name}: {show_node(n)}"
+
+        operands: list[TensorType] = []
+        for a in n.args:
+            if a not in types:
+                raise DidymaError(
+                    "G-undefined",
+                    where(),
+                    got=f"%{a}",
+                    want=_defined(types),
+                    help=_near(a, types),
+                )
+            operands.append(types[a])
+        try:
+            self.attrs(n.attrs, "")
+            if n.op == CALL:
+                self.call(n, operands)
+            else:
+                self.op(n, operands)
+            for name, t in zip(n.results, n.types, strict=True):
+                self.define(types, name, t, "")
+        except DidymaError as e:
+            raise DidymaError(e.code, where(), got=e.got, want=e.want, help=e.help) from None
+
+    def attrs(self, attrs: Attrs, where: str) -> None:
+        for (a, _), (b, _) in itertools.pairwise(attrs):
+            if a >= b:
+                raise DidymaError(
+                    "G-attr-order", where, got=f"{b} after {a}", want="sorted, each once"
+                )
+        for _, value in attrs:
+            if isinstance(value, (tuple, sympy.Expr)):
+                self.sizes.declared([dims.symbol(s) for s in _symbols(value)], where)
+            if isinstance(value, Tensor):
+                _data(value, where)
+
+    def op(self, n: Node, operands: Sequence[TensorType]) -> None:
+        op = OPS.get(n.op)
+        if op is None:
+            near = difflib.get_close_matches(n.op, OPS, 3)
+            raise DidymaError(
+                "G-unknown-op",
+                "",
+                got=n.op,
+                want="an op of the table",
+                help=f"did you mean {' or '.join(near)}?" if near else "",
+            )
+        if len(n.results) != 1 or len(n.types) != 1:
+            raise DidymaError(
+                "G-results",
+                "",
+                got=f"{len(n.results)} results, {len(n.types)} types",
+                want="one of each",
+            )
+        lo, hi = op.arity
+        if not lo <= len(operands) <= hi:
+            want = f"{lo}" if lo == hi else f"{lo} to {hi}"
+            raise DidymaError(
+                "G-arity", "", got=f"{len(operands)} operands of {n.op}", want=f"{want} operands"
+            )
+        attrs = n.attr
+        _check_attrs(op, attrs)
+        inferred = op.infer(operands, attrs)
+        if inferred != n.types[0]:
+            raise DidymaError("G-type", "", got=str(n.types[0]), want=str(inferred))
+
+    def call(self, n: Node, operands: Sequence[TensorType]) -> None:
+        name = n.attr.get("callee")
+        f = self.known.get(name) if type(name) is str else None
+        if f is None:
+            want = ", ".join(f"@{k}" for k in self.known)
+            raise DidymaError(
+                "G-callee", "", got=f"@{name}", want=f"a function further up: {want or 'none'}"
+            )
+        params, results = tuple(p.type for p in f.params), f.result_types()
+        if tuple(operands) != params or n.types != results or len(n.results) != len(results):
+            raise DidymaError(
+                "G-call-types",
+                "",
+                got=f"({_types(operands)}) -> {len(n.results)} of ({_types(n.types)})",
+                want=f"({_types(params)}) -> {len(results)} of ({_types(results)})",
+            )
+
+    def primitive(self, f: Function) -> None:
+        calls = [n for n in f.nodes if n.op == CALL]
+        folds = [n for n in f.nodes if n.op in OPS and OPS[n.op].kind in _FOLDING]
+        if calls or len(folds) > 1 or f.attr[PRIMITIVE] != 1:
+            wrong = calls or folds
+            raise DidymaError(
+                "G-primitive",
+                f"@{f.name}",
+                got="; ".join(show_node(n) for n in wrong) or f"{PRIMITIVE}={f.attr[PRIMITIVE]}",
+                want=f"{PRIMITIVE}=1, no call, at most one node that reduces or is opaque",
+            )
+
+    def reshape_only(self, f: Function) -> None:
+        others = [n for n in f.nodes if n.op not in OPS or OPS[n.op].kind is not Kind.RESHAPE]
+        shape = f"{len(f.params)} operands, {len(f.results)} results, attributes {f.attr}"
+        if others or PRIMITIVE not in f.attr or len(f.params) != 1 or len(f.results) != 1:
+            raise DidymaError(
+                "G-reshape-only",
+                f"@{f.name}",
+                got="; ".join(show_node(n) for n in others) or shape,
+                want="a Primitive of one operand and one result that only reshapes",
+            )
+
+
+def _defined(types: Iterable[str]) -> str:
+    names = [f"%{t}" for t in types]
+    return f"a value defined above: {', '.join(names[-8:]) or 'none'}"
+
+
+def _near(name: str, types: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(types), 1)
+    return f"did you mean %{near[0]}?" if near else ""
+
+
+def _data(t: Tensor, where: str) -> None:
+    want = t.type.nbytes
+    if min(t.shape, default=0) < 0 or len(t.data) != want:
+        raise DidymaError(
+            "G-attr-data", where, got=f"{len(t.data)} bytes", want=f"{want} bytes for {t.type}"
+        )
+
+
+def _check_attrs(op: Op, attrs: dict[str, Attr]) -> None:
+    wanted = {s.name for s in op.attrs}
+    if attrs.keys() != wanted:
+        raise DidymaError(
+            "G-attr-names",
+            "",
+            got=", ".join(attrs) or "no attributes",
+            want=", ".join(sorted(wanted)) or "no attributes",
+        )
+    for spec in op.attrs:
+        _check_attr(spec, attrs[spec.name])
+
+
+def _check_attr(spec: AttrSpec, value: Attr) -> None:
+    choice = not spec.choices or (isinstance(value, str) and str(value) in spec.choices)
+    if not _is_kind(value, spec.kind) or not choice:
+        want = f"one of {', '.join(spec.choices)}" if spec.choices else spec.kind
+        raise DidymaError(
+            "G-attr-kind", "", got=f"{spec.name}={attr_text(value, elide=True)}", want=want
+        )

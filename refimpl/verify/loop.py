@@ -1,0 +1,300 @@
+"""The laws of loop programs, and those of ``scalars`` and ``sizes``.
+
+| law | says |
+|---|---|
+| L-twice | variables, buffers and dims have names of their own, one declaration each |
+| L-param | parameters are in device memory; outputs are parameters, each named once |
+| L-scope | a buffer made inside is shared or local and of constant shape |
+| L-extent | a loop runs an i64 variable over an i64 extent |
+| L-constant-extent | vectorized and unrolled loops, and thread axes, have constant extents |
+| L-axis | a bound loop names an axis, no other loop does, and each axis is bound once |
+| L-outermost | bound loops are outermost, below no more than allocations; the grid before threads |
+| L-grid | the extent of a grid axis depends on dims alone |
+| L-threads | a block has 1 to 1024 threads |
+| L-shared | shared buffers need a block of threads, and 48 KiB at most |
+| L-barrier | every thread of a block reaches a barrier: no condition around depends on the thread |
+| L-store | only outputs and buffers made inside are written |
+| L-store-dtype | a stored value has its buffer's dtype |
+| L-atomic | an atomic acts on i32, i64, u32, u64, f32 or f64, in shared or device memory |
+| L-free | a buffer made inside is freed, not a parameter |
+| L-place | the bytes taken over are a buffer's of the same scope made inside, and suffice |
+"""
+
+from __future__ import annotations
+
+import math
+from typing import assert_never
+
+from refimpl.ir.loop import (
+    AXES,
+    INDEX,
+    Allocate,
+    Assert,
+    Atomic,
+    Barrier,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    ExternalCall,
+    For,
+    Free,
+    If,
+    Let,
+    LetExpr,
+    Load,
+    LoopKind,
+    PlacementAllocate,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Store,
+    Var,
+)
+from refimpl.ir.text import show_line
+from refimpl.ir.types import DType
+from refimpl.ir.walk import expr_children
+from refimpl.verify.scalars import Scalars
+from refimpl.verify.sizes import Sizes
+
+MOST_THREADS = 1024
+MOST_SHARED = 48 * 1024  # bytes
+ATOMIC_DTYPES = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
+_CONSTANT = (LoopKind.VECTORIZED, LoopKind.UNROLLED)
+_AT_ONCE = (LoopKind.PARALLEL, LoopKind.VECTORIZED)
+
+
+def verify(f: PrimFunc) -> None:
+    """Raise DidymaError at the first broken law."""
+    _Verifier(f).function()
+
+
+class _Verifier(Scalars):
+    """``bound`` holds the extents of axes; ``per_thread`` the variables that threads differ in.
+
+    ``outer`` is true as long as nothing but bound loops and allocations is around; ``divergent``
+    is the text of the nearest statement around that threads may disagree on.
+    """
+
+    def __init__(self, f: PrimFunc) -> None:
+        super().__init__(f.name)
+        self.f = f
+        self.sizes = Sizes(f.dims, f"@{f.name}")
+        self.bound: dict[str, Expr] = {}
+        self.per_thread: set[str] = set()
+        self.written: set[str] = set(f.outputs)
+        self.made: set[str] = set()
+        self.shared = 0
+        self.outer = True
+        self.divergent = ""
+
+    def function(self) -> None:
+        f = self.f
+        for v in f.dims:
+            self.vars[v.name] = INDEX
+        for b in f.params:
+            self._buffer(b, b.name)
+            if b.scope is not Scope.GLOBAL:
+                raise self.broken("L-param", b.name, str(b.scope), "a parameter in device memory")
+        names = [b.name for b in f.params]
+        if len(set(f.outputs)) != len(f.outputs) or not set(f.outputs) <= set(names):
+            raise self.broken(
+                "L-param", "writes", ", ".join(f.outputs), f"some of {', '.join(names)}, each once"
+            )
+        self.stmt(f.body)
+        threads = math.prod(_size(e) for axis, e in self.bound.items() if _is_thread(axis))
+        if not 1 <= threads <= MOST_THREADS:
+            raise self.broken("L-threads", "block", f"{threads} threads", f"1 to {MOST_THREADS}")
+        if self.shared > MOST_SHARED or (self.shared and not any(map(_is_thread, self.bound))):
+            threads = 0 if not any(map(_is_thread, self.bound)) else threads
+            raise self.broken(
+                "L-shared",
+                "shared buffers",
+                f"{self.shared} bytes for {threads} threads",
+                f"at most {MOST_SHARED} bytes, in a block of threads",
+            )
+
+    def _buffer(self, b: Buffer, at: Stmt | str) -> None:
+        self.declare(b.name, at)
+        self.sizes.shape(b.shape, b.dtype, f"@{self.where}, {b.name}")
+        self.buffers[b.name] = b
+
+    # ---- statements
+
+    def stmt(self, s: Stmt) -> None:
+        match s:
+            case For():
+                self._for(s)
+            case Allocate(buffer, body):
+                self._make(s, buffer)
+                self.stmt(body)
+            case PlacementAllocate():
+                self._place(s)
+            case _:
+                self.outer = False
+                self._inner(s)
+
+    def _inner(self, s: Stmt) -> None:
+        match s:
+            case Block(body):
+                for b in body:
+                    self.stmt(b)
+            case If(cond, then, other):
+                self.condition(cond)
+                self._under(s, self._differs(cond), then)
+                if other is not None:
+                    self._under(s, self._differs(cond), other)
+            case Let(var, value, body):
+                self.bind(var, self.expr(value), s)
+                if self._differs(value):
+                    self.per_thread.add(var.name)
+                self.stmt(body)
+            case Store(name, index, value):
+                self._write(s, name, self.access(name, index, s), value)
+            case Atomic(_, name, index, value):
+                target = self.access(name, index, s)
+                self._write(s, name, target, value)
+                if target.dtype not in ATOMIC_DTYPES or target.scope is Scope.LOCAL:
+                    want = f"{', '.join(ATOMIC_DTYPES)}, shared or global"
+                    raise self.broken("L-atomic", s, f"{target.dtype} {target.scope}", want)
+            case Free(name):
+                self.buffer(name, s)
+                self._own(s, name, "L-free")
+                self.freed.add(name)
+            case ExternalCall(_, outputs, inputs, _):
+                for name in (*inputs, *outputs):
+                    self.buffer(name, s)
+                for name in outputs:
+                    self._writable(s, name)
+            case Barrier():
+                self._barrier()
+            case Assert(cond):
+                self.condition(cond)
+            case For() | Allocate() | PlacementAllocate():  # pragma: no cover - see stmt
+                raise AssertionError(s)
+            case _:
+                assert_never(s)
+
+    def _under(self, s: Stmt, divergent: bool, body: Stmt) -> None:
+        """Check a statement below one that threads may disagree on."""
+        before = self.divergent
+        if divergent:
+            self.divergent = show_line(s)
+        self.stmt(body)
+        self.divergent = before
+
+    def _barrier(self) -> None:
+        if not any(map(_is_thread, self.bound)):
+            raise self.broken("L-barrier", "barrier", "no block of threads", "bound thread axes")
+        if self.divergent:
+            raise self.broken(
+                "L-barrier",
+                "barrier",
+                f"under `{self.divergent}`",
+                "nothing around that threads of a block may disagree on",
+            )
+
+    def _differs(self, e: Expr) -> bool:
+        """Tell whether threads of a block may see different values, by what is mentioned."""
+        if not self.per_thread:
+            return False
+        match e:
+            case Var(name):
+                return name in self.per_thread
+            case Load(name) if self.buffers[name].scope is Scope.LOCAL:
+                return True
+            case LetExpr(var, value, body):
+                if self._differs(value):
+                    self.per_thread.add(var.name)
+                return self._differs(body)
+            case _:
+                return any(self._differs(c) for c in expr_children(e))
+
+    def _write(self, s: Stmt, name: str, b: Buffer, value: Expr) -> None:
+        dtype = self.expr(value)
+        if dtype is not b.dtype:
+            raise self.broken("L-store-dtype", s, str(dtype), f"{b.dtype}, as {name}")
+        self._writable(s, name)
+
+    def _writable(self, s: Stmt, name: str) -> None:
+        if name not in self.written:
+            want = f"an output or a buffer made inside: {', '.join(sorted(self.written)) or 'none'}"
+            raise self.broken("L-store", s, name, want)
+
+    def _own(self, s: Stmt, name: str, law: str) -> None:
+        if name not in self.made:
+            raise self.broken(law, s, f"parameter {name}", "a buffer made inside")
+
+    # ---- buffers made inside
+
+    def _make(self, s: Stmt, b: Buffer) -> int:
+        self._buffer(b, s)
+        sizes = [d for d in b.shape if isinstance(d, int)]
+        if b.scope is Scope.GLOBAL or len(sizes) != len(b.shape):
+            raise self.broken("L-scope", s, "this", "a shared or local buffer of constant shape")
+        nbytes = math.prod(sizes) * b.dtype.nbytes
+        if b.scope is Scope.SHARED and isinstance(s, Allocate):
+            self.shared += nbytes
+        self.made.add(b.name)
+        self.written.add(b.name)
+        return nbytes
+
+    def _place(self, s: PlacementAllocate) -> None:
+        held = self.buffer(s.over, s)
+        self._own(s, s.over, "L-place")
+        nbytes = self._make(s, s.buffer)
+        room = math.prod(d for d in held.shape if isinstance(d, int)) * held.dtype.nbytes
+        if nbytes > room or held.scope is not s.buffer.scope:
+            want = f"at most {room} bytes, {held.scope}"
+            raise self.broken("L-place", s, f"{nbytes} bytes, {s.buffer.scope}", want)
+        self.freed.add(s.over)
+        self.stmt(s.body)
+
+    # ---- loops
+
+    def _for(self, s: For) -> None:
+        dtype = self.expr(s.extent)
+        if dtype is not INDEX or s.var.dtype is not INDEX:
+            got = f"{s.var.name}: {s.var.dtype} over {dtype}"
+            raise self.broken("L-extent", s, got, f"{INDEX} over {INDEX}")
+        if s.kind in _CONSTANT or _is_thread(s.axis):
+            self._constant_extent(s)
+        if s.kind is LoopKind.BOUND or s.axis:
+            self._axis(s)
+        else:
+            self.outer = False
+        self.declare(s.var.name, s)
+        self.vars[s.var.name] = INDEX
+        differs = self._differs(s.extent)
+        if differs or _is_thread(s.axis):
+            self.per_thread.add(s.var.name)
+        self._under(s, differs or s.kind in _AT_ONCE, s.body)
+
+    def _constant_extent(self, s: For) -> None:
+        if not isinstance(s.extent, Const) or _size(s.extent) < 0:
+            raise self.broken("L-constant-extent", s, "this extent", "a nonnegative literal")
+
+    def _axis(self, s: For) -> None:
+        if s.kind is not LoopKind.BOUND or s.axis not in AXES or s.axis in self.bound:
+            got = f"{s.kind} {s.axis}{' again' if s.axis in self.bound else ''}"
+            raise self.broken("L-axis", s, got, f"a bound loop on one of {', '.join(AXES)}, once")
+        if not self.outer or (not _is_thread(s.axis) and any(map(_is_thread, self.bound))):
+            raise self.broken(
+                "L-outermost", s, "this place", "bound loops outermost, blockIdx before threadIdx"
+            )
+        if not _is_thread(s.axis) and not self._over_dims(s.extent):
+            raise self.broken("L-grid", s, "this extent", "an expression over dims alone")
+        self.bound[s.axis] = s.extent
+
+    def _over_dims(self, e: Expr) -> bool:
+        if isinstance(e, Var):
+            return any(v.name == e.name for v in self.f.dims)
+        return not isinstance(e, (Load, LetExpr)) and all(map(self._over_dims, expr_children(e)))
+
+
+def _is_thread(axis: str) -> bool:
+    return axis.startswith("thread")
+
+
+def _size(e: Expr) -> int:
+    return int(e.value) if isinstance(e, Const) else 0

@@ -1,0 +1,214 @@
+"""The laws of scalar expressions in loop programs.
+
+| law | says |
+|---|---|
+| L-undefined | a variable or buffer is declared where it is used |
+| L-freed | a buffer is not used once it is free or its bytes are another's |
+| L-var-dtype | a variable is used at the dtype it was declared with |
+| L-load-dtype | a load has its buffer's dtype |
+| L-rank | an access has one index per axis |
+| L-index-dtype | an index is i64 |
+| L-const | a literal is a value of its dtype |
+| L-operands | the two sides of an operation, and the two branches of a select, have one dtype |
+| L-storage | f16 and bf16 are loaded, stored, selected and cast, never computed with |
+| L-op-dtype | an operation is defined on its operands' dtype |
+| L-condition | a condition is bool |
+| L-intrinsic | an intrinsic is known, and has its number of operands, f32 or f64 |
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, assert_never
+
+import numpy as np
+
+from refimpl.errors import DidymaError
+from refimpl.ir.loop import (
+    INDEX,
+    INTRINSICS,
+    PREDICATES,
+    Binary,
+    Buffer,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Intrinsic,
+    LetExpr,
+    Load,
+    Select,
+    Stmt,
+    Unary,
+    Var,
+)
+from refimpl.ir.text import show_expr, show_line
+from refimpl.ir.types import INTS, NUMBERS, DType
+
+Place: TypeAlias = Expr | Stmt | str  # where a law is broken
+
+_F32, _F64 = DType.F32, DType.F64
+_REALS = frozenset({_F32, _F64})
+_WHOLE = frozenset(INTS)
+_BITS = _WHOLE | {DType.BOOL}
+_NUMERIC = _REALS | _WHOLE
+_DEFINED: dict[str, frozenset[DType]] = {
+    **dict.fromkeys(("add", "sub", "mul", "floordiv", "floormod", "truncmod", "pow"), _NUMERIC),
+    **dict.fromkeys(("neg", "abs"), _NUMERIC),
+    **dict.fromkeys(("min", "max"), _NUMERIC | {DType.BOOL}),
+    **dict.fromkeys(("div", "atan2"), _REALS),
+    **dict.fromkeys(("truncdiv", "shl", "shr"), _WHOLE),
+    **dict.fromkeys(("and", "or", "xor", "not"), _BITS),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _NUMERIC | {DType.BOOL}),
+}
+_STORAGE = frozenset(NUMBERS) - _NUMERIC
+_LIMITS = {d: (int(np.iinfo(d.numpy).min), int(np.iinfo(d.numpy).max)) for d in INTS}
+
+
+def _text(e: Place) -> str:
+    match e:
+        case str():
+            return e
+        case Const() | Var() | Cast() | Binary() | Compare() | Unary() | Intrinsic() | Select():
+            return show_expr(e)
+        case Load() | LetExpr():
+            return show_expr(e)
+        case _:
+            return show_line(e)
+
+
+class Scalars:
+    """Checks expressions against what is declared; ``where`` is the function's name."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.buffers: dict[str, Buffer] = {}
+        self.vars: dict[str, DType] = {}
+        self.freed: set[str] = set()
+
+    def broken(
+        self, law: str, e: Expr | Stmt | str, got: str, want: str, help: str = ""
+    ) -> DidymaError:
+        """Make the error of a law broken at an expression or statement."""
+        return DidymaError(law, f"@{self.where}: {_text(e)}", got=got, want=want, help=help)
+
+    def condition(self, e: Expr) -> None:
+        """Check an expression that decides."""
+        dtype = self.expr(e)
+        if dtype is not DType.BOOL:
+            raise self.broken("L-condition", e, str(dtype), "bool")
+
+    def buffer(self, name: str, at: Place) -> Buffer:
+        """Return the buffer of that name."""
+        b = self.buffers.get(name)
+        if b is None:
+            known = ", ".join(self.buffers) or "none"
+            raise self.broken("L-undefined", at, f"buffer {name}", f"a declared buffer: {known}")
+        if name in self.freed:
+            raise self.broken("L-freed", at, f"{name}, whose bytes are gone", "a live buffer")
+        return b
+
+    def access(self, name: str, index: tuple[Expr, ...], at: Place) -> Buffer:
+        """Check an access to an element."""
+        b = self.buffer(name, at)
+        if len(index) != len(b.shape):
+            raise self.broken("L-rank", at, f"{len(index)} indices", f"{len(b.shape)} for {name}")
+        for i in index:
+            dtype = self.expr(i)
+            if dtype is not INDEX:
+                raise self.broken("L-index-dtype", at, f"{show_expr(i)}: {dtype}", str(INDEX))
+        return b
+
+    def expr(self, e: Expr) -> DType:
+        """Check an expression; return its dtype."""
+        match e:
+            case Const(value, dtype):
+                self._const(e, value, dtype)
+                return dtype
+            case Var(name, dtype):
+                known = self.vars.get(name)
+                if known is not dtype:
+                    self._var(e, name, known)
+                return dtype
+            case Load(name, index, dtype):
+                b = self.access(name, index, e)
+                if b.dtype is not dtype:
+                    raise self.broken("L-load-dtype", e, str(dtype), f"{b.dtype}, as {name}")
+                return dtype
+            case Binary(op, lhs, rhs):
+                return self._operation(e, op, self._same(e, lhs, rhs))
+            case Compare(op, lhs, rhs):
+                self._operation(e, op, self._same(e, lhs, rhs))
+                return DType.BOOL
+            case Unary(op, arg):
+                return self._operation(e, op, self.expr(arg))
+            case Cast(arg, dtype):
+                self.expr(arg)
+                return dtype
+            case Select(cond, then, other):
+                self.condition(cond)
+                return self._same(e, then, other)
+            case Intrinsic():
+                return self._intrinsic(e)
+            case LetExpr(var, value, body):
+                self.bind(var, self.expr(value), e)
+                return self.expr(body)
+            case _:
+                assert_never(e)
+
+    def bind(self, var: Var, dtype: DType, at: Place) -> None:
+        """Declare a variable for a value of a dtype."""
+        if dtype is not var.dtype:
+            raise self.broken(
+                "L-var-dtype", at, f"{var.name}: {var.dtype}", f"{dtype}, its value's"
+            )
+        self.declare(var.name, at)
+        self.vars[var.name] = dtype
+
+    def declare(self, name: str, at: Place) -> None:
+        """Law L-twice, of ``loop``."""
+        if name in self.vars or name in self.buffers:
+            raise self.broken(
+                "L-twice", at, f"{name} again", "one declaration of a name in a function"
+            )
+
+    def _var(self, e: Var, name: str, known: DType | None) -> None:
+        if known is None:
+            names = ", ".join(self.vars) or "none"
+            raise self.broken("L-undefined", e, f"variable {name}", f"one of: {names}")
+        raise self.broken("L-var-dtype", e, str(e.dtype), f"{known}, as declared")
+
+    def _const(self, e: Const, value: int | float | bool, dtype: DType) -> None:
+        if dtype in _LIMITS:
+            lo, hi = _LIMITS[dtype]
+            fits = type(value) is int and lo <= value <= hi
+        elif dtype is DType.BOOL:
+            fits = type(value) is bool
+        else:
+            fits = isinstance(value, float)
+        if not fits:
+            raise self.broken("L-const", e, repr(value), f"a value of {dtype}")
+
+    def _same(self, e: Expr, lhs: Expr, rhs: Expr) -> DType:
+        a, b = self.expr(lhs), self.expr(rhs)
+        if a is not b:
+            raise self.broken("L-operands", e, f"{a} and {b}", "one dtype", "cast one of them")
+        return a
+
+    def _operation(self, e: Expr, op: str, dtype: DType) -> DType:
+        if dtype not in _DEFINED[op]:
+            if dtype in _STORAGE:
+                raise self.broken("L-storage", e, f"{op} on {dtype}", "f32", "cast to f32 first")
+            want = ", ".join(sorted(_DEFINED[op]))
+            raise self.broken("L-op-dtype", e, f"{op} on {dtype}", f"one of {want}")
+        return dtype
+
+    def _intrinsic(self, e: Intrinsic) -> DType:
+        dtypes = [self.expr(a) for a in e.args]
+        count = INTRINSICS.get(e.name)
+        if count is None or len(dtypes) != count or not set(dtypes) <= _REALS:
+            known = ", ".join(INTRINSICS)
+            want = f"one of {known}" if count is None else f"{count} operands, all f32 or all f64"
+            raise self.broken("L-intrinsic", e, f"{e.name}({', '.join(dtypes)})", want)
+        if len(set(dtypes)) != 1:
+            raise self.broken("L-operands", e, ", ".join(dtypes), "one dtype")
+        return DType.BOOL if e.name in PREDICATES else dtypes[0]

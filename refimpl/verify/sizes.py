@@ -1,0 +1,116 @@
+"""Laws about sizes, common to all levels.
+
+| law | says |
+|---|---|
+| D-name | a dim's name is a plain identifier that means nothing else in a size |
+| D-twice | a dim is declared once |
+| D-range | ``0 <= lo <= hi`` |
+| D-undeclared | a size mentions declared dims only |
+| D-size | a size is a nonnegative integer at every end of its dims' ranges |
+| D-too-large | no tensor may need more than 2**48 bytes |
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+
+import sympy
+
+from refimpl.errors import DidymaError
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.types import DType, Shape
+
+MOST_BYTES = 2**48
+TAKEN = frozenset(
+    {"floor", "ceiling", "Mod", "Max", "Min", "mod", "max", "min", "true", "false", "nan", "inf"}
+) | {str(d) for d in DType}
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CORNERS = 3  # dims of a size up to which every combination of their ends is tried
+
+
+class Sizes:
+    """Checks sizes against declarations, each size once."""
+
+    def __init__(self, declared: Iterable[DimVar], where: str) -> None:
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self._seen: set[Dim] = set()
+        for v in declared:
+            place = f"{where}, dims {v.name} in [{v.lo}, {v.hi}]"
+            if not _IDENTIFIER.fullmatch(v.name) or v.name in TAKEN:
+                raise DidymaError("D-name", place, got=repr(v.name), want="a plain, free name")
+            if v.name in self.ranges:
+                raise DidymaError("D-twice", place, got="a second declaration", want="one")
+            if not 0 <= v.lo <= v.hi:
+                raise DidymaError("D-range", place, got=f"[{v.lo}, {v.hi}]", want="0 <= lo <= hi")
+            self.ranges[v.name] = (v.lo, v.hi)
+
+    def declared(self, ds: Dim | Iterable[Dim], where: str) -> None:
+        """Law D-undeclared."""
+        for name in dims.free(ds):
+            if name not in self.ranges:
+                raise DidymaError(
+                    "D-undeclared",
+                    where,
+                    got=name,
+                    want=f"one of the declared dims: {', '.join(self.ranges) or '(none)'}",
+                    help=f"declare it: dims {name} in [lo, hi]",
+                )
+
+    def shape(self, shape: Shape, dtype: DType, where: str) -> None:
+        """Laws about a tensor's sizes."""
+        bytes_at_most = dtype.nbytes
+        for d in shape:
+            if isinstance(d, int):
+                if d < 0:
+                    raise DidymaError("D-size", where, got=str(d), want="a size of at least 0")
+                bytes_at_most *= d
+            else:
+                if d not in self._seen:
+                    self.declared(d, where)
+                    self._integral(d, where)
+                    self._seen.add(d)
+                bytes_at_most *= max(0, dims.bounds(d, self.ranges)[1])
+        if bytes_at_most > MOST_BYTES:
+            raise DidymaError(
+                "D-too-large",
+                where,
+                got=f"up to {bytes_at_most} bytes",
+                want=f"at most {MOST_BYTES} bytes",
+                help="declare narrower ranges" if dims.free(shape) else "",
+            )
+
+    def _integral(self, d: Dim, where: str) -> None:
+        names = dims.free(d)
+        ends: Iterable[Sequence[int]] = itertools.product(*(self.ranges[n] for n in names))
+        if len(names) > _CORNERS:
+            ends = zip(*(self.ranges[n] for n in names), strict=True)
+        for values in ends:
+            env = dict(zip(names, values, strict=True))
+            try:
+                size = dims.evaluate(d, env)
+            except (DidymaError, ArithmeticError, TypeError):  # no integer, or a division by zero
+                size = -1
+            if size < 0:
+                at = ", ".join(f"{k} = {v}" for k, v in env.items())
+                raise DidymaError(
+                    "D-size", where, got=f"{dims.text(d)} at {at}", want="an integer of at least 0"
+                )
+
+    def at_least(self, a: Dim, b: Dim) -> bool:
+        """Tell whether ``a >= b`` is proven for all sizes in range.
+
+        By the interval of the difference; else by the signs of its terms once each dim is
+        written as its least value plus a nonnegative rest, which sees that ``n*m >= n``.
+        """
+        rest = dims.sub(a, b)
+        if isinstance(rest, int):
+            return rest >= 0
+        if dims.bounds(rest, self.ranges)[0] >= 0:
+            return True
+        least = {dims.symbol(n): dims.symbol(n) + self.ranges[n][0] for n in dims.free(rest)}
+        shifted = sympy.expand(rest.subs(least))
+        terms = shifted.args if isinstance(shifted, sympy.Add) else (shifted,)
+        return all(t.is_nonnegative for t in terms)
