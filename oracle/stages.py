@@ -23,7 +23,7 @@ from refimpl.ir import dims as dims_
 from refimpl.ir.graph import CALL, Function, Module, Node
 from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import Program
-from refimpl.ir.types import Array, TensorType
+from refimpl.ir.types import Array, DType, TensorType
 from refimpl.ops import OPS, bars
 from refimpl.ops.bars import Contract
 
@@ -158,7 +158,7 @@ class _Judge:
         f, m = self.s.source.entry, self.s.source
         values = graph_interp.values(f, m, self.inputs, self.env)
         for n in f.nodes:
-            args = [bars.exact(values[a]) for a in n.args]
+            args = [exact(values[a]) for a in n.args]
             if n.op == CALL:
                 continue
             types = [TensorType(t.dtype, values[a].shape) for a, t in self._arg_types(f, n)]
@@ -178,8 +178,8 @@ class _Judge:
     def passes(self, level: Level) -> None:
         """Each graph pass end to end: its results within the accumulated bars of the source."""
         f = self.s.source.entry
-        exact = [bars.exact(a) for a in self.inputs]
-        want = graph_interp.bars(f, self.s.source, exact, self.env, self.contract, stored=True)
+        given = [exact(a) for a in self.inputs]
+        want = graph_interp.bars(f, self.s.source, given, self.env, self.contract, stored=True)
         types = self.concrete(f.result_types())
         for name, m in self.s.passes:
 
@@ -203,10 +203,10 @@ class _Judge:
                 continue
             f = m.function(n.callee)
             args = tuple(values[a] for a in n.args)
-            exact = [bars.exact(a) for a in args]
+            given = [exact(a) for a in args]
             types = self.concrete(n.types)
             calls.append(
-                _Call(n, f, args, types, graph_interp.bars(f, m, exact, self.env, self.contract))
+                _Call(n, f, args, types, graph_interp.bars(f, m, given, self.env, self.contract))
             )
         self.calls = calls
 
@@ -280,6 +280,11 @@ class _Judge:
         if level.findings or not b.deterministic:
             return
         self.same_bits(level, self.chain(run), b.run_program(self.inputs))
+
+
+def exact(a: Array) -> bars.Bar:
+    """Bar of an input: it is what it is."""
+    return bars.exact(a, DType.of(a))
 
 
 def run_primfuncs(

@@ -1,0 +1,282 @@
+"""Arithmetic, comparison, reduction and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import TypeAlias
+
+import numpy as np
+
+from refimpl.ir import dims
+from refimpl.ir.graph import Attr
+from refimpl.ir.types import DType
+from refimpl.onnx.load import Context, dtype_of
+from refimpl.onnx.values import Item, as_value, ints
+from refimpl.ops.builder import Value
+
+Inputs: TypeAlias = Sequence[Item | None]
+Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
+
+
+def operand(c: Context, x: Inputs, i: int) -> Value:
+    """Return an operand that must be there, as a value of the graph."""
+    if i >= len(x) or (item := x[i]) is None:
+        raise c.bad(f"{len(x)} operands", f"operand {i}")
+    return as_value(c.builder, item)
+
+
+def optional(c: Context, x: Inputs, i: int) -> Value | None:
+    """Return an operand that may be left out."""
+    return as_value(c.builder, item) if i < len(x) and (item := x[i]) is not None else None
+
+
+def emit(c: Context, op: str, *args: Value, **attrs: Attr) -> Value:
+    """Add a node named for the ONNX output."""
+    return c.builder(op, args, name=c.outputs[0] if c.outputs else "", **attrs)
+
+
+def axis_of(c: Context, axis: int, rank: int) -> int:
+    """Return an axis counted from the front."""
+    if not -rank <= axis < max(rank, 1):
+        raise c.bad(f"axis {axis} of a tensor of rank {rank}", f"{-rank} <= axis < {rank}")
+    return axis % max(rank, 1)
+
+
+def axes_of(c: Context, x: Inputs, i: int, rank: int) -> tuple[int, ...] | None:
+    """Return increasing axes from operand ``i`` or the attribute; None where neither is given."""
+    if i < len(x) and (item := x[i]) is not None:
+        given: Sequence[int] = ints(item, c.where)
+    elif "axes" in c.attrs:
+        given = c.attrs["axes"]
+    else:
+        return None
+    return tuple(sorted(axis_of(c, a, rank) for a in given))
+
+
+def _plain(op: str) -> Handler:
+    def run(c: Context, x: Inputs) -> Sequence[Item]:
+        return [emit(c, op, *(operand(c, x, i) for i in range(len(x))))]
+
+    return run
+
+
+def _variadic(op: str) -> Handler:
+    def run(c: Context, x: Inputs) -> Sequence[Item]:
+        args = [operand(c, x, i) for i in range(len(x))]
+        return [reduce(lambda a, b: emit(c, op, a, b), args)]
+
+    return run
+
+
+def _mean(c: Context, x: Inputs) -> Sequence[Item]:
+    (total,) = _variadic("add")(c, x)
+    whole = as_value(c.builder, total)
+    count = c.builder.scalar(len(x), whole.type.dtype)
+    return [emit(c, "divide", whole, count)]
+
+
+def _div(c: Context, x: Inputs) -> Sequence[Item]:
+    a, b = operand(c, x, 0), operand(c, x, 1)
+    return [emit(c, "divide" if a.type.dtype.is_float else "trunc_divide", a, b)]
+
+
+def _mod(c: Context, x: Inputs) -> Sequence[Item]:
+    a, b = operand(c, x, 0), operand(c, x, 1)
+    return [emit(c, "fmod" if c.attrs.get("fmod", 0) else "remainder", a, b)]
+
+
+def _pow(c: Context, x: Inputs) -> Sequence[Item]:
+    a, b = operand(c, x, 0), operand(c, x, 1)
+    if a.type.dtype is b.type.dtype:
+        return [emit(c, "pow", a, b)]
+    # The exponent may be of another type; the result has the base's.
+    wide = a.type.dtype if a.type.dtype.is_float else DType.F64 if b.type.dtype.is_float else None
+    if wide is None:
+        return [emit(c, "pow", a, c.builder("cast", [b], dtype=a.type.dtype))]
+    p = c.builder("pow", [_cast_to(c, a, wide), _cast_to(c, b, wide)])
+    return [_cast_to(c, p, a.type.dtype)]
+
+
+def _cast_to(c: Context, v: Value, dtype: DType) -> Value:
+    return v if v.type.dtype is dtype else c.builder("cast", [v], dtype=dtype)
+
+
+def _cast(c: Context, x: Inputs) -> Sequence[Item]:
+    return [emit(c, "cast", operand(c, x, 0), dtype=dtype_of(int(c.attrs["to"]), c.where))]
+
+
+def _cast_like(c: Context, x: Inputs) -> Sequence[Item]:
+    return [emit(c, "cast", operand(c, x, 0), dtype=operand(c, x, 1).type.dtype)]
+
+
+def _clip(c: Context, x: Inputs) -> Sequence[Item]:
+    v = operand(c, x, 0)
+    low, high = optional(c, x, 1), optional(c, x, 2)
+    if low is None and "min" in c.attrs:
+        low = c.builder.scalar(c.attrs["min"], v.type.dtype)
+    if high is None and "max" in c.attrs:
+        high = c.builder.scalar(c.attrs["max"], v.type.dtype)
+    if low is not None:
+        v = emit(c, "maximum", v, low)
+    if high is not None:
+        v = emit(c, "minimum", v, high)
+    return [v]
+
+
+def _bit_shift(c: Context, x: Inputs) -> Sequence[Item]:
+    way = "left" if c.attrs["direction"] == "LEFT" else "right"
+    return [emit(c, f"bitwise_{way}_shift", operand(c, x, 0), operand(c, x, 1))]
+
+
+def _is_inf(c: Context, x: Inputs) -> Sequence[Item]:
+    v = operand(c, x, 0)
+    result = c.builder("isinf", [v])
+    for sign, compare in (("detect_negative", "less"), ("detect_positive", "greater")):
+        if not c.attrs.get(sign, 1):
+            wrong = c.builder(compare, [v, c.builder.scalar(0, v.type.dtype)])
+            right = c.builder("logical_not", [wrong])
+            result = c.builder("logical_and", [result, right])
+    return [result]
+
+
+def _reduce(
+    op: str,
+    before: Callable[[Context, Value], Value] | None = None,
+    after: Callable[[Context, Value], Value] | None = None,
+) -> Handler:
+    def run(c: Context, x: Inputs) -> Sequence[Item]:
+        v = operand(c, x, 0)
+        axes = axes_of(c, x, 1, v.type.rank)
+        if not axes and c.attrs.get("noop_with_empty_axes", 0):
+            return [v]
+        chosen = axes or tuple(range(v.type.rank))
+        if before is not None:
+            v = before(c, v)
+        v = emit(c, op, v, axes=chosen, keepdims=bool(c.attrs.get("keepdims", 1)))
+        return [after(c, v) if after is not None else v]
+
+    return run
+
+
+def _one(op: str) -> Callable[[Context, Value], Value]:
+    def run(c: Context, v: Value) -> Value:
+        return c.builder(op, [v])
+
+    return run
+
+
+def _arg(op: str) -> Handler:
+    def run(c: Context, x: Inputs) -> Sequence[Item]:
+        v = operand(c, x, 0)
+        axis = axis_of(c, int(c.attrs.get("axis", 0)), v.type.rank)
+        if c.attrs.get("select_last_index", 0):
+            raise c.bad("select_last_index = 1", "select_last_index = 0")
+        return [emit(c, op, v, axis=axis, keepdims=bool(c.attrs.get("keepdims", 1)))]
+
+    return run
+
+
+def _cumsum(c: Context, x: Inputs) -> Sequence[Item]:
+    v = operand(c, x, 0)
+    if len(x) < 2 or x[1] is None:
+        raise c.bad("no axis", "an axis")
+    axis = axis_of(c, ints(x[1], c.where)[0], v.type.rank)
+    flags = {k: bool(c.attrs.get(k, 0)) for k in ("exclusive", "reverse")}
+    return [emit(c, "cumulative_sum", v, axis=axis, **flags)]
+
+
+def _matmul(c: Context, x: Inputs) -> Sequence[Item]:
+    a, b = operand(c, x, 0), operand(c, x, 1)
+    row, column = a.type.rank == 1, b.type.rank == 1
+    if row:
+        a = c.builder("reshape", [a], shape=(1, *a.type.shape))
+    if column:
+        b = c.builder("reshape", [b], shape=(*b.type.shape, 1))
+    y = emit(c, "matmul", a, b)
+    if row or column:
+        shape = y.type.shape[:-2]
+        shape += () if row else (y.type.shape[-2],)
+        shape += () if column else (y.type.shape[-1],)
+        y = c.builder("reshape", [y], shape=shape)
+    return [y]
+
+
+def _gemm(c: Context, x: Inputs) -> Sequence[Item]:
+    a, b, bias = operand(c, x, 0), operand(c, x, 1), optional(c, x, 2)
+    if c.attrs.get("transA", 0):
+        a = c.builder("permute_dims", [a], axes=(1, 0))
+    if c.attrs.get("transB", 0):
+        b = c.builder("permute_dims", [b], axes=(1, 0))
+    y = emit(c, "matmul", a, b)
+    y = _scaled(c, y, float(c.attrs.get("alpha", 1.0)))
+    if bias is None:
+        return [y]
+    return [emit(c, "add", y, _scaled(c, bias, float(c.attrs.get("beta", 1.0))))]
+
+
+def _scaled(c: Context, v: Value, by: float) -> Value:
+    return v if by == 1.0 else c.builder("multiply", [v, c.builder.scalar(by, v.type.dtype)])
+
+
+def _dropout(c: Context, x: Inputs) -> Sequence[Item]:
+    v = operand(c, x, 0)
+    ones = c.builder.scalar(True, DType.BOOL)
+    return [v, c.builder("broadcast_to", [ones], shape=v.type.shape)]
+
+
+def _size(c: Context, x: Inputs) -> Sequence[Item]:
+    from refimpl.onnx.values import settle
+
+    total = np.empty((), object)
+    item = x[0]
+    if item is None:
+        raise c.bad("no operand", "a tensor")
+    total[()] = dims.mul(*item.type.shape)
+    return [settle(total, DType.I64)]
+
+
+_SAME: dict[str, str] = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "And": "logical_and", "Asin": "asin",
+    "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh", "BitwiseAnd": "bitwise_and",
+    "BitwiseNot": "bitwise_invert", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
+    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Equal": "equal", "Erf": "erf", "Exp": "exp",
+    "Floor": "floor", "Greater": "greater", "GreaterOrEqual": "greater_equal", "IsNaN": "isnan",
+    "Less": "less", "LessOrEqual": "less_equal", "Log": "log", "Mul": "multiply",
+    "Neg": "negative", "Not": "logical_not", "Or": "logical_or", "Reciprocal": "reciprocal",
+    "Round": "round", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Sqrt": "sqrt",
+    "Sub": "subtract", "Tan": "tan", "Tanh": "tanh", "Where": "where", "Xor": "logical_xor",
+    "Add": "add",
+}  # fmt: skip
+
+HANDLERS: dict[str, Handler] = {
+    **{name: _plain(op) for name, op in _SAME.items()},
+    "Sum": _variadic("add"),
+    "Max": _variadic("maximum"),
+    "Min": _variadic("minimum"),
+    "Mean": _mean,
+    "Div": _div,
+    "Mod": _mod,
+    "Pow": _pow,
+    "Cast": _cast,
+    "CastLike": _cast_like,
+    "Clip": _clip,
+    "BitShift": _bit_shift,
+    "IsInf": _is_inf,
+    "ReduceSum": _reduce("sum"),
+    "ReduceMean": _reduce("mean"),
+    "ReduceMax": _reduce("max"),
+    "ReduceMin": _reduce("min"),
+    "ReduceProd": _reduce("prod"),
+    "ReduceL1": _reduce("sum", before=_one("abs")),
+    "ReduceL2": _reduce("sum", before=_one("square"), after=_one("sqrt")),
+    "ReduceSumSquare": _reduce("sum", before=_one("square")),
+    "ReduceLogSum": _reduce("sum", after=_one("log")),
+    "ArgMax": _arg("argmax"),
+    "ArgMin": _arg("argmin"),
+    "CumSum": _cumsum,
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Dropout": _dropout,
+    "Size": _size,
+}
