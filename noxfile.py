@@ -1,1 +1,84 @@
-"""Sessions: tests types lint fuzz bench mutants gpu docs build."""
+"""Sessions: tests types lint fuzz bench mutants gpu docs build.
+
+``python3 -m nox -s fuzz`` judges random graphs for a minute; ``python3 -m nox -s tests`` runs the
+tests.  Both set up all they need.
+"""
+
+from __future__ import annotations
+
+import nox
+
+nox.options.sessions = ["lint", "types", "tests"]
+nox.options.reuse_existing_virtualenvs = True
+
+# The real model of the tests; the package itself is not imported, so its own needs stay out.
+MODEL = "magika==1.0.3"
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests on both cores; arguments go to pytest."""
+    session.install("-e", ".[dev,onnx,nvrtc]")
+    session.install("--no-deps", MODEL)
+    session.run("pytest", "-n", "2", "-q", *session.posargs)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types with mypy and basedpyright, both strict."""
+    session.install("-e", ".[dev,onnx,nvrtc]")
+    session.run("mypy")
+    session.run("basedpyright")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, format and the direction of imports."""
+    session.install("-e", ".[dev]")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports")
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Judge random graphs at every level on simt and host; arguments go to ``didyma fuzz``."""
+    session.install("-e", ".")
+    session.run("didyma", "fuzz", *(session.posargs or ["--seconds", "60"]))
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Run the benchmarks, and compare them with the last saved run where there is one."""
+    session.install("-e", ".[dev,onnx]")
+    session.install("--no-deps", MODEL)
+    session.run(
+        "pytest", "tests/bench", "--benchmark-only", "--benchmark-autosave", *session.posargs
+    )
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Plant each known fault in a copy of the source and see that a campaign finds it."""
+    session.install("-e", ".[dev]")
+    session.run("python", "-m", "tests.mutants", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def gpu(session: nox.Session) -> None:
+    """Run conformance and fuzzed programs on this machine's GPU, with its own Python packages."""
+    session.run("python3", "-m", "tests.gpu", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Write the generated pages again; the tests fail when one is stale."""
+    session.install("-e", ".[dev]")
+    session.run("python", "-m", "didyma.pages", "docs")
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build the sdist and the wheel, and try the wheel in an environment of its own."""
+    session.install("build")
+    session.run("python", "-m", "build", "--outdir", "dist")

@@ -46,12 +46,15 @@ def fuzz(
     ] = None,
     planner: Planner = "linear_scan",
     findings: Annotated[Path, typer.Option(help="Folder for findings.")] = Path("findings"),
+    stop_after: Annotated[int, typer.Option(help="End after so many findings; 0: never.")] = 0,
     json: Json = False,
 ) -> None:
     """Judge random graphs at every level and on every engine given (default: simt and host)."""
     from didyma import commands
 
-    raise typer.Exit(commands.fuzz(seconds, _engines(engine), seed, jobs, planner, findings, json))
+    raise typer.Exit(
+        commands.fuzz(seconds, _engines(engine), seed, jobs, planner, findings, stop_after, json)
+    )
 
 
 @app.command()

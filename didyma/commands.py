@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from codegen.memory.measure import peak, unplanned_total
+from codegen.memory.peak import peak, unplanned_total
 from codegen.options import Options
 from codegen.pipeline import compile
 from codegen.runtime.registry import NAMES, Availability, engine, probe
@@ -47,6 +47,7 @@ def fuzz(
     jobs: int | None,
     planner: str,
     findings: Path,
+    stop_after: int,
     json: bool,
 ) -> int:
     """Run a campaign and print what it saw."""
@@ -58,6 +59,7 @@ def fuzz(
         campaign.teams(wanted, jobs or cores or 1),
         seed,
         Options(planner=planner),
+        stop_after=stop_after,
         findings=findings,
     )
     if json:

@@ -25,7 +25,8 @@ class Plan:
     """What a campaign is to do.
 
     ``teams`` has one entry a process: the engines on which it judges every graph.
-    ``hang_seconds`` is how long one case may take.
+    ``hang_seconds`` is how long one case may take; ``stop_after`` so many findings the campaign
+    ends early, 0 for never.
     """
 
     seconds: float
@@ -34,6 +35,7 @@ class Plan:
     options: Options = field(default_factory=Options)
     hang_seconds: float = 30.0
     shrink_seconds: float = 15.0
+    stop_after: int = 0
     findings: Path | None = None
 
 
@@ -165,6 +167,8 @@ def run(plan: Plan, progress: Callable[[Result], None] = lambda _: None) -> Resu
                 result.seconds = now - start
                 if result.seconds >= plan.seconds:
                     break
+            if 0 < plan.stop_after <= len(result.findings):
+                break
             connection.wait([w.pipe for w in workers], timeout=0.25)
             for i, w in enumerate(workers):
                 ended = _drain(w, result, plan)
