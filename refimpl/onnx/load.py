@@ -73,8 +73,8 @@ def _codes() -> tuple[int, ...]:
 def load(path: Path) -> Module:
     """Import a model file.
 
-    Errors: ``unreadable-file``, ``onnx-broken``, ``onnx-external-data``, ``onnx-unsupported`` (names
-    the node and opset), ``onnx-not-constant`` and those of the verifier.
+    Errors: ``unreadable-file``, ``onnx-broken``, ``onnx-external-data``, ``onnx-unsupported``
+    (names the node and opset), ``onnx-not-constant`` and those of the verifier.
     """
     try:
         data = path.read_bytes()

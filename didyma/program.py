@@ -1,0 +1,192 @@
+"""Programs: traced, loaded, compiled, interpreted, checked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from codegen.options import Options
+from codegen.pipeline import Compiled
+from codegen.pipeline import compile as compile_module
+from codegen.runtime.engine import Engine
+from codegen.runtime.registry import engine as engine_by_name
+from didyma.files import read_module
+from didyma.tensor import Tensor
+from didyma.types import Element, Spec, merge_ranges
+from fuzz import levels
+from fuzz.graphs import inputs as random_inputs
+from oracle.stages import Report
+from refimpl.errors import DidymaError
+from refimpl.interp import graph as interpreter
+from refimpl.ir import dims
+from refimpl.ir.dims import DimVar
+from refimpl.ir.graph import Module
+from refimpl.ir.text import show
+from refimpl.ir.types import Array, DType
+from refimpl.ops import bars as bars_
+from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.builder import Builder
+from refimpl.verify import graph as verify
+
+Traceable: TypeAlias = Callable[..., Tensor | Sequence[Tensor]]
+AnyArray: TypeAlias = Any  # NumPy, DLPack or __cuda_array_interface__
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A graph with a name: what tracing and loading give, and what the rest takes."""
+
+    module: Module
+    source: Traceable | None = None
+
+    def __str__(self) -> str:
+        return show(self.module)
+
+    def __call__(self, *args: Tensor) -> Tensor | Sequence[Tensor]:
+        """Inline a traced function into the one being traced."""
+        if self.source is None or not all(isinstance(a, Tensor) for a in args):
+            raise DidymaError(
+                "not-compiled", self.module.entry.name, got="a call on arrays",
+                want="a compiled program", help="dd.compile(program)(...) runs it on arrays",
+            )  # fmt: skip
+        return self.source(*args)
+
+
+def trace(f: Traceable) -> Program:
+    """Make a program of a function whose parameters are annotated with types such as ``f32[n, 4]``.
+
+    Errors: ``unannotated`` and whatever the ops raise; ``type-mismatch`` if the annotated result is
+    not what comes out.
+    """
+    closure = inspect.getclosurevars(f)
+    known = {**closure.globals, **closure.nonlocals}
+    hints = inspect.get_annotations(f, globals=getattr(f, "__globals__", {}), locals=known, eval_str=True)
+    builder = Builder()
+    ranges: list[tuple[DimVar, ...]] = []
+    tensors: list[Tensor] = []
+    for name in inspect.signature(f).parameters:
+        spec = _spec(hints.get(name), f"{f.__name__}({name})")
+        ranges.append(spec.ranges)
+        tensors.append(Tensor(builder, builder.param(name, spec.type)))
+    result = f(*tensors)
+    results = [result] if isinstance(result, Tensor) else list(result)
+    if "return" in hints and isinstance(result, Tensor):
+        want = _spec(hints["return"], f"{f.__name__} -> result").type
+        if want != result.value.type:
+            raise DidymaError(
+                "type-mismatch", f.__name__, got=f"a result of type {result.value.type}",
+                want=str(want), help="mend the annotation or the function",
+            )  # fmt: skip
+    main = builder.function(f.__name__, [r.value for r in results])
+    m = Module((main,), merge_ranges(ranges))
+    verify.verify(m)
+    return Program(m, f)
+
+
+def _spec(hint: object, where: str) -> Spec:
+    if isinstance(hint, Element):
+        return hint[()]
+    if isinstance(hint, Spec):
+        return hint
+    raise DidymaError(
+        "unannotated", where, got=repr(hint), want="a type such as dd.f32[n, 4]",
+        help="annotate every parameter",
+    )  # fmt: skip
+
+
+def load(path: str | Path) -> Program:
+    """Read a ``.dym`` text or an ONNX model."""
+    return Program(read_module(Path(path)))
+
+
+def as_array(x: AnyArray) -> Array:
+    """Return a NumPy array of anything that speaks NumPy, DLPack or ``__cuda_array_interface__``."""
+    if isinstance(x, np.ndarray):
+        return x
+    if hasattr(x, "__cuda_array_interface__"):
+        from codegen.runtime.cuda import to_host
+
+        return to_host(x)
+    if hasattr(x, "__dlpack__"):
+        return np.from_dlpack(x)
+    return np.asarray(x)
+
+
+@dataclass(frozen=True, slots=True)
+class Executable:
+    """A compiled program on an engine; call it with arrays."""
+
+    compiled: Compiled
+    engine: Engine
+    run: Callable[..., list[Any]]
+
+    def __call__(self, *inputs: AnyArray) -> Array | tuple[Array, ...]:
+        """Run on arrays: one result as itself, several as a tuple."""
+        out = self.run(self.engine, [as_array(x) for x in inputs])
+        return out[0] if len(out) == 1 else tuple(out)
+
+    @property
+    def text(self) -> str:
+        """The CUDA C text of the kernels."""
+        return self.compiled.text.source
+
+    @property
+    def wrapper(self) -> str:
+        """The generated Python module."""
+        return self.compiled.wrapper
+
+
+def compile(program: Program, *, engine: str = "host", planner: str = "linear_scan") -> Executable:
+    """Compile for an engine; DidymaError for a name that is unknown, EngineMissing for one absent."""
+    chosen = engine_by_name(engine)
+    compiled = compile_module(program.module, Options(planner=planner))
+    return Executable(compiled, chosen, levels.runner(compiled, chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreted:
+    """The truth: ``values`` in their dtypes, and how far a correct implementation may be off."""
+
+    values: tuple[Array, ...]
+    bars: tuple[Bar, ...]
+
+
+def interpret(program: Program, *inputs: AnyArray) -> Interpreted:
+    """Evaluate by the reference implementation."""
+    m = program.module
+    arrays = [as_array(x) for x in inputs]
+    values = interpreter.run(m, arrays)
+    rows = [(p.name, p.type.shape, a.shape) for p, a in zip(m.entry.params, arrays, strict=True)]
+    env = dims.bind(rows, m.dims)
+    given = [bars_.exact(a, DType.of(a)) for a in arrays]
+    bars = interpreter.bars(m.entry, m, given, env, Contract(), stored=True)
+    return Interpreted(tuple(values), tuple(bars))
+
+
+def check(
+    program: Program,
+    *,
+    engines: Iterable[str] = ("host",),
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 1,
+    planner: str = "linear_scan",
+) -> Report:
+    """Judge every level on random inputs.
+
+    It runs in this process: ``didyma check`` runs it in one that may crash.
+    """
+    m = program.module
+    env = {v.name: min(v.hi, v.lo + 2) for v in m.dims} | dict(sizes or {})
+    dims.check_ranges(env, m.dims)
+    seeds = [seed * 1000 + i for i in range(len(m.entry.params))]
+    arrays = random_inputs(m, env, seeds)
+    chosen = [engine_by_name(e) for e in engines]
+    return levels.check(m, arrays, chosen, Options(planner=planner))
+
+
+__all__ = ["Executable", "Interpreted", "Program", "check", "compile", "interpret", "load", "trace"]
