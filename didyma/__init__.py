@@ -1,5 +1,6 @@
 """The face of Didyma: trace or load a program, then compile, interpret or check it.
 
+>>> import numpy as np
 >>> import didyma as dd
 >>> n = dd.dim("n", 1, 8)
 >>> @dd.trace
@@ -15,20 +16,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from didyma.functions import *
-    from didyma.program import Executable, Interpreted, Program, check, compile, interpret, load, trace
-    from didyma.types import Size, bf16, bool_, dim, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
-
-_MODULES = ("didyma.types", "didyma.program", "didyma.functions", "didyma.composites", "didyma.tensor")
-_PLAIN = ("abs", "all", "any", "bool", "max", "min", "pow", "round", "slice", "sum")
+    from didyma.api import *  # noqa: F403  # the names are in its __all__
 
 
 def __getattr__(name: str) -> Any:
     """Find a public name when it is first used, so that the command line starts at once."""
-    wanted = f"{name}_" if name in _PLAIN else name
     if not name.startswith("_"):
-        for module in _MODULES:
-            found = importlib.import_module(module)
-            if hasattr(found, wanted):
-                return getattr(found, wanted)
+        api = importlib.import_module("didyma.api")
+        if name in api.__all__:
+            return getattr(api, name)
     raise AttributeError(f"module 'didyma' has no attribute {name!r}")

@@ -94,9 +94,7 @@ argmin, argmax = ArgReduction("argmin"), ArgReduction("argmax")
 def _axis(x: Tensor, axis: int) -> int:
     rank = len(x.shape)
     if not -rank <= axis < rank:
-        raise DidymaError(
-            "bad-axis", repr(x), got=f"axis {axis}", want=f"{-rank} <= axis < {rank}"
-        )
+        raise DidymaError("bad-axis", repr(x), got=f"axis {axis}", want=f"{-rank} <= axis < {rank}")
     return axis % rank
 
 

@@ -65,7 +65,7 @@ def trace(f: Traceable) -> Program:
     """
     closure = inspect.getclosurevars(f)
     known = {**closure.globals, **closure.nonlocals}
-    hints = inspect.get_annotations(f, globals=getattr(f, "__globals__", {}), locals=known, eval_str=True)
+    hints = inspect.get_annotations(f, locals=known, eval_str=True)
     builder = Builder()
     ranges: list[tuple[DimVar, ...]] = []
     tensors: list[Tensor] = []
@@ -105,7 +105,7 @@ def load(path: str | Path) -> Program:
 
 
 def as_array(x: AnyArray) -> Array:
-    """Return a NumPy array of anything that speaks NumPy, DLPack or ``__cuda_array_interface__``."""
+    """Return a NumPy array of what speaks NumPy, DLPack or ``__cuda_array_interface__``."""
     if isinstance(x, np.ndarray):
         return x
     if hasattr(x, "__cuda_array_interface__"):
@@ -142,7 +142,7 @@ class Executable:
 
 
 def compile(program: Program, *, engine: str = "host", planner: str = "linear_scan") -> Executable:
-    """Compile for an engine; DidymaError for a name that is unknown, EngineMissing for one absent."""
+    """Compile for an engine; DidymaError for an unknown name, EngineMissing for one absent."""
     chosen = engine_by_name(engine)
     compiled = compile_module(program.module, Options(planner=planner))
     return Executable(compiled, chosen, levels.runner(compiled, chosen))

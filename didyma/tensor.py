@@ -10,7 +10,7 @@ from refimpl.ir.types import FLOATS, SIGNED, UNSIGNED, DType, Shape
 from refimpl.ops.builder import Builder, Value
 
 Scalar: TypeAlias = bool | int | float
-Operand: TypeAlias = "Tensor | Scalar"  # noqa: UP040
+Operand: TypeAlias = "Tensor | Scalar"
 
 
 class Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from codegen.emit import wrapper
@@ -68,7 +69,13 @@ class EngineBackend:
 
     def run_program(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Run the generated wrapper."""
-        return tuple(wrapper.load(self.compiled.wrapper)(self.engine, list(inputs)))
+        return tuple(runner(self.compiled, self.engine, self._text())(self.engine, list(inputs)))
+
+
+def runner(c: Compiled, e: Engine, loaded: Loaded | None = None) -> Callable[..., list[Any]]:
+    """Return the generated wrapper's ``call``, with kernels and weights at hand."""
+    kernels = loaded or e.load(c.text)
+    return partial(wrapper.load(c.wrapper), kernels=kernels, weights=wrapper.weights(c.program))
 
 
 def _float_atomics(c: Compiled) -> bool:
