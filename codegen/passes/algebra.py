@@ -77,15 +77,15 @@ def neutral(n: Node, values: Values) -> str | None:
 
 
 def unary(n: Node, values: Values) -> Node | str | None:
-    """--x is x, abs(abs(x)) is abs(x), abs(-x) is abs(x)."""
+    """--x is x, abs(abs(x)) is abs(x), a signed abs(-x) is abs(x)."""
     if n.op in INVOLUTIONS:
         inner = values.source(n.args[0], n.op)
         return None if inner is None else inner.args[0]
     if n.op in IDEMPOTENT and values.source(n.args[0], n.op) is not None:
         return n.args[0]
-    if n.op == "abs" and (inner := values.source(n.args[0], "negative")) is not None:
-        return replace(n, args=inner.args)
-    return None
+    inner = values.source(n.args[0], "negative") if n.op == "abs" else None
+    # An unsigned -x wraps to another magnitude.
+    return replace(n, args=inner.args) if inner and n.types[0].dtype.is_signed else None
 
 
 def same(n: Node, values: Values) -> str | None:

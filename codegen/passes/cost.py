@@ -27,6 +27,8 @@ OUTPUTS = 4  # results a kernel of several outputs may have
 # Movement whose element is one load away, which a matmul may do as it reads.
 LIGHT = frozenset(("permute_dims", "broadcast_to", "slice", "flip", "cast", "constant", "iota"))
 
+SCANS = frozenset(("cumulative_sum", "cumulative_prod"))
+
 
 def weight(n: Node) -> int:
     """Cost of one element of a node, its operands not counted."""
@@ -48,4 +50,4 @@ def rereads(n: Node, kind: Kind) -> bool:
     A reduction over axes and a scatter read each once; a running sum, a matmul, a convolution
     and a pool read it for many results.
     """
-    return (kind == Kind.OPAQUE and n.op != "scatter") or n.op == "cumulative_sum"
+    return (kind == Kind.OPAQUE and n.op != "scatter") or n.op in SCANS
