@@ -22,9 +22,7 @@ _FUSIBLE = frozenset({"add", "subtract", "negative", "sum", "cumulative_sum", "m
 _MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
 
 
-def run(
-    m: Module, inputs: Sequence[Array], dims: Mapping[str, int] | None = None
-) -> list[Array]:
+def run(m: Module, inputs: Sequence[Array], dims: Mapping[str, int] | None = None) -> list[Array]:
     """Results of the entry function.
 
     ``dims`` binds symbols that no input's shape tells.  Errors: ``input-count``, ``input-dtype``,
@@ -39,9 +37,7 @@ def values(
 ) -> dict[str, Array]:
     """Every SSA value of a function of the module, parameters included."""
     env = bind(f, m, inputs, dims)
-    found: dict[str, Array] = {
-        p.name: np.asarray(a) for p, a in zip(f.params, inputs, strict=True)
-    }
+    found: dict[str, Array] = {p.name: np.asarray(a) for p, a in zip(f.params, inputs, strict=True)}
     with np.errstate(all="ignore"):
         for n in f.nodes:
             found.update(zip(n.results, _node(n, m, found, f, env), strict=True))
@@ -108,7 +104,7 @@ def _bound(
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A node made concrete: symbols replaced by ints."""
+    """A node whose symbols have been replaced by ints."""
 
     attrs: Mapping[str, Attr]
     operands: tuple[TensorType, ...]
@@ -173,9 +169,7 @@ def last_uses(f: Function) -> list[tuple[str, ...]]:
     return dead
 
 
-def _call(
-    f: Function, m: Module, inputs: Sequence[Array], env: Mapping[str, int]
-) -> list[Array]:
+def _call(f: Function, m: Module, inputs: Sequence[Array], env: Mapping[str, int]) -> list[Array]:
     found = {p.name: np.asarray(a) for p, a in zip(f.params, inputs, strict=True)}
     for n, dead in zip(f.nodes, last_uses(f), strict=True):
         found.update(zip(n.results, _node(n, m, found, f, env), strict=True))
@@ -190,23 +184,31 @@ def _bars(
     found = {p.name: b for p, b in zip(f.params, inputs, strict=True)}
     types = {p.name: _concrete_type(p.type, env) for p in f.params}
     for n in f.nodes:
-        operands = [types[a] for a in n.args]
         args = [found[a] for a in n.args]
+        result_types = [_concrete_type(t, env) for t in n.types]
         try:
             if n.op == CALL:
-                found.update(
-                    zip(n.results, _bars(m.function(n.callee), m, args, env, contract), strict=True)
-                )
-                types.update((r, _concrete_type(t, env)) for r, t in zip(n.results, n.types, strict=True))
-                continue
-            op = OPS[n.op]
-            if n.op not in _FUSIBLE and op.kind not in _MOVEMENT:
-                settled = {a: settle(found[a], types[a].dtype) for a in n.args}
-                args = [settled[a] for a in n.args]
-            use = _concrete(n, operands, env)
-            found[n.results[0]] = op.bar(args, use.attrs, use.operands, use.result, contract)
-            types[n.results[0]] = use.result
+                outs = _bars(m.function(n.callee), m, args, env, contract)
+            else:
+                outs = (_op_bar(n, args, [types[a] for a in n.args], env, contract),)
         except Exception as e:
             _note(e, n, f)
             raise
+        found.update(zip(n.results, outs, strict=True))
+        types.update(zip(n.results, result_types, strict=True))
     return tuple(store(found[r], types[r].dtype) for r in f.results)
+
+
+def _op_bar(
+    n: Node,
+    args: Sequence[Bar],
+    types: Sequence[TensorType],
+    env: Mapping[str, int],
+    contract: Contract,
+) -> Bar:
+    op = OPS[n.op]
+    if n.op not in _FUSIBLE and op.kind not in _MOVEMENT:
+        settled = {a: settle(b, t.dtype) for a, b, t in zip(n.args, args, types, strict=True)}
+        args = [settled[a] for a in n.args]  # one bar for one value: x * x is a square
+    use = _concrete(n, types, env)
+    return op.bar(args, use.attrs, use.operands, use.result, contract)
