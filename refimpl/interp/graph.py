@@ -13,7 +13,7 @@ from refimpl.ir import dims as d
 from refimpl.ir.graph import CALL, Attr, Function, Module, Node
 from refimpl.ir.types import Array, DType, TensorType
 from refimpl.ops import OPS
-from refimpl.ops.bars import Bar, Contract, settle, store
+from refimpl.ops.bars import Bar, Contract, perhaps_stored, settle, store
 from refimpl.ops.spec import Kind
 
 # Ops that take a product whose overflow is still open: they may be fused with it, pass it on, or
@@ -50,15 +50,18 @@ def bars(
     inputs: Sequence[Bar],
     dims: Mapping[str, int] | None = None,
     contract: Contract | None = None,
+    *,
+    stored: bool = False,
 ) -> tuple[Bar, ...]:
     """Bars of the results of a function, as found in memory after they are stored.
 
     The function is taken to be one kernel: intermediates of f16 and bf16 stay in f32.  A function
-    it calls is a kernel of its own, whose results are rounded when stored.
+    it calls is a kernel of its own, whose results are rounded when stored.  With ``stored`` any
+    intermediate may have been stored and rounded on the way, or not.
     """
     env = _bound(f, m, [b.c.shape for b in inputs], dims)
     with np.errstate(all="ignore"):
-        return _bars(f, m, inputs, env, contract or Contract())
+        return _bars(f, m, inputs, env, contract or Contract(), stored)
 
 
 def bind(
@@ -125,9 +128,14 @@ def _concrete_attr(a: Attr, env: Mapping[str, int]) -> Attr:
     return a
 
 
+def concrete_attrs(n: Node, env: Mapping[str, int]) -> dict[str, Attr]:
+    """Attributes of a node with every symbol replaced by its int."""
+    return {k: _concrete_attr(v, env) for k, v in n.attrs}
+
+
 def _concrete(n: Node, types: Sequence[TensorType], env: Mapping[str, int]) -> _Use:
     return _Use(
-        {k: _concrete_attr(v, env) for k, v in n.attrs} if n.attrs else {},
+        concrete_attrs(n, env),
         tuple(types),
         _concrete_type(n.types[0], env),
     )
@@ -179,7 +187,12 @@ def _call(f: Function, m: Module, inputs: Sequence[Array], env: Mapping[str, int
 
 
 def _bars(
-    f: Function, m: Module, inputs: Sequence[Bar], env: Mapping[str, int], contract: Contract
+    f: Function,
+    m: Module,
+    inputs: Sequence[Bar],
+    env: Mapping[str, int],
+    contract: Contract,
+    stored: bool,
 ) -> tuple[Bar, ...]:
     found = {p.name: b for p, b in zip(f.params, inputs, strict=True)}
     types = {p.name: _concrete_type(p.type, env) for p in f.params}
@@ -188,12 +201,16 @@ def _bars(
         result_types = [_concrete_type(t, env) for t in n.types]
         try:
             if n.op == CALL:
-                outs = _bars(m.function(n.callee), m, args, env, contract)
+                outs = _bars(m.function(n.callee), m, args, env, contract, stored)
             else:
                 outs = (_op_bar(n, args, [types[a] for a in n.args], env, contract),)
         except Exception as e:
             _note(e, n, f)
             raise
+        if stored:
+            outs = tuple(
+                perhaps_stored(b, t.dtype) for b, t in zip(outs, result_types, strict=True)
+            )
         found.update(zip(n.results, outs, strict=True))
         types.update(zip(n.results, result_types, strict=True))
     return tuple(store(found[r], types[r].dtype) for r in f.results)

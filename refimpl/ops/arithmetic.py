@@ -48,10 +48,13 @@ def truncated_quotient(a: Array, b: Array) -> Array:
     return np.asarray((a - np.fmod(a, b)) // b)
 
 
+_float_power = through_f64(np.power)
+
+
 def power(a: Array, b: Array) -> Array:
     """Integer power, wrapping; a negative exponent gives the truncated reciprocal."""
     if a.dtype.kind == "f":
-        return through_f64(np.power)(a, b)
+        return _float_power(a, b)
     if a.dtype.kind == "u" or not (b < 0).any():
         return np.asarray(np.power(a, b))
     one = a.dtype.type(1)

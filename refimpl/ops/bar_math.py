@@ -84,7 +84,8 @@ def _fits(a: Array, b: Array) -> Array:
 
     def lowest(x: Array) -> Array:
         m = np.abs(np.ldexp(np.frexp(x.astype(np.float64))[0], 53)).astype(np.int64)
-        return (m & -m).astype(np.float64)
+        low: Array = (m & -m).astype(np.float64)
+        return low
 
     room = 2.0 ** (106 - np.finfo(np.longdouble).nmant - 1)
     fits: Array = (lowest(a) * lowest(b) >= room) | (a == 0) | (b == 0)

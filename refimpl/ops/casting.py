@@ -70,16 +70,17 @@ def cast_bar(b: Bar, source: DType, to: DType) -> Bar:
         either = (b.e == np.inf) | ((np.abs(b.c) <= b.e) & (b.e > 0)) if b.e.any() else b.e > 0
         return Bar(np.asarray(b.c != 0), np.where(either, np.inf, 0.0))
     if source.is_float and to.is_float:
-        wide = Bar(b.c.astype(np.longdouble), b.e) if to is DType.F64 else b
+        widened = Bar(b.c.astype(np.longdouble), b.e) if to is DType.F64 else b
         widening = to is DType.F64 or (to is DType.F32 and source is not DType.F64)
-        out = wide if widening else rounded(wide, to)
+        out = widened if widening else rounded(wide, to)
         return Bar(out.c.astype(centre), out.e)
     if not b.e.any():
         return Bar(convert(b.c, to).astype(centre), np.zeros(b.c.shape))
     if source.is_float:
         c, lo, hi = (convert(x, to) for x in (b.c, b.c - b.e, b.c + b.e))
-        wide_ends = close(*(x.astype(np.longdouble) for x in (c, lo, hi)), b.e == 0)
-        e = np.where(wide_ends.e == LEAST, 0.0, wide_ends.e)
+        wide = [x.astype(np.longdouble) for x in (c, lo, hi)]
+        spread = close(wide[0], wide[1], wide[2], b.e == 0).e
+        e = np.where(spread == LEAST, 0.0, spread)
         return Bar(c, np.where(b.e == np.inf, np.inf, e))
     return _of_inexact_ints(b, source, to)
 
@@ -180,7 +181,7 @@ def _where_bar(
     if not cond.e.any():
         return chosen
     rest = Bar(np.where(cond.c, other.c, then.c), np.where(cond.c, other.e, then.e))
-    decided = np.broadcast_to(cond.e == 0, out.shape)  # type: ignore[arg-type]
+    decided = np.broadcast_to(cond.e == 0, out.shape)
     return hull(decided, chosen, rest)
 
 

@@ -140,7 +140,7 @@ def _reciprocal_rule(x: Expr) -> Expr:
 
 
 def _reciprocal(x: Array) -> Array:
-    return np.divide(x.dtype.type(1), x)
+    return np.asarray(x.dtype.type(1) / x)
 
 
 def _abs_rule(x: Expr) -> Expr:
@@ -161,7 +161,7 @@ def _sign_rule(x: Expr) -> Expr:
 
 
 def _sign(x: Array) -> Array:
-    return np.sign(x) + x.dtype.type(0)  # -0 + 0 is +0
+    return np.asarray(np.sign(x) + x.dtype.type(0))  # -0 + 0 is +0
 
 
 ALL: tuple[Op, ...] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -93,8 +94,13 @@ def _counts(dtype: DType) -> tuple[Domain | None, ...]:
     return (None, Domain(0, 8 * dtype.nbytes - 1))
 
 
-def _comparison(name: str, op: CompareOp, doc: str, f: Callable[[Array, Array], Array]) -> Op:
-    x, y = np.float32([1, 2, np.nan]), np.float32([2, 2, 1])
+def _comparison(
+    name: str,
+    op: CompareOp,
+    doc: str,
+    f: Callable[[Array, Array], Array],
+    case: tuple[bool, bool, bool, bool],
+) -> Op:
     truth = "true" if op == "ne" else "false"
     return pointwise(
         name,
@@ -107,7 +113,7 @@ def _comparison(name: str, op: CompareOp, doc: str, f: Callable[[Array, Array], 
         evaluate=f,
         bar=_compare(f),
         element=_compare_rule(op),
-        example=example([x.tolist(), y.tolist()], f(x, y).tolist(), to=DType.BOOL),
+        example=example([[1, 2, 3, math.nan], [2, 2, 2, 2]], case, to=DType.BOOL),
     )
 
 
@@ -177,13 +183,35 @@ def _bitwise(
 
 
 ALL: tuple[Op, ...] = (
-    _comparison("equal", "eq", "Whether two values are equal.", np.equal),
-    _comparison("not_equal", "ne", "Whether two values differ.", np.not_equal),
-    _comparison("less", "lt", "Whether the first number is smaller.", np.less),
-    _comparison("less_equal", "le", "Whether the first number is not larger.", np.less_equal),
-    _comparison("greater", "gt", "Whether the first number is larger.", np.greater),
     _comparison(
-        "greater_equal", "ge", "Whether the first number is not smaller.", np.greater_equal
+        "equal", "eq", "Whether two values are equal.", np.equal, (False, True, False, False)
+    ),
+    _comparison(
+        "not_equal", "ne", "Whether two values differ.", np.not_equal, (True, False, True, True)
+    ),
+    _comparison(
+        "less", "lt", "Whether the first number is smaller.", np.less, (True, False, False, False)
+    ),
+    _comparison(
+        "less_equal",
+        "le",
+        "Whether the first number is not larger.",
+        np.less_equal,
+        (True, True, False, False),
+    ),
+    _comparison(
+        "greater",
+        "gt",
+        "Whether the first number is larger.",
+        np.greater,
+        (False, False, True, False),
+    ),
+    _comparison(
+        "greater_equal",
+        "ge",
+        "Whether the first number is not smaller.",
+        np.greater_equal,
+        (False, True, True, False),
     ),
     _predicate(
         "isnan",
