@@ -60,7 +60,7 @@ def power(a: Array, b: Array) -> Array:
     one = a.dtype.type(1)
     odd = np.where(b & one == one, -one, one)
     inverse = np.where(a == one, one, np.where(a == -one, odd, a.dtype.type(0)))
-    return np.where(b < 0, inverse, np.power(a, np.maximum(b, a.dtype.type(0))))
+    return np.where(b < 0, inverse, np.asarray(np.power(a, np.maximum(b, a.dtype.type(0)))))
 
 
 def _ends(f: Callable[..., Array]) -> ToBar:

@@ -72,7 +72,7 @@ def cast_bar(b: Bar, source: DType, to: DType) -> Bar:
     if source.is_float and to.is_float:
         widened = Bar(b.c.astype(np.longdouble), b.e) if to is DType.F64 else b
         widening = to is DType.F64 or (to is DType.F32 and source is not DType.F64)
-        out = widened if widening else rounded(wide, to)
+        out = widened if widening else rounded(b, to)
         return Bar(out.c.astype(centre), out.e)
     if not b.e.any():
         return Bar(convert(b.c, to).astype(centre), np.zeros(b.c.shape))
@@ -175,13 +175,13 @@ def _where_bar(
     out: TensorType,
     contract: Contract,
 ) -> Bar:
-    del attrs, types, contract
+    del attrs, types, out, contract
     cond, then, other = bars
     chosen = Bar(np.where(cond.c, then.c, other.c), np.where(cond.c, then.e, other.e))
     if not cond.e.any():
         return chosen
     rest = Bar(np.where(cond.c, other.c, then.c), np.where(cond.c, other.e, then.e))
-    decided = np.broadcast_to(cond.e == 0, out.shape)
+    decided = np.broadcast_to(cond.e == 0, chosen.c.shape)
     return hull(decided, chosen, rest)
 
 
