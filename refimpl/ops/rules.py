@@ -39,7 +39,7 @@ def check(
 ) -> TensorType:
     """Check the number of operands and the first one's dtype; return the first one's type.
 
-    Errors: ``arity``, ``dtype-mismatch``.
+    Errors: ``arity``, ``device-mismatch``, ``dtype-mismatch``.
     """
     hi = lo if hi is None else hi
     if not lo <= len(types) <= hi:
@@ -47,6 +47,14 @@ def check(
         raise DidymaError(
             "arity", use(op, types), got=f"{len(types)} operands", want=f"{want} operands"
         )
+    for t in types[1:]:
+        if t.device != types[0].device:
+            raise DidymaError(
+                "device-mismatch",
+                use(op, types),
+                got=f"{t.device or 'the default device'} and {types[0].device or 'the default'}",
+                want="operands on one device",
+            )
     if dtypes is not None and types[0].dtype not in dtypes:
         raise dtype_error(op, types, types[0].dtype, dtypes)
     return types[0]
