@@ -94,8 +94,9 @@ class Draw:
         choices: list[Expr] = [Const(self.r.choice(corners(dtype)), dtype)]
         choices += [v for v in self.scope if v.dtype is dtype] * 2
         choices += [self.load(b) for b in self.buffers if b.dtype.compute is dtype for _ in "123"]
-        if self.buffers and len(choices) < 4:
+        if len(choices) < 4:
             choices += [Cast(self.load(b), dtype) for b in self.buffers]
+            choices += [Cast(v, dtype) for v in self.scope]
         return self.r.choice(choices)
 
     def load(self, b: Buffer, row: Expr | None = None) -> Expr:
