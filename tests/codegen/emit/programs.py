@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -10,10 +11,12 @@ import numpy as np
 from refimpl.ir import expr as ix
 from refimpl.ir.dims import Dim, DimVar, symbol
 from refimpl.ir.loop import (
+    ATOMIC_OPS,
     Allocate,
     Atomic,
     Barrier,
     Binary,
+    BinaryOp,
     Block,
     Buffer,
     Cast,
@@ -41,17 +44,17 @@ from refimpl.ir.types import ALL, INTS, SIGNED, Array, DType
 WIDTH = 6
 THREADS = 8
 COMPUTED = tuple(d for d in ALL if d.compute is d)
-_INT_OPS = (
+_INT_OPS: tuple[BinaryOp, ...] = (
     "add", "sub", "mul", "floordiv", "truncdiv", "floormod", "truncmod", "min", "max", "pow",
     "and", "or", "xor", "shl", "shr",
 )  # fmt: skip
-_FLOAT_OPS = ("add", "sub", "mul", "div", "min", "max")
-_BOOL_OPS = ("and", "or", "xor", "min", "max")
+_FLOAT_OPS: tuple[BinaryOp, ...] = ("add", "sub", "mul", "div", "min", "max")
+_BOOL_OPS: tuple[BinaryOp, ...] = ("and", "or", "xor", "min", "max")
 _EXACT = ("sqrt", "floor", "ceil", "trunc", "round")
 _COMPARE: tuple[CompareOp, ...] = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
-def corners(dtype: DType) -> list[int | float | bool]:
+def corners(dtype: DType) -> Sequence[int | float | bool]:
     """Values that tell implementations apart."""
     if dtype is DType.BOOL:
         return [False, True]
@@ -82,8 +85,8 @@ class Draw:
 
     r: Random
     rows: Dim
-    buffers: list[Buffer] = field(default_factory=list)
-    scope: list[Var] = field(default_factory=list)  # values in reach
+    buffers: list[Buffer] = field(default_factory=list[Buffer])
+    scope: list[Var] = field(default_factory=list[Var])  # values in reach
     count: int = 0
 
     def name(self, stem: str) -> str:
@@ -142,9 +145,10 @@ class Draw:
         return LetExpr(var, value, body)
 
     def select(self, dtype: DType, depth: int) -> Expr:
-        if self.r.random() < 0.5 and (b := next((b for b in self.buffers if len(b.shape) == 2), 0)):
+        tables = [b for b in self.buffers if len(b.shape) == 2]
+        if tables and self.r.random() < 0.5:
             after = Binary("add", Var("i"), ix.ONE)  # out of bounds unless guarded
-            guarded = Cast(self.load(b, after), dtype)
+            guarded = Cast(self.load(tables[0], after), dtype)
             there = Compare("lt", after, ix.of_dim(self.rows))
             return Select(there, guarded, self.expr(dtype, depth))
         return Select(
@@ -154,8 +158,7 @@ class Draw:
     def truth(self, depth: int) -> Expr:
         if self.r.random() < 0.6:
             kind = self.r.choice(COMPUTED)
-            op = self.r.choice(_COMPARE)
-            return Compare(op, self.expr(kind, depth), self.expr(kind, depth))
+            return Compare(self.r.choice(_COMPARE), self.expr(kind, depth), self.expr(kind, depth))
         if self.r.random() < 0.3:
             return Unary("not", self.expr(DType.BOOL, depth))
         if self.r.random() < 0.3:
@@ -194,7 +197,7 @@ def pointwise(seed: int) -> PrimFunc:
     d = Draw(r, n)
     d.buffers = [Buffer(f"a{k}", r.choice(ALL), (n, WIDTH)) for k in range(3)]
     out = Buffer("out", r.choice(ALL), (n,))
-    lets = []
+    lets: list[tuple[Var, Expr]] = []
     for _ in range(r.randrange(3)):
         kind = r.choice(COMPUTED)
         lets.append((Var(d.name("v"), kind), d.expr(kind, 3)))
@@ -216,7 +219,8 @@ def reduction(seed: int) -> PrimFunc:
     kind = r.choice(INTS)
     acc, out = Buffer("acc", kind, (), Scope.LOCAL), Buffer("out", kind, (n,))
     d.scope.append(Var("k"))
-    op = r.choice(("add", "mul", "min", "max", "xor"))
+    folds: tuple[BinaryOp, ...] = ("add", "mul", "min", "max", "xor")
+    op = r.choice(folds)
     step = Store("acc", (), Binary(op, Load("acc", (), kind), d.expr(kind, 3)))
     unrolled = LoopKind.UNROLLED if r.random() < 0.5 else LoopKind.SERIAL
     fold = Block((
@@ -235,7 +239,7 @@ def vectorised(seed: int) -> PrimFunc:
     d = Draw(r, n)
     at = ix.add(ix.mul(Var("tx"), ix.index(4)), Var("lane"))
     inputs = [Buffer(f"a{k}", r.choice(ALL), (n,)) for k in range(3)]
-    lets = []
+    lets: list[tuple[Var, Expr]] = []
     for b in inputs:
         place = at if r.random() < 0.7 else ix.sub(ix.index(n - 1), at)
         lets.append((Var(d.name("v"), b.dtype.compute), d.load(b, place)))
@@ -269,7 +273,7 @@ def shared(seed: int) -> PrimFunc:
         Store("tile", cell(t), Load("a", (i,), kind)),
         Barrier(),
         Store("out", (i,), Load("tile", cell(turned), kind)),
-        Atomic(r.choice(("add", "mul", "min", "max")), "total", (ix.mod(i, ix.index(3)),),
+        Atomic(r.choice(ATOMIC_OPS), "total", (ix.mod(i, ix.index(3)),),
                Cast(i, count)),
     ))  # fmt: skip
     return PrimFunc("shared", (a, total, out), ("total", "out"), _grid(n, Allocate(tile, body)))
