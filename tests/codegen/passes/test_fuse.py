@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import pytest
+
+from codegen.passes.fuse import fuse, separate
+from codegen.passes.inline import inline
+from codegen.passes.simplify import simplify
+from refimpl.interp.graph import run
+from refimpl.ir.dims import DimVar, symbol
+from refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Function, Module
+from refimpl.ir.types import DType
+from refimpl.ops import OPS
+from refimpl.ops.spec import Kind
+from tests.codegen.graphs import bindings, graph, operands, same_bits
+from tests.codegen.make import Graph, kernels
+
+
+def folds(f: Function) -> int:
+    return sum(n.op in OPS and OPS[n.op].kind in (Kind.REDUCTION, Kind.OPAQUE) for n in f.nodes)
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("together", [True, False])
+def test_random_graphs(symbolic: bool, together: bool) -> None:
+    fewer = several = 0
+    for seed in range(150):
+        m = simplify(inline(graph(seed, 16, symbolic=symbolic)))
+        f = fuse(m) if together else separate(m)
+        assert f == (fuse(m) if together else separate(m))
+        env = bindings(m, seed)
+        args = operands(m, seed, env)
+        for want, got in zip(run(m, args, env), run(f, args, env), strict=True):
+            assert same_bits(want, got), seed
+        check_shape(m, f)
+        fewer += len(f.functions) - 1 < sum(n.op != "constant" for n in m.entry.nodes)
+        several += any(len(g.results) > 1 for g in f.functions[:-1])
+    assert fewer > 75 or not together
+    assert several > 5 or not together
+
+
+def check_shape(m: Module, f: Module) -> None:
+    """What holds of every fused graph."""
+    assert f.entry.params == m.entry.params
+    assert f.entry.results == m.entry.results
+    table = {g.name: g for g in f.functions}
+    assert len(table) == len(f.functions)
+    called = [table[n.callee] for n in f.entry.nodes if n.op == CALL]
+    assert {n.op for n in f.entry.nodes} <= {CALL, "constant"}
+    assert {g.name for g in called} == set(table) - {f.entry.name}
+    assert sum(map(folds, called)) == folds(m.entry)
+    for g in called:
+        assert PRIMITIVE in g.attr
+        assert folds(g) <= 1
+        assert g.name.isidentifier()
+        assert len(g.name) <= 40
+        assert len(g.results) <= 4
+        assert len({t.shape for t in g.result_types()}) == 1
+        if RESHAPE_ONLY in g.attr:
+            assert [n.op for n in g.nodes] == ["reshape"]
+
+
+def test_softmax_is_three_kernels() -> None:
+    g = Graph()
+    x = g.param("x", 5, 7)
+    e = g("exp", g("subtract", x, g("max", x, axes=(1,), keepdims=True)))
+    m = g.module(g("divide", e, g("sum", e, axes=(1,), keepdims=True)))
+    assert kernels(fuse(m)) == [
+        ["max"],
+        ["exp", "subtract", "sum"],
+        ["divide", "exp", "subtract"],
+    ]
+
+
+def test_a_dear_value_with_two_readers_is_stored() -> None:
+    g = Graph()
+    x = g.param("x", 5, 7)
+    e = g("exp", g("tanh", x))
+    m = g.module(g("divide", e, g("sum", e, axes=(1,), keepdims=True)))
+    assert kernels(fuse(m)) == [["exp", "tanh"], ["sum"], ["divide"]]
+
+
+def test_no_kernel_closes_a_cycle_through_a_third() -> None:
+    """Both results are of one shape and could share a kernel, but the sum lies between."""
+    g = Graph()
+    x = g.param("x", 5, 7)
+    a = g("exp", x)
+    s = g("sum", a, axes=(1,), keepdims=True)
+    m = g.module(a, g("multiply", a, s))
+    assert kernels(fuse(m)) == [["exp"], ["sum"], ["multiply"]]
+
+
+def test_no_cycle_between_two_merged_kernels() -> None:
+    """Two pairs could merge, each alone; both at once would wait for each other."""
+    g = Graph()
+    x, y = g.param("x", 4, 4), g.param("y", 4)
+    a, b = g("exp", x), g("exp", y)
+    c = g("add", x, g("broadcast_to", g("flip", b, axes=(0,)), shape=(4, 4)))
+    row = g("slice", a, starts=(1, 0), stops=(2, 4), steps=(1, 1))
+    d = g("add", y, g("reshape", row, shape=(4,)))
+    f = fuse(g.module(a, b, c, d))
+    assert sorted(len(fn.results) for fn in f.functions[:-1]) == [1, 1, 2]
+    position = {r: i for i, n in enumerate(f.entry.nodes) for r in n.results}
+    for i, n in enumerate(f.entry.nodes):
+        assert all(position.get(r, -1) < i for r in n.args)
+
+
+def test_results_of_one_shape_share_a_kernel() -> None:
+    g = Graph()
+    x = g.param("x", 5, 7)
+    a = g("exp", x)
+    b = g("add", a, x)
+    m = g.module(a, b, g("multiply", b, x))
+    (f,) = fuse(m).functions[:-1]
+    assert f.results == m.entry.results
+
+
+def test_a_kernel_never_reads_what_it_stores_at_another_index() -> None:
+    g = Graph()
+    a = g("exp", g.param("x", 5))
+    m = g.module(a, g("add", g("flip", a, axes=(0,)), a))
+    assert kernels(fuse(m)) == [["exp"], ["add", "flip"]]
+
+
+def test_a_reduction_with_two_kinds_of_reader_runs_once() -> None:
+    g = Graph()
+    x = g.param("x", 5, 7)
+    s = g("sum", x, axes=(1,), keepdims=True)
+    m = g.module(g("exp", s), g("add", x, s))
+    assert kernels(fuse(m)) == [["sum"], ["exp"], ["add"]]
+
+
+def test_pointwise_ops_follow_a_reduction_and_precede_it() -> None:
+    g = Graph()
+    x, y = g.param("x", 5, 7), g.param("y", 5)
+    s = g("sum", g("exp", g("permute_dims", x, axes=(1, 0))), axes=(0,), keepdims=False)
+    m = g.module(g("sqrt", g("add", s, y)))
+    assert kernels(fuse(m)) == [["add", "exp", "permute_dims", "sqrt", "sum"]]
+
+
+def test_matmul_takes_light_operands_only() -> None:
+    g = Graph()
+    x, w, b = g.param("x", 8, 16), g.param("w", 4, 16), g.param("b", 4)
+    y = g("matmul", g("exp", x), g("permute_dims", w, axes=(1, 0)))
+    m = g.module(g("tanh", g("add", y, g("broadcast_to", b, shape=(8, 4)))))
+    assert kernels(fuse(m)) == [
+        ["exp"],
+        ["add", "broadcast_to", "matmul", "permute_dims", "tanh"],
+    ]
+
+
+def test_nothing_follows_a_scatter() -> None:
+    g = Graph()
+    x, i, u = g.param("x", 8), g.param("i", 3, dtype=DType.I64), g.param("u", 3)
+    y = g("scatter", x, i, g("exp", u), axis=0, reduction="add")
+    assert kernels(fuse(g.module(g("exp", y)))) == [["exp", "scatter"], ["exp"]]
+
+
+def test_reshapes_of_stored_values_are_views() -> None:
+    n = symbol("n")
+    g = Graph()
+    x = g.param("x", n, 4)
+    flat = g("reshape", x, shape=(4 * n,))
+    y = g("reshape", g("exp", flat), shape=(2, 2 * n))
+    f = fuse(g.module(y, dims=(DimVar("n", 0, 9),)))
+    assert kernels(f) == [["reshape"], ["exp"], ["reshape"]]
+    assert [RESHAPE_ONLY in fn.attr for fn in f.functions[:-1]] == [True, False, True]
+
+
+def test_a_reshape_inside_a_kernel_is_index_arithmetic() -> None:
+    g = Graph()
+    x = g.param("x", 3, 4)
+    s = g("sum", g("reshape", g("exp", x), shape=(2, 6)), axes=(1,), keepdims=False)
+    assert kernels(fuse(g.module(s))) == [["exp", "reshape", "sum"]]
+
+
+def test_repeated_movement_does_not_explode() -> None:
+    g = Graph()
+    v = g.param("x", 2)
+    for _ in range(12):
+        v = g("concat", v, g("flip", v, axes=(0,)), axis=0)
+        v = g("add", v, g("flip", v, axes=(0,)))
+    f = fuse(g.module(v))
+    assert 1 < len(f.functions) - 1 <= 24
+    assert max(len(fn.nodes) for fn in f.functions[:-1]) <= 16
+
+
+def test_a_long_chain_with_shared_steps_is_cut_into_kernels() -> None:
+    g = Graph()
+    v = g.param("x", 8)
+    for _ in range(300):
+        v = g("add", g("multiply", v, v), v)
+    f = fuse(g.module(v))
+    sizes = [len(f.function(n.callee).nodes) for n in f.entry.nodes]
+    assert 4 <= len(sizes) <= 8
+    assert sum(sizes) == 600
+
+
+def test_equal_kernels_are_one_function() -> None:
+    g = Graph()
+    x, y = g.param("x", 4, 4), g.param("y", 4, 4)
+    a = g("matmul", x, y)
+    b = g("matmul", a, y)
+    f = fuse(g.module(g("matmul", b, y)))
+    assert kernels(f) == [["matmul"]]
+    assert len(f.entry.nodes) == 3
+
+
+def test_scalars_go_inside_and_weights_stay_outside() -> None:
+    g = Graph()
+    x = g.param("x", 2)
+    two, w = g.constant(2.0), g.constant([3.0, 4.0])
+    m = g.module(g("multiply", g("add", x, w), two), two)
+    f = fuse(m)
+    (fn,) = f.functions[:-1]
+    assert [p.name for p in fn.params] == [x, w]
+    assert two in {r for n in f.entry.nodes for r in n.results}
+
+
+def test_what_is_fused_stays_fused() -> None:
+    for seed in range(40):
+        f = fuse(simplify(inline(graph(seed))))
+        assert fuse(f) == f

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from codegen.passes.algebra import IDEMPOTENT, INVOLUTIONS, NEUTRAL, SAME
+from codegen.passes.inline import inline
+from codegen.passes.movement import lossless
+from codegen.passes.simplify import COMMUTATIVE, RULES, simplify
+from refimpl.interp.graph import run
+from refimpl.ir.dims import DimVar, symbol
+from refimpl.ir.graph import Module
+from refimpl.ir.types import ALL, UNSIGNED, DType
+from refimpl.ops import OPS
+from tests.codegen.graphs import bindings, graph, operands, same_bits
+from tests.codegen.make import Graph, corners
+
+
+def ops(m: Module) -> list[str]:
+    return [n.op for n in m.entry.nodes]
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_random_graphs_keep_every_bit(symbolic: bool) -> None:
+    fewer = 0
+    for seed in range(150):
+        m = inline(graph(seed, symbolic=symbolic))
+        s = simplify(m)
+        env = bindings(m, seed)
+        args = operands(m, seed, env)
+        for want, got in zip(run(m, args, env), run(s, args, env), strict=True):
+            assert same_bits(want, got), seed
+        assert s.entry.result_types() == m.entry.result_types()
+        fewer += len(s.entry.nodes) < len(m.entry.nodes)
+        assert simplify(s) == s
+    assert fewer > 100
+
+
+def cases() -> list[tuple[str, int, float, DType]]:
+    kinds = {"f": "is_float", "i": "is_int"}
+    return [
+        (op, at, value, dtype)
+        for op, at, classes, value in NEUTRAL
+        for dtype in ALL
+        if any(getattr(dtype, kinds[c]) if c in kinds else dtype == DType.BOOL for c in classes)
+        and dtype in OPS[op].dtypes
+    ]
+
+
+@pytest.mark.parametrize(("op", "at", "value", "dtype"), cases())
+def test_neutral_operands_are_neutral(op: str, at: int, value: float, dtype: DType) -> None:
+    g = Graph()
+    v = corners(dtype)
+    x = g.param("x", len(v), dtype=dtype)
+    c = g("broadcast_to", g.constant(value, dtype), shape=(len(v),))
+    m = g.module(g(op, *((c, x) if at == 0 else (x, c))))
+    assert simplify(m).entry.results == ("x",)
+    assert same_bits(run(m, [v])[0], v)
+
+
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("op", sorted(INVOLUTIONS | IDEMPOTENT))
+def test_pairs_of_one_op(op: str, dtype: DType) -> None:
+    if dtype not in OPS[op].dtypes:
+        return
+    g = Graph()
+    v = corners(dtype)
+    x = g.param("x", len(v), dtype=dtype)
+    m = g.module(g(op, g(op, x)))
+    s = simplify(m)
+    assert ops(s) == ([] if op in INVOLUTIONS else [op])
+    assert same_bits(run(m, [v])[0], run(s, [v])[0])
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_the_sign_under_an_abs(dtype: DType) -> None:
+    if dtype not in OPS["negative"].dtypes:
+        return
+    g = Graph()
+    v = corners(dtype)
+    m = g.module(g("abs", g("negative", g.param("x", len(v), dtype=dtype))))
+    s = simplify(m)
+    assert len(s.entry.nodes) == 1 + (dtype in UNSIGNED)
+    assert same_bits(run(m, [v])[0], run(s, [v])[0])
+
+
+@pytest.mark.parametrize("op", sorted(SAME | COMMUTATIVE))
+def test_equal_and_swapped_operands(op: str) -> None:
+    for dtype in ALL:
+        if dtype not in OPS[op].dtypes or OPS[op].arity != (2, 2):
+            continue
+        g = Graph()
+        v = corners(dtype)
+        pairs = np.stack(np.meshgrid(v, v)).reshape(2, -1).astype(dtype.numpy)
+        x = g.param("x", pairs.shape[1], dtype=dtype)
+        y = g.param("y", pairs.shape[1], dtype=dtype)
+        same, one, two = g(op, x, x), g(op, x, y), g(op, y, x)
+        m = g.module(same, one, two)
+        s = simplify(m)
+        assert s.entry.results[1] == s.entry.results[2]
+        assert (s.entry.results[0] == "x") == (op in SAME)
+        with warnings.catch_warnings():
+            for want, got in zip(run(m, list(pairs)), run(s, list(pairs)), strict=True):
+                assert same_bits(want, got), (op, dtype)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 2.0])
+@pytest.mark.parametrize("op", ["add", "multiply", "subtract"])
+def test_float_identities_that_are_none(op: str, value: float) -> None:
+    if (op, np.signbit(value), value) in (("add", True, 0), ("subtract", False, 0)):
+        return  # x + -0 and x - 0 are x
+    g = Graph()
+    m = g.module(g(op, g.param("x"), g.constant(value)))
+    assert ops(simplify(m)) == ["constant", op]
+
+
+def test_constants_that_compare_equal_are_told_apart() -> None:
+    g = Graph()
+    x = g.param("x")
+    a, b = g.constant(0.0), g.constant(-0.0)
+    m = g.module(g("add", x, a), g("subtract", x, b), g("multiply", x, a), g("multiply", x, b))
+    assert len(set(simplify(m).entry.results)) == 4
+
+
+def test_casts_that_lose_nothing_lose_nothing() -> None:
+    for source in ALL:
+        for via in ALL:
+            for target in ALL:
+                g = Graph()
+                v = corners(source)
+                x = g.param("x", len(v), dtype=source)
+                m = g.module(g("cast", g("cast", x, dtype=via), dtype=target))
+                s = simplify(m)
+                saturates = source.is_int and via.is_float and target.is_int
+                if lossless(source, via) and not saturates:
+                    assert len(s.entry.nodes) <= 1
+                assert same_bits(run(m, [v])[0], run(s, [v])[0]), (source, via, target)
+
+
+def test_movement_composes_and_vanishes() -> None:
+    n = symbol("n")
+    g = Graph()
+    x = g.param("x", n, 3, 4)
+    p = g("permute_dims", g("permute_dims", x, axes=(2, 0, 1)), axes=(1, 2, 0))
+    r = g("reshape", g("reshape", x, shape=(3 * n, 4)), shape=(n, 12))
+    f = g("flip", g("flip", x, axes=(0, 1)), axes=(1,))
+    b = g("broadcast_to", g("broadcast_to", x, shape=(2, n, 3, 4)), shape=(5, 2, n, 3, 4))
+    m = g.module(p, r, f, b, dims=(DimVar("n", 0, 9),))
+    s = simplify(m)
+    assert s.entry.results[0] == "x"
+    assert sorted(ops(s)) == ["broadcast_to", "flip", "reshape"]
+    assert all(node.args == ("x",) for node in s.entry.nodes)
+
+
+def test_moving_axes_of_size_one_is_a_reshape() -> None:
+    g = Graph()
+    x = g.param("x", 3, 1, 4)
+    m = g.module(g("permute_dims", x, axes=(1, 0, 2)), g("broadcast_to", x, shape=(1, 3, 1, 4)))
+    assert ops(simplify(m)) == ["reshape", "reshape"]
+
+
+def test_constants_fold_but_not_in_half_precision() -> None:
+    g = Graph()
+    a, b = g.constant([1.5, 2.0]), g.constant([0.25, -1.0])
+    c, d = g.constant([1.5], DType.F16), g.constant([0.1], DType.F16)
+    s = simplify(g.module(g("add", a, b), g("add", c, d)))
+    assert ops(s).count("add") == 1
+    folded = {n.results[0]: n for n in s.entry.nodes}[s.entry.results[0]]
+    assert folded.op == "constant"
+    assert run(s, [])[0].tolist() == [1.75, 1.0]
+
+
+def test_dead_code_goes_and_parameters_stay() -> None:
+    g = Graph()
+    x, y = g.param("x", 3), g.param("y", 3)
+    g("exp", g("add", x, y))
+    m = g.module(g("exp", x))
+    s = simplify(m)
+    assert ops(s) == ["exp"]
+    assert s.entry.params == m.entry.params
+
+
+def test_rules_have_names() -> None:
+    assert len({name for name, _ in RULES}) == len(RULES)
