@@ -89,6 +89,22 @@ def apply(f: Fn, args: tuple[Code, ...]) -> Code:
     return Code(run, all(a.uniform for a in args), any(a.loads for a in args))
 
 
+def remembering(a: Code, clock: list[int]) -> Code:
+    """Code that evaluates again only after the clock has moved."""
+    get = a.run
+    last = -1
+    value: Value = None
+
+    def run(mask: Mask) -> Value:
+        nonlocal last, value
+        if last != clock[0]:
+            value = get(mask)
+            last = clock[0]
+        return value
+
+    return Code(run, a.uniform, a.loads, a.interval)
+
+
 def index_interval(op: BinaryOp, a: Interval, b: Interval) -> Interval:
     """Bounds of an index operation, where they follow from the operands' at once.
 

@@ -6,6 +6,7 @@ is made, so that a serial loop repeats only what it must.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TypeAlias, assert_never
 
@@ -13,7 +14,16 @@ import numpy as np
 
 from refimpl.interp import scalar
 from refimpl.interp.buffers import Dense, Local, Memory, row_major
-from refimpl.interp.code import Code, Eval, apply, apply1, apply2, index_interval, known
+from refimpl.interp.code import (
+    Code,
+    Eval,
+    apply,
+    apply1,
+    apply2,
+    index_interval,
+    known,
+    remembering,
+)
 from refimpl.interp.faults import stmt_fault
 from refimpl.interp.races import Lanes, Mask
 from refimpl.interp.scalar import Value
@@ -37,6 +47,9 @@ from refimpl.ir.loop import (
 from refimpl.ir.types import Array
 
 Static: TypeAlias = Array | bool | None  # the mask as known beforehand; None: all, False: unknown
+
+
+MANY_LANES = 1 << 13  # from here on a value is worth keeping until a variable changes
 
 
 class NeedsMemory(Exception):
@@ -71,9 +84,21 @@ class ExprCompiler:
         self.memory: dict[str, Memory] = {}
         self.loaded: set[str] = set()
         self.stmt: Stmt = Block(())
+        self.clock = [0]  # ticks when a variable of ``env`` changes
+        self.seen: dict[int, Code] = {}  # pure subexpressions of the statement, by identity
 
     def expr(self, e: Expr) -> Code:
-        """Make an expression ready."""
+        """Make an expression ready; one that stands in a statement twice is made once."""
+        code = self.seen.get(id(e))
+        if code is None:
+            code = self._expr(e)
+            if not code.loads:
+                if not (code.known or code.uniform) and math.prod(self.lanes.shape) >= MANY_LANES:
+                    code = remembering(code, self.clock)
+                self.seen[id(e)] = code
+        return code
+
+    def _expr(self, e: Expr) -> Code:
         match e:
             case Var(name):
                 return self.vars[name]
@@ -123,10 +148,11 @@ class ExprCompiler:
         if not self.bind(var.name, bound):
             return self.expr(body)
         inner, env, name, get = self.expr(body), self.env, var.name, bound.run
-        then = inner.run
+        then, clock = inner.run, self.clock
 
         def run(mask: Mask) -> Value:
             env[name] = get(mask)
+            clock[0] += 1
             return then(mask)
 
         return Code(run, inner.uniform, inner.loads or bound.loads, inner.interval)
@@ -233,7 +259,7 @@ class ExprCompiler:
         return self._offset(buffer.name, buffer.shape, parts)
 
     def address(self, buffer: Dense, index: tuple[Expr, ...]) -> Code:
-        """Flat offset of an index, bounds checked; lanes that are off get offset 0."""
+        """Flat offset of an index, bounds checked; lanes that are off get one inside."""
         parts = [self.expr(i) for i in index]
         at = self._offset(buffer.name, buffer.shape, parts)
         if buffer.prefix == 0:
@@ -251,7 +277,8 @@ class ExprCompiler:
         strides, stmt = row_major(shape), self.stmt
         static = self.mask
         fixed: Value = np.int64(0)
-        moving: list[tuple[Code, np.int64, int, bool]] = []
+        scalars: list[tuple[Code, int, int]] = []
+        arrays: list[tuple[Code, np.int64, int, bool]] = []
         for axis, (p, size, stride) in enumerate(zip(parts, shape, strides, strict=True)):
             safe = p.interval is not None and p.interval[0] >= 0 and p.interval[1] < size
             if p.known and not safe and static is not False:
@@ -262,24 +289,31 @@ class ExprCompiler:
                 p, safe = known(checked), True
             if p.known and safe:
                 fixed = fixed + p.value * np.int64(stride)
+            elif p.uniform:
+                scalars.append((p, stride, axis))
             else:
-                moving.append((p, np.int64(stride), axis, safe))
-        if not moving:
+                arrays.append((p, np.int64(stride), axis, safe))
+        if not scalars and not arrays:
             return known(fixed)
 
         def run(mask: Mask) -> Value:
-            at = fixed
-            for p, stride, axis, safe in moving:
+            shift = 0
+            for p, step, axis in scalars:
+                k = int(p.run(mask))
+                if not 0 <= k < shape[axis]:
+                    raise _bounds(stmt, name, axis, shape[axis], np.int64(k), mask)
+                shift += k * step
+            at = fixed if shift == 0 else fixed + np.int64(shift)
+            for p, stride, axis, safe in arrays:
                 i = p.run(mask)
                 if not safe:
                     i = within(i, shape[axis], mask)
                     if i is None:
                         raise _bounds(stmt, name, axis, shape[axis], p.run(mask), mask)
-                at = at + i * stride
+                at = at + (i if stride == 1 else i * stride)
             return at
 
-        uniform = fixed.ndim == 0 and all(p.uniform for p, *_ in moving)
-        return Code(run, uniform, True)
+        return Code(run, fixed.ndim == 0 and not arrays, True)
 
     def _oob(self, name: str, axis: int, size: int, value: Value, mask: Mask) -> Eval:
         stmt = self.stmt
@@ -299,6 +333,7 @@ class ExprCompiler:
             if not found:
                 saved = self.depth, self.mask, self.stmt
                 self.depth, self.mask, self.stmt = place
+                self.seen.clear()
                 found.append(self.address(buffer, index).run)
                 self.depth, self.mask, self.stmt = saved
             return found[0](mask)
@@ -307,15 +342,15 @@ class ExprCompiler:
 
 
 def within(i: Value, size: int, mask: Mask) -> Value | None:
-    """Return an index with the lanes that are off made 0; None if an active one is outside."""
+    """Return an index with the lanes that are off brought inside; None if an active one is not."""
     if i.ndim == 0:
         return i if 0 <= i < size else None
     if i.view(np.uint64).max() < size:  # a negative index is a huge one
         return i
     if mask is None:
         return None
-    bad = (i < 0) | (i >= size)
-    return None if (bad & mask).any() else np.where(bad, np.int64(0), i)
+    near = np.minimum(np.maximum(i, 0), size - 1)
+    return None if ((near != i) & mask).any() else near
 
 
 def _bounds(stmt: Stmt, name: str, axis: int, size: int, i: Value, mask: Mask) -> Exception:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from refimpl.ir.loop import Stmt
+from refimpl.ir.text.show_loop import show_line
 
 LoopFaultKind: TypeAlias = Literal[
     "out-of-bounds", "uninitialised", "race", "barrier-divergence", "assert"
@@ -49,4 +50,4 @@ class ProgramFault(Exception):
 
 def stmt_fault(kind: LoopFaultKind, stmt: Stmt, detail: str) -> LoopFault:
     """Return the fault of a statement."""
-    return LoopFault(kind, repr(stmt), detail)
+    return LoopFault(kind, show_line(stmt), detail)

@@ -78,6 +78,7 @@ class StmtCompiler(StoreCompiler):
     def ready(self, s: Stmt) -> Run:
         """Make a statement ready."""
         self.stmt = s
+        self.seen.clear()
         match s:
             case Block(body):
                 return _sequence([self.ready(b) for b in body])
@@ -112,9 +113,11 @@ class StmtCompiler(StoreCompiler):
         if not self.bind(s.var.name, value):
             return self.ready(s.body)
         body, env, name, get = self.ready(s.body), self.env, s.var.name, value.run
+        clock = self.clock
 
         def run(mask: Mask) -> None:
             env[name] = get(mask)
+            clock[0] += 1
             body(mask)
 
         return run
@@ -188,11 +191,13 @@ class StmtCompiler(StoreCompiler):
         body = self.ready(s.body)
         self.mask = outer
         count = extent.run
+        clock = self.clock
         steps = [np.int64(k) for k in range(n)] if n is not None else None
 
         def uniform(mask: Mask) -> None:
             for k in steps if steps is not None else np.arange(count(mask), dtype=np.int64):
                 env[name] = k
+                clock[0] += 1
                 body(mask)
 
         def ragged(mask: Mask) -> None:
@@ -202,6 +207,7 @@ class StmtCompiler(StoreCompiler):
                 if not active.any():
                     return
                 env[name] = np.int64(k)
+                clock[0] += 1
                 body(None if active.all() else active)
 
         return uniform if extent.uniform else ragged
@@ -274,6 +280,7 @@ class StmtCompiler(StoreCompiler):
             ends = extent.run(mask)
             size = int(ends.max())
             if size > 0:
+                self.clock[0] += 1
                 env[name] = var = _iota(size, axis, self.total)
                 limit = None if ends.ndim == 0 else var < ends
                 self._spread(s, axis, body, size, limit)(mask)
