@@ -111,7 +111,7 @@ class Window:
                 if not inside(p, at, self.shape[i]):
                     return None
                 index[i] = _place(p, at)
-        seen = grid[tuple(index)]
+        seen = grid[(*index, ...)]  # the ellipsis makes a view even of one element
         if self._order is not None:
             seen = seen.transpose(self._order)
         return seen if self._expand is None else seen[self._expand]
