@@ -22,7 +22,7 @@ from refimpl.ir.types import ALL, Array, DType, Tensor, TensorType
 from refimpl.ops import OPS
 from refimpl.ops.spec import Domain, Sample
 
-NODES = 20  # packed integers a graph; about a third become no node
+NODES = 15  # packed integers a graph; about a quarter become no node
 NODE_BYTES = 20
 HEADER_BYTES = 24
 BYTES = HEADER_BYTES + NODES * NODE_BYTES
