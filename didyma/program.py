@@ -113,8 +113,9 @@ def as_array(x: AnyArray) -> Array:
 
         return to_host(x)
     if hasattr(x, "__dlpack__"):
-        return np.from_dlpack(x)
-    return np.asarray(x)
+        x = np.from_dlpack(x)
+    array: Array = np.asarray(x)
+    return array
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def _within(rng: np.random.Generator, x: Array, dtype: DType, domain: Domain) ->
     if dtype.is_int:
         info = np.iinfo(dtype.numpy)
         lo, hi = max(int(domain.lo), info.min), min(int(domain.hi), info.max)
-        inside = rng.integers(lo, max(lo, hi), x.shape, np.int64, endpoint=True)
+        inside: Array = rng.integers(lo, max(lo, hi), x.shape, np.int64, endpoint=True)
     else:
         inside = rng.uniform(domain.lo, domain.hi, x.shape)
     return np.where(rng.random(x.shape) < 0.9, inside.astype(dtype.numpy), x)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -210,13 +211,15 @@ class _Judge:
         compared = [compare.compare(r, b, o, t) for r, b, o, t in rows]
         self.record(level, call.function.name, compared)
 
+    def judge_outputs(
+        self, level: Level, call: _Call, run: Callable[[_Call], Sequence[Array]]
+    ) -> None:
+        self.judge_call(level, call, run(call))
+
     def each_call(self, level: Level, run: Callable[[_Call], Sequence[Array]]) -> None:
         for call in self.calls:
-            guard(
-                level,
-                call.function.name,
-                lambda call=call: self.judge_call(level, call, run(call)),
-            )
+            judged = partial(self.judge_outputs, level, call, run)
+            guard(level, call.function.name, judged)
 
     def run_loops(self, funcs: Sequence[PrimFunc], call: _Call) -> tuple[Array, ...]:
         return run_primfuncs(funcs, self.s.loops[call.function.name], call.inputs, self.env)
@@ -244,7 +247,7 @@ class _Judge:
                 outs: Sequence[Array] = [self.reference[r] for r in n.results]
             elif RESHAPE_ONLY in m.function(n.callee).attr:
                 (t,) = self.concrete(n.types)
-                outs = [args[0].reshape(tuple(t.shape))]
+                outs = [args[0].reshape(dims_.values(t.shape, self.env))]
             else:
                 outs = run(n.callee, args)
             env.update(zip(n.results, outs, strict=True))
@@ -262,7 +265,7 @@ class _Judge:
         want = self.chain(one)
         self.same_bits(level, want, program_interp.run(self.s.program, self.inputs))
 
-    def backend(self, level: Level, b: Backend) -> None:
+    def backend(self, b: Backend, level: Level) -> None:
         known: dict[tuple[str, tuple[bytes, ...]], tuple[Array, ...]] = {}
 
         def run(function: str, args: Sequence[Array]) -> tuple[Array, ...]:
@@ -343,5 +346,5 @@ def judge(
     j.level("plan", j.plan)
     j.level("program", j.program)
     for b in backends:
-        j.level(b.name, lambda level, b=b: j.backend(level, b))
+        j.level(b.name, partial(j.backend, b))
     return Report(tuple(j.levels))

@@ -150,6 +150,11 @@ def evaluate(d: Dim, env: Mapping[str, int]) -> int:
     return int(value)
 
 
+def values(shape: Iterable[Dim], env: Mapping[str, int]) -> tuple[int, ...]:
+    """Values of several sizes under a binding."""
+    return tuple(evaluate(d, env) for d in shape)
+
+
 def _rational(e: Any, env: Mapping[str, int]) -> Any:
     if isinstance(e, sympy.Symbol):
         if e.name not in env:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -234,7 +233,7 @@ class _Importer:
             if name:
                 self.items[name] = item
 
-    def attrs(self, n: onnx.NodeProto) -> Mapping[str, Any]:
+    def attrs(self, n: onnx.NodeProto) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for a in n.attribute:
             value = onnx.helper.get_attribute_value(a)

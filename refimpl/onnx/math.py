@@ -33,7 +33,7 @@ def optional(c: Context, x: Inputs, i: int) -> Value | None:
 
 def emit(c: Context, op: str, *args: Value, **attrs: Attr) -> Value:
     """Add a node named for the ONNX output."""
-    return c.builder(op, args, name=c.outputs[0] if c.outputs else "", **attrs)
+    return c.builder.node(op, args, attrs, c.outputs[0] if c.outputs else "")
 
 
 def axis_of(c: Context, axis: int, rank: int) -> int:

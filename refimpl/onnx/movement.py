@@ -258,7 +258,7 @@ def _pad(c: Context, x: Inputs) -> Sequence[Item]:
         raise c.bad(f"mode {mode}", "constant, edge or reflect")
     given = known_dims(_given(c, x, 1), c.where) if len(x) > 1 else tuple(c.attrs["pads"])
     rank = v.type.rank
-    axes = range(rank)
+    axes = list(range(rank))
     if len(x) > 3 and x[3] is not None:
         axes = [axis_of(c, a, rank) for a in ints(x[3], c.where)]
     low, high = [0] * rank, [0] * rank

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from refimpl.onnx import known, math, movement, neural
+from refimpl.onnx import known, math, movement, neural, windows
 from refimpl.onnx.load import Context
 from refimpl.onnx.values import Item, Known
 
 Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item]]
 
-HANDLERS: dict[str, Handler] = {**math.HANDLERS, **movement.HANDLERS, **neural.HANDLERS}
+HANDLERS: dict[str, Handler] = {
+    **math.HANDLERS,
+    **movement.HANDLERS,
+    **neural.HANDLERS,
+    **windows.HANDLERS,
+}
 SMALL = 1 << 10  # elements of a known tensor that is worked out at import
 
 

@@ -22,9 +22,9 @@ class Windows:
     def __init__(self, c: Context, spatial: Sequence[Dim], kernel: Sequence[int]) -> None:
         rank = len(spatial)
         self.kernel = tuple(kernel)
-        self.strides = tuple(c.attrs.get("strides", (1,) * rank))
-        self.dilations = tuple(c.attrs.get("dilations", (1,) * rank))
-        pads = tuple(c.attrs.get("pads", (0,) * 2 * rank))
+        self.strides: tuple[int, ...] = tuple(c.attrs.get("strides", (1,) * rank))
+        self.dilations: tuple[int, ...] = tuple(c.attrs.get("dilations", (1,) * rank))
+        pads: tuple[int, ...] = tuple(c.attrs.get("pads", (0,) * 2 * rank))
         if not len(kernel) == len(self.strides) == len(self.dilations) == len(pads) // 2 == rank:
             raise c.bad(f"attributes {c.attrs}", f"{rank} numbers for {rank} spatial axes")
         self.low, self.high = pads[:rank], pads[rank:]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from refimpl.errors import DidymaError
-from refimpl.ir.graph import Attr, Function, Node, Param, attrs
+from refimpl.ir.graph import Attr, Function, Node, Param
+from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.types import Array, DType, Tensor, TensorType
 from refimpl.ops import OPS
 
@@ -43,16 +44,23 @@ class Builder:
         self._params.append(Param(name, type))
         return Value(name, type)
 
-    def __call__(self, op: str, args: Sequence[Value], *, name: str = "", **given: Attr) -> Value:
-        """Add a node; raises what the op's ``infer`` raises.  ``name`` is a wish."""
-        type = OPS[op].infer([a.type for a in args], given)
-        result = self._fresh(name or f"{op}")
-        self._nodes.append(Node((result,), op, tuple(a.name for a in args), (type,), attrs(given)))
+    def __call__(self, op: str, args: Sequence[Value], /, **attrs: Attr) -> Value:
+        """Add a node; raises what the op's ``infer`` raises."""
+        return self.node(op, args, attrs)
+
+    def node(
+        self, op: str, args: Sequence[Value], attrs: Mapping[str, Attr], name: str = ""
+    ) -> Value:
+        """Add a node whose value should have a name, if it is free."""
+        type = OPS[op].infer([a.type for a in args], attrs)
+        result = self._fresh(name or op)
+        operands = tuple(a.name for a in args)
+        self._nodes.append(Node((result,), op, operands, (type,), freeze(attrs)))
         return Value(result, type)
 
     def constant(self, array: Array, name: str = "") -> Value:
         """Add a constant."""
-        return self("constant", [], name=name or "c", value=Tensor.of(array))
+        return self.node("constant", [], {"value": Tensor.of(array)}, name or "c")
 
     def scalar(self, value: float | int | bool, dtype: DType) -> Value:
         """Add a constant of rank 0."""
