@@ -50,6 +50,11 @@ class Context:
     where: str = ""
     outputs: tuple[str, ...] = ()
     attrs: dict[str, Any] = field(default_factory=dict[str, Any])
+    dims: dict[str, DimVar] = field(default_factory=dict[str, DimVar])
+
+    def bounds(self, d: Dim) -> tuple[int, int]:
+        """Smallest and largest value of a size."""
+        return dims.bounds(d, {v.name: (v.lo, v.hi) for v in self.dims.values()})
 
     def bad(self, got: str, want: str, help: str = "") -> DidymaError:
         """Return an error that names the node."""
@@ -131,7 +136,7 @@ class _Importer:
         self.builder = Builder()
         self.context = Context(self.builder, opset)
         self.items: dict[str, Item] = {}
-        self.dims: dict[str, DimVar] = {}
+        self.dims = self.context.dims
 
     def array(self, t: onnx.TensorProto, where: str) -> Known:
         dtype = dtype_of(t.data_type, where)

@@ -216,19 +216,24 @@ def _bounds(c: Context, size: Dim, start: Dim, stop: Dim, step: int) -> tuple[Di
         low_end = step < 0 and stop < -size
         r = range(size)[slice(start, None if low_end else stop, step)]
         return (r.start, r.stop) if len(r) else (0, 0)
-    return _end(size, start, step, 0), _end(size, stop, step, 0 if step > 0 else -1)
+    return _end(c, size, start, step, 0), _end(c, size, stop, step, 0 if step > 0 else -1)
 
 
-def _end(size: Dim, at: Dim, step: int, floor: int) -> Dim:
+def _end(c: Context, size: Dim, at: Dim, step: int, floor: int) -> Dim:
     if not isinstance(at, int):
         return at
-    if at >= 2**31 - 1:
-        return size if step > 0 else dims.sub(size, 1)
-    if at <= -(2**31) + 1:
+    least, most = c.bounds(size)
+    last = size if step > 0 else dims.sub(size, 1)
+    if at >= most:
+        return last
+    if 0 <= at <= least:
+        return at
+    if at <= -most:
         return floor
     if at < 0:
-        return dims.maximum(dims.add(size, at), floor)
-    return dims.minimum(at, size) if at > 0 else 0
+        from_end = dims.add(size, at)
+        return from_end if -at <= least else dims.maximum(from_end, floor)
+    return dims.minimum(at, last)
 
 
 def _gather(c: Context, x: Inputs) -> Sequence[Item]:
