@@ -256,7 +256,14 @@ def power(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
         through = whole & ~nonzero & (b.c > 0)
         e = np.where(through, np.maximum(corners, as_error(np.abs(c))), e)
         e = np.where((b.e == 0) & (b.c == 0), 0.0, e)  # x ** 0 is 1 for every x, NaN too
-        e = np.where(np.isnan(c) & ~undecided(a, b), 0.0, e)
+        fraction = np.ceil(b.c - b.e) > np.floor(b.c + b.e)
+        surely_nan = (
+            (np.isnan(a.c) & (np.abs(b.c) > b.e))
+            | (np.isnan(b.c) & (np.abs(a.c - 1) > a.e))
+            | (np.isnan(a.c) & np.isnan(b.c))
+            | ((a.c + a.e < 0) & fraction & np.isfinite(a.c))
+        )
+        e = np.where(surely_nan, 0.0, e)
         e = np.where(undecided(a, b), np.inf, e)
     at_zero = known & (c == 0) & ((a.c == 0) | np.isinf(a.c) | np.isinf(b.c))
     return finish(c, e, dtype, known, contract.of("pow", dt), sharp=at_zero)

@@ -117,6 +117,8 @@ def exact(array: Array, dtype: DType | None = None) -> Bar:
 def as_error(e: Array) -> Array:
     """Round an error to float64, upwards; NaN (of inf - inf, 0 * inf) becomes inf."""
     out = np.asarray(e, np.float64) * _UP
+    if e.dtype != np.float64:
+        out = out + np.where(e > 0, LEAST, 0.0)  # longdouble is finer than any subnormal
     return np.where(np.isnan(out), np.inf, out)
 
 

@@ -1,0 +1,165 @@
+"""Another correct implementation: loop rules on arrays in the compute dtype, with noise.
+
+Arithmetic is NumPy's in the native dtype.  With a generator, intrinsics are moved at random within
+their stated last places, and products that feed sums are fused at random.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from refimpl.ir.loop import Binary, Cast, Compare, Const, Expr, Intrinsic, Load, Select, Unary
+from refimpl.ir.types import Array, DType
+
+INTRINSIC: dict[str, Callable[..., Any]] = {
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "round": np.rint,
+    "erf": np.frompyfunc(math.erf, 1, 1),
+}
+EXACT = {"sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "signbit", "copysign"}
+COMPARE: dict[str, Callable[..., Any]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+BINARY: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "floordiv": np.floor_divide,
+    "floormod": np.remainder,
+    "truncmod": np.fmod,
+    "atan2": np.arctan2,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+}
+
+
+def extreme(a: Array, b: Array, largest: bool) -> Array:
+    out = np.maximum(a, b) if largest else np.minimum(a, b)
+    if out.dtype.kind != "f":
+        return out
+    swap = (a == b) & (np.signbit(a) == largest)
+    return np.where(a == b, np.where(swap, b, a), out)
+
+
+def int_power(a: Array, b: Array) -> Array:
+    info = np.iinfo(a.dtype)
+
+    def one(x: int, n: int) -> int:
+        if n < 0:
+            v = x if x in (1, -1) and n % 2 else (1 if x in (1, -1) else 0)
+        else:
+            v = pow(x, n, 2**info.bits)
+        v %= 2**info.bits
+        return v - 2**info.bits if v > info.max else v
+
+    return np.frompyfunc(one, 2, 1)(a.astype(object), b.astype(object)).astype(a.dtype)
+
+
+def to_int(x: Array, dtype: DType) -> Array:
+    info = np.iinfo(dtype.numpy)
+
+    def one(v: float) -> int:
+        if math.isnan(v):
+            return 0
+        if math.isinf(v):
+            return int(info.max if v > 0 else info.min)
+        return max(int(info.min), min(int(info.max), int(v)))
+
+    return np.frompyfunc(one, 1, 1)(x.astype(np.float64)).astype(dtype.numpy)
+
+
+class Machine:
+    """Evaluates a loop expression over whole arrays; ``Load`` names operands by number."""
+
+    def __init__(
+        self, args: Sequence[Array], rng: np.random.Generator | None = None, ulp: float = 3.0
+    ) -> None:
+        self.args = args
+        self.rng = rng
+        self.ulp = ulp
+
+    def noisy(self, y: Array) -> Array:
+        """Move a result of an intrinsic by less than its stated last places."""
+        if self.rng is None or y.dtype.kind != "f":
+            return y
+        steps = self.rng.integers(-int(self.ulp), int(self.ulp) + 1, y.shape)
+        moved = y + steps.astype(y.dtype) * np.spacing(np.abs(y))
+        fixed = ~np.isfinite(y) | (y == 0) | (np.sign(moved) != np.sign(y))
+        return np.where(fixed, y, moved).astype(y.dtype)
+
+    def fused(self, e: Binary) -> Array | None:
+        """``a * b + c`` rounded once, in f32."""
+        if self.rng is None or e.dtype is not DType.F32 or self.rng.integers(2):
+            return None
+        sign = -1 if e.op == "sub" else 1
+        for product, other, s1, s2 in ((e.lhs, e.rhs, 1, sign), (e.rhs, e.lhs, sign, 1)):
+            if isinstance(product, Binary) and product.op == "mul":
+                a, b, c = (self.run(x) for x in (product.lhs, product.rhs, other))
+                wide = s1 * a.astype(np.longdouble) * b + s2 * c.astype(np.longdouble)
+                return np.asarray(wide.astype(np.float32))
+        return None
+
+    def run(self, e: Expr) -> Any:
+        match e:
+            case Const(value, dtype):
+                return np.asarray(dtype.numpy.type(value))
+            case Load(name, _, _):
+                return self.args[int(name)]
+            case Cast(arg, dtype):
+                x = self.run(arg)
+                if dtype is DType.BOOL:
+                    return x != 0
+                wants_int = dtype.is_int and x.dtype.kind not in "iub"
+                return to_int(x, dtype) if wants_int else x.astype(dtype.numpy)
+            case Unary("neg", x):
+                return np.negative(self.run(x))
+            case Unary("abs", x):
+                return np.abs(self.run(x))
+            case Unary(_, x):
+                return np.invert(self.run(x))
+            case Binary("min" | "max", a, b):
+                return extreme(self.run(a), self.run(b), e.op == "max")
+            case Binary("truncdiv", a, b):
+                x, y = self.run(a), self.run(b)
+                q = np.floor_divide(x, y)
+                return q + ((q < 0) & (q * y != x) & (y != 0)).astype(q.dtype)
+            case Binary("pow", a, b):
+                x, y = self.run(a), self.run(b)
+                return int_power(x, y) if x.dtype.kind != "f" else self.noisy(np.power(x, y))
+            case Binary(op, a, b):
+                if op in ("add", "sub") and (f := self.fused(e)) is not None:
+                    return f
+                out = BINARY[op](self.run(a), self.run(b))
+                return self.noisy(out) if op == "atan2" else out
+            case Compare(op, a, b):
+                return COMPARE[op](self.run(a), self.run(b))
+            case Select(c, a, b):
+                return np.where(self.run(c), self.run(a), self.run(b))
+            case Intrinsic(name, args):
+                xs = [self.run(a) for a in args]
+                if name == "rsqrt":
+                    return self.noisy(xs[0].dtype.type(1) / np.sqrt(xs[0]))
+                f = INTRINSIC.get(name) or getattr(np, name)
+                y = np.asarray(f(*xs))
+                y = y.astype(xs[0].dtype) if y.dtype == object else y
+                return y if name in EXACT else self.noisy(y)
+            case _:
+                raise AssertionError(e)

@@ -1,0 +1,160 @@
+"""Bars from both sides: correct implementations stay inside, small faults fall outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from refimpl.interp import graph
+from refimpl.ir.graph import Function, Module, Node, Param
+from refimpl.ir.loop import Expr
+from refimpl.ir.types import ALL, Array, DType, TensorType
+from refimpl.ops import OPS, bars
+from refimpl.ops.bars import Bar
+from refimpl.ops.spec import Domain, Index, Kind, Read
+from tests.refimpl.ops.corners import corners, reader
+from tests.refimpl.ops.machine import Machine
+
+POOL = [op for op in OPS.values() if op.kind is Kind.ELEMENTWISE]
+SIZE = 64
+
+
+def values(rng: np.random.Generator, dtype: DType, domain: Domain | None) -> Array:
+    """Random operand values, a tenth of them corners."""
+    if dtype is DType.BOOL:
+        return rng.integers(0, 2, SIZE).astype(bool)
+    lo, hi = (domain.lo, domain.hi) if domain else (-8.0, 8.0)
+    if dtype.is_int:
+        x = rng.integers(int(max(lo, np.iinfo(dtype.numpy).min)), int(hi) + 1, SIZE)
+        out = x.astype(dtype.numpy)
+    else:
+        with np.errstate(all="ignore"):
+            out = rng.uniform(lo, hi, SIZE).astype(np.float64).astype(dtype.numpy)
+    odd = rng.random(SIZE) < 0.1
+    return np.where(odd, rng.choice(corners(dtype), SIZE), out).astype(dtype.numpy)
+
+
+class Builder:
+    """A random kernel of elementwise ops: as a graph, and as one loop expression a value."""
+
+    def __init__(self, rng: np.random.Generator, dtype: DType) -> None:
+        self.rng = rng
+        self.inputs: list[Array] = []
+        self.params: list[Param] = []
+        self.nodes: list[Node] = []
+        self.types: dict[str, TensorType] = {}
+        self.exprs: dict[str, Expr] = {}
+        for _ in range(3):
+            self.input(dtype, None)
+
+    def input(self, dtype: DType, domain: Domain | None) -> str:
+        name = f"p{len(self.params)}"
+        self.types[name] = TensorType(dtype, (SIZE,))
+        self.exprs[name] = reader(len(self.params), dtype)
+        self.inputs.append(values(self.rng, dtype, domain))
+        self.params.append(Param(name, self.types[name]))
+        return name
+
+    def pick(self, dtype: DType, domain: Domain | None) -> str:
+        names = [n for n, t in self.types.items() if t.dtype is dtype]
+        if not names or self.rng.random() < 0.15:
+            return self.input(dtype, domain)
+        late = names[-3:] if self.rng.random() < 0.7 else names
+        return str(self.rng.choice(late))
+
+    def grow(self) -> None:
+        op = POOL[int(self.rng.integers(len(POOL)))]
+        have = [n for n, t in self.types.items() if t.dtype in op.dtypes]
+        if not have:
+            return
+        dtype = self.types[have[-1 - int(self.rng.integers(min(3, len(have))))]].dtype
+        attrs: tuple[tuple[str, DType], ...] = ()
+        dtypes = [dtype] * op.arity[0]
+        if op.name == "where":
+            dtypes[0] = DType.BOOL
+        if op.name == "cast":
+            attrs = (("dtype", ALL[int(self.rng.integers(len(ALL)))]),)
+        domains = op.domains([TensorType(d) for d in dtypes], dict(attrs))
+        args = [self.pick(d, dom) for d, dom in zip(dtypes, domains, strict=True)]
+        types = [self.types[a] for a in args]
+        out = op.infer(types, dict(attrs))
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(Node((name,), op.name, tuple(args), (out,), attrs))
+        self.types[name] = out
+        rule = op.element(
+            (reader(0, DType.I64),), [self.read(a) for a in args], types, dict(attrs), out
+        )
+        assert not hasattr(rule, "extents")
+        self.exprs[name] = rule  # type: ignore[assignment]  # a Rule that is no fold is an Expr
+
+    def read(self, name: str) -> Read:
+        def at(index: Index) -> Expr:
+            del index
+            return self.exprs[name]
+
+        return at
+
+    def function(self) -> Function:
+        return Function("k", tuple(self.params), tuple(self.nodes), tuple(self.types))
+
+
+def build(seed: int, dtype: DType, nodes: int) -> Builder:
+    rng = np.random.default_rng(seed)
+    b = Builder(rng, dtype)
+    while len(b.nodes) < nodes:
+        b.grow()
+    return b
+
+
+def evaluate(b: Builder, name: str, machine: Machine) -> Array:
+    with np.errstate(all="ignore"):
+        wide = machine.run(b.exprs[name])
+        return np.broadcast_to(np.asarray(wide).astype(b.types[name].dtype.numpy), (SIZE,))
+
+
+def report(b: Builder, name: str, bar: Bar, got: Array) -> str:
+    v = bars.judge(bar, got, b.types[name].dtype)
+    if v.ok.all():
+        return ""
+    i = int(np.argwhere(~v.ok)[0][0])
+    steps = "\n".join(f"{n.results[0]} = {n.op}{n.args} {n.types[0].dtype}" for n in b.nodes)
+    args = {p.name: x[i] for p, x in zip(b.params, b.inputs, strict=True)}
+    return f"{steps}\n{args}\n{name}[{i}]: got {got[i]!r}, want {bar.c[i]!r} ± {bar.e[i]}"
+
+
+def judged(dtype: DType, seeds: range) -> tuple[int, int]:
+    """Judge noisy implementations of random kernels; return elements and undecided ones."""
+    total = undecided = 0
+    for seed in seeds:
+        b = build(seed, dtype, 7)
+        f = b.function()
+        m = Module((f,))
+        exact = [bars.exact(x) for x in b.inputs]
+        found = dict(zip(f.results, graph.bars(f, m, exact), strict=True))
+        truth = graph.values(f, m, b.inputs)
+        machine = Machine(
+            [x.astype(DType.of(x).compute.numpy) for x in b.inputs], np.random.default_rng(seed)
+        )
+        last = b.nodes[-1].results[0]
+        text = report(b, last, found[last], evaluate(b, last, machine))
+        assert not text, f"seed {seed}, {dtype}:\n{text}"
+        if dtype is dtype.compute:  # the interpreter rounds every node of f16 and bf16
+            small = (DType.F16, DType.BF16)
+            if not any(t.dtype in small for t in b.types.values()):
+                text = report(b, last, found[last], truth[last])
+                assert not text, f"seed {seed}, {dtype}, interpreter:\n{text}"
+        loose = graph.bars(f, m, exact, stored=True)[-1]
+        text = report(b, last, loose, truth[last])
+        assert not text, f"seed {seed}, {dtype}, stored:\n{text}"
+        total += SIZE
+        verdict = bars.judge(found[last], truth[last], b.types[last].dtype)
+        undecided += int(np.count_nonzero(verdict.undecided))
+    return total, undecided
+
+
+@pytest.mark.parametrize(
+    "dtype", [DType.F32, DType.F16, DType.BF16, DType.F64, DType.I8, DType.U32]
+)
+def test_noisy_kernels_stay_inside(dtype: DType) -> None:
+    total, undecided = judged(dtype, range(150))
+    assert undecided < 0.2 * total
