@@ -289,7 +289,13 @@ class _Machine:
         self._apart(
             [a for n, a in pairs if n in outputs], [a for n, a in pairs if n not in outputs]
         )
-        buffers = {n: self._array(a, write=n in outputs) for n, a in pairs}
+        # A kernel may see a value under another shape of as many elements.
+        buffers = {
+            b.name: self._array(a, write=b.name in outputs).reshape(
+                tuple(dims.evaluate(d, self.env) for d in b.shape)
+            )
+            for b, a in zip(kernel.params, args, strict=True)
+        }
         self.launch(kernel, buffers, self.env)
 
     def _extern(self, line: Extern) -> None:
