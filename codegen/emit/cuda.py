@@ -9,13 +9,12 @@ from collections.abc import Sequence
 
 from codegen.emit.intrinsics import c_type
 from codegen.emit.names import Names
-from codegen.emit.remarks import above
+from codegen.emit.remarks import remarks
 from codegen.emit.statements import Statements
 from codegen.runtime.engine import KernelText, Signature
 from refimpl.ir import dims
 from refimpl.ir.expr import ONE, of_dim
-from refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
-from refimpl.ir.text import show_line
+from refimpl.ir.loop import Const, Expr, PrimFunc
 
 INDENT = "  "
 WIDTH = 100
@@ -38,15 +37,13 @@ def emit(kernels: Sequence[PrimFunc]) -> KernelText:
             writer.write(f.body)
         signature = _signature(f, name, writer)
         signatures.append(signature)
-        lines += above(f)
+        above, said = remarks(f)
+        lines += above
         lines += _head(f, signature, writer)
-        last: Stmt | None = None
-        said = ""
         for line in writer.lines.all():
             lines.append(INDENT * line.depth + line.text)
-            if line.origin is not last:
-                last, said = line.origin, "" if line.origin is None else show_line(line.origin)
-            origins.append((len(lines), said))
+            if line.origin is not None:
+                origins.append((len(lines), said[id(line.origin)]))
         lines += ["}", ""]
     return KernelText("\n".join(lines), tuple(signatures), tuple(origins))
 

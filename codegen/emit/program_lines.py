@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from codegen.emit.binding import shape
+from codegen.emit.binding import shape, used_dims
 from codegen.emit.integers import code, quoted, tuple_of
 from refimpl.errors import DidymaError
 from refimpl.ir.program import (
@@ -40,7 +40,7 @@ class Writer:
         yield "def call(engine, inputs, kernels=None, weights=None):"
         yield '    """Run on an engine; `kernels` are TEXT as the engine loaded it, if at hand."""'
         yield "    arrays, sizes = bind(inputs)"
-        for d in p.dims:
+        for d in used_dims(p):
             yield f"    {self.python[d.name]} = sizes[{quoted(d.name)}]"
         yield "    if kernels is None:"
         yield "        kernels = engine.load(TEXT)"

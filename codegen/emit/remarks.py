@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.text import show
+from refimpl.ir.loop import PrimFunc, Stmt
+from refimpl.ir.text.show_loop import LoopPrinter
 
 
 def comment(line: str) -> str:
@@ -18,13 +16,29 @@ def comment(line: str) -> str:
     return "// " + (harmless if _is_plain(harmless) else "".join(map(_plain, harmless)))
 
 
-def above(f: PrimFunc) -> Iterator[str]:
-    """Yield what stands above a kernel: the graph's values that it computes, its loop program."""
+class _Printer(LoopPrinter):
+    """Remembers how it printed each statement."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads: dict[int, str] = {}
+
+    def head(self, s: Stmt) -> str:
+        text = self.heads[id(s)] = super().head(s)
+        return text
+
+
+def remarks(f: PrimFunc) -> tuple[list[str], dict[int, str]]:
+    """Return what stands above a kernel, and the line that prints each statement, by identity.
+
+    Above it stand the graph's values that it computes and its loop program.
+    """
+    printer = _Printer()
+    printer.function(f)
     source = dict(f.attrs).get("source")
-    if isinstance(source, tuple) and source:
-        yield comment(f"computes {', '.join(map(str, source))}")
-    for line in show(f).splitlines():
-        yield comment(line)
+    said = isinstance(source, tuple) and source
+    names = [f"computes {', '.join(map(str, source))}"] if said else []
+    return [comment(line) for line in names + printer.lines], printer.heads
 
 
 def _is_plain(text: str) -> bool:

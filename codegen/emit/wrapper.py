@@ -16,7 +16,7 @@ import keyword
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from codegen.emit.binding import bind
+from codegen.emit.binding import bind, used_dims
 from codegen.emit.integers import constructor, quoted, tuple_of
 from codegen.emit.names import Names, sanitise
 from codegen.emit.program_lines import Writer
@@ -102,7 +102,7 @@ def _tables(p: Program, text: KernelText) -> Iterator[str]:
     for v in p.inputs:
         yield f"    ({quoted(sanitise(v))}, {_dtype(types[v].dtype)}, {types[v].rank}),"
     yield ")"
-    yield f"DIMS = {{{', '.join(f'{quoted(d.name)}: ({d.lo}, {d.hi})' for d in p.dims)}}}"
+    yield f"DIMS = {{{', '.join(f'{quoted(d.name)}: ({d.lo}, {d.hi})' for d in used_dims(p))}}}"
 
 
 def _signature(s: Signature) -> Iterator[str]:

@@ -253,9 +253,15 @@ def test_inputs_may_have_any_strides() -> None:
 
 
 def test_a_size_that_no_input_tells() -> None:
+    p = identity((3,), dims=(N, M))
+    p = replace(p, lines=(Assert(n, n, "used"), *p.lines))
     with pytest.raises(DidymaError) as e:
-        called(identity((3,), dims=(N,)), (3,))
-    assert e.value.code == "unbound-dim"
+        called(p, (3,))
+    assert (e.value.code, e.value.where) == ("unbound-dim", "n")
+
+
+def test_a_size_that_nothing_uses() -> None:
+    assert called(identity((3,), dims=(N,)), (3,)).shape == (3,)
 
 
 def test_a_program_s_own_assertion() -> None:
