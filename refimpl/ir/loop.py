@@ -9,6 +9,7 @@ loaded, stored, selected and cast, never computed with (law L-storage).  Integer
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias, get_args
@@ -60,10 +61,24 @@ PREDICATES = ("isnan", "isinf", "signbit")
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A literal of a dtype; a float value may be nan, inf or -0.0."""
+    """A literal of a dtype; a float value may be nan, inf or -0.0.
+
+    Equal literals are the same number: 0.0 is not -0.0, and nan is nan.
+    """
 
     value: int | float | bool
     dtype: DType
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Const):
+            return NotImplemented
+        a, b = self.value, other.value
+        if self.dtype is not other.dtype or (a != b and (a == a or b == b)):
+            return False
+        return (a != 0 and a == a) or math.copysign(1, a) == math.copysign(1, b)
+
+    def __hash__(self) -> int:
+        return hash((self.value if self.value == self.value else "nan", self.dtype))
 
 
 @dataclass(frozen=True, slots=True)
