@@ -14,12 +14,14 @@
 | G-attr-names | a node has the attributes that its op declares, and no others |
 | G-attr-kind | an attribute is of its declared kind and among its choices |
 | G-attr-data | a constant tensor has as many bytes as its shape says |
-| G-operands | operands are such as the op's inference accepts; the code is the op's own |
 | G-type | a node's type is the one its op infers |
 | G-callee | a call names a function further up |
 | G-call-types | a call's operands and results have the callee's types |
 | G-primitive | a Primitive function calls nothing, and folds at most once |
 | G-reshape-only | a reshape_only function is Primitive, of one operand, and only reshapes |
+
+An op's own rule may refuse the operands besides: the code is then the op's, such as
+``shape-mismatch``.
 """
 
 from __future__ import annotations

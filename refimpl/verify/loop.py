@@ -51,8 +51,8 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.text import show_line
-from refimpl.ir.types import DType
+from refimpl.ir.text import show_expr, show_line
+from refimpl.ir.types import DType, TensorType
 from refimpl.ir.walk import expr_children
 from refimpl.verify.scalars import Scalars
 from refimpl.verify.sizes import Sizes
@@ -231,7 +231,8 @@ class _Verifier(Scalars):
         self._buffer(b, s)
         sizes = [d for d in b.shape if isinstance(d, int)]
         if b.scope is Scope.GLOBAL or len(sizes) != len(b.shape):
-            raise self.broken("L-scope", s, "this", "a shared or local buffer of constant shape")
+            got = f"{b.scope} {TensorType(b.dtype, b.shape)}"
+            raise self.broken("L-scope", s, got, "a shared or local buffer of constant shape")
         nbytes = math.prod(sizes) * b.dtype.nbytes
         if b.scope is Scope.SHARED and isinstance(s, Allocate):
             self.shared += nbytes
@@ -272,18 +273,18 @@ class _Verifier(Scalars):
 
     def _constant_extent(self, s: For) -> None:
         if not isinstance(s.extent, Const) or _size(s.extent) < 0:
-            raise self.broken("L-constant-extent", s, "this extent", "a nonnegative literal")
+            raise self.broken("L-constant-extent", s, show_expr(s.extent), "a nonnegative literal")
 
     def _axis(self, s: For) -> None:
         if s.kind is not LoopKind.BOUND or s.axis not in AXES or s.axis in self.bound:
-            got = f"{s.kind} {s.axis}{' again' if s.axis in self.bound else ''}"
+            got = f"{s.kind} {s.axis or 'no axis'}{' again' if s.axis in self.bound else ''}"
             raise self.broken("L-axis", s, got, f"a bound loop on one of {', '.join(AXES)}, once")
         if not self.outer or (not _is_thread(s.axis) and any(map(_is_thread, self.bound))):
             raise self.broken(
                 "L-outermost", s, "this place", "bound loops outermost, blockIdx before threadIdx"
             )
         if not _is_thread(s.axis) and not self._over_dims(s.extent):
-            raise self.broken("L-grid", s, "this extent", "an expression over dims alone")
+            raise self.broken("L-grid", s, show_expr(s.extent), "an expression over dims alone")
         self.bound[s.axis] = s.extent
 
     def _over_dims(self, e: Expr) -> bool:

@@ -15,7 +15,7 @@
 | P-fits | what is placed ends within the allocation, proven for all sizes in range |
 | P-view | a view has as many bytes as its value, by equal sizes or an assertion above |
 | P-kernel | a launch names a kernel of the program |
-| P-args | arguments have the number, dtypes and shapes of the kernel's parameters |
+| P-args | arguments have the number, dtypes and element counts of the kernel's parameters |
 | P-dims | a kernel's dims are the program's, of no wider range than the kernel's |
 | P-written | inputs, constants and views of them are not written |
 | P-alias | what a launch writes shares no bytes with its other arguments |
@@ -100,7 +100,7 @@ class _Verifier:
             self._given(name)
         for name, tensor in self.p.constants:
             t = self._given(name)
-            if t.with_shape() != TensorType(tensor.dtype) or t.shape != tensor.shape:
+            if t.dtype is not tensor.dtype or t.shape != tensor.shape:
                 raise self.broken("P-constant", f"%{name}: {t}", f"{tensor.type}, as its data")
             if tensor.type.nbytes != len(tensor.data):
                 got = f"%{name}: {len(tensor.data)} bytes"
@@ -260,8 +260,9 @@ class _Verifier:
         read: list[str] = []
         for name, b in zip(s.args, k.params, strict=True):
             t = self._type(name)
-            if t.dtype is not b.dtype or t.shape != b.shape:
-                want = f"{TensorType(b.dtype, b.shape)}, as {b.name} of @{k.name}"
+            flat = TensorType(b.dtype, b.shape)  # a kernel may see its buffers under other shapes
+            if t.dtype is not b.dtype or (t.shape != b.shape and t.numel != flat.numel):
+                want = f"{flat}, as {b.name} of @{k.name}"
                 raise self.broken("P-args", f"%{name}: {t}", want)
             (written if b.name in k.outputs else read).append(name)
         self._read(read)
@@ -275,10 +276,8 @@ class _Verifier:
         for name in values:
             b = self.bytes[name]
             if not b.ours or b.owner in owners:
-                raise self.broken(
-                    "P-return",
-                    f"%{name}, whose bytes are {'returned twice' if b.ours else 'the caller’s'}",
-                    "values that own their bytes, each once",
-                    help="copy it to a value of its own",
-                )
+                why = "returned twice" if b.ours else "the caller's"
+                want = "values that own their bytes, each once"
+                help = "copy it to a value of its own"
+                raise self.broken("P-return", f"%{name}, whose bytes are {why}", want, help)
             owners.add(b.owner)

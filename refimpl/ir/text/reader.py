@@ -226,6 +226,8 @@ class Reader(Lexer):
         if kind not in ("float", "hex") and word not in ("nan", "inf"):
             raise self.error("a number")
         self.next()
+        if word == "nan":
+            return -math.nan if minus else math.nan
         try:
             exact = float.fromhex(word) if kind == "hex" else rounded(float(word), dtype)
         except OverflowError:

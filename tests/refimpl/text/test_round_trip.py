@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from refimpl.ir.loop import Assert, Const, PrimFunc
 from refimpl.ir.text import parse, show
+from refimpl.ir.types import DType
 from tests.refimpl.text.anything import Anything
 
 # repr tells NaN from numbers, -0.0 from 0.0 and 1 from 1.0 and True, where == does not; the sign
@@ -37,3 +41,21 @@ def test_programs(seed: int) -> None:
         text = show(p)
         assert repr(parse(text)) == repr(p), text
         assert show(parse(text)) == text
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, math.nan, -math.nan, math.inf, 0.1, 2.0**-149])
+def test_literals_come_back_equal(value: float) -> None:
+    f = PrimFunc("f", (), (), Assert(Const(value, DType.F32), ""))
+    assert parse(show(f)) == (f,)
+
+
+def test_literals_are_equal_as_numbers() -> None:
+    """No pass that compares expressions may merge 0.0 with -0.0."""
+    nan, other = Const(math.nan, DType.F32), Const(float("nan"), DType.F32)
+    assert nan == other
+    assert hash(nan) == hash(other)
+    assert nan != Const(-math.nan, DType.F32)
+    assert nan != Const(1.0, DType.F32)
+    assert Const(0.0, DType.F32) != Const(-0.0, DType.F32)
+    assert Const(0.0, DType.F32) != Const(0.0, DType.F64)
+    assert Const(1.5, DType.F32) == Const(1.5, DType.F32)
