@@ -10,6 +10,7 @@ from codegen.memory.liveness import live_ranges, roots
 from codegen.memory.planners import Buffer, Planner
 from codegen.memory.sizes import Sizes
 from refimpl.ir import dims
+from refimpl.ir.dims import DimVar
 from refimpl.ir.graph import CALL, COMPILER, RESHAPE_ONLY, Function, Module, Node
 from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import Assert, Copy, Extern, Launch, Line, Program, Return, View
@@ -61,13 +62,22 @@ def schedule(
     s.give_back(m.entry.results, {*inputs, *(name for name, _ in constants)})
     return Program(
         name=m.entry.name,
-        dims=m.dims,
+        dims=_used(m.dims, s),
         inputs=inputs,
         constants=tuple(constants),
         types=tuple(s.types.items()),
         kernels=tuple(s.used.values()),
         lines=tuple(s.lines),
     )
+
+
+def _used(declared: Sequence[DimVar], s: _Schedule) -> tuple[DimVar, ...]:
+    """The dims some value or kernel depends on: nobody need say what the others are."""
+    if not declared:
+        return ()
+    names = set(dims.free(d for t in s.types.values() for d in t.shape))
+    names.update(v.name for k in s.used.values() for v in k.dims)
+    return tuple(v for v in declared if v.name in names)
 
 
 @dataclass

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from codegen.options import Options
+from codegen.pipeline import STAGES, Compiled, compile
+from refimpl.errors import DidymaError
+from refimpl.interp import graph as graphs
+from refimpl.interp import loop as loops
+from refimpl.interp import program as programs
+from refimpl.ir.dims import evaluate
+from refimpl.ir.graph import CALL, Function
+from refimpl.ir.loop import PrimFunc
+from refimpl.ir.program import Allocate, Launch
+from refimpl.ir.types import Array
+from refimpl.ops.bars import Contract, exact, judge
+from tests.codegen.graphs import bindings, graph, operands, same_bits
+from tests.codegen.make import Graph
+
+CHOICES = [
+    Options(),
+    Options(fuse=False),
+    Options(simplify=False, vectorise=False, block=32),
+    Options(planner="none"),
+]
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("options", CHOICES, ids=str)
+def test_every_level_agrees(options: Options, symbolic: bool) -> None:
+    checked = 0
+    for seed in range(40):
+        m = graph(seed, symbolic=symbolic)
+        c = compile(m, options)
+        env = bindings(m, seed)
+        args = operands(m, seed, env)
+        planned = programs.run(c.program, args)
+        for a, b in zip(planned, programs.run(c.unplanned, args), strict=True):
+            assert a.tobytes() == b.tobytes(), seed
+        checked += check_kernels(c, args, env)
+    assert checked > 40
+
+
+def check_kernels(c: Compiled, args: Sequence[Array], env: Mapping[str, int]) -> int:
+    """Judge each kernel, unscheduled and scheduled, on the reference's own operands."""
+    values = graphs.values(c.fused.entry, c.fused, args, env)
+    checked = 0
+    for n in c.fused.entry.nodes:
+        if n.op != CALL or n.callee not in c.loops:
+            continue
+        f = c.fused.function(n.callee)
+        for kernels in ((c.loops[f.name],), c.kernels[f.name]):
+            got = launch(c.loops[f.name], kernels, [values[a] for a in n.args], env)
+            judge_results(c, f, [values[a] for a in n.args], got, env)
+            checked += 1
+    return checked
+
+
+def launch(
+    whole: PrimFunc, kernels: Sequence[PrimFunc], args: Sequence[Array], env: Mapping[str, int]
+) -> list[Array]:
+    buffers = {b.name: a.copy() for b, a in zip(whole.params, args, strict=False)}
+    for b in whole.params[len(args) :]:
+        buffers[b.name] = np.zeros([evaluate(d, env) for d in b.shape], b.dtype.numpy)
+    for k in kernels:
+        # A kernel may see a buffer as one of another shape with as many elements.
+        shapes = {b.name: [evaluate(d, env) for d in b.shape] for b in k.params}
+        loops.run(k, {name: buffers[name].reshape(s) for name, s in shapes.items()}, env)
+    return [buffers[b.name] for b in whole.params[len(args) :]]
+
+
+def judge_results(
+    c: Compiled,
+    f: Function,
+    args: Sequence[Array],
+    got: Sequence[Array],
+    env: Mapping[str, int],
+) -> None:
+    operands = [exact(a, p.type.dtype) for a, p in zip(args, f.params, strict=True)]
+    bars = graphs.bars(f, c.fused, operands, env, Contract())
+    for bar, t, out in zip(bars, f.result_types(), got, strict=True):
+        verdict = judge(bar, out, t.dtype)
+        assert (verdict.ok | verdict.undecided).all(), f
+
+
+def test_fusion_off_makes_a_kernel_of_every_op() -> None:
+    g = Graph()
+    x = g.param("x", 4)
+    m = g.module(g("square", g("negative", g("abs", x))))
+    together, apart = compile(m), compile(m, Options(fuse=False))
+    assert [len(c.kernels) for c in (together, apart)] == [1, 3]
+    assert [name for name, _ in together.passes] == ["inline", "simplify", "fuse"]
+    assert [name for name, _ in apart.passes] == ["inline", "simplify", "separate"]
+    v = [np.array([0.0, 1.0, 4.0, np.nan], np.float32)]
+    assert same_bits(programs.run(apart.program, v)[0], graphs.run(m, v)[0])
+
+
+def test_equal_functions_are_lowered_once() -> None:
+    g = Graph()
+    x = g.param("x", 4, 4)
+    y = g("matmul", x, x)
+    c = compile(g.module(g("matmul", y, y)))
+    assert len(c.loops) == len(c.program.kernels) == 1
+    assert sum(isinstance(line, Launch) for line in c.program.lines) == 2
+
+
+def test_planned_and_unplanned_differ_in_allocations_alone() -> None:
+    g = Graph()
+    v = g.param("x", 4, 4)
+    for _ in range(5):
+        v = g("matmul", v, v)
+    c = compile(g.module(v))
+    count = [sum(isinstance(x, Allocate) for x in p.lines) for p in (c.program, c.unplanned)]
+    assert count == [2, 5]
+
+
+def test_an_unknown_planner_is_refused_before_anything_runs() -> None:
+    g = Graph()
+    m = g.module(g.param("x", 4))
+    with pytest.raises(DidymaError, match="linear_scan, none"):
+        compile(m, Options(planner="best"))
+
+
+def test_a_block_that_no_device_has_is_refused() -> None:
+    with pytest.raises(DidymaError, match="power of two"):
+        Options(block=100)
+
+
+def test_stages_have_names() -> None:
+    assert len({s.name for s in STAGES}) == len(STAGES)
