@@ -114,7 +114,7 @@ class Affine:
         out: Poly = {}
         for i, n in zip(index, shape, strict=True):
             out = plus(times(out, n) if out else out, self.poly(i))
-        return out
+        return self._rejoined(out) if self._pairs else out
 
     def _atom(self, e: Expr, bound: Poly | None = None) -> Poly:
         if e not in self._atoms:

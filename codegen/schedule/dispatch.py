@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from codegen.lower.affine import Poly, coefficient
 from codegen.options import Options
+from codegen.schedule import folds, reduction
+from codegen.schedule.folds import FoldNest
 from codegen.schedule.nest import Nest, Scene, nests
 from codegen.schedule.pointwise import elementwise
-from refimpl.ir.loop import PrimFunc
+from refimpl.ir.loop import Load, PrimFunc, Var
+from refimpl.ir.walk import exprs
 
 
 def schedule(p: PrimFunc, options: Options) -> tuple[PrimFunc, ...]:
@@ -22,4 +26,28 @@ def schedule(p: PrimFunc, options: Options) -> tuple[PrimFunc, ...]:
 
 def _one(p: PrimFunc, nest: Nest, options: Options) -> PrimFunc:
     scene = Scene.of(p, nest, options.block, options.vectorise)
+    fold = folds.find(nest)
+    if fold is not None:
+        return _fold(scene, fold)
     return elementwise(scene)
+
+
+def _fold(scene: Scene, fold: FoldNest) -> PrimFunc:
+    if scene.largest(fold.length) <= reduction.SHORT:
+        return elementwise(scene, "fold")
+    reads = [
+        scene.offset(e.buffer, e.index)
+        for e in exprs(fold.step)
+        if isinstance(e, Load) and e.buffer in scene.buffers
+    ]
+    along = any(_is_unit(r, fold.ks[-1]) for r in reads)
+    across = bool(fold.nest.index) and any(_is_unit(r, fold.nest.index[-1]) for r in reads)
+    if across and not along:
+        return reduction.columns(scene, fold)
+    if along or scene.largest(fold.nest.numel) < reduction.FEW:
+        return reduction.rows(scene, fold)
+    return elementwise(scene, "fold")
+
+
+def _is_unit(offset: Poly, var: Var) -> bool:
+    return coefficient(offset, var.name) == {(): 1}

@@ -1,0 +1,168 @@
+"""Reductions: several threads for each element of the result, and a tree in shared memory.
+
+Threads take terms in strides, so that neighbours read neighbours; the longest chain of additions
+is the terms of one thread and the height of the tree.  The tree's order is fixed: a result is the
+same at every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from codegen.schedule.folds import FoldNest, combined, other_wins, reading, with_lets
+from codegen.schedule.nest import Scene, bound, guarded, let_all
+from refimpl.ir import expr as ix
+from refimpl.ir.loop import (
+    Allocate,
+    Barrier,
+    Binary,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Store,
+    Var,
+)
+from refimpl.ir.walk import exprs
+
+At: TypeAlias = Callable[[Expr], tuple[Expr, Expr]]
+
+SHORT = 32  # terms that one thread adds up alone
+FEW = 256  # results that alone do not fill a device with threads
+WARP = 32
+COLUMNS = 32  # results of a block side by side when columns are folded
+LAYERS = 8  # threads for each of them
+
+
+def rows(scene: Scene, fold: FoldNest) -> PrimFunc:
+    """Fold the innermost axes: a group of threads to a result, lanes along the row."""
+    length, results = scene.largest(fold.length), scene.largest(fold.nest.numel)
+    lanes = WARP
+    while lanes < scene.block and lanes * 32 < length:
+        lanes *= 2
+    if results * lanes < 4096:  # few results: more threads to each
+        while lanes < scene.block and lanes * 4 < length:
+            lanes *= 2
+    groups = min(max(1, scene.block // lanes), 1 << max(0, results - 1).bit_length())
+    schedule = "reduce_row" if fold.nest.index else "reduce_all"
+    return _tree(scene, fold, max(1, groups), lanes, schedule)
+
+
+def columns(scene: Scene, fold: FoldNest) -> PrimFunc:
+    """Fold outer axes: neighbouring threads hold neighbouring results."""
+    results = scene.largest(fold.nest.numel)
+    side = min(COLUMNS, 1 << max(0, results - 1).bit_length())
+    layers = LAYERS
+    while layers < scene.block // side and layers * 32 < scene.largest(fold.length):
+        layers *= 2
+    return _tree(scene, fold, side, layers, "reduce_column")
+
+
+def _tree(scene: Scene, fold: FoldNest, groups: int, lanes: int, schedule: str) -> PrimFunc:
+    fresh = scene.names.fresh
+    block, group, lane = Var(fresh("block")), Var(fresh("group")), Var(fresh("lane"))
+    by_row = schedule != "reduce_column"
+    count = fold.nest.numel
+    out = Var(fresh("row" if by_row else "column"))
+    shape = (groups, lanes) if by_row else (lanes, groups)
+    tiles = tuple(
+        Buffer(fresh(f"{a.buffer.name}_tile"), a.buffer.dtype, shape, Scope.SHARED)
+        for a in fold.accs
+    )
+
+    def at(n: Expr) -> tuple[Expr, Expr]:
+        return (group, n) if by_row else (n, group)
+
+    def loads(n: Expr) -> tuple[Expr, ...]:
+        return tuple(Load(t.name, at(n), t.dtype) for t in tiles)
+
+    exists = _exists(out, count, groups)
+    partial = _partial(scene, fold, lane, lanes)
+    keep = [
+        Store(t.name, at(lane), Load(a.buffer.name, (), t.dtype))
+        for t, a in zip(tiles, fold.accs, strict=True)
+    ]
+    final = reading(
+        fold.rest,
+        {a.buffer.name: e for a, e in zip(fold.accs, loads(ix.ZERO), strict=True)},
+    )
+    first = [ix.compare("eq", lane, ix.ZERO), *exists]
+    body: Stmt = Block(
+        (
+            *(Store(a.buffer.name, (), a.start) for a in fold.accs),
+            guarded(exists, partial),
+            *keep,
+            Barrier(),
+            *_combine(scene, fold, tiles, lane, lanes, at),
+            guarded(
+                [ix.compare("eq", lane, ix.ZERO), *exists], with_lets(fold.lets, final, scene.names)
+            ),
+        )
+    )
+    for a in reversed(fold.accs):
+        body = Allocate(a.buffer, body)
+    index = dict(zip(fold.nest.index, ix.unflatten(out, fold.nest.extents), strict=True))
+    body = let_all(index, body, {e.name for e in exprs(body) if isinstance(e, Var)})
+    body = Let(out, ix.add(ix.mul(block, ix.index(groups)), group), body)
+    across, down = (lane, group) if by_row else (group, lane)
+    wide, high = (lanes, groups) if by_row else (groups, lanes)
+    body = bound(across, ix.index(wide), "threadIdx.x", body)
+    body = bound(down, ix.index(high), "threadIdx.y", body)
+    for t in reversed(tiles):
+        body = Allocate(t, body)
+    body = bound(block, ix.ceildiv(count, ix.index(groups)), "blockIdx.x", body)
+    return scene.kernel(body, schedule)
+
+
+def _exists(out: Var, count: Expr, groups: int) -> list[Expr]:
+    if isinstance(count, Const) and int(count.value) % groups == 0:
+        return []
+    return [ix.compare("lt", out, count)]
+
+
+def _partial(scene: Scene, fold: FoldNest, lane: Var, lanes: int) -> Stmt:
+    """Terms of one lane: every ``lanes``-th."""
+    length = fold.length
+    k = fold.ks[0] if len(fold.ks) == 1 else Var(scene.names.fresh("k"))
+    turn = Var(scene.names.fresh("turn"))
+    step = fold.step
+    if len(fold.ks) > 1:
+        table = dict(zip(fold.ks, ix.unflatten(k, fold.extents), strict=True))
+        step = let_all(table, step, {e.name for e in exprs(step) if isinstance(e, Var)})
+    full = isinstance(length, Const) and int(length.value) % lanes == 0
+    step = step if full else guarded([ix.compare("lt", k, length)], step)
+    step = Let(k, ix.add(ix.mul(turn, ix.index(lanes)), lane), step)
+    loop = For(turn, ix.ceildiv(length, ix.index(lanes)), step)
+    return with_lets(fold.lets, loop)
+
+
+def _combine(
+    scene: Scene,
+    fold: FoldNest,
+    tiles: tuple[Buffer, ...],
+    lane: Var,
+    lanes: int,
+    at: At,
+) -> list[Stmt]:
+    """Halve the number of partial results until one is left."""
+    if lanes == 1:
+        return []
+    level, half = Var(scene.names.fresh("level")), Var(scene.names.fresh("half"))
+    mine = [Load(t.name, at(lane), t.dtype) for t in tiles]
+    other = [Load(t.name, at(ix.add(lane, half)), t.dtype) for t in tiles]
+    if fold.is_arg:
+        stores = [Store(t.name, at(lane), e) for t, e in zip(tiles, other, strict=True)]
+        step: Stmt = If(other_wins(fold, mine, other), Block(tuple(stores)))
+    else:
+        step = Store(tiles[0].name, at(lane), combined(fold, mine, other))
+    step = Block((If(ix.compare("lt", lane, half), step), Barrier()))
+    step = Let(half, Binary("shr", ix.index(lanes // 2), level), step)
+    return [For(level, ix.index(lanes.bit_length() - 1), step)]
