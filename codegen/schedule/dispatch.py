@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from codegen.lower.affine import Poly, coefficient
 from codegen.options import Options
-from codegen.schedule import folds, reduction
+from codegen.schedule import folds, matmul, reduction, transpose
 from codegen.schedule.folds import FoldNest
 from codegen.schedule.nest import Nest, Scene, nests
 from codegen.schedule.pointwise import elementwise
@@ -29,10 +29,14 @@ def _one(p: PrimFunc, nest: Nest, options: Options) -> PrimFunc:
     fold = folds.find(nest)
     if fold is not None:
         return _fold(scene, fold)
+    if (turned := transpose.find(scene)) is not None:
+        return transpose.tiled(scene, turned)
     return elementwise(scene)
 
 
 def _fold(scene: Scene, fold: FoldNest) -> PrimFunc:
+    if (product := matmul.find(scene, fold)) is not None:
+        return matmul.tiled(scene, product)
     if scene.largest(fold.length) <= reduction.SHORT:
         return elementwise(scene, "fold")
     reads = [

@@ -35,8 +35,9 @@ from refimpl.ir.walk import exprs
 
 At: TypeAlias = Callable[[Expr], tuple[Expr, Expr]]
 
-SHORT = 32  # terms that one thread adds up alone
+SHORT = 16  # terms that one thread adds up alone
 FEW = 256  # results that alone do not fill a device with threads
+LANES = 8  # threads to a row, at least
 WARP = 32
 COLUMNS = 32  # results of a block side by side when columns are folded
 LAYERS = 8  # threads for each of them
@@ -45,7 +46,9 @@ LAYERS = 8  # threads for each of them
 def rows(scene: Scene, fold: FoldNest) -> PrimFunc:
     """Fold the innermost axes: a group of threads to a result, lanes along the row."""
     length, results = scene.largest(fold.length), scene.largest(fold.nest.numel)
-    lanes = WARP
+    lanes = LANES
+    while lanes < min(scene.block, WARP) and lanes * 2 < length:
+        lanes *= 2
     while lanes < scene.block and lanes * 32 < length:
         lanes *= 2
     if results * lanes < 4096:  # few results: more threads to each
@@ -102,9 +105,7 @@ def _tree(scene: Scene, fold: FoldNest, groups: int, lanes: int, schedule: str) 
             *keep,
             Barrier(),
             *_combine(scene, fold, tiles, lane, lanes, at),
-            guarded(
-                [ix.compare("eq", lane, ix.ZERO), *exists], with_lets(fold.lets, final, scene.names)
-            ),
+            guarded(first, with_lets(fold.lets, final, scene.names)),
         )
     )
     for a in reversed(fold.accs):
