@@ -92,7 +92,7 @@ def _decided(name: _ARG, b: Bar, c: Array, attrs: AttrMap) -> Array:
     winner = np.take_along_axis(wide, at, axis)
     error = np.take_along_axis(b.e, at, axis)
     shape = tuple(-1 if a == axis else 1 for a in range(b.c.ndim))
-    place: Array = np.arange(b.c.shape[axis]).reshape(shape)
+    place = np.reshape(np.arange(int(b.c.shape[axis])), shape)
     worst, best = winner - error, wide + b.e
     exact = (b.e == 0) & (error == 0)
     beaten = (best < worst) | ((best == worst) & (place > at)) | exact | (place == at)

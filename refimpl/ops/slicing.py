@@ -110,8 +110,9 @@ def _slice_element(
 def _slice_axis(ch: Chooser, n: Dim) -> tuple[Dim, Dim, int]:
     step = pick(ch, (1, 2, -1, 3, -2, -3, 5))
     if isinstance(n, int):
-        low = ch.below(n + 1)
-        high = n - ch.below(n - low + 1)
+        empty = n == 0 or ch.below(24) == 23
+        low = ch.below(n + 1 if empty else (n + 1) // 2)
+        high = low if empty else n - ch.below((n - low + 1) // 2)
         if ch.below(32) == 31:
             high += 3  # beyond the end: clamped
         return (low, high, step) if step > 0 else (high - 1, low - 1, step)

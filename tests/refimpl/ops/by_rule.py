@@ -25,8 +25,8 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 def better(a: Any, b: Any, largest: bool) -> Any:
     if a != a or b != b:
         return a if a != a else b
-    if a == b == 0 and isinstance(a, np.floating):
-        return a if np.signbit(a) != largest else b
+    if a == b == 0 and a.dtype.kind == "f":
+        return a if bool(np.signbit(float(a))) != largest else b
     return max(a, b) if largest else min(a, b)
 
 
