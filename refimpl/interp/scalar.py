@@ -132,8 +132,8 @@ def _fma_exact(a: float, b: float, c: float) -> float:
     try:
         value = exact.numerator / exact.denominator  # Python rounds this division correctly
     except OverflowError:
-        return math.copysign(math.inf, exact)
-    return math.copysign(value, exact)  # the zero of an underflow keeps its sign
+        return math.inf if exact > 0 else -math.inf
+    return math.copysign(value, 1 if exact > 0 else -1)  # the zero of an underflow keeps its sign
 
 
 def _fma32(a: Value, b: Value, c: Value) -> Value:

@@ -143,11 +143,11 @@ class StoreCompiler(ExprCompiler):
 
         def slice_if_alone(mask: Mask) -> None:
             # Lanes that keep to their own elements cannot race, if no other statement looks.
-            target = None if name in loaded else seen.view(grid, mask)
-            if isinstance(target, np.ndarray):
-                target[...] = get(mask)
-            else:  # out of bounds, or a single element, which NumPy yields by value
+            target = None if name in loaded else seen.target(grid, mask)
+            if target is None:
                 run(mask)
+            else:
+                target[...] = get(mask)
 
         return slice_if_alone
 

@@ -88,13 +88,8 @@ class Window:
         self.shape = shape
         lanes = [p.lane.axis for p in parts if p.lane is not None]
         self.axes = frozenset(lanes)
-        self._template = [slice(None) if p.lane else p.offset for p in parts]
-        self._moving: list[tuple[int, Part]] = []
-        for i, p in enumerate(parts):
-            if p.rest is not None:
-                self._moving.append((i, p))
-            else:
-                self._template[i] = _place(p, p.offset)
+        self._template = [0 if p.rest is not None else _place(p, p.offset) for p in parts]
+        self._moving = [(i, p) for i, p in enumerate(parts) if p.rest is not None]
         ranked = sorted(range(len(lanes)), key=lanes.__getitem__)
         self._order = None if ranked == list(range(len(lanes))) else ranked
         full = tuple(slice(None) if a in self.axes else None for a in range(depth))
@@ -102,6 +97,22 @@ class Window:
 
     def view(self, grid: Array, mask: Mask) -> Value | None:
         """Return the elements, over lanes; None if some index is out of bounds."""
+        index = self._index(mask)
+        if index is None:
+            return None
+        seen = grid[tuple(index)]
+        if self._order is not None:
+            seen = seen.transpose(self._order)
+        return seen if self._expand is None else seen[self._expand]
+
+    def target(self, grid: Array, mask: Mask) -> Array | None:
+        """Return the elements as ``view`` does, as an array to be written to."""
+        if self.axes:
+            return self.view(grid, mask)
+        index = self._index(mask)
+        return None if index is None else grid[(*index, ...)]
+
+    def _index(self, mask: Mask) -> list[slice | int] | None:
         index = self._template
         if self._moving:
             index = list(index)
@@ -111,10 +122,7 @@ class Window:
                 if not inside(p, at, self.shape[i]):
                     return None
                 index[i] = _place(p, at)
-        seen = grid[(*index, ...)]  # the ellipsis makes a view even of one element
-        if self._order is not None:
-            seen = seen.transpose(self._order)
-        return seen if self._expand is None else seen[self._expand]
+        return index
 
     @property
     def still(self) -> bool:

@@ -1,0 +1,107 @@
+"""Short names for loop programs written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from refimpl.interp import loop
+from refimpl.ir import expr
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.loop import (
+    Binary,
+    BinaryOp,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Load,
+    LoopKind,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Store,
+    Var,
+)
+from refimpl.ir.types import Array, DType
+
+F32, I64, BOOL = DType.F32, DType.I64, DType.BOOL
+i, j, k, t, b = (Var(n) for n in "ijktb")
+
+
+def ix(n: int | Expr) -> Expr:
+    return expr.index(n) if isinstance(n, int) else n
+
+
+def f32(x: float) -> Const:
+    return Const(x, F32)
+
+
+def op(name: BinaryOp, x: Expr, y: Expr) -> Expr:
+    return Binary(name, x, y)
+
+
+def plus(x: Expr, y: Expr) -> Expr:
+    return Binary("add", x, y)
+
+
+def times(x: Expr, y: Expr) -> Expr:
+    return Binary("mul", x, y)
+
+
+def load(name: str, *at: Expr | int, dtype: DType = F32) -> Load:
+    return Load(name, tuple(ix(a) for a in at), dtype)
+
+
+def store(name: str, *at: Expr | int, value: Expr) -> Store:
+    return Store(name, tuple(ix(a) for a in at), value)
+
+
+def block(*body: Stmt) -> Block:
+    return Block(body)
+
+
+def serial(v: Var, n: int | Expr, *body: Stmt) -> For:
+    return For(v, ix(n), Block(body))
+
+
+def parallel(v: Var, n: int | Expr, *body: Stmt) -> For:
+    return For(v, ix(n), Block(body), LoopKind.PARALLEL)
+
+
+def vector(v: Var, n: int, *body: Stmt) -> For:
+    return For(v, ix(n), Block(body), LoopKind.VECTORIZED)
+
+
+def grid(n: int | Expr, *body: Stmt, var: Var = b, axis: str = "blockIdx.x") -> For:
+    return For(var, ix(n), Block(body), LoopKind.BOUND, axis)
+
+
+def threads(n: int, *body: Stmt, var: Var = t, axis: str = "threadIdx.x") -> For:
+    return For(var, ix(n), Block(body), LoopKind.BOUND, axis)
+
+
+def buffer(name: str, *shape: Dim, dtype: DType = F32, scope: Scope = Scope.GLOBAL) -> Buffer:
+    return Buffer(name, dtype, shape, scope)
+
+
+def local(name: str, *shape: int, dtype: DType = F32) -> Buffer:
+    return Buffer(name, dtype, shape, Scope.LOCAL)
+
+
+def shared(name: str, *shape: int, dtype: DType = F32) -> Buffer:
+    return Buffer(name, dtype, shape, Scope.SHARED)
+
+
+def run(
+    body: Stmt,
+    inputs: Mapping[str, Array],
+    outputs: Mapping[str, Array],
+    dims: Mapping[str, int] | None = None,
+) -> None:
+    """Run a body whose parameters have the types of the arrays."""
+    arrays = {**inputs, **outputs}
+    params = tuple(Buffer(n, DType.of(a), a.shape) for n, a in arrays.items())
+    declared = tuple(DimVar(n, 0, 1 << 20) for n in dims or {})
+    f = PrimFunc("f", params, tuple(outputs), body, declared)
+    loop.run(f, arrays, dims or {})
