@@ -41,12 +41,8 @@ def fuse(m: Module) -> Module:
 def separate(m: Module) -> Module:
     """Make a Primitive of every op, sharing nothing but scalar constants."""
     plan = _Plan.of(m.entry)
-    plan.stored = {i for i, n in enumerate(plan.nodes) if n.op != "constant" and plan.is_read(n)}
-    for i in plan.stored:
-        plan.roots[i] = plan.aligned[i] = frozenset((i,))
-    for i, n in enumerate(plan.nodes):
-        if n.op == "constant":
-            plan.roots[i] = frozenset(j for j, _ in plan.readers.get(n.results[0], ()))
+    plan.stored = {i for i, n in enumerate(plan.nodes) if n.op != "constant"}
+    plan.decide()
     return emit(m, plan.groups())
 
 

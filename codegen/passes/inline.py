@@ -21,6 +21,8 @@ def inline(m: Module) -> Module:
     for f in m.functions:
         table[f.name] = _inline_function(f, table)
     entry = table[m.entry.name]
+    if entry is m.entry and len(m.functions) == 1:
+        return m
     called = {n.callee for n in entry.nodes if n.op == CALL}
     kept = tuple(table[f.name] for f in m.functions[:-1] if f.name in called)
     return replace(m, functions=(*kept, entry))

@@ -13,7 +13,7 @@ from refimpl.ir.dims import DimVar, evaluate, symbol
 from refimpl.ir.graph import Function, Module, Node, Param, attrs
 from refimpl.ir.types import ALL, Array, DType, Shape, Tensor, TensorType
 from refimpl.ops import OPS
-from refimpl.ops.spec import Op
+from refimpl.ops.spec import Kind, Op
 
 
 @dataclass
@@ -62,9 +62,11 @@ class Builder:
 
     def grow(self, op: Op) -> bool:
         """Append a use of an op on some value; tell whether there was one."""
-        known = list(self.types)
-        # Late values first: graphs get depth.
-        name = known[max(self.dice.below(len(known)), self.dice.below(len(known)))]
+        # Values nobody reads yet come first: little of a graph is dead.
+        read = {a for n in self.nodes for a in n.args}
+        fresh = [v for v in self.types if v not in read]
+        known = fresh if fresh and self.dice.below(3) else list(self.types)
+        name = known[self.dice.below(len(known))]
         sample = op.sample(self.dice, self.types[name])
         if sample is None:
             return False
@@ -83,6 +85,14 @@ class Builder:
 
 SHAPES: tuple[Shape, ...] = ((), (3,), (2, 3), (1, 4), (2, 1, 3), (0, 2), (8,), (4, 4))
 NAMED: tuple[Shape, ...] = ((symbol("n"),), (symbol("n"), 3), (2, symbol("m")))
+# Elementwise ops are many; the others get their share.
+WEIGHTS = {
+    Kind.ELEMENTWISE: 1,
+    Kind.INJECTIVE: 3,
+    Kind.RESHAPE: 12,
+    Kind.REDUCTION: 2,
+    Kind.OPAQUE: 2,
+}
 DIMS = (DimVar("n", 0, 6), DimVar("m", 1, 5))
 
 
@@ -95,7 +105,7 @@ def graph(
     shapes = (*SHAPES, *NAMED) if symbolic else SHAPES
     for _ in range(1 + dice.below(3)):
         b.param(TensorType(dtypes[dice.below(len(dtypes))], shapes[dice.below(len(shapes))]))
-    ops = [op for op in OPS.values() if op.name not in ("constant",)]
+    ops = [op for op in OPS.values() for _ in range(WEIGHTS[op.kind]) if op.name != "constant"]
     tries = 0
     while len(b.nodes) < size and tries < 10 * size:
         tries += 1

@@ -32,7 +32,7 @@ CHOICES = [
 @pytest.mark.parametrize("options", CHOICES, ids=str)
 def test_every_level_agrees(options: Options, symbolic: bool) -> None:
     checked = 0
-    for seed in range(40):
+    for seed in range(25):
         m = graph(seed, symbolic=symbolic)
         c = compile(m, options)
         env = bindings(m, seed)
@@ -41,7 +41,7 @@ def test_every_level_agrees(options: Options, symbolic: bool) -> None:
         for a, b in zip(planned, programs.run(c.unplanned, args), strict=True):
             assert a.tobytes() == b.tobytes(), seed
         checked += check_kernels(c, args, env)
-    assert checked > 40
+    assert checked > 25
 
 
 def check_kernels(c: Compiled, args: Sequence[Array], env: Mapping[str, int]) -> int:
