@@ -156,7 +156,7 @@ def finish(
     e = np.where(known, 0.0, as_error(e))
     wide = np.abs(c) + e
     over = OVER[dt]
-    if bool((wide * (1 + 4 * k * UNIT[dt]) >= over).any()):
+    if _near(wide * (1 + 4 * k * UNIT[dt]), dt):
         if pending:
             far = np.isfinite(c) & (wide > 16 * over)
             c = np.where(far, np.sign(c) * (16 * over), c).astype(c.dtype)
@@ -175,6 +175,12 @@ def finish(
     return Bar(c, rounded_e)
 
 
+def _near(wide: Array, dt: DType) -> bool:
+    """Whether some finite value that is not yet undecided may overflow."""
+    big = wide >= OVER[dt]
+    return bool(big.any()) and bool((big & (wide < np.inf)).any())
+
+
 def _overflow(b: Bar, slack: Array, dt: DType) -> Bar:
     size = np.abs(b.c)
     over = OVER[dt]
@@ -190,7 +196,7 @@ def settle(b: Bar, dtype: DType) -> Bar:
     if not dtype.is_float:
         return b
     dt = dtype.compute
-    if not bool((np.abs(b.c) + b.e >= OVER[dt]).any()):
+    if not _near(np.abs(b.c) + b.e, dt):
         return b
     return _overflow(b, b.e, dt)
 
