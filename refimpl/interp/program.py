@@ -195,7 +195,7 @@ class _Machine:
         owners = place.allocation.owners
         if place.owner not in owners:
             taken = [v for v, (a, b) in owners.items() if a < place.hi and place.lo < b]
-            now = f"now of {', '.join(taken)}" if taken else "free"
+            now = f"now of {', '.join(taken)}" if taken else "now free"
             via = "" if place.owner == value else f", a view of {place.owner},"
             raise self._fault(
                 "ownership", f"{value}{via} does not own bytes {place.lo}..{place.hi}, {now}"
@@ -299,14 +299,14 @@ class _Machine:
         self.launch(kernel, buffers, self.env)
 
     def _extern(self, line: Extern) -> None:
-        if line.name not in self.externals:
-            raise DidymaError(
-                "unknown-routine",
-                repr(line),
-                got=line.name,
-                want=f"one of {sorted(self.externals)}",
-            )
         self._apart(line.outputs, line.inputs)
         outputs = [self._array(v, write=True) for v in line.outputs]
         inputs = [self._array(v, write=False) for v in line.inputs]
+        if line.name not in self.externals:
+            raise DidymaError(
+                "unknown-routine",
+                show_instruction(line),
+                got=line.name,
+                want=f"one of {sorted(self.externals)}",
+            )
         self.externals[line.name](outputs, inputs, dict(line.attrs))

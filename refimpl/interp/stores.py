@@ -94,7 +94,7 @@ class StoreCompiler(ExprCompiler):
         for name in writes(f.body):
             self.writers[name] = self.writers.get(name, 0) + 1
         self.blocks = 0  # enclosing loops over blockIdx
-        self.sized = True  # whether the sizes of all enclosing lane loops are known
+        self.sized: bool = True  # whether the sizes of all enclosing lane loops are known
 
     def parameter(self, b: Buffer, array: Array, dims: Mapping[str, int]) -> None:
         """Put a caller's array in place of a parameter."""

@@ -117,7 +117,7 @@ def test_a_missing_guard_at_the_tail() -> None:
 
 
 def test_local_and_shared_buffers_have_bounds() -> None:
-    body = Allocate(local("r", 3), serial(i, 4, store("r", i, value=f32(0))))
+    body: Stmt = Allocate(local("r", 3), serial(i, 4, store("r", i, value=f32(0))))
     assert fault(body, {}, out(1)).kind == "out-of-bounds"
     body = grid(2, Allocate(shared("s", 3), threads(4, store("s", t, value=f32(0)))))
     assert fault(body, {}, out(1)).kind == "out-of-bounds"
