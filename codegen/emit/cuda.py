@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codegen.emit.intrinsics import c_type
-from codegen.emit.names import Names
+from codegen.emit.names import RESERVED_FOR_KERNELS, Names
 from codegen.emit.remarks import remarks
 from codegen.emit.statements import Statements
 from codegen.runtime.engine import KernelText, Signature
@@ -29,7 +29,7 @@ def emit(kernels: Sequence[PrimFunc]) -> KernelText:
     lines: list[str] = []
     origins: list[tuple[int, str]] = []
     signatures: list[Signature] = []
-    names = Names()
+    names = Names(RESERVED_FOR_KERNELS)
     for f in kernels:
         name = names.fresh(f.name)
         writer = Statements.of(f)

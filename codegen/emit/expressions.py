@@ -8,10 +8,11 @@ the guards that stand above it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
+from codegen.emit.arithmetic import INTERVALS, bounded, call, divide, plain
 from codegen.emit.intrinsics import COMPONENTS, c_type
 from codegen.emit.lines import Line, Lines
 from codegen.emit.names import Names
@@ -136,7 +137,7 @@ class Expressions:
                 return self._unary(e)
             case Intrinsic():
                 dtype = c_type(e.args[0].dtype)
-                return _call(f"{e.name}_{dtype}", [self.value(a) for a in e.args])
+                return call(f"{e.name}_{dtype}", [self.value(a) for a in e.args])
             case LetExpr():
                 self.bind(e.var, self.value(e.value))
                 return self.value(e.body)
@@ -174,8 +175,8 @@ class Expressions:
                 flat = here if flat is None or flat.value == 0 else flat
                 continue
             size = index_literal(n) if isinstance(n, int) else self.index(of_dim(n))
-            scaled = _plain("mul", flat, size)
-            flat = scaled if here.value == 0 else _plain("add", scaled, here)
+            scaled = plain("mul", flat, size)
+            flat = scaled if here.value == 0 else plain("add", scaled, here)
         return index_literal(0) if flat is None else flat
 
     # Operators
@@ -194,23 +195,22 @@ class Expressions:
         if dtype.is_int and op in _BITS:
             sign, level = _BITS[op]
             return _narrow(Term(f"{a.at(UNARY)} {sign} {b.at(UNARY)}", level), dtype)
-        return _call(f"{op}_{c_type(dtype)}", [a, b])
+        return call(f"{op}_{c_type(dtype)}", [a, b])
 
     def _exact(self, op: str, a: Term, b: Term) -> Term | None:
         """Write integer arithmetic with C's operators where they mean the same, else None."""
-        if rule := _INTERVALS.get(op):
+        if rule := INTERVALS.get(op):
             lo, hi = rule(a, b)
             if lo >= I64_MIN and hi <= I64_MAX:
-                return _plain(op, a, b)._replace(lo=lo, hi=hi)
-            return _plain(op, a, b) if self._index and a.plain and b.plain else None
-        if op in ("floordiv", "floormod"):
-            return _divide(op, a, b)
-        if op in ("min", "max"):
-            pick = min if op == "min" else max
-            return _call(f"{op}_i64", [a, b])._replace(
-                lo=pick(a.lo, b.lo), hi=pick(a.hi, b.hi), plain=a.plain and b.plain
-            )
-        return None
+                return plain(op, a, b)._replace(lo=lo, hi=hi)
+            return plain(op, a, b) if self._index and a.plain and b.plain else None
+        if op in ("floordiv", "floormod") and (term := divide(op, a, b)):
+            return term
+        known = bounded(op, a, b)
+        if known is None:
+            return None
+        term = call(f"{op}_i64", [a, b])
+        return term._replace(lo=known[0], hi=known[1], plain=a.plain and b.plain)
 
     def _logic(self, e: Binary) -> Term:
         a = self.value(e.lhs)
@@ -240,7 +240,7 @@ class Expressions:
             return _narrow(Term(f"{sign}{a.at(PRIMARY)}", UNARY), dtype)
         if e.op == "neg" and dtype.is_float:
             return Term(f"-{a.at(PRIMARY)}", UNARY)
-        return _call(f"{e.op}_{c_type(dtype)}", [a])
+        return call(f"{e.op}_{c_type(dtype)}", [a])
 
     def _cast(self, e: Cast) -> Term:
         a = self.data(e.arg)
@@ -294,68 +294,8 @@ def _narrow(t: Term, dtype: DType) -> Term:
     return Term(f"({c_type(dtype)}){t.at(PRIMARY)}", UNARY) if dtype in _SMALL else t
 
 
-def _call(name: str, args: Sequence[Term]) -> Term:
-    return Term(f"{name}({', '.join(a.text for a in args)})")
-
-
 def _convert(a: Term, source: DType, target: DType) -> Term:
-    call = _call(f"cast_{c_type(source)}_{c_type(target)}", [a])
+    term = call(f"cast_{c_type(source)}_{c_type(target)}", [a])
     if target is DType.I64 and (known := _RANGE.get(source)):
-        return call._replace(lo=known[0], hi=known[1])
-    return call
-
-
-def _add(a: Term, b: Term) -> tuple[int, int]:
-    return a.lo + b.lo, a.hi + b.hi
-
-
-def _sub(a: Term, b: Term) -> tuple[int, int]:
-    return a.lo - b.hi, a.hi - b.lo
-
-
-def _mul(a: Term, b: Term) -> tuple[int, int]:
-    ends = (a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi)
-    return min(ends), max(ends)
-
-
-_INTERVALS: dict[str, Callable[[Term, Term], tuple[int, int]]] = {
-    "add": _add,
-    "sub": _sub,
-    "mul": _mul,
-}
-_FOLD: dict[str, Callable[[int, int], int]] = {
-    "add": int.__add__,
-    "sub": int.__sub__,
-    "mul": int.__mul__,
-}
-_SIGN = {"add": "+", "sub": "-", "mul": "*"}
-
-
-def _plain(op: str, a: Term, b: Term) -> Term:
-    """Write ``+ - *`` with C's operator; literals fold, since C would compute them as int."""
-    if a.value is not None and b.value is not None:
-        return index_literal(_FOLD[op](a.value, b.value))
-    if b.value == (1 if op == "mul" else 0):
-        return a
-    if op != "mul" and b.value is not None and I64_MIN < b.value < 0:
-        op, b = ("sub" if op == "add" else "add"), index_literal(-b.value)
-    lo, hi = _INTERVALS[op](a, b)
-    level = MUL if op == "mul" else ADD
-    return Term(
-        f"{a.at(level)} {_SIGN[op]} {b.at(level + 1)}",
-        level,
-        max(lo, I64_MIN),
-        min(hi, I64_MAX),
-        a.plain and b.plain,
-    )
-
-
-def _divide(op: str, a: Term, b: Term) -> Term | None:
-    """Write ``/`` or ``%`` of nonnegative by positive numbers, where C rounds down too."""
-    if a.lo < 0 or b.lo <= 0:
-        return None
-    plain = a.plain and b.plain
-    if op == "floordiv":
-        text = f"{a.at(MUL)} / {b.at(UNARY)}"
-        return Term(text, MUL, a.lo // b.hi, a.hi // b.lo, plain)
-    return Term(f"{a.at(MUL)} % {b.at(UNARY)}", MUL, 0, min(a.hi, b.hi - 1), plain)
+        return term._replace(lo=known[0], hi=known[1])
+    return term

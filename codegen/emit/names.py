@@ -19,17 +19,20 @@ _CPP = (
     " private protected public reinterpret_cast requires static_assert static_cast template this"
     " thread_local throw true try typeid typename using virtual wchar_t xor xor_eq"
 )
-# What NVRTC and the C library declare or define whether asked or not.
-_LIBRARY = (
-    "abs acos acosh asin asinh assert atan atan2 atanh cbrt ceil clock copysign cos cosh div erf"
-    " erfc exit exp exp2 expm1 fabs floor fma fmax fmin fmod free gamma half hypot index int2"
-    " int3 int4 isfinite isinf isnan j0 j1 jn ldexp lgamma log log10 log1p log2 logb main malloc"
-    " max memcpy memset min modf norm normal pow printf remainder rint round rsqrt signbit sin"
-    " sincos sinh size_t sqrt tan tanh tgamma trap trunc uint unix linux y0 y1 yn warpSize NULL"
+_MACROS = "NULL assert linux unix"
+# Functions that NVRTC or the C library declare unasked: a variable may hide them, a kernel may
+# not be called so.
+_FUNCTIONS = (
+    "abort abs acos acosh asin asinh atan atan2 atanh calloc cbrt ceil clock copysign cos cosh div"
+    " erf erfc exit exp exp2 expm1 fabs floor fma fmax fmin fmod free frexp gamma hypot isfinite"
+    " isinf isnan j0 j1 jn labs ldexp lgamma log log10 log1p log2 logb main malloc max memcpy"
+    " memset min modf norm normcdf pow printf remainder rint round rsqrt signbit sin sincos sinh"
+    " sqrt tan tanh tgamma time trap trunc vprintf warpSize y0 y1 yn"
 )
 RESERVED = frozenset(
-    [*_C.split(), *_CPP.split(), *_LIBRARY.split(), *SYNTAX, *TABLE, *TYPES, *VECTORS]
+    [*_C.split(), *_CPP.split(), *_MACROS.split(), *SYNTAX, *TABLE, *TYPES, *VECTORS]
 )
+RESERVED_FOR_KERNELS = frozenset(_FUNCTIONS.split())
 _NOT_WORD = re.compile(r"\W+", re.ASCII)
 
 
@@ -49,8 +52,8 @@ class Names:
     """A supply of distinct identifiers; made per scope of names, never shared.
 
     >>> names = Names(["x"])
-    >>> names.fresh("x"), names.fresh("x"), names.fresh("x_1"), names.fresh("exp")
-    ('x_1', 'x_2', 'x_1_1', 'exp_1')
+    >>> names.fresh("x"), names.fresh("x"), names.fresh("x_1"), names.fresh("exp_f32")
+    ('x_1', 'x_2', 'x_1_1', 'exp_f32_1')
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
+import sympy
+
 from codegen.emit.binding import shape, used_dims
 from codegen.emit.integers import code, quoted, tuple_of
-from refimpl.errors import DidymaError
+from refimpl.ir.graph import Attr
 from refimpl.ir.program import (
     Allocate,
     Assert,
@@ -23,6 +26,15 @@ from refimpl.ir.program import (
     Reuse,
     View,
 )
+from refimpl.ir.types import DType, Tensor
+
+_CALL = """\
+Run on an engine and return the results.
+
+    `kernels` are TEXT as the engine loaded it, `weights` the bytes of the file beside this one,
+    both if at hand; `externs` the library routines by name, each a function of the engine,
+    output buffers, input buffers and attributes.
+    """
 
 
 @dataclass(slots=True)
@@ -32,13 +44,15 @@ class Writer:
     program: Program
     python: Mapping[str, str]
     kernels: Mapping[str, str]
-    _owner: dict[str, str] = field(default_factory=dict[str, str])  # value -> whose bytes it has
+    _root: dict[str, str] = field(default_factory=dict[str, str])  # value -> its allocation's first
+    _owner: dict[str, str] = field(default_factory=dict[str, str])  # view -> whose bytes it shows
+    _held: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # root -> its owners
 
     def call(self) -> Iterator[str]:
         """Yield the lines of the function."""
         p = self.program
-        yield "def call(engine, inputs, kernels=None, weights=None):"
-        yield '    """Run on an engine; `kernels` are TEXT as the engine loaded it, if at hand."""'
+        yield "def call(engine, inputs, kernels=None, weights=None, externs=None):"
+        yield f'    """{_CALL}"""'
         yield "    arrays, sizes = bind(inputs)"
         for d in used_dims(p):
             yield f"    {self.python[d.name]} = sizes[{quoted(d.name)}]"
@@ -54,8 +68,24 @@ class Writer:
             yield from self._line(line)
 
     def _own(self, v: str) -> str:
-        self._owner[v] = v
+        self._root[v] = v
+        self._held[v] = {v}
         return self.python[v]
+
+    def _take_over(self, v: str, over: str) -> str:
+        """Let a value have the allocation of another, and return the allocation."""
+        root = self._root[v] = self._root[over]
+        self._held[root].discard(self._owner.get(over, over))
+        self._held[root].add(v)
+        return self.python[root]
+
+    def _free(self, v: str) -> str:
+        root = self._root[v]
+        self._held[root].discard(v)
+        if self._held[root]:
+            return f"    # {self.python[v]} is dead; others live on in {self.python[root]}"
+        del self._held[root]
+        return f"    engine.free({self.python[root]})"
 
     def _remark(self, v: str, more: str = "") -> str:
         return f"  # {self.program.type[v]}{more}"
@@ -69,16 +99,17 @@ class Writer:
             case Allocate(v):
                 yield f"    {self._own(v)} = engine.allocate({self._bytes(v)}){self._remark(v)}"
             case Free(v):
-                yield f"    engine.free({py[self._owner.pop(v)]})"
+                yield self._free(v)
             case Reuse(v, over):
-                self._owner[v] = self._owner.pop(over)
-                yield f"    {py[v]} = {py[over]}{self._remark(v, ', on the bytes of the dead')}"
+                self._take_over(v, over)
+                yield f"    {py[v]} = {py[over]}{self._remark(v, ', in place of the dead')}"
             case PlacementAllocate(v, over, offset):
-                self._owner[v] = owner = self._owner.pop(over)
-                at = code(offset, py)
-                view = f"engine.view({py[owner]}, {at}, {self._bytes(v)})"
-                yield f"    {py[v]} = {view}{self._remark(v, f', on the bytes of {py[over]}')}"
+                view = f"{self._take_over(v, over)}, {code(offset, py)}, {self._bytes(v)}"
+                remark = self._remark(v, f", on the bytes of {py[over]}")
+                yield f"    {py[v]} = engine.view({view}){remark}"
             case View(v, of):
+                self._root[v] = self._root[of]
+                self._owner[v] = self._owner.get(of, of)
                 yield f"    {py[v]} = {py[of]}{self._remark(v, ', the same bytes')}"
             case Launch(kernel, args):
                 given = ", ".join(py[a] for a in args)
@@ -89,10 +120,11 @@ class Writer:
                 yield f"    calls.equal({code(lhs, py)}, {code(rhs, py)}, {quoted(message)})"
             case Return(values):
                 yield from self._return(values)
-            case Extern(name):
-                raise DidymaError(
-                    "extern-unknown", name, got=f"a call of {name}", want="kernels alone",
-                )  # fmt: skip
+            case Extern(name, outputs, inputs, attrs):
+                routine = f"calls.routine(externs, {quoted(name)})"
+                outs, ins = (", ".join(py[v] for v in vs) for vs in (outputs, inputs))
+                given = ", ".join(f"{quoted(k)}: {self._attr(a)}" for k, a in attrs)
+                yield f"    {routine}(engine, [{outs}], [{ins}], {{{given}}})"
             case _:
                 assert_never(line)
 
@@ -104,10 +136,29 @@ class Writer:
             at = shape(t.shape, self.python)
             yield f"        engine.download({self.python[v]}, DType.{t.dtype.name}, {at}),"
         yield "    ]"
-        yield f"    for buffer in {tuple_of(self.python[v] for v in self._owned())}:"
+        yield f"    for buffer in {tuple_of(self.python[v] for v in self._held)}:"
         yield "        engine.free(buffer)"
         yield "    return results"
 
-    def _owned(self) -> list[str]:
-        """Return the allocations still held, each once."""
-        return list(dict.fromkeys(self._owner.values()))
+    def _attr(self, a: Attr) -> str:
+        match a:
+            case DType():
+                return f"DType.{a.name}"
+            case Tensor():
+                return constant(a)
+            case sympy.Expr():
+                return code(a, self.python)
+            case tuple():
+                return tuple_of(map(self._attr, a))
+            case float() if a - a != 0:
+                return f'float("{a}")'
+            case str():
+                return quoted(a)
+            case _:
+                return repr(a)
+
+
+def constant(t: Tensor) -> str:
+    """Return the call that makes a constant's array."""
+    data = base64.b64encode(t.data).decode()
+    return f"calls.constant(DType.{t.dtype.name}, {t.shape}, {quoted(data)})"

@@ -36,8 +36,9 @@ def remarks(f: PrimFunc) -> tuple[list[str], dict[int, str]]:
     printer = _Printer()
     printer.function(f)
     source = dict(f.attrs).get("source")
-    said = isinstance(source, tuple) and source
-    names = [f"computes {', '.join(map(str, source))}"] if said else []
+    names: list[str] = []
+    if isinstance(source, tuple) and source:
+        names.append(f"computes {', '.join(map(str, source))}")
     return [comment(line) for line in names + printer.lines], printer.heads
 
 

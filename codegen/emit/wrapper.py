@@ -10,7 +10,6 @@ multiple of 64, as ``weights`` returns them.  The module knows their hash.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import keyword
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from typing import Any
 from codegen.emit.binding import bind, used_dims
 from codegen.emit.integers import constructor, quoted, tuple_of
 from codegen.emit.names import Names, sanitise
-from codegen.emit.program_lines import Writer
+from codegen.emit.program_lines import Writer, constant
 from codegen.runtime.engine import KernelText, Signature
 from refimpl.ir.program import Program
 from refimpl.ir.types import DType
@@ -28,8 +27,8 @@ EMBEDDED = 1 << 16  # bytes
 _APART = 64  # a constant starts at a multiple of it in the file of weights
 _OWN = (
     "Signature KernelText DType Var add floordiv index maximum minimum mod mul sub calls call bind"
-    " constants shapes engine inputs arrays kernels weights sizes results buffer min max TEXT DIMS"
-    " INPUTS KERNELS SOURCE"
+    " constants shapes engine inputs arrays kernels weights externs sizes results buffer min max"
+    " TEXT DIMS INPUTS KERNELS SOURCE"
 )
 _IMPORTS = """\
 from codegen.runtime import calls
@@ -44,9 +43,7 @@ Call = Callable[..., list[Any]]
 def emit(p: Program, text: KernelText) -> str:
     """Return the source of a module that runs a program, whose kernels are ``text``.
 
-    The module's ``call`` takes the kernels as an engine loaded them, if they are at hand, and
-    the weights' bytes, if they are not beside the module.  DidymaError ``extern-unknown`` for a
-    line that calls a library.
+    DidymaError ``unbound-dim`` if no input tells a size.
     """
     names = Names([*keyword.kwlist, *_OWN.split()])
     python = {v: names.fresh(v) for v in (*(d.name for d in p.dims), *p.type)}
@@ -138,8 +135,7 @@ def _constants(p: Program) -> Iterator[str]:
         if beside:
             found = f"calls.part(weights, {_dtype(t.dtype)}, {t.shape}, {at})"
         else:
-            data = base64.b64encode(t.data)
-            found = f"calls.constant({_dtype(t.dtype)}, {t.shape}, {quoted(data.decode())})"
+            found = constant(t)
         yield f"        {found},  # {sanitise(name)}"
         at += len(t.data)
     yield "    ]"

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from refimpl.errors import DidymaError
 from refimpl.ir.types import Array, DType, Tensor
 
 Wanted = tuple[str, DType, int]  # name, dtype, rank
+Routine = Callable[[Engine, Sequence[Any], Sequence[Any], Mapping[str, Any]], None]
 
 
 def arrays(given: Sequence[Array], wanted: Sequence[Wanted]) -> list[Array]:
@@ -76,6 +78,17 @@ def equal(lhs: int, rhs: int, message: str) -> None:
     """Raise ``assertion`` where a program's two sizes differ."""
     if lhs != rhs:
         raise DidymaError("assertion", message, got=f"{lhs} and {rhs}", want="equal sizes")
+
+
+def routine(externs: Mapping[str, Routine] | None, name: str) -> Routine:
+    """Return the library routine of that name, else raise ``unknown-routine``."""
+    known = externs or {}
+    if name not in known:
+        raise DidymaError(
+            "unknown-routine", name, got=name, want=f"one of {sorted(known)}",
+            help="pass it to the call, in `externs`",
+        )  # fmt: skip
+    return known[name]
 
 
 def constant(dtype: DType, shape: tuple[int, ...], text: str) -> Array:

@@ -197,6 +197,7 @@ def pointwise(seed: int) -> PrimFunc:
     d = Draw(r, n)
     d.buffers = [Buffer(f"a{k}", r.choice(ALL), (n, WIDTH)) for k in range(3)]
     out = Buffer("out", r.choice(ALL), (n,))
+    d.scope += [Var("i"), Var("n")] if seed % 2 else [Var("i")]
     lets: list[tuple[Var, Expr]] = []
     for _ in range(r.randrange(3)):
         kind = r.choice(COMPUTED)

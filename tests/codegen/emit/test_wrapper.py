@@ -17,6 +17,7 @@ from codegen.runtime.registry import engine
 from refimpl.errors import DidymaError
 from refimpl.ir import expr as ix
 from refimpl.ir.dims import Dim, DimVar, symbol
+from refimpl.ir.graph import attrs
 from refimpl.ir.loop import Binary, Buffer, For, Load, PrimFunc, Store, Var
 from refimpl.ir.program import (
     Allocate,
@@ -139,7 +140,7 @@ def test_readable() -> None:
     for line in (
         "t = engine.allocate(8 * n)  # f32[2*n]",
         'kernels.launch("plus", [class_1, spare, t], sizes)',
-        "v = t  # f32[2*n], on the bytes of the dead",
+        "v = t  # f32[2*n], in place of the dead",
         "j = engine.view(u, 0, 4 * n)  # i32[n], on the bytes of u",
         "v_2 = v  # f32[n, 2], the same bytes",
         "engine.copy(spare, x)",
@@ -272,12 +273,56 @@ def test_a_program_s_own_assertion() -> None:
         called(p, (4,), (3,))
 
 
-def test_a_library_nobody_has() -> None:
-    p = identity((3,), dims=())
-    p = replace(p, lines=(Extern("cublas_sgemm", ("y",), ("x0",)), *p.lines))
+def test_library_routines() -> None:
+    p = identity((n, 3), dims=(N,))
+    big = Tensor.of(np.arange(2, dtype=np.int8))
+    a = attrs({"alpha": float("-inf"), "names": ("a", 'b"'), "rows": n, "as": F32, "t": big})
+    call_it = Extern("twice", ("y",), ("x0",), a)
+    p = replace(p, lines=(Allocate("y"), call_it, Return(("y",))))
+    call = wrapper.load(wrapper.emit(p, cuda.emit(p.kernels)))
+    seen: dict[str, Any] = {}
+
+    def twice(on: Engine, outs: Sequence[Any], ins: Sequence[Any], a: dict[str, Any]) -> None:
+        seen.update(a)
+        x = on.download(ins[0], F32, (2, 3))
+        on.copy(outs[0], on.upload(x + x))
+
+    ones = np.ones((2, 3), np.float32)
+    (result,) = call(engine("simt"), [ones], externs={"twice": twice})
+    np.testing.assert_array_equal(result, 2 * ones)
+    assert (seen.pop("t") == big.array()).all()
+    assert seen == {"alpha": float("-inf"), "names": ("a", 'b"'), "rows": 2, "as": F32}
     with pytest.raises(DidymaError) as e:
-        wrapper.emit(p, cuda.emit(p.kernels))
-    assert e.value.code == "extern-unknown"
+        call(engine("simt"), [ones])
+    assert e.value.code == "unknown-routine"
+
+
+def test_two_values_on_one_dead_allocation() -> None:
+    x = TensorType(F32, (128,))
+    half = TensorType(F32, (64,))
+    types = {"x": half, "big": x, "a": half, "b": half, "c": half}
+    lines: tuple[Line, ...] = (
+        Allocate("big"),
+        PlacementAllocate("a", "big"),
+        PlacementAllocate("b", "big", 256),
+        Copy("a", "x"),
+        Launch("plus64", ("a", "x", "b")),
+        Free("a"),
+        Allocate("c"),
+        Launch("plus64", ("b", "x", "c")),
+        Free("b"),
+        Return(("c",)),
+    )
+    kernel = total("plus64", F32, 64)
+    p = Program("halves", (), ("x",), (), tuple(types.items()), (kernel,), lines)
+    on = Watched(engine("simt"))
+    given = np.arange(64, dtype=np.float32)
+    source = wrapper.emit(p, cuda.emit(p.kernels))
+    (result,) = wrapper.load(source)(on, [given])
+    np.testing.assert_array_equal(result, 3 * given)
+    assert on.held == []
+    assert source.count("engine.free(big)") == 1
+    assert source.index("c = engine.allocate") < source.index("engine.free(big)")
 
 
 # Constants
