@@ -240,8 +240,8 @@ def batch_norm(b: Emit[V], x: V, scale: V, bias: V, mean: V, var: V, eps: float 
 def instance_norm(b: Emit[V], x: V, scale: V, bias: V, eps: float = 1e-5) -> V:
     """layer_norm over the spatial axes, with scale and bias along axis 1."""
     rank = b.type_of(x).rank
-    vectors = (channelwise(b, v, rank) for v in (scale, bias))
-    return layer_norm(b, x, range(2, rank), *vectors, eps=eps)
+    slope, shift = channelwise(b, scale, rank), channelwise(b, bias, rank)
+    return layer_norm(b, x, range(2, rank), slope, shift, eps)
 
 
 def global_avg_pool(b: Emit[V], x: V) -> V:

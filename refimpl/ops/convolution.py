@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -79,14 +80,13 @@ def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
 
 def _correlate(x: Array, w: Array, f: Frame, groups: int) -> Array:
     """Sum over channels and places of a padded operand times weights, as one matrix product."""
-    places = windows(x, f)
+    places = windows(x, f)  # batch, channel, window on each axis, place
     batch, channels = x.shape[:2]
-    rank = x.ndim - 2
-    out = places.shape[2 : 2 + rank]
-    split = places.reshape(batch, groups, channels // groups, *places.shape[2:])
-    order = (0, 1, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank))
-    terms = int(np.prod(w.shape[1:]))
-    rows = split.transpose(order).reshape(batch, groups, int(np.prod(out)), terms)
+    out = places.shape[2:-1]
+    each, taps = channels // groups, places.shape[-1]
+    terms, count = each * taps, math.prod(out)
+    split = places.reshape(batch, groups, each, count, taps).transpose(0, 1, 3, 2, 4)
+    rows = split.reshape(batch, groups, count, terms)
     columns = w.reshape(groups, w.shape[0] // groups, terms).transpose(0, 2, 1)
     result = product(rows, columns)  # batch, group, window, output of the group
     return result.swapaxes(2, 3).reshape(batch, w.shape[0], *out)
@@ -116,7 +116,7 @@ def _bar(
         return _correlate(a, b, f, groups)
 
     padded = Bar(bordered(x.c, f, 0), bordered(x.e, f, 0))
-    terms = int(np.prod(w.c.shape[1:]))
+    terms = math.prod(w.c.shape[1:])
     return products_bar(padded, w, multiply, result.dtype, terms, contract)
 
 

@@ -43,9 +43,9 @@ from refimpl.ops.windows import (
 )
 
 
-def _places(x: Array, f: Frame, fill: float) -> tuple[Array, tuple[int, ...]]:
-    """Windows of a padded operand and the axes of their places."""
-    return windows(bordered(x, f, fill), f), tuple(range(x.ndim, 2 * x.ndim - 2))
+def _places(x: Array, f: Frame, fill: float) -> tuple[Array, tuple[int]]:
+    """Windows of a padded operand and the axis of their places."""
+    return windows(bordered(x, f, fill), f), (x.ndim,)
 
 
 def _fold_body(
@@ -122,8 +122,12 @@ def _counts(attrs: AttrMap, f: Frame, shape: tuple[int, ...], out: tuple[int, ..
     """Divisor of each window."""
     if get_bool("avg_pool", attrs, "count_include_pad"):
         return np.asarray(float(math.prod(f.window)))
-    places, axes = _places(np.ones((1, 1, *shape[2:])), f, 0)
-    return np.broadcast_to(places.sum(axis=axes), out)
+    count = np.ones(())
+    for axis, (n, windows_) in enumerate(zip(shape[2:], out[2:], strict=True)):
+        first = np.arange(windows_)[:, None] * f.strides[axis] - f.low[axis]
+        place = first + np.arange(f.window[axis]) * f.dilations[axis]
+        count = count[..., None] * ((place >= 0) & (place < n)).sum(1)
+    return np.broadcast_to(count, out)
 
 
 def _avg_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:

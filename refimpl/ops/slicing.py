@@ -16,6 +16,7 @@ from refimpl.ir.types import ALL as EVERY
 from refimpl.ir.types import Array, TensorType
 from refimpl.ops.bars import Bar, Contract
 from refimpl.ops.choose import flag, pick, size
+from refimpl.ops.create import small_shape
 from refimpl.ops.movement import contiguous, moved
 from refimpl.ops.rules import (
     at_least_zero,
@@ -203,14 +204,13 @@ def _pad_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
     return t.with_shape(*(dims.add(*three) for three in zip(low, t.shape, high, strict=True)))
 
 
-def _border(low: int, n: int, high: int, mode: str) -> tuple[Array, Array]:
-    """Source position of each place along an axis, and whether it has one."""
+def _border(low: int, n: int, high: int, mode: str) -> Array:
+    """Source position of each place along an axis of n > 0 elements."""
     place = np.arange(-low, n + high)
-    inside = (place >= 0) & (place < n) if mode == "constant" else np.full(place.shape, n > 0)
     if mode == "reflect" and n > 1:
         folded = place % (2 * (n - 1))
         place = np.where(folded < n, folded, 2 * (n - 1) - folded)
-    return np.clip(place, 0, max(n - 1, 0)), inside
+    return np.clip(place, 0, n - 1)
 
 
 def _pad(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
@@ -218,14 +218,20 @@ def _pad(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
     low = get_ints("pad", attrs, "low")
     high = get_ints("pad", attrs, "high")
     mode = get_str("pad", attrs, "mode", MODES)
+    if mode == "constant":
+        out = np.empty(small_shape(result.shape, 0), operand.dtype)
+        out[...] = fill
+        out[tuple(slice(a, a + n) for a, n in zip(low, operand.shape, strict=True))] = operand
+        return out
     for axis, n in enumerate(operand.shape):
-        place, inside = _border(low[axis], n, high[axis], mode)
-        along = [-1 if a == axis else 1 for a in range(result.rank)]
+        if low[axis] == 0 and high[axis] == 0:
+            continue
         if n == 0:
-            shape = [*operand.shape[:axis], len(place), *operand.shape[axis + 1 :]]
+            border = low[axis] + high[axis]
+            shape = [*operand.shape[:axis], border, *operand.shape[axis + 1 :]]
             operand = np.broadcast_to(fill, shape)
         else:
-            operand = np.where(inside.reshape(along), np.take(operand, place, axis), fill)
+            operand = np.take(operand, _border(low[axis], n, high[axis], mode), axis)
     return operand
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from refimpl.ir import dims
 from refimpl.ir import expr as ex
@@ -101,22 +101,27 @@ def bordered(x: Array, f: Frame, fill: float) -> Array:
     """Operand with its padding."""
     if not any(f.low) and not any(f.high):
         return x
-    width = [(0, 0), (0, 0), *zip(f.low, f.high, strict=True)]
-    return np.pad(x, width, constant_values=np.array(fill).astype(x.dtype))
+    spatial = list(zip(f.low, x.shape[2:], f.high, strict=True))
+    out = np.empty((*x.shape[:2], *(low + n + high for low, n, high in spatial)), x.dtype)
+    out.fill(fill)
+    out[(slice(None), slice(None), *(slice(low, low + n) for low, n, _ in spatial))] = x
+    return out
 
 
 def windows(x: Array, f: Frame) -> Array:
-    """View of a padded operand: batch, channel, window on each axis, place on each axis."""
-    reach = [d * (w - 1) + 1 for d, w in zip(f.dilations, f.window, strict=True)]
-    axes = tuple(range(2, x.ndim))
-    if any(n < r for n, r in zip(x.shape[2:], reach, strict=True)):
-        counts = Frame(f.window, f.strides, f.dilations, (0,) * len(axes), (0,) * len(axes))
-        sizes = [s for s in counts.sizes(x.shape[2:]) if isinstance(s, int)]
-        return np.zeros((*x.shape[:2], *sizes, *f.window), x.dtype)
-    view = sliding_window_view(x, reach, axis=axes)
-    every = tuple(slice(None, None, s) for s in f.strides)
-    places = tuple(slice(None, None, d) for d in f.dilations)
-    return view[(slice(None), slice(None), *every, *places)]
+    """Return a padded operand's windows: batch, channel, window on each axis, all its places."""
+    bare = Frame(f.window, f.strides, f.dilations, (0,) * len(f.window), (0,) * len(f.window))
+    sizes = tuple(int(n) for n in bare.sizes(x.shape[2:]))
+    shape = (*x.shape[:2], *sizes, *f.window)
+    places = math.prod(f.window)
+    if 0 in shape:
+        return np.empty((*shape[: x.ndim], places), x.dtype)
+    x = np.ascontiguousarray(x)
+    spatial = x.strides[2:]
+    far = (n * s for n, s in zip(spatial, f.strides, strict=True))
+    near = (n * d for n, d in zip(spatial, f.dilations, strict=True))
+    view: Array = np.ndarray(shape, x.dtype, x, 0, (*x.strides[:2], *far, *near))
+    return view.reshape(*shape[: x.ndim], places)
 
 
 def choose_frame(ch: Chooser, spatial: Shape, window: tuple[int, ...] | None = None) -> Frame:

@@ -10,7 +10,7 @@ from refimpl.ops.spec import Op, Sample
 from tests.refimpl.ops import by_rule, draw
 from tests.refimpl.ops.ours import NAMES, OURS
 
-SEEDS = range(40)
+SEEDS = range(24)
 
 
 @pytest.mark.parametrize("op", OURS, ids=NAMES)
@@ -48,7 +48,7 @@ def test_symbolic_sizes_mean_what_their_values_mean(op: Op) -> None:
         concrete = op.infer(types, bound)
         assert concrete.shape == tuple(evaluate(d, env) for d in result.shape), (found, env)
         numel = int(np.prod(draw.shape(concrete)))
-        if numel > 300 or seed > 12:
+        if numel > 200 or seed > 12:
             continue
         u = draw.use(op, Sample(types, tuple(bound.items())), dice, wild=False)
         looped = by_rule.run(op, u.args, found.operands, attrs, result, env, draw.shape(concrete))
