@@ -31,7 +31,8 @@ class DidymaError(Exception):
         lines = [f"{self.code} at `{self.where}`", f"got:  {self.got}", f"want: {self.want}"]
         if self.help:
             lines.append(f"help: {self.help}")
-        return "\n  ".join(lines)
+        # A name may hold half a surrogate pair, which no terminal or file could take.
+        return "\n  ".join(lines).encode("utf-8", "backslashreplace").decode()
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.code, self.where, self.got, self.want, self.help))

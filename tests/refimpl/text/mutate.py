@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 from refimpl.errors import DidymaError
+from refimpl.ir.graph import Module
+from refimpl.ir.program import Program
 from refimpl.ir.text import parse, show
+from refimpl.verify import graph, loop, program
 from tests.refimpl.text.anything import Anything
 
 BITS = (
@@ -14,10 +18,15 @@ BITS = (
     "-" * 400, "{" * 400, "9**9**9", "0x1p9999", "\ud800", "\0", "module {", "a+" * 400, "bool[]",
     "Mod(", "Max(", "n//0", "1/0*n", "((((n*m+1)**9)**9)**9)", "f32[99999999999999] []", "base64",
 )  # fmt: skip
+OPERANDS = (
+    "0", "1", "-1", "2", "7", "n", "m", "4294967296", "true", "1.5", "f32", "i64", "f16", "()",
+    "(0,)", "(-1,)", "(5, 5)", '"x"', "n - 1", "0:i32", "nan", "f32[2] [1.0, 2.0]", "f32[] 1.0",
+)  # fmt: skip
+WORD = re.compile(r"[%@]?[A-Za-z_][A-Za-z_0-9.]*|[0-9]+")
 
 
 def texts(seeds: range) -> list[str]:
-    """Sound texts of all three levels."""
+    """Texts of all three levels that parse."""
     found: list[str] = []
     for seed in seeds:
         draw = Anything(seed)
@@ -42,13 +51,48 @@ def damaged(text: str, r: Random) -> str:
     return text
 
 
-def parses(text: str) -> bool:
-    """Whether a text parses; anything but ``parse`` escapes."""
+def confused(text: str, r: Random) -> str:
+    """Text with a word in the place of another of its kind, or two lines exchanged."""
+    lines = text.split("\n")
+    if r.random() < 0.2:
+        i, j = r.randrange(len(lines)), r.randrange(len(lines))
+        lines[i], lines[j] = lines[j], lines[i]
+        return "\n".join(lines)
+    words = list(WORD.finditer(text))
+    here = r.choice(words)
+    alike = [w.group() for w in words if _kind(w.group()) == _kind(here.group())]
+    number = here.group().isdigit() and r.random() < 0.5
+    word = r.choice(OPERANDS) if number else r.choice(alike)
+    return text[: here.start()] + word + text[here.end() :]
+
+
+def _kind(word: str) -> str:
+    return word[0] if word[0] in "%@" else "0" if word.isdigit() else "a"
+
+
+def outcome(text: str) -> str:
+    """Code that a text gets when it is parsed, empty if it parses; no other exception may come."""
     try:
         parse(text)
     except DidymaError as e:
-        if e.code != "parse":
-            raise
-        str(e).encode("utf-8")
-        return False
-    return True
+        str(e).encode()
+        return e.code
+    return ""
+
+
+def verdict(text: str) -> str:
+    """Code that a text gets when it is parsed and verified, empty if it is sound."""
+    try:
+        x = parse(text)
+        match x:
+            case Module():
+                graph.verify(x)
+            case Program():
+                program.verify(x)
+            case _:
+                for f in x:
+                    loop.verify(f)
+    except DidymaError as e:
+        str(e).encode()
+        return e.code
+    return ""

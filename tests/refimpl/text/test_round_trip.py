@@ -15,18 +15,18 @@ from tests.refimpl.text.anything import Anything
 # of a NaN is in the text alone.
 
 
-@pytest.mark.parametrize("seed", range(0, 200, 50))
+@pytest.mark.parametrize("seed", range(0, 100, 25))
 def test_modules(seed: int) -> None:
-    for s in range(seed, seed + 50):
+    for s in range(seed, seed + 25):
         m = Anything(s).module()
         text = show(m)
         assert repr(parse(text)) == repr(m), text
         assert show(parse(text)) == text
 
 
-@pytest.mark.parametrize("seed", range(0, 400, 100))
+@pytest.mark.parametrize("seed", range(0, 200, 50))
 def test_loops(seed: int) -> None:
-    for s in range(seed, seed + 100):
+    for s in range(seed, seed + 50):
         draw = Anything(s)
         fs = (draw.primfunc(), *draw.some(draw.primfunc, 2))
         text = show(fs)
@@ -34,9 +34,9 @@ def test_loops(seed: int) -> None:
         assert show(parse(text)) == text
 
 
-@pytest.mark.parametrize("seed", range(0, 200, 50))
+@pytest.mark.parametrize("seed", range(0, 100, 25))
 def test_programs(seed: int) -> None:
-    for s in range(seed, seed + 50):
+    for s in range(seed, seed + 25):
         p = Anything(s).program()
         text = show(p)
         assert repr(parse(text)) == repr(p), text

@@ -127,35 +127,36 @@ def test_a_kernel_with_barriers() -> None:
     assert parse(show(fs)) == fs
 
 
+LOOPS = """
+primfunc @f(a: f32[n], i: i32[n], out: f32[n], q: bool[n]) writes (out, q)
+    dims n in [1, 64] {
+  for i0 in (n + 3) // 4 parallel {
+    alloc acc: f32[] local
+    alloc t: f64[2] local
+    place u: i32[4] local over t
+    acc[] = -inf:f32
+    for k in min(i0 + 1, n) {
+      let v = a[max(0, min(i64(i[k]), n - 1))]
+      acc[] = max(acc[], (let w = v * v in select(isnan(w), 0.0:f32, w)))
+      u[k % 4] = i[k] << 2:i32 and not(7:i32)
+    }
+    for l in 4 vectorized {
+      if i0 * 4 + l < n {
+        out[i0 * 4 + l] = acc[] + f32(u[l])
+        atomic max(out[0], fma(acc[], 2.0:f32, nan:f32))
+        q[i0 * 4 + l] = q[0] xor true
+      }
+    }
+    free u
+    assert n >= 1, "n"
+    extern "lib"(a, alpha=1.0) -> (out)
+  }
+}
+"""
+
+
 def test_local_buffers_and_lets() -> None:
-    fs = parse_loop(
-        """
-        primfunc @f(a: f32[n], i: i32[n], out: f32[n], q: bool[n]) writes (out, q)
-            dims n in [1, 64] {
-          for i0 in (n + 3) // 4 parallel {
-            alloc acc: f32[] local
-            alloc t: f64[2] local
-            place u: i32[4] local over t
-            acc[] = -inf:f32
-            for k in min(i0 + 1, n) {
-              let v = a[max(0, min(i64(i[k]), n - 1))]
-              acc[] = max(acc[], (let w = v * v in select(isnan(w), 0.0:f32, w)))
-              u[k % 4] = i[k] << 2:i32 and not(7:i32)
-            }
-            for l in 4 vectorized {
-              if i0 * 4 + l < n {
-                out[i0 * 4 + l] = acc[] + f32(u[l])
-                atomic max(out[0], fma(acc[], 2.0:f32, nan:f32))
-                q[i0 * 4 + l] = q[0] xor true
-              }
-            }
-            free u
-            assert n >= 1, "n"
-            extern "lib"(a, alpha=1.0) -> (out)
-          }
-        }
-        """
-    )
+    fs = parse_loop(LOOPS)
     loop.verify(fs[0])
     assert parse(show(fs)) == fs
 
