@@ -43,7 +43,7 @@ class Value:
     """A scalar: ``var`` stands for it in every expression that uses it."""
 
     var: Var
-    expr: Expr  # of a fold: the accumulator's identity
+    expr: Expr  # of a fold: what the accumulator starts from
     fold: Folding | None = None
 
 
@@ -109,10 +109,11 @@ class Builder:
         if buffer is not None:
             return self.define(name, widened(Load(buffer.name, index, buffer.dtype)))
         rule = self.rule(self._nodes[name], index)
+        start: Expr | None = None
         if isinstance(rule, Scatter):
-            rule = gathered(rule, index)
+            rule, start = gathered(rule, index)
         if isinstance(rule, Fold):
-            return self.define(name, rule.finish(self._fold(name, rule)))
+            return self.define(name, rule.finish(self._fold(name, rule, start)))
         return self.define(name, rule)
 
     def define(self, wish: str, e: Expr) -> Expr:
@@ -128,14 +129,14 @@ class Builder:
         self.by_name[value.var.name] = value
         return value.var
 
-    def _fold(self, name: str, rule: Fold) -> Expr:
+    def _fold(self, name: str, rule: Fold, start: Expr | None) -> Expr:
         extents = tuple(self.index(e) for e in rule.extents)
         ks = tuple(self.loop("k", e) for e in extents)
         body = self._absorb(rule.body(ks))
         if rule.op in ("argmin", "argmax"):
             body = Cast(body, DType.U8) if body.dtype is DType.BOOL else body
-            start: Expr = ix.ZERO
-        else:
+            start = ix.ZERO
+        elif start is None:
             start = identity(rule.op, body.dtype)
         return self._new(f"{name}_acc", start, Folding(rule.op, ks, extents, body))
 

@@ -99,6 +99,7 @@ class Placer:
         self._bound: dict[str, dict[Place, Var]] = {}
         self._loops: dict[str, Place] = {}
         self._guards: dict[str, Expr] = {}
+        self._safe: dict[str, bool] = {}
         self._pending: set[str] = set()
         self._emitted: set[Place] = set()
 
@@ -181,7 +182,7 @@ class Placer:
             guard = reduce(_either, (self._path(u, top) for u in uses))
             self._guards[v.var.name] = guard
             self._walk(guard, top)
-        for e in fold.extents:
+        for e in (v.expr, *fold.extents):
             self._walk(e, top)
         self._walk(fold.body, loop)
 
@@ -209,18 +210,18 @@ class Placer:
 
     def _harmless(self, v: Value) -> bool:
         """Tell whether computing a value reads inside its buffers, wherever it is done."""
-        exprs = [v.expr] if v.fold is None else [v.fold.body, *v.fold.extents]
-        for e in (s for x in exprs for s in subexprs(x)):
-            if isinstance(e, Load):
-                shape = self._shapes[e.buffer]
-                pairs = zip(e.index, shape, strict=True)
-                if not all(self._inside(i, ix.of_dim(n)) for i, n in pairs):
-                    return False
-            elif isinstance(e, Var):
-                used = self._b.by_name.get(e.name)
-                if used is not None and not self._harmless(used):
-                    return False
-        return True
+        name = v.var.name
+        if name not in self._safe:
+            parts = (v.expr,) if v.fold is None else (v.expr, v.fold.body, *v.fold.extents)
+            self._safe[name] = all(self._is_safe(e) for x in parts for e in subexprs(x))
+        return self._safe[name]
+
+    def _is_safe(self, e: Expr) -> bool:
+        if isinstance(e, Load):
+            pairs = zip(e.index, self._shapes[e.buffer], strict=True)
+            return all(self._inside(i, ix.of_dim(n)) for i, n in pairs)
+        used = self._b.by_name.get(e.name) if isinstance(e, Var) else None
+        return used is None or self._harmless(used)
 
     def _inside(self, index: Expr, n: Expr) -> bool:
         affine = self._b.affine
@@ -250,7 +251,7 @@ class Placer:
         step = self._region(loop, step)
         for k, extent in reversed(list(zip(fold.ks, fold.extents, strict=True))):
             step = For(k, self._emit(extent, p), step)
-        run = [Store(acc.name, (), v.expr), step]
+        run = [Store(acc.name, (), self._emit(v.expr, p)), step]
         if best is not acc:
             run.insert(0, Store(best.name, (), identity(fold.op, best.dtype)))
         if (guard := self._guards.get(v.var.name)) is not None:

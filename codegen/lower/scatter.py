@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from codegen.lower.scalar import combine, identity
+from codegen.lower.scalar import identity
 from refimpl.ir import expr as ix
-from refimpl.ir.loop import Compare, Expr, Var
+from refimpl.ir.loop import Compare, Const, Expr, Var
 from refimpl.ops.spec import Fold, Index, Scatter
 
 
-def gathered(rule: Scatter, index: Index) -> Fold:
-    """Return a fold over the updates that may meet the element at ``index``.
+def gathered(rule: Scatter, index: Index) -> tuple[Fold, Expr | None]:
+    """Return a fold over the updates that may meet the element at ``index``, and its start.
 
     Along an axis where the target's index is the update's own, the update is known; the fold
     runs over the other axes.  With ``set`` it looks for the last update that meets.
@@ -38,15 +38,18 @@ def gathered(rule: Scatter, index: Index) -> Fold:
         return ix.select(Compare("ge", found, ix.ZERO), rule.update(u), rule.base(index))
 
     if rule.op == "set":
-        return Fold("max", extents, position, last)
+        return Fold("max", extents, position, last), None
     op = rule.op
 
     def term(ks: Index) -> Expr:
         u = update_at(ks)
         value = rule.update(u)
-        return where_meets(u, value, identity(op, value.dtype))
+        # 0 + -0 is 0, so what changes nothing in a sum is -0.
+        nothing = Const(-0.0, value.dtype) if op == "add" and value.dtype.is_float else None
+        return where_meets(u, value, nothing or identity(op, value.dtype))
 
-    def combined(total: Expr) -> Expr:
-        return combine(op, rule.base(index), total)
+    return Fold(op, extents, term, _same), rule.base(index)
 
-    return Fold(op, extents, term, combined)
+
+def _same(total: Expr) -> Expr:
+    return total

@@ -14,6 +14,8 @@ from refimpl.ir.loop import (
     Block,
     Buffer,
     Compare,
+    CompareOp,
+    Const,
     Expr,
     For,
     If,
@@ -71,12 +73,15 @@ class FoldNest:
             s = s.body
         return s if isinstance(s, Store) else None
 
-    def op(self) -> str:
-        """Return how a plain fold combines."""
-        s = self.value()
-        assert s is not None
-        assert isinstance(s.value, Binary)
-        return s.value.op
+    def order(self) -> CompareOp:
+        """Comparison that tells a better value in an arg-fold."""
+        s = self.step
+        while isinstance(s, Let):
+            s = s.body
+        assert isinstance(s, If)
+        cond = s.cond.lhs if isinstance(s.cond, Binary) else s.cond
+        assert isinstance(cond, Compare)
+        return cond.op
 
 
 def find(nest: Nest) -> FoldNest | None:
@@ -95,7 +100,9 @@ def find(nest: Nest) -> FoldNest | None:
         return None
     accs: list[Step] = []
     for b, init in zip(buffers, s.body, strict=False):
-        if not isinstance(init, Store) or init.buffer != b.name:
+        if not (
+            isinstance(init, Store) and init.buffer == b.name and isinstance(init.value, Const)
+        ):
             return None
         accs.append(Step(b, init.value))
     loop: Stmt = s.body[len(buffers)]
@@ -138,7 +145,7 @@ def other_wins(f: FoldNest, mine: Sequence[Expr], other: Sequence[Expr]) -> Expr
     The better value wins, NaN is best, and of equals the first position.
     """
     (a, at_a), (b, at_b) = mine, other
-    less = next(e.op for e in exprs(f.step) if isinstance(e, Compare) and e.op in ("lt", "gt"))
+    less = f.order()
     wins: Expr = Compare(less, b, a)
     ties: Expr = Compare("eq", b, a)
     if a.dtype.is_float:

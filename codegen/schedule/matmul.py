@@ -89,7 +89,7 @@ def tiled(scene: Scene, p: Product) -> PrimFunc:
         tile //= 2
     size = ix.index(tile)
     acc = fold.accs[0].buffer
-    block, row, column = Var(fresh("block")), Var(fresh("row")), Var(fresh("column"))
+    block, row, column = Var(fresh("bx")), Var(fresh("row")), Var(fresh("column"))
     turn = Var(fresh("turn"))
     left = Buffer(fresh("left_tile"), p.left.dtype, (tile, tile), Scope.SHARED)
     right = Buffer(fresh("right_tile"), p.right.dtype, (tile, tile), Scope.SHARED)

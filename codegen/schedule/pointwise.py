@@ -40,7 +40,7 @@ def _spread(scene: Scene, i: Var, count: Expr, body: Stmt) -> Stmt:
     """Run ``body`` for each ``i`` below ``count``, a thread each."""
     most = scene.largest(count)
     threads = scene.threads(max(32, most)) if most != 1 else 1
-    block, thread = Var(scene.names.fresh("block")), Var(scene.names.fresh("thread"))
+    block, thread = Var(scene.names.fresh("bx")), Var(scene.names.fresh("tx"))
     at = ix.add(ix.mul(block, ix.index(threads)), thread)
     full = isinstance(count, Const) and int(count.value) % threads == 0
     inner = body if full else guarded([ix.compare("lt", i, count)], body)
@@ -53,8 +53,8 @@ def _spread(scene: Scene, i: Var, count: Expr, body: Stmt) -> Stmt:
 def _by_element(scene: Scene, schedule: str) -> PrimFunc:
     nest = scene.nest
     if not nest.index:
-        one = bound(Var(scene.names.fresh("thread")), ix.ONE, "threadIdx.x", nest.body)
-        block = Var(scene.names.fresh("block"))
+        one = bound(Var(scene.names.fresh("tx")), ix.ONE, "threadIdx.x", nest.body)
+        block = Var(scene.names.fresh("bx"))
         return scene.kernel(bound(block, ix.ONE, "blockIdx.x", one), schedule)
     if len(nest.index) == 1:
         return scene.kernel(_spread(scene, nest.index[0], nest.numel, nest.body), schedule)

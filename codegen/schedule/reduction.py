@@ -71,7 +71,7 @@ def columns(scene: Scene, fold: FoldNest) -> PrimFunc:
 
 def _tree(scene: Scene, fold: FoldNest, groups: int, lanes: int, schedule: str) -> PrimFunc:
     fresh = scene.names.fresh
-    block, group, lane = Var(fresh("block")), Var(fresh("group")), Var(fresh("lane"))
+    block, group, lane = Var(fresh("bx")), Var(fresh("group")), Var(fresh("lane"))
     by_row = schedule != "reduce_column"
     count = fold.nest.numel
     out = Var(fresh("row" if by_row else "column"))

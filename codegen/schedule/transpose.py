@@ -117,7 +117,7 @@ def tiled(scene: Scene, turned: Turned) -> PrimFunc:
     while side > LEAST and side >= 2 * most:
         side //= 2
     rows = min(side, ROWS)
-    block, tx, ty = Var(fresh("block")), Var(fresh("column")), Var(fresh("row"))
+    block, tx, ty = Var(fresh("bx")), Var(fresh("column")), Var(fresh("row"))
     load = turned.load
     tile = Buffer(fresh(f"{load.buffer}_tile"), load.dtype, (side, side + 1), Scope.SHARED)
     rest = [n for n in range(len(nest.index) - 1) if n != turned.axis]
