@@ -19,8 +19,8 @@ _KEYWORDS = frozenset(
         "main ",
     )
 )
-_DTYPE_TAIL = re.compile(rf"_({'|'.join(DType)}|b8)$")  # named intrinsics end like this
-_VECTOR = re.compile(r"^[fiu]\d+x\d+$")
+# Named intrinsics end with a dtype; vector types are called f32x4.
+_OTHERS = re.compile(rf"_({'|'.join(DType)}|b8)$|^[fiu]\d+x\d+$")
 
 
 class Names:
@@ -65,9 +65,9 @@ def identifier(wish: str) -> str:
     >>> identifier("layer/0:bias"), identifier("0"), identifier("int")
     ('layer_0_bias', 'v0', 'int_')
     """
-    name = re.sub(r"[^A-Za-z0-9_]", "_", wish).lstrip("_") or "v"
-    if name[0].isdigit():
-        name = f"v{name}"
-    if name in _KEYWORDS or _DTYPE_TAIL.search(name) or _VECTOR.match(name):
-        name += "_"
-    return name
+    name = wish
+    if not (wish.isidentifier() and wish.isascii() and wish[0] != "_"):
+        name = re.sub(r"[^A-Za-z0-9_]", "_", wish).lstrip("_") or "v"
+        if name[0].isdigit():
+            name = f"v{name}"
+    return f"{name}_" if name in _KEYWORDS or _OTHERS.search(name) else name

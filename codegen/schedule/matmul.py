@@ -32,7 +32,7 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.walk import exprs, subexprs, substitute_expr
+from refimpl.ir.walk import subexprs, substitute_expr
 
 TILE = 16
 SMALL = 4  # products with fewer terms than this are not worth a tile
@@ -118,8 +118,7 @@ def tiled(scene: Scene, p: Product) -> PrimFunc:
     tiles_m, tiles_n = ix.ceildiv(m, size), ix.ceildiv(n, size)
     *batch, ti, tj = ix.unflatten(block, (*fold.nest.extents[:-2], tiles_m, tiles_n))
     values = [*batch, ix.add(ix.mul(ti, size), row), ix.add(ix.mul(tj, size), column)]
-    used = {e.name for e in exprs(body) if isinstance(e, Var)}
-    body = let_all(dict(zip(fold.nest.index, values, strict=True)), body, used)
+    body = let_all(dict(zip(fold.nest.index, values, strict=True)), body)
     body = bound(column, size, "threadIdx.x", body)
     body = bound(row, size, "threadIdx.y", body)
     body = Allocate(left, Allocate(right, body))

@@ -29,7 +29,7 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.walk import exprs, stmts
+from refimpl.ir.walk import expr_children, stmt_children, stmt_exprs, subexprs
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +74,33 @@ class Scene:
     names: Names
     affine: Affine
     buffers: dict[str, Buffer]
-    inside: tuple[Expr, ...]  # every expression of the body
+    statements: tuple[Stmt, ...]  # of the body, all of them
+    inside: tuple[Expr, ...]  # likewise
 
     @staticmethod
     def of(func: PrimFunc, nest: Nest, block: int, vectorise: bool) -> Scene:
         """Look at one nest of a function."""
-        names = Names([*(b.name for b in func.params), *(d.name for d in func.dims)])
+        buffers = {b.name: b for b in func.params}
+        names = Names([*buffers, *(d.name for d in func.dims)])
         affine = Affine()
         for var, extent in zip(nest.index, nest.extents, strict=True):
             affine.loop(var, extent)
-        inside: list[Expr] = []
-        for s in stmts(nest.body):
-            match s:
-                case For(var, extent):
-                    affine.loop(var, extent)
-                case Let(var, value):
-                    if var.dtype is INDEX:
-                        affine.lets[var.name] = value
-                case _:
-                    pass
-        inside += exprs(nest.body)
-        names.take(defined(nest))
-        buffers = {b.name: b for b in func.params}
-        return Scene(func, nest, block, vectorise, names, affine, buffers, tuple(inside))
+        names.take(v.name for v in nest.index)
+        statements, inside = scan(nest.body)
+        for s in statements:
+            if isinstance(s, For):
+                affine.loop(s.var, s.extent)
+                names.take((s.var.name,))
+            elif isinstance(s, Let):
+                names.take((s.var.name,))
+                if s.var.dtype is INDEX:
+                    affine.lets[s.var.name] = s.value
+            elif isinstance(s, Allocate):
+                names.take((s.buffer.name,))
+        names.take(e.var.name for e in inside if isinstance(e, LetExpr))
+        return Scene(
+            func, nest, block, vectorise, names, affine, buffers, tuple(statements), tuple(inside)
+        )
 
     def largest(self, e: Expr) -> int:
         """Upper bound of a size over the declared ranges of the dims."""
@@ -131,57 +135,57 @@ class Scene:
         for e in self.inside:
             if isinstance(e, Load) and e.buffer in self.buffers:
                 yield e.buffer, e.index
-        for s in stmts(self.nest.body):
+        for s in self.statements:
             if isinstance(s, (Store, Atomic)) and s.buffer in self.buffers:
                 yield s.buffer, s.index
 
     def kernel(self, body: Stmt, schedule: str, flat: Iterable[str] = ()) -> PrimFunc:
         """Kernel with this body; the ``flat`` parameters are seen as one-dimensional."""
         flat = frozenset(flat)
-        touched: set[str] = set()
-        written: set[str] = set()
-        variables: set[str] = set()
-        for s in stmts(body):
-            if isinstance(s, (Store, Atomic)):
-                touched.add(s.buffer)
-                written.add(s.buffer)
-        for e in exprs(body):
-            if isinstance(e, Load):
-                touched.add(e.buffer)
-            elif isinstance(e, Var):
-                variables.add(e.name)
+        written = {s.buffer for s in self.statements if isinstance(s, (Store, Atomic))}
+        touched = written | {e.buffer for e in self.inside if isinstance(e, Load)}
         params = tuple(
             replace(b, shape=(dims.mul(*b.shape),)) if b.name in flat else b
             for b in self.func.params
             if b.name in touched
         )
+        used: set[str] = set()
         if self.func.dims:
-            variables.update(dims.free(d for b in params for d in b.shape))
+            for e in (*self.inside, *(x for n in self.nest.extents for x in subexprs(n))):
+                if isinstance(e, Var):
+                    used.add(e.name)
+            used.update(dims.free(d for b in params for d in b.shape))
         return PrimFunc(
             self.func.name,
             params,
             tuple(o for o in self.func.outputs if o in written),
             body,
-            tuple(d for d in self.func.dims if d.name in variables),
+            tuple(d for d in self.func.dims if d.name in used),
             attrs({**dict(self.func.attrs), "schedule": schedule}),
         )
 
 
-def defined(nest: Nest) -> Iterator[str]:
-    """Names of the variables and buffers that a nest defines."""
-    for v in nest.index:
-        yield v.name
-    for s in stmts(nest.body):
-        match s:
-            case For(var) | Let(var):
-                yield var.name
-            case Allocate(buffer):
-                yield buffer.name
-            case _:
-                pass
-    for e in exprs(nest.body):
-        if isinstance(e, LetExpr):
-            yield e.var.name
+def scan(body: Stmt) -> tuple[list[Stmt], list[Expr]]:
+    """Every statement and every expression of a statement; parents first, else in no order."""
+    statements: list[Stmt] = []
+    found: list[Expr] = []
+    todo: list[Stmt] = [body]
+    while todo:
+        s = todo.pop()
+        statements.append(s)
+        todo += stmt_children(s)
+        left = list(stmt_exprs(s))
+        while left:
+            e = left.pop()
+            found.append(e)
+            if type(e) is not Var and type(e) is not Const:
+                left += expr_children(e)
+    return statements, found
+
+
+def variables(s: Stmt) -> set[str]:
+    """Names of the variables that a statement uses."""
+    return {e.name for e in scan(s)[1] if isinstance(e, Var)}
 
 
 def bound(var: Var, extent: Expr, axis: str, body: Stmt) -> Stmt:
@@ -195,9 +199,9 @@ def guarded(conds: Iterable[Expr], body: Stmt) -> Stmt:
     return body if cond == ix.TRUE else If(cond, body)
 
 
-def let_all(table: Mapping[Var, Expr], body: Stmt, used: Iterable[str]) -> Stmt:
+def let_all(table: Mapping[Var, Expr], body: Stmt) -> Stmt:
     """Bind variables, those that are used."""
-    used = frozenset(used)
+    used = variables(body)
     for var, value in reversed(list(table.items())):
         if var.name in used:
             body = Let(var, value, body)

@@ -60,8 +60,7 @@ def _by_element(scene: Scene, schedule: str) -> PrimFunc:
         return scene.kernel(_spread(scene, nest.index[0], nest.numel, nest.body), schedule)
     i = Var(scene.names.fresh("i"))
     table = dict(zip(nest.index, ix.unflatten(i, nest.extents), strict=True))
-    used = {e.name for e in scene.inside if isinstance(e, Var)}
-    body = let_all(table, nest.body, used)
+    body = let_all(table, nest.body)
     return scene.kernel(_spread(scene, i, nest.numel, body), schedule)
 
 

@@ -31,7 +31,6 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.walk import exprs
 
 At: TypeAlias = Callable[[Expr], tuple[Expr, Expr]]
 
@@ -111,7 +110,7 @@ def _tree(scene: Scene, fold: FoldNest, groups: int, lanes: int, schedule: str) 
     for a in reversed(fold.accs):
         body = Allocate(a.buffer, body)
     index = dict(zip(fold.nest.index, ix.unflatten(out, fold.nest.extents), strict=True))
-    body = let_all(index, body, {e.name for e in exprs(body) if isinstance(e, Var)})
+    body = let_all(index, body)
     body = Let(out, ix.add(ix.mul(block, ix.index(groups)), group), body)
     across, down = (lane, group) if by_row else (group, lane)
     wide, high = (lanes, groups) if by_row else (groups, lanes)
@@ -137,7 +136,7 @@ def _partial(scene: Scene, fold: FoldNest, lane: Var, lanes: int) -> Stmt:
     step = fold.step
     if len(fold.ks) > 1:
         table = dict(zip(fold.ks, ix.unflatten(k, fold.extents), strict=True))
-        step = let_all(table, step, {e.name for e in exprs(step) if isinstance(e, Var)})
+        step = let_all(table, step)
     full = isinstance(length, Const) and int(length.value) % lanes == 0
     step = step if full else guarded([ix.compare("lt", k, length)], step)
     step = Let(k, ix.add(ix.mul(turn, ix.index(lanes)), lane), step)

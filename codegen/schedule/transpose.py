@@ -31,10 +31,8 @@ from refimpl.ir.loop import (
 )
 from refimpl.ir.walk import (
     expr_children,
-    exprs,
     map_expr,
     map_stmt,
-    stmts,
     subexprs,
     substitute_expr,
 )
@@ -60,7 +58,7 @@ def find(scene: Scene) -> Turned | None:
     nest = scene.nest
     if len(nest.index) < 2 or scene.largest(nest.extents[-1]) < LEAST:
         return None
-    if not all(isinstance(s, (Let, Block, Store)) for s in stmts(nest.body)):
+    if not all(isinstance(s, (Let, Block, Store)) for s in scene.statements):
         return None
     *others, last = nest.index
     names = {v.name for v in nest.index} | {d.name for d in scene.func.dims}
@@ -149,9 +147,8 @@ def tiled(scene: Scene, turned: Turned) -> PrimFunc:
             each((q, tq), (p, tp), down_out, final),
         )
     )
-    used = {e.name for e in exprs(body) if isinstance(e, Var)}
     table = {nest.index[n]: w for n, w in zip(rest, where, strict=True)}
-    body = let_all(table, body, used)
+    body = let_all(table, body)
     body = bound(tx, count, "threadIdx.x", body)
     body = bound(ty, ix.index(rows), "threadIdx.y", body)
     grid = ix.mul(*outer, *tiles)
