@@ -76,7 +76,7 @@ class ExprCompiler:
     def __init__(self, dims: Mapping[str, int], depth: int) -> None:
         self.lanes = Lanes(depth)
         self.total = depth
-        self.depth = 0  # enclosing lane loops of the place being compiled
+        self.depth: int = 0  # enclosing lane loops of the place being compiled
         self.mask: Static = None
         self.env: dict[str, Value] = {}  # values of variables that change while running
         self.vars: dict[str, Code] = {n: known(np.int64(v), (v, v)) for n, v in dims.items()}
@@ -170,7 +170,7 @@ class ExprCompiler:
         then, other = self.expr(e.then), self.expr(e.other)
         self.mask = outer
         if not (then.loads or other.loads):
-            return apply(np.where, (cond, then, other))
+            return apply(scalar.where, (cond, then, other))
         choose, a, b = cond.run, then.run, other.run
 
         def run(mask: Mask) -> Value:
@@ -183,7 +183,7 @@ class ExprCompiler:
             no = but(mask, chosen)
             if not no.any():
                 return a(mask)
-            return np.where(chosen, a(yes), b(no))
+            return scalar.where(chosen, a(yes), b(no))
 
         return Code(run, cond.uniform and then.uniform and other.uniform, True)
 
@@ -202,7 +202,7 @@ class ExprCompiler:
 
         def run(mask: Mask) -> Value:
             del mask
-            return np.where(cond, a(yes), b(no))
+            return scalar.where(cond, a(yes), b(no))
 
         if then.known and other.known:
             return known(run(None))

@@ -29,6 +29,10 @@ COMPUTED = (DType.F64, DType.F32, *INTS, DType.BOOL)
 REAL = (DType.F64, DType.F32)
 
 
+OPERATOR: Any = operator  # whose stubs leave operands untyped
+where: Fn = typed("Fn", np.where)  # whose result would be of unknown type
+
+
 def _truncdiv(a: Value, b: Value) -> Value:
     # The remainder has the dividend's sign, so the difference cannot overflow and divides exactly.
     return (a - np.fmod(a, b)) // b
@@ -38,49 +42,47 @@ def _fmax(a: Value, b: Value) -> Value:
     r = np.maximum(a, b)
     if r.all():
         return r
-    return np.where((a == 0) & (b == 0), a + b, r)  # (+0) + (-0) = +0; NumPy may yield either
+    return where((a == 0) & (b == 0), a + b, r)  # (+0) + (-0) = +0; NumPy may yield either
 
 
 def _fmin(a: Value, b: Value) -> Value:
     r = np.minimum(a, b)
     if r.all():
         return r
-    return np.where((a == 0) & (b == 0), -((-a) + (-b)), r)
+    return where((a == 0) & (b == 0), -((-a) + (-b)), r)
 
 
 def _ipow(a: Value, b: Value) -> Value:
-    zero = b - b
-    one = zero + zero.dtype.type(1)
+    zero: Value = b - b
+    one: Value = zero + zero.dtype.type(1)
     negative = b < 0
     if not negative.any():
         return np.power(a, b)
-    inverse = np.where(
-        a == one, one, np.where(a == -one, np.where(b & one == one, -one, one), zero)
-    )
-    return np.where(negative, inverse, np.power(a, np.where(negative, zero, b)))
+    inverse = where(a == one, one, where(a == -one, where(b & one == one, -one, one), zero))
+    return where(negative, inverse, np.power(a, where(negative, zero, b)))
 
 
 def _binary_table() -> dict[tuple[str, DType], Fn]:
     ints: dict[str, Fn] = {
-        "add": operator.add, "sub": operator.sub, "mul": operator.mul,
-        "floordiv": operator.floordiv, "truncdiv": _truncdiv,
+        "add": OPERATOR.add, "sub": OPERATOR.sub, "mul": OPERATOR.mul,
+        "floordiv": OPERATOR.floordiv, "truncdiv": _truncdiv,
         "floormod": np.remainder, "truncmod": np.fmod,
         "min": np.minimum, "max": np.maximum,
-        "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+        "and": OPERATOR.and_, "or": OPERATOR.or_, "xor": OPERATOR.xor,
         "shl": np.left_shift, "shr": np.right_shift,
     }  # fmt: skip
     floats: dict[str, Fn] = {
-        "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+        "add": OPERATOR.add, "sub": OPERATOR.sub, "mul": OPERATOR.mul, "div": OPERATOR.truediv,
         "floordiv": np.floor_divide, "floormod": np.remainder, "truncmod": np.fmod,
         "min": _fmin, "max": _fmax, "pow": np.power, "atan2": np.arctan2,
     }  # fmt: skip
     bools: dict[str, Fn] = {
-        "min": operator.and_, "max": operator.or_,
-        "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+        "min": OPERATOR.and_, "max": OPERATOR.or_,
+        "and": OPERATOR.and_, "or": OPERATOR.or_, "xor": OPERATOR.xor,
     }  # fmt: skip
     table = {(op, t): f for t in INTS for op, f in ints.items()}
     table |= {("pow", t): _ipow if t in SIGNED else np.power for t in INTS}
-    table |= {("truncdiv", t): operator.floordiv for t in INTS if t not in SIGNED}
+    table |= {("truncdiv", t): OPERATOR.floordiv for t in INTS if t not in SIGNED}
     table |= {(op, t): f for t in REAL for op, f in floats.items()}
     return table | {(op, DType.BOOL): f for op, f in bools.items()}
 
@@ -92,18 +94,18 @@ def _same(x: Value) -> Value:
 def _unary_table() -> dict[tuple[str, DType], Fn]:
     table: dict[tuple[str, DType], Fn] = {("not", DType.BOOL): np.logical_not}
     for t in (*INTS, *REAL):
-        table["neg", t] = operator.neg
-        table["abs", t] = operator.abs if t.is_signed else _same
-    return table | {("not", t): operator.invert for t in INTS}
+        table["neg", t] = OPERATOR.neg
+        table["abs", t] = OPERATOR.abs if t.is_signed else _same
+    return table | {("not", t): OPERATOR.invert for t in INTS}
 
 
 _COMPARE: dict[CompareOp, Fn] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
+    "eq": OPERATOR.eq,
+    "ne": OPERATOR.ne,
+    "lt": OPERATOR.lt,
+    "le": OPERATOR.le,
+    "gt": OPERATOR.gt,
+    "ge": OPERATOR.ge,
 }
 
 
@@ -145,8 +147,8 @@ def _fma32(a: Value, b: Value, c: Value) -> Value:
     lost = (p - (s - t)) + (c - t)  # TwoSum: p + c = s + lost exactly
     bits = s.view(np.int64)
     even = (bits & 1 == 0) & np.isfinite(s) & (lost != 0) & (s != 0)
-    step = np.where((lost > 0) == (s > 0), 1, -1)
-    odd = np.where(even, bits + step, bits).view(np.float64)
+    step = where((lost > 0) == (s > 0), 1, -1)
+    odd = where(even, bits + step, bits).view(np.float64)
     return odd.astype(np.float32)[()]
 
 
@@ -195,12 +197,12 @@ def _saturating(src: DType, dst: DType) -> Fn:
     least, most, zero = dst.numpy.type(info.min), dst.numpy.type(info.max), dst.numpy.type(0)
 
     def convert(x: Value) -> Value:
-        x = x.astype(real)
-        inside = (x >= lo) & (x < hi)
+        v: Value = x.astype(real)
+        inside: Value = (v >= lo) & (v < hi)
         if inside.all():
-            return x.astype(dst.numpy)
-        safe = np.where(inside, x, real(0)).astype(dst.numpy)
-        return np.where(inside, safe, np.where(x >= hi, most, np.where(x < lo, least, zero)))
+            return v.astype(dst.numpy)
+        safe = where(inside, v, real(0)).astype(dst.numpy)
+        return where(inside, safe, where(v >= hi, most, where(v < lo, least, zero)))
 
     return convert
 

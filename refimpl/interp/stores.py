@@ -93,7 +93,7 @@ class StoreCompiler(ExprCompiler):
         self.writers: dict[str, int] = {}
         for name in writes(f.body):
             self.writers[name] = self.writers.get(name, 0) + 1
-        self.blocks = 0  # enclosing loops over blockIdx
+        self.blocks: int = 0  # enclosing loops over blockIdx
         self.sized: bool = True  # whether the sizes of all enclosing lane loops are known
 
     def parameter(self, b: Buffer, array: Array, dims: Mapping[str, int]) -> None:
