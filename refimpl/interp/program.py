@@ -41,8 +41,8 @@ __all__ = ["LaunchFn", "ProgramFault", "run"]
 
 LaunchFn: TypeAlias = Callable[[PrimFunc, dict[str, Array], Mapping[str, int]], None]
 
-FLOAT_POISON = 0xFF  # a NaN of every float
-OTHER_POISON = 0xA5  # an integer nobody expects, and no bool
+POISON = 0xFF  # fills floats: a NaN of each
+OTHER_POISON = 0xA5  # fills the others: an integer nobody expects, and no bool
 
 
 def run(
@@ -209,7 +209,7 @@ class _Machine:
 
     def _poison(self, place: _Place, dtype: DType) -> None:
         place.allocation.data[place.lo : place.hi] = (
-            FLOAT_POISON if dtype.is_float else OTHER_POISON
+            POISON if dtype.is_float else OTHER_POISON
         )
 
     def _array(self, value: str, *, write: bool) -> Array:
