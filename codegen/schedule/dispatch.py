@@ -10,8 +10,8 @@ from codegen.schedule import folds, matmul, reduction, transpose
 from codegen.schedule.folds import FoldNest
 from codegen.schedule.nest import Nest, Scene, nests
 from codegen.schedule.pointwise import elementwise
-from refimpl.ir.loop import Load, PrimFunc, Var
-from refimpl.ir.walk import exprs
+from refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
+from refimpl.ir.walk import expr_children, exprs
 
 
 def schedule(p: PrimFunc, options: Options) -> tuple[PrimFunc, ...]:
@@ -31,7 +31,25 @@ def _one(p: PrimFunc, nest: Nest, options: Options) -> PrimFunc:
         return _fold(scene, fold)
     if (turned := transpose.find(scene)) is not None:
         return transpose.tiled(scene, turned)
-    return elementwise(scene)
+    return elementwise(scene, _by_element(scene))
+
+
+def _by_element(scene: Scene) -> str:
+    """Name what a thread does for its element."""
+    stored = (i for s in scene.statements if isinstance(s, (Store, Atomic)) for i in s.index)
+    if any(_reads(scene, i) for i in stored):
+        return "scatter"
+    if any(isinstance(s, For) for s in scene.statements):
+        return "fold"
+    loaded = (i for e in scene.inside if isinstance(e, Load) for i in e.index)
+    return "gather" if any(_reads(scene, i) for i in loaded) else "pointwise"
+
+
+def _reads(scene: Scene, e: Expr) -> bool:
+    """Tell whether an index depends on memory."""
+    if isinstance(e, Var) and e.name in scene.affine.lets:
+        return _reads(scene, scene.affine.lets[e.name])
+    return isinstance(e, Load) or any(_reads(scene, c) for c in expr_children(e))
 
 
 def _fold(scene: Scene, fold: FoldNest) -> PrimFunc:

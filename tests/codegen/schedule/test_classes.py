@@ -1,0 +1,227 @@
+"""Each class of schedule is chosen where it is meant, and right there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from codegen.lower import lower
+from codegen.options import Options
+from codegen.schedule import schedule
+from refimpl.ir.dims import Dim, DimVar, evaluate, symbol
+from refimpl.ir.graph import Attr, Module
+from refimpl.ir.loop import Allocate, Barrier, Const, For, LoopKind, PrimFunc, Scope
+from refimpl.ir.types import Array, DType
+from refimpl.ir.walk import stmts
+from tests.codegen.lower.judged import agree, primitive
+from tests.codegen.make import Graph
+
+N, M = symbol("n"), symbol("m")
+DIMS = (DimVar("n", 0, 300), DimVar("m", 0, 300))
+
+
+def values(shape: Sequence[Dim], dtype: DType, env: dict[str, int]) -> Array:
+    rng = np.random.default_rng(5)
+    concrete = [evaluate(d, env) for d in shape]
+    if dtype.is_float:
+        return rng.normal(size=concrete).astype(dtype.compute.numpy).astype(dtype.numpy)
+    return rng.integers(0, 100, concrete).astype(dtype.numpy)
+
+
+def unary(op: str, *shape: Dim, dtype: DType = DType.F32, first: str = "", **a: Attr) -> Module:
+    g = Graph()
+    x = g.param("x", *shape, dtype=dtype)
+    return primitive(g.module(g(op, g(first, x) if first else x, **a), dims=DIMS))
+
+
+def chosen(m: Module, env: dict[str, int] | None = None) -> list[str]:
+    env = env or {}
+    inputs = [values(p.type.shape, p.type.dtype, env) for p in m.entry.params]
+    return agree(m.entry, m, inputs, env)
+
+
+def kernels(m: Module) -> tuple[PrimFunc, ...]:
+    return schedule(lower(m.entry, m), Options())
+
+
+def threads(k: PrimFunc) -> int:
+    count = 1
+    for s in stmts(k.body):
+        if isinstance(s, For) and s.axis.startswith("threadIdx"):
+            assert isinstance(s.extent, Const)
+            count *= int(s.extent.value)
+    return count
+
+
+BINDINGS = [{"n": n, "m": m} for n in (0, 1, 2, 33, 300) for m in (0, 1, 17)]
+
+
+@pytest.mark.parametrize(
+    ("m", "want"),
+    [
+        (unary("exp", 4, 8), "pointwise_wide"),
+        (unary("exp", 1024), "pointwise_wide"),
+        (unary("exp", 5, 7), "pointwise"),
+        (unary("exp"), "pointwise"),
+        (unary("exp", 0, 4), "pointwise"),
+        (unary("flip", 8, 4, axes=(1,)), "pointwise"),
+        (unary("sum", 5, 100, axes=(1,), keepdims=False, first="exp"), "reduce_row"),
+        (unary("sum", 5, 2000, axes=(1,), keepdims=False), "reduce_row"),
+        (unary("sum", 2, 10, 3, 20, axes=(1, 3), keepdims=True), "reduce_row"),
+        (unary("max", 100, 40, axes=(0,), keepdims=False), "reduce_column"),
+        (unary("max", 3, 30, 5, axes=(1,), keepdims=False), "reduce_column"),
+        (unary("sum", 40, 40, axes=(0, 1), keepdims=False), "reduce_all"),
+        (unary("sum", 1000, axes=(0,), keepdims=False, dtype=DType.BF16), "reduce_all"),
+        (unary("sum", 100, 8, axes=(1,), keepdims=False), "fold"),
+        (unary("sum", 0, 100, axes=(1,), keepdims=False), "reduce_row"),
+        (unary("sum", 4, 0, axes=(1,), keepdims=False), "fold"),
+        (unary("argmax", 3, 70, axis=1, keepdims=False), "reduce_row"),
+        (unary("argmin", 70, 3, axis=0, keepdims=True), "reduce_column"),
+        (unary("any", 3, 70, axes=(1,), keepdims=False, dtype=DType.BOOL), "reduce_row"),
+        (unary("permute_dims", 40, 33, axes=(1, 0)), "transpose"),
+        (unary("permute_dims", 3, 5, 7, axes=(2, 0, 1), first="exp"), "transpose"),
+        (unary("permute_dims", 3, 5, 7, axes=(1, 0, 2)), "pointwise"),
+        (unary("permute_dims", 3, 2, axes=(1, 0)), "pointwise"),
+    ],
+)  # fmt: skip
+def test_static_shapes(m: Module, want: str) -> None:
+    assert chosen(m) == [want]
+
+
+@pytest.mark.parametrize("env", BINDINGS)
+def test_symbolic_shapes(env: dict[str, int]) -> None:
+    assert chosen(unary("exp", N, M), env) == ["pointwise"]
+    assert chosen(unary("sum", N, M, axes=(1,), keepdims=False), env) == ["reduce_row"]
+    assert chosen(unary("max", N, M, axes=(0,), keepdims=False), env) == ["reduce_column"]
+    assert chosen(unary("sum", N, M, axes=(0, 1), keepdims=False), env) == ["reduce_all"]
+    assert chosen(unary("permute_dims", N, M, axes=(1, 0)), env) == ["transpose"]
+    assert chosen(unary("argmax", M, N + 1, axis=1, keepdims=False), env) == ["reduce_row"]
+
+
+def product(*shapes: tuple[Dim, ...], dtype: DType = DType.F32) -> Module:
+    g = Graph()
+    a, b = (g.param(n, *s, dtype=dtype) for n, s in zip("ab", shapes[:2], strict=True))
+    p = g("matmul", a, b)
+    if len(shapes) > 2:
+        p = g("add", p, g.param("c", *shapes[2], dtype=dtype))
+    return primitive(g.module(g("square", p), dims=DIMS))
+
+
+@pytest.mark.parametrize(
+    ("m", "want"),
+    [
+        (product((5, 6), (6, 7)), "matmul"),
+        (product((33, 40), (40, 17), (17,)), "matmul"),
+        (product((2, 1, 9, 8), (3, 8, 5)), "matmul"),
+        (product((16, 16), (16, 16), dtype=DType.I8), "matmul"),
+        (product((20, 33), (33, 9), dtype=DType.F16), "matmul"),
+        (product((1, 50), (50, 1)), "reduce_row"),
+        (product((0, 8), (8, 3)), "matmul"),
+        (product((4, 0), (0, 4)), "fold"),
+        (product((4, 2), (2, 4)), "fold"),
+    ],
+)
+def test_products(m: Module, want: str) -> None:
+    assert chosen(m) == [want]
+
+
+@pytest.mark.parametrize("env", [{"n": n, "m": m} for n in (0, 1, 16, 33) for m in (0, 1, 40)])
+def test_symbolic_products(env: dict[str, int]) -> None:
+    assert chosen(product((N, M), (M, 5)), env) == ["matmul"]
+    assert chosen(product((3, M, 7), (7, N), (M, 1)), env) == ["matmul"]
+
+
+def test_a_product_computes_what_precedes_it_in_its_tiles() -> None:
+    g = Graph()
+    a, b, fill = g.param("a", 9, 10), g.param("b", 12, 11), g.param("fill")
+    a = g("pad", g("exp", a), fill, low=(1, 2), high=(0, 0), mode="constant")
+    e = g("square", b)
+    m = primitive(g.module(g("matmul", a, g("multiply", e, e))))
+    assert chosen(m) == ["matmul"]
+
+
+@pytest.mark.parametrize("shift", [0.0, np.nan, -np.inf])
+def test_argument_reductions_take_the_first_of_equals(shift: float) -> None:
+    m = unary("argmax", 6, 100, axis=1, keepdims=False)
+    x = np.zeros((6, 100), np.float32)
+    x[1, [40, 70]] = 1
+    x[2, [99, 98]] = np.inf
+    x[3, [33, 1]] = np.nan
+    x[4] = -np.inf
+    x[5] = shift
+    assert agree(m.entry, m, [x], {}) == ["reduce_row"]
+
+
+def test_scatter_is_a_copy_and_updates() -> None:
+    g = Graph()
+    x, at = g.param("x", 40), g.param("at", 6, dtype=DType.I64)
+    s = g("scatter", x, at, g.param("u", 6), axis=0, reduction="none")
+    m = primitive(g.module(s))
+    found = kernels(m)
+    inputs = [np.ones(40, np.float32), np.array([3, 1, -40, 3, 2, 39]), np.float32(range(6))]
+    assert agree(m.entry, m, inputs, {}) == ["pointwise_wide", "scatter"]
+    assert [k.name for k in found] == ["main_", "main__1"]
+    assert [[b.name for b in k.params] for k in found] == [["x", s], ["at", "u", s]]
+
+
+def test_gather_has_a_thread_for_each_element() -> None:
+    g = Graph()
+    x, at = g.param("x", 5, 3), g.param("at", 7, dtype=DType.I64)
+    m = primitive(g.module(g("exp", g("gather", x, at, axis=0))))
+    inputs = [values((5, 3), DType.F32, {}), np.array([0, 4, -1, -5, 2, 2, 9])]
+    assert agree(m.entry, m, inputs, {}) == ["gather"]
+
+
+def test_several_results_share_a_kernel() -> None:
+    g = Graph()
+    x, y = g.param("x", 8, 3), g.param("y", 3)
+    s = g("add", x, y)
+    m = primitive(g.module(g("exp", s), s, g("less", s, y)))
+    assert chosen(m) == ["pointwise"]
+    assert len(kernels(m)[0].outputs) == 3
+
+
+def test_results_of_two_shapes_get_two_kernels() -> None:
+    g = Graph()
+    x, y = g.param("x", 8), g.param("y", 5)
+    m = primitive(g.module(g("exp", x), g("exp", y)))
+    assert chosen(m) == ["pointwise_wide", "pointwise"]
+
+
+def test_small_problems_get_small_blocks() -> None:
+    assert [threads(kernels(unary("flip", n, axes=(0,)))[0]) for n in (1, 3, 100, 5000)] == [
+        1, 32, 128, 256,
+    ]  # fmt: skip
+
+
+def test_an_empty_result_launches_no_block() -> None:
+    (k,) = kernels(unary("exp", 0, 5))
+    assert isinstance(k.body, For)
+    assert k.body.extent == Const(0, DType.I64)
+
+
+def test_vectors_are_off_when_not_wanted() -> None:
+    m = unary("exp", 1024)
+    (k,) = schedule(lower(m.entry, m), Options(vectorise=False))
+    assert not any(isinstance(s, For) and s.kind is LoopKind.VECTORIZED for s in stmts(k.body))
+
+
+def test_trees_use_shared_memory_and_barriers() -> None:
+    (k,) = kernels(unary("sum", 5, 1000, axes=(1,), keepdims=False))
+    shared = [s.buffer for s in stmts(k.body) if isinstance(s, Allocate)]
+    assert any(b.scope is Scope.SHARED for b in shared)
+    assert any(isinstance(s, Barrier) for s in stmts(k.body))
+
+
+@pytest.mark.parametrize("block", [32, 1024])
+def test_other_block_sizes(block: int) -> None:
+    for m in (
+        unary("exp", 5, 401),
+        unary("sum", 5, 2000, axes=(1,), keepdims=False),
+        unary("sum", 300, 40, axes=(0,), keepdims=False),
+    ):
+        inputs = [values(p.type.shape, p.type.dtype, {}) for p in m.entry.params]
+        agree(m.entry, m, inputs, {}, Options(block=block))
+        assert all(threads(k) <= 1024 for k in schedule(lower(m.entry, m), Options(block=block)))
