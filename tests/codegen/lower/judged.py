@@ -16,9 +16,14 @@ from refimpl.interp import loop
 from refimpl.ir.dims import evaluate
 from refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Function, Module
 from refimpl.ir.loop import PrimFunc
-from refimpl.ir.types import Array
+from refimpl.ir.types import Array, DType
 from refimpl.ops.bars import Contract, exact, judge
 from refimpl.verify import loop as laws
+
+
+def array(values: object, dtype: DType = DType.F32) -> Array:
+    """Make an array of a dtype."""
+    return np.asarray(values, dtype.numpy)
 
 
 def primitive(m: Module) -> Module:

@@ -12,7 +12,7 @@ from refimpl.ir.loop import Allocate, Atomic, For, Let, LoopKind, PrimFunc, Stmt
 from refimpl.ir.text import show
 from refimpl.ir.types import DType
 from refimpl.ir.walk import exprs, stmts
-from tests.codegen.lower.judged import agree, execute, primitive
+from tests.codegen.lower.judged import agree, array, execute, primitive
 from tests.codegen.make import Graph
 
 N = symbol("n")
@@ -60,7 +60,7 @@ def test_a_value_shared_inside_a_guard_stays_there() -> None:
     e = g("multiply", e, e)
     g_pad = g("pad", e, fill, low=(2,), high=(1,), mode="constant")
     m = primitive(g.module(g("multiply", g_pad, g_pad)))
-    inputs = [np.float32([1, -1, 0.5, 2]), np.float32(3)]
+    inputs = [array([1, -1, 0.5, 2]), array(3)]
     agree(m.entry, m, inputs, {})
 
 
@@ -72,7 +72,7 @@ def test_a_value_shared_by_two_guards_is_read_inside_each() -> None:
     one = g("pad", e, a, low=(2,), high=(1,), mode="constant")
     two = g("pad", e, b, low=(2,), high=(1,), mode="constant")
     m = primitive(g.module(g("subtract", one, two)))
-    inputs = [np.float32([1, -1, 0.5, 2]), np.float32(3), np.float32(5)]
+    inputs = [array([1, -1, 0.5, 2]), array(3), array(5)]
     agree(m.entry, m, inputs, {})
 
 
@@ -82,7 +82,7 @@ def test_a_fold_behind_a_guard_runs_only_where_it_may_read() -> None:
     s = g("sum", x, axes=(1,), keepdims=False)
     p = g("pad", g("square", s), fill, low=(1,), high=(2,), mode="constant")
     m = primitive(g.module(p))
-    agree(m.entry, m, [np.arange(20, dtype=np.float32).reshape(4, 5), np.float32(-1)], {})
+    agree(m.entry, m, [np.arange(20, dtype=np.float32).reshape(4, 5), array(-1)], {})
 
 
 def test_two_folds_in_one_function() -> None:
@@ -110,7 +110,7 @@ def test_sixteen_bit_values_are_widened_once_and_stay_wide() -> None:
     m = primitive(g.module(g("subtract", g("exp", x), g("exp", x))))
     # exp(11) overflows f16: with intermediates in f32 the difference is 0, not NaN.
     p = lower(m.entry, m)
-    (out,) = execute([p], p, [np.float16([11, 11.5, 0, 1])], {})
+    (out,) = execute([p], p, [array([11, 11.5, 0, 1], DType.F16)], {})
     np.testing.assert_array_equal(out, np.zeros(4, np.float16))
 
 
@@ -128,7 +128,7 @@ def test_one_result_twice_gets_two_buffers() -> None:
     m = primitive(g.module(y, y))
     p = lower(m.entry, m)
     assert len(set(p.outputs)) == 2
-    agree(m.entry, m, [np.float32([0, 1, 2, 3])], {})
+    agree(m.entry, m, [array([0, 1, 2, 3])], {})
 
 
 def test_running_sums_have_extents_that_follow_the_index() -> None:
@@ -181,9 +181,9 @@ def test_a_scatter_before_other_work_is_folded_from_the_result() -> None:
     s = g("scatter", x, at, g.param("u", 6), axis=0, reduction="none")
     m = primitive(g.module(g("exp", s)))
     inputs = [
-        np.float32([1, 2, 3, 4]),
+        array([1, 2, 3, 4]),
         np.array([0, 1, 0, -1, 9, 1]),
-        np.float32([5, 6, 7, 8, 9, 0]),
+        array([5, 6, 7, 8, 9, 0]),
     ]
     agree(m.entry, m, inputs, {})
 

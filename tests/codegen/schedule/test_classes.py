@@ -15,7 +15,7 @@ from refimpl.ir.graph import Attr, Module
 from refimpl.ir.loop import Allocate, Barrier, Const, For, LoopKind, PrimFunc, Scope
 from refimpl.ir.types import Array, DType
 from refimpl.ir.walk import stmts
-from tests.codegen.lower.judged import agree, primitive
+from tests.codegen.lower.judged import agree, array, primitive
 from tests.codegen.make import Graph
 
 N, M = symbol("n"), symbol("m")
@@ -160,7 +160,7 @@ def test_scatter_is_a_copy_and_updates() -> None:
     s = g("scatter", x, at, g.param("u", 6), axis=0, reduction="none")
     m = primitive(g.module(s))
     found = kernels(m)
-    inputs = [np.ones(40, np.float32), np.array([3, 1, -40, 3, 2, 39]), np.float32(range(6))]
+    inputs = [np.ones(40, np.float32), np.array([3, 1, -40, 3, 2, 39]), array(range(6))]
     assert agree(m.entry, m, inputs, {}) == ["pointwise_wide", "scatter"]
     assert [k.name for k in found] == ["main_", "main__1"]
     assert [[b.name for b in k.params] for k in found] == [["x", s], ["at", "u", s]]
