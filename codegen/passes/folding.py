@@ -9,7 +9,7 @@ from refimpl.ops import OPS
 from refimpl.ops.spec import Kind
 
 MAX_OPERAND = 4096  # elements
-MAX_RESULT = 64  # elements; a reshape adds no bytes, so it is bounded by its operand alone
+MAX_RESULT = 64  # elements, or as many as the largest operand has: folding adds few bytes
 
 
 def fold(n: Node, values: Values) -> Node | None:
@@ -27,13 +27,13 @@ def fold(n: Node, values: Values) -> Node | None:
         return None
     if op.kind in (Kind.REDUCTION, Kind.OPAQUE) and t.dtype.is_float:
         return None
-    numel = t.numel
-    limit = MAX_OPERAND if op.kind == Kind.RESHAPE else MAX_RESULT
-    if not isinstance(numel, int) or numel > limit:
-        return None
     operands = [values.constant(a) for a in n.args]
     known = [c for c in operands if c is not None]
-    if len(known) < len(operands) or any(len(c.data) > MAX_OPERAND * c.dtype.nbytes for c in known):
+    largest = max((len(c.data) // c.dtype.nbytes for c in known), default=0)
+    numel = t.numel
+    if len(known) < len(operands) or largest > MAX_OPERAND:
+        return None
+    if not isinstance(numel, int) or numel > max(MAX_RESULT, largest):
         return None
     result = op.eval([c.array() for c in known], n.attr, t)
     return Node(n.results, "constant", (), n.types, attrs({"value": Tensor.of(result)}))

@@ -1,0 +1,67 @@
+"""What fusion makes of the building blocks of networks: a kernel more is a loss of speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from codegen.passes.fuse import fuse
+from codegen.passes.simplify import simplify
+from refimpl.ir.dims import DimVar, symbol
+from refimpl.ir.graph import RESHAPE_ONLY, Module
+from refimpl.ir.types import DType, Shape, TensorType
+from refimpl.ops import composite
+from refimpl.ops.recipes import FunctionBuilder
+
+n = symbol("n")
+
+
+def softmax(b: FunctionBuilder, p: Sequence[str]) -> str:
+    return composite.softmax(b, p[0])
+
+
+def layer_norm(b: FunctionBuilder, p: Sequence[str]) -> str:
+    return composite.layer_norm(b, p[0], (-1,), p[1], p[2])
+
+
+def gelu(b: FunctionBuilder, p: Sequence[str]) -> str:
+    return composite.gelu(b, p[0])
+
+
+def dense(b: FunctionBuilder, p: Sequence[str]) -> str:
+    return composite.gelu(b, composite.linear(b, p[0], p[1], p[2]))
+
+
+def attention(b: FunctionBuilder, p: Sequence[str]) -> str:
+    return composite.attention(b, p[0], p[1], p[2])
+
+
+def convolution(b: FunctionBuilder, p: Sequence[str]) -> str:
+    ones, zeros = (1, 1), (0, 0)
+    y = b("conv", p[:2], strides=ones, dilations=ones, low=zeros, high=zeros, groups=1)
+    return composite.relu(b, composite.batch_norm(b, y, p[2], p[3], p[4], p[5]))
+
+
+ROWS: Shape = (n, 16)
+HEADS: Shape = (2, n, 8, 16)
+
+
+@pytest.mark.parametrize(
+    ("make", "shapes", "kernels"),
+    [
+        (softmax, [ROWS], 3),
+        (layer_norm, [ROWS, (16,), (16,)], 3),
+        (gelu, [ROWS], 1),
+        (dense, [ROWS, (16, 4), (4,)], 1),
+        (attention, [HEADS] * 3, 5),
+        (convolution, [(n, 3, 9, 9), (4, 3, 3, 3), *[(4,)] * 4], 2),
+    ],
+)
+def test_kernels_of(
+    make: Callable[[FunctionBuilder, Sequence[str]], str], shapes: list[Shape], kernels: int
+) -> None:
+    b = FunctionBuilder("f", [TensorType(DType.F32, s) for s in shapes])
+    m = Module((b.build(make(b, b.params)),), (DimVar("n", 1, 64),))
+    found = [f for f in fuse(simplify(m)).functions[:-1] if RESHAPE_ONLY not in f.attr]
+    assert len(found) == kernels
