@@ -11,7 +11,7 @@ from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.loop import AtomicOp, Expr
 from refimpl.ir.types import ALL as EVERY
 from refimpl.ir.types import NUMBERS, Array, DType, TensorType
-from refimpl.ops.bars import Bar, Contract, as_error, centre_dtype, fold, settle
+from refimpl.ops.bars import LEAST, Bar, Contract, as_error, centre_dtype, fold, settle
 from refimpl.ops.choose import pick
 from refimpl.ops.folds import factors, product_bar
 from refimpl.ops.index import (
@@ -131,7 +131,10 @@ def _reduced(x: Bar, at: tuple[Array, ...], u: Bar, reduction: str, dtype: DType
         return Bar(_combined(x.c, at, u.c, reduction), e)
     out = _sums(x, at, u, hit, dtype) if reduction == "add" else _products(x, at, u, hit, dtype)
     c = np.where(hit > 0, out.c, x.c).astype(out.c.dtype)
-    return Bar(c, np.where(hit > 0, out.e, x.e))
+    e = np.where(hit > 0, out.e, x.e)
+    if reduction == "add":  # who adds the sum of no updates, adds +0 to a -0
+        e = np.where((c == 0) & (e == 0), LEAST, e)
+    return Bar(c, e)
 
 
 def _sums(x: Bar, at: tuple[Array, ...], u: Bar, hit: Array, dtype: DType) -> Bar:
@@ -211,7 +214,7 @@ def _extremes(x: Bar, at: tuple[Array, ...], u: Bar, reduction: str, dtype: DTyp
     e = np.where(unknown, np.inf, e)
     if dtype.is_float:
         known = ~_combined(x.e > 0, at, u.e > 0, "max")
-        e = np.where((c == 0) & (e == 0) & ~known, np.finfo(np.float64).smallest_subnormal, e)
+        e = np.where((c == 0) & (e == 0) & ~known, LEAST, e)
         e = np.where(known, 0.0, e)
         sure = _combined(np.isnan(x.c) & (x.e < np.inf), at, np.isnan(u.c) & (u.e < np.inf), "max")
         e = np.where(sure, 0.0, e)
@@ -263,7 +266,8 @@ SCATTER = Op(
     special=(
         "A negative index counts from the end, once; an update out of range is dropped. With none "
         "the last update in row-major order stays. add and mul follow IEEE and round after each "
-        "update, in any order; min and max give NaN if either is NaN, and -0 is below +0. "
+        "update, in any order, and add does not set a zero's sign; min and max give NaN if either "
+        "is NaN, and -0 is below +0. "
         "Integers wrap. bool takes none alone."
     ),
     kind=Kind.OPAQUE,
