@@ -7,6 +7,7 @@ A file starts with its kind: ``module {``, ``primfunc @f(``, ``kernel @f(`` or `
       dims n in [1, 4096]
       func @head(%x: f32[n, 512], %w: f32[512, 64]) -> (%z) attrs(Compiler="blas") {
         %c = constant(value=f32[2] [1.0, -inf]) : f32[2]
+        %ones = constant(value=i32[64, 64] filled 1) : i32[64, 64]
         %h = matmul(%x, %w) : f32[n, 64]
         %"y:0" = call @fused_exp(%h) : f32[n, 64]
         %z = sum(%"y:0", axes=(1,), keepdims=false) : f32[n]

@@ -17,7 +17,8 @@ from refimpl.ir.graph import Attr, Attrs
 from refimpl.ir.types import DType, Tensor, TensorType
 
 DTYPES = {str(d): d for d in DType}
-SMALL = 16  # elements; larger tensors are printed as base64
+SMALL = 16  # elements; larger tensors are printed as base64, or as one value if all are equal
+MOST_FILLED = 2**24  # bytes of a tensor printed as one value: a few words must not fill memory
 WORDS = frozenset({"true", "false", "nan", "inf", "and", "or", "xor", "in", "base64"})
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
@@ -126,8 +127,20 @@ def tensor_array(values: list[Any], dtype: DType, shape: tuple[int, ...]) -> Ten
         return Tensor.of(np.array(values, dtype.numpy).reshape(shape))
 
 
+def _values_text(t: Tensor) -> str:
+    """Elements as numbers in nested lists; empty where numbers do not say it all."""
+    array = t.array()
+    values = array.astype(np.float64) if t.dtype.is_float else array
+    flat = [math.copysign(math.nan, v) if v != v else v for v in values.ravel().tolist()]
+    if tensor_array(flat, t.dtype, t.shape).data != t.data:
+        return ""  # a NaN with a payload, or a bool that is neither 0 nor 1
+    return _nested(values.tolist(), len(t.shape), t.dtype)
+
+
 def tensor_text(t: Tensor, elide: bool = False) -> str:
     """Text of a constant: nested lists where it is small and they say it all, else base64.
+
+    A large one of equal elements is ``filled`` with that element.
 
     ``elide`` leaves out the bytes of a large one: for messages, not to be parsed.
 
@@ -136,12 +149,15 @@ def tensor_text(t: Tensor, elide: bool = False) -> str:
     """
     head = f"{t.dtype}{shape_text(t.shape)}"
     count = math.prod(t.shape)
-    if count * t.dtype.nbytes == len(t.data) and count <= SMALL and (count or len(t.shape) == 1):
-        array = t.array()
-        values = array.astype(np.float64) if t.dtype.is_float else array
-        flat = [math.copysign(math.nan, v) if v != v else v for v in values.ravel().tolist()]
-        if tensor_array(flat, t.dtype, t.shape).data == t.data:
-            return f"{head} {_nested(values.tolist(), len(t.shape), t.dtype)}"
+    if count * t.dtype.nbytes == len(t.data):
+        if count <= SMALL and (count or len(t.shape) == 1):
+            if text := _values_text(t):
+                return f"{head} {text}"
+        elif 0 < len(t.data) <= MOST_FILLED:
+            one = t.data[: t.dtype.nbytes]
+            text = _values_text(Tensor(t.dtype, (), one)) if one * count == t.data else ""
+            if text:
+                return f"{head} filled {text}"
     if elide:
         return f'{head} base64 "...{len(t.data)} bytes..."'
     return f'{head} base64 "{base64.b64encode(t.data).decode()}"'

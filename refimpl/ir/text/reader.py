@@ -14,7 +14,7 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.graph import Attr, Attrs
 from refimpl.ir.text.lex import MAX_DIGITS, Lexer
-from refimpl.ir.text.literals import DTYPES, rounded, tensor_array
+from refimpl.ir.text.literals import DTYPES, MOST_FILLED, rounded, tensor_array
 from refimpl.ir.types import DType, Shape, Tensor, TensorType
 
 T = TypeVar("T")
@@ -237,7 +237,7 @@ class Reader(Lexer):
         return -exact if minus else exact
 
     def tensor(self) -> Tensor:
-        """Constant: ``f32[2] [1.0, 2.0]``, ``f32[] 1.0`` or ``f32[1000] base64 "..."``."""
+        """Constant: ``f32[2] [1.0, 2.0]``, ``f32[99] filled 0.0``, ``f32[9] base64 "..."``."""
         at = self.i
         dtype, sizes = self.dtype(), self.shape()
         shape = tuple(d for d in sizes if isinstance(d, int) and d >= 0)
@@ -254,14 +254,18 @@ class Reader(Lexer):
             if len(data) != nbytes:
                 raise self.error(f"{nbytes} bytes", got=f"{len(data)} bytes", at=self.i - 1)
             return Tensor(dtype, shape, data)
+        filled = self.accept("filled")
+        if filled and nbytes > MOST_FILLED:
+            raise self.error(f"at most {MOST_FILLED} bytes", got=f"{nbytes} bytes", at=at)
         values: list[Number] = []
-        self._elements(values, dtype, shape)
+        self._elements(values, dtype, () if filled else shape)
         try:
+            if filled:
+                one = tensor_array(values, dtype, ())
+                return Tensor(dtype, shape, one.data * math.prod(shape))
             return tensor_array(values, dtype, shape)
         except (OverflowError, ValueError):
-            raise self.error(
-                f"integers in the range of {dtype}", got="a larger one", at=at
-            ) from None
+            raise self.error(f"integers of {dtype}", got="a larger one", at=at) from None
 
     def _elements(self, out: list[Number], dtype: DType, shape: tuple[int, ...]) -> None:
         if not shape:

@@ -80,8 +80,10 @@ class Anything:
 
     def tensor(self) -> Tensor:
         dtype = self.dtype()
-        shape = self.pick(((), (0,), (1,), (2, 3), (2, 0, 5), (4, 1, 3), (40,)))
+        shape = self.pick(((), (0,), (1,), (2, 3), (2, 0, 5), (4, 1, 3), (40,), (3, 0, 99)))
         count = math.prod(shape)
+        if self.r.random() < 0.2:
+            return Tensor(dtype, shape, self.r.randbytes(dtype.nbytes) * count)
         if dtype is DType.BOOL:
             return Tensor(dtype, shape, bytes(self.r.randrange(2) for _ in range(count)))
         if dtype.is_float and self.r.random() < 0.5:

@@ -65,3 +65,8 @@ def test_a_message_can_be_written_to_a_file() -> None:
         parse("module { \ud800")
     assert "\\ud800" in str(e.value)
     str(e.value).encode()
+
+
+def test_a_few_words_do_not_fill_memory() -> None:
+    with pytest.raises(DidymaError, match="at most 16777216 bytes"):
+        parse("module { func @f() -> () { %x = constant(value=f32[99999999999] filled 0.0) } }")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
+from refimpl.ir.graph import Function, Module, Node
 from refimpl.ir.loop import Assert, Const, PrimFunc
 from refimpl.ir.text import parse, show
-from refimpl.ir.types import DType
+from refimpl.ir.types import DType, Tensor
 from tests.refimpl.text.anything import Anything
 
 # repr tells NaN from numbers, -0.0 from 0.0 and 1 from 1.0 and True, where == does not; the sign
@@ -59,3 +61,11 @@ def test_literals_are_equal_as_numbers() -> None:
     assert Const(0.0, DType.F32) != Const(-0.0, DType.F32)
     assert Const(0.0, DType.F32) != Const(0.0, DType.F64)
     assert Const(1.5, DType.F32) == Const(1.5, DType.F32)
+
+
+def test_large_constants_of_equal_elements_are_readable() -> None:
+    t = Tensor.of(np.full((64, 64), -0.5, np.float16))
+    n = Node(("c",), "constant", (), (t.type,), (("value", t),))
+    m = Module((Function("f", (), (n,), ("c",)),))
+    assert "f16[64, 64] filled -0.5)" in show(m)
+    assert parse(show(m)) == m
