@@ -130,8 +130,10 @@ class ExprCompiler:
 
     def bind(self, name: str, code: Code) -> bool:
         """Bind a variable; tell whether its value must be set in ``env`` while running."""
+        self.lane_vars.pop(name, None)
         if code.known:
-            self.vars[name] = code
+            many = not code.uniform and code.value.size >= MANY_LANES
+            self.vars[name] = known(squeezed(code.value), code.interval) if many else code
             return False
         env = self.env
 
@@ -339,6 +341,19 @@ class ExprCompiler:
             return found[0](mask)
 
         return run
+
+
+def squeezed(value: Array) -> Array:
+    """Drop the axes along which a value is constant, as a column is along a grid of whole rows.
+
+    >>> squeezed(np.array([[1, 2], [1, 2]]))
+    array([[1, 2]])
+    """
+    for axis in range(value.ndim):
+        first = value[(slice(None),) * axis + (slice(0, 1),)]
+        if (value == first).all():
+            value = first
+    return value
 
 
 def within(i: Value, size: int, mask: Mask) -> Value | None:

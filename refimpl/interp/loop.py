@@ -182,7 +182,7 @@ class StmtCompiler(StoreCompiler):
         if n is not None and n <= 0:
             return _nothing
         if n == 1 and extent.uniform:
-            self.vars[name] = known(np.int64(0), (0, 0))
+            self.bind(name, known(np.int64(0), (0, 0)))
             return self.ready(s.body)
         top = extent.interval[1] if extent.interval is not None else n
         self.bind(name, Code(_unset, True, False, None if top is None else (0, max(top - 1, 0))))

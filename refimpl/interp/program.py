@@ -208,9 +208,7 @@ class _Machine:
         self.places[value] = place
 
     def _poison(self, place: _Place, dtype: DType) -> None:
-        place.allocation.data[place.lo : place.hi] = (
-            POISON if dtype.is_float else OTHER_POISON
-        )
+        place.allocation.data[place.lo : place.hi] = POISON if dtype.is_float else OTHER_POISON
 
     def _array(self, value: str, *, write: bool) -> Array:
         """Return a value's elements, in place; read-only unless they may be written."""

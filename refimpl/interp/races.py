@@ -83,7 +83,11 @@ class Access:
 
 
 class Log:
-    """Accesses to one buffer that are not yet known to be harmless."""
+    """Accesses to one buffer that are not yet known to be harmless.
+
+    A log that grows past ``LOG_LIMIT`` is checked and begun anew, so a race between an access
+    before and one after that point is missed.
+    """
 
     __slots__ = ("accesses", "held", "layout", "name", "numel")
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
-from refimpl.interp import scalar
 from refimpl.interp.buffers import Dense, Local
 from refimpl.interp.code import Code
 from refimpl.interp.exprs import ExprCompiler, NeedsMemory
@@ -20,6 +19,7 @@ from refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,
+    AtomicOp,
     Barrier,
     Block,
     Buffer,
@@ -177,11 +177,10 @@ class StoreCompiler(ExprCompiler):
         if isinstance(buffer, Local):
             raise NeedsMemory(s.buffer)
         offset = self.address(buffer, s.index).run
-        combine = scalar.binary_fn(s.op, s.value.dtype)
 
         def run(mask: Mask) -> None:
             to, values = buffer.update(offset(mask), get(mask), lanes, mask, s)
-            _combine(buffer.data, to, values, combine)
+            _combine(s.op, buffer.data, to, values)
 
         return run
 
@@ -275,13 +274,30 @@ def _renewing(local: Local, body: Run) -> Run:
     return run
 
 
-def _combine(data: Array, at: Value, values: Value, f: scalar.Fn) -> None:
-    """Fold values into their places: the first of each place, then the second, and so on."""
+_UFUNCS: dict[AtomicOp, Any] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def _combine(op: AtomicOp, data: Array, at: Value, values: Value) -> None:
+    """Fold values into their places, lane after lane."""
     to = np.asarray(at).reshape(-1)
     values = np.broadcast_to(values, np.shape(at)).reshape(-1)
-    while to.size:
-        places, first = np.unique(to, return_index=True)
-        data[places] = f(data[places], values[first])
-        rest = np.ones(to.size, bool)
-        rest[first] = False
-        to, values = to[rest], values[rest]
+    before = data[to]
+    _UFUNCS[op].at(data, to, values)
+    if op in ("min", "max") and data.dtype.kind == "f":
+        _sign_zeros(data, to, before, values, op == "min")
+
+
+def _sign_zeros(data: Array, to: Array, before: Array, values: Array, negative: bool) -> None:
+    """Give zeros among the results the sign that -0 < +0 asks for, which NumPy leaves open."""
+    zero = data[to] == 0
+    if zero.any():
+        hit = np.zeros(to.shape, bool)
+        for v in (before, values):
+            hit |= (v == 0) & (np.signbit(v) == negative)
+        data[to[zero]] = 0.0 if negative else -0.0
+        data[to[zero & hit]] = -0.0 if negative else 0.0

@@ -324,6 +324,30 @@ def test_atomics_know_the_sign_of_zero() -> None:
     assert np.signbit(o).tolist() == [False, True]
 
 
+def test_atomics_of_many_lanes_on_one_element() -> None:
+    n = 20_000
+    x = RNG.integers(-5, 5, n)
+    o = np.zeros(2, np.int64)
+    value = load("x", i, dtype=DType.I64)
+    body = parallel(i, n, Atomic("add", "o", (ix(0),), value), Atomic("min", "o", (ix(1),), value))
+    run(body, {"x": x}, {"o": o})
+    assert o.tolist() == [x.sum(), -5]
+
+
+def test_sibling_loops_may_share_a_variable() -> None:
+    at = plus(i, ix(1))
+    value = load("x", at)
+    o = np.zeros(4, np.float32)
+    x = RNG.random(5, np.float32)
+    body = block(
+        parallel(i, 2, store("o", i, value=value)),
+        serial(i, 3, store("o", at, value=value)),
+        Let(i, ix(0), store("o", i, value=value)),
+    )
+    run(body, {"x": x}, {"o": o})
+    assert (o == [x[1], x[1], x[2], x[3]]).all()
+
+
 def test_global_scratch_placement_and_free() -> None:
     x = RNG.random(6, np.float32)
     o = np.zeros(6, np.float32)
