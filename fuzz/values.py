@@ -103,7 +103,7 @@ def array(seed: int, dtype: DType, shape: tuple[int, ...], domain: Domain | None
         x = np.asarray(kind(rng, n, dtype)).astype(dtype.numpy)
         if domain is not None:
             x = _within(rng, x, dtype, domain)
-    return np.ascontiguousarray(x.reshape(shape))
+    return np.asarray(x.reshape(shape), order="C")
 
 
 def _within(rng: np.random.Generator, x: Array, dtype: DType, domain: Domain) -> Array:

@@ -151,7 +151,7 @@ class _Importer:
             raise DidymaError(
                 "onnx-broken", where, got=str(e), want=f"{count} elements of {dtype}"
             ) from None
-        return Known(np.ascontiguousarray(a).astype(dtype.numpy, copy=False), dtype)
+        return Known(np.asarray(a, dtype.numpy, order="C"), dtype)
 
     def symbol(self, name: str) -> Dim:
         clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "d"

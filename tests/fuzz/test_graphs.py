@@ -1,0 +1,59 @@
+"""The graph strategy: every draw is a valid graph, and all that should be drawn is."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, settings
+
+from fuzz.graphs import BYTES, CASES, Case, decode
+from refimpl.interp import graph
+from refimpl.ir.text import parse_module, show
+from refimpl.ir.types import DType
+from refimpl.ops import OPS
+from refimpl.verify.graph import verify
+
+
+@settings(max_examples=60, deadline=None)
+@given(CASES)
+def test_every_graph_is_valid_and_runs(case: Case) -> None:
+    verify(case.module)
+    out = graph.run(case.module, case.inputs())
+    for array, t in zip(out, case.module.entry.result_types(), strict=True):
+        assert array.dtype == t.dtype.numpy
+    assert parse_module(show(case.module)) == case.module
+
+
+def many(n: int) -> list[Case]:
+    rng = random.Random(7)
+    return [decode(rng.randbytes(BYTES)) for _ in range(n)]
+
+
+def test_the_usual_graph_has_ten_nodes_or_more() -> None:
+    sizes = sorted(sum(n.op != "constant" for n in c.module.entry.nodes) for c in many(200))
+    assert sizes[100] >= 10
+
+
+def test_every_op_rank_and_shape_of_graph_comes_up() -> None:
+    cases = many(700)
+    nodes = [n for c in cases for n in c.module.entry.nodes]
+    ops = Counter(n.op for n in nodes)
+    assert set(ops) == set(OPS)
+    types = [t for n in nodes for t in n.types]
+    assert {t.rank for t in types} >= {0, 1, 2, 3, 4, 5}
+    assert {t.dtype for t in types} == set(DType)
+    shapes = [t.shape for t in types]
+    assert any(0 in s for s in shapes)
+    assert any(1 in s for s in shapes)
+    assert any(c.module.dims for c in cases)
+    assert any(len(c.module.entry.results) > 1 for c in cases)
+    uses = [Counter(a for n in c.module.entry.nodes for a in n.args) for c in cases]
+    assert any(max(u.values(), default=0) > 1 for u in uses)
+
+
+def test_zero_bytes_are_the_empty_graph() -> None:
+    case = decode(bytes(BYTES))
+    assert case.module.entry.nodes == ()
+    assert all(np.isfinite(a).all() for a in case.inputs())

@@ -1,0 +1,63 @@
+"""The comparison on outputs that are known to be right or wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oracle.compare import bitwise, compare
+from refimpl.ir.types import Array, DType, TensorType
+from refimpl.ops.bars import Bar, exact
+
+
+def judge(c: Array, e: Array, out: Array) -> bool:
+    bar = Bar(np.asarray(c, np.float64), np.asarray(e, np.float64))
+    return compare("y", bar, out, TensorType(DType.of(out), out.shape)).agree
+
+
+@pytest.mark.parametrize(
+    ("c", "e", "out", "right"),
+    [
+        ([1.0], [0.1], [1.05], True),
+        ([1.0], [0.1], [1.2], False),
+        ([np.nan], [0.0], [np.nan], True),
+        ([np.nan], [0.0], [1.0], False),
+        ([1.0], [0.1], [np.nan], False),
+        ([np.inf], [0.0], [np.inf], True),
+        ([np.inf], [0.0], [-np.inf], False),
+        ([1.0], [0.1], [np.inf], False),
+        ([0.0], [0.0], [0.0], True),
+        ([-0.0], [0.0], [0.0], False),
+        ([1.0], [np.inf], [7.0], True),
+    ],
+)
+def test_floats_by_rule(c: list[float], e: list[float], out: list[float], right: bool) -> None:
+    assert judge(np.array(c), np.array(e), np.array(out, np.float32)) is right
+
+
+def test_undecided_elements_are_counted() -> None:
+    bar = Bar(np.array([1.0, 2.0]), np.array([np.inf, 0.0]))
+    got = compare("y", bar, np.float32([5, 2]), TensorType(DType.F32, (2,)))
+    assert (got.agree, got.checked, got.total) == (True, 1, 2)
+
+
+def test_the_message_names_the_element() -> None:
+    x = np.int32([[1, 2], [3, 4]])
+    got = compare(
+        "y", exact(x, DType.I32), x + np.int32([[0, 0], [1, 0]]), TensorType(DType.I32, (2, 2))
+    )
+    assert "y[1, 0]: got 4, want 3" in got.message
+
+
+def test_a_wrong_shape_or_dtype_is_wrong() -> None:
+    x = np.float32([1, 2])
+    bar = exact(x, DType.F32)
+    assert not compare("y", bar, x.reshape(2, 1), TensorType(DType.F32, (2,))).agree
+    assert not compare("y", bar, x.astype(np.float64), TensorType(DType.F32, (2,))).agree
+
+
+def test_bitwise_sees_the_sign_of_zero_and_takes_any_nan() -> None:
+    zeros = np.float32([0.0, np.nan])
+    assert bitwise("y", zeros, np.float32([0.0, -np.nan])).agree
+    assert not bitwise("y", zeros, np.float32([-0.0, np.nan])).agree
+    assert not bitwise("y", np.int8([1]), np.int8([2])).agree
