@@ -90,6 +90,7 @@ def _with_bar(plan: campaign.Plan) -> campaign.Result:
 
 def _print_campaign(r: campaign.Result) -> None:
     console = Console()
+    console = Console(width=max(console.width, 96))
     table = Table(title=f"{r.all.programs} programs in {r.seconds:.0f} s")
     for head in ("engine", "programs", "a minute", "checked share"):
         table.add_column(head, justify="left" if head == "engine" else "right")
@@ -107,15 +108,16 @@ def _print_campaign(r: campaign.Result) -> None:
 
 
 def _coverage(r: campaign.Result) -> Table:
+    """Table of how often each op met each dtype: a digit, or + for ten times and more."""
     title = f"op × dtype coverage: {len(r.covered)} of {r.possible} pairs"
-    table = Table(title=title, show_edge=False, padding=(0, 1))
+    table = Table(title=title, box=None, padding=(0, 1, 0, 0))
     dtypes = sorted({d for _, d in r.covered})
-    table.add_column("op")
+    table.add_column("op", no_wrap=True)
     for d in dtypes:
-        table.add_column(d, justify="right")
+        table.add_column(d, justify="right", no_wrap=True)
     for op in sorted({o for o, _ in r.covered}):
         counts = [r.covered.get((op, d), 0) for d in dtypes]
-        table.add_row(op, *(str(c) if c else "·" for c in counts))
+        table.add_row(op, *("·" if c == 0 else "+" if c > 9 else str(c) for c in counts))
     return table
 
 

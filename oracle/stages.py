@@ -29,6 +29,9 @@ from refimpl.ops import bars
 from refimpl.ops.bars import Contract
 
 
+POISON = 0xA5  # unlikely bytes in a buffer that a kernel has yet to write
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A compiled module, every level of it."""
@@ -301,7 +304,7 @@ def run_primfuncs(
         else:
             shape = [dims_.evaluate(d, env) for d in p.shape]
             size = int(np.prod(shape, dtype=np.int64)) * p.dtype.nbytes
-            raw = np.full(size, program_interp.POISON, np.uint8)
+            raw = np.full(size, POISON, np.uint8)
             buffers[p.name] = raw.view(p.dtype.numpy).reshape(shape)
     for f in funcs:
         shaped = {
@@ -333,7 +336,11 @@ def judge(
     Levels: ``graph``, ``passes``, ``loop``, ``kernel``, ``plan``, ``program``, then one per backend
     by its name.  A level that fails does not stop the others.
     """
-    j = _Judge(s, inputs, contract or Contract(), progress)
+    with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
+        return _judge(_Judge(s, inputs, contract or Contract(), progress), backends)
+
+
+def _judge(j: _Judge, backends: Iterable[Backend]) -> Report:
     j.level("graph", j.graph)
     j.level("passes", j.passes)
     setup = Level("reference")
