@@ -174,19 +174,18 @@ class _Judge:
             self.record(level, n.op, [result])
 
     def passes(self, level: Level) -> None:
-        """Each graph pass end to end: its results within the accumulated bars of the source."""
+        """Each graph pass end to end: the same results, or within the source's accumulated bars."""
         f = self.s.source.entry
         given = [exact(a) for a in self.inputs]
         want = graph_interp.bars(f, self.s.source, given, self.env, self.contract, stored=True)
         types = self.concrete(f.result_types())
+        values = [self.values[r] for r in f.results]
         for name, m in self.s.passes:
 
             def one(name: str = name, m: Module = m) -> None:
                 got = graph_interp.run(m, self.inputs, self.env)
-                compared = [
-                    compare.compare(r, b, o, t)
-                    for r, b, o, t in zip(f.results, want, got, types, strict=True)
-                ]
+                rows = zip(f.results, values, want, got, types, strict=True)
+                compared = [compare.rewritten(*row) for row in rows]
                 self.record(level, name, compared)
 
             guard(level, name, one)
