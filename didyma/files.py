@@ -26,8 +26,7 @@ def read_module(path: Path) -> Module:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise DidymaError("unreadable-file", str(path), got=str(e), want="a text file") from None
-    body = "\n".join("" if line.startswith("//") else line for line in text.split("\n"))
-    m = parse_module(body, str(path))
+    m = parse_module(text, str(path))
     verify.verify(m)
     return m
 

@@ -21,6 +21,7 @@ from refimpl.ir.graph import Attrs, Function, Module, Node, Param
 from refimpl.ir.types import ALL, Array, DType, Tensor, TensorType
 from refimpl.ops import OPS
 from refimpl.ops.spec import Domain, Sample
+from refimpl.verify.sizes import Sizes
 
 NODES = 15  # packed integers a graph; about a quarter become no node
 NODE_BYTES = 20
@@ -86,6 +87,7 @@ class _Builder:
             lo, hi = c.pick(((1, 8), (0, 5), (1, 40), (2, 3), (4, 4)))
             self.dims.append(DimVar(name, lo, hi))
             self.env[name] = min(hi, lo + c.below(hi - lo + 1))
+        self.sizes = Sizes(self.dims, "fuzz")
         self.params: list[Param] = []
         self.nodes: list[Node] = []
         self.pool: list[tuple[str, TensorType]] = []
@@ -112,7 +114,14 @@ class _Builder:
         return name
 
     def fits(self, t: TensorType) -> bool:
-        return 0 <= dims.evaluate(t.numel, self.env) <= MAX_ELEMENTS
+        """Tell whether a type is small at this binding and lawful at every other."""
+        if not 0 <= dims.evaluate(t.numel, self.env) <= MAX_ELEMENTS:
+            return False
+        try:
+            self.sizes.shape(t.shape, t.dtype, "fuzz")
+        except DidymaError:
+            return False  # such as n - 1 where n may be 0
+        return True
 
     def node(self, data: bytes) -> None:
         c = Bytes(data)

@@ -14,7 +14,7 @@ from refimpl.errors import DidymaError
 from refimpl.ir.graph import Module
 from refimpl.ir.text import parse_module, show
 
-_HEAD = "// didyma finding "
+_HEAD = "# didyma finding "
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def save(path: Path, r: Recorded, message: str) -> Path:
         "engines": r.engines,
         "options": dataclasses.asdict(r.options),
     }
-    lines = [_HEAD + json.dumps(head), *(f"// {line}" for line in message.splitlines())]
+    lines = [_HEAD + json.dumps(head), *(f"# {line}" for line in message.splitlines())]
     return write_text(path, "\n".join([*lines, show(r.module)]))
 
 
@@ -69,11 +69,10 @@ def load(path: Path) -> Recorded:
             want=f"a first line that starts with `{_HEAD.strip()}`",
             help="`didyma check` judges plain .dym and ONNX files",
         )
-    body = "\n".join(line for line in text.splitlines() if not line.startswith("//"))
     try:
         head = json.loads(first[len(_HEAD) :])
         return Recorded(
-            parse_module(body, str(path)),
+            parse_module(text, str(path)),
             tuple(int(s) for s in head["seeds"]),
             {str(k): int(v) for k, v in head["dims"].items()},
             tuple(str(e) for e in head["engines"]),

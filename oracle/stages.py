@@ -28,7 +28,6 @@ from refimpl.ir.types import Array, DType, TensorType
 from refimpl.ops import bars
 from refimpl.ops.bars import Contract
 
-
 POISON = 0xA5  # unlikely bytes in a buffer that a kernel has yet to write
 
 
