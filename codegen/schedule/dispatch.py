@@ -8,7 +8,7 @@ from codegen.lower.affine import Poly, coefficient
 from codegen.options import Options
 from codegen.schedule import folds, matmul, reduction, transpose
 from codegen.schedule.folds import FoldNest
-from codegen.schedule.nest import Nest, Scene, nests
+from codegen.schedule.nest import Nest, Scene, nests, unrolled
 from codegen.schedule.pointwise import elementwise
 from refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
 from refimpl.ir.walk import expr_children, exprs
@@ -31,10 +31,16 @@ def _one(p: PrimFunc, nest: Nest, options: Options) -> PrimFunc:
         return _fold(scene, fold)
     if (turned := transpose.find(scene)) is not None:
         return transpose.tiled(scene, turned)
-    return elementwise(scene, _by_element(scene))
+    return _by_thread(scene)
 
 
-def _by_element(scene: Scene) -> str:
+def _by_thread(scene: Scene) -> PrimFunc:
+    if any(isinstance(s, For) for s in scene.statements):
+        scene.nest = replace(scene.nest, body=unrolled(scene.nest.body))
+    return elementwise(scene, _class(scene))
+
+
+def _class(scene: Scene) -> str:
     """Name what a thread does for its element."""
     stored = (i for s in scene.statements if isinstance(s, (Store, Atomic)) for i in s.index)
     if any(_reads(scene, i) for i in stored):
@@ -56,7 +62,7 @@ def _fold(scene: Scene, fold: FoldNest) -> PrimFunc:
     if (product := matmul.find(scene, fold)) is not None:
         return matmul.tiled(scene, product)
     if scene.largest(fold.length) <= reduction.SHORT:
-        return elementwise(scene, "fold")
+        return _by_thread(scene)
     reads = [
         scene.offset(e.buffer, e.index)
         for e in exprs(fold.step)
@@ -68,7 +74,7 @@ def _fold(scene: Scene, fold: FoldNest) -> PrimFunc:
         return reduction.columns(scene, fold)
     if along or scene.largest(fold.nest.numel) < reduction.FEW:
         return reduction.rows(scene, fold)
-    return elementwise(scene, "fold")
+    return _by_thread(scene)
 
 
 def _is_unit(offset: Poly, var: Var) -> bool:

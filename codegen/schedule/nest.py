@@ -29,7 +29,9 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.walk import expr_children, stmt_children, stmt_exprs, subexprs
+from refimpl.ir.walk import expr_children, map_stmt, stmt_children, stmt_exprs, subexprs
+
+UNROLL = 16  # copies of a loop's body
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,35 @@ def scan(body: Stmt) -> tuple[list[Stmt], list[Expr]]:
 def variables(s: Stmt) -> set[str]:
     """Names of the variables that a statement uses."""
     return {e.name for e in scan(s)[1] if isinstance(e, Var)}
+
+
+def unrolled(s: Stmt) -> Stmt:
+    """Unroll innermost serial loops while their bodies, repeated, stay few."""
+    return _unrolled(s)[0]
+
+
+def _unrolled(s: Stmt) -> tuple[Stmt, int]:
+    """Statement with short loops unrolled, and how often its innermost body is written."""
+    most = 1
+
+    def on_stmt(b: Stmt) -> Stmt:
+        nonlocal most
+        b, count = _unrolled(b)
+        most = max(most, count)
+        return b
+
+    s = map_stmt(s, same, on_stmt)
+    if isinstance(s, For) and s.kind is LoopKind.SERIAL:
+        count = int(s.extent.value) * most if isinstance(s.extent, Const) else UNROLL + 1
+        if 0 < count <= UNROLL:
+            return replace(s, kind=LoopKind.UNROLLED), count
+        return s, UNROLL + 1
+    return s, most
+
+
+def same(e: Expr) -> Expr:
+    """Return the expression."""
+    return e
 
 
 def bound(var: Var, extent: Expr, axis: str, body: Stmt) -> Stmt:

@@ -1,8 +1,13 @@
-"""A thread for each element of the result, by a flat index; four elements where that is legal."""
+"""A thread for each element of the result, by a flat index; four elements where that is legal.
+
+Four elements are one wide access where an offset is known to be a multiple of four.
+"""
 
 from __future__ import annotations
 
-from codegen.lower.affine import Poly, is_constant
+from collections.abc import Callable
+
+from codegen.lower.affine import Poly, coefficient, is_constant, plus
 from codegen.schedule.nest import Scene, bound, guarded, let_all
 from refimpl.ir import expr as ix
 from refimpl.ir.loop import (
@@ -26,11 +31,17 @@ LANES = 4
 def elementwise(scene: Scene, schedule: str = "pointwise") -> PrimFunc:
     """Schedule a nest with one thread for each element, or each four."""
     same = _contiguous(scene)
+    may = scene.vectorise and _is_straight(scene.nest.body)
     if same is None:
+        quarter = _quarter(scene, scene.nest.extents[-1]) if may and scene.nest.index else None
+        wide = frozenset[str]() if quarter is None else _wide_in_rows(scene)
+        if quarter is not None and wide:
+            return _vector_in_rows(scene, wide, quarter, schedule)
         return _by_element(scene, schedule)
     numel = scene.nest.numel
-    if _is_wide(scene, numel):
-        return _vector(scene, same, schedule)
+    quarter = _quarter(scene, numel) if may else None
+    if quarter is not None:
+        return _vector(scene, same, quarter, schedule)
     i = Var(scene.names.fresh("i"))
     body = _flat(scene.nest.body, same, i)
     return scene.kernel(_spread(scene, i, numel, body), schedule, same)
@@ -77,16 +88,19 @@ def _contiguous(scene: Scene) -> frozenset[str] | None:
     flat: Poly = scene.affine.offset(nest.index, sizes)
     numel = scene.affine.poly(nest.numel)
     same: set[str] = set()
+    fixed: set[str] = set()
     for name, at in scene.accesses():
-        if scene.offset(name, at) == flat:
-            size = scene.affine.poly(ix.mul(*scene.shape(name)))
-            if size != numel:
+        offset = scene.offset(name, at)
+        if offset == flat:
+            if scene.affine.poly(ix.mul(*scene.shape(name))) != numel:
                 return None
             same.add(name)
-        elif not (is_constant(scene.offset(name, at)) and name not in same):
+        elif is_constant(offset):
+            fixed.add(name)
+        else:
             return None
     loops = {v.name for v in nest.index}
-    return None if _uses(nest.body, loops, same) else frozenset(same)
+    return None if same & fixed or _uses(nest.body, loops, same) else frozenset(same)
 
 
 def _uses(s: Stmt, names: set[str], same: set[str]) -> bool:
@@ -112,10 +126,12 @@ def _uses(s: Stmt, names: set[str], same: set[str]) -> bool:
     return found
 
 
-def _is_wide(scene: Scene, numel: Expr) -> bool:
-    if not (scene.vectorise and isinstance(numel, Const) and int(numel.value) % LANES == 0):
-        return False
-    return int(numel.value) > 0 and _is_straight(scene.nest.body)
+def _quarter(scene: Scene, size: Expr) -> Expr | None:
+    """A size over four, if that is certain to come out."""
+    p = scene.affine.poly(size)
+    if not p or any(k % LANES for k in p.values()):
+        return None
+    return scene.affine.expr({m: k // LANES for m, k in p.items()})
 
 
 def _is_straight(s: Stmt) -> bool:
@@ -131,23 +147,82 @@ def _is_straight(s: Stmt) -> bool:
 def _flat(s: Stmt, same: frozenset[str], at: Expr) -> Stmt:
     """Read and write the parameters ``same`` at ``at``."""
 
+    def one(name: str, index: tuple[Expr, ...]) -> Expr:
+        del name, index
+        return at
+
+    return _moved(s, same, one)
+
+
+def _moved(s: Stmt, flat: frozenset[str], to: Callable[[str, tuple[Expr, ...]], Expr]) -> Stmt:
+    """Read and write the parameters ``flat`` as one-dimensional, where ``to`` says."""
+
     def on_expr(e: Expr) -> Expr:
-        if isinstance(e, Load) and e.buffer in same:
-            return Load(e.buffer, (at,), e.dtype)
+        if isinstance(e, Load) and e.buffer in flat:
+            return Load(e.buffer, (to(e.buffer, e.index),), e.dtype)
         return map_expr(on_expr, e)
 
     def on_stmt(b: Stmt) -> Stmt:
-        if isinstance(b, Store) and b.buffer in same:
-            return Store(b.buffer, (at,), on_expr(b.value))
+        if isinstance(b, Store) and b.buffer in flat:
+            return Store(b.buffer, (to(b.buffer, b.index),), on_expr(b.value))
         return map_stmt(b, on_expr, on_stmt)
 
     return on_stmt(s)
 
 
-def _vector(scene: Scene, same: frozenset[str], schedule: str) -> PrimFunc:
+def _vector(scene: Scene, same: frozenset[str], count: Expr, schedule: str) -> PrimFunc:
     i, v = Var(scene.names.fresh("i")), Var(scene.names.fresh("v"))
-    at = ix.add(ix.mul(i, ix.index(LANES)), v)
-    body = _flat(scene.nest.body, same, at)
+    body = _flat(scene.nest.body, same, ix.add(ix.mul(i, ix.index(LANES)), v))
     loop = For(v, ix.index(LANES), body, LoopKind.VECTORIZED)
-    count = ix.floordiv(scene.nest.numel, ix.index(LANES))
     return scene.kernel(_spread(scene, i, count, loop), f"{schedule}_wide", same)
+
+
+def _wide_in_rows(scene: Scene) -> frozenset[str]:
+    """Parameters that are in order along the last axis, from multiples of four.
+
+    None of them if not every result is, or no operand.
+    """
+    wide: set[str] = set()
+    other: set[str] = set()
+    for name, at in scene.accesses():
+        rest = _from_row(scene, scene.offset(name, at))
+        (other if rest is None else wide).add(name)
+    wide -= other
+    read = {e.buffer for e in scene.inside if isinstance(e, Load)}
+    if set(scene.func.outputs) & other or not wide & read:
+        return frozenset()
+    return frozenset(wide)
+
+
+def _from_row(scene: Scene, offset: Poly) -> Poly | None:
+    """Offset of the row's beginning over four; None if it is not known to come out."""
+    last = scene.nest.index[-1].name
+    rest = plus(offset, {(last,): 1}, -1)
+    if coefficient(offset, last) != {(): 1} or any(k % LANES for k in rest.values()):
+        return None
+    if any(v.startswith("@") for m in rest for v in m):  # divided, or read from memory
+        return None
+    return {m: k // LANES for m, k in rest.items()}
+
+
+def _vector_in_rows(scene: Scene, wide: frozenset[str], quarter: Expr, schedule: str) -> PrimFunc:
+    nest, fresh = scene.nest, scene.names.fresh
+    *outer, last = nest.index
+    i, part, v = Var(fresh("i")), Var(fresh("part")), Var(fresh("v"))
+    extents = (*nest.extents[:-1], quarter)
+    flat = scene.affine.offset((*outer, part), [scene.affine.poly(e) for e in extents])
+
+    def to(name: str, index: tuple[Expr, ...]) -> Expr:
+        rest = _from_row(scene, scene.offset(name, index))
+        assert rest is not None
+        at = plus(rest, {(part.name,): 1})
+        group = i if at == flat else scene.affine.expr(at)
+        return ix.add(ix.mul(group, ix.index(LANES)), v)
+
+    body = _moved(nest.body, wide, to)
+    body = let_all({last: ix.add(ix.mul(part, ix.index(LANES)), v)}, body)
+    loop = For(v, ix.index(LANES), body, LoopKind.VECTORIZED)
+    table = dict(zip((*outer, part), ix.unflatten(i, extents), strict=True))
+    count = scene.affine.expr(scene.affine.poly(ix.mul(*extents)))
+    spread = _spread(scene, i, count, let_all(table, loop))
+    return scene.kernel(spread, f"{schedule}_wide", wide)

@@ -208,6 +208,26 @@ def test_vectors_are_off_when_not_wanted() -> None:
     assert not any(isinstance(s, For) and s.kind is LoopKind.VECTORIZED for s in stmts(k.body))
 
 
+@pytest.mark.parametrize("n", [0, 1, 7, 300])
+def test_rows_of_fours_are_wide_beside_operands_that_are_not(n: int) -> None:
+    g = Graph()
+    x, row, column = g.param("x", N, 3, 8), g.param("row", 8), g.param("column", 3, 1)
+    y = g("flip", g.param("y", N, 3, 8), axes=(2,))
+    m = primitive(g.module(g("add", g("multiply", g("add", x, row), column), y), dims=DIMS))
+    env = {"n": n}
+    assert chosen(m, env) == ["pointwise_wide"]
+    shapes = {b.name: len(b.shape) for b in kernels(m)[0].params}
+    assert shapes == {"x": 1, "row": 1, "column": 2, "y": 3, "add1": 1}
+
+
+def test_windows_are_unrolled() -> None:
+    m = unary("max_pool", 2, 3, 9, 9, window=(3, 3), strides=(1, 1), dilations=(1, 1),
+              low=(0, 0), high=(0, 0))  # fmt: skip
+    assert chosen(m) == ["fold"]
+    loops = [s.kind for s in stmts(kernels(m)[0].body) if isinstance(s, For) and not s.axis]
+    assert loops == [LoopKind.UNROLLED] * 2
+
+
 def test_trees_use_shared_memory_and_barriers() -> None:
     (k,) = kernels(unary("sum", 5, 1000, axes=(1,), keepdims=False))
     shared = [s.buffer for s in stmts(k.body) if isinstance(s, Allocate)]
