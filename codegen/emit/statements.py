@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import TypeGuard, assert_never
 
 from codegen.emit.expressions import Expressions, Place
 from codegen.emit.intrinsics import LANES, c_type
@@ -84,8 +84,7 @@ class Statements:
                 line(f"{name}(&{x.element(s.buffer, s.index)}, {value.text});")
             case Allocate() | PlacementAllocate():
                 # Fresh bytes do for a placement too: what it stands on is dead.
-                self._allocate(s.buffer)
-                self.write(s.body)
+                self.write(self._allocate(s.buffer, s.body))
             case Free():
                 pass
             case Barrier():
@@ -110,17 +109,26 @@ class Statements:
         value = x.data(s.value)
         self.lines.add(f"{x.element(s.buffer, s.index)} = {value.text};")
 
-    def _allocate(self, b: Buffer) -> None:
+    def _allocate(self, b: Buffer, body: Stmt) -> Stmt:
+        """Declare a buffer; return what is left of the statements that follow."""
         count = 1
         for n in b.shape:
             assert isinstance(n, int), f"{b.name} has no constant size"
             count *= n
-        name = self.names.fresh(b.name)
+        name, t = self.names.fresh(b.name), c_type(b.dtype)
         scalar = count == 1 and b.scope is Scope.LOCAL
         self.expressions.places[b.name] = Place(b, name, scalar)
-        qualifier = "__shared__ " if b.scope is Scope.SHARED else ""
-        extent = "" if scalar else f"[{max(count, 1)}]"
-        self.lines.add(f"{qualifier}{c_type(b.dtype)} {name}{extent};")
+        if not scalar:
+            qualifier = "__shared__ " if b.scope is Scope.SHARED else ""
+            self.lines.add(f"{qualifier}{t} {name}[{max(count, 1)}];")
+            return body
+        if isinstance(body, Block) and body.body and _stores(body.body[0], b):
+            first = body.body[0]
+            self.lines.origin = first
+            self.lines.add(f"{t} {name} = {self.expressions.data(first.value).text};")
+            return Block(body.body[1:])
+        self.lines.add(f"{t} {name};")
+        return body
 
     # Loops
 
@@ -197,3 +205,7 @@ class Statements:
     def _address(self, key: WideKey) -> str:
         buffer, group = key
         return f"&{self.expressions.element(buffer, (mul(group, index(LANES)),))}"
+
+
+def _stores(s: Stmt, b: Buffer) -> TypeGuard[Store]:
+    return isinstance(s, Store) and s.buffer == b.name

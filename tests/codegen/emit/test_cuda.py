@@ -193,6 +193,10 @@ def test_local_buffers() -> None:
     stores = Block((Store("acc", (), Const(0.0, F32)), Store("part", at, Load("acc", (), F32))))
     lines = body_of(Allocate(acc, Allocate(part, stores)), (Buffer("y", F32, (1,)),))
     assert lines == ["f32 acc;", "f32 part[6];", "acc = 0.0f;", "part[5] = acc;"]
+    lines = body_of(Allocate(acc, stores.body[0]), (Buffer("y", F32, (1,)),))
+    assert lines == ["f32 acc;", "acc = 0.0f;"]
+    lines = body_of(Allocate(part, Allocate(acc, stores)), (Buffer("y", F32, (1,)),))
+    assert lines == ["f32 part[6];", "f32 acc = 0.0f;", "part[5] = acc;"]
 
 
 # Vectorised loops

@@ -28,8 +28,7 @@ row_sum_1(const f32 *__restrict__ x, f32 *__restrict__ y, i64 n) {
   const i64 bx = blockIdx.x;
   __shared__ f32 part[64];
   const i64 tx = threadIdx.x;
-  f32 acc;
-  acc = 0.0f;
+  f32 acc = 0.0f;
   for (i64 k = 0; k < 8; ++k) {
     acc = acc + x[bx * 512 + (k * 64 + tx)];
   }
