@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from codegen.emit.arithmetic import bounded, divide, plain
+from codegen.emit.terms import Term, index_literal
+from refimpl.interp import scalar
+from refimpl.ir.loop import BinaryOp
+
+SPANS = [(-3, -1), (-2, 0), (-4, 3), (0, 0), (0, 5), (2, 4), (-(2**63), -(2**63) + 1)]
+OPS: tuple[BinaryOp, ...] = (
+    "min", "max", "floordiv", "truncdiv", "floormod", "truncmod", "shl", "shr",
+)  # fmt: skip
+
+
+def values(op: BinaryOp, a: tuple[int, int], b: tuple[int, int]) -> list[int]:
+    """Every result for operands in two intervals, by the loop language's meaning."""
+    pairs = list(product(range(a[0], a[1] + 1), range(b[0], b[1] + 1)))
+    lhs, rhs = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
+    with np.errstate(all="ignore"):
+        found = scalar.binary(op, lhs, rhs)
+    return [int(v) for v in found]
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_intervals_hold_every_result(op: BinaryOp) -> None:
+    known = 0
+    for a, b in product(SPANS, SPANS):
+        x, y = Term("x", lo=a[0], hi=a[1]), Term("y", lo=b[0], hi=b[1])
+        interval = bounded(op, x, y)
+        if interval is not None:
+            known += 1
+            found = values(op, a, b)
+            assert interval[0] <= min(found), (a, b)
+            assert max(found) <= interval[1], (a, b)
+    assert known > 5
+
+
+@pytest.mark.parametrize("op", ["floordiv", "floormod"])
+def test_c_s_division_is_used_where_both_agree(op: BinaryOp) -> None:
+    for a, b in product(SPANS, SPANS):
+        term = divide(op, Term("x", lo=a[0], hi=a[1]), Term("y", lo=b[0], hi=b[1]))
+        assert (term is not None) == (a[0] >= 0 and b[0] > 0)
+        if term is not None:
+            found = values(op, a, b)
+            assert term.lo <= min(found)
+            assert max(found) <= term.hi
+
+
+def test_literals_fold_in_python() -> None:
+    # C would multiply two ints, and overflow.
+    assert plain("mul", index_literal(100_000), index_literal(100_000)).text == "10000000000LL"
+
+
+def test_negative_terms_read_as_subtraction() -> None:
+    i = Term("i", lo=0, hi=9)
+    assert plain("add", i, index_literal(-1)).text == "i - 1"
+    assert plain("sub", i, index_literal(-1)).text == "i + 1"
+    assert plain("sub", i, plain("sub", i, i)).text == "i - (i - i)"
+    smallest = plain("add", i, index_literal(-(2**63)))
+    assert smallest.text == "i + (-9223372036854775807LL - 1)"
