@@ -23,11 +23,11 @@ Routine = Callable[[Engine, Sequence[Any], Sequence[Any], Mapping[str, Any]], No
 def arrays(given: Sequence[Array], wanted: Sequence[Wanted]) -> list[Array]:
     """Return the inputs as arrays in row-major order.
 
-    Errors: ``input-count``, ``not-an-array``, ``dtype-mismatch``, ``rank-mismatch``.
+    Errors: ``arity``, ``not-an-array``, ``dtype-mismatch``, ``rank-mismatch``.
     """
     if len(given) != len(wanted):
         raise DidymaError(
-            "input-count",
+            "arity",
             "inputs",
             got=str(len(given)),
             want=f"{len(wanted)}: {', '.join(name for name, _, _ in wanted) or 'none'}",

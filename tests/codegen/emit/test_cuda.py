@@ -125,6 +125,12 @@ def test_products_of_wide_sizes_wrap_as_data_only() -> None:
     assert line == "y[i] = x[n * n];"
 
 
+def test_a_condition_inside_an_index_is_data() -> None:
+    wraps = Compare("lt", Binary("mul", Var("n"), Const(2**62, INDEX)), ix.ZERO)
+    (line,) = stored(load(Select(wraps, ix.ZERO, i), I64))
+    assert line == "y[i] = x[mul_i64(n, 4611686018427387904LL) < 0 ? 0 : i];"
+
+
 def test_division_is_c_s_own_where_it_rounds_alike() -> None:
     (line,) = stored(load(Binary("floordiv", i, ix.index(3)), I64))
     assert line == "y[i] = x[i / 3];"

@@ -218,7 +218,7 @@ def test_sizes_are_found(
 @pytest.mark.parametrize(
     ("shapes", "given", "code"),
     [
-        (((n,),), (), "input-count"),
+        (((n,),), (), "arity"),
         (((n,),), ((3, 1),), "rank-mismatch"),
         (((n, 4),), ((3, 5),), "dim-mismatch"),
         (((n,), (n,)), ((3,), (4,)), "dim-mismatch"),
