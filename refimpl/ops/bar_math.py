@@ -17,6 +17,7 @@ from refimpl.ops.bars import (
     certain,
     close,
     finish,
+    rounded_once,
     settle,
 )
 
@@ -53,10 +54,19 @@ def ends(f: Callable[..., Array], bars: Sequence[Bar]) -> Bar:
     return where_undecided(out, undecided(*bars))
 
 
+def _narrow(b: Bar) -> Array:
+    return b.c.astype(np.float64)
+
+
+def _sum(a: Bar, b: Bar, dtype: DType, known: Array) -> Array:
+    native = _narrow(a) + _narrow(b) if dtype is DType.F64 else None
+    return rounded_once(a.c + b.c, native, dtype, known)
+
+
 def add(a: Bar, b: Bar, dtype: DType) -> Bar:
     """Sum; a product that overflows by itself may have been fused with it."""
     known = certain(a, b)
-    out = finish(a.c + b.c, a.e + b.e, dtype, known)
+    out = finish(_sum(a, b, dtype, known), a.e + b.e, dtype, known)
     over = OVER[dtype.compute]
     pending = (np.isfinite(a.c) & (np.abs(a.c) + a.e >= over)) | (
         np.isfinite(b.c) & (np.abs(b.c) + b.e >= over)
@@ -123,7 +133,11 @@ def divide(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
         nonsense = np.isinf(a.c) & np.isinf(b.c)
         special = nan | by_inf | of_inf | by_zero | nonsense
         e = np.where(special & ~undecided(a, b), 0.0, e)
-    return finish(c, e, dtype, known, contract.of("div", dtype.compute))
+    k = contract.of("div", dtype.compute)
+    if k == 0.5:
+        native = _narrow(a) / _narrow(b) if dtype is DType.F64 else None
+        c = rounded_once(c, native, dtype, known)
+    return finish(c, e, dtype, known, k)
 
 
 def _exact_points(x: Array, c: Array, known: Array) -> Array:
@@ -160,8 +174,11 @@ def monotone(
         clipped = close(c, f(np.clip(low, lo, hi)), f(np.clip(high, lo, hi)), known)
         e = np.where((crosses & ~known) | (a.e == np.inf), np.inf, clipped.e)
         e = np.where(np.isnan(c) & ~(crosses & ~known) & (a.e != np.inf), 0.0, e)
-    sharp = None if k == 0.5 else _exact_points(a.c, c, known)
-    return finish(c, e, dtype, known, k, sharp=sharp)
+    if name == "sqrt" and k == 0.5:
+        native = f(_narrow(a)) if dtype is DType.F64 else None
+        c = rounded_once(c, native, dtype, known)
+        return finish(c, e, dtype, known)
+    return finish(c, e, dtype, known, k, sharp=_exact_points(a.c, c, known))
 
 
 def lipschitz(

@@ -136,6 +136,16 @@ def representable(c: Array, dtype: DType) -> Array:
     return same
 
 
+def binade(x: Array) -> Array:
+    """Power of two at or below each nonnegative number (0 of a subnormal, inf of inf)."""
+    x = np.asarray(x)
+    if x.dtype == np.float64:
+        exponent: Array = (x.view(np.int64) & 0x7FF0000000000000).view(np.float64)
+        return exponent
+    _, power = np.frexp(x)
+    return np.ldexp(np.ones_like(x), power - 1)
+
+
 def finish(
     c: Array,
     e: Array,
@@ -167,12 +177,25 @@ def finish(
         wide = np.abs(c) + e
     if sharp is None:
         sharp = representable(c, dt) if k == 0.5 else np.zeros((), np.bool_)
-    r = np.asarray(2 * k * (UNIT[dt] * wide + TINY[dt]), np.float64)
+    # Just below a power of two an error of some ulp may be counted in the places above it.
+    place = binade(wide if k == 0.5 else wide * (1 + 4 * k * UNIT[dt]))
+    r = np.asarray(2 * k * (UNIT[dt] * place + TINY[dt]), np.float64)
     rounded_e = np.where(known & sharp, 0.0, e + r)
     finite = np.isfinite(c)
     if not finite.all():  # an infinity or NaN is decided, unless an operand was not
         rounded_e = np.where(finite, rounded_e, np.where(e == np.inf, np.inf, 0.0))
     return Bar(c, rounded_e)
+
+
+def rounded_once(c: Array, native: Array | None, dtype: DType, known: Array) -> Array:
+    """Centres of an op that nothing fuses with, correctly rounded where operands are exact.
+
+    A sum, quotient or root of f32 that was rounded to f64 may be rounded again as if it had not
+    been (53 >= 2 * 24 + 2 bits: S. Figueroa, *When is double rounding innocuous?*, 1995); for f64
+    ``native`` is the op done in f64.
+    """
+    short = c.astype(np.float32) if native is None else native
+    return np.where(known, short.astype(c.dtype), c)
 
 
 def _near(wide: Array, dt: DType) -> bool:

@@ -1,0 +1,129 @@
+"""Small faults in single ops fall outside their bars."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from refimpl.ir.types import Array, DType, TensorType
+from refimpl.ops import OPS, bars
+from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.spec import Op
+
+ROUNDED = ["add", "subtract", "multiply", "divide", "square", "reciprocal", "sqrt"]
+LIBRARY = ["exp", "log", "sin", "tanh", "erf", "asin", "atan2", "cosh", "log1p", "rsqrt"]
+FLOATS = [DType.F32, DType.F16, DType.BF16, DType.F64]
+
+
+def moved(x: Array, ulps: int) -> Array:
+    """Floats some places further from zero."""
+    bits = {2: np.int16, 4: np.int32, 8: np.int64}[x.dtype.itemsize]
+    return (x.view(bits) + bits(ulps)).view(x.dtype)
+
+
+def use(op: Op, dtype: DType, *operands: Array) -> tuple[Bar, Array]:
+    args = [a.astype(dtype.numpy) for a in operands][: op.arity[0]]
+    types = [TensorType(dtype, a.shape) for a in args]
+    out = op.infer(types, {})
+    with np.errstate(all="ignore"):
+        bar = op.bar([bars.exact(a) for a in args], {}, types, out, Contract())
+        return bars.store(bar, out.dtype), op.eval(args, {}, out)
+
+
+def inside(bar: Bar, x: Array, dtype: DType) -> Array:
+    v = bars.judge(bar, x, dtype)
+    return v.ok & ~v.undecided
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ROUNDED)
+def test_one_place_off_a_rounded_op(name: str, dtype: DType) -> None:
+    rng = np.random.default_rng(0)
+    bar, value = use(OPS[name], dtype, rng.uniform(0.5, 9, 500), rng.uniform(0.5, 9, 500))
+    assert inside(bar, value, dtype).all()
+    # The products of f32 fit f64: only a tie has two right neighbours.
+    for ulps in (-1, 1):
+        assert not inside(bar, moved(value, 2 * ulps), dtype).any()
+        assert inside(bar, moved(value, ulps), dtype).mean() < 0.02
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", LIBRARY)
+def test_a_few_places_off_a_library_function(name: str, dtype: DType) -> None:
+    rng = np.random.default_rng(0)
+    bar, value = use(OPS[name], dtype, rng.uniform(0.01, 0.99, 500), rng.uniform(0.5, 9, 500))
+    if name == "cosh":
+        bar, value = use(OPS[name], dtype, rng.uniform(0.5, 9, 500))
+    assert inside(bar, value, dtype).all()
+    places = 2 if dtype is not dtype.compute else 11  # of 4 stated, in the worst binade
+    for ulps in (-places, places):
+        assert not inside(bar, moved(value, ulps), dtype).any()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_specials_are_exact(dtype: DType) -> None:
+    inf, nan = np.inf, np.nan
+    for name, args, wrongs in (
+        ("maximum", ([nan], [1.0]), [1.0]),
+        ("maximum", ([-0.0], [0.0]), [-0.0]),
+        ("minimum", ([0.0], [-0.0]), [0.0]),
+        ("add", ([inf], [-inf]), [0.0, inf]),
+        ("add", ([-0.0], [-0.0]), [0.0]),
+        ("subtract", ([1.0], [1.0]), [-0.0]),
+        ("multiply", ([-0.0], [3.0]), [0.0]),
+        ("divide", ([1.0], [-0.0]), [inf, nan]),
+        ("negative", ([0.0],), [0.0]),
+        ("sqrt", ([-1.0],), [0.0, 1.0]),
+        ("sqrt", ([-0.0],), [0.0]),
+        ("log", ([0.0],), [nan, 0.0]),
+        ("sin", ([-0.0],), [0.0]),
+        ("exp", ([inf],), [nan]),
+        ("exp", ([nan],), [1.0]),
+        ("round", ([-0.4],), [0.0]),
+        ("round", ([2.5],), [3.0]),
+        ("floor", ([-0.5],), [0.0]),
+        ("remainder", ([-7.0], [3.0]), [-1.0]),
+        ("fmod", ([-7.0], [3.0]), [2.0]),
+        ("floor_divide", ([-7.0], [2.0]), [-3.0]),
+        ("sign", ([nan],), [0.0]),
+        ("clip", ([nan], [0.0], [1.0]), [0.0, 1.0]),
+    ):
+        op = OPS[name]
+        bar, value = use(op, dtype, *(np.array(a) for a in args))
+        assert inside(bar, value, dtype).all(), (name, args)
+        for w in wrongs:
+            assert not inside(bar, np.array([w]).astype(dtype.numpy), dtype).any(), (name, args, w)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_overflow_is_an_infinity(dtype: DType) -> None:
+    most = float(np.finfo(dtype.numpy).max) if dtype is not DType.BF16 else 3.3895313892515355e38
+    bar, value = use(OPS["multiply"], dtype, np.array([most]), np.array([2.0]))
+    assert value[0] == np.inf
+    assert inside(bar, value, dtype).all()
+    assert not inside(bar, np.array([most]).astype(dtype.numpy), dtype).any()
+    bar, value = use(OPS["exp"], dtype, np.array([1000.0]))
+    assert inside(bar, value, dtype).all()
+    assert not inside(bar, np.array([most]).astype(dtype.numpy), dtype).any()
+
+
+def test_integers_have_no_room() -> None:
+    x = np.array([-128, -1, 0, 127], np.int8)
+    for name in ("add", "multiply", "floor_divide", "pow", "maximum"):
+        bar, value = use(OPS[name], DType.I8, x, x[::-1])
+        assert inside(bar, value, DType.I8).all()
+        assert not inside(bar, value ^ np.int8(1), DType.I8).any()
+
+
+def test_f16_computed_in_f16_is_found() -> None:
+    """A product and a sum, each rounded to f16, are outside a bar that rounds once."""
+    rng = np.random.default_rng(0)
+    x, y, z = (rng.uniform(1, 2, 2000).astype(np.float16) for _ in range(3))
+    t = TensorType(DType.F16, x.shape)
+    product = OPS["multiply"].bar([bars.exact(x), bars.exact(y)], {}, [t, t], t, Contract())
+    total = OPS["subtract"].bar([product, bars.exact(z)], {}, [t, t], t, Contract())
+    with np.errstate(all="ignore"):
+        bar = bars.store(total, DType.F16)
+    once = (x.astype(np.float32) * y.astype(np.float32) - z.astype(np.float32)).astype(np.float16)
+    assert inside(bar, once, DType.F16).all()
+    assert inside(bar, x * y - z, DType.F16).mean() < 0.5
