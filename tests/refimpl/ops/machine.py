@@ -15,6 +15,11 @@ import numpy as np
 from refimpl.ir.loop import Binary, Cast, Compare, Const, Expr, Intrinsic, Load, Select, Unary
 from refimpl.ir.types import Array, DType
 
+
+def rsqrt(x: Array) -> Any:
+    return 1 / np.sqrt(x)
+
+
 INTRINSIC: dict[str, Callable[..., Any]] = {
     "asin": np.arcsin,
     "acos": np.arccos,
@@ -23,6 +28,7 @@ INTRINSIC: dict[str, Callable[..., Any]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "round": np.rint,
+    "rsqrt": rsqrt,
     "erf": np.frompyfunc(math.erf, 1, 1),
 }
 EXACT = {"sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "signbit", "copysign"}
@@ -42,7 +48,6 @@ BINARY: dict[str, Callable[..., Any]] = {
     "floordiv": np.floor_divide,
     "floormod": np.remainder,
     "truncmod": np.fmod,
-    "atan2": np.arctan2,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
@@ -106,6 +111,11 @@ class Machine:
         fixed = ~np.isfinite(y) | (y == 0) | (np.sign(moved) != np.sign(y))
         return np.where(fixed, y, moved).astype(y.dtype)
 
+    def library(self, f: Callable[..., Any], *xs: Array) -> Array:
+        """A function as a good library has it: rounded from f64, then moved."""
+        y = np.asarray(f(*(x.astype(np.float64) for x in xs)))
+        return self.noisy(y.astype(xs[0].dtype))
+
     def fused(self, e: Binary) -> Array | None:
         """``a * b + c`` rounded once, in f32."""
         if self.rng is None or e.dtype is not DType.F32 or self.rng.integers(2):
@@ -149,24 +159,22 @@ class Machine:
                 return q + ((q < 0) & (q * y != x) & (y != 0)).astype(q.dtype)
             case Binary("pow", a, b):
                 x, y = self.run(a), self.run(b)
-                return int_power(x, y) if x.dtype.kind != "f" else self.noisy(np.power(x, y))
+                if x.dtype.kind != "f":
+                    return int_power(x, y)
+                return self.library(np.power, x, y)
+            case Binary("atan2", a, b):
+                return self.library(np.arctan2, self.run(a), self.run(b))
             case Binary(op, a, b):
                 if op in ("add", "sub") and (f := self.fused(e)) is not None:
                     return f
-                out = BINARY[op](self.run(a), self.run(b))
-                return self.noisy(out) if op == "atan2" else out
+                return BINARY[op](self.run(a), self.run(b))
             case Compare(op, a, b):
                 return COMPARE[op](self.run(a), self.run(b))
             case Select(c, a, b):
                 return np.where(self.run(c), self.run(a), self.run(b))
             case Intrinsic(name, args):
                 xs = [self.run(a) for a in args]
-                if name == "rsqrt":
-                    return self.noisy(xs[0].dtype.type(1) / np.sqrt(xs[0]))
                 f = INTRINSIC.get(name) or getattr(np, name)
-                if name in EXACT:
-                    return f(*xs)
-                y = np.asarray(f(*(x.astype(np.float64) for x in xs)))
-                return self.noisy(y.astype(xs[0].dtype))
+                return f(*xs) if name in EXACT else self.library(f, *xs)
             case _:
                 raise AssertionError(e)
