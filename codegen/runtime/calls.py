@@ -23,11 +23,11 @@ Routine = Callable[[Engine, Sequence[Any], Sequence[Any], Mapping[str, Any]], No
 def arrays(given: Sequence[Array], wanted: Sequence[Wanted]) -> list[Array]:
     """Return the inputs as arrays in row-major order.
 
-    Errors: ``arity``, ``not-an-array``, ``dtype-mismatch``, ``rank-mismatch``.
+    Errors: ``input-count``, ``not-an-array``, ``input-dtype``, ``rank-mismatch``.
     """
     if len(given) != len(wanted):
         raise DidymaError(
-            "arity",
+            "input-count",
             "inputs",
             got=str(len(given)),
             want=f"{len(wanted)}: {', '.join(name for name, _, _ in wanted) or 'none'}",
@@ -39,7 +39,7 @@ def arrays(given: Sequence[Array], wanted: Sequence[Wanted]) -> list[Array]:
                 help="np.asarray makes one",
             )  # fmt: skip
         if a.dtype != dtype.numpy:
-            raise DidymaError("dtype-mismatch", name, got=str(a.dtype), want=str(dtype.numpy))
+            raise DidymaError("input-dtype", name, got=str(a.dtype), want=str(dtype.numpy))
         if a.ndim != rank:
             raise DidymaError("rank-mismatch", name, got=f"shape {a.shape}", want=f"rank {rank}")
     return [np.ascontiguousarray(a).reshape(a.shape) for a in given]

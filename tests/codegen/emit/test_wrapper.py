@@ -218,7 +218,7 @@ def test_sizes_are_found(
 @pytest.mark.parametrize(
     ("shapes", "given", "code"),
     [
-        (((n,),), (), "arity"),
+        (((n,),), (), "input-count"),
         (((n,),), ((3, 1),), "rank-mismatch"),
         (((n, 4),), ((3, 5),), "dim-mismatch"),
         (((n,), (n,)), ((3,), (4,)), "dim-mismatch"),
@@ -240,7 +240,7 @@ def test_inputs_that_do_not_fit(
 def test_inputs_of_another_kind() -> None:
     p = identity((3,), dims=())
     call = wrapper.load(wrapper.emit(p, cuda.emit(p.kernels)))
-    for bad, code in ((np.ones(3), "dtype-mismatch"), ([1.0, 2.0, 3.0], "not-an-array")):
+    for bad, code in ((np.ones(3), "input-dtype"), ([1.0, 2.0, 3.0], "not-an-array")):
         with pytest.raises(DidymaError) as e:
             call(engine("simt"), [bad])
         assert e.value.code == code
