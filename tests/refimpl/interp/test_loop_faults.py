@@ -348,6 +348,17 @@ def test_a_barrier_that_whole_blocks_miss() -> None:
     assert (f.kind, f.detail.startswith("s,")) == ("race", True)
 
 
+def test_a_barrier_of_some_blocks_orders_no_others() -> None:
+    some = If(Compare("lt", b, ix(1)), Barrier())
+    write = store("o", b, t, value=f32(1))
+    read = store("p", b, t, value=load("o", op("sub", ix(1), b), t))
+    p = {**out(2, 2), "p": np.zeros((2, 2), np.float32)}
+    assert fault(grid(2, threads(2, some, write, read)), {}, p).kind == "race"
+    own = store("p", b, t, value=load("o", b, t))
+    run(grid(2, threads(2, some, write, own)), {}, p)
+    assert (p["p"] == 1).all()
+
+
 def test_values_of_a_fault() -> None:
     f = LoopFault("race", "o[0] = x", "o, element 0")
     assert str(f) == "race at `o[0] = x`: o, element 0"

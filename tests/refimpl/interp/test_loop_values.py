@@ -185,6 +185,17 @@ def test_only_the_chosen_side_of_a_selection_is_evaluated() -> None:
     assert (o == np.pad(x, 2, constant_values=-1)).all()
 
 
+def test_the_other_side_of_a_selection_sees_only_its_own_lanes() -> None:
+    x = RNG.random((3,), np.float32)
+    flag = np.array([1, 0, 0, 1, 0], bool)
+    o = np.zeros(5, np.float32)
+    at = load("n", i, dtype=DType.I64)
+    value = Select(load("flag", i, dtype=BOOL), f32(-1), load("x", at))
+    tables = {"x": x, "flag": flag, "n": np.array([9, 0, 1, -7, 2])}
+    run(parallel(i, 5, store("o", i, value=value)), tables, {"o": o})
+    assert o.tolist() == [-1, x[0], x[1], -1, x[2]]
+
+
 def test_padding_that_moves_with_a_serial_loop() -> None:
     x, w = RNG.random((6,), np.float32), RNG.random((3,), np.float32)
     at = op("sub", plus(i, k), ix(1))

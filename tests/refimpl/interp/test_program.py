@@ -264,6 +264,8 @@ def test_several_values_in_one_allocation() -> None:
     assert fault(*placed, over, Return(("a",)), types=types).detail.endswith("now of c")
     (b,) = program.run(build(*placed, over, Return(("b",)), types=types), [X])
     assert b.tolist() == [2, 4, 6, 8]
+    beside = PlacementAllocate("c", "a", 512)  # far from the bytes of a, which is dead all the same
+    assert fault(*placed, beside, Return(("a",)), types=types).kind == "ownership"
     bad = PlacementAllocate("c", "arena", 128)
     assert fault(*placed, bad, Return(()), types=types).kind == "capacity"
 

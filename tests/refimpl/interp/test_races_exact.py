@@ -57,12 +57,12 @@ def kernel(rng: np.random.Generator) -> tuple[Stmt, dict[str, Array], bool]:
         on = rng.random((BLOCKS, THREADS)) < 0.6
         tables |= {f"at{step}": at.astype(np.int64), f"on{step}": on}
         index = load(f"at{step}", b, t, dtype=DType.I64)
-        access = {
+        accesses: dict[str, Stmt] = {
             "read": store("r", b, t, step, value=load(name, index)),
             "write": store(name, index, value=f32(1)),
             "atomic": Atomic("add", name, (index,), f32(1)),
-        }[kind]
-        body.append(If(load(f"on{step}", b, t, dtype=BOOL), access))
+        }
+        body.append(If(load(f"on{step}", b, t, dtype=BOOL), accesses[kind]))
         touches += [
             Touch(p, q, interval, kind, (name, p if name == "s" else 0, int(at[p, q])))
             for p, q in np.ndindex(BLOCKS, THREADS)
