@@ -74,6 +74,7 @@ class Factors:
     least: Array
     unknown: Array  # some factor is undecided
     special: Array  # some factor is a sure infinity or NaN
+    signless: Array  # some factor may be zero, or of either sign
     sharp: Array  # all factors are exact whole numbers
 
 
@@ -93,8 +94,8 @@ def product_bar(c: Array, f: Factors, dtype: DType) -> Bar:
     surely = risky & (f.least >= 1) & (f.low * (1 - g) - spread >= OVER[dt])
     c = np.where(surely, np.copysign(np.inf, c), c).astype(c.dtype)
     e = np.where(risky, np.where(surely, 0.0, np.inf), e)
-    # An infinity times a zero made by underflow is NaN in one order and not in another.
-    lost = np.isinf(c) & (f.least < 4 * TINY[dt])
+    # An infinity times what may be zero, of either sign, or lost to underflow may be anything.
+    lost = (np.isinf(c) & (f.least < 4 * TINY[dt])) | f.signless
     e = np.where(f.special, np.where(lost, np.inf, 0.0), e)
     return Bar(c, np.where(f.unknown, np.inf, e))
 
@@ -128,6 +129,7 @@ def factors(b: Bar, n: int | Array, fold: Any, some: Any) -> Factors:
         least=fold(np.minimum(np.maximum(near - np.where(finite, b.e, 0.0), 0.0), 1.0)),
         unknown=some(b.e == np.inf),
         special=some(~finite & (b.e < np.inf)),
+        signless=some((b.e > 0) & (b.e >= np.abs(b.c))),
         sharp=~some((np.rint(b.c) != b.c) | (b.e > 0)),
     )
 

@@ -104,12 +104,24 @@ def products_bar(
         far_a, far_b = near_a + a.e, near_b + b.e
         # zero times an undecided element is NaN, and an error of NaN is undecided
         e = multiply(far_a, b.e) + multiply(a.e, near_b)
+        if not (np.isfinite(a.c).all() and np.isfinite(b.c).all()):
+            wild = multiply(_infinite(a), _signless(b)) + multiply(_signless(a), _infinite(b))
+            e = np.where(wild > 0, np.inf, e)
         far_a, far_b = (np.where(np.isfinite(x), x, 0.0) for x in (far_a, far_b))
     else:
         far_a, far_b, e = near_a, near_b, np.zeros(c.shape)
     whole_a, whole_b = (np.equal(np.rint(x.c), x.c).all() for x in (a, b))
     whole = np.broadcast_to(np.asarray(whole_a and whole_b), c.shape)
     return dot_bar(c, e, multiply(far_a, far_b), terms, dtype, contract, whole)
+
+
+def _infinite(b: Bar) -> Array:
+    return np.where(np.isinf(b.c), 1.0, 0.0)
+
+
+def _signless(b: Bar) -> Array:
+    """Mark with 1 what may be zero or of either sign: times an infinity, that may be anything."""
+    return np.where((b.e > 0) & (b.e >= np.abs(b.c)), 1.0, 0.0)
 
 
 def _element(

@@ -247,6 +247,8 @@ def test_positions_are_undecided_where_bars_meet(op: str) -> None:
     assert error([1, 3, 2], [0.1, 0.6, 0.6]) == np.inf
     assert error([3, 3, 2], [0, 0, 0.5]) == 0  # first of equals
     assert error([3, 3], [0, 0.5]) == np.inf
+    assert error([3, 2], [0.5, 0.5]) == 0  # even where they meet, the first wins
+    assert error([2, 3], [0.5, 0.5]) == np.inf
     assert error([np.nan, 3], [0, 0.5]) == 0
     assert error([3, np.nan], [np.inf, 0]) == np.inf
 
