@@ -1,0 +1,46 @@
+"""The conformance suite on the project's own engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codegen.runtime.engine import Engine, KernelText, Loaded, Signature
+from oracle.conformance import Case, Kernel, Text
+from refimpl.ir.types import Array
+
+
+class Runner:
+    """Launches conformance cases on an engine; a text is loaded once for its cases in a row."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._loaded: Loaded | None = None
+        self._text: Text | None = None
+
+    def __call__(self, case: Case) -> list[Array]:
+        """Return the outputs of a case; raises what the engine raises."""
+        if self._loaded is None or self._text is not case.text:
+            self._loaded = self._engine.load(kernel_text(case.text))
+            self._text = case.text
+        engine = self._engine
+        buffers: list[Any] = [engine.upload(a) for a in case.initial]
+        try:
+            self._loaded.launch(case.kernel.name, buffers, case.dims)
+            named = dict(zip((n for n, _ in case.kernel.buffers), buffers, strict=True))
+            dtypes = dict(case.kernel.buffers)
+            return [
+                engine.download(named[o], dtypes[o], want.shape)
+                for o, want in zip(case.kernel.outputs, case.expected, strict=True)
+            ]
+        finally:
+            for b in buffers:
+                engine.free(b)
+
+
+def kernel_text(text: Text) -> KernelText:
+    """A conformance text as an engine takes it."""
+    return KernelText(text.source, tuple(_signature(k) for k in text.kernels))
+
+
+def _signature(k: Kernel) -> Signature:
+    return Signature(k.name, k.buffers, k.sizes, k.outputs, k.dims, k.grid, k.block)

@@ -1,0 +1,20 @@
+"""One suite that every engine must pass: kernel texts with inputs and exact expected outputs.
+
+The suite is data and knows no engine: ``cases`` yields it, ``conform`` runs it by a function that
+launches one case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oracle.conformance import scalars, structure
+from oracle.conformance.case import Case, Kernel, Outcome, Run, Text, agree, conform, judge
+
+__all__ = ["Case", "Kernel", "Outcome", "Run", "Text", "agree", "cases", "conform", "judge"]
+
+
+def cases() -> Iterator[Case]:
+    """Yield every case; cases of one text follow each other."""
+    yield from scalars.cases()
+    yield from structure.cases()

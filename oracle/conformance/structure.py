@@ -1,0 +1,312 @@
+"""What kernels are built of: threads, blocks, barriers, shared memory, atomics, wide accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from oracle.conformance.case import Case, Kernel, Text
+from oracle.conformance.scalars import c
+from refimpl.ir.expr import ceildiv, index, mul
+from refimpl.ir.loop import Expr, Var
+from refimpl.ir.types import ALL, Array, DType
+
+_ONE = index(1)
+ATOMIC = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
+
+
+def cases() -> Iterator[Case]:
+    """All cases of whole kernels."""
+    yield from _tails()
+    yield from _axes()
+    yield from _reductions()
+    yield from _transposes()
+    yield from _scans()
+    yield from _atomics()
+    yield from _wide()
+    yield _local()
+    yield _dims()
+    yield _guarded()
+
+
+def _case(
+    name: str,
+    source: str,
+    buffers: Sequence[tuple[str, Array, Expr]],
+    outputs: Mapping[str, Array],
+    dims: Mapping[str, int],
+    grid: tuple[Expr, Expr, Expr],
+    block: tuple[int, int, int],
+) -> Case:
+    threads = block[0] * block[1] * block[2]
+    params = [
+        f"{'' if n in outputs else 'const '}{c(DType.of(a))} *__restrict__ {n}"
+        for n, a, _ in buffers
+    ] + [f"i64 {d}" for d in dims]
+    head = f'extern "C" __global__ void __launch_bounds__({threads})\nkernel_({", ".join(params)})'
+    kernel = Kernel(
+        "kernel_",
+        tuple((n, DType.of(a)) for n, a, _ in buffers),
+        tuple(size for _, _, size in buffers),
+        tuple(outputs),
+        tuple(dims),
+        grid,
+        block,
+    )
+    text = Text(f"{head} {{\n{source}}}\n", (kernel,))
+    initial = tuple(a for _, a, _ in buffers)
+    return Case("structure", name, text, kernel, initial, tuple(outputs.values()), dict(dims))
+
+
+def _tails() -> Iterator[Case]:
+    body = """\
+  const i64 i = (i64)blockIdx.x * 64 + (i64)threadIdx.x;
+  if (i < n) {
+    y[i] = x[i] * 2.0f + 1.0f;
+  }
+"""
+    n = Var("n")
+    for size in (0, 1, 63, 64, 65, 1000):
+        x = np.arange(size, dtype=np.float32)
+        buffers = (("x", x, n), ("y", np.full_like(x, -1), n))
+        grid = (ceildiv(n, index(64)), _ONE, _ONE)
+        dims = {"n": size}
+        yield _case(f"tail of {size}", body, buffers, {"y": x * 2 + 1}, dims, grid, (64, 1, 1))
+    untouched = np.arange(5, dtype=np.float32)
+    body = "  y[threadIdx.x] = 0.0f;\n"
+    grid = (_ONE, _ONE, n)
+    yield _case("no blocks", body, (("y", untouched, index(5)),), {"y": untouched}, {"n": 0}, grid,
+                (5, 1, 1))  # fmt: skip
+
+
+def _axes() -> Iterator[Case]:
+    """Every coordinate of the grid and of the block, in three dimensions."""
+    block, n, m, k = (4, 2, 3), Var("n"), Var("m"), Var("k")
+    body = """\
+  const i64 b = ((i64)blockIdx.z * m + (i64)blockIdx.y) * n + (i64)blockIdx.x;
+  const i64 t = ((i64)threadIdx.z * 2 + (i64)threadIdx.y) * 4 + (i64)threadIdx.x;
+  y[b * 24 + t] = (i64)blockIdx.x + 10 * (i64)blockIdx.y + 100 * (i64)blockIdx.z
+    + 1000 * (i64)threadIdx.x + 10000 * (i64)threadIdx.y + 100000 * (i64)threadIdx.z;
+"""
+    for sizes in ((3, 2, 4), (1, 1, 1), (5, 1, 2)):
+        gx, gy, gz = sizes
+        z, y, x, tz, ty, tx = np.indices((gz, gy, gx, 3, 2, 4), np.int64)
+        want = (x + 10 * y + 100 * z + 1000 * tx + 10000 * ty + 100000 * tz).reshape(-1)
+        buffers = (("y", np.zeros_like(want), mul(n, m, k, index(24))),)
+        dims = {"n": gx, "m": gy, "k": gz}
+        yield _case(f"grid {sizes}", body, buffers, {"y": want}, dims, (n, m, k), block)
+
+
+def _reductions() -> Iterator[Case]:
+    """A tree in shared memory, one row a block; sums of small integers are exact in any dtype."""
+    n = Var("n")
+    for dtype in (DType.F32, DType.F64, DType.I32, DType.I64, DType.U8):
+        t = c(dtype)
+        plus = "{} + {}" if dtype.is_float else f"add_{t}({{}}, {{}})"
+        body = f"""\
+  __shared__ {t} part[128];
+  {t} sum = 0;
+  for (i64 j = (i64)threadIdx.x; j < n; j = j + 128) {{
+    sum = {plus.format("sum", "x[(i64)blockIdx.x * n + j]")};
+  }}
+  part[threadIdx.x] = sum;
+  __syncthreads();
+  for (i64 half = 64; half > 0; half = half / 2) {{
+    if ((i64)threadIdx.x < half) {{
+      part[threadIdx.x] = {plus.format("part[threadIdx.x]", "part[(i64)threadIdx.x + half]")};
+    }}
+    __syncthreads();
+  }}
+  if (threadIdx.x == 0) {{
+    y[blockIdx.x] = part[0];
+  }}
+"""
+        for size in (1, 100, 1000):
+            x = (np.arange(7 * size) % 11).astype(dtype.numpy).reshape(7, size)
+            want = x.astype(np.int64).sum(1).astype(dtype.numpy)
+            buffers = (("x", x, mul(index(7), n)), ("y", np.zeros_like(want), index(7)))
+            name = f"reduction of {size} {dtype}"
+            grid = (index(7), _ONE, _ONE)
+            yield _case(name, body, buffers, {"y": want}, {"n": size}, grid, (128, 1, 1))
+
+
+def _transposes() -> Iterator[Case]:
+    """A padded tile in shared memory, with tails on both axes."""
+    rows, cols = Var("rows"), Var("cols")
+    for dtype in (DType.F32, DType.F16, DType.I8, DType.F64):
+        t = c(dtype)
+        body = f"""\
+  __shared__ {t} tile[8][9];
+  const i64 r = (i64)blockIdx.y * 8 + (i64)threadIdx.y;
+  const i64 q = (i64)blockIdx.x * 8 + (i64)threadIdx.x;
+  if (r < rows && q < cols) {{
+    tile[threadIdx.y][threadIdx.x] = x[r * cols + q];
+  }}
+  __syncthreads();
+  const i64 s = (i64)blockIdx.x * 8 + (i64)threadIdx.y;
+  const i64 p = (i64)blockIdx.y * 8 + (i64)threadIdx.x;
+  if (s < cols && p < rows) {{
+    y[s * rows + p] = tile[threadIdx.x][threadIdx.y];
+  }}
+"""
+        for shape in ((16, 8), (13, 21), (1, 5)):
+            x = (np.arange(shape[0] * shape[1]) % 120).astype(dtype.numpy).reshape(shape)
+            want = np.ascontiguousarray(x.T)
+            size = mul(rows, cols)
+            buffers = (("x", x, size), ("y", np.zeros_like(want), size))
+            grid = (ceildiv(cols, index(8)), ceildiv(rows, index(8)), _ONE)
+            dims = {"rows": shape[0], "cols": shape[1]}
+            name = f"transpose of {shape} {dtype}"
+            yield _case(name, body, buffers, {"y": want}, dims, grid, (8, 8, 1))
+
+
+def _scans() -> Iterator[Case]:
+    """Barriers in a loop, two shared arrays, values kept in registers across barriers."""
+    body = """\
+  __shared__ i32 left[96];
+  __shared__ i64 right[96];
+  const i64 t = (i64)threadIdx.x;
+  i32 mine = x[(i64)blockIdx.x * 96 + t];
+  for (i64 step = 1; step < 96; step = step * 2) {
+    left[t] = mine;
+    right[t] = (i64)mine;
+    __syncthreads();
+    if (t >= step) {
+      mine = add_i32(mine, left[t - step]);
+      mine = sub_i32(mine, cast_i64_i32(right[t - step] - (i64)left[t - step]));
+    }
+    __syncthreads();
+  }
+  y[(i64)blockIdx.x * 96 + t] = mine;
+"""
+    x = np.random.default_rng(0).integers(-1000, 1000, (5, 96)).astype(np.int32)
+    want = np.cumsum(x, 1).astype(np.int32)
+    n = Var("n")
+    buffers = (("x", x, mul(n, index(96))), ("y", np.zeros_like(x), mul(n, index(96))))
+    yield _case("scan", body, buffers, {"y": want}, {"n": 5}, (n, _ONE, _ONE), (96, 1, 1))
+
+
+def _atomics() -> Iterator[Case]:
+    """Many threads on four cells; every result is exact in any order."""
+    for dtype in ATOMIC:
+        t = c(dtype)
+        body = f"""\
+  const i64 i = (i64)blockIdx.x * 64 + (i64)threadIdx.x;
+  atomic_add_{t}(add + i % 4, x[i]);
+  atomic_mul_{t}(mul + i % 4, x[i] < 3 ? x[i] : 1);
+  atomic_min_{t}(low + i % 4, x[i]);
+  atomic_max_{t}(high + i % 4, x[i]);
+"""
+        x = (np.arange(192) * 37 % 90 + 1).astype(dtype.numpy)
+        factor = np.where(x < 3, x, 1)
+        start = np.full(4, 5, dtype.numpy)
+        cells = [np.arange(192) % 4 == i for i in range(4)]
+        want = {
+            "add": [5 + x[s].sum() for s in cells],
+            "mul": [5 * factor[s].prod() for s in cells],
+            "low": [min(5, x[s].min()) for s in cells],
+            "high": [max(5, x[s].max()) for s in cells],
+        }
+        buffers = [("x", x, index(192)), *((n, start, index(4)) for n in want)]
+        outputs = {n: np.array(v, dtype.numpy) for n, v in want.items()}
+        grid = (index(3), _ONE, _ONE)
+        yield _case(f"atomics {dtype}", body, buffers, outputs, {}, grid, (64, 1, 1))
+    for dtype in (DType.F32, DType.F64):
+        t = c(dtype)
+        body = f"""\
+  atomic_min_{t}(low + threadIdx.x % 2, x[threadIdx.x]);
+  atomic_max_{t}(high + threadIdx.x % 2, x[threadIdx.x]);
+"""
+        x = np.array([0.0, 1.0, -0.0, np.nan, 0.0, -np.inf, -0.0, 5.0], dtype.numpy)
+        buffers = [("x", x, index(8)), ("low", np.array([0, 1], dtype.numpy), index(2)),
+                   ("high", np.array([-0.0, 1], dtype.numpy), index(2))]  # fmt: skip
+        nan = np.nan
+        outputs = {"low": np.array([-0.0, nan], dtype.numpy),
+                   "high": np.array([0.0, nan], dtype.numpy)}  # fmt: skip
+        grid = (_ONE, _ONE, _ONE)
+        yield _case(f"atomic corners {dtype}", body, buffers, outputs, {}, grid, (8, 1, 1))
+
+
+def _wide() -> Iterator[Case]:
+    for dtype in ALL:
+        t = c(dtype)
+        body = f"""\
+  const i64 i = (i64)blockIdx.x * 32 + (i64)threadIdx.x;
+  if (i < n) {{
+    const {t}x4 v = load4_{t}(x + i * 4);
+    {t}x4 w;
+    w.x = v.w;
+    w.y = v.x;
+    w.z = v.z;
+    w.w = v.y;
+    store4_{t}(y + i * 4, w);
+  }}
+"""
+        x = (np.arange(4 * 75) % 100).astype(dtype.numpy)
+        want = np.ascontiguousarray(x.reshape(-1, 4)[:, [3, 0, 2, 1]]).reshape(-1)
+        n = Var("n")
+        buffers = (("x", x, mul(n, index(4))), ("y", np.zeros_like(x), mul(n, index(4))))
+        grid = (ceildiv(n, index(32)), _ONE, _ONE)
+        yield _case(f"wide {dtype}", body, buffers, {"y": want}, {"n": 75}, grid, (32, 1, 1))
+
+
+def _local() -> Case:
+    """Arrays of a thread's own, nested loops, branches."""
+    body = """\
+  f32 window[5];
+  for (i64 j = 0; j < 5; j = j + 1) {
+    window[j] = x[(i64)threadIdx.x + j];
+  }
+  f32 best = window[0];
+  i64 at = 0;
+  for (i64 j = 1; j < 5; j = j + 1) {
+    if (window[j] > best) {
+      best = window[j];
+      at = j;
+    } else {
+      if (window[j] == best) {
+        at = -1;
+      }
+    }
+  }
+  y[threadIdx.x] = best;
+  z[threadIdx.x] = at;
+"""
+    x = np.random.default_rng(1).integers(0, 9, 68).astype(np.float32)
+    rows = np.lib.stride_tricks.sliding_window_view(x, 5)
+    where: list[int] = []
+    for row in rows:
+        at, best = 0, row[0]
+        for j, v in enumerate(row[1:], 1):
+            if v > best:
+                at, best = j, v
+            elif v == best:
+                at = -1
+        where.append(at)
+    outputs = {"y": rows.max(1), "z": np.array(where, np.int64)}
+    buffers = (("x", x, index(68)), ("y", np.zeros(64, np.float32), index(64)),
+               ("z", np.zeros(64, np.int64), index(64)))  # fmt: skip
+    return _case("local arrays", body, buffers, outputs, {}, (_ONE, _ONE, _ONE), (64, 1, 1))
+
+
+def _dims() -> Case:
+    """Dims beyond 32 bits, and more of them than registers pass."""
+    names = "abcdefgh"
+    body = "".join(f"  y[{i}] = {d};\n" for i, d in enumerate(names))
+    values = {d: 2**40 * i + i for i, d in enumerate(names)}
+    want = np.array(list(values.values()), np.int64)
+    buffers = (("y", np.zeros_like(want), index(8)),)
+    return _case("dims", body, buffers, {"y": want}, values, (_ONE, _ONE, _ONE), (1, 1, 1))
+
+
+def _guarded() -> Case:
+    """A conditional reads only the side it takes: the other is out of bounds."""
+    body = """\
+  const i64 i = (i64)threadIdx.x - 3;
+  y[threadIdx.x] = i >= 0 && i < 4 ? x[i] : -1.0f;
+"""
+    x = np.float32([1, 2, 3, 4])
+    want = np.float32([-1, -1, -1, 1, 2, 3, 4, -1, -1, -1])
+    buffers = (("x", x, index(4)), ("y", np.zeros_like(want), index(10)))
+    return _case("guarded load", body, buffers, {"y": want}, {}, (_ONE, _ONE, _ONE), (10, 1, 1))
