@@ -267,9 +267,14 @@ def _fresh(nbytes: int) -> HostBuffer:
 
 
 def _written(s: Signature, buffers: Sequence[HostBuffer]) -> list[Fault]:
-    """Faults for guard bytes that a kernel wrote; the bytes are mended."""
+    """Faults for guard bytes that a kernel wrote; the bytes are mended.
+
+    Where buffers share guard bytes, the blame is on an output.
+    """
     faults: list[Fault] = []
-    for (name, _), buffer in zip(s.buffers, buffers, strict=True):
+    named = [(name, b) for (name, _), b in zip(s.buffers, buffers, strict=True)]
+    named.sort(key=lambda pair: pair[0] not in s.outputs)
+    for name, buffer in named:
         if where := buffer.root.overwritten():
             buffer.root.guard()
             faults.append(Fault("guard", s.name, f"buffer {name}: {where}"))

@@ -56,7 +56,7 @@ def split(source: str) -> tuple[str, dict[str, Part]]:
     heads = list(_HEAD.finditer(source))
     ends = [h.start() for h in heads[1:]] + [len(source)]
     parts = (
-        _part(h[1], f"static void {h[1]}{source[h.end() : end]}")
+        _part(h[1], "\n" * h[0].count("\n") + f"static void {h[1]}{source[h.end() : end]}")
         for h, end in zip(heads, ends, strict=False)
     )
     lead = source[: heads[0].start()] if heads else source
@@ -74,9 +74,9 @@ def _part(name: str, source: str) -> Part:
         extents = [int(e) for e in re.findall(r"\d+", brackets)]
         at = end
         nbytes = math.prod(extents) * _nbytes(dtype)
-        gaps.append(at + -(-nbytes // 16) * 16)
+        gaps.append(at + nbytes)
         arrays.append(array)
-        end = gaps[-1] + GUARD
+        end = -(-(at + nbytes + GUARD) // 16) * 16
         rows = "".join(f"[{e}]" for e in extents[1:])
         declared = f"(*const {array}){rows}" if rows else f"*const {array}"
         pointer = f"{dtype} (*){rows}" if rows else f"{dtype} *"

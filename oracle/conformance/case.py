@@ -116,4 +116,5 @@ def agree(want: Array, got: Array, steps: int) -> Array:
 def _ordinal(x: Array) -> Array:
     """Index of each number of one sign in the row of representable numbers."""
     bits = x.view(f"u{x.dtype.itemsize}")
-    return (bits & np.array(np.iinfo(bits.dtype).max >> 1, bits.dtype)).astype(np.int64)
+    rank: Array = bits & np.array(np.iinfo(bits.dtype).max >> 1, bits.dtype)
+    return rank.astype(np.int64)

@@ -108,8 +108,12 @@ def int_binary(op: str, a: int, b: int, dtype: DType) -> int:
         case "pow":
             if b < 0:
                 return {1: 1, -1: 1 if b % 2 == 0 else -1}.get(a, 0)
-            return wrap(pow(a, b, 2**bits), dtype)
-    raise ValueError(op)
+            power = 1
+            for bit in f"{b:b}":
+                power = power * power * (a if bit == "1" else 1) % 2**bits
+            return wrap(power, dtype)
+        case _:
+            raise ValueError(op)
 
 
 def _toward_zero(a: int, b: int) -> int:
@@ -144,7 +148,8 @@ def float_binary(op: str, a: float, b: float, dtype: DType) -> float:
                 return math.atan2(a, b)
             with mpmath.workprec(200):
                 return _round(mpmath.atan2(a, b), dtype)
-    raise ValueError(op)
+        case _:
+            raise ValueError(op)
 
 
 def _fmod(a: float, b: float) -> float:

@@ -147,9 +147,12 @@ def _float_cases(dtype: DType) -> Iterator[Case]:
     yield from unary.cases()
 
     binary = Sweep("float arithmetic")
-    pairs = list(product(values, values))
-    a, b = (array(side, dtype) for side in zip(*pairs, strict=True))
+    every = list(product(values, values))
+    some = values[:3] + values[3::3]  # enough where exact results cost much
+    few = list(product(some, some))
     for op in FLOAT_OPS:
+        pairs = few if op in ("pow", "atan2") else every
+        a, b = (array(side, dtype) for side in zip(*pairs, strict=True))
         want = array([exact.float_binary(op, p, q, dtype) for p, q in pairs], dtype)
         steps = 0 if op in _EXACT else 2 if op == "floordiv" else STEPS
         binary.add(f"{op}_{t}", f"{op}_{t}(a, b)", (a, b), want, steps)
@@ -202,7 +205,7 @@ def convert(value: float | int, target: DType) -> float | int:
     if target is DType.BOOL:
         return int(value != 0)
     if target.is_float:
-        if isinstance(value, float) and (not math.isfinite(value) or value == 0):
+        if isinstance(value, float) and (not math.isfinite(value) or value == 0.0):
             return value
         return exact.nearest(Fraction(value), target)
     if isinstance(value, int):
@@ -227,7 +230,7 @@ def _half_cases() -> Iterator[Case]:
         x = np.concatenate([wide, middle, np.nextafter(middle, np.float32(np.inf)),
                             np.nextafter(middle, np.float32(-np.inf)),
                             array(exact.floats(DType.F32), DType.F32),
-                            np.float32([65519.996, 65520, -65520, 3.3961e38, -3.3961e38])],
+                            array([65520, -65520, 65504, 2.0**127, -(2.0**127)], DType.F32)],
                            dtype=np.float32)  # fmt: skip
         with np.errstate(over="ignore", invalid="ignore"):
             want = x.astype(np.float16 if dtype is DType.F16 else bfloat16)

@@ -137,17 +137,17 @@ def _transposes() -> Iterator[Case]:
     for dtype in (DType.F32, DType.F16, DType.I8, DType.F64):
         t = c(dtype)
         body = f"""\
-  __shared__ {t} tile[8][9];
+  __shared__ {t} tile[72];
   const i64 r = (i64)blockIdx.y * 8 + (i64)threadIdx.y;
   const i64 q = (i64)blockIdx.x * 8 + (i64)threadIdx.x;
   if (r < rows && q < cols) {{
-    tile[threadIdx.y][threadIdx.x] = x[r * cols + q];
+    tile[(i64)threadIdx.y * 9 + (i64)threadIdx.x] = x[r * cols + q];
   }}
   __syncthreads();
   const i64 s = (i64)blockIdx.x * 8 + (i64)threadIdx.y;
   const i64 p = (i64)blockIdx.y * 8 + (i64)threadIdx.x;
   if (s < cols && p < rows) {{
-    y[s * rows + p] = tile[threadIdx.x][threadIdx.y];
+    y[s * rows + p] = tile[(i64)threadIdx.x * 9 + (i64)threadIdx.y];
   }}
 """
         for shape in ((16, 8), (13, 21), (1, 5)):
@@ -193,10 +193,10 @@ def _atomics() -> Iterator[Case]:
         t = c(dtype)
         body = f"""\
   const i64 i = (i64)blockIdx.x * 64 + (i64)threadIdx.x;
-  atomic_add_{t}(add + i % 4, x[i]);
-  atomic_mul_{t}(mul + i % 4, x[i] < 3 ? x[i] : 1);
-  atomic_min_{t}(low + i % 4, x[i]);
-  atomic_max_{t}(high + i % 4, x[i]);
+  atomic_add_{t}(&add[i % 4], x[i]);
+  atomic_mul_{t}(&mul[i % 4], x[i] < 3 ? x[i] : 1);
+  atomic_min_{t}(&low[i % 4], x[i]);
+  atomic_max_{t}(&high[i % 4], x[i]);
 """
         x = (np.arange(192) * 37 % 90 + 1).astype(dtype.numpy)
         factor = np.where(x < 3, x, 1)
@@ -215,8 +215,8 @@ def _atomics() -> Iterator[Case]:
     for dtype in (DType.F32, DType.F64):
         t = c(dtype)
         body = f"""\
-  atomic_min_{t}(low + threadIdx.x % 2, x[threadIdx.x]);
-  atomic_max_{t}(high + threadIdx.x % 2, x[threadIdx.x]);
+  atomic_min_{t}(&low[threadIdx.x % 2], x[threadIdx.x]);
+  atomic_max_{t}(&high[threadIdx.x % 2], x[threadIdx.x]);
 """
         x = np.array([0.0, 1.0, -0.0, np.nan, 0.0, -np.inf, -0.0, 5.0], dtype.numpy)
         buffers = [("x", x, index(8)), ("low", np.array([0, 1], dtype.numpy), index(2)),
@@ -234,13 +234,13 @@ def _wide() -> Iterator[Case]:
         body = f"""\
   const i64 i = (i64)blockIdx.x * 32 + (i64)threadIdx.x;
   if (i < n) {{
-    const {t}x4 v = load4_{t}(x + i * 4);
+    const {t}x4 v = load4_{t}(&x[i * 4]);
     {t}x4 w;
     w.x = v.w;
     w.y = v.x;
     w.z = v.z;
     w.w = v.y;
-    store4_{t}(y + i * 4, w);
+    store4_{t}(&y[i * 4], w);
   }}
 """
         x = (np.arange(4 * 75) % 100).astype(dtype.numpy)
@@ -306,7 +306,7 @@ def _guarded() -> Case:
   const i64 i = (i64)threadIdx.x - 3;
   y[threadIdx.x] = i >= 0 && i < 4 ? x[i] : -1.0f;
 """
-    x = np.float32([1, 2, 3, 4])
-    want = np.float32([-1, -1, -1, 1, 2, 3, 4, -1, -1, -1])
+    x = np.array([1, 2, 3, 4], np.float32)
+    want = np.array([-1, -1, -1, 1, 2, 3, 4, -1, -1, -1], np.float32)
     buffers = (("x", x, index(4)), ("y", np.zeros_like(want), index(10)))
     return _case("guarded load", body, buffers, {"y": want}, {}, (_ONE, _ONE, _ONE), (10, 1, 1))

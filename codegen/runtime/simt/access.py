@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codegen.runtime.simt.memory import Lanes, Memory, Warps
+from refimpl.interp import scalar
 
 Mask: TypeAlias = NDArray[np.bool_] | None  # None: every lane is active
 Value: TypeAlias = Any  # an array of lanes, a NumPy scalar where uniform, a dict for a struct
@@ -102,7 +103,12 @@ def atomic(r: Run, op: str, a: Memory, index: Value, v: Value, m: Mask, line: in
     if a.written is not None and not a.written[at].all():
         report("uninitialised", f"{a.kind} {a.name} is updated", int((~a.written[at]).sum()))
     a.check_write(at, r.warps, who, report, atomic=True)
-    _ATOMIC[op].at(a.data, at, r.lanes(v)[who].astype(a.data.dtype))
+    values = r.lanes(v)[who].astype(a.data.dtype)
+    if op in ("min", "max") and values.dtype.kind == "f" and (values == 0).any():
+        for i, x in zip(at, values, strict=True):  # NumPy's extremes leave a zero's sign open
+            a.data[i] = scalar.binary("min" if op == "min" else "max", a.data[i], x)
+    else:
+        _ATOMIC[op].at(a.data, at, values)
 
 
 def barrier(r: Run, m: Mask, line: int) -> None:

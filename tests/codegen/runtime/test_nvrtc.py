@@ -1,0 +1,62 @@
+"""The compile gate; skipped where NVRTC is not installed."""
+
+from __future__ import annotations
+
+import pytest
+
+from codegen.runtime.nvrtc import Nvrtc
+from codegen.runtime.registry import NAMES, engine, probe
+from refimpl.errors import DidymaError, EngineMissing
+from tests.codegen.runtime.texts import kernel
+
+
+@pytest.fixture(scope="module")
+def nvrtc() -> Nvrtc:
+    state = probe("nvrtc")
+    if not state.runs:
+        pytest.skip(f"nvrtc: {state.why}")
+    return Nvrtc()
+
+
+def test_resources_are_reported(nvrtc: Nvrtc) -> None:
+    body = (
+        "  __shared__ f32 s[256];\n  s[threadIdx.x] = x[threadIdx.x];\n  __syncthreads();\n"
+        "  y[threadIdx.x] = s[7 - (i64)threadIdx.x];"
+    )
+    cubin = nvrtc.load(kernel(body)).cubin
+    assert cubin.code.startswith(b"\x7fELF")
+    (r,) = cubin.resources
+    assert (r.kernel, r.shared, r.spills, r.stack) == ("k", 1024, 0, 0)
+    assert 4 <= r.registers <= 40
+
+
+def test_architecture_is_a_choice(nvrtc: Nvrtc) -> None:
+    text = kernel("  y[0] = x[0];")
+    assert Nvrtc("sm_80").load(text).cubin.code != nvrtc.load(text).cubin.code
+
+
+def test_an_error_shows_its_line(nvrtc: Nvrtc) -> None:
+    with pytest.raises(DidymaError) as e:
+        nvrtc.load(kernel("  y[0] = 1.0f;\n  y[1] = nothing;"))
+    assert e.value.where == "line 4: y[1] = nothing;"
+    assert e.value.got == 'identifier "nothing" is undefined'
+
+
+def test_it_only_compiles(nvrtc: Nvrtc) -> None:
+    with pytest.raises(EngineMissing, match="only compiles"):
+        nvrtc.load(kernel("  y[0] = x[0];")).launch("k", [], {})
+    with pytest.raises(EngineMissing, match="only compiles"):
+        nvrtc.allocate(4)
+
+
+def test_an_unknown_engine_lists_the_known() -> None:
+    with pytest.raises(DidymaError, match=r"(?s)unknown-engine at `tpu`.*simt, host, nvrtc, cuda"):
+        engine("tpu")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_probe_says_how_to_mend_what_is_missing(name: str) -> None:
+    state = probe(name)
+    assert state.name == name
+    assert state.runs or "pip install" in state.mend
+    assert state.why

@@ -1,0 +1,38 @@
+"""The preludes hold what the table of intrinsics promises, and give no more than is asked."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from codegen.emit import prelude
+from codegen.emit.intrinsics import TABLE, VECTORS
+
+
+@pytest.mark.parametrize("target", ["host", "cuda"])
+def test_every_intrinsic_is_defined(target: prelude.Target) -> None:
+    held = prelude.load(target).definitions
+    assert [n for n in (*TABLE, *VECTORS) if n not in held] == []
+
+
+def test_what_is_not_used_is_not_there() -> None:
+    text = prelude.load("host").select("y[i] = add_i32(a, b);")
+    assert "#define add_i32" in text
+    assert len(re.findall("FN ", text)) == 1  # the macro's own definition
+
+
+def test_what_a_definition_uses_comes_before_it() -> None:
+    text = prelude.load("host").select("floordiv_f32")
+    order = [text.index(w) for w in ("fmodf(f32, f32);", "FN f32 truncmod_f32", "FN f32 floordiv")]
+    assert order == sorted(order)
+
+
+def test_no_helper_can_meet_a_name_of_the_graph() -> None:
+    """Names from the graph hold no double underscore, so what a macro mentions must."""
+    for target in ("host", "cuda"):
+        held = prelude.load(target)
+        macros = {n for n, d in held.definitions.items() if d.startswith("#define")}
+        for name in macros:
+            strange = {u for u in held.uses[name] if u not in TABLE and u not in VECTORS}
+            assert all("__" in u or re.fullmatch(r"\w+x2", u) for u in strange), (name, strange)

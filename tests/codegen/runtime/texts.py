@@ -1,0 +1,38 @@
+"""Small kernel texts that do right and wrong things."""
+
+from __future__ import annotations
+
+from codegen.runtime.engine import KernelText, Signature
+from refimpl.ir.expr import index
+from refimpl.ir.loop import Expr, Var
+from refimpl.ir.types import DType
+
+
+def kernel(
+    body: str,
+    *,
+    threads: int = 8,
+    blocks: int | str = 1,
+    size: int = 8,
+    dtype: DType = DType.F32,
+    dims: tuple[str, ...] = (),
+) -> KernelText:
+    """One kernel ``k(x, y, dims)`` over two buffers of one size."""
+    params = [f"const {dtype} *__restrict__ x", f"{dtype} *__restrict__ y"]
+    params += [f"i64 {d}" for d in dims]
+    source = (
+        f'extern "C" __global__ void __launch_bounds__({threads})\nk({", ".join(params)}) {{\n'
+        f"{body}\n}}\n"
+    )
+    grid: Expr = Var(blocks) if isinstance(blocks, str) else index(blocks)
+    signature = Signature(
+        "k",
+        (("x", dtype), ("y", dtype)),
+        (index(size), index(size)),
+        ("y",),
+        dims,
+        (grid, index(1), index(1)),
+        (threads, 1, 1),
+    )
+    lines = enumerate(source.splitlines(), 1)
+    return KernelText(source, (signature,), tuple((n, f"node of line {n}") for n, _ in lines))

@@ -1,0 +1,77 @@
+"""The conformance suite on a machine with a GPU, without pytest.
+
+    python3 -m tests.gpu.run_device [--engine cuda] [--json FILE] [--cache FOLDER]
+
+Prints one row for each group of cases, then what was wrong; ends with 1 if anything was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from codegen.runtime.engine import Engine
+from codegen.runtime.registry import NAMES, engine
+from fuzz.conform import Runner
+from oracle.conformance import Outcome, cases, conform
+from refimpl.errors import EngineMissing
+
+
+def make(name: str, cache: Path | None) -> Engine:
+    """Make the engine; the cache is that of compiled kernels on the GPU."""
+    if name == "cuda" and cache is not None:
+        from codegen.runtime.cuda import Cuda
+
+        return Cuda(cache=cache)
+    return engine(name)
+
+
+def table(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """Lay out how many cases of each group agree."""
+    all_ = Counter(o.group for o in outcomes)
+    right = Counter(o.group for o in outcomes if not o.wrong)
+    rows = [f"{'group':<20}{'agree':>8}{'of':>8}"]
+    rows += [f"{g:<20}{right[g]:>8}{n:>8}" for g, n in all_.items()]
+    rows.append(f"{'all':<20}{right.total():>8}{all_.total():>8}   in {seconds:.1f} s")
+    rows += [f"WRONG {o.group}: {o.name}: {o.wrong}" for o in outcomes if o.wrong]
+    return "\n".join(rows)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; 0 if every case agrees, 1 if not, 4 if the engine cannot run here."""
+    parser = argparse.ArgumentParser(description="Run the conformance suite on an engine.")
+    parser.add_argument("--engine", default="cuda", choices=NAMES)
+    parser.add_argument("--json", type=Path, help="write the outcomes there")
+    parser.add_argument("--cache", type=Path, help="folder of compiled kernels")
+    options = parser.parse_args(argv)
+    try:
+        chosen = make(options.engine, options.cache)
+    except EngineMissing as e:
+        print(e, file=sys.stderr)
+        return e.exit_code
+    suite = list(cases())
+    start = time.perf_counter()
+    outcomes = conform(suite, Runner(chosen))
+    seconds = time.perf_counter() - start
+    print(table(outcomes, seconds))
+    wrong = [{"group": o.group, "name": o.name, "wrong": o.wrong} for o in outcomes if o.wrong]
+    report = {
+        "engine": options.engine,
+        "cases": len(outcomes),
+        "agree": len(outcomes) - len(wrong),
+        "seconds": seconds,
+        "wrong": wrong,
+    }
+    print(json.dumps({k: v for k, v in report.items() if k != "wrong"}))
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
