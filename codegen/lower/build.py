@@ -23,9 +23,11 @@ from refimpl.ir.loop import (
 from refimpl.ir.types import DType, TensorType
 from refimpl.ir.walk import map_expr, substitute_expr
 from refimpl.ops import OPS
-from refimpl.ops.spec import Fold, FoldOp, Index, Read, Rule, Scatter
+from refimpl.ops.spec import Fold, FoldOp, Index, Kind, Read, Rule, Scatter
 
 _BIND_INDEX = 5  # index expressions with more nodes than this are computed once
+_BIND_DEPTH = 12  # values that would nest deeper than this are computed by themselves
+_READ_DEPTH = 24  # nodes above as many others are read bottom up
 
 
 @dataclass(slots=True)
@@ -45,6 +47,7 @@ class Value:
     var: Var
     expr: Expr  # of a fold: what the accumulator starts from
     fold: Folding | None = None
+    depth: int = 0  # of the values written out in ``expr``; 0 for one that is always bound
 
 
 class Builder:
@@ -70,6 +73,8 @@ class Builder:
         self.by_name: dict[str, Value] = {}
         self._memo: dict[tuple[str, Index], Expr] = {}
         self._indices: dict[Expr, Expr] = {}
+        self._nesting = 0  # depth of the expression being absorbed
+        self._above = heights(nodes)
 
     def loop(self, prefix: str, extent: Expr) -> Var:
         """Return a fresh loop variable."""
@@ -91,8 +96,25 @@ class Builder:
         key = (name, index)
         found = self._memo.get(key)
         if found is None:
+            if self._above.get(name, 0) > _READ_DEPTH:
+                self._prepare(name, index)
             found = self._memo[key] = self._element(name, index)
         return found
+
+    def _prepare(self, name: str, index: Index) -> None:
+        """Read what a value needs at its own index, operands first, without recursion."""
+        todo, needed = [name], dict[str, int]()
+        while todo:
+            node = self._nodes.get(n := todo.pop())
+            if node is None or n in needed or (n, index) in self._memo:
+                continue
+            if OPS[node.op].kind is Kind.ELEMENTWISE:
+                needed[n] = self._above[n]
+                shape = self._types[n].shape
+                todo += (a for a in node.args if self._types[a].shape == shape)
+        needed.pop(name, None)
+        for n in sorted(needed, key=needed.__getitem__):
+            self._memo[(n, index)] = self._element(n, index)
 
     def rule(self, node: Node, index: Index) -> Rule:
         """Apply a node's element rule."""
@@ -118,10 +140,16 @@ class Builder:
 
     def define(self, wish: str, e: Expr) -> Expr:
         """Give an expression a variable, unless it is as cheap as one."""
+        outer, self._nesting = self._nesting, 0
         e = self._absorb(e)
+        depth, self._nesting = self._nesting + 1, outer
         if isinstance(e, (Const, Var)):
+            self._nesting = max(outer, depth - 1)
             return e
-        return self._new(wish, e, None)
+        var = self._new(wish, e, None)
+        self.by_name[var.name].depth = 0 if depth >= _BIND_DEPTH else depth
+        self._nesting = max(outer, self.by_name[var.name].depth)
+        return var
 
     def _new(self, wish: str, e: Expr, fold: Folding | None) -> Var:
         value = Value(Var(self.names.fresh(wish), e.dtype), e, fold)
@@ -160,6 +188,17 @@ class Builder:
         if isinstance(e, LetExpr):
             bound = self.define(e.var.name, e.value)
             return self._absorb(substitute_expr(e.body, {e.var.name: bound}))
-        if isinstance(e, (Const, Var)):
+        if isinstance(e, Var):
+            used = self.by_name.get(e.name)
+            if used is not None and used.depth > self._nesting:
+                self._nesting = used.depth
             return e
-        return map_expr(self._absorb, e)
+        return e if isinstance(e, Const) else map_expr(self._absorb, e)
+
+
+def heights(nodes: Mapping[str, Node]) -> dict[str, int]:
+    """Longest path from each value down to one that is given; ``nodes`` in order of definition."""
+    above: dict[str, int] = {}
+    for name, node in nodes.items():
+        above[name] = 1 + max((above.get(a, 0) for a in node.args), default=0)
+    return above

@@ -146,7 +146,9 @@ class Placer:
 
     def _place(self, v: Value, uses: Sequence[Place]) -> None:
         if len(uses) == 1:
-            self._walk(v.expr, uses[0])  # written where it is used
+            if not v.depth:
+                self._bind(v, uses[0])
+            self._walk(v.expr, uses[0])  # else it is written where it is used
             return
         top = uses[0]
         for u in uses[1:]:

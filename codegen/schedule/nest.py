@@ -50,9 +50,13 @@ class Nest:
 
 def nests(body: Stmt) -> list[Nest]:
     """Nests of a function from lowering, in order."""
-    if isinstance(body, Block) and all(isinstance(s, For) for s in body.body):
+    if isinstance(body, Block) and any(_is_parallel(s) for s in body.body):
         return [_nest(s) for s in body.body]
     return [_nest(body)]
+
+
+def _is_parallel(s: Stmt) -> bool:
+    return isinstance(s, For) and s.kind is LoopKind.PARALLEL
 
 
 def _nest(s: Stmt) -> Nest:

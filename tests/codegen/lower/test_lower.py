@@ -8,10 +8,10 @@ import pytest
 from codegen.lower import lower
 from refimpl.ir.dims import DimVar, symbol
 from refimpl.ir.graph import Module
-from refimpl.ir.loop import Allocate, Atomic, For, Let, LoopKind, PrimFunc, Stmt, Store
+from refimpl.ir.loop import Allocate, Atomic, Expr, For, Let, LoopKind, PrimFunc, Stmt, Store
 from refimpl.ir.text import show
 from refimpl.ir.types import DType
-from refimpl.ir.walk import exprs, stmts
+from refimpl.ir.walk import expr_children, exprs, stmts
 from tests.codegen.lower.judged import agree, array, execute, primitive
 from tests.codegen.make import Graph
 
@@ -51,6 +51,24 @@ def test_size_is_linear_in_the_graph() -> None:
 def test_deep_chains_agree() -> None:
     m = primitive(chain(40))
     agree(m.entry, m, [np.linspace(-0.05, 0.05, 8, dtype=np.float32)], {})
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_long_chains_of_single_uses_do_not_nest(reduced: bool) -> None:
+    g = Graph()
+    x = g.param("x", 4, 4)
+    y = g.param("y", 4, 4)
+    for _ in range(64):
+        y = g("negative", g("subtract", x, y))
+    y = g("sum", y, axes=(1,), keepdims=False) if reduced else y
+    m = primitive(g.module(y))
+    agree(m.entry, m, [np.ones((4, 4), np.float32), np.eye(4, dtype=np.float32)], {})
+    depth = max(nesting(e) for e in exprs(lower(m.entry, m).body))
+    assert depth < 40
+
+
+def nesting(e: Expr) -> int:
+    return 1 + max(map(nesting, expr_children(e)), default=0)
 
 
 def test_a_value_shared_inside_a_guard_stays_there() -> None:

@@ -190,6 +190,14 @@ def test_results_of_two_shapes_get_two_kernels() -> None:
     assert chosen(m) == ["pointwise_wide", "pointwise"]
 
 
+def test_results_without_axes_beside_others() -> None:
+    g = Graph()
+    x, y = g.param("x"), g.param("y", 8, 3)
+    total = g("sum", y, axes=(0, 1), keepdims=False)
+    m = primitive(g.module(g("exp", x), g("negative", x), g("square", y), total))
+    assert chosen(m) == ["reduce_all", "pointwise_wide"]
+
+
 def test_small_problems_get_small_blocks() -> None:
     assert [threads(kernels(unary("flip", n, axes=(0,)))[0]) for n in (1, 3, 100, 5000)] == [
         1, 32, 128, 256,
