@@ -159,7 +159,7 @@ class _Judge:
     def graph(self, level: Level) -> None:
         """Each op's NumPy meaning against its own bar, on the values that reach it."""
         f, m = self.s.source.entry, self.s.source
-        values = graph_interp.values(f, m, self.inputs, self.env)
+        values = self.values = graph_interp.values(f, m, self.inputs, self.env)
         types = f.types()
         for n in f.nodes:
             if n.op == CALL:
