@@ -151,14 +151,24 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
-def compile(m: Module, options: Options | None = None) -> Compiled:
-    """Take a module through every stage; DidymaError if it, or an option, is not valid."""
+def _ignore(stage: str) -> None:
+    del stage
+
+
+def compile(
+    m: Module, options: Options | None = None, on_stage: Callable[[str], None] = _ignore
+) -> Compiled:
+    """Take a module through every stage; DidymaError if it, or an option, is not valid.
+
+    ``on_stage`` hears the name of each stage as it starts.
+    """
     w = Work(options or Options(), m)
     planner(w.options.planner)
     if w.options.verify:
         graph_laws.verify(m)
     for stage in STAGES:
         if stage.wanted(w.options):
+            on_stage(stage.name)
             stage.run(w)
     assert w.planned is not None
     assert w.unplanned is not None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from hypothesis import strategies as st
 
 from fuzz import values
@@ -173,7 +174,11 @@ class _Builder:
 
     def constant(self, t: TensorType, c: Bytes) -> str:
         shape = tuple(dims.evaluate(d, {}) for d in t.shape)
-        data = Tensor.of(values.array(c.below(2**16), t.dtype, shape))
+        if c.chance(2):
+            array = np.broadcast_to(values.corners(t.dtype)[: c.below(8) + 1][-1], shape)
+        else:
+            array = values.array(c.below(2**16), t.dtype, shape)
+        data = Tensor.of(array)
         name = f"v{len(self.nodes)}"
         self.nodes.append(Node((name,), "constant", (), (t,), (("value", data),)))
         self.pool.append((name, t))

@@ -106,13 +106,22 @@ def check(
     contract: Contract | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Compile a module and judge every level of it; a failing compile is a finding too."""
+    """Compile a module and judge every level of it.
+
+    A compile that fails is a finding too; its level is the stage.
+    """
+    stages: list[str] = ["source"]
+
+    def on_stage(name: str) -> None:
+        stages.append(name)
+        progress(name)
+
     try:
-        compiled = compile(m, options or Options())
+        compiled = compile(m, options or Options(), on_stage)
     except Exception as e:
-        level = Level("compile")
-        where = getattr(e, "stage", "pipeline")
-        level.findings.append(Finding("compile", where, "error", f"{type(e).__name__}: {e}"))
+        level = Level(stages[-1])
+        text = f"{type(e).__name__}: {e}"
+        level.findings.append(Finding(level.name, "while compiling", "error", text))
         return Report((level,))
     backends: list[Backend] = [EngineBackend(e, compiled) for e in engines]
     return judge(subject(compiled), inputs, backends, contract, progress)

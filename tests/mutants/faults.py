@@ -1,4 +1,8 @@
-"""The faults: each is one change of one place, with the levels that may be named first."""
+"""The faults: each is one change of one place, with the levels that may be named first.
+
+A fault in a rule that two levels share is named by the first of them.  Where a plan is broken, the
+laws of programs may refuse it while it is made: that is the level ``plan`` too.
+"""
 
 from __future__ import annotations
 
@@ -17,4 +21,136 @@ class Fault:
     engine: str = "host"
 
 
-FAULTS: tuple[Fault, ...] = ()
+PLAN = ("plan",)
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        "a live range ended one step early",
+        "codegen/memory/liveness.py",
+        "found[owner] = Range(i if first is None else first.start, i)",
+        "found[owner] = Range(i if first is None else first.start, i - (first is not None))",
+        PLAN,
+    ),
+    Fault(
+        "a view's lifetime ignored",
+        "codegen/memory/liveness.py",
+        "            owner = root.get(value, value)\n            if owner in skip:",
+        "            owner = root.get(value, value)\n            if owner in skip or value in root:",
+        PLAN,
+    ),
+    Fault(
+        "a view of a view forgotten",
+        "codegen/memory/liveness.py",
+        "found[line.value] = found.get(line.of, line.of)",
+        "found[line.value] = line.of",
+        PLAN,
+    ),
+    Fault(
+        "a buffer taken over by a larger one",
+        "codegen/memory/planners.py",
+        "and sizes.fits(b.type, storage[free[k].name])",
+        "and sizes.fits(storage[free[k].name], b.type)",
+        PLAN,
+    ),
+    Fault(
+        "a missing barrier in a schedule",
+        "codegen/schedule/reduction.py",
+        "            Barrier(),\n            *_combine(",
+        "            *_combine(",
+        ("kernel",),
+    ),
+    Fault(
+        "a missing barrier in the text, on host",
+        "codegen/emit/statements.py",
+        'line("__syncthreads();")',
+        "pass",
+        ("host",),
+    ),
+    Fault(
+        "a missing barrier in the text, on simt",
+        "codegen/emit/statements.py",
+        'line("__syncthreads();")',
+        "pass",
+        ("simt",),
+        "simt",
+    ),
+    Fault(
+        "an index off by one at the tail",
+        "codegen/schedule/pointwise.py",
+        'guarded([ix.compare("lt", i, count)], body)',
+        'guarded([ix.compare("le", i, count)], body)',
+        ("kernel",),
+    ),
+    Fault(
+        "max that drops NaN, in the prelude",
+        "codegen/emit/prelude/common.c",
+        "FN T max_T(T a, T b) {\n  if (a != a || b != b) return a + b;",
+        "FN T max_T(T a, T b) {\n  if (a != a) return b;",
+        ("host",),
+    ),
+    Fault(
+        "floored division that truncates, in the prelude",
+        "codegen/emit/prelude/common.c",
+        "return (a ^ b) < 0 && q * b != a ? (T)(q - 1) : q;",
+        "return q;",
+        ("host",),
+    ),
+    Fault(
+        "a reduction that skips its last element",
+        "codegen/lower/place.py",
+        "            step = For(k, self._emit(extent, p), step)",
+        "            step = For(k, ix.sub(self._emit(extent, p), ix.ONE), step)",
+        ("loop",),
+    ),
+    Fault(
+        "f16 accumulated in f16",
+        "codegen/lower/place.py",
+        "            step = Store(acc.name, (), combine(fold.op, value_of(acc), item))",
+        "            step = Store(acc.name, (), Cast(Cast(combine(fold.op, value_of(acc), item),"
+        " DType.F16), acc.dtype) if acc.dtype is DType.F32 else"
+        " combine(fold.op, value_of(acc), item))",
+        ("loop",),
+    ),
+    Fault(
+        "a broadcast stride wrong",
+        "codegen/emit/expressions.py",
+        "if flat is None or flat.value == 0 or n == 1:",
+        "if flat is None or flat.value == 0 or n in (1, 3):",
+        ("host",),
+    ),
+    Fault(
+        "a broadcast axis read along",
+        "refimpl/ops/broadcasting.py",
+        "return tuple(ZERO if d == 1 else i for i, d in zip(tail, t.shape, strict=True))",
+        "return tuple(i for i, d in zip(tail, t.shape, strict=True))",
+        ("loop", "lower"),
+    ),
+    Fault(
+        "a symbolic dim replaced by its hint",
+        "refimpl/ir/expr.py",
+        "        return Var(e.name)",
+        "        return index(4)",
+        ("loop", "kernel"),
+    ),
+    Fault(
+        "a wide store of three lanes",
+        "codegen/emit/statements.py",
+        "        for x.lane in range(LANES):",
+        "        for x.lane in range(LANES - 1):",
+        ("host",),
+    ),
+    Fault(
+        "a cast that wraps where it should saturate",
+        "codegen/emit/prelude/common.c",
+        "  if (x >= HI@) return TMAX;\n  return x <= LO@",
+        "  if (x >= HI@) return 0;\n  return x <= LO@",
+        ("host",),
+    ),
+    Fault(
+        "x + 0 taken for x, though x may be -0",
+        "codegen/passes/algebra.py",
+        '    ("add", 1, "f", -0.0),',
+        '    ("add", 1, "f", 0.0),',
+        ("passes",),
+    ),
+)
