@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +64,9 @@ def trace(f: Traceable) -> Program:
     Errors: ``unannotated`` and whatever the ops raise; ``type-mismatch`` if the annotated result is
     not what comes out.
     """
-    closure = inspect.getclosurevars(f)
-    known = {**closure.globals, **closure.nonlocals}
+    # Sizes named in annotations alone are in no closure: they are the caller's local names.
+    caller = sys._getframe(1).f_locals
+    known = {**caller, **inspect.getclosurevars(f).nonlocals}
     hints = inspect.get_annotations(f, locals=known, eval_str=True)
     builder = Builder()
     ranges: list[tuple[DimVar, ...]] = []
