@@ -20,7 +20,12 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     >>> row_major((2, 3, 4))
     (12, 4, 1)
     """
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
 
 
 class Dense:
