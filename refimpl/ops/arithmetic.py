@@ -57,10 +57,10 @@ def power(a: Array, b: Array) -> Array:
         return _float_power(a, b)
     if a.dtype.kind == "u" or not (b < 0).any():
         return np.asarray(np.power(a, b))
-    one = a.dtype.type(1)
-    odd = np.where(b & one == one, -one, one)
-    inverse = np.where(a == one, one, np.where(a == -one, odd, a.dtype.type(0)))
-    return np.where(b < 0, inverse, np.asarray(np.power(a, np.maximum(b, a.dtype.type(0)))))
+    zero, one = np.zeros_like(a), np.ones_like(a)
+    odd: Array = np.where(b & one == one, -one, one)
+    inverse: Array = np.where(a == one, one, np.where(a == -one, odd, zero))
+    return np.where(b < 0, inverse, np.asarray(np.power(a, np.maximum(b, zero))))
 
 
 def _ends(f: Callable[..., Array]) -> ToBar:

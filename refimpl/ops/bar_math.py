@@ -142,7 +142,8 @@ def divide(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
 
 def _exact_points(x: Array, c: Array, known: Array) -> Array:
     """Where the C standard fixes a zero result: at 0, 1 and the infinities."""
-    return known & (c == 0) & ((x == 0) | (x == 1) | np.isinf(x))
+    fixed: Array = known & (c == 0) & ((x == 0) | (x == 1) | np.isinf(x))
+    return fixed
 
 
 def monotone(

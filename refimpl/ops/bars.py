@@ -143,7 +143,8 @@ def binade(x: Array) -> Array:
         exponent: Array = (x.view(np.int64) & 0x7FF0000000000000).view(np.float64)
         return exponent
     _, power = np.frexp(x)
-    return np.ldexp(np.ones_like(x), power - 1)
+    place: Array = np.ldexp(np.ones_like(x), power - 1)
+    return place
 
 
 def finish(

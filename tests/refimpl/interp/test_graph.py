@@ -9,7 +9,7 @@ from refimpl.errors import DidymaError
 from refimpl.interp import graph
 from refimpl.ir.dims import DimVar, symbol
 from refimpl.ir.graph import Function, Module, Node, Param
-from refimpl.ir.types import DType, TensorType
+from refimpl.ir.types import Array, DType, TensorType
 from refimpl.ops import bars
 
 N = symbol("n")
@@ -41,7 +41,7 @@ def module() -> Module:
     return Module((inner, entry), (DimVar("n", 1, 8),))
 
 
-X = np.float32([[0.5, -1], [2, 0.25], [0, 3]])
+X = np.array([[0.5, -1], [2, 0.25], [0, 3]], np.float32)
 
 
 def test_run_follows_calls() -> None:
@@ -89,9 +89,9 @@ def halves() -> Module:
 
 def test_half_intermediates_stay_in_f32_unless_stored() -> None:
     m = halves()
-    tiny, one = np.float16([2.0**-12]), np.float16([1])
+    tiny, one = np.array([2.0**-12], np.float16), np.array([1], np.float16)
     exact = [bars.exact(tiny), bars.exact(one)]
-    zero = np.float16([0])
+    zero = np.array([0], np.float16)
     (once,) = graph.bars(m.entry, m, exact)
     assert bars.judge(once, tiny, DType.F16).ok.all()
     assert not bars.judge(once, zero, DType.F16).ok.any()
@@ -118,7 +118,7 @@ def test_values_are_freed_at_their_last_use() -> None:
         ([np.zeros((0, 2), "f4")], "dim-out-of-range"),
     ],
 )
-def test_bad_inputs(inputs: list[np.ndarray], code: str) -> None:  # type: ignore[type-arg]
+def test_bad_inputs(inputs: list[Array], code: str) -> None:
     with pytest.raises(DidymaError) as e:
         graph.run(module(), inputs)
     assert e.value.code == code

@@ -36,7 +36,7 @@ def trunc_quotient(a: int, b: int) -> int:
 def int_pow(a: int, b: int) -> int:
     if b < 0:
         return {1: 1, -1: 1 if b % 2 == 0 else -1}.get(a, 0)
-    return a**b
+    return int(a**b)
 
 
 def shift_left(a: int, n: int, bits: int) -> int:
@@ -84,7 +84,7 @@ def of_ints(op: str, args: list[int], dtype: DType) -> int | bool:
 
 
 def pow_mod(x: int, y: int, bits: int) -> int:
-    return int_pow(x, y) if y < 0 else pow(x, y, 2**bits)
+    return int_pow(x, y) if y < 0 else pow(x, y, 1 << bits)
 
 
 def sign_of(x: float) -> float:
@@ -192,17 +192,33 @@ def atan2(y: float, x: float) -> Any:
     return mp.atan2(mp.mpf(y), mp.mpf(x))
 
 
+def reciprocal_root(x: Any) -> Any:
+    return 1 / mp.sqrt(x)
+
+
+def power_of_two(x: Any) -> Any:
+    return mp.power(2, x)
+
+
+def log2(x: Any) -> Any:
+    return mp.log(x, 2)
+
+
+def log1p(x: Any) -> Any:
+    return mp.log(1 + x)
+
+
 # name: function, least and largest argument with a value, values at special arguments
 _FUNCTIONS: dict[str, tuple[Any, float, float, dict[float, float]]] = {
     "sqrt": (mp.sqrt, 0, INF, {INF: INF}),
-    "rsqrt": (lambda x: 1 / mp.sqrt(x), 0, INF, {INF: 0.0}),
+    "rsqrt": (reciprocal_root, 0, INF, {INF: 0.0}),
     "exp": (mp.exp, -INF, INF, {INF: INF, -INF: 0.0}),
-    "exp2": (lambda x: mp.power(2, x), -INF, INF, {INF: INF, -INF: 0.0}),
+    "exp2": (power_of_two, -INF, INF, {INF: INF, -INF: 0.0}),
     "expm1": (mp.expm1, -INF, INF, {INF: INF, -INF: -1.0}),
     "log": (mp.log, 0, INF, {INF: INF, 1.0: 0.0}),
-    "log2": (lambda x: mp.log(x, 2), 0, INF, {INF: INF, 1.0: 0.0}),
+    "log2": (log2, 0, INF, {INF: INF, 1.0: 0.0}),
     "log10": (mp.log10, 0, INF, {INF: INF, 1.0: 0.0}),
-    "log1p": (lambda x: mp.log(1 + x), -1, INF, {INF: INF, -1.0: -INF}),
+    "log1p": (log1p, -1, INF, {INF: INF, -1.0: -INF}),
     "sin": (mp.sin, -INF, INF, {INF: NAN, -INF: NAN}),
     "cos": (mp.cos, -INF, INF, {INF: NAN, -INF: NAN}),
     "tan": (mp.tan, -INF, INF, {INF: NAN, -INF: NAN}),

@@ -65,17 +65,16 @@ def extreme(a: Array, b: Array, largest: bool) -> Array:
 
 
 def int_power(a: Array, b: Array) -> Array:
-    info = np.iinfo(a.dtype)
+    modulus, most = 1 << int(np.iinfo(a.dtype).bits), int(np.iinfo(a.dtype).max)
 
     def one(x: int, n: int) -> int:
         if n < 0:
-            v = x if x in (1, -1) and n % 2 else (1 if x in (1, -1) else 0)
-        else:
-            v = pow(x, n, 2**info.bits)
-        v %= 2**info.bits
-        return v - 2**info.bits if v > info.max else v
+            return {1: 1, -1: -1 if n % 2 else 1}.get(x, 0)
+        v = pow(x, n, modulus)
+        return v - modulus if v > most else v
 
-    return np.frompyfunc(one, 2, 1)(a.astype(object), b.astype(object)).astype(a.dtype)
+    each: Callable[..., Any] = np.frompyfunc(one, 2, 1)
+    return np.asarray(each(a.astype(object), b.astype(object))).astype(a.dtype)
 
 
 def to_int(x: Array, dtype: DType) -> Array:
@@ -88,7 +87,8 @@ def to_int(x: Array, dtype: DType) -> Array:
             return int(info.max if v > 0 else info.min)
         return max(int(info.min), min(int(info.max), int(v)))
 
-    return np.frompyfunc(one, 1, 1)(x.astype(np.float64)).astype(dtype.numpy)
+    each: Callable[..., Any] = np.frompyfunc(one, 1, 1)
+    return np.asarray(each(x.astype(np.float64))).astype(dtype.numpy)
 
 
 class Machine:
@@ -165,16 +165,20 @@ class Machine:
             case Binary("atan2", a, b):
                 return self.library(np.arctan2, self.run(a), self.run(b))
             case Binary(op, a, b):
-                if op in ("add", "sub") and (f := self.fused(e)) is not None:
-                    return f
+                if op in ("add", "sub") and (once := self.fused(e)) is not None:
+                    return once
                 return BINARY[op](self.run(a), self.run(b))
             case Compare(op, a, b):
                 return COMPARE[op](self.run(a), self.run(b))
             case Select(c, a, b):
-                return np.where(self.run(c), self.run(a), self.run(b))
+                then: Array = self.run(a)
+                other: Array = self.run(b)
+                return np.where(self.run(c), then, other)
             case Intrinsic(name, args):
                 xs = [self.run(a) for a in args]
-                f = INTRINSIC.get(name) or getattr(np, name)
-                return f(*xs) if name in EXACT else self.library(f, *xs)
+                f: Callable[..., Any] = INTRINSIC.get(name) or getattr(np, name)
+                if name in EXACT:
+                    return np.asarray(f(*xs))
+                return self.library(f, *xs)
             case _:
                 raise AssertionError(e)

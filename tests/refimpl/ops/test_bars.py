@@ -11,7 +11,7 @@ from refimpl.ir.loop import Expr
 from refimpl.ir.types import ALL, Array, DType, TensorType
 from refimpl.ops import OPS, bars
 from refimpl.ops.bars import Bar
-from refimpl.ops.spec import Domain, Index, Kind, Read
+from refimpl.ops.spec import Domain, Fold, Index, Kind, Read, Scatter
 from tests.refimpl.ops.corners import corners, reader
 from tests.refimpl.ops.machine import Machine
 
@@ -84,8 +84,8 @@ class Builder:
         rule = op.element(
             (reader(0, DType.I64),), [self.read(a) for a in args], types, dict(attrs), out
         )
-        assert not hasattr(rule, "extents")
-        self.exprs[name] = rule  # type: ignore[assignment]  # a Rule that is no fold is an Expr
+        assert not isinstance(rule, (Fold, Scatter))
+        self.exprs[name] = rule
 
     def read(self, name: str) -> Read:
         def at(index: Index) -> Expr:

@@ -164,7 +164,7 @@ def test_casts(to: DType) -> None:
 
 def test_where_takes_the_chosen_bits() -> None:
     op = OPS["where"]
-    x, y = np.float32([np.nan, -0.0, 1.0]), np.float32([np.inf])
+    x, y = np.array([np.nan, -0.0, 1.0], np.float32), np.array([np.inf], np.float32)
     types = [TensorType(DType.BOOL, (3,)), TensorType(DType.F32, (3,)), TensorType(DType.F32, (1,))]
     got = op.eval([np.array([True, True, False]), x, y], {}, op.infer(types, {}))
     assert np.isnan(got[0])

@@ -18,7 +18,8 @@ FLOATS = [DType.F32, DType.F16, DType.BF16, DType.F64]
 def moved(x: Array, ulps: int) -> Array:
     """Floats some places further from zero."""
     bits = {2: np.int16, 4: np.int32, 8: np.int64}[x.dtype.itemsize]
-    return (x.view(bits) + bits(ulps)).view(x.dtype)
+    out: Array = (x.view(bits) + bits(ulps)).view(x.dtype)
+    return out
 
 
 def use(op: Op, dtype: DType, *operands: Array) -> tuple[Bar, Array]:
