@@ -40,7 +40,7 @@ class Fold:
     the output index (a running sum has extent ``i + 1``).  ``argmin`` and ``argmax`` take one
     extent and yield the i64 position of the first best element; the first NaN is best.  An empty
     fold gives the identity of ``op`` (for min and max the largest and smallest value, for
-    floats the infinities); arg-folds are never empty.
+    floats the infinities); an empty arg-fold gives 0.
     """
 
     op: FoldOp
