@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from refimpl.ir import expr as ex
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.loop import Expr
 from refimpl.ir.types import NUMBERS, Array, DType, TensorType
-from refimpl.ops.bars import Bar, Contract, additions, centre_dtype, fold, settle
+from refimpl.ops.bars import Bar, Contract, additions, fold, settle
 from refimpl.ops.choose import flag
 from refimpl.ops.folds import factors, product_bar
 from refimpl.ops.movement import BarRule
@@ -149,58 +150,78 @@ def _run_infer(name: _RUN) -> Callable[[Sequence[TensorType], AttrMap], TensorTy
     return infer
 
 
-def _running(x: Array, attrs: AttrMap, ufunc: np.ufunc, start: float) -> Array:
-    """Fold of every prefix (or suffix), in the operand's dtype."""
-    axis = get_axis("running", attrs, "axis", x.ndim)
-    line = np.moveaxis(x, axis, -1)
-    reverse = get_bool("running", attrs, "reverse")
-    if reverse:
-        line = line[..., ::-1]
-    out = np.asarray(ufunc.accumulate(line, axis=-1, dtype=x.dtype))
-    if get_bool("running", attrs, "exclusive"):
-        first = np.full((*out.shape[:-1], min(1, out.shape[-1])), start, x.dtype)
-        out = np.concatenate([first, out[..., :-1]], -1)
-    if reverse:
-        out = out[..., ::-1]
-    return np.ascontiguousarray(np.moveaxis(out, -1, axis))
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """Which elements a running fold joins."""
+
+    axis: int  # counted from the end
+    exclusive: bool
+    reverse: bool
+
+    def run(self, x: Array, ufunc: np.ufunc, start: float) -> Array:
+        """Fold of every prefix (or suffix), in the operand's dtype."""
+        line = np.moveaxis(x, self.axis, -1)
+        if self.reverse:
+            line = line[..., ::-1]
+        out = np.asarray(ufunc.accumulate(line, axis=-1, dtype=x.dtype))
+        if self.exclusive:
+            first = np.full((*out.shape[:-1], min(1, out.shape[-1])), start, x.dtype)
+            out = np.concatenate([first, out[..., :-1]], -1)
+        if self.reverse:
+            out = out[..., ::-1]
+        return np.ascontiguousarray(np.moveaxis(out, -1, self.axis))
+
+    def add(self, x: Array) -> Array:
+        """Sum of every prefix."""
+        return self.run(x, np.add, 0)
+
+    def multiply(self, x: Array) -> Array:
+        """Product of every prefix."""
+        return self.run(x, np.multiply, 1)
+
+    def counts(self, shape: tuple[int, ...]) -> Array:
+        """Return how many elements each fold joins."""
+        n = shape[self.axis]
+        count = np.arange(n) + (0 if self.exclusive else 1)
+        if self.reverse:
+            count = count[::-1]
+        return count.reshape(-1, *[1] * (-1 - self.axis))
+
+
+def _course(attrs: AttrMap, rank: int) -> _Course:
+    axis = get_axis("running", attrs, "axis", rank) - rank
+    exclusive = get_bool("running", attrs, "exclusive")
+    return _Course(axis, exclusive, get_bool("running", attrs, "reverse"))
 
 
 def _run_eval(name: _RUN) -> Callable[[Sequence[Array], AttrMap, TensorType], Array]:
     def run(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
         x = args[0].astype(result.dtype.compute.numpy, copy=False)
+        course = _course(attrs, x.ndim)
         with np.errstate(all="ignore"):
-            if name == "cumulative_sum":
-                return _running(x, attrs, np.add, 0).astype(result.dtype.numpy)
-            return _running(x, attrs, np.multiply, 1).astype(result.dtype.numpy)
+            out = course.add(x) if name == "cumulative_sum" else course.multiply(x)
+            return out.astype(result.dtype.numpy)
 
     return run
 
 
-def _sum_bar(b: Bar, attrs: AttrMap, dtype: DType, contract: Contract) -> Bar:
-    axis = get_axis("cumulative_sum", attrs, "axis", b.c.ndim)
-
-    def run(x: Array) -> Array:
-        return _running(x, attrs, np.add, 0)
-
+def _sum_bar(b: Bar, course: _Course, dtype: DType, contract: Contract) -> Bar:
     finite = np.isfinite(b.c)
-    count = run(np.ones(b.c.shape))
-    c, e = run(b.c), run(b.e)
-    mass = run(np.where(finite, np.abs(b.c) + b.e, 0).astype(centre_dtype(dtype)))
-    rough = run(((np.rint(b.c) != b.c) & finite).astype(np.float64))
+    rough = (np.rint(b.c) != b.c) & finite
+    parts = np.stack([b.c, b.e, np.where(finite, np.abs(b.c) + b.e, 0), rough])
+    c, e, mass, rough = course.add(parts)  # the axis is counted from the end
     exact = (rough == 0) & (mass <= 2.0 ** (53 if dtype is DType.F64 else 24))
-    known = (e == 0) & (exact | (count <= 1))
-    return fold(c, e, mass, additions(b.c.shape[axis], contract), 0, dtype, known)
+    known = (e == 0) & (exact | (course.counts(c.shape) <= 1))
+    terms = additions(c.shape[course.axis], contract)
+    return fold(c, e.astype(np.float64), mass, terms, 0, dtype, known)
 
 
-def _prod_bar(b: Bar, attrs: AttrMap, dtype: DType) -> Bar:
-    def fold_all(x: Array) -> Array:
-        return _running(x, attrs, np.multiply, 1)
-
+def _prod_bar(b: Bar, course: _Course, dtype: DType) -> Bar:
     def some(x: Array) -> Array:
-        return np.asarray(_running(x.astype(np.float64), attrs, np.maximum, 0) > 0)
+        return course.run(x, np.logical_or, 0)
 
-    count = _running(np.ones(b.c.shape), attrs, np.add, 0)
-    return product_bar(fold_all(b.c), factors(b, count, fold_all, some), dtype)
+    facts = factors(b, course.counts(b.c.shape), course.multiply, some)
+    return product_bar(course.multiply(b.c), facts, dtype)
 
 
 def _run_bar(name: _RUN) -> BarRule:
@@ -213,14 +234,13 @@ def _run_bar(name: _RUN) -> BarRule:
     ) -> Bar:
         del types
         (b,) = args
-        dtype = result.dtype
+        dtype, course = result.dtype, _course(attrs, b.c.ndim)
         if dtype.is_float:
             if name == "cumulative_sum":
-                return _sum_bar(b, attrs, dtype, contract)
-            return _prod_bar(b, attrs, dtype)
-        ufunc, start = (np.add, 0) if name == "cumulative_sum" else (np.multiply, 1)
-        unsure = _running((b.e > 0).astype(np.float64), attrs, np.add, 0) > 0
-        return Bar(_running(b.c, attrs, ufunc, start), np.where(unsure, np.inf, 0.0))
+                return _sum_bar(b, course, dtype, contract)
+            return _prod_bar(b, course, dtype)
+        c = course.add(b.c) if name == "cumulative_sum" else course.multiply(b.c)
+        return Bar(c, np.where(course.run(b.e > 0, np.logical_or, 0), np.inf, 0.0))
 
     return run
 
