@@ -228,6 +228,17 @@ def test_rows_of_fours_are_wide_beside_operands_that_are_not(n: int) -> None:
     assert shapes == {"x": 1, "row": 1, "column": 2, "y": 3, "add1": 1}
 
 
+@pytest.mark.parametrize(("width", "start"), [(9, 1), (12, 1), (12, 4), (9, 0)])
+def test_only_rows_that_begin_at_fours_are_wide(width: int, start: int) -> None:
+    g = Graph()
+    x, y = g.param("x", 5, width), g.param("y", 5, 8)
+    s = g("slice", x, starts=(0, start), stops=(5, start + 8), steps=(1, 1))
+    m = primitive(g.module(g("add", s, g("add", y, g.param("row", 8)))))
+    assert chosen(m) == ["pointwise_wide"]
+    flat = len(kernels(m)[0].params[0].shape) == 1
+    assert flat == (width % 4 == 0 and start % 4 == 0)
+
+
 def test_windows_are_unrolled() -> None:
     m = unary("max_pool", 2, 3, 9, 9, window=(3, 3), strides=(1, 1), dilations=(1, 1),
               low=(0, 0), high=(0, 0))  # fmt: skip
