@@ -146,6 +146,19 @@ def test_none_holds_everything_to_the_end() -> None:
     assert peak(p, {}) == unplanned_total(p, {}) == 768
 
 
+def test_the_peak_may_come_early() -> None:
+    p = program(
+        Allocate("a"),
+        Free("a"),
+        Allocate("b"),
+        Free("b"),
+        x=vec(64),
+        a=vec(300),
+        b=vec(1),
+    )
+    assert (peak(p, {}), unplanned_total(p, {})) == (1280, 1536)
+
+
 def test_a_view_of_a_view_keeps_the_root_alive() -> None:
     bare = program(
         Launch("f", ("x", "a")),

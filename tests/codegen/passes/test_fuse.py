@@ -129,6 +129,13 @@ def test_a_reduction_with_two_kinds_of_reader_runs_once() -> None:
     assert kernels(fuse(m)) == [["sum"], ["exp"], ["add"]]
 
 
+def test_two_reductions_are_two_kernels() -> None:
+    g = Graph()
+    x, y = g.param("x", 5, 7), g.param("y", 5, 7)
+    s, t = (g("sum", v, axes=(1,), keepdims=False) for v in (x, y))
+    assert sorted(kernels(fuse(g.module(g("add", s, t))))) == [["add", "sum"], ["sum"]]
+
+
 def test_pointwise_ops_follow_a_reduction_and_precede_it() -> None:
     g = Graph()
     x, y = g.param("x", 5, 7), g.param("y", 5)

@@ -19,9 +19,12 @@ def test_calls_of_calls_are_replaced_and_names_stay_unique() -> None:
     z = main.param("x", 3)
     exp = main("exp", z)
     p, q = main.call(g, exp)
-    m = inline(Module((f, g, main.function(p, q, main("add", p, q)))))
+    r, _ = main.call(g, q)  # an operand that is itself the operand of a call
+    m = inline(Module((f, g, main.function(p, q, main("add", p, q), r))))
     assert [fn.name for fn in m.functions] == ["main"]
-    assert [n.op for n in m.entry.nodes] == ["exp", "exp", "negative", "exp", "add"]
+    body = ["exp", "negative", "exp"]
+    assert [n.op for n in m.entry.nodes] == ["exp", *body, *body, "add"]
+    assert [n.args for n in m.entry.nodes if n.op == "exp"].count((exp,)) == 2
     names = [r for n in m.entry.nodes for r in n.results]
     assert len(set(names)) == len(names)
     assert m.entry.results[1] == exp  # a parameter handed through

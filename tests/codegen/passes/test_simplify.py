@@ -154,6 +154,34 @@ def test_movement_composes_and_vanishes() -> None:
     assert all(node.args == ("x",) for node in s.entry.nodes)
 
 
+@pytest.mark.parametrize("first", [(1, 2, 0), (0, 2, 1), (2, 1, 0)])
+@pytest.mark.parametrize("second", [(2, 0, 1), (1, 0, 2), (0, 1, 2)])
+def test_movement_composes_to_the_same(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    g = Graph()
+    x = g.param("x", 2, 3, 4)
+    p = g("permute_dims", g("permute_dims", x, axes=first), axes=second)
+    f = g("flip", g("flip", x, axes=tuple(sorted(first[:2]))), axes=tuple(sorted(second[1:])))
+    m = g.module(p, f)
+    s = simplify(m)
+    assert len(s.entry.nodes) <= 2
+    v = [np.arange(24, dtype=np.float32).reshape(2, 3, 4)]
+    for want, got in zip(run(m, v), run(s, v), strict=True):
+        assert same_bits(want, got)
+
+
+def test_a_constant_is_no_splat_by_its_ends() -> None:
+    g = Graph()
+    m = g.module(g("multiply", g.param("x", 3), g.constant([1.0, 2.0, 1.0])))
+    assert ops(simplify(m)) == ["constant", "multiply"]
+
+
+def test_a_choice_between_equals_that_broadcasts_stays() -> None:
+    g = Graph()
+    x = g.param("x")
+    m = g.module(g("where", g.param("c", 3, dtype=DType.BOOL), x, x))
+    assert simplify(m) == m
+
+
 def test_moving_axes_of_size_one_is_a_reshape() -> None:
     g = Graph()
     x = g.param("x", 3, 1, 4)
