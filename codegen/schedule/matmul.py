@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from codegen.lower.scalar import identity
 from codegen.schedule.folds import FoldNest, freshened, needed, with_lets
-from codegen.schedule.nest import Scene, bound, guarded, let_all
+from codegen.schedule.nest import Scene, bound, guarded, let_all, tail
 from refimpl.ir import expr as ix
 from refimpl.ir.loop import (
     Allocate,
@@ -94,24 +94,24 @@ def tiled(scene: Scene, p: Product) -> PrimFunc:
     left = Buffer(fresh("left_tile"), p.left.dtype, (tile, tile), Scope.SHARED)
     right = Buffer(fresh("right_tile"), p.right.dtype, (tile, tile), Scope.SHARED)
 
-    def fill(t: Buffer, value: Expr, along: Var, inside: Expr) -> Stmt:
+    def fill(t: Buffer, value: Expr, along: Var, inside: list[Expr]) -> Stmt:
         """Store a tile's element, 0 where the operand has none; ``along`` counts terms."""
         k = Var(fresh(fold.ks[0].name))
         value = _closed(scene, [*fold.lets, *p.lets], value, {fold.ks[0].name: k})
         at = ix.add(ix.mul(turn, size), along)
-        here = ix.all_of([inside, ix.compare("lt", k, length)])
+        here = ix.all_of([*inside, *tail(k, length, tile)])
         zero = identity("add", t.dtype)
         return Let(k, at, Store(t.name, (row, column), ix.select(here, value, zero)))
 
     steps = (
-        fill(left, p.left, column, ix.compare("lt", i, m)),
-        fill(right, p.right, row, ix.compare("lt", j, n)),
+        fill(left, p.left, column, tail(i, m, tile)),
+        fill(right, p.right, row, tail(j, n, tile)),
         Barrier(),
         *_multiply(scene, acc, left, right, (row, column), tile),
         Barrier(),
     )
     loop = For(turn, ix.ceildiv(length, size), Block(_flattened(steps)))
-    inside = [ix.compare("lt", i, m), ix.compare("lt", j, n)]
+    inside = [*tail(i, m, tile), *tail(j, n, tile)]
     final = with_lets(fold.lets, fold.rest)
     body: Stmt = Block((Store(acc.name, (), fold.accs[0].start), loop, guarded(inside, final)))
     body = Allocate(acc, body)

@@ -228,6 +228,13 @@ def bound(var: Var, extent: Expr, axis: str, body: Stmt) -> Stmt:
     return For(var, extent, body, LoopKind.BOUND, axis)
 
 
+def tail(v: Var, size: Expr, by: int) -> list[Expr]:
+    """Guard of an index that runs to a multiple of ``by``; none if the size is one itself."""
+    if isinstance(size, Const) and int(size.value) % by == 0:
+        return []
+    return [ix.compare("lt", v, size)]
+
+
 def guarded(conds: Iterable[Expr], body: Stmt) -> Stmt:
     """Statement that runs where every condition holds."""
     cond = ix.all_of(conds)

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from codegen.lower.affine import Poly, coefficient, is_constant, plus
-from codegen.schedule.nest import Scene, bound, guarded, let_all
+from codegen.schedule.nest import Scene, bound, guarded, let_all, tail
 from refimpl.ir import expr as ix
 from refimpl.ir.loop import (
     Block,
-    Const,
     Expr,
     For,
     Let,
@@ -53,9 +52,7 @@ def _spread(scene: Scene, i: Var, count: Expr, body: Stmt) -> Stmt:
     threads = scene.threads(max(32, most)) if most != 1 else 1
     block, thread = Var(scene.names.fresh("bx")), Var(scene.names.fresh("tx"))
     at = ix.add(ix.mul(block, ix.index(threads)), thread)
-    full = isinstance(count, Const) and int(count.value) % threads == 0
-    inner = body if full else guarded([ix.compare("lt", i, count)], body)
-    inner = Let(i, at, inner)
+    inner: Stmt = Let(i, at, guarded(tail(i, count, threads), body))
     grid = ix.ceildiv(count, ix.index(threads))
     inner = bound(thread, ix.index(threads), "threadIdx.x", inner)
     return bound(block, grid, "blockIdx.x", inner)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from codegen.schedule.folds import FoldNest, combined, other_wins, reading, with_lets
-from codegen.schedule.nest import Scene, bound, guarded, let_all
+from codegen.schedule.nest import Scene, bound, guarded, let_all, tail
 from refimpl.ir import expr as ix
 from refimpl.ir.loop import (
     Allocate,
@@ -19,7 +19,6 @@ from refimpl.ir.loop import (
     Binary,
     Block,
     Buffer,
-    Const,
     Expr,
     For,
     If,
@@ -86,7 +85,7 @@ def _tree(scene: Scene, fold: FoldNest, groups: int, lanes: int, schedule: str) 
     def loads(n: Expr) -> tuple[Expr, ...]:
         return tuple(Load(t.name, at(n), t.dtype) for t in tiles)
 
-    exists = _exists(out, count, groups)
+    exists = tail(out, count, groups)
     partial = _partial(scene, fold, lane, lanes)
     keep = [
         Store(t.name, at(lane), Load(a.buffer.name, (), t.dtype))
@@ -122,12 +121,6 @@ def _tree(scene: Scene, fold: FoldNest, groups: int, lanes: int, schedule: str) 
     return scene.kernel(body, schedule)
 
 
-def _exists(out: Var, count: Expr, groups: int) -> list[Expr]:
-    if isinstance(count, Const) and int(count.value) % groups == 0:
-        return []
-    return [ix.compare("lt", out, count)]
-
-
 def _partial(scene: Scene, fold: FoldNest, lane: Var, lanes: int) -> Stmt:
     """Terms of one lane: every ``lanes``-th."""
     length = fold.length
@@ -137,8 +130,7 @@ def _partial(scene: Scene, fold: FoldNest, lane: Var, lanes: int) -> Stmt:
     if len(fold.ks) > 1:
         table = dict(zip(fold.ks, ix.unflatten(k, fold.extents), strict=True))
         step = let_all(table, step)
-    full = isinstance(length, Const) and int(length.value) % lanes == 0
-    step = step if full else guarded([ix.compare("lt", k, length)], step)
+    step = guarded(tail(k, length, lanes), step)
     step = Let(k, ix.add(ix.mul(turn, ix.index(lanes)), lane), step)
     loop = For(turn, ix.ceildiv(length, ix.index(lanes)), step)
     return with_lets(fold.lets, loop)

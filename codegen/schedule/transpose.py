@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codegen.lower.affine import coefficient
-from codegen.schedule.nest import Scene, bound, guarded, let_all
+from codegen.schedule.nest import Scene, bound, guarded, let_all, tail
 from refimpl.ir import expr as ix
 from refimpl.ir.loop import (
     Allocate,
@@ -128,7 +128,7 @@ def tiled(scene: Scene, turned: Turned) -> PrimFunc:
         """Do ``body`` for the tile's elements, threads across, turns and threads down."""
         turn = Var(fresh("turn"))
         sizes = {p.name: size_p, q.name: size_q, first_p.name: size_p, first_q.name: size_q}
-        inside = [ix.compare("lt", v, sizes[v.name]) for v, _ in (across, down)]
+        inside = [c for v, _ in (across, down) for c in tail(v, sizes[v.name], side)]
         body = guarded(inside, body)
         for (v, t), n in ((across, tx), (down, at)):
             body = Let(v, ix.add(ix.mul(t, count), n), body)
