@@ -35,6 +35,7 @@ GUARD = 64  # bytes on each side of a buffer
 POISON = 0xFF  # fills fresh and freed memory: a NaN in every float type
 _PATTERN = bytes(0x5B ^ i for i in range(GUARD))
 _MAX_THREADS = 1024
+_MAX_ARGS = 4096
 _STACK = (1 << 16) + 320  # bytes of a thread's stack; odd, so that tops fall in all cache sets
 _LAUNCH = struct.Struct("<6Q14I")  # Launch__ of driver.c
 _FAULT = struct.Struct("<8I")
@@ -183,8 +184,6 @@ class _Kernel:
         self.signature = s
         self.part = part
         self.entry = entry
-        self.args = (ctypes.c_uint64 * max(1, len(s.buffers) + len(s.dims)))()
-        self.args_address = ctypes.addressof(self.args)
         self._geometries: dict[tuple[int, ...], Geometry] = {}
 
     def geometry(self, dims: Mapping[str, int]) -> Geometry:
@@ -200,6 +199,8 @@ class _Stage:
     def __init__(self, order: Order) -> None:
         self._order: Order = order
         self._lock = threading.Lock()
+        self._args = (ctypes.c_uint64 * _MAX_ARGS)()
+        self._args_address = ctypes.addressof(self._args)
         self._record = ctypes.create_string_buffer(_LAUNCH.size)
         self._address = ctypes.addressof(self._record)
         self._stacks: mmap.mmap | None = None
@@ -214,11 +215,12 @@ class _Stage:
             if k.part.barriers and self._stacks is None:
                 self._stacks = mmap.mmap(-1, _MAX_THREADS * _STACK)
                 self._stacks_address = ctypes.addressof(ctypes.c_char.from_buffer(self._stacks))
-            k.args[: len(addresses) + len(g.dims)] = [*addresses, *(d % 2**64 for d in g.dims)]
+            count = len(addresses) + len(g.dims)
+            self._args[:count] = [*addresses, *(d % 2**64 for d in g.dims)]
             _LAUNCH.pack_into(
                 self._record,
                 0,
-                k.args_address,
+                self._args_address,
                 self._stacks_address,
                 self._threads(math.prod(block)),
                 _STACK,

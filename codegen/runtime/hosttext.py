@@ -11,10 +11,10 @@ from codegen.runtime.engine import KernelText, Signature
 
 GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 
-_HEAD = re.compile(
-    r'(?:extern\s+"C"\s+)?__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)'
-)
-_SHARED = re.compile(r"\b__shared__\s+(\w+)\s+(\w+)\s*((?:\[\s*\d+\s*\]\s*)+);")
+# Patterns begin with plain text, which a search finds fast.
+_COMMENT = re.compile(r"//[^\n]*")
+_HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)")
+_SHARED = re.compile(r"__shared__\s+(\w+)\s+(\w+)\s*((?:\[\s*\d+\s*\]\s*)+);")
 _NBYTES = re.compile(r"(\d+)(?:x(\d+))?$")  # f32, bf16, f32x4; b8 is one byte as well
 
 
@@ -53,6 +53,7 @@ def assemble(text: KernelText, prelude: Prelude, driver: str) -> tuple[str, dict
 
 def split(source: str) -> tuple[str, dict[str, Part]]:
     """Cut a text into what precedes the first kernel and the kernels; no line moves."""
+    source = _COMMENT.sub("", source).replace('extern "C"', "")
     heads = list(_HEAD.finditer(source))
     ends = [h.start() for h in heads[1:]] + [len(source)]
     parts = (
@@ -82,7 +83,7 @@ def _part(name: str, source: str) -> Part:
         pointer = f"{dtype} (*){rows}" if rows else f"{dtype} *"
         return f"{dtype} {declared} = ({pointer})((u8 *)shared__ + {at});"
 
-    placed = _SHARED.sub(place, source)
+    placed = _SHARED.sub(place, source) if "__shared__" in source else source
     if "__shared__" in placed:
         raise ValueError(f"a shared array of {name} has no constant extents")
     shared = end if arrays else 0

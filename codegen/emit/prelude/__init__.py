@@ -7,7 +7,7 @@ the head of ``common.c``.  ``driver.c`` runs a grid on the host.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import product
@@ -54,30 +54,35 @@ _DEFINES = re.compile(r"^#define (\w+)|^FN \w+ (\w+)\(|^typedef .* (\w+);$", re.
 
 @dataclass(frozen=True, slots=True)
 class Prelude:
-    """The definitions of a target, by name, in an order in which each follows what it uses.
-
-    ``uses`` holds for each name the names its definition mentions.
-    """
+    """The definitions of a target by name."""
 
     head: str
     definitions: Mapping[str, str]
-    uses: Mapping[str, tuple[str, ...]]
+
+    def uses(self, text: str) -> list[str]:
+        """Names with a definition that the text mentions."""
+        return sorted(self.definitions.keys() & set(_WORD.findall(text)))
 
     def select(self, text: str) -> str:
-        """Return the types and the definitions that ``text`` needs.
+        """Return the types and the definitions that ``text`` needs, each after what it uses.
 
         >>> print(load("host").select("y = isnan_f32(x);").splitlines()[-1])
         FN b8 isnan_f32(f32 x) { return x != x; }
         """
-        wanted: set[str] = set()
-        todo = [w for w in set(_WORD.findall(text)) if w in self.definitions]
-        while todo:
-            name = todo.pop()
-            if name not in wanted:
-                wanted.add(name)
-                todo += self.uses[name]
-        chosen = [d for name, d in self.definitions.items() if name in wanted]
-        return "\n".join([self.head, *chosen, ""])
+        chosen: dict[str, str] = {}
+        seen: set[str] = set()
+
+        def visit(name: str) -> None:
+            if name not in seen:
+                seen.add(name)
+                definition = self.definitions[name]
+                for used in self.uses(definition):
+                    visit(used)
+                chosen[name] = definition
+
+        for name in self.uses(text):
+            visit(name)
+        return "\n".join([self.head, *chosen.values(), ""])
 
 
 def load(target: Target) -> Prelude:
@@ -88,26 +93,7 @@ def load(target: Target) -> Prelude:
         for name, definition in _definitions((folder / file).read_text(encoding="utf-8")):
             assert name not in definitions, f"{name} is defined twice for {target}"
             definitions[name] = definition
-    uses = {
-        name: tuple(w for w in set(_WORD.findall(d)) if w in definitions and w != name)
-        for name, d in definitions.items()
-    }
-    ordered = {name: definitions[name] for name in _order(uses)}
-    return Prelude(_HEAD[target], MappingProxyType(ordered), MappingProxyType(uses))
-
-
-def _order(uses: Mapping[str, Iterable[str]]) -> dict[str, None]:
-    done: dict[str, None] = {}
-
-    def visit(name: str) -> None:
-        if name not in done:
-            for used in sorted(uses[name]):
-                visit(used)
-            done[name] = None
-
-    for name in uses:
-        visit(name)
-    return done
+    return Prelude(_HEAD[target], MappingProxyType(definitions))
 
 
 def _definitions(source: str) -> Iterator[tuple[str, str]]:
