@@ -21,7 +21,7 @@ from didyma.files import read_module
 from fuzz import campaign, levels, watchdog
 from fuzz import replay as replay_
 from fuzz.graphs import inputs as random_inputs
-from oracle.stages import Finding, Level, Report
+from oracle.report import Finding, Level, Report
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.graph import Module

@@ -21,7 +21,7 @@ from didyma.tensor import Tensor
 from didyma.types import Element, Spec, merge_ranges
 from fuzz import levels
 from fuzz.graphs import inputs as random_inputs
-from oracle.stages import Report
+from oracle.report import Report
 from refimpl.errors import DidymaError
 from refimpl.interp import graph as interpreter
 from refimpl.ir import dims

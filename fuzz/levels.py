@@ -12,7 +12,8 @@ from codegen.options import Options
 from codegen.pipeline import Compiled, compile
 from codegen.runtime.engine import Engine, Loaded
 from oracle.backend import Backend
-from oracle.stages import Finding, Level, Report, Subject, judge
+from oracle.report import Finding, Level, Report
+from oracle.stages import Subject, judge
 from refimpl.ir import dims
 from refimpl.ir.graph import Module
 from refimpl.ir.loop import Atomic

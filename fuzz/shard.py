@@ -19,7 +19,7 @@ from codegen.options import Options
 from codegen.runtime.registry import engine
 from fuzz.graphs import RAW, Case, decode
 from fuzz.levels import check
-from oracle.stages import Report
+from oracle.report import Report
 from refimpl.ir.graph import CALL
 from refimpl.ops import OPS
 

@@ -1,24 +1,27 @@
 """Run every level of a compiled module and say where it first leaves the truth.
 
-The judge is handed the levels as data.  Each Primitive function is judged on the reference's own
-inputs, against its own subgraph, so that its bar holds one kernel's rounding and no more; the plan
-is replayed; and what planning and wrapping do may not change one bit.
+The judge is handed the levels as data.  Each Primitive function is judged alone, on the very
+inputs that reach it and against its own subgraph, so that its bar holds one kernel's rounding and
+no more; the plan is replayed; and what planning and wrapping do may not change one bit.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from oracle import compare, plan_check
 from oracle.backend import Backend
 from oracle.compare import Comparison
+from oracle.kernels import run_primfuncs
+from oracle.report import Finding, Level, Report
 from refimpl.interp import graph as graph_interp
-from refimpl.interp import loop as loop_interp
 from refimpl.interp import program as program_interp
 from refimpl.ir import dims as dims_
 from refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node, Param
@@ -26,9 +29,9 @@ from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import Program
 from refimpl.ir.types import Array, DType, TensorType
 from refimpl.ops import bars
-from refimpl.ops.bars import Contract
+from refimpl.ops.bars import Bar, Contract
 
-POISON = 0xA5  # unlikely bytes in a buffer that a kernel has yet to write
+Runner: TypeAlias = Callable[[str, Sequence[Array]], Sequence[Array]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,83 +44,6 @@ class Subject:
     loops: Mapping[str, PrimFunc]
     kernels: Mapping[str, tuple[PrimFunc, ...]]
     program: Program
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A disagreement: the level, the pass, node, function or kernel, and what was seen.
-
-    ``kind`` is ``value``, ``plan``, ``fault`` (a check of an interpreter or engine) or ``error``
-    (an exception that is none of these).
-    """
-
-    level: str
-    where: str
-    kind: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.level}: {self.where}: {self.message}"
-
-
-@dataclass(slots=True)
-class Level:
-    """What one level had to say."""
-
-    name: str
-    comparisons: list[Comparison] = field(default_factory=list[Comparison])
-    findings: list[Finding] = field(default_factory=list[Finding])
-    seconds: float = 0.0
-
-    @property
-    def agree(self) -> bool:
-        """True when nothing was found."""
-        return not self.findings
-
-    @property
-    def checked_share(self) -> float:
-        """Share of elements that could be decided; 1 when there were none."""
-        t = compare.total(self.comparisons)
-        return t.checked / t.total if t.total else 1.0
-
-    @property
-    def worst(self) -> float:
-        """Largest share of a bar that an element used."""
-        return compare.total(self.comparisons).worst
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The verdict of every level, in order."""
-
-    levels: tuple[Level, ...]
-
-    @property
-    def agree(self) -> bool:
-        """True when every level agrees."""
-        return all(level.agree for level in self.levels)
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """All findings; the first is where to look."""
-        return tuple(f for level in self.levels for f in level.findings)
-
-    @property
-    def checked_share(self) -> float:
-        """Share of elements decided over all levels."""
-        t = compare.total(c for level in self.levels for c in level.comparisons)
-        return t.checked / t.total if t.total else 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One use of a Primitive function, with what the reference says about it."""
-
-    node: Node
-    function: Function
-    inputs: tuple[Array, ...]
-    types: tuple[TensorType, ...]
-    bars: tuple[bars.Bar, ...]
 
 
 class _Judge:
@@ -138,6 +64,8 @@ class _Judge:
         ]
         self.env = dims_.bind(shapes, s.source.dims)
         self.levels: list[Level] = []
+        self.known: dict[tuple[str, bytes], tuple[Bar, ...]] = {}
+        self.unplanned: Sequence[Array] | None = None
 
     def level(self, name: str, run: Callable[[Level], None]) -> None:
         self.progress(name)
@@ -189,70 +117,85 @@ class _Judge:
 
             guard(level, name, one)
 
-    def prepare(self) -> None:
-        """Evaluate the fused graph by the reference: inputs and bars of every Primitive call."""
-        m = self.s.fused
-        values = graph_interp.values(m.entry, m, self.inputs, self.env)
-        calls: list[_Call] = []
-        for n in m.entry.nodes:
-            if n.op != CALL or RESHAPE_ONLY in m.function(n.callee).attr:
-                continue
-            f = m.function(n.callee)
-            args = tuple(values[a] for a in n.args)
+    def bars(self, f: Function, args: Sequence[Array]) -> tuple[Bar, ...]:
+        """Bars of a Primitive's results on exact inputs; levels often ask for the same."""
+        digest = hashlib.blake2b(digest_size=16)
+        for a in args:
+            digest.update(np.asarray(a, order="C").data)
+        key = (f.name, digest.digest())
+        if key not in self.known:
             given = [exact(a) for a in args]
+            self.known[key] = graph_interp.bars(f, self.s.fused, given, self.env, self.contract)
+        return self.known[key]
+
+    def chain(self, level: Level, run: Runner) -> tuple[Array, ...]:
+        """Run the fused entry kernel by kernel, each in memory of its own, and judge each.
+
+        A kernel that is wrong is followed by the reference's values, so that it is blamed alone.
+        """
+        m = self.s.fused
+        values = dict(zip((p.name for p in m.entry.params), self.inputs, strict=True))
+        for n in m.entry.nodes:
+            args = [values[a] for a in n.args]
             types = self.concrete(n.types)
-            calls.append(
-                _Call(n, f, args, types, graph_interp.bars(f, m, given, self.env, self.contract))
-            )
-        self.calls = calls
-        self.reference = values
+            if n.op != CALL or RESHAPE_ONLY in m.function(n.callee).attr:
+                outs = self.reference(n, args)
+            else:
+                outs = self.one(level, n, args, types, run)
+            values.update(zip(n.results, outs, strict=True))
+        return tuple(values[r] for r in m.entry.results)
 
-    def judge_call(self, level: Level, call: _Call, outputs: Sequence[Array]) -> None:
-        rows = zip(call.node.results, call.bars, outputs, call.types, strict=True)
-        compared = [compare.compare(r, b, o, t) for r, b, o, t in rows]
-        self.record(level, call.function.name, compared)
+    def one(
+        self,
+        level: Level,
+        n: Node,
+        args: Sequence[Array],
+        types: Sequence[TensorType],
+        run: Runner,
+    ) -> Sequence[Array]:
+        """Judge one call; return its outputs, or the reference's where they are wrong."""
+        before = len(level.findings)
+        found: list[Sequence[Array]] = []
 
-    def judge_outputs(
-        self, level: Level, call: _Call, run: Callable[[_Call], Sequence[Array]]
-    ) -> None:
-        self.judge_call(level, call, run(call))
+        def judged() -> None:
+            outs = run(n.callee, args)
+            wanted = self.bars(self.s.fused.function(n.callee), args)
+            rows = zip(n.results, wanted, outs, types, strict=True)
+            self.record(level, n.callee, [compare.compare(*row) for row in rows])
+            found.append(outs)
 
-    def each_call(self, level: Level, run: Callable[[_Call], Sequence[Array]]) -> None:
-        for call in self.calls:
-            judged = partial(self.judge_outputs, level, call, run)
-            guard(level, call.function.name, judged)
+        guard(level, n.callee, judged)
+        return found[0] if len(level.findings) == before else self.reference(n, args)
 
-    def run_loops(self, funcs: Sequence[PrimFunc], call: _Call) -> tuple[Array, ...]:
-        return run_primfuncs(funcs, self.s.loops[call.function.name], call.inputs, self.env)
+    def reference(self, n: Node, args: Sequence[Array]) -> Sequence[Array]:
+        """Values of one node of the fused entry."""
+        m = self.s.fused
+        types = m.entry.types()
+        params = tuple(Param(f"x{i}", types[a]) for i, a in enumerate(n.args))
+        alone = replace(n, args=tuple(p.name for p in params))
+        f = Function("alone", params, (alone,), n.results)
+        values = graph_interp.values(f, m, args, self.env)
+        return [values[r] for r in n.results]
 
     def loop(self, level: Level) -> None:
-        self.each_call(level, lambda c: self.run_loops([self.s.loops[c.function.name]], c))
+        def run(function: str, args: Sequence[Array]) -> Sequence[Array]:
+            f = self.s.loops[function]
+            return run_primfuncs([f], f, args, self.env)
+
+        self.chain(level, run)
 
     def kernel(self, level: Level) -> None:
-        self.each_call(level, lambda c: self.run_loops(self.s.kernels[c.function.name], c))
+        def run(function: str, args: Sequence[Array]) -> Sequence[Array]:
+            kernels, whole = self.s.kernels[function], self.s.loops[function]
+            return run_primfuncs(kernels, whole, args, self.env)
+
+        results = self.chain(level, run)
+        self.unplanned = results if level.agree else None
 
     def plan(self, level: Level) -> None:
         for e in plan_check.check(self.s.program, self.env):
             where = f"line {e.step}"
             level.findings.append(Finding(level.name, where, "plan", f"{e.kind}: {e.message}"))
-
-    def chain(self, run: Callable[[str, Sequence[Array]], Sequence[Array]]) -> tuple[Array, ...]:
-        """Results of the fused entry, every kernel's buffers apart: what a plan must reproduce."""
-        m = self.s.fused
-        env: dict[str, Array] = {
-            p.name: a for p, a in zip(m.entry.params, self.inputs, strict=True)
-        }
-        for n in m.entry.nodes:
-            args = [env[a] for a in n.args]
-            if n.op != CALL:
-                outs: Sequence[Array] = [self.reference[r] for r in n.results]
-            elif RESHAPE_ONLY in m.function(n.callee).attr:
-                (t,) = self.concrete(n.types)
-                outs = [args[0].reshape(dims_.values(t.shape, self.env))]
-            else:
-                outs = run(n.callee, args)
-            env.update(zip(n.results, outs, strict=True))
-        return tuple(env[r] for r in m.entry.results)
 
     def same_bits(self, level: Level, want: Sequence[Array], got: Sequence[Array]) -> None:
         names = self.s.source.entry.results
@@ -260,57 +203,25 @@ class _Judge:
         self.record(level, "plan", [compare.bitwise(n, w, g) for n, w, g in rows])
 
     def program(self, level: Level) -> None:
-        def one(function: str, args: Sequence[Array]) -> Sequence[Array]:
-            return run_primfuncs(self.s.kernels[function], self.s.loops[function], args, self.env)
-
-        want = self.chain(one)
-        self.same_bits(level, want, program_interp.run(self.s.program, self.inputs))
+        """The planned program in poisoned memory gives the bits of the kernels run apart."""
+        got = program_interp.run(self.s.program, self.inputs)
+        if self.unplanned is not None:
+            self.same_bits(level, self.unplanned, got)
 
     def backend(self, b: Backend, level: Level) -> None:
-        known: dict[tuple[str, tuple[bytes, ...]], tuple[Array, ...]] = {}
+        def run(function: str, args: Sequence[Array]) -> Sequence[Array]:
+            return b.run_function(function, args, self.env)
 
-        def run(function: str, args: Sequence[Array]) -> tuple[Array, ...]:
-            key = (function, tuple(a.tobytes() for a in args))
-            if key not in known:
-                known[key] = b.run_function(function, args, self.env)
-            return known[key]
-
-        self.each_call(level, lambda c: run(c.function.name, c.inputs))
-        if level.findings or not b.deterministic:
-            return
-        self.same_bits(level, self.chain(run), b.run_program(self.inputs))
+        want = self.chain(level, run)
+        if level.agree:
+            got = b.run_program(self.inputs)
+            if b.deterministic:
+                self.same_bits(level, want, got)
 
 
-def exact(a: Array) -> bars.Bar:
+def exact(a: Array) -> Bar:
     """Bar of an input: it is what it is."""
     return bars.exact(a, DType.of(a))
-
-
-def run_primfuncs(
-    funcs: Sequence[PrimFunc], whole: PrimFunc, inputs: Sequence[Array], env: Mapping[str, int]
-) -> tuple[Array, ...]:
-    """Run the kernels of a Primitive in order by the loop interpreter.
-
-    ``whole`` is the PrimFunc they come from: its parameters are the inputs, then the outputs,
-    which start out poisoned.
-    """
-    given = dict(zip(whole.inputs, inputs, strict=True))
-    buffers: dict[str, Array] = {}
-    for p in whole.params:
-        if p.name in given:
-            buffers[p.name] = given[p.name]
-        else:
-            shape = [dims_.evaluate(d, env) for d in p.shape]
-            size = int(np.prod(shape, dtype=np.int64)) * p.dtype.nbytes
-            raw = np.full(size, POISON, np.uint8)
-            buffers[p.name] = raw.view(p.dtype.numpy).reshape(shape)
-    for f in funcs:
-        shaped = {
-            p.name: buffers[p.name].reshape([dims_.evaluate(d, env) for d in p.shape])
-            for p in f.params
-        }
-        loop_interp.run(f, shaped, env)
-    return tuple(buffers[o] for o in whole.outputs)
 
 
 def guard(level: Level, where: str, run: Callable[[], None]) -> None:
@@ -335,21 +246,16 @@ def judge(
     by its name.  A level that fails does not stop the others.
     """
     with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
-        return _judge(_Judge(s, inputs, contract or Contract(), progress), backends)
-
-
-def _judge(j: _Judge, backends: Iterable[Backend]) -> Report:
-    j.level("graph", j.graph)
-    j.level("passes", j.passes)
-    setup = Level("reference")
-    guard(setup, "fused", j.prepare)
-    if setup.findings:
-        j.levels.append(setup)
+        j = _Judge(s, inputs, contract or Contract(), progress)
+        for name, run in (
+            ("graph", j.graph),
+            ("passes", j.passes),
+            ("loop", j.loop),
+            ("kernel", j.kernel),
+            ("plan", j.plan),
+            ("program", j.program),
+        ):
+            j.level(name, run)
+        for b in backends:
+            j.level(b.name, partial(j.backend, b))
         return Report(tuple(j.levels))
-    j.level("loop", j.loop)
-    j.level("kernel", j.kernel)
-    j.level("plan", j.plan)
-    j.level("program", j.program)
-    for b in backends:
-        j.level(b.name, partial(j.backend, b))
-    return Report(tuple(j.levels))
