@@ -111,7 +111,8 @@ def centre_dtype(dtype: DType) -> np.dtype[np.generic]:
 def exact(array: Array, dtype: DType | None = None) -> Bar:
     """Bar of values that are what they are; ``dtype`` where the array holds something wider."""
     to = centre_dtype(dtype or DType.of(np.asarray(array)))
-    return Bar(np.asarray(array).astype(to), np.zeros(np.shape(array)))
+    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like any other
+        return Bar(np.asarray(array).astype(to), np.zeros(np.shape(array)))
 
 
 def as_error(e: Array) -> Array:

@@ -128,3 +128,36 @@ def test_f16_computed_in_f16_is_found() -> None:
     once = (x.astype(np.float32) * y.astype(np.float32) - z.astype(np.float32)).astype(np.float16)
     assert inside(bar, once, DType.F16).all()
     assert inside(bar, x * y - z, DType.F16).mean() < 0.5
+
+
+@pytest.mark.parametrize("contraction", [True, False])
+def test_a_product_that_overflows_may_be_fused_with_a_sum(contraction: bool) -> None:
+    x, y, z = (np.array([v], np.float32) for v in (2e38, 2.0, -3e38))
+    t = TensorType(DType.F32, (1,))
+    k = Contract(contraction=contraction)
+    product = OPS["multiply"].bar([bars.exact(x), bars.exact(y)], {}, [t, t], t, k)
+    total = OPS["add"].bar([product, bars.exact(z)], {}, [t, t], t, k)
+    with np.errstate(all="ignore"):
+        alone, bar = bars.store(product, DType.F32), bars.store(total, DType.F32)
+    assert inside(alone, np.array([np.inf], np.float32), DType.F32).all()
+    fused = bars.judge(bar, np.array([1e38], np.float32), DType.F32)
+    apart = bars.judge(bar, np.array([np.inf], np.float32), DType.F32)
+    assert apart.ok.all()
+    assert fused.ok.all() == contraction
+    assert apart.undecided.all() == contraction
+
+
+def test_the_far_side_of_a_decision_is_inside() -> None:
+    """A comparison inside its bar lets both sides of a ``where`` pass, and nothing else."""
+    t = TensorType(DType.F32, (1,))
+    b = TensorType(DType.BOOL, (1,))
+    near = Bar(np.array([1.0]), np.array([1e-6]))
+    one, two, three = (bars.exact(np.array([v], np.float32)) for v in (1.0, 2.0, 3.0))
+    cond = OPS["less"].bar([near, one], {}, [t, t], b, Contract())
+    assert bars.judge(cond, np.array([True]), DType.BOOL).undecided.all()
+    chosen = OPS["where"].bar([cond, two, three], {}, [b, t, t], t, Contract())
+    for value, ok in ((2.0, True), (3.0, True), (4.5, False), (1.5, False)):
+        assert bars.judge(chosen, np.array([value], np.float32), DType.F32).ok.all() == ok
+    floor = OPS["floor"].bar([near], {}, [t], t, Contract())
+    for value, ok in ((1.0, True), (0.0, True), (-1.0, False)):
+        assert bars.judge(floor, np.array([value], np.float32), DType.F32).ok.all() == ok
