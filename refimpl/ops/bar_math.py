@@ -198,16 +198,6 @@ def lipschitz(
     return finish(c, e, dtype, known, contract.of(name, dtype.compute), sharp=sharp)
 
 
-def folded(a: Bar) -> Bar:
-    """Absolute value; a bar around zero is centred anew on the values it can have."""
-    size = np.abs(a.c)
-    across = (size < a.e) & (a.e != np.inf)
-    if not across.any():
-        return Bar(size, a.e)
-    half = (size + a.e) / 2
-    return Bar(np.where(across, half, size), np.where(across, as_error(half), a.e))
-
-
 def tangent(a: Bar, dtype: DType, contract: Contract) -> Bar:
     """``tan``: monotone between its poles; undecided across one."""
     c = np.tan(a.c)

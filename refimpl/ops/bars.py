@@ -10,7 +10,7 @@ Four rules carry the rest.
   dtype yields that number; whatever else is rounded keeps its unrounded centre, so that fusing a
   product with a sum stays inside.
 * *Overflow.*  A value that surely rounds beyond the largest number is an infinity; one that may is
-  undecided.  A product whose sum may be fused keeps its finite centre until it is ``settle``\\ d.
+  undecided.  A product whose sum may be fused keeps its finite centre until it is settled.
 * *Specials.*  NaN and infinities are centres with ``e == 0``; the sign of a NaN is nobody's.
 * *Undecided.*  ``e == inf`` where no finite bar holds all correct answers.
 
@@ -71,7 +71,7 @@ class Contract:
         return max(self.default_ulp, STEEP.get((name, dtype), 0.0))
 
 
-# Where common libraries need more than 4 ulp: CUDA's older powf, and rsqrt as 1 / sqrt.
+# Where common libraries need more than 4 ulp: powf of older CUDA releases.
 STEEP: Mapping[tuple[str, DType], float] = {("pow", DType.F32): 9.0, ("pow", DType.F64): 5.0}
 
 
