@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import seed as hypothesis_seed
 
 from codegen.options import Options
+from codegen.runtime.engine import Engine
 from codegen.runtime.registry import engine
 from fuzz.graphs import RAW, Case, decode
 from fuzz.levels import check
@@ -93,10 +94,10 @@ def possible() -> int:
     return sum(len(op.dtypes) for op in OPS.values())
 
 
-def judge_raw(raw: bytes, engines: Sequence[str], options: Options) -> tuple[Case, Report]:
-    """Judge the case of some bytes on engines by name."""
+def judge_raw(raw: bytes, engines: Sequence[Engine], options: Options) -> tuple[Case, Report]:
+    """Judge the case of some bytes."""
     case = decode(raw)
-    return case, check(case.module, case.inputs(), [engine(e) for e in engines], options)
+    return case, check(case.module, case.inputs(), engines, options)
 
 
 def found(raw: bytes, case: Case, report: Report) -> Found | None:
@@ -107,7 +108,7 @@ def found(raw: bytes, case: Case, report: Report) -> Found | None:
     return Found(raw, f.level, f.where, f.kind, f.message, len(case.module.entry.nodes))
 
 
-def run(job: Job, send: Callable[[Message], None]) -> None:
+def run(job: Job, engines: Sequence[Engine], send: Callable[[Message], None]) -> None:
     """Judge ``count`` cases; on a disagreement shrink it for a while, report it and stop."""
     best: list[Found] = []
     give_up = [float("inf")]
@@ -116,7 +117,7 @@ def run(job: Job, send: Callable[[Message], None]) -> None:
         if time.monotonic() > give_up[0]:
             return
         send(Begin(raw))
-        case, report = judge_raw(raw, job.engines, job.options)
+        case, report = judge_raw(raw, engines, job.options)
         bad = found(raw, case, report)
         if not best:
             levels = [c for level in report.levels for c in level.comparisons]
@@ -153,7 +154,8 @@ def run(job: Job, send: Callable[[Message], None]) -> None:
 
 def worker(job: Job, pipe: Connection) -> None:
     """Entry point of a worker process: shards one after another, each with the next seed."""
+    engines = [engine(e) for e in job.engines]
     while True:
-        run(job, pipe.send)
+        run(job, engines, pipe.send)
         pipe.send(Done())
         job = replace(job, seed=job.seed + 1_000_003)

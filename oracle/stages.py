@@ -121,7 +121,7 @@ class _Judge:
         """Bars of a Primitive's results on exact inputs; levels often ask for the same."""
         digest = hashlib.blake2b(digest_size=16)
         for a in args:
-            digest.update(np.asarray(a, order="C").data)
+            digest.update(a.tobytes())
         key = (f.name, digest.digest())
         if key not in self.known:
             given = [exact(a) for a in args]

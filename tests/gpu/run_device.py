@@ -1,6 +1,6 @@
-"""The conformance suite on a machine with a GPU, without pytest.
+"""The conformance suite and fuzzed programs on a machine with a GPU, without pytest.
 
-    python3 -m tests.gpu.run_device [--engine cuda] [--json FILE] [--cache FOLDER]
+    python3 -m tests.gpu [--engine cuda] [--programs 300] [--json FILE] [--cache FOLDER]
 
 Prints one row for each group of cases, then what was wrong; ends with 1 if anything was.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 from collections import Counter
@@ -18,6 +19,8 @@ from pathlib import Path
 from codegen.runtime.engine import Engine
 from codegen.runtime.registry import NAMES, engine
 from fuzz.conform import Runner
+from fuzz.graphs import BYTES, decode
+from fuzz.levels import check
 from oracle.conformance import Outcome, cases, conform
 from refimpl.errors import EngineMissing
 
@@ -42,10 +45,38 @@ def table(outcomes: Sequence[Outcome], seconds: float) -> str:
     return "\n".join(rows)
 
 
+def fuzzed(chosen: Engine, count: int, seed: int) -> dict[str, object]:
+    """Judge random programs at every level, the engine's last."""
+    rng = random.Random(seed)
+    nodes: list[int] = []
+    findings: list[str] = []
+    checked = total = 0
+    start = time.perf_counter()
+    for i in range(count):
+        case = decode(rng.randbytes(BYTES))
+        report = check(case.module, case.inputs(), [chosen])
+        nodes.append(len(case.module.entry.nodes))
+        last = report.levels[-1]
+        checked += sum(c.checked for c in last.comparisons)
+        total += sum(c.total for c in last.comparisons)
+        findings += [f"program {i}: {f}" for f in report.findings]
+    return {
+        "programs": count,
+        "seed": seed,
+        "median_nodes": sorted(nodes)[count // 2] if nodes else 0,
+        "agree": count - len({f.split(":")[0] for f in findings}),
+        "checked_share": round(checked / total, 6) if total else 1.0,
+        "seconds": round(time.perf_counter() - start, 1),
+        "findings": findings,
+    }
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; 0 if every case agrees, 1 if not, 4 if the engine cannot run here."""
     parser = argparse.ArgumentParser(description="Run the conformance suite on an engine.")
     parser.add_argument("--engine", default="cuda", choices=NAMES)
+    parser.add_argument("--programs", type=int, default=300, help="fuzzed programs to judge")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the outcomes there")
     parser.add_argument("--cache", type=Path, help="folder of compiled kernels")
     options = parser.parse_args(argv)
@@ -68,9 +99,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         "wrong": wrong,
     }
     print(json.dumps({k: v for k, v in report.items() if k != "wrong"}))
+    fuzz = fuzzed(chosen, options.programs, options.seed)
+    findings = fuzz.pop("findings")
+    print(json.dumps(fuzz))
+    assert isinstance(findings, list)
+    for f in findings:
+        print(f"FINDING {f}")
     if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
-    return 1 if wrong else 0
+        whole = {"conformance": report, "fuzz": {**fuzz, "findings": findings}}
+        options.json.write_text(json.dumps(whole, indent=2) + "\n")
+    return 1 if wrong or findings else 0
 
 
 if __name__ == "__main__":
