@@ -9,8 +9,9 @@ import numpy as np
 
 from refimpl.ir import dims
 from refimpl.ir.types import Array, DType
-from refimpl.onnx.load import Context, dtype_of
-from refimpl.onnx.values import Known, ints, settle
+from refimpl.onnx.context import Context
+from refimpl.onnx.tensors import dtype_of
+from refimpl.onnx.values import Known, settle
 
 Operands: TypeAlias = Sequence[Known | None]
 Handler: TypeAlias = Callable[[Context, Operands], Known | None]
@@ -45,7 +46,7 @@ def _concat(c: Context, x: Operands) -> Known | None:
 
 def _axes(c: Context, x: Operands) -> tuple[int, ...]:
     if len(x) > 1 and x[1] is not None:
-        return ints(x[1], c.where)
+        return c.ints(x[1])
     return tuple(c.attrs.get("axes", ()))
 
 
@@ -66,7 +67,7 @@ def _gather(c: Context, x: Operands) -> Known | None:
     assert at is not None
     if _symbolic([at]):
         return None
-    axis = int(c.attrs.get("axis", 0))
+    axis = c.integer("axis", 0)
     n = k.array.shape[axis]
     if at.array.size and not (at.array.min() >= -n and at.array.max() < n):
         raise c.bad(f"index {at.array.tolist()} into {n} elements", "indices in range")
@@ -77,7 +78,7 @@ def _gather(c: Context, x: Operands) -> Known | None:
 def _slice(c: Context, x: Operands) -> Known | None:
     k = _first(x)
     if len(x) > 1:
-        bounds = [None if i is None else ints(i, c.where) for i in x[1:]]
+        bounds = [None if i is None else c.ints(i) for i in x[1:]]
         starts, ends = bounds[0] or (), bounds[1] or ()
         axes = (bounds[2] if len(bounds) > 2 else None) or tuple(range(len(starts)))
         steps = (bounds[3] if len(bounds) > 3 else None) or (1,) * len(starts)
@@ -96,7 +97,7 @@ def _reshape(c: Context, x: Operands) -> Known | None:
     k, to = x[0], x[1]
     assert k is not None
     assert to is not None
-    shape = ints(to, c.where)
+    shape = c.ints(to)
     shape = tuple(k.array.shape[i] if s == 0 else s for i, s in enumerate(shape))
     return Known(k.array.reshape(shape), k.dtype)
 

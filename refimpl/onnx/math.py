@@ -9,91 +9,56 @@ from typing import TypeAlias
 import numpy as np
 
 from refimpl.ir import dims
-from refimpl.ir.graph import Attr
 from refimpl.ir.types import DType
-from refimpl.onnx.load import Context, dtype_of
-from refimpl.onnx.values import Item, as_value, ints
+from refimpl.onnx.context import Context
+from refimpl.onnx.tensors import dtype_of
+from refimpl.onnx.values import Item
 from refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
 
-def operand(c: Context, x: Inputs, i: int) -> Value:
-    """Return an operand that must be there, as a value of the graph."""
-    if i >= len(x) or (item := x[i]) is None:
-        raise c.bad(f"{len(x)} operands", f"operand {i}")
-    return as_value(c.builder, item)
-
-
-def optional(c: Context, x: Inputs, i: int) -> Value | None:
-    """Return an operand that may be left out."""
-    return as_value(c.builder, item) if i < len(x) and (item := x[i]) is not None else None
-
-
-def emit(c: Context, op: str, *args: Value, **attrs: Attr) -> Value:
-    """Add a node named for the ONNX output."""
-    return c.builder.node(op, args, attrs, c.outputs[0] if c.outputs else "")
-
-
-def axis_of(c: Context, axis: int, rank: int) -> int:
-    """Return an axis counted from the front."""
-    if not -rank <= axis < max(rank, 1):
-        raise c.bad(f"axis {axis} of a tensor of rank {rank}", f"{-rank} <= axis < {rank}")
-    return axis % max(rank, 1)
-
-
-def axes_of(c: Context, x: Inputs, i: int, rank: int) -> tuple[int, ...] | None:
-    """Return increasing axes from operand ``i`` or the attribute; None where neither is given."""
-    if i < len(x) and (item := x[i]) is not None:
-        given: Sequence[int] = ints(item, c.where)
-    elif "axes" in c.attrs:
-        given = c.attrs["axes"]
-    else:
-        return None
-    return tuple(sorted(axis_of(c, a, rank) for a in given))
-
-
 def _plain(op: str) -> Handler:
     def run(c: Context, x: Inputs) -> Sequence[Item]:
-        return [emit(c, op, *(operand(c, x, i) for i in range(len(x))))]
+        return [c.emit(op, *(c.operand(x, i) for i in range(len(x))))]
 
     return run
 
 
 def _variadic(op: str) -> Handler:
     def run(c: Context, x: Inputs) -> Sequence[Item]:
-        args = [operand(c, x, i) for i in range(len(x))]
-        return [reduce(lambda a, b: emit(c, op, a, b), args)]
+        args = [c.operand(x, i) for i in range(len(x))]
+        return [reduce(lambda a, b: c.emit(op, a, b), args)]
 
     return run
 
 
 def _mean(c: Context, x: Inputs) -> Sequence[Item]:
     (total,) = _variadic("add")(c, x)
-    whole = as_value(c.builder, total)
+    whole = c.value(total)
     count = c.builder.scalar(len(x), whole.type.dtype)
-    return [emit(c, "divide", whole, count)]
+    return [c.emit("divide", whole, count)]
 
 
 def _div(c: Context, x: Inputs) -> Sequence[Item]:
-    a, b = operand(c, x, 0), operand(c, x, 1)
-    return [emit(c, "divide" if a.type.dtype.is_float else "trunc_divide", a, b)]
+    a, b = c.operand(x, 0), c.operand(x, 1)
+    return [c.emit("divide" if a.type.dtype.is_float else "trunc_divide", a, b)]
 
 
 def _mod(c: Context, x: Inputs) -> Sequence[Item]:
-    a, b = operand(c, x, 0), operand(c, x, 1)
-    return [emit(c, "fmod" if c.attrs.get("fmod", 0) else "remainder", a, b)]
+    a, b = c.operand(x, 0), c.operand(x, 1)
+    return [c.emit("fmod" if c.attrs.get("fmod", 0) else "remainder", a, b)]
 
 
 def _pow(c: Context, x: Inputs) -> Sequence[Item]:
-    a, b = operand(c, x, 0), operand(c, x, 1)
+    a, b = c.operand(x, 0), c.operand(x, 1)
     if a.type.dtype is b.type.dtype:
-        return [emit(c, "pow", a, b)]
+        return [c.emit("pow", a, b)]
     # The exponent may be of another type; the result has the base's.
     wide = a.type.dtype if a.type.dtype.is_float else DType.F64 if b.type.dtype.is_float else None
     if wide is None:
-        return [emit(c, "pow", a, c.builder("cast", [b], dtype=a.type.dtype))]
+        return [c.emit("pow", a, c.builder("cast", [b], dtype=a.type.dtype))]
     p = c.builder("pow", [_cast_to(c, a, wide), _cast_to(c, b, wide)])
     return [_cast_to(c, p, a.type.dtype)]
 
@@ -103,34 +68,34 @@ def _cast_to(c: Context, v: Value, dtype: DType) -> Value:
 
 
 def _cast(c: Context, x: Inputs) -> Sequence[Item]:
-    return [emit(c, "cast", operand(c, x, 0), dtype=dtype_of(int(c.attrs["to"]), c.where))]
+    return [c.emit("cast", c.operand(x, 0), dtype=dtype_of(int(c.attrs["to"]), c.where))]
 
 
 def _cast_like(c: Context, x: Inputs) -> Sequence[Item]:
-    return [emit(c, "cast", operand(c, x, 0), dtype=operand(c, x, 1).type.dtype)]
+    return [c.emit("cast", c.operand(x, 0), dtype=c.operand(x, 1).type.dtype)]
 
 
 def _clip(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
-    low, high = optional(c, x, 1), optional(c, x, 2)
+    v = c.operand(x, 0)
+    low, high = c.optional(x, 1), c.optional(x, 2)
     if low is None and "min" in c.attrs:
         low = c.builder.scalar(c.attrs["min"], v.type.dtype)
     if high is None and "max" in c.attrs:
         high = c.builder.scalar(c.attrs["max"], v.type.dtype)
     if low is not None:
-        v = emit(c, "maximum", v, low)
+        v = c.emit("maximum", v, low)
     if high is not None:
-        v = emit(c, "minimum", v, high)
+        v = c.emit("minimum", v, high)
     return [v]
 
 
 def _bit_shift(c: Context, x: Inputs) -> Sequence[Item]:
     way = "left" if c.attrs["direction"] == "LEFT" else "right"
-    return [emit(c, f"bitwise_{way}_shift", operand(c, x, 0), operand(c, x, 1))]
+    return [c.emit(f"bitwise_{way}_shift", c.operand(x, 0), c.operand(x, 1))]
 
 
 def _is_inf(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
+    v = c.operand(x, 0)
     result = c.builder("isinf", [v])
     for sign, compare in (("detect_negative", "less"), ("detect_positive", "greater")):
         if not c.attrs.get(sign, 1):
@@ -146,14 +111,14 @@ def _reduce(
     after: Callable[[Context, Value], Value] | None = None,
 ) -> Handler:
     def run(c: Context, x: Inputs) -> Sequence[Item]:
-        v = operand(c, x, 0)
-        axes = axes_of(c, x, 1, v.type.rank)
+        v = c.operand(x, 0)
+        axes = c.axes(x, 1, v.type.rank)
         if not axes and c.attrs.get("noop_with_empty_axes", 0):
             return [v]
         chosen = axes or tuple(range(v.type.rank))
         if before is not None:
             v = before(c, v)
-        v = emit(c, op, v, axes=chosen, keepdims=bool(c.attrs.get("keepdims", 1)))
+        v = c.emit(op, v, axes=chosen, keepdims=c.flag("keepdims", True))
         return [after(c, v) if after is not None else v]
 
     return run
@@ -168,32 +133,32 @@ def _one(op: str) -> Callable[[Context, Value], Value]:
 
 def _arg(op: str) -> Handler:
     def run(c: Context, x: Inputs) -> Sequence[Item]:
-        v = operand(c, x, 0)
-        axis = axis_of(c, int(c.attrs.get("axis", 0)), v.type.rank)
+        v = c.operand(x, 0)
+        axis = c.axis(c.integer("axis", 0), v.type.rank)
         if c.attrs.get("select_last_index", 0):
             raise c.bad("select_last_index = 1", "select_last_index = 0")
-        return [emit(c, op, v, axis=axis, keepdims=bool(c.attrs.get("keepdims", 1)))]
+        return [c.emit(op, v, axis=axis, keepdims=c.flag("keepdims", True))]
 
     return run
 
 
 def _cumsum(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
+    v = c.operand(x, 0)
     if len(x) < 2 or x[1] is None:
         raise c.bad("no axis", "an axis")
-    axis = axis_of(c, ints(x[1], c.where)[0], v.type.rank)
-    flags = {k: bool(c.attrs.get(k, 0)) for k in ("exclusive", "reverse")}
-    return [emit(c, "cumulative_sum", v, axis=axis, **flags)]
+    axis = c.axis(c.ints(x[1])[0], v.type.rank)
+    flags = {k: c.flag(k) for k in ("exclusive", "reverse")}
+    return [c.emit("cumulative_sum", v, axis=axis, **flags)]
 
 
 def _matmul(c: Context, x: Inputs) -> Sequence[Item]:
-    a, b = operand(c, x, 0), operand(c, x, 1)
+    a, b = c.operand(x, 0), c.operand(x, 1)
     row, column = a.type.rank == 1, b.type.rank == 1
     if row:
         a = c.builder("reshape", [a], shape=(1, *a.type.shape))
     if column:
         b = c.builder("reshape", [b], shape=(*b.type.shape, 1))
-    y = emit(c, "matmul", a, b)
+    y = c.emit("matmul", a, b)
     if row or column:
         shape = y.type.shape[:-2]
         shape += () if row else (y.type.shape[-2],)
@@ -203,16 +168,16 @@ def _matmul(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _gemm(c: Context, x: Inputs) -> Sequence[Item]:
-    a, b, bias = operand(c, x, 0), operand(c, x, 1), optional(c, x, 2)
+    a, b, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     if c.attrs.get("transA", 0):
         a = c.builder("permute_dims", [a], axes=(1, 0))
     if c.attrs.get("transB", 0):
         b = c.builder("permute_dims", [b], axes=(1, 0))
-    y = emit(c, "matmul", a, b)
-    y = _scaled(c, y, float(c.attrs.get("alpha", 1.0)))
+    y = c.emit("matmul", a, b)
+    y = _scaled(c, y, c.real("alpha", 1.0))
     if bias is None:
         return [y]
-    return [emit(c, "add", y, _scaled(c, bias, float(c.attrs.get("beta", 1.0))))]
+    return [c.emit("add", y, _scaled(c, bias, c.real("beta", 1.0)))]
 
 
 def _scaled(c: Context, v: Value, by: float) -> Value:
@@ -220,7 +185,7 @@ def _scaled(c: Context, v: Value, by: float) -> Value:
 
 
 def _dropout(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
+    v = c.operand(x, 0)
     ones = c.builder.scalar(True, DType.BOOL)
     return [v, c.builder("broadcast_to", [ones], shape=v.type.shape)]
 

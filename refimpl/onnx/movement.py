@@ -10,9 +10,8 @@ import numpy as np
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType
-from refimpl.onnx.load import Context
-from refimpl.onnx.math import axes_of, axis_of, emit, operand, optional
-from refimpl.onnx.values import Item, Known, as_value, ints, known_dims, sizes
+from refimpl.onnx.context import Context
+from refimpl.onnx.values import Item, Known, sizes
 from refimpl.ops.broadcasting import broadcast
 from refimpl.ops.builder import Value
 
@@ -39,32 +38,26 @@ def _constant(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _constant_of_shape(c: Context, x: Inputs) -> Sequence[Item]:
-    shape = known_dims(_given(c, x, 0), c.where)
+    shape = c.sizes(c.item(x, 0))
     value = c.attrs.get("value", Known(np.zeros(1, np.float32), DType.F32))
     plain = [d for d in shape if isinstance(d, int)]
     if value.dtype.is_int and len(plain) == len(shape) and np.prod(plain, dtype=object) <= 64:
         return [Known(np.full(plain, value.array.reshape(())), value.dtype)]
     one = c.builder.constant(value.array.reshape(()))
-    return [emit(c, "broadcast_to", one, shape=shape)]
-
-
-def _given(c: Context, x: Inputs, i: int) -> Item:
-    if i >= len(x) or (item := x[i]) is None:
-        raise c.bad(f"{len(x)} operands", f"operand {i}")
-    return item
+    return [c.emit("broadcast_to", one, shape=shape)]
 
 
 def _shape(c: Context, x: Inputs) -> Sequence[Item]:
-    shape = _given(c, x, 0).type.shape
+    shape = c.item(x, 0).type.shape
     return [sizes(shape[slice(c.attrs.get("start", 0), c.attrs.get("end"))])]
 
 
 def _range(c: Context, x: Inputs) -> Sequence[Item]:
-    items = [_given(c, x, i) for i in range(3)]
+    items = [c.item(x, i) for i in range(3)]
     dtype = items[0].type.dtype
     if not dtype.is_int:
         raise c.bad(f"a range of {dtype}", "a range of integers")
-    start, stop, step = (known_dims(i, c.where)[0] for i in items)
+    start, stop, step = (c.sizes(i)[0] for i in items)
     if not isinstance(step, int) or step == 0:
         raise c.bad(f"step {dims.text(step)}", "a step that is a number, not 0")
     count = (
@@ -77,15 +70,15 @@ def _range(c: Context, x: Inputs) -> Sequence[Item]:
     if step != 1:
         v = c.builder("multiply", [v, c.builder.scalar(step, dtype)])
     if start != 0:
-        first = as_value(c.builder, sizes((start,), dtype))
+        first = c.value(sizes((start,), dtype))
         v = c.builder("add", [v, c.builder("reshape", [first], shape=())])
     return [v]
 
 
 def _reshape(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
-    wanted = known_dims(_given(c, x, 1), c.where) if len(x) > 1 else tuple(c.attrs["shape"])
-    keep_zero = bool(c.attrs.get("allowzero", 0))
+    v = c.operand(x, 0)
+    wanted = c.sizes(c.item(x, 1)) if len(x) > 1 else tuple(c.attrs["shape"])
+    keep_zero = c.flag("allowzero")
     shape: list[Dim] = []
     for i, d in enumerate(wanted):
         copy = d == 0 and not keep_zero
@@ -96,7 +89,7 @@ def _reshape(c: Context, x: Inputs) -> Sequence[Item]:
         at = shape.index(-1)
         rest = dims.mul(*(d for i, d in enumerate(shape) if i != at))
         shape[at] = _quotient(c, v, rest)
-    return [emit(c, "reshape", v, shape=tuple(shape))]
+    return [c.emit("reshape", v, shape=tuple(shape))]
 
 
 def _quotient(c: Context, v: Value, rest: Dim) -> Dim:
@@ -113,51 +106,51 @@ def _quotient(c: Context, v: Value, rest: Dim) -> Dim:
 
 
 def _expand(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
-    wanted = v.type.with_shape(*known_dims(_given(c, x, 1), c.where))
+    v = c.operand(x, 0)
+    wanted = v.type.with_shape(*c.sizes(c.item(x, 1)))
     shape, _ = broadcast("Expand", [v.type, wanted])
-    return [v if shape == v.type.shape else emit(c, "broadcast_to", v, shape=shape)]
+    return [v if shape == v.type.shape else c.emit("broadcast_to", v, shape=shape)]
 
 
 def _transpose(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
+    v = c.operand(x, 0)
     perm = tuple(c.attrs.get("perm", reversed(range(v.type.rank))))
-    return [emit(c, "permute_dims", v, axes=perm)]
+    return [c.emit("permute_dims", v, axes=perm)]
 
 
 def _unsqueeze(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
-    given = ints(_given(c, x, 1), c.where) if len(x) > 1 else tuple(c.attrs["axes"])
+    v = c.operand(x, 0)
+    given = c.ints(c.item(x, 1)) if len(x) > 1 else tuple(c.attrs["axes"])
     rank = v.type.rank + len(given)
-    new = {axis_of(c, a, rank) for a in given}
+    new = {c.axis(a, rank) for a in given}
     old = iter(v.type.shape)
-    return [emit(c, "reshape", v, shape=tuple(1 if i in new else next(old) for i in range(rank)))]
+    return [c.emit("reshape", v, shape=tuple(1 if i in new else next(old) for i in range(rank)))]
 
 
 def _squeeze(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
-    axes = axes_of(c, x, 1, v.type.rank)
+    v = c.operand(x, 0)
+    axes = c.axes(x, 1, v.type.rank)
     if axes is None:
         axes = tuple(i for i, d in enumerate(v.type.shape) if d == 1)
     for a in axes:
         if v.type.shape[a] != 1:
             raise c.bad(f"axis {a} of {v.type}", "an axis of size 1")
     return [
-        emit(c, "reshape", v, shape=tuple(d for i, d in enumerate(v.type.shape) if i not in axes))
+        c.emit("reshape", v, shape=tuple(d for i, d in enumerate(v.type.shape) if i not in axes))
     ]
 
 
 def _flatten(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
-    axis = int(c.attrs.get("axis", 1))
+    v = c.operand(x, 0)
+    axis = c.integer("axis", 1)
     axis = axis + v.type.rank if axis < 0 else axis
     two = dims.mul(*v.type.shape[:axis]), dims.mul(*v.type.shape[axis:])
-    return [emit(c, "reshape", v, shape=two)]
+    return [c.emit("reshape", v, shape=two)]
 
 
 def _concat(c: Context, x: Inputs) -> Sequence[Item]:
-    args = [operand(c, x, i) for i in range(len(x))]
-    return [emit(c, "concat", *args, axis=axis_of(c, int(c.attrs["axis"]), args[0].type.rank))]
+    args = [c.operand(x, i) for i in range(len(x))]
+    return [c.emit("concat", *args, axis=c.axis(int(c.attrs["axis"]), args[0].type.rank))]
 
 
 def _cut(c: Context, v: Value, axis: int, start: Dim, stop: Dim) -> Value:
@@ -168,14 +161,14 @@ def _cut(c: Context, v: Value, axis: int, start: Dim, stop: Dim) -> Value:
 
 
 def _split(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
-    axis = axis_of(c, int(c.attrs.get("axis", 0)), v.type.rank)
+    v = c.operand(x, 0)
+    axis = c.axis(c.integer("axis", 0), v.type.rank)
     if len(x) > 1 and x[1] is not None:
-        parts: Sequence[Dim] = known_dims(x[1], c.where)
+        parts: Sequence[Dim] = c.sizes(x[1])
     elif "split" in c.attrs:
         parts = tuple(c.attrs["split"])
     else:
-        n = int(c.attrs.get("num_outputs", len(c.outputs)))
+        n = c.integer("num_outputs", len(c.outputs))
         size = v.type.shape[axis]
         each = dims.ceildiv(size, n)
         parts = [each] * (n - 1) + [dims.sub(size, dims.mul(each, n - 1))]
@@ -188,13 +181,13 @@ def _split(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _slice(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
+    v = c.operand(x, 0)
     if len(x) > 1:
-        starts, stops = known_dims(_given(c, x, 1), c.where), known_dims(_given(c, x, 2), c.where)
+        starts, stops = c.sizes(c.item(x, 1)), c.sizes(c.item(x, 2))
         third = x[3] if len(x) > 3 else None
         fourth = x[4] if len(x) > 4 else None
-        axes = ints(third, c.where) if third is not None else tuple(range(len(starts)))
-        steps = ints(fourth, c.where) if fourth is not None else (1,) * len(starts)
+        axes = c.ints(third) if third is not None else tuple(range(len(starts)))
+        steps = c.ints(fourth) if fourth is not None else (1,) * len(starts)
     else:
         starts, stops = tuple(c.attrs["starts"]), tuple(c.attrs["ends"])
         axes, steps = tuple(c.attrs.get("axes", range(len(starts)))), (1,) * len(starts)
@@ -202,10 +195,10 @@ def _slice(c: Context, x: Inputs) -> Sequence[Item]:
     last: list[Dim] = list(v.type.shape)
     by = [1] * v.type.rank
     for axis, start, stop, step in zip(axes, starts, stops, steps, strict=True):
-        a = axis_of(c, axis, v.type.rank)
+        a = c.axis(axis, v.type.rank)
         first[a], last[a] = _bounds(c, v.type.shape[a], start, stop, step)
         by[a] = step
-    return [emit(c, "slice", v, starts=tuple(first), stops=tuple(last), steps=tuple(by))]
+    return [c.emit("slice", v, starts=tuple(first), stops=tuple(last), steps=tuple(by))]
 
 
 def _bounds(c: Context, size: Dim, start: Dim, stop: Dim, step: int) -> tuple[Dim, Dim]:
@@ -237,54 +230,54 @@ def _end(c: Context, size: Dim, at: Dim, step: int, floor: int) -> Dim:
 
 
 def _gather(c: Context, x: Inputs) -> Sequence[Item]:
-    v, at = operand(c, x, 0), operand(c, x, 1)
-    axis = axis_of(c, int(c.attrs.get("axis", 0)), v.type.rank)
-    return [emit(c, "gather", v, at, axis=axis)]
+    v, at = c.operand(x, 0), c.operand(x, 1)
+    axis = c.axis(c.integer("axis", 0), v.type.rank)
+    return [c.emit("gather", v, at, axis=axis)]
 
 
 def _gather_elements(c: Context, x: Inputs) -> Sequence[Item]:
-    v, at = operand(c, x, 0), operand(c, x, 1)
-    axis = axis_of(c, int(c.attrs.get("axis", 0)), v.type.rank)
-    return [emit(c, "gather_elements", v, at, axis=axis)]
+    v, at = c.operand(x, 0), c.operand(x, 1)
+    axis = c.axis(c.integer("axis", 0), v.type.rank)
+    return [c.emit("gather_elements", v, at, axis=axis)]
 
 
 def _scatter_elements(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
-    axis = axis_of(c, int(c.attrs.get("axis", 0)), v.type.rank)
+    v = c.operand(x, 0)
+    axis = c.axis(c.integer("axis", 0), v.type.rank)
     how = c.attrs.get("reduction", "none")
-    args = v, operand(c, x, 1), operand(c, x, 2)
-    return [emit(c, "scatter", *args, axis=axis, reduction=how)]
+    args = v, c.operand(x, 1), c.operand(x, 2)
+    return [c.emit("scatter", *args, axis=axis, reduction=how)]
 
 
 def _pad(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
+    v = c.operand(x, 0)
     mode = c.attrs.get("mode", "constant")
     if mode not in ("constant", "edge", "reflect"):
         raise c.bad(f"mode {mode}", "constant, edge or reflect")
-    given = known_dims(_given(c, x, 1), c.where) if len(x) > 1 else tuple(c.attrs["pads"])
+    given = c.sizes(c.item(x, 1)) if len(x) > 1 else tuple(c.attrs["pads"])
     rank = v.type.rank
     axes = list(range(rank))
     if len(x) > 3 and x[3] is not None:
-        axes = [axis_of(c, a, rank) for a in ints(x[3], c.where)]
+        axes = [c.axis(a, rank) for a in c.ints(x[3])]
     low, high = [0] * rank, [0] * rank
     lows: list[Dim] = list(low)
     highs: list[Dim] = list(high)
     for i, a in enumerate(axes):
         lows[a], highs[a] = given[i], given[i + len(given) // 2]
-    fill = optional(c, x, 2) or c.builder.scalar(c.attrs.get("value", 0.0), v.type.dtype)
+    fill = c.optional(x, 2) or c.builder.scalar(c.attrs.get("value", 0.0), v.type.dtype)
     if fill.type.rank:
         fill = c.builder("reshape", [fill], shape=())
-    return [emit(c, "pad", v, fill, low=tuple(lows), high=tuple(highs), mode=mode)]
+    return [c.emit("pad", v, fill, low=tuple(lows), high=tuple(highs), mode=mode)]
 
 
 def _tile(c: Context, x: Inputs) -> Sequence[Item]:
-    v = operand(c, x, 0)
-    repeats = known_dims(_given(c, x, 1), c.where)
+    v = c.operand(x, 0)
+    repeats = c.sizes(c.item(x, 1))
     wide = tuple(d for r, n in zip(repeats, v.type.shape, strict=True) for d in (r, n))
     apart = c.builder("reshape", [v], shape=tuple(d for n in v.type.shape for d in (1, n)))
     spread = c.builder("broadcast_to", [apart], shape=wide)
     shape = tuple(dims.mul(r, n) for r, n in zip(repeats, v.type.shape, strict=True))
-    return [emit(c, "reshape", spread, shape=shape)]
+    return [c.emit("reshape", spread, shape=shape)]
 
 
 HANDLERS: dict[str, Handler] = {

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from refimpl.onnx import known, math, movement, neural, windows
-from refimpl.onnx.load import Context
+from refimpl.onnx.context import Context
 from refimpl.onnx.values import Item, Known
 
-Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item]]
+Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item] | None]
 
 HANDLERS: dict[str, Handler] = {
     **math.HANDLERS,
@@ -20,16 +20,13 @@ HANDLERS: dict[str, Handler] = {
 SMALL = 1 << 10  # elements of a known tensor that is worked out at import
 
 
-def import_node(c: Context, op: str, inputs: Sequence[Item | None]) -> Sequence[Item]:
-    """Import one node; DidymaError ``onnx-unsupported`` names an operator that is not known."""
+def import_node(c: Context, op: str, inputs: Sequence[Item | None]) -> Sequence[Item] | None:
+    """Import one node; None where the operator, or this use of it, has no importer."""
     if op in known.HANDLERS and (sizes := _small_ints(inputs)) is not None:
         found = known.HANDLERS[op](c, sizes)
         if found is not None:
             return [found]
-    if op not in HANDLERS:
-        names = ", ".join(sorted(HANDLERS))
-        raise c.bad(f"the operator {op}", f"one of: {names}")
-    return HANDLERS[op](c, inputs)
+    return HANDLERS[op](c, inputs) if op in HANDLERS else None
 
 
 def _small_ints(inputs: Sequence[Item | None]) -> list[Known | None] | None:

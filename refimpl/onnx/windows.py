@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
-from refimpl.onnx.load import Context
-from refimpl.onnx.math import emit, operand, optional
+from refimpl.onnx.context import Context
 from refimpl.onnx.values import Item
 from refimpl.ops.builder import Value
 
@@ -69,37 +68,37 @@ class Windows:
 
     def emit(self, c: Context, op: str, *args: Value, **attrs: int | bool) -> Value:
         """Add a node of an op over these windows."""
-        return emit(
-            c, op, *args, strides=self.strides, dilations=self.dilations, low=self.low,
+        return c.emit(
+            op, *args, strides=self.strides, dilations=self.dilations, low=self.low,
             high=self.high, **attrs,
         )  # fmt: skip
 
 
 def _conv(c: Context, x: Inputs) -> Sequence[Item]:
-    v, w, bias = operand(c, x, 0), operand(c, x, 1), optional(c, x, 2)
+    v, w, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     kernel = [d for d in w.type.shape[2:] if isinstance(d, int)]
     windows = Windows(c, v.type.shape[2:], kernel)
-    y = windows.emit(c, "conv", v, w, groups=int(c.attrs.get("group", 1)))
+    y = windows.emit(c, "conv", v, w, groups=c.integer("group", 1))
     if bias is not None:
         spread = (*bias.type.shape, *(1 for _ in kernel))
-        y = emit(c, "add", y, c.builder("reshape", [bias], shape=spread))
+        y = c.emit("add", y, c.builder("reshape", [bias], shape=spread))
     return [y]
 
 
 def _pool(op: str) -> Handler:
     def run(c: Context, x: Inputs) -> Sequence[Item]:
-        v = operand(c, x, 0)
+        v = c.operand(x, 0)
         windows = Windows(c, v.type.shape[2:], tuple(c.attrs["kernel_shape"]))
         attrs: dict[str, bool] = {}
         if op == "avg_pool":
-            attrs["count_include_pad"] = bool(c.attrs.get("count_include_pad", 0))
+            attrs["count_include_pad"] = c.flag("count_include_pad")
             if attrs["count_include_pad"] and windows.grown:
                 raise c.bad("count_include_pad with ceil_mode", "one of the two")
         elif len([o for o in c.outputs if o]) > 1:
             raise c.bad("the output Indices", "the pooled values alone")
         return [
-            emit(
-                c, op, v, window=windows.kernel, strides=windows.strides,
+            c.emit(
+                op, v, window=windows.kernel, strides=windows.strides,
                 dilations=windows.dilations, low=windows.low, high=windows.high, **attrs,
             )
         ]  # fmt: skip
@@ -109,8 +108,8 @@ def _pool(op: str) -> Handler:
 
 def _global(op: str) -> Handler:
     def run(c: Context, x: Inputs) -> Sequence[Item]:
-        v = operand(c, x, 0)
-        return [emit(c, op, v, axes=tuple(range(2, v.type.rank)), keepdims=True)]
+        v = c.operand(x, 0)
+        return [c.emit(op, v, axes=tuple(range(2, v.type.rank)), keepdims=True)]
 
     return run
 

@@ -34,6 +34,7 @@ class Builder:
     def __init__(self) -> None:
         self._params: list[Param] = []
         self._nodes: list[Node] = []
+        self._places: dict[str, int] = {}  # of the node that defines a value
         self._names: dict[str, int] = {}  # and how often each was wished for
 
     def param(self, name: str, type: TensorType) -> Value:
@@ -55,6 +56,7 @@ class Builder:
         type = OPS[op].infer([a.type for a in args], attrs)
         result = self._fresh(name or op)
         operands = tuple(a.name for a in args)
+        self._places[result] = len(self._nodes)
         self._nodes.append(Node((result,), op, operands, (type,), freeze(attrs)))
         return Value(result, type)
 
@@ -69,6 +71,17 @@ class Builder:
     def type_of(self, v: Value) -> TensorType:
         """Type of a value."""
         return v.type
+
+    def cone(self, v: Value) -> Function:
+        """Return the part of the graph that a value needs, as a function."""
+        wanted = {v.name}
+        kept: list[Node] = []
+        for n in reversed(self._nodes[: self._places.get(v.name, -1) + 1]):
+            if wanted.intersection(n.results):
+                kept.append(n)
+                wanted.update(n.args)
+        params = tuple(p for p in self._params if p.name in wanted)
+        return Function("cone", params, tuple(reversed(kept)), (v.name,))
 
     def function(self, name: str, results: Sequence[Value]) -> Function:
         """Return the function built so far."""

@@ -1,0 +1,178 @@
+"""Didyma as a backend of ONNX's own test suite, one for each level.
+
+``onnx.backend.test.BackendTest(backend_for("graph"), __name__)`` runs unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+from onnx.backend.base import Backend, BackendRep
+
+from codegen.options import Options
+from codegen.pipeline import STAGES, Work, compile
+from codegen.runtime.registry import engine
+from fuzz.levels import runner
+from oracle.stages import run_primfuncs
+from refimpl.errors import DidymaError
+from refimpl.interp import graph, program
+from refimpl.ir import dims
+from refimpl.ir.graph import CALL, RESHAPE_ONLY, Module
+from refimpl.ir.types import Array
+from refimpl.onnx.context import NotConstant
+from refimpl.onnx.load import load_model
+
+Run = Callable[[Sequence[Array]], Sequence[Array]]
+
+ENGINES = ("host", "simt", "cuda")
+LEVELS = ("graph", "loop", "program", *ENGINES)
+
+
+def _graph(m: Module) -> Run:
+    def run(inputs: Sequence[Array]) -> Sequence[Array]:
+        return graph.run(m, inputs)
+
+    return run
+
+
+def _loop(m: Module) -> Run:
+    """Every fused Primitive by the loop interpreter, before it is scheduled."""
+    options = Options()
+    work = Work(options, m)
+    for stage in STAGES:
+        if stage.name == "schedule":
+            break
+        if stage.wanted(options):
+            stage.run(work)
+    fused = work.module
+
+    def run(inputs: Sequence[Array]) -> Sequence[Array]:
+        env = graph.bind(fused.entry, fused, inputs)
+        found: dict[str, Array] = {
+            p.name: a for p, a in zip(fused.entry.params, inputs, strict=True)
+        }
+        for n in fused.entry.nodes:
+            args = [found[a] for a in n.args]
+            if n.op != CALL:
+                outs: Sequence[Array] = [n.attr["value"].array()]
+            elif RESHAPE_ONLY in fused.function(n.callee).attr:
+                outs = [args[0].reshape(dims.values(n.types[0].shape, env))]
+            else:
+                whole = work.loops[n.callee]
+                outs = run_primfuncs([whole], whole, args, env)
+            found.update(zip(n.results, outs, strict=True))
+        return [found[r] for r in fused.entry.results]
+
+    return run
+
+
+def _program(m: Module) -> Run:
+    planned = compile(m).program
+
+    def run(inputs: Sequence[Array]) -> Sequence[Array]:
+        return program.run(planned, inputs)
+
+    return run
+
+
+def _on_engine(name: str) -> Callable[[Module], Run]:
+    def make(m: Module) -> Run:
+        e = engine(name)
+        call = runner(compile(m), e)
+
+        def run(inputs: Sequence[Array]) -> Sequence[Array]:
+            return call(e, list(inputs))
+
+        return run
+
+    return make
+
+
+MAKERS: Mapping[str, Callable[[Module], Run]] = {
+    "graph": _graph,
+    "loop": _loop,
+    "program": _program,
+    **{name: _on_engine(name) for name in ENGINES},
+}
+
+
+class Prepared(BackendRep):
+    """A model made ready for a level.
+
+    Inputs that the importer must know (shapes, axes) are taken from the first call that gives
+    them; a call with other values of these makes the model ready anew.
+    """
+
+    def __init__(self, model: onnx.ModelProto, make: Callable[[Module], Run]) -> None:
+        self.model = model
+        self.make = make
+        own = {i.name for i in model.graph.initializer}
+        self.names = [i.name for i in model.graph.input if i.name not in own]
+        self.needed: set[str] = set()
+        self.ready: dict[tuple[tuple[str, bytes, tuple[int, ...]], ...], tuple[Module, Run]] = {}
+
+    def prepare(self, inputs: Mapping[str, Array]) -> tuple[Module, Run]:
+        """Import with as few input values as the importer asks for, and compile."""
+        while True:
+            known = {n: inputs[n] for n in sorted(self.needed) if n in inputs}
+            key = tuple((n, a.tobytes(), a.shape) for n, a in known.items())
+            if key in self.ready:
+                return self.ready[key]
+            try:
+                m = load_model(self.model, self.model.graph.name or "model", None, known)
+            except NotConstant as e:
+                more = set(e.inputs) & set(inputs) - self.needed
+                if not more:
+                    raise
+                self.needed |= more
+                continue
+            self.ready[key] = m, self.make(m)
+            return self.ready[key]
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Run on inputs in the order of the model's, those with initializers left out."""
+        del kwargs
+        arrays = [np.asarray(a) for a in inputs]
+        if len(arrays) > len(self.names):
+            raise DidymaError(
+                "input-count", self.model.graph.name, got=f"{len(arrays)} inputs",
+                want=f"{len(self.names)}",
+            )  # fmt: skip
+        given = dict(zip(self.names, arrays, strict=False))
+        m, run = self.prepare(given)
+        return tuple(run([given[p.name] for p in m.entry.params]))
+
+
+class LevelBackend(Backend):
+    """What ONNX's test suite asks of a backend."""
+
+    level: ClassVar[str] = "graph"
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
+        """Return the model made ready; DidymaError if it cannot be imported whatever its inputs."""
+        del device, kwargs
+        ready = Prepared(model, MAKERS[cls.level])
+        try:
+            load_model(model)
+        except NotConstant as e:
+            ready.needed |= set(e.inputs)
+        return ready
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Tell whether ONNX's word for a device is one of ours."""
+        return device == ("CUDA" if cls.level == "cuda" else "CPU")
+
+
+def backend_for(level: str) -> type[LevelBackend]:
+    """Return the backend class of a level: graph, loop, program, host, simt or cuda.
+
+    DidymaError ``unknown-level`` lists the names.
+    """
+    if level not in MAKERS:
+        raise DidymaError("unknown-level", level, got=level, want=", ".join(MAKERS))
+    return type(f"{level.capitalize()}Backend", (LevelBackend,), {"level": level})

@@ -1,0 +1,209 @@
+"""What the importer of one node may use, and the errors of importing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refimpl.errors import DidymaError
+from refimpl.interp import graph as interp
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.graph import Attr, Module
+from refimpl.ir.types import Array, DType, TensorType
+from refimpl.onnx.values import Item, Known, as_value
+from refimpl.ops.builder import Builder, Value
+
+MAX_BYTES = 1 << 36  # a model with a larger tensor is refused before anything is made
+MAX_FOLDED = 1 << 22  # elements that may be worked out at import
+
+
+class NotConstant(DidymaError):
+    """A value that must be known at import is computed from inputs; ``inputs`` names them."""
+
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One node: where it is, its operator set, outputs and attributes, and the graph's builder."""
+
+    builder: Builder
+    symbols: dict[str, DimVar]
+    placed: dict[Known, Value]
+    opset: int = 0
+    where: str = ""
+    outputs: tuple[str, ...] = ()
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def bad(self, got: str, want: str, help: str = "", code: str = "onnx-unsupported") -> Exception:
+        """Return an error that names the node."""
+        return DidymaError(code, self.where, got=got, want=want, help=help)
+
+    def wrong(self, got: str, want: str) -> Exception:
+        """Return an error that says that the model breaks ONNX's rules."""
+        return self.bad(got, want, code="onnx-broken")
+
+    # Operands -------------------------------------------------------------------------------
+
+    def item(self, x: Sequence[Item | None], i: int) -> Item:
+        """Return an operand that must be there."""
+        if i >= len(x) or (item := x[i]) is None:
+            raise self.wrong(f"{len(x)} operands", f"operand {i}")
+        return item
+
+    def maybe(self, x: Sequence[Item | None], i: int) -> Item | None:
+        """Return an operand that may be left out."""
+        return x[i] if i < len(x) else None
+
+    def value(self, item: Item) -> Value:
+        """Return an item as a value of the graph; a known tensor is put there once."""
+        if isinstance(item, Value):
+            return item
+        if item not in self.placed:
+            self.placed[item] = as_value(self.builder, item)
+        return self.placed[item]
+
+    def operand(self, x: Sequence[Item | None], i: int) -> Value:
+        """Return an operand that must be there, as a value of the graph."""
+        return self.value(self.item(x, i))
+
+    def optional(self, x: Sequence[Item | None], i: int) -> Value | None:
+        """Return an operand that may be left out, as a value of the graph."""
+        item = self.maybe(x, i)
+        return None if item is None else self.value(item)
+
+    def wants(self, i: int) -> bool:
+        """Tell whether somebody may use output ``i``."""
+        return i < len(self.outputs) and bool(self.outputs[i])
+
+    # Building -------------------------------------------------------------------------------
+
+    def emit(self, op: str, *args: Value, **attrs: Attr) -> Value:
+        """Add a node named for the ONNX output."""
+        return self.builder.node(op, args, attrs, self.outputs[0] if self.outputs else "")
+
+    def __call__(self, op: str, args: Sequence[Value], /, **attrs: Attr) -> Value:
+        """Add a node: what composites are built with."""
+        return self.builder.node(op, args, attrs, self.outputs[0] if self.outputs else "")
+
+    def type_of(self, value: Value, /) -> TensorType:
+        """Type of a value."""
+        return value.type
+
+    def cast(self, v: Value, dtype: DType) -> Value:
+        """Return a value in a dtype."""
+        return v if v.type.dtype is dtype else self.emit("cast", v, dtype=dtype)
+
+    def reshape(self, v: Value, *shape: Dim) -> Value:
+        """Return a value in a shape."""
+        return v if v.type.shape == shape else self.emit("reshape", v, shape=shape)
+
+    def scalar(self, x: float, like: Value) -> Value:
+        """Return a scalar constant of a value's dtype."""
+        return self.builder.scalar(x, like.type.dtype)
+
+    # Attributes -----------------------------------------------------------------------------
+
+    def integer(self, name: str, default: int = 0) -> int:
+        """Return an attribute that is an integer."""
+        return int(self.attrs.get(name, default))
+
+    def real(self, name: str, default: float = 0.0) -> float:
+        """Return an attribute that is a number."""
+        return float(self.attrs.get(name, default))
+
+    def word(self, name: str, default: str = "") -> str:
+        """Return an attribute that is a word."""
+        return str(self.attrs.get(name, default))
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return an attribute that is yes (not 0) or no."""
+        return bool(self.attrs.get(name, default))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Return an axis counted from the front."""
+        if not -rank <= axis < max(rank, 1):
+            raise self.wrong(f"axis {axis} of a tensor of rank {rank}", f"{-rank} <= axis < {rank}")
+        return axis % max(rank, 1)
+
+    def axes(self, x: Sequence[Item | None], i: int, rank: int) -> tuple[int, ...] | None:
+        """Return increasing axes from operand ``i`` or the attribute; None where neither is."""
+        if (item := self.maybe(x, i)) is not None:
+            given: Sequence[int] = self.ints(item)
+        elif "axes" in self.attrs:
+            given = self.attrs["axes"]
+        else:
+            return None
+        found = tuple(sorted(self.axis(a, rank) for a in given))
+        if len(set(found)) != len(found):
+            raise self.wrong(f"axes {tuple(given)}", "each axis once")
+        return found
+
+    # Values that must be known --------------------------------------------------------------
+
+    def bounds(self, d: Dim) -> tuple[int, int]:
+        """Smallest and largest value of a size."""
+        return dims.bounds(d, {v.name: (v.lo, v.hi) for v in self.symbols.values()})
+
+    def known(self, item: Item) -> Known:
+        """Return an item's value; NotConstant if it depends on an input.
+
+        What the graph computes from constants alone is worked out by the graph interpreter.
+        """
+        if isinstance(item, Known):
+            return item
+        f = self.builder.cone(item)
+        if f.params:
+            raise self._unknown(f"%{item.name}, computed from inputs", [p.name for p in f.params])
+        m = Module((f,), tuple(self.symbols.values()))
+        for n in f.nodes:
+            for t in n.types:
+                if not isinstance(t.numel, int):
+                    raise self._unknown(f"%{item.name}, whose size is not known", [])
+                if t.numel > MAX_FOLDED:
+                    raise self._unknown(f"%{item.name}, of {t.numel} elements", [])
+        (array,) = interp.run(m, [])
+        return Known(array, item.type.dtype, item.name)
+
+    def array(self, item: Item) -> Array:
+        """Return an item's numbers; NotConstant if they are not known."""
+        k = self.known(item)
+        if k.symbolic:
+            raise self._unknown(f"the sizes {', '.join(map(dims.text, k.dims()))}", [])
+        return k.array
+
+    def sizes(self, item: Item) -> tuple[Dim, ...]:
+        """Return a known vector of sizes; NotConstant otherwise."""
+        k = self.known(item)
+        if not k.dtype.is_int or k.array.ndim > 1:
+            raise self.wrong(str(k.type), "a vector of integers")
+        return k.dims()
+
+    def ints(self, item: Item) -> tuple[int, ...]:
+        """Return a known vector of plain integers; NotConstant otherwise."""
+        a = self.array(item)
+        if a.dtype.kind not in "iu" or a.ndim > 1:
+            raise self.wrong(f"{a.dtype}{list(a.shape)}", "a vector of integers")
+        return tuple(int(n) for n in a.reshape(-1))
+
+    def number(self, item: Item) -> Any:
+        """Return a known tensor of one element as a Python number."""
+        a = self.array(item)
+        if a.size != 1:
+            raise self.wrong(f"{a.size} elements", "one")
+        return np.asarray(a).reshape(()).item()
+
+    def _unknown(self, got: str, inputs: Sequence[str]) -> NotConstant:
+        e = NotConstant(
+            "onnx-not-constant",
+            self.where,
+            got=got,
+            want="a value known when the model is imported",
+            help="fix the input as an initializer, for example with onnxsim",
+        )
+        e.inputs = tuple(inputs)
+        return e

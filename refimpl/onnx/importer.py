@@ -1,0 +1,314 @@
+"""Walk a model's graph, its functions and the branches that are taken."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from refimpl.errors import DidymaError
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.graph import Module
+from refimpl.ir.types import Array, TensorType
+from refimpl.onnx import functions, signature
+from refimpl.onnx.context import Context
+from refimpl.onnx.nodes import import_node
+from refimpl.onnx.tensors import check_size, dtype_of, tensor
+from refimpl.onnx.values import Item, Known
+from refimpl.ops.builder import Builder
+
+MAX_DIM = 1 << 20  # upper end of a symbolic size that a model does not bound
+MAX_DEPTH = 64  # functions within functions
+_MALFORMED = (
+    ValueError, TypeError, KeyError, IndexError, OverflowError, ZeroDivisionError, AttributeError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Names in sight, and what the nodes there mean."""
+
+    items: MutableMapping[str, Item]
+    opsets: Mapping[str, int]
+    attrs: Mapping[str, onnx.AttributeProto]  # what a function was called with
+    depth: int = 0
+
+    @property
+    def opset(self) -> int:
+        """Version of ONNX's own operators."""
+        return self.opsets.get("", 1)
+
+
+def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in imports}
+
+
+class Importer:
+    """Turns one model into a module."""
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        source: str,
+        folder: Path | None,
+        values: Mapping[str, Array],
+    ) -> None:
+        self.model = model
+        self.source = source
+        self.folder = folder
+        self.given = values
+        self.builder = Builder()
+        self.context = Context(self.builder, {}, {})
+        self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+
+    def module(self) -> Module:
+        """Import the model's graph."""
+        g = self.model.graph
+        scope = Scope({}, _opsets(self.model.opset_import), {})
+        self._initializers(g, scope)
+        self._inputs(g, scope)
+        self._nodes(g.node, scope)
+        self._check_declared(g, scope)
+        context = replace(self.context, where=f"{self.source}: outputs")
+        results = [context.value(self._item(scope, o.name, "output")) for o in g.output]
+        main = self.builder.function("main", results)
+        used = set(dims.free(d for p in main.params for d in p.type.shape))
+        return Module((main,), tuple(v for v in self.context.symbols.values() if v.name in used))
+
+    # Names ----------------------------------------------------------------------------------
+
+    def _define(self, scope: Scope, name: str, item: Item, where: str) -> None:
+        own = scope.items.maps[0] if isinstance(scope.items, ChainMap) else scope.items
+        if name in own:
+            raise self._broken(where, f"a second definition of {name!r}", "one")
+        own[name] = item
+
+    def _item(self, scope: Scope, name: str, where: str) -> Item:
+        if name not in scope.items:
+            raise self._broken(
+                where, f"the value {name!r}, which nothing before it defines",
+                "nodes in order, each value defined before it is used",
+            )  # fmt: skip
+        return scope.items[name]
+
+    def _broken(self, where: str, got: str, want: str) -> DidymaError:
+        return DidymaError("onnx-broken", f"{self.source}: {where}", got=got, want=want)
+
+    # Inputs ---------------------------------------------------------------------------------
+
+    def _initializers(self, g: onnx.GraphProto, scope: Scope) -> None:
+        for t in g.initializer:
+            where = f"initializer {t.name}"
+            if not t.name:
+                raise self._broken(where, "an initializer without a name", "a name")
+            held = tensor(t, f"{self.source}: {where}", self.folder)
+            self._define(scope, t.name, held, where)
+        if g.sparse_initializer:
+            raise DidymaError(
+                "onnx-unsupported", self.source, got="sparse initializers", want="dense ones"
+            )
+
+    def _inputs(self, g: onnx.GraphProto, scope: Scope) -> None:
+        seen: set[str] = set()
+        for i in g.input:
+            where = f"input {i.name}"
+            if not i.name or i.name in seen:
+                raise self._broken(where, f"a second input {i.name!r}", "names, each once")
+            seen.add(i.name)
+            if i.name in scope.items:  # a default, which we keep
+                self._declared(i, scope.items[i.name].type)
+                continue
+            type = self._declared_type(i)
+            check_size(type.dtype, tuple(n for n in type.shape if isinstance(n, int)),
+                       f"{self.source}: {where}")  # fmt: skip
+            if i.name in self.given:
+                array = self.given[i.name]
+                if array.dtype != type.dtype.numpy:
+                    raise self._broken(where, f"a value of {array.dtype}", str(type))
+                scope.items[i.name] = Known(array, type.dtype, i.name)
+            else:
+                scope.items[i.name] = self.builder.param(i.name, type)
+
+    def _declared_type(self, i: onnx.ValueInfoProto) -> TensorType:
+        where = f"{self.source}: input {i.name}"
+        if not i.type.HasField("tensor_type"):
+            got = i.type.WhichOneof("value") or "no type"
+            raise DidymaError("onnx-unsupported", where, got=got, want="a tensor")
+        t = i.type.tensor_type
+        dtype = dtype_of(t.elem_type, where)
+        if not t.HasField("shape"):
+            raise DidymaError(
+                "onnx-unsupported", where, got="an input of unknown rank", want="a shape",
+                help="give the input a shape in the model; sizes may be symbolic",
+            )  # fmt: skip
+        return TensorType(dtype, tuple(self._dim(d, i.name, k) for k, d in enumerate(t.shape.dim)))
+
+    def _dim(self, d: onnx.TensorShapeProto.Dimension, name: str, axis: int) -> Dim:
+        if d.HasField("dim_value") and d.dim_value >= 0:
+            return int(d.dim_value)
+        return self._symbol(d.dim_param or f"{name}_{axis}")
+
+    def _symbol(self, name: str) -> Dim:
+        plain = "".join(ch if ch.isascii() and ch.isalnum() else "_" for ch in name) or "d"
+        plain = plain if plain[0].isalpha() else f"d{plain}"
+        self.context.symbols.setdefault(plain, DimVar(plain, 1, MAX_DIM))
+        return dims.symbol(plain)
+
+    # What the model says of its own values ---------------------------------------------------
+
+    def _check_declared(self, g: onnx.GraphProto, scope: Scope) -> None:
+        """Raise ``onnx-mismatch`` where a declared type cannot be the type that comes out."""
+        for v in (*g.output, *g.value_info):
+            if v.name in scope.items:
+                self._declared(v, scope.items[v.name].type)
+
+    def _declared(self, v: onnx.ValueInfoProto, found: TensorType) -> None:
+        if not v.type.HasField("tensor_type"):
+            return
+        t = v.type.tensor_type
+        where = f"{self.source}: {v.name}"
+        dtype = dtype_of(t.elem_type, where) if t.elem_type else found.dtype
+        sizes = found.shape
+        if t.HasField("shape"):
+            stated = [int(d.dim_value) if d.HasField("dim_value") else None for d in t.shape.dim]
+            text = f"{dtype}[{', '.join('?' if d is None else str(d) for d in stated)}]"
+            fits = len(stated) == len(sizes) and all(
+                d is None or d < 0 or d == n or not isinstance(n, int)
+                for d, n in zip(stated, sizes, strict=True)
+            )
+        else:
+            text, fits = f"{dtype}[…]", True
+        if dtype is not found.dtype or not fits:
+            raise DidymaError(
+                "onnx-mismatch", where, got=f"declared as {text}", want=str(found),
+                help="the model says of a value what its nodes do not yield",
+            )  # fmt: skip
+
+    # Nodes ----------------------------------------------------------------------------------
+
+    def _nodes(self, many: Iterable[onnx.NodeProto], scope: Scope) -> None:
+        for n in many:
+            self._node(n, scope)
+
+    def _node(self, n: onnx.NodeProto, scope: Scope) -> None:
+        label = f"node {n.op_type} {n.name}".strip()
+        where = f"{self.source}: {label} (opset {scope.opset})"
+        c = replace(self.context, opset=scope.opset, where=where, outputs=tuple(n.output))
+        inputs = [self._item(scope, i, label) if i else None for i in n.input]
+        try:
+            outputs = self._apply(c, n, inputs, scope)
+        except DidymaError as e:
+            if e.where != where:
+                e.add_note(f"while importing {where}")
+            raise
+        except _MALFORMED as e:
+            got = f"{type(e).__name__}: {e}"
+            raise c.wrong(got, "operands and attributes that the operator takes") from e
+        for name, item in zip(n.output, outputs, strict=False):
+            if name:
+                check_size(item.type.dtype, self._largest(item.type), where)
+                self._define(scope, name, item, label)
+
+    def _largest(self, t: TensorType) -> tuple[int, ...]:
+        """Sizes that are numbers; a symbolic size is checked when it is bound."""
+        return tuple(d for d in t.shape if isinstance(d, int))
+
+    def _apply(
+        self, c: Context, n: onnx.NodeProto, inputs: Sequence[Item | None], scope: Scope
+    ) -> Sequence[Item]:
+        domain = "" if n.domain == "ai.onnx" else n.domain
+        own = self.functions.get((n.domain, n.op_type, n.overload))
+        if own is not None:
+            return self._call(c, own, n, inputs, scope)
+        if domain:
+            raise c.bad(f"the operator {domain}::{n.op_type}", "an operator of ai.onnx")
+        schema = signature.schema_of(n.op_type, scope.opset)
+        if schema is None:
+            raise c.bad(f"the operator {n.op_type}", functions.nearest(n.op_type))
+        n = self._resolved(n, scope)
+        signature.check(c, n, schema)
+        c = replace(c, attrs=self._attrs(c, n))
+        if n.op_type == "If":
+            return self._branch(c, inputs, scope)
+        if any(a.type in (a.GRAPH, a.GRAPHS) for a in n.attribute):
+            raise c.bad(
+                f"{n.op_type}, which has a body", "operators without bodies", code="onnx-control"
+            )
+        outputs = import_node(c, n.op_type, inputs)
+        if outputs is not None:
+            return outputs
+        body = functions.body(schema, n, inputs, scope.opset)
+        if body is None:
+            raise c.bad(f"the operator {n.op_type}", functions.nearest(n.op_type))
+        return self._call(c, body, n, inputs, scope)
+
+    def _attrs(self, c: Context, n: onnx.NodeProto) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for a in n.attribute:
+            value = onnx.helper.get_attribute_value(a)
+            if isinstance(value, onnx.TensorProto):
+                value = tensor(value, f"{c.where}, attribute {a.name}", self.folder)
+            elif isinstance(value, bytes):
+                value = value.decode("utf-8", "replace")
+            elif a.type in (a.INTS, a.FLOATS):
+                value = tuple(value)
+            found[a.name] = value
+        return found
+
+    def _resolved(self, n: onnx.NodeProto, scope: Scope) -> onnx.NodeProto:
+        """Return the node with a function's attributes put in for references to them."""
+        if not any(a.ref_attr_name for a in n.attribute):
+            return n
+        made = onnx.NodeProto()
+        made.CopyFrom(n)
+        del made.attribute[:]
+        for a in n.attribute:
+            if not a.ref_attr_name:
+                made.attribute.append(a)
+            elif a.ref_attr_name in scope.attrs:
+                held = onnx.AttributeProto()
+                held.CopyFrom(scope.attrs[a.ref_attr_name])
+                held.name = a.name
+                made.attribute.append(held)
+        return made
+
+    def _call(
+        self, c: Context, f: onnx.FunctionProto, n: onnx.NodeProto,
+        inputs: Sequence[Item | None], scope: Scope,
+    ) -> Sequence[Item]:  # fmt: skip
+        """Inline a function."""
+        if scope.depth >= MAX_DEPTH:
+            raise c.wrong(f"{MAX_DEPTH} functions within each other", "functions that end")
+        given = {a.name: a for a in f.attribute_proto}
+        given |= {a.name: a for a in self._resolved(n, scope).attribute}
+        named = {name: i for name, i in zip(f.input, inputs, strict=False) if i is not None}
+        opsets = _opsets(f.opset_import) or scope.opsets
+        inner = Scope(dict(named), opsets, given, scope.depth + 1)
+        self._nodes(_without(f.node, {x for x in f.input if x not in named}), inner)
+        return [self._item(inner, o, f"function {f.name}") for o in f.output[: len(n.output)]]
+
+    def _branch(self, c: Context, inputs: Sequence[Item | None], scope: Scope) -> Sequence[Item]:
+        """Import the branch of an If that a known condition takes."""
+        taken = c.number(c.item(inputs, 0))
+        g: onnx.GraphProto = c.attrs["then_branch" if taken else "else_branch"]
+        inner = replace(scope, items=ChainMap({}, scope.items), depth=scope.depth + 1)
+        self._initializers(g, inner)
+        self._nodes(g.node, inner)
+        return [self._item(inner, o.name, "output of a branch") for o in g.output]
+
+
+def _without(nodes: Iterable[onnx.NodeProto], absent: set[str]) -> Iterable[onnx.NodeProto]:
+    """Nodes of a function called without some operands: these are left out there, too."""
+    if not absent:
+        yield from nodes
+        return
+    for n in nodes:
+        made = onnx.NodeProto()
+        made.CopyFrom(n)
+        made.input[:] = ["" if i in absent else i for i in n.input]
+        yield made

@@ -1,0 +1,48 @@
+"""What ONNX itself says of an operator: which attributes and how many operands it takes."""
+
+from __future__ import annotations
+
+import onnx
+from onnx.defs import OpSchema
+
+from refimpl.onnx.context import Context
+
+DOMAINS = ("", "ai.onnx")
+NEWEST = onnx.defs.onnx_opset_version()
+
+
+def schema_of(op: str, opset: int, domain: str = "") -> OpSchema | None:
+    """Return an operator's schema at an opset; None if it has none there."""
+    try:
+        return onnx.defs.get_schema(op, min(opset, NEWEST), domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def check(c: Context, n: onnx.NodeProto, schema: OpSchema) -> None:
+    """Raise ``onnx-broken`` unless a node's attributes and operand counts fit its schema."""
+    if schema.deprecated:
+        raise c.bad(f"{n.op_type}, which opset {schema.since_version} took away", "an operator")
+    for a in n.attribute:
+        if a.name not in schema.attributes:
+            known = ", ".join(sorted(schema.attributes)) or "none"
+            raise c.wrong(f"the attribute {a.name}", f"one of: {known}")
+        want = schema.attributes[a.name].type
+        if int(a.type) != int(want.value):
+            kinds = onnx.AttributeProto.AttributeType
+            got = kinds.Name(a.type) if a.type in kinds.values() else str(a.type)
+            raise c.wrong(f"{a.name} of type {got}", f"{a.name} of type {want.name}")
+    given = {a.name for a in n.attribute}
+    for name, spec in schema.attributes.items():
+        if spec.required and name not in given:
+            raise c.wrong(f"attributes {sorted(given)}", f"the attribute {name}")
+    for what, many, low, high in (
+        ("operands", n.input, schema.min_input, schema.max_input),
+        ("outputs", n.output, schema.min_output, schema.max_output),
+    ):
+        if not low <= len(many) <= high:
+            raise c.wrong(f"{len(many)} {what}", f"from {low} to {high}")
+    for i, formal in enumerate(schema.inputs):
+        single = formal.option == OpSchema.FormalParameterOption.Single
+        if single and (i >= len(n.input) or not n.input[i]):
+            raise c.wrong(f"no operand {formal.name}", "an operand that must be given")
