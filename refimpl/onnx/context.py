@@ -86,6 +86,12 @@ class Context:
         """Add a node named for the ONNX output."""
         return self.builder.node(op, args, attrs, self.outputs[0] if self.outputs else "")
 
+    def do(self, op: str, *args: Value | float, **attrs: Attr) -> Value:
+        """Add a node; numbers become scalars of the first value's dtype."""
+        like = next(a for a in args if isinstance(a, Value))
+        values = [a if isinstance(a, Value) else self.scalar(a, like) for a in args]
+        return self.emit(op, *values, **attrs)
+
     def __call__(self, op: str, args: Sequence[Value], /, **attrs: Attr) -> Value:
         """Add a node: what composites are built with."""
         return self.builder.node(op, args, attrs, self.outputs[0] if self.outputs else "")
@@ -101,6 +107,15 @@ class Context:
     def reshape(self, v: Value, *shape: Dim) -> Value:
         """Return a value in a shape."""
         return v if v.type.shape == shape else self.emit("reshape", v, shape=shape)
+
+    def constant(self, array: Array) -> Value:
+        """Return a constant."""
+        return self.builder.constant(array)
+
+    def iota(self, n: Dim, dtype: DType = DType.I64, rank: int = 1, axis: int = 0) -> Value:
+        """Return 0, 1, … along one axis of several."""
+        shape = tuple(n if i == axis else 1 for i in range(rank))
+        return self.emit("iota", dtype=dtype, shape=shape, axis=axis)
 
     def scalar(self, x: float, like: Value) -> Value:
         """Return a scalar constant of a value's dtype."""

@@ -39,6 +39,11 @@ def body(
     return None
 
 
+def defined(schema: OpSchema) -> bool:
+    """Tell whether ONNX defines an operator by others."""
+    return schema.has_function or schema.has_context_dependent_function
+
+
 def _version(versions: Sequence[int], opset: int) -> int:
     return max((v for v in versions if v <= opset), default=min(versions))
 

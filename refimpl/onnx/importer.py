@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from refimpl.ir.graph import Module
 from refimpl.ir.types import Array, TensorType
 from refimpl.onnx import functions, signature
 from refimpl.onnx.context import Context
+from refimpl.onnx.control import CONTROL
 from refimpl.onnx.nodes import import_node
 from refimpl.onnx.tensors import check_size, dtype_of, tensor
 from refimpl.onnx.values import Item, Known
@@ -210,7 +212,7 @@ class Importer:
             got = f"{type(e).__name__}: {e}"
             raise c.wrong(got, "operands and attributes that the operator takes") from e
         for name, item in zip(n.output, outputs, strict=False):
-            if name:
+            if name and item is not None:
                 check_size(item.type.dtype, self._largest(item.type), where)
                 self._define(scope, name, item, label)
 
@@ -220,32 +222,32 @@ class Importer:
 
     def _apply(
         self, c: Context, n: onnx.NodeProto, inputs: Sequence[Item | None], scope: Scope
-    ) -> Sequence[Item]:
+    ) -> Sequence[Item | None]:
         domain = "" if n.domain == "ai.onnx" else n.domain
         own = self.functions.get((n.domain, n.op_type, n.overload))
         if own is not None:
-            return self._call(c, own, n, inputs, scope)
-        if domain:
+            return self._call(c, own, n, inputs, scope, {})
+        schema = signature.schema_of(n.op_type, scope.opsets.get(domain, 1), domain)
+        if domain and (schema is None or not functions.defined(schema)):
             raise c.bad(f"the operator {domain}::{n.op_type}", "an operator of ai.onnx")
-        schema = signature.schema_of(n.op_type, scope.opset)
         if schema is None:
             raise c.bad(f"the operator {n.op_type}", functions.nearest(n.op_type))
         n = self._resolved(n, scope)
         signature.check(c, n, schema)
         c = replace(c, attrs=self._attrs(c, n))
-        if n.op_type == "If":
-            return self._branch(c, inputs, scope)
-        if any(a.type in (a.GRAPH, a.GRAPHS) for a in n.attribute):
+        if not domain and n.op_type in CONTROL:
+            return CONTROL[n.op_type](c, inputs, partial(self._body, scope))
+        if not domain and any(a.type in (a.GRAPH, a.GRAPHS) for a in n.attribute):
             raise c.bad(
                 f"{n.op_type}, which has a body", "operators without bodies", code="onnx-control"
             )
-        outputs = import_node(c, n.op_type, inputs)
+        outputs = None if domain else import_node(c, n.op_type, inputs)
         if outputs is not None:
             return outputs
         body = functions.body(schema, n, inputs, scope.opset)
         if body is None:
             raise c.bad(f"the operator {n.op_type}", functions.nearest(n.op_type))
-        return self._call(c, body, n, inputs, scope)
+        return self._call(c, body, n, inputs, scope, signature.defaults(schema))
 
     def _attrs(self, c: Context, n: onnx.NodeProto) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -279,27 +281,32 @@ class Importer:
 
     def _call(
         self, c: Context, f: onnx.FunctionProto, n: onnx.NodeProto,
-        inputs: Sequence[Item | None], scope: Scope,
-    ) -> Sequence[Item]:  # fmt: skip
+        inputs: Sequence[Item | None], scope: Scope, defaults: Mapping[str, onnx.AttributeProto],
+    ) -> Sequence[Item | None]:  # fmt: skip
         """Inline a function."""
         if scope.depth >= MAX_DEPTH:
             raise c.wrong(f"{MAX_DEPTH} functions within each other", "functions that end")
         given = {a.name: a for a in f.attribute_proto}
+        given |= defaults
         given |= {a.name: a for a in self._resolved(n, scope).attribute}
         named = {name: i for name, i in zip(f.input, inputs, strict=False) if i is not None}
-        opsets = _opsets(f.opset_import) or scope.opsets
+        opsets = {"": signature.NEWEST, **scope.opsets, **_opsets(f.opset_import)}
         inner = Scope(dict(named), opsets, given, scope.depth + 1)
         self._nodes(_without(f.node, {x for x in f.input if x not in named}), inner)
-        return [self._item(inner, o, f"function {f.name}") for o in f.output[: len(n.output)]]
+        found = [inner.items.get(o) for o in f.output[: len(n.output)]]
+        for o, name, item in zip(f.output, n.output, found, strict=False):
+            if name and item is None:
+                raise c.bad(f"{o}, which the function {f.name} leaves out", "its other outputs")
+        return found
 
-    def _branch(self, c: Context, inputs: Sequence[Item | None], scope: Scope) -> Sequence[Item]:
-        """Import the branch of an If that a known condition takes."""
-        taken = c.number(c.item(inputs, 0))
-        g: onnx.GraphProto = c.attrs["then_branch" if taken else "else_branch"]
+    def _body(self, scope: Scope, g: onnx.GraphProto, inputs: Sequence[Item]) -> list[Item]:
+        """Import a subgraph, which sees the names around it."""
         inner = replace(scope, items=ChainMap({}, scope.items), depth=scope.depth + 1)
+        for i, item in zip(g.input, inputs, strict=True):
+            self._define(inner, i.name, item, f"input {i.name} of {g.name}")
         self._initializers(g, inner)
         self._nodes(g.node, inner)
-        return [self._item(inner, o.name, "output of a branch") for o in g.output]
+        return [self._item(inner, o.name, "output of a body") for o in g.output]
 
 
 def _without(nodes: Iterable[onnx.NodeProto], absent: set[str]) -> Iterable[onnx.NodeProto]:

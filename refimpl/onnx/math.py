@@ -12,7 +12,7 @@ from refimpl.ir import dims
 from refimpl.ir.types import DType
 from refimpl.onnx.context import Context
 from refimpl.onnx.tensors import dtype_of
-from refimpl.onnx.values import Item
+from refimpl.onnx.values import Item, size
 from refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
@@ -118,10 +118,16 @@ def _reduce(
         chosen = axes or tuple(range(v.type.rank))
         if before is not None:
             v = before(c, v)
-        v = c.emit(op, v, axes=chosen, keepdims=c.flag("keepdims", True))
+        if v.type.dtype is DType.BOOL:
+            v = c.emit(_OF_BOOL[op], v, axes=chosen, keepdims=c.flag("keepdims", True))
+        else:
+            v = c.emit(op, v, axes=chosen, keepdims=c.flag("keepdims", True))
         return [after(c, v) if after is not None else v]
 
     return run
+
+
+_OF_BOOL = {"max": "any", "min": "all"}
 
 
 def _one(op: str) -> Callable[[Context, Value], Value]:
@@ -135,8 +141,13 @@ def _arg(op: str) -> Handler:
     def run(c: Context, x: Inputs) -> Sequence[Item]:
         v = c.operand(x, 0)
         axis = c.axis(c.integer("axis", 0), v.type.rank)
-        if c.attrs.get("select_last_index", 0):
-            raise c.bad("select_last_index = 1", "select_last_index = 0")
+        if c.flag("select_last_index"):
+            found = c.emit(op, c.emit("flip", v, axes=(axis,)), axis=axis, keepdims=True)
+            last = c.value(size(dims.sub(v.type.shape[axis], 1)))
+            found = c.do("subtract", last, found)
+            if c.flag("keepdims", True):
+                return [found]
+            return [c.reshape(found, *(d for i, d in enumerate(v.type.shape) if i != axis))]
         return [c.emit(op, v, axis=axis, keepdims=c.flag("keepdims", True))]
 
     return run
@@ -151,43 +162,19 @@ def _cumsum(c: Context, x: Inputs) -> Sequence[Item]:
     return [c.emit("cumulative_sum", v, axis=axis, **flags)]
 
 
-def _matmul(c: Context, x: Inputs) -> Sequence[Item]:
-    a, b = c.operand(x, 0), c.operand(x, 1)
-    row, column = a.type.rank == 1, b.type.rank == 1
-    if row:
-        a = c.builder("reshape", [a], shape=(1, *a.type.shape))
-    if column:
-        b = c.builder("reshape", [b], shape=(*b.type.shape, 1))
-    y = c.emit("matmul", a, b)
-    if row or column:
-        shape = y.type.shape[:-2]
-        shape += () if row else (y.type.shape[-2],)
-        shape += () if column else (y.type.shape[-1],)
-        y = c.builder("reshape", [y], shape=shape)
-    return [y]
-
-
-def _gemm(c: Context, x: Inputs) -> Sequence[Item]:
-    a, b, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
-    if c.attrs.get("transA", 0):
-        a = c.builder("permute_dims", [a], axes=(1, 0))
-    if c.attrs.get("transB", 0):
-        b = c.builder("permute_dims", [b], axes=(1, 0))
-    y = c.emit("matmul", a, b)
-    y = _scaled(c, y, c.real("alpha", 1.0))
-    if bias is None:
-        return [y]
-    return [c.emit("add", y, _scaled(c, bias, c.real("beta", 1.0)))]
-
-
-def _scaled(c: Context, v: Value, by: float) -> Value:
-    return v if by == 1.0 else c.builder("multiply", [v, c.builder.scalar(by, v.type.dtype)])
-
-
 def _dropout(c: Context, x: Inputs) -> Sequence[Item]:
+    """Identity, unless in training: which is random."""
     v = c.operand(x, 0)
-    ones = c.builder.scalar(True, DType.BOOL)
-    return [v, c.builder("broadcast_to", [ones], shape=v.type.shape)]
+    training = c.opset < 7 and not c.flag("is_test")
+    if (mode := c.maybe(x, 2)) is not None and bool(c.number(mode)):
+        ratio = c.maybe(x, 1)
+        training = ratio is None or float(c.number(ratio)) != 0
+    if training:
+        raise c.bad("dropout in training, which is random", "inference")
+    if not c.wants(1):
+        return [v]
+    one = c.builder.scalar(True, DType.BOOL if c.opset >= 10 else v.type.dtype)
+    return [v, c.emit("broadcast_to", one, shape=v.type.shape)]
 
 
 def _size(c: Context, x: Inputs) -> Sequence[Item]:
@@ -240,8 +227,6 @@ HANDLERS: dict[str, Handler] = {
     "ArgMax": _arg("argmax"),
     "ArgMin": _arg("argmin"),
     "CumSum": _cumsum,
-    "MatMul": _matmul,
-    "Gemm": _gemm,
     "Dropout": _dropout,
     "Size": _size,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -14,6 +15,7 @@ from refimpl.onnx.context import Context
 from refimpl.onnx.values import Item, Known, sizes
 from refimpl.ops.broadcasting import broadcast
 from refimpl.ops.builder import Value
+from refimpl.ops.slicing import MANY
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
@@ -56,7 +58,7 @@ def _range(c: Context, x: Inputs) -> Sequence[Item]:
     items = [c.item(x, i) for i in range(3)]
     dtype = items[0].type.dtype
     if not dtype.is_int:
-        raise c.bad(f"a range of {dtype}", "a range of integers")
+        return [_float_range(c, items, dtype)]
     start, stop, step = (c.sizes(i)[0] for i in items)
     if not isinstance(step, int) or step == 0:
         raise c.bad(f"step {dims.text(step)}", "a step that is a number, not 0")
@@ -73,6 +75,13 @@ def _range(c: Context, x: Inputs) -> Sequence[Item]:
         first = c.value(sizes((start,), dtype))
         v = c.builder("add", [v, c.builder("reshape", [first], shape=())])
     return [v]
+
+
+def _float_range(c: Context, items: Sequence[Item], dtype: DType) -> Value:
+    start, stop, step = (float(c.number(i)) for i in items)
+    count = math.ceil((stop - start) / step)
+    v = c.iota(max(count, 0), dtype)
+    return c.do("add", c.do("multiply", v, step), start)
 
 
 def _reshape(c: Context, x: Inputs) -> Sequence[Item]:
@@ -148,9 +157,18 @@ def _flatten(c: Context, x: Inputs) -> Sequence[Item]:
     return [c.emit("reshape", v, shape=two)]
 
 
+def join(c: Context, parts: Sequence[Value], axis: int) -> Value:
+    """Concatenate any number of values."""
+    held = list(parts)
+    while len(held) > 1:
+        groups = [held[i : i + MANY] for i in range(0, len(held), MANY)]
+        held = [c.emit("concat", *g, axis=axis) if len(g) > 1 else g[0] for g in groups]
+    return held[0]
+
+
 def _concat(c: Context, x: Inputs) -> Sequence[Item]:
     args = [c.operand(x, i) for i in range(len(x))]
-    return [c.emit("concat", *args, axis=c.axis(int(c.attrs["axis"]), args[0].type.rank))]
+    return [join(c, args, c.axis(int(c.attrs["axis"]), args[0].type.rank))]
 
 
 def _cut(c: Context, v: Value, axis: int, start: Dim, stop: Dim) -> Value:
@@ -252,8 +270,6 @@ def _scatter_elements(c: Context, x: Inputs) -> Sequence[Item]:
 def _pad(c: Context, x: Inputs) -> Sequence[Item]:
     v = c.operand(x, 0)
     mode = c.attrs.get("mode", "constant")
-    if mode not in ("constant", "edge", "reflect"):
-        raise c.bad(f"mode {mode}", "constant, edge or reflect")
     given = c.sizes(c.item(x, 1)) if len(x) > 1 else tuple(c.attrs["pads"])
     rank = v.type.rank
     axes = list(range(rank))
@@ -264,10 +280,41 @@ def _pad(c: Context, x: Inputs) -> Sequence[Item]:
     highs: list[Dim] = list(high)
     for i, a in enumerate(axes):
         lows[a], highs[a] = given[i], given[i + len(given) // 2]
+    if mode == "wrap":
+        return [_wrapped(c, v, lows, highs)]
+    if any(isinstance(p, int) and p < 0 for p in (*lows, *highs)):
+        return [_trimmed(c, v, x, lows, highs, mode)]
     fill = c.optional(x, 2) or c.builder.scalar(c.attrs.get("value", 0.0), v.type.dtype)
     if fill.type.rank:
         fill = c.builder("reshape", [fill], shape=())
     return [c.emit("pad", v, fill, low=tuple(lows), high=tuple(highs), mode=mode)]
+
+
+def _wrapped(c: Context, v: Value, low: Sequence[Dim], high: Sequence[Dim]) -> Value:
+    """Go on at an axis's other end: each axis looked up by place modulo its size."""
+    for axis, (before, after) in enumerate(zip(low, high, strict=True)):
+        n = v.type.shape[axis]
+        if before == 0 and after == 0:
+            continue
+        if not (isinstance(n, int) and isinstance(before, int) and isinstance(after, int)):
+            raise c.bad(f"{v.type} wrapped", "sizes known at import")
+        at = np.arange(-before, n + after) % n
+        v = c.emit("gather", v, c.constant(at), axis=axis)
+    return v
+
+
+def _trimmed(
+    c: Context, v: Value, x: Inputs, low: Sequence[Dim], high: Sequence[Dim], mode: str
+) -> Value:
+    """Negative pads cut: first that, then what is left to pad."""
+    cut = [(-p if isinstance(p, int) and p < 0 else 0) for p in (*low, *high)]
+    before, after = cut[: len(low)], cut[len(low) :]
+    stops = tuple(dims.sub(d, p) for d, p in zip(v.type.shape, after, strict=True))
+    v = c.emit("slice", v, starts=tuple(before), stops=stops, steps=(1,) * v.type.rank)
+    rest = [p if c_ == 0 else 0 for p, c_ in zip((*low, *high), cut, strict=True)]
+    fill = c.optional(x, 2) or c.scalar(c.real("value"), v)
+    pads = {"low": tuple(rest[: len(low)]), "high": tuple(rest[len(low) :])}
+    return c.emit("pad", v, c.reshape(fill), mode=mode, **pads)
 
 
 def _tile(c: Context, x: Inputs) -> Sequence[Item]:
@@ -297,6 +344,7 @@ HANDLERS: dict[str, Handler] = {
     "Slice": _slice,
     "Gather": _gather,
     "GatherElements": _gather_elements,
+    "Scatter": _scatter_elements,
     "ScatterElements": _scatter_elements,
     "Pad": _pad,
     "Tile": _tile,

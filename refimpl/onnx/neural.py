@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from refimpl.ir import dims
 from refimpl.onnx.context import Context
-from refimpl.onnx.values import Item, Known
+from refimpl.onnx.tensors import dtype_of
+from refimpl.onnx.values import Item
 from refimpl.ops import composite
 from refimpl.ops.builder import Builder, Value
 
@@ -28,6 +31,11 @@ def _leaky_relu(c: Context, x: Inputs) -> Sequence[Item]:
 
 def _elu(c: Context, x: Inputs) -> Sequence[Item]:
     return [composite.elu(c.builder, c.operand(x, 0), c.real("alpha", 1.0))]
+
+
+def _selu(c: Context, x: Inputs) -> Sequence[Item]:
+    alpha, gamma = c.real("alpha", 1.6732632423543772), c.real("gamma", 1.0507009873554805)
+    return [c.do("multiply", composite.elu(c, c.operand(x, 0), alpha), gamma)]
 
 
 def _hard_sigmoid(c: Context, x: Inputs) -> Sequence[Item]:
@@ -59,11 +67,88 @@ def _softmax(f: Callable[[Builder, Value, int], Value]) -> Handler:
 
 
 def _batch_norm(c: Context, x: Inputs) -> Sequence[Item]:
-    if c.attrs.get("training_mode", 0) or len([o for o in c.outputs if o]) > 1:
-        raise c.bad("batch normalisation in training mode", "inference")
     v, scale, bias, mean, var = (c.operand(x, i) for i in range(5))
     eps = c.real("epsilon", 1e-5)
-    return [composite.batch_norm(c.builder, v, scale, bias, mean, var, eps)]
+    training = c.opset < 7 and not c.flag("is_test")
+    if training or (c.opset < 14 and any(c.wants(i) for i in range(1, 5))):
+        raise c.bad("batch normalisation in the training mode of old", "inference")
+    if not c.flag("spatial", True):
+        raise c.bad("spatial = 0", "spatial = 1")
+    if not c.flag("training_mode"):
+        scale, bias, mean, var = (c.cast(p, v.type.dtype) for p in (scale, bias, mean, var))
+        return [composite.batch_norm(c, v, scale, bias, mean, var, eps)]
+    axes = tuple(i for i in range(v.type.rank) if i != 1)
+    own = c.emit("mean", v, axes=axes, keepdims=False)
+    centred = c.do("subtract", v, composite.channelwise(c, own, v.type.rank))
+    spread = c.emit("mean", c.do("square", centred), axes=axes, keepdims=False)
+    y = composite.batch_norm(c, v, scale, bias, own, spread, eps)
+    keep = c.real("momentum", 0.9)
+    means, variances = (
+        c.do("add", c.do("multiply", old, keep), c.do("multiply", new, 1 - keep))
+        for old, new in ((mean, own), (var, spread))
+    )
+    return [y, means, variances]
+
+
+def _lp_norm(c: Context, x: Inputs) -> Sequence[Item]:
+    """Rows divided by their norm; a row of zeros stays."""
+    v, p = c.operand(x, 0), c.integer("p", 2)
+    axes = (c.axis(c.integer("axis", -1), v.type.rank),)
+    powers = c.do("abs", v) if p == 1 else c.do("square", v)
+    norm = c.emit("sum", powers, axes=axes, keepdims=True)
+    norm = norm if p == 1 else c.do("sqrt", norm)
+    empty = c.do("equal", norm, 0)
+    return [c.do("divide", v, c.do("where", empty, c.scalar(1, v), norm))]
+
+
+def _lrn(c: Context, x: Inputs) -> Sequence[Item]:
+    """Each element over a power of the sum of squares in the channels around it."""
+    v, size = c.operand(x, 0), c.integer("size")
+    rank, channels = v.type.rank, v.type.shape[1]
+    before, after = (size - 1) // 2, size // 2
+    low, high = (tuple(p if i == 1 else 0 for i in range(rank)) for p in (before, after))
+    squares = c.emit("pad", c.do("square", v), c.scalar(0, v), low=low, high=high, mode="constant")
+    total: Value | None = None
+    for k in range(size):
+        starts = tuple(k if i == 1 else 0 for i in range(rank))
+        stops = tuple(dims.add(channels, k) if i == 1 else d for i, d in enumerate(v.type.shape))
+        part = c.emit("slice", squares, starts=starts, stops=stops, steps=(1,) * rank)
+        total = part if total is None else c.do("add", total, part)
+    if total is None:
+        raise c.wrong(f"size {size}", "a size of at least 1")
+    scaled = c.do("multiply", total, c.real("alpha", 1e-4) / size)
+    power = c.do("pow", c.do("add", scaled, c.real("bias", 1.0)), c.real("beta", 0.75))
+    return [c.do("divide", v, power)]
+
+
+def _determinant(c: Context, v: Value) -> Value:
+    """Expansion by the first row."""
+    n, rank = v.type.shape[-1], v.type.rank
+    lead = v.type.shape[:-2]
+    if n == 1:
+        return c.reshape(v, *lead)
+    assert isinstance(n, int)
+    lower = c.emit("slice", v, starts=(*[0] * (rank - 2), 1, 0), stops=v.type.shape,
+                   steps=(1,) * rank)  # fmt: skip
+    total: Value | None = None
+    for k in range(n):
+        entry = c.emit(
+            "slice", v, starts=(*[0] * (rank - 1), k), stops=(*lead, 1, k + 1), steps=(1,) * rank
+        )
+        rest = c.constant(np.array([i for i in range(n) if i != k], np.int64))
+        minor = _determinant(c, c.emit("gather", lower, rest, axis=rank - 1))
+        term = c.do("multiply", c.reshape(entry, *lead), minor)
+        total = term if total is None else c.do("subtract" if k % 2 else "add", total, term)
+    assert total is not None
+    return total
+
+
+def _det(c: Context, x: Inputs) -> Sequence[Item]:
+    v = c.operand(x, 0)
+    n = v.type.shape[-1]
+    if not isinstance(n, int) or not 1 <= n <= 4 or v.type.shape[-2] != n:
+        raise c.bad(f"the determinant of {v.type}", "square matrices of up to 4 rows")
+    return [_determinant(c, v)]
 
 
 def _instance_norm(c: Context, x: Inputs) -> Sequence[Item]:
@@ -73,23 +158,22 @@ def _instance_norm(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _layer_norm(c: Context, x: Inputs) -> Sequence[Item]:
-    if len([o for o in c.outputs if o]) > 1:
-        raise c.bad("the outputs Mean and InvStdDev", "the normalised values alone")
+    """Statistics are taken in ``stash_type``, which is f32 for the types that are narrower."""
     v, scale, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
+    dtype = v.type.dtype
     first = c.axis(c.integer("axis", -1), v.type.rank)
     axes = tuple(range(first, v.type.rank))
     eps = c.real("epsilon", 1e-5)
-    return [composite.layer_norm(c.builder, v, axes, scale, bias, eps)]
-
-
-def _one_hot(c: Context, x: Inputs) -> Sequence[Item]:
-    at = c.operand(x, 0)
-    depth, pair = x[1], x[2]
-    if depth is None or not isinstance(pair, Known):
-        raise c.bad("OneHot whose values are computed at run time", "known values")
-    off, on = pair.array.tolist()
-    axis = c.integer("axis", -1)
-    return [composite.one_hot(c.builder, at, c.ints(depth)[0], pair.dtype, axis, on, off)]
+    if not (c.wants(1) or c.wants(2)):
+        return [composite.layer_norm(c.builder, v, axes, scale, bias, eps)]
+    stash = dtype_of(c.integer("stash_type", 1), c.where)
+    wide = c.cast(v, stash)
+    mean = c.emit("mean", wide, axes=axes, keepdims=True)
+    centred = c.do("subtract", wide, mean)
+    spread = c.emit("mean", c.do("square", centred), axes=axes, keepdims=True)
+    root = c.do("rsqrt", c.do("add", spread, eps))
+    y = c.do("multiply", c.cast(c.do("multiply", centred, root), dtype), scale)
+    return [y if bias is None else c.do("add", y, bias), mean, root]
 
 
 def _trilu(c: Context, x: Inputs) -> Sequence[Item]:
@@ -101,7 +185,7 @@ def _trilu(c: Context, x: Inputs) -> Sequence[Item]:
 
 HANDLERS: dict[str, Handler] = {
     "Relu": _activation(composite.relu),
-    "Selu": _activation(composite.selu),
+    "Selu": _selu,
     "Sigmoid": _activation(composite.sigmoid),
     "Softplus": _activation(composite.softplus),
     "Softsign": _activation(composite.softsign),
@@ -117,6 +201,8 @@ HANDLERS: dict[str, Handler] = {
     "BatchNormalization": _batch_norm,
     "InstanceNormalization": _instance_norm,
     "LayerNormalization": _layer_norm,
-    "OneHot": _one_hot,
+    "LpNormalization": _lp_norm,
+    "LRN": _lrn,
+    "Det": _det,
     "Trilu": _trilu,
 }

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from refimpl.onnx import known, math, movement, neural, windows
+from refimpl.onnx import (
+    known,
+    lookup,
+    math,
+    movement,
+    neural,
+    products,
+    quantise,
+    recurrent,
+    resample,
+    signal,
+    unpooling,
+    windows,
+)
 from refimpl.onnx.context import Context
 from refimpl.onnx.values import Item, Known
 
@@ -13,8 +26,15 @@ Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item] |
 
 HANDLERS: dict[str, Handler] = {
     **math.HANDLERS,
+    **lookup.HANDLERS,
     **movement.HANDLERS,
     **neural.HANDLERS,
+    **products.HANDLERS,
+    **quantise.HANDLERS,
+    **recurrent.HANDLERS,
+    **resample.HANDLERS,
+    **signal.HANDLERS,
+    **unpooling.HANDLERS,
     **windows.HANDLERS,
 }
 SMALL = 1 << 10  # elements of a known tensor that is worked out at import

@@ -46,3 +46,9 @@ def check(c: Context, n: onnx.NodeProto, schema: OpSchema) -> None:
         single = formal.option == OpSchema.FormalParameterOption.Single
         if single and (i >= len(n.input) or not n.input[i]):
             raise c.wrong(f"no operand {formal.name}", "an operand that must be given")
+
+
+def defaults(schema: OpSchema) -> dict[str, onnx.AttributeProto]:
+    """Attributes that a node need not state, with what they then are."""
+    specs = schema.attributes
+    return {n: a.default_value for n, a in specs.items() if a.default_value.type}

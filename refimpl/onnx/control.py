@@ -1,0 +1,140 @@
+"""Branches and loops whose course is known at import: they are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import onnx
+
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim
+from refimpl.ir.types import DType
+from refimpl.onnx.context import Context
+from refimpl.onnx.movement import join
+from refimpl.onnx.values import Item, Known, size
+from refimpl.ops.builder import Value
+
+MAX_STEPS = 1 << 10  # rounds that are written out
+Body: TypeAlias = Callable[[onnx.GraphProto, Sequence[Item]], list[Item]]
+Control: TypeAlias = Callable[[Context, Sequence[Item | None], Body], Sequence[Item]]
+
+
+def _branch(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
+    """Results of the branch that a known condition takes."""
+    taken = c.number(c.item(x, 0))
+    return body(c.attrs["then_branch" if taken else "else_branch"], [])
+
+
+def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
+    """Rounds of a loop, one after another; each round's condition must be known."""
+    g: onnx.GraphProto = c.attrs["body"]
+    most, again = c.maybe(x, 0), c.maybe(x, 1)
+    limit = None if most is None else int(c.number(most))
+    states = [c.item(x, i) for i in range(2, len(x))]
+    collected: list[list[Item]] = [[] for _ in range(len(g.output) - 1 - len(states))]
+    true = Known(np.array(True), DType.BOOL)
+    step = 0
+    while (again is None or c.number(again)) and (limit is None or step < limit):
+        if step >= MAX_STEPS:
+            raise c.bad(f"more than {MAX_STEPS} rounds of a loop", "fewer", code="onnx-control")
+        outs = body(g, [size(step), true, *states])
+        again = outs[0]
+        states = outs[1 : 1 + len(states)]
+        for held, item in zip(collected, outs[1 + len(states) :], strict=True):
+            held.append(item)
+        step += 1
+    return [*states, *(_stacked(c, items, 0) for items in collected)]
+
+
+def _stacked(c: Context, items: Sequence[Item], axis: int) -> Value:
+    """Items along a new axis."""
+    if not items:
+        raise c.bad("a loop of no rounds whose results are collected", "one round", "",
+                    "onnx-control")  # fmt: skip
+    rows: list[Value] = []
+    for item in items:
+        v = c.value(item)
+        at = c.axis(axis, v.type.rank + 1)
+        rows.append(c.reshape(v, *v.type.shape[:at], 1, *v.type.shape[at:]))
+    return join(c, rows, axis % rows[0].type.rank)
+
+
+def _scan(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
+    """Rounds of a scan over axes of known sizes, one after another."""
+    if c.opset < 9:
+        return _scan_8(c, x, body)
+    g: onnx.GraphProto = c.attrs["body"]
+    inputs, states = _split(c, x)
+    outs = len(g.output) - len(states)
+    axes = c.attrs.get("scan_input_axes", (0,) * len(inputs))
+    backward = c.attrs.get("scan_input_directions", (0,) * len(inputs))
+    out_axes = c.attrs.get("scan_output_axes", (0,) * outs)
+    turned = c.attrs.get("scan_output_directions", (0,) * outs)
+    at = [c.axis(a, v.type.rank) for a, v in zip(axes, inputs, strict=True)]
+    states, collected = _rounds(c, body, states, inputs, at, backward, outs)
+    rows = zip(collected, out_axes, turned, strict=True)
+    return [*states, *(_stacked(c, items[::-1] if t else items, a) for items, a, t in rows)]
+
+
+def _split(c: Context, x: Sequence[Item | None]) -> tuple[list[Value], list[Item]]:
+    count = c.integer("num_scan_inputs")
+    if not 1 <= count <= len(x):
+        raise c.wrong(f"{count} scanned operands of {len(x)}", f"from 1 to {len(x)}")
+    cut = len(x) - count
+    return [c.operand(x, i) for i in range(cut, len(x))], [c.item(x, i) for i in range(cut)]
+
+
+def _rounds(
+    c: Context, body: Body, states: list[Item], inputs: Sequence[Value], axes: Sequence[int],
+    backward: Sequence[int], outs: int,
+) -> tuple[list[Item], list[list[Item]]]:  # fmt: skip
+    g: onnx.GraphProto = c.attrs["body"]
+    steps: Dim = inputs[0].type.shape[axes[0]]
+    if not isinstance(steps, int) or steps > MAX_STEPS:
+        got = f"{dims.text(steps)} rounds of a scan"
+        want = f"a number known at import, up to {MAX_STEPS}"
+        raise c.bad(got, want, code="onnx-control")
+    collected: list[list[Item]] = [[] for _ in range(outs)]
+    for step in range(steps):
+        rows = [
+            _row(c, v, a, steps - 1 - step if back else step)
+            for v, a, back in zip(inputs, axes, backward, strict=True)
+        ]
+        found = body(g, [*states, *rows])
+        states = found[: len(states)]
+        for held, item in zip(collected, found[len(states) :], strict=True):
+            held.append(item)
+    return states, collected
+
+
+def _row(c: Context, v: Value, axis: int, k: int) -> Value:
+    rank = v.type.rank
+    starts = tuple(k if i == axis else 0 for i in range(rank))
+    stops = tuple(k + 1 if i == axis else d for i, d in enumerate(v.type.shape))
+    cut = c.emit("slice", v, starts=starts, stops=stops, steps=(1,) * rank)
+    return c.reshape(cut, *v.type.shape[:axis], *v.type.shape[axis + 1 :])
+
+
+def _scan_8(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
+    """Scan as it was in opset 8: a batch axis in front, and lengths, which we do not take."""
+    if c.maybe(x, 0) is not None or any(c.attrs.get("directions", ())):
+        raise c.bad("sequence lengths or directions of opset 8", "none", code="onnx-control")
+    g: onnx.GraphProto = c.attrs["body"]
+    inputs, states = _split(c, x[1:])
+    batch = inputs[0].type.shape[0]
+    if not isinstance(batch, int) or not 1 <= batch <= MAX_STEPS:
+        raise c.bad(f"a batch of {dims.text(batch)}", "one known at import", code="onnx-control")
+    outs = len(g.output) - len(states)
+    each: list[list[Item]] = []
+    for b in range(batch):
+        own: list[Item] = [_row(c, c.value(s), 0, b) for s in states]
+        rows = [_row(c, v, 0, b) for v in inputs]
+        plain = (0,) * len(rows)
+        ends, collected = _rounds(c, body, own, rows, plain, plain, outs)
+        each.append([*ends, *(_stacked(c, items, 0) for items in collected)])
+    return [_stacked(c, items, 0) for items in zip(*each, strict=True)]
+
+
+CONTROL: dict[str, Control] = {"If": _branch, "Loop": _loop, "Scan": _scan}

@@ -1,0 +1,246 @@
+"""Transposed convolution, pooling with places, and the ways back from windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from refimpl.ir import dims
+from refimpl.ir.types import DType
+from refimpl.onnx.context import Context
+from refimpl.onnx.framing import Windows, places, static
+from refimpl.onnx.products import rescaled
+from refimpl.onnx.values import Item
+from refimpl.ops.builder import Value
+
+Inputs: TypeAlias = Sequence[Item | None]
+Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
+
+
+def _stuffed(c: Context, v: Value, axis: int, stride: int) -> Value:
+    """Put ``stride - 1`` zeros between the places of an axis."""
+    if stride == 1:
+        return v
+    shape = v.type.shape
+    apart = c.reshape(v, *shape[: axis + 1], 1, *shape[axis + 1 :])
+    rank = len(shape) + 1
+    high = tuple(stride - 1 if i == axis + 1 else 0 for i in range(rank))
+    wide = c.emit("pad", apart, c.scalar(0, v), low=(0,) * rank, high=high, mode="constant")
+    long = dims.mul(shape[axis], stride)
+    whole = c.reshape(wide, *shape[:axis], long, *shape[axis + 1 :])
+    stops = tuple(
+        dims.sub(long, stride - 1) if i == axis else d for i, d in enumerate(whole.type.shape)
+    )
+    steps = (1,) * len(shape)
+    return c.emit("slice", whole, starts=(0,) * len(shape), stops=stops, steps=steps)
+
+
+def _fitted(c: Context, v: Value, low: Sequence[int], high: Sequence[int]) -> Value:
+    """Grow axes by zeros, or cut them where a number is negative."""
+    if any(p > 0 for p in (*low, *high)):
+        v = c.emit(
+            "pad", v, c.scalar(0, v), low=tuple(max(p, 0) for p in low),
+            high=tuple(max(p, 0) for p in high), mode="constant",
+        )  # fmt: skip
+    if any(p < 0 for p in (*low, *high)):
+        v = c.emit(
+            "slice", v, starts=tuple(max(-p, 0) for p in low),
+            stops=tuple(dims.sub(d, max(-p, 0)) for d, p in zip(v.type.shape, high, strict=True)),
+            steps=(1,) * v.type.rank,
+        )  # fmt: skip
+    return v
+
+
+def _conv_transpose(c: Context, x: Inputs) -> Sequence[Item]:
+    """Convolution of the operand, zeros put between its places, with turned weights."""
+    v, w, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
+    kernel = static(c, w.type.shape[2:], "weights")
+    rank = len(kernel)
+    strides = tuple(c.attrs.get("strides", (1,) * rank))
+    dilations = tuple(c.attrs.get("dilations", (1,) * rank))
+    extra = tuple(c.attrs.get("output_padding", (0,) * rank))
+    pads = tuple(c.attrs.get("pads", (0,) * 2 * rank))
+    groups = c.integer("group", 1)
+    reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
+    low, high = list(pads[:rank]), list(pads[rank:])
+    auto = c.word("auto_pad", "NOTSET")
+    wanted = c.attrs.get("output_shape")
+    if wanted is not None or auto.startswith("SAME"):
+        spatial = static(c, v.type.shape[2:], "a transposed convolution")
+        goal = wanted or tuple(n * s for n, s in zip(spatial, strides, strict=True))
+        for i, n in enumerate(spatial):
+            total = strides[i] * (n - 1) + extra[i] + reach[i] + 1 - goal[-rank:][i]
+            total = max(total, 0) if wanted is None else total
+            small = total // 2
+            low[i], high[i] = (
+                (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
+            )
+    for i in range(rank):
+        v = _stuffed(c, v, i + 2, strides[i])
+    before = [r - p for r, p in zip(reach, low, strict=True)]
+    after = [r - p + e for r, p, e in zip(reach, high, extra, strict=True)]
+    v = _fitted(c, v, (0, 0, *before), (0, 0, *after))
+    inputs, each = static(c, w.type.shape[:2], "weights")
+    turned = c.emit("flip", w, axes=tuple(range(2, rank + 2)))
+    split = c.reshape(turned, groups, inputs // groups, each, *kernel)
+    order = (0, 2, 1, *range(3, rank + 3))
+    weights = c.reshape(
+        c.emit("permute_dims", split, axes=order), groups * each, inputs // groups, *kernel
+    )
+    ones, zeros = (1,) * rank, (0,) * rank
+    y = c.emit(
+        "conv", v, weights, strides=ones, dilations=dilations, low=zeros, high=zeros, groups=groups
+    )
+    return [y if bias is None else _biased(c, y, bias)]
+
+
+def _biased(c: Context, y: Value, bias: Value) -> Value:
+    return c.do("add", y, c.reshape(bias, bias.type.shape[0], *[1] * (y.type.rank - 2)))
+
+
+def _shifted(c: Context, v: Value, zero: Value | None, axis: int) -> Value:
+    wide = c.cast(v, DType.I32)
+    if zero is None:
+        return wide
+    z = c.cast(zero, DType.I32)
+    spread = (z.type.numel if i == axis else 1 for i in range(v.type.rank))
+    return c.do("subtract", wide, c.reshape(z) if z.type.numel == 1 else c.reshape(z, *spread))
+
+
+def _integer_conv(c: Context, v: Value, w: Value) -> Value:
+    windows = Windows(c, v.type.shape[2:], static(c, w.type.shape[2:], "weights"))
+    return windows.emit(c, "conv", v, w, groups=c.integer("group", 1))
+
+
+def _conv_integer(c: Context, x: Inputs) -> Sequence[Item]:
+    v = _shifted(c, c.operand(x, 0), c.optional(x, 2), 1)
+    return [_integer_conv(c, v, _shifted(c, c.operand(x, 1), c.optional(x, 3), 0))]
+
+
+def _qlinear_conv(c: Context, x: Inputs) -> Sequence[Item]:
+    v, v_scale, v_zero, w, w_scale, w_zero, scale, zero = (c.operand(x, i) for i in range(8))
+    total = _integer_conv(c, _shifted(c, v, v_zero, 1), _shifted(c, w, w_zero, 0))
+    if (bias := c.optional(x, 8)) is not None:
+        total = _biased(c, total, bias)
+    slope = c.do("divide", c.do("multiply", c.reshape(v_scale), w_scale), c.reshape(scale))
+    if slope.type.numel == 1:
+        slope = c.reshape(slope)
+    else:
+        slope = c.reshape(slope, slope.type.shape[0], *[1] * (v.type.rank - 2))
+    return [rescaled(c, total, slope, c.reshape(zero))]
+
+
+def max_pool_places(c: Context, v: Value, w: Windows) -> tuple[Value, Value]:
+    """Maxima of windows and their places in the whole operand."""
+    shape = static(c, v.type.shape, "pooling with places")
+    batch, channels, spatial = shape[0], shape[1], shape[2:]
+    table, counts = places(spatial, w)
+    size = math.prod(spatial)
+    lowest = -np.inf if v.type.dtype.is_float else np.iinfo(v.type.dtype.numpy).min
+    flat = c.reshape(v, batch, channels, size)
+    taken = c.emit("gather", flat, c.constant(np.maximum(table, 0)), axis=2)
+    taken = c.do("where", c.constant(table >= 0), taken, c.scalar(float(lowest), v))
+    best = c.emit("argmax", taken, axis=3, keepdims=True)
+    values = c.reshape(c.emit("gather_elements", taken, best, axis=3), batch, channels, *counts)
+    if c.integer("storage_order"):  # the last axis but one varies fastest
+        at = np.unravel_index(np.maximum(table, 0), spatial)
+        order = (*at[:-2], at[-1], at[-2]) if len(spatial) > 1 else at
+        sizes = (*spatial[:-2], spatial[-1], spatial[-2]) if len(spatial) > 1 else spatial
+        table = np.ravel_multi_index(order, sizes)
+    windows, taps = table.shape
+    whole = (batch, channels, windows, taps)
+    named = c.emit(
+        "broadcast_to", c.constant(table.astype(np.int64).reshape(1, 1, windows, taps)), shape=whole
+    )
+    place = c.reshape(c.emit("gather_elements", named, best, axis=3), batch * channels, *counts)
+    plane = c.iota(batch * channels, rank=len(counts) + 1)
+    place = c.do("add", place, c.do("multiply", plane, size))
+    return values, c.reshape(place, batch, channels, *counts)
+
+
+def _max_unpool(c: Context, x: Inputs) -> Sequence[Item]:
+    v, at = c.operand(x, 0), c.operand(x, 1)
+    kernel = tuple(c.attrs["kernel_shape"])
+    shape = static(c, v.type.shape, "unpooling")
+    rank = len(kernel)
+    strides = tuple(c.attrs.get("strides", (1,) * rank))
+    pads = tuple(c.attrs.get("pads", (0,) * 2 * rank))
+    natural = tuple(
+        (n - 1) * s - pads[i] - pads[rank + i] + k
+        for i, (n, s, k) in enumerate(zip(shape[2:], strides, kernel, strict=True))
+    )
+    natural = (*shape[:2], *natural)
+    given = c.maybe(x, 2)
+    wanted = c.ints(given) if given is not None else natural
+    count = math.prod(shape)
+    zeros = c.emit("broadcast_to", c.scalar(0, v), shape=(math.prod(natural),))
+    y = c.emit(
+        "scatter", zeros, c.reshape(at, count), c.reshape(v, count), axis=0, reduction="none"
+    )
+    y = c.reshape(y, *natural)
+    if wanted != natural:
+        high = tuple(a - b for a, b in zip(wanted, natural, strict=True))
+        y = _fitted(c, y, (0,) * len(shape), high)
+    return [y]
+
+
+def _col2im(c: Context, x: Inputs) -> Sequence[Item]:
+    """Add each window's places up where they came from."""
+    v = c.operand(x, 0)
+    image, block = c.ints(c.item(x, 1)), c.ints(c.item(x, 2))
+    w = Windows(c, image, block)
+    table, counts = places(image, w)
+    batch, rows, windows = static(c, v.type.shape, "columns")
+    taps, size = math.prod(block), math.prod(image)
+    if windows != math.prod(counts) or rows % max(taps, 1):
+        raise c.wrong(f"{v.type} for {math.prod(counts)} windows of {taps}", "one column a window")
+    channels = rows // taps
+    at = np.where(table.T < 0, size, table.T).reshape(-1)  # dropped: out of range
+    planes = batch * channels
+    spread = c.emit("broadcast_to", c.constant(at[None]), shape=(planes, taps * windows))
+    zeros = c.emit("broadcast_to", c.scalar(0, v), shape=(planes, size))
+    updates = c.reshape(v, planes, taps * windows)
+    y = c.emit("scatter", zeros, spread, updates, axis=1, reduction="add")
+    return [c.reshape(y, batch, channels, *image)]
+
+
+def _lp_pool(c: Context, x: Inputs) -> Sequence[Item]:
+    """Root of the sum of powers in each window: a convolution with ones, a channel at a time."""
+    v = c.operand(x, 0)
+    p = c.integer("p", 2)
+    kernel = tuple(c.attrs["kernel_shape"])
+    w = Windows(c, v.type.shape[2:], kernel)
+    size = c.do("abs", v)
+    powers = c.do("square", v) if p == 2 else size if p == 1 else c.do("pow", size, p)
+    shape = powers.type.shape
+    planes = c.reshape(powers, dims.mul(shape[0], shape[1]), 1, *shape[2:])
+    ones = c.constant(np.ones((1, 1, *kernel), v.type.dtype.numpy))
+    total = w.emit(c, "conv", planes, ones, groups=1)
+    total = c.reshape(total, shape[0], shape[1], *total.type.shape[2:])
+    return [_root(c, total, p)]
+
+
+def _root(c: Context, v: Value, p: int) -> Value:
+    return c.do("sqrt", v) if p == 2 else v if p == 1 else c.do("pow", v, 1 / p)
+
+
+def _global_lp_pool(c: Context, x: Inputs) -> Sequence[Item]:
+    v, p = c.operand(x, 0), c.integer("p", 2)
+    axes = tuple(range(2, v.type.rank))
+    size = c.do("abs", v)
+    powers = c.do("square", v) if p == 2 else size if p == 1 else c.do("pow", size, p)
+    return [_root(c, c.emit("sum", powers, axes=axes, keepdims=True), p)]
+
+
+HANDLERS: dict[str, Handler] = {
+    "ConvTranspose": _conv_transpose,
+    "ConvInteger": _conv_integer,
+    "QLinearConv": _qlinear_conv,
+    "MaxUnpool": _max_unpool,
+    "Col2Im": _col2im,
+    "LpPool": _lp_pool,
+    "GlobalLpPool": _global_lp_pool,
+}
