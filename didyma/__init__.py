@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from didyma.api import *  # noqa: F403  # the names are in its __all__
 
 
+__version__ = "0.1.0"
+
+
 def __getattr__(name: str) -> Any:
     """Find a public name when it is first used, so that the command line starts at once."""
     if not name.startswith("_"):

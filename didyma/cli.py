@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json as json_
+import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from didyma import __version__
+from refimpl.errors import DidymaError
+
 if TYPE_CHECKING:
-    from didyma.commands import Engines
+    from didyma.commands.common import Engines
 
 app = typer.Typer(
     help="A tensor compiler that can be trusted, and the oracle that makes it so.",
@@ -36,6 +42,22 @@ def _engines(given: list[str] | None) -> Engines:
     return tuple(given) if given else None
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"didyma {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    del version
+
+
 @app.command()
 def fuzz(
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to judge graphs.")] = 60.0,
@@ -46,14 +68,20 @@ def fuzz(
     ] = None,
     planner: Planner = "linear_scan",
     findings: Annotated[Path, typer.Option(help="Folder for findings.")] = Path("findings"),
-    stop_after: Annotated[int, typer.Option(help="End after so many findings; 0: never.")] = 0,
+    stop_after: Annotated[
+        int, typer.Option(min=0, help="End after so many findings; 0: never.")
+    ] = 0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds until one graph counts as hung.")
+    ] = 30.0,
     json: Json = False,
 ) -> None:
     """Judge random graphs at every level and on every engine given (default: simt and host)."""
-    from didyma import commands
+    from didyma.commands import fuzz as command
 
+    chosen = _engines(engine)
     raise typer.Exit(
-        commands.fuzz(seconds, _engines(engine), seed, jobs, planner, findings, stop_after, json)
+        command.fuzz(seconds, chosen, seed, jobs, planner, findings, stop_after, timeout, json)
     )
 
 
@@ -68,11 +96,9 @@ def check(
     json: Json = False,
 ) -> None:
     """Judge a program at every level on random inputs (default engine: host)."""
-    from didyma import commands
+    from didyma.commands import judge as command
 
-    raise typer.Exit(
-        commands.check(file, _engines(engine), dim or [], seed, planner, timeout, json)
-    )
+    raise typer.Exit(command.check(file, _engines(engine), dim or [], seed, planner, timeout, json))
 
 
 @app.command()
@@ -83,9 +109,9 @@ def replay(
     json: Json = False,
 ) -> None:
     """Judge a finding again, with its own inputs, engines and options."""
-    from didyma import commands
+    from didyma.commands import judge as command
 
-    raise typer.Exit(commands.replay(file, _engines(engine), timeout, json))
+    raise typer.Exit(command.replay(file, _engines(engine), timeout, json))
 
 
 @app.command()
@@ -98,9 +124,9 @@ def explain(
     json: Json = False,
 ) -> None:
     """Write the text of every level of a program: graph, passes, loops, kernels, CUDA C, Python."""
-    from didyma import commands
+    from didyma.commands import explain as command
 
-    raise typer.Exit(commands.explain(file, out, planner, json))
+    raise typer.Exit(command.explain(file, out, planner, json))
 
 
 @app.command()
@@ -109,35 +135,44 @@ def ops(
     json: Json = False,
 ) -> None:
     """Show the ops: what each means, its types, attributes and rules for special values."""
-    from didyma import commands
+    from didyma.commands import ops as command
 
-    raise typer.Exit(commands.ops(name, json))
+    raise typer.Exit(command.ops(name, json))
 
 
 @app.command()
 def doctor(json: Json = False) -> None:
     """Say which engines can run here, and how to mend those that cannot."""
-    from didyma import commands
+    from didyma.commands import doctor as command
 
-    raise typer.Exit(commands.doctor(json))
+    raise typer.Exit(command.doctor(json))
+
+
+def _leave(number: int, frame: object) -> None:
+    del frame
+    sys.exit(128 + number)  # by way of every `finally`, so that no child stays behind
 
 
 def main() -> None:
     """Run the command line; exit codes: 0 agree, 1 disagreement, 2 bad input, 3 internal,
     4 engine missing, 5 nothing ran.
     """
+    signal.signal(signal.SIGTERM, _leave)
     try:
         app()
-    except Exception as e:
-        from refimpl.errors import DidymaError
-
-        if isinstance(e, DidymaError):
-            print(f"didyma: {e}", file=sys.stderr)
-            for note in getattr(e, "__notes__", ()):
-                print(f"  {note}", file=sys.stderr)
-            sys.exit(e.exit_code)
-        import traceback
-
+    except DidymaError as e:
+        _tell(e)
+        sys.exit(e.exit_code)
+    except Exception:
         traceback.print_exc()
         print("didyma: this is a bug in didyma, not in your input", file=sys.stderr)
         sys.exit(3)
+
+
+def _tell(e: DidymaError) -> None:
+    print(f"didyma: {e}", file=sys.stderr)
+    for note in getattr(e, "__notes__", ()):
+        print(f"  {note}", file=sys.stderr)
+    if "--json" in sys.argv:
+        fields = {"code": e.code, "where": e.where, "got": e.got, "want": e.want, "help": e.help}
+        print(json_.dumps({"error": fields}, indent=2))

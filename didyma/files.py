@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fuzz import disk
 from refimpl.errors import DidymaError
 from refimpl.ir.graph import Module
 from refimpl.ir.text import parse_module
@@ -22,11 +23,7 @@ def read_module(path: Path) -> Module:
         raise DidymaError(
             "unknown-format", str(path), got=path.suffix or "no suffix", want=".dym or .onnx"
         )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise DidymaError("unreadable-file", str(path), got=str(e), want="a text file") from None
-    m = parse_module(text, str(path))
+    m = parse_module(disk.read_text(path), str(path))
     verify.verify(m)
     return m
 

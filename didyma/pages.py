@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.replay import write_text
+from fuzz import disk
 from refimpl.ops import OPS
 from refimpl.ops.spec import Op
 
@@ -59,7 +59,7 @@ PAGES = {"ops.md": ops_page}
 def main(folder: Path) -> None:
     """Write every page."""
     for name, page in PAGES.items():
-        print(write_text(folder / name, page()))
+        print(disk.write_text(folder / name, page()))
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ class Program:
 
     def __call__(self, *args: Tensor) -> Tensor | Sequence[Tensor]:
         """Inline a traced function into the one being traced."""
-        if self.source is None or not all(isinstance(a, Tensor) for a in args):
+        tensors = all(isinstance(a, Tensor) for a in args)  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
+        if self.source is None or not tensors:
             raise DidymaError(
                 "not-compiled", self.module.entry.name, got="a call on arrays",
                 want="a compiled program", help="dd.compile(program)(...) runs it on arrays",
@@ -65,7 +66,7 @@ def trace(f: Traceable) -> Program:
     not what comes out.
     """
     # Sizes named in annotations alone are in no closure: they are the caller's local names.
-    caller = sys._getframe(1).f_locals
+    caller = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]  # the documented way
     known = {**caller, **inspect.getclosurevars(f).nonlocals}
     hints = inspect.get_annotations(f, locals=known, eval_str=True)
     builder = Builder()
@@ -108,16 +109,21 @@ def load(path: str | Path) -> Program:
 
 def as_array(x: AnyArray) -> Array:
     """Return a NumPy array of what speaks NumPy, DLPack or ``__cuda_array_interface__``."""
-    if isinstance(x, np.ndarray):
-        return x
     if hasattr(x, "__cuda_array_interface__"):
-        from codegen.runtime.cuda import to_host
-
-        return to_host(x)
-    if hasattr(x, "__dlpack__"):
-        x = np.from_dlpack(x)
-    array: Array = np.asarray(x)
+        return _from_device(x)
+    foreign = hasattr(x, "__dlpack__") and type(x) is not np.ndarray
+    array: Array = np.from_dlpack(x) if foreign else np.asarray(x)
     return array
+
+
+def _from_device(x: AnyArray) -> Array:
+    from codegen.runtime.cuda import Cuda
+
+    device = Cuda()
+    buffer = device.adopt(x)
+    told = x.__cuda_array_interface__
+    dtype = DType.of(np.empty(0, told["typestr"]))
+    return device.download(buffer, dtype, tuple(told["shape"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import multiprocessing as mp
 import os
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing import connection
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import assert_never
 
@@ -18,6 +18,10 @@ from codegen.options import Options
 from fuzz.graphs import decode
 from fuzz.replay import Recorded, save
 from fuzz.shard import Begin, Done, Found, Job, Judged, Message, possible, worker
+from fuzz.watchdog import how_it_ended, spawn
+
+SHARD = 200  # graphs Hypothesis makes from one seed
+START_SECONDS = 120  # a worker must judge by then: longer than any import takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ class Result:
     covered: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     findings: list[Found] = field(default_factory=list[Found])
     files: list[str] = field(default_factory=list[str])
+    interrupted: bool = False
 
     @property
     def all(self) -> Tally:
@@ -135,14 +140,12 @@ class _Worker:
         here, there = mp.get_context("spawn").Pipe(duplex=False)
         self.pipe = here
         self.job = job
-        self.process: SpawnProcess = mp.get_context("spawn").Process(
-            target=worker, args=(job, there), daemon=True
-        )
-        self.process.start()
+        self.process = spawn(worker, (job, there))
         there.close()
         self.raw = b""
         self.since = time.monotonic()
         self.started = False
+        self.best: Found | None = None  # of the disagreement that is being shrunk
 
     def stop(self) -> None:
         self.process.kill()
@@ -151,41 +154,71 @@ class _Worker:
 
 
 def run(plan: Plan, progress: Callable[[Result], None] = lambda _: None) -> Result:
-    """Fuzz until the deadline.  Time starts when the first worker judges its first case."""
+    """Fuzz until the deadline or Ctrl-C.  Time starts when the first case is judged.
+
+    Workers get seeds of their own, all told by the plan's: the same plan judges the same graphs.
+    """
     result = Result(possible(), by_team={"+".join(t): Tally() for t in plan.teams})
-    seeds = iter(range(plan.seed, plan.seed + 1_000_000))
+    hired = itertools.count()
 
     def hire(team: tuple[str, ...]) -> _Worker:
-        return _Worker(Job(next(seeds) * 7919, 200, team, plan.options, plan.shrink_seconds))
+        seed = (plan.seed << 40) + (next(hired) << 24)  # each shard of a worker adds 1
+        return _Worker(Job(seed, SHARD, team, plan.options, plan.shrink_seconds))
 
     workers = [hire(team) for team in plan.teams]
-    start: float | None = None
     try:
-        while True:
-            now = time.monotonic()
-            if start is not None:
-                result.seconds = now - start
-                if result.seconds >= plan.seconds:
-                    break
-            if 0 < plan.stop_after <= len(result.findings):
-                break
-            connection.wait([w.pipe for w in workers], timeout=0.25)
-            for i, w in enumerate(workers):
-                ended = _drain(w, result, plan)
-                if w.started and start is None:
-                    start = time.monotonic()
-                if not ended and time.monotonic() - w.since > plan.hang_seconds and w.started:
-                    text = f"no answer within {plan.hang_seconds:g} s"
-                    _keep(result, plan, w.job.engines, _dead(w, "hang", text))
-                    ended = True
-                if ended:
-                    w.stop()
-                    workers[i] = hire(w.job.engines)
-            progress(result)
+        _watch(plan, result, workers, hire, progress)
+    except KeyboardInterrupt:
+        result.interrupted = True
     finally:
         for w in workers:
             w.stop()
+    for w in workers:  # what was being made smaller when time was up
+        _settle(w, result, plan)
     return result
+
+
+def _watch(
+    plan: Plan,
+    result: Result,
+    workers: list[_Worker],
+    hire: Callable[[tuple[str, ...]], _Worker],
+    progress: Callable[[Result], None],
+) -> None:
+    """Take messages and replace workers that died or hang, until time is up."""
+    hired = time.monotonic()
+    start: float | None = None
+    while True:
+        now = time.monotonic()
+        if start is not None:
+            result.seconds = now - start
+            if result.seconds >= plan.seconds:
+                return
+        elif now - hired > START_SECONDS:
+            raise RuntimeError(f"no worker started within {START_SECONDS} s")
+        if 0 < plan.stop_after <= len(result.findings):
+            return
+        connection.wait([w.pipe for w in workers], timeout=0.25)
+        for i, w in enumerate(workers):
+            ended = _drain(w, result, plan)
+            if w.started and start is None:
+                start = time.monotonic()
+            if not ended and time.monotonic() - w.since > plan.hang_seconds and w.started:
+                text = f"no answer within {plan.hang_seconds:g} s"
+                _keep(result, plan, w.job.engines, _dead(w, "hang", text))
+                ended = True
+            if ended:
+                w.stop()
+                _settle(w, result, plan)
+                workers[i] = hire(w.job.engines)
+        progress(result)
+
+
+def _settle(w: _Worker, result: Result, plan: Plan) -> None:
+    """Keep the smallest case of a worker's disagreement."""
+    if w.best is not None:
+        _keep(result, plan, w.job.engines, w.best)
+        w.best = None
 
 
 def _drain(w: _Worker, result: Result, plan: Plan) -> bool:
@@ -206,15 +239,13 @@ def _drain(w: _Worker, result: Result, plan: Plan) -> bool:
                     for pair in covered:
                         result.covered[pair] = result.covered.get(pair, 0) + 1
                 case Found():
-                    _keep(result, plan, w.job.engines, message)
+                    w.best = message
                 case Done():
-                    pass
+                    _settle(w, result, plan)
                 case _:
                     assert_never(message)
-    except EOFError:
-        w.process.join()
-        code = w.process.exitcode or 0
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    except (EOFError, ConnectionError):
+        how = how_it_ended(w.process)
         if not w.raw:
             raise RuntimeError(f"a worker could not start: {how}") from None
         _keep(result, plan, w.job.engines, _dead(w, "crash", f"the process died: {how}"))
@@ -236,6 +267,7 @@ def _keep(result: Result, plan: Plan, engines: tuple[str, ...], f: Found) -> Non
     if plan.findings is not None:
         case = decode(f.raw)
         recorded = Recorded(case.module, case.seeds, dict(case.env), engines, plan.options)
-        name = f"{f.level}-{f.kind}-{len(result.findings):03}.dym"
+        digest = hashlib.sha256(f.raw).hexdigest()[:8]
+        name = f"{f.level}-{f.kind}-{digest}.dym"
         file = os.fspath(save(plan.findings / name, recorded, f.message))
     result.files.append(file)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from codegen.options import Options
+from fuzz import disk
 from refimpl.errors import DidymaError
 from refimpl.ir.graph import Module
 from refimpl.ir.text import parse_module, show
@@ -28,20 +27,6 @@ class Recorded:
     options: Options
 
 
-def write_text(path: Path, text: str) -> Path:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8") as out:
-            out.write(text)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-    return path
-
-
 def save(path: Path, r: Recorded, message: str) -> Path:
     """Write a finding; the message stands in its head as comment lines."""
     head = {
@@ -51,15 +36,12 @@ def save(path: Path, r: Recorded, message: str) -> Path:
         "options": dataclasses.asdict(r.options),
     }
     lines = [_HEAD + json.dumps(head), *(f"# {line}" for line in message.splitlines())]
-    return write_text(path, "\n".join([*lines, show(r.module)]))
+    return disk.write_text(path, "\n".join([*lines, show(r.module)]))
 
 
 def load(path: Path) -> Recorded:
     """Read a finding back; DidymaError ``not-a-finding`` if the file is none."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise DidymaError("unreadable-file", str(path), got=str(e), want="a finding") from None
+    text = disk.read_text(path)
     first, _, _ = text.partition("\n")
     if not first.startswith(_HEAD):
         raise DidymaError(

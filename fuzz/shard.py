@@ -20,6 +20,7 @@ from codegen.runtime.engine import Engine
 from codegen.runtime.registry import engine
 from fuzz.graphs import RAW, Case, decode
 from fuzz.levels import check
+from fuzz.watchdog import stay_with_parent
 from oracle.report import Report
 from refimpl.ir.graph import CALL
 from refimpl.ops import OPS
@@ -55,7 +56,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The smallest case seen of a disagreement."""
+    """A case of a disagreement; a smaller one may follow."""
 
     raw: bytes
     level: str
@@ -109,7 +110,10 @@ def found(raw: bytes, case: Case, report: Report) -> Found | None:
 
 
 def run(job: Job, engines: Sequence[Engine], send: Callable[[Message], None]) -> None:
-    """Judge ``count`` cases; on a disagreement shrink it for a while, report it and stop."""
+    """Judge ``count`` cases; a disagreement is sent, shrunk for a while, and ends the shard.
+
+    Each smaller case is sent too: the last ``Found`` before ``Done`` is the smallest.
+    """
     best: list[Found] = []
     give_up = [float("inf")]
 
@@ -132,6 +136,7 @@ def run(job: Job, engines: Sequence[Engine], send: Callable[[Message], None]) ->
             len(best[-1].raw.strip(b"\0")),
         ):
             best.append(bad)
+            send(bad)
         raise _DisagreementError(bad.level, bad.kind)
 
     quiet = settings(
@@ -139,7 +144,11 @@ def run(job: Job, engines: Sequence[Engine], send: Callable[[Message], None]) ->
         phases=(Phase.generate, Phase.shrink),
         database=None,
         deadline=None,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[
+            HealthCheck.too_slow,
+            HealthCheck.data_too_large,
+            HealthCheck.large_base_example,
+        ],
         report_multiple_bugs=False,
         verbosity=Verbosity.quiet,
     )
@@ -148,14 +157,13 @@ def run(job: Job, engines: Sequence[Engine], send: Callable[[Message], None]) ->
     except BaseException:
         if not best:
             raise
-    if best:
-        send(best[-1])
 
 
 def worker(job: Job, pipe: Connection) -> None:
     """Entry point of a worker process: shards one after another, each with the next seed."""
+    stay_with_parent()
     engines = [engine(e) for e in job.engines]
     while True:
         run(job, engines, pipe.send)
         pipe.send(Done())
-        job = replace(job, seed=job.seed + 1_000_003)
+        job = replace(job, seed=job.seed + 1)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import multiprocessing as mp
+import os
 import pickle
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, Generic, TypeVar
+from multiprocessing.context import SpawnProcess
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -33,11 +36,46 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True)
-class _Returned(Generic[T]):
-    value: T
+class _Returned:
+    value: object
+
+
+def spawn(target: Callable[..., None], args: tuple[Any, ...]) -> SpawnProcess:
+    """Start a child that leaves Ctrl-C to its parent; it should call ``stay_with_parent``."""
+    process = mp.get_context("spawn").Process(target=target, args=args, daemon=True)
+    if not hasattr(signal, "pthread_sigmask"):
+        process.start()
+        return process
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child inherits it
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+    return process
+
+
+def stay_with_parent() -> None:
+    """End this process when its parent has ended, even by SIGKILL, and whatever runs here."""
+    parent = mp.parent_process()
+    if parent is None:
+        return
+
+    def leave() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=leave, daemon=True).start()
+
+
+def how_it_ended(process: SpawnProcess) -> str:
+    """Name the signal or exit code of a child that is gone."""
+    process.join()
+    code = process.exitcode or 0
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
 def _child(pipe: Connection, f: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    stay_with_parent()
     try:
         pipe.send(_Returned(f(*args, pipe.send)))
     except Exception as e:
@@ -59,28 +97,22 @@ def guarded(
 
     ``f`` is a module-level function; what it passes to ``progress`` (strings) arrives here.
     """
-    context = mp.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(there, f, args), daemon=True)
-    process.start()
+    here, there = mp.get_context("spawn").Pipe(duplex=False)
+    process = spawn(_child, (there, f, args))
     there.close()
     last, end = "start", time.monotonic() + seconds
     try:
         while here.poll(max(0.0, end - time.monotonic())):
             message = here.recv()
             if isinstance(message, _Returned):
-                value: T = message.value  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]  # generic lost in the pipe
-                return value
+                return cast("T", message.value)
             if isinstance(message, Raised):
                 return message
             last = str(message)
             progress(last)
         return Died("hang", f"no answer within {seconds:g} s", last)
     except EOFError:
-        process.join()
-        code = process.exitcode or 0
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return Died("crash", f"the process died: {how}", last)
+        return Died("crash", f"the process died: {how_it_ended(process)}", last)
     finally:
         process.kill()
         process.join()

@@ -18,7 +18,7 @@ class Backend(Protocol):
     deterministic: bool  # equal inputs give equal bits; false where float atomics race
 
     def run_function(
-        self, function: str, inputs: Sequence[Array], dims: Mapping[str, int]
+        self, function: str, inputs: Sequence[Array], env: Mapping[str, int]
     ) -> tuple[Array, ...]:
         """Results of a Primitive function by its kernels, each buffer in memory of its own."""
         ...

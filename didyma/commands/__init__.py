@@ -1,0 +1,1 @@
+"""What each command does; every function returns its exit code."""

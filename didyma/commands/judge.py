@@ -1,0 +1,142 @@
+"""``didyma check`` and ``didyma replay``: every level of one program, judged in a watched child."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rich.console import Console
+
+from codegen.memory.peak import peak, unplanned_total
+from codegen.options import Options
+from codegen.pipeline import compile
+from codegen.runtime.registry import engine
+from didyma import show
+from didyma.commands import common
+from didyma.files import read_module
+from fuzz import levels, watchdog
+from fuzz import replay as replay_
+from fuzz.graphs import inputs as random_inputs
+from oracle.report import Finding, Level, Report
+from refimpl.errors import DidymaError
+from refimpl.ir.graph import Module
+
+_LAW = re.compile(r"[DGLP]-")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All that one judgement depends on."""
+
+    module: Module
+    env: Mapping[str, int]
+    seeds: tuple[int, ...]
+    engines: tuple[str, ...]
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What every level says, and what the plan needs (empty if no program came to be)."""
+
+    report: Report
+    memory: Mapping[str, Any]
+
+
+Judge: TypeAlias = Callable[[Task, Callable[[str], None]], Verdict]
+
+
+def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
+    """Judge in this process; DidymaError where the program cannot be compiled by its own fault."""
+    progress("compile")
+    memory = _memory(task)
+    arrays = random_inputs(task.module, dict(task.env), task.seeds)
+    engines = [engine(e) for e in task.engines]
+    report = levels.check(task.module, arrays, engines, task.options, progress=progress)
+    return Verdict(report, memory)
+
+
+def _memory(task: Task) -> dict[str, Any]:
+    try:
+        program = compile(task.module, task.options).program
+    except DidymaError as e:
+        if _LAW.match(e.code):
+            return {}  # the source is lawful, so a pass broke a law: the report says so
+        raise
+    except Exception:
+        return {}  # likewise
+    return {
+        "dims": dict(task.env),
+        "planner": task.options.planner,
+        "planned_peak": peak(program, task.env),
+        "unplanned_total": unplanned_total(program, task.env),
+        "kernels": [k.name for k in program.kernels],
+    }
+
+
+def guarded(task: Task, timeout: float, run: Judge = judge) -> Verdict:
+    """Judge in a child: a crash or a hang there is a finding of the level it happened in."""
+    with Console(stderr=True).status("starting") as status:
+        answer = watchdog.guarded(
+            run, (task,), timeout, lambda word: status.update(f"judging: {word}")
+        )
+    match answer:
+        case Verdict():
+            return answer
+        case watchdog.Raised(MemoryError() as error, _):
+            raise DidymaError(
+                "too-large", "input sizes", got=str(error) or "no memory left",
+                want="values that fit in memory", help="bind smaller sizes with --dim NAME=N",
+            )  # fmt: skip
+        case watchdog.Raised(error, trace):
+            if isinstance(error, DidymaError):
+                raise error
+            raise RuntimeError(f"the judge failed\n{trace}")
+        case watchdog.Died(kind, reason, during):
+            level = Level(during)
+            level.findings.append(Finding(during, "process", kind, reason))
+            return Verdict(Report((level,)), {})
+
+
+def check(
+    file: Path,
+    engines: common.Engines,
+    given: Sequence[str],
+    seed: int,
+    planner: str,
+    timeout: float,
+    json: bool,
+) -> int:
+    """Judge a file and print the verdict of every level."""
+    wanted = engines or ("host",)
+    common.require(wanted)
+    options = common.options(planner)
+    m = read_module(file)
+    env = common.bindings(m, given)
+    seeds = tuple(seed * 1000 + i for i in range(len(m.entry.params)))
+    return tell(guarded(Task(m, env, seeds, wanted, options), timeout), json)
+
+
+def replay(file: Path, engines: common.Engines, timeout: float, json: bool) -> int:
+    """Judge a finding again."""
+    r = replay_.load(file)
+    wanted = engines or r.engines
+    common.require(wanted)
+    common.options(r.options.planner)
+    return tell(guarded(Task(r.module, r.env, r.seeds, wanted, r.options), timeout), json)
+
+
+def tell(verdict: Verdict, json: bool) -> int:
+    """Print a verdict and return its exit code."""
+    report = verdict.report
+    if json:
+        common.print_json(show.verdict_record(report, verdict.memory))
+    else:
+        show.verdict(report, verdict.memory)
+    if not report.agree:
+        return common.DISAGREE
+    compared = (c for level in report.levels for c in level.comparisons)
+    return common.AGREE if any(c.checked for c in compared) else common.NOTHING_RAN

@@ -1,0 +1,70 @@
+"""Files: read with a coded error, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from refimpl.errors import DidymaError
+
+
+def read_text(path: Path) -> str:
+    """Read a UTF-8 text; DidymaError ``unreadable-file`` where there is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as e:
+        raise DidymaError(
+            "unreadable-file", str(path), got=f"bytes that are no UTF-8, from byte {e.start} on",
+            want="a text file",
+        ) from e  # fmt: skip
+    except OSError as e:
+        raise DidymaError(
+            "unreadable-file", str(path), got=e.strerror or str(e), want="a text file"
+        ) from e
+
+
+def write_text(path: Path, content: str) -> Path:
+    """Write one file; DidymaError ``unwritable`` where that cannot be."""
+    write_files(path.parent, {path.name: content})
+    return path
+
+
+def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+    """Write files into a folder, which is made if need be: all of them, or none.
+
+    Everything is written under other names first, so a full disk leaves what was there as it was.
+    DidymaError ``unwritable`` where the folder or a file cannot be written.
+    """
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as staged:
+            for name, content in contents.items():
+                data = content if isinstance(content, bytes) else content.encode("utf-8")
+                (Path(staged) / name).write_bytes(data)
+            taken = [name for name in contents if (folder / name).is_dir()]
+            if taken:
+                raise IsADirectoryError(f"{folder / taken[0]} is a folder")
+            for name in contents:
+                os.replace(Path(staged) / name, folder / name)
+
+
+def must_take_files(folder: Path) -> None:
+    """Make the folder and see that files can be written there, else raise ``unwritable``."""
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+
+
+@contextmanager
+def _told(folder: Path) -> Generator[None, None, None]:
+    try:
+        yield
+    except OSError as e:
+        raise DidymaError(
+            "unwritable", str(folder), got=e.strerror or str(e), want="a folder that takes files",
+            help="name another folder, or mend its permissions",
+        ) from e  # fmt: skip
