@@ -266,7 +266,8 @@ def _keep(result: Result, plan: Plan, engines: tuple[str, ...], f: Found) -> Non
     file = ""
     if plan.findings is not None:
         case = decode(f.raw)
-        recorded = Recorded(case.module, case.seeds, dict(case.env), engines, plan.options)
+        options = case.options(plan.options)
+        recorded = Recorded(case.module, case.seeds, dict(case.env), engines, options)
         digest = hashlib.sha256(f.raw).hexdigest()[:8]
         name = f"{f.level}-{f.kind}-{digest}.dym"
         file = os.fspath(save(plan.findings / name, recorded, f.message))

@@ -8,11 +8,12 @@ is a single draw, built once; so generation is fast and shrinking is deletion.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
 
+from codegen.options import Options
 from fuzz import values
 from fuzz.chooser import Bytes
 from refimpl.errors import DidymaError
@@ -42,11 +43,19 @@ _DTYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A graph with a binding of its dims and a seed for every parameter."""
+    """A graph with a binding of its dims, a seed for every parameter, and passes to leave out.
+
+    Without simplification and fusion there are more buffers and views to plan.
+    """
 
     module: Module
     env: tuple[tuple[str, int], ...]
     seeds: tuple[int, ...]
+    without: tuple[str, ...] = ()
+
+    def options(self, base: Options) -> Options:
+        """Options of the compile."""
+        return replace(base, **dict.fromkeys(self.without, False))
 
     def inputs(self) -> tuple[Array, ...]:
         """Values of the parameters."""
@@ -194,7 +203,9 @@ class _Builder:
         main = Function("main", tuple(self.params), tuple(self.nodes), tuple(results), attrs)
         declared = tuple(v for v in self.dims if v.name in used_dims)
         env = tuple((v.name, self.env[v.name]) for v in declared)
-        return Case(Module((main,), declared), env, tuple(self.seeds))
+        passes = (("simplify", 4), ("fuse", 4), ("vectorise", 8))
+        without = tuple(name for name, one_in in passes if c.chance(one_in))
+        return Case(Module((main,), declared), env, tuple(self.seeds), without)
 
 
 def decode(data: bytes) -> Case:

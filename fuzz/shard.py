@@ -98,7 +98,7 @@ def possible() -> int:
 def judge_raw(raw: bytes, engines: Sequence[Engine], options: Options) -> tuple[Case, Report]:
     """Judge the case of some bytes."""
     case = decode(raw)
-    return case, check(case.module, case.inputs(), engines, options)
+    return case, check(case.module, case.inputs(), engines, case.options(options))
 
 
 def found(raw: bytes, case: Case, report: Report) -> Found | None:

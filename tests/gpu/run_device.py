@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from codegen.options import Options
 from codegen.runtime.engine import Engine
 from codegen.runtime.registry import NAMES, engine
 from fuzz.conform import Runner
@@ -54,7 +55,7 @@ def fuzzed(chosen: Engine, count: int, seed: int) -> dict[str, object]:
     start = time.perf_counter()
     for i in range(count):
         case = decode(rng.randbytes(BYTES))
-        report = check(case.module, case.inputs(), [chosen])
+        report = check(case.module, case.inputs(), [chosen], case.options(Options()))
         nodes.append(len(case.module.entry.nodes))
         last = report.levels[-1]
         checked += sum(c.checked for c in last.comparisons)
