@@ -332,7 +332,8 @@ def fold(
     over = OVER[dt]
     size = np.abs(c)
     if bool((mass + r >= over).any()):
-        one_sign = finite & (size * (1 + 2.0**-40) + e >= mass)
+        # What cancels within the centre's own precision must not be able to overflow either.
+        one_sign = finite & (size * (1 + 2.0**-40) + e >= mass) & (mass < over * 2.0**38)
         surely = one_sign & (size - full >= over)
         risky = (mass + r >= over) & ~surely & ~np.isnan(c)
         c = np.where(surely, np.copysign(np.inf, c), c).astype(c.dtype)

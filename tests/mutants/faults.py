@@ -76,9 +76,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "an index off by one at the tail",
-        "codegen/schedule/pointwise.py",
-        'guarded([ix.compare("lt", i, count)], body)',
-        'guarded([ix.compare("le", i, count)], body)',
+        "codegen/schedule/nest.py",
+        'return [ix.compare("lt", v, size)]',
+        'return [ix.compare("le", v, size)]',
         ("kernel",),
     ),
     Fault(

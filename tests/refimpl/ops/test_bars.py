@@ -10,7 +10,7 @@ from refimpl.ir.graph import Function, Module, Node, Param
 from refimpl.ir.loop import Expr
 from refimpl.ir.types import ALL, Array, DType, TensorType
 from refimpl.ops import OPS, bars
-from refimpl.ops.bars import Bar
+from refimpl.ops.bars import Bar, Contract
 from refimpl.ops.spec import Domain, Fold, Index, Kind, Read, Scatter
 from tests.refimpl.ops.corners import corners, reader
 from tests.refimpl.ops.machine import Machine
@@ -158,3 +158,13 @@ def judged(dtype: DType, seeds: range) -> tuple[int, int]:
 def test_noisy_kernels_stay_inside(dtype: DType) -> None:
     total, undecided = judged(dtype, range(150))
     assert undecided < 0.2 * total
+
+
+def test_a_product_that_overflows_against_a_greater_one_is_undecided() -> None:
+    x = np.float32([[-3e38, 3e38]])
+    w = np.float32([[1e3], [1e18]])  # -inf + inf where products are rounded, 3e56 exactly
+    types = [TensorType(DType.F32, (1, 2)), TensorType(DType.F32, (2, 1))]
+    bars_ = [bars.exact(a, DType.F32) for a in (x, w)]
+    out = TensorType(DType.F32, (1, 1))
+    bar = OPS["matmul"].bar(bars_, {}, types, out, Contract())
+    assert bar.e[0, 0] == np.inf
