@@ -8,10 +8,11 @@ from typing import TypeAlias
 import numpy as np
 import onnx
 
+from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType
-from refimpl.onnx.context import Context
+from refimpl.onnx.context import Context, NotConstant
 from refimpl.onnx.movement import join
 from refimpl.onnx.values import Item, Known, size
 from refimpl.ops.builder import Value
@@ -22,9 +23,37 @@ Control: TypeAlias = Callable[[Context, Sequence[Item | None], Body], Sequence[I
 
 
 def _branch(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
-    """Results of the branch that a known condition takes."""
-    taken = c.number(c.item(x, 0))
+    """Results of the branch that is taken; where that is known only at run time, a choice.
+
+    Nodes have no effects, so both branches may be computed; their results must have one type.
+    """
+    try:
+        taken = c.number(c.item(x, 0))
+    except NotConstant as unknown:
+        return _choice(c, x, body, unknown)
     return body(c.attrs["then_branch" if taken else "else_branch"], [])
+
+
+def _choice(
+    c: Context, x: Sequence[Item | None], body: Body, unknown: NotConstant
+) -> Sequence[Item]:
+    condition = c.operand(x, 0)
+    if condition.type.numel != 1:
+        raise c.wrong(str(condition.type), "one condition")
+    condition = c.reshape(condition)
+    try:
+        both = [body(c.attrs[name], []) for name in ("then_branch", "else_branch")]
+    except DidymaError:
+        raise unknown from None  # one of them may be impossible: which one must be known
+    found: list[Item] = []
+    for yes, no in zip(*both, strict=True):
+        if yes is no:
+            found.append(yes)
+            continue
+        if yes.type != no.type:
+            raise unknown
+        found.append(c.do("where", condition, c.value(yes), c.value(no)))
+    return found
 
 
 def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,23 @@ from refimpl.onnx.tensors import check_size, dtype_of, tensor
 from refimpl.onnx.values import Item, Known
 from refimpl.ops.builder import Builder
 
-MAX_DIM = 1 << 20  # upper end of a symbolic size that a model does not bound
 MAX_DEPTH = 64  # functions within functions
 _MALFORMED = (
     ValueError, TypeError, KeyError, IndexError, OverflowError, ZeroDivisionError, AttributeError,
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """What is taken to be known of sizes that a model leaves open.
+
+    They are at most ``most``; from the third axis on, where images have theirs, they are multiples.
+    ``fixed`` gives numbers for some names.
+    """
+
+    most: int = 1 << 20
+    multiple: int = 1
+    fixed: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +71,13 @@ class Importer:
         source: str,
         folder: Path | None,
         values: Mapping[str, Array],
+        symbols: Symbols,
     ) -> None:
         self.model = model
         self.source = source
         self.folder = folder
         self.given = values
+        self.symbols = symbols
         self.builder = Builder()
         self.context = Context(self.builder, {}, {})
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
@@ -153,13 +167,16 @@ class Importer:
     def _dim(self, d: onnx.TensorShapeProto.Dimension, name: str, axis: int) -> Dim:
         if d.HasField("dim_value") and d.dim_value >= 0:
             return int(d.dim_value)
-        return self._symbol(d.dim_param or f"{name}_{axis}")
+        named = any(ch.isalnum() for ch in d.dim_param)  # "?" is no name: two of them may differ
+        return self._symbol(d.dim_param if named else f"{name}_{axis}", axis)
 
-    def _symbol(self, name: str) -> Dim:
+    def _symbol(self, name: str, axis: int) -> Dim:
         plain = "".join(ch if ch.isascii() and ch.isalnum() else "_" for ch in name) or "d"
         plain = plain if plain[0].isalpha() else f"d{plain}"
-        self.context.symbols.setdefault(plain, DimVar(plain, 1, MAX_DIM))
-        return dims.symbol(plain)
+        if plain in self.symbols.fixed:
+            return self.symbols.fixed[plain]
+        self.context.symbols.setdefault(plain, DimVar(plain, 1, self.symbols.most))
+        return dims.mul(dims.symbol(plain), self.symbols.multiple if axis >= 2 else 1)
 
     # What the model says of its own values ---------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from refimpl.ir import dims
+from refimpl.ir.dims import Dim
 from refimpl.ir.types import Array, DType
 from refimpl.onnx.context import Context
 from refimpl.onnx.tensors import dtype_of
@@ -32,11 +33,11 @@ def _symbolic(operands: Operands) -> bool:
 
 
 def _cast(c: Context, x: Operands) -> Known | None:
-    to = dtype_of(int(c.attrs["to"]), c.where)
+    to = dtype_of(c.integer("to"), c.where)
     k = _first(x)
-    if not to.is_int or k.dtype is DType.BOOL:
-        return None
-    return Known(k.array, to) if _symbolic(x) else Known(k.array.astype(to.numpy), to)
+    if k.symbolic:
+        return Known(k.array, to) if to.is_int else None
+    return Known(k.array.astype(to.numpy), to) if to.is_int or to is DType.BOOL else None
 
 
 def _concat(c: Context, x: Operands) -> Known | None:
@@ -139,6 +140,74 @@ def _div(a: object, b: object) -> object:
     return dims.floordiv(x, y)
 
 
+def _extreme(pick: Callable[..., Dim]) -> Handler:
+    def run(c: Context, x: Operands) -> Known | None:
+        del c
+        if not _symbolic(x):
+            return None
+        total = _arrays(x)[0].astype(object)
+        for other in _arrays(x)[1:]:
+            total = np.asarray(np.frompyfunc(pick, 2, 1)(total, other.astype(object)), object)
+        return settle(total, _first(x).dtype)
+
+    return run
+
+
+def _least(a: object, b: object) -> Dim:
+    return dims.minimum(dims.canonical(a), dims.canonical(b))
+
+
+def _most(a: object, b: object) -> Dim:
+    return dims.maximum(dims.canonical(a), dims.canonical(b))
+
+
+def _compare(tell: Callable[[int, int], bool | None]) -> Handler:
+    """Compare sizes where their ranges decide it; ``tell`` sees the bounds of the difference."""
+
+    def run(c: Context, x: Operands) -> Known | None:
+        a, b = np.broadcast_arrays(*(k.astype(object) for k in _arrays(x)))
+        found: list[bool] = []
+        for m, n in zip(a.reshape(-1), b.reshape(-1), strict=True):
+            verdict = tell(*c.bounds(dims.sub(_dim(m), _dim(n))))
+            if verdict is None:
+                return None
+            found.append(verdict)
+        return Known(np.array(found, np.bool_).reshape(a.shape), DType.BOOL)
+
+    return run
+
+
+def _dim(x: object) -> Dim:
+    return dims.canonical(int(x) if isinstance(x, (bool, np.generic)) else x)
+
+
+def _equal(low: int, high: int) -> bool | None:
+    if low == high == 0:
+        return True
+    return False if low > 0 or high < 0 else None
+
+
+def _less(low: int, high: int) -> bool | None:
+    return True if high < 0 else False if low >= 0 else None
+
+
+def _greater(low: int, high: int) -> bool | None:
+    return _less(-high, -low)
+
+
+def _not(c: Context, x: Operands) -> Known | None:
+    del c
+    return Known(np.asarray(np.logical_not(_first(x).array)), DType.BOOL)
+
+
+def _where(c: Context, x: Operands) -> Known | None:
+    del c
+    condition, a, b = _arrays(x)
+    dtype = x[1].dtype if x[1] is not None else DType.I64
+    picked = np.where(condition.astype(np.bool_), a.astype(object), b.astype(object))
+    return settle(np.asarray(picked, object), dtype) if dtype.is_int else None
+
+
 def _reduce_prod(c: Context, x: Operands) -> Known | None:
     k = _first(x)
     if k.array.ndim != 1:
@@ -161,5 +230,12 @@ HANDLERS: dict[str, Handler] = {
     "Sub": _arithmetic(_sub),
     "Mul": _arithmetic(_mul),
     "Div": _arithmetic(_div),
+    "Min": _extreme(_least),
+    "Max": _extreme(_most),
+    "Equal": _compare(_equal),
+    "Less": _compare(_less),
+    "Greater": _compare(_greater),
+    "Not": _not,
+    "Where": _where,
     "ReduceProd": _reduce_prod,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -11,12 +12,19 @@ from google.protobuf.message import DecodeError
 from refimpl.errors import DidymaError
 from refimpl.ir.graph import Module
 from refimpl.ir.types import Array
-from refimpl.onnx.importer import Importer
+from refimpl.onnx.importer import Importer, Symbols
 from refimpl.verify import graph as verify
 
+# Sizes that a model leaves open: the widest range first; then smaller ones, where tensors would be
+# too large; then multiples of 32, for networks whose layers halve images and double them again.
+RANGES = (
+    Symbols(1 << 20), Symbols(1 << 14), Symbols(1 << 11), Symbols(1 << 9),
+    Symbols(1 << 6, 32), Symbols(1 << 4, 32),
+)  # fmt: skip
 
-def load(path: Path) -> Module:
-    """Import a model file.
+
+def load(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
+    """Import a model file; ``sizes`` are numbers for sizes that the model leaves open.
 
     Errors: ``unreadable-file``, ``onnx-broken``, ``onnx-mismatch``, ``onnx-external-data``,
     ``onnx-too-large``, ``onnx-unsupported`` (names the node and opset), ``onnx-not-constant`` and
@@ -26,10 +34,12 @@ def load(path: Path) -> Module:
         data = path.read_bytes()
     except OSError as e:
         raise DidymaError("unreadable-file", str(path), got=str(e), want="an ONNX model") from None
-    return load_bytes(data, str(path), path.parent)
+    return load_bytes(data, str(path), path.parent, sizes)
 
 
-def load_bytes(data: bytes, source: str, folder: Path | None = None) -> Module:
+def load_bytes(
+    data: bytes, source: str, folder: Path | None = None, sizes: Mapping[str, int] | None = None
+) -> Module:
     """Import a serialised model; external data is read from ``folder`` alone."""
     try:
         model = onnx.load_model_from_string(data)
@@ -43,7 +53,7 @@ def load_bytes(data: bytes, source: str, folder: Path | None = None) -> Module:
             want="a serialised ModelProto",
             help="the file may be truncated: compare its size with the original's",
         )
-    return load_model(model, source, folder)
+    return load_model(model, source, folder, None, sizes)
 
 
 def load_model(
@@ -51,12 +61,30 @@ def load_model(
     source: str = "model",
     folder: Path | None = None,
     values: Mapping[str, Array] | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Module:
     """Import a model in memory.
 
     ``values`` are inputs whose value is known: the module is special to them, and they are no
     parameters of it.
     """
-    m = Importer(model, source, folder, values or {}).module()
-    verify.verify(m)
-    return m
+    first: DidymaError | None = None
+    for symbols in RANGES:
+        try:
+            known = replace(symbols, fixed=sizes or {})
+            m = Importer(model, source, folder, values or {}, known).module()
+            verify.verify(m)
+        except DidymaError as e:
+            if e.code not in ("D-too-large", "shape-mismatch") or not _open(model):
+                raise
+            first = first or e
+            continue
+        return m
+    assert first is not None
+    raise first
+
+
+def _open(model: onnx.ModelProto) -> bool:
+    """Tell whether the model leaves sizes open."""
+    dims = (d for i in model.graph.input for d in i.type.tensor_type.shape.dim)
+    return any(d.dim_value <= 0 for d in dims)

@@ -55,7 +55,7 @@ def _small_ints(inputs: Sequence[Item | None]) -> list[Known | None] | None:
     for i in inputs:
         if i is not None and not isinstance(i, Known):
             return None
-        if i is not None and (not i.dtype.is_int or i.array.size > SMALL):
+        if i is not None and (i.dtype.is_float or i.array.size > SMALL):
             return None
         small.append(i)
     return small
