@@ -1,5 +1,8 @@
 """Matrix products: square tiles of both operands in shared memory, a thread for each element.
 
+Any fold of products is one whose operands have output axes of their own: batched products, and
+convolutions with enough channels, whose windows are gathered as a tile is filled (implicit GEMM).
+
 What precedes the product is computed as the tiles are filled, what follows it at the store.  A
 tile's products are summed apart and then added to the total, which keeps the chain of additions
 near K / tile + tile.
@@ -36,22 +39,29 @@ from refimpl.ir.walk import subexprs, substitute_expr
 
 TILE = 16
 SMALL = 4  # products with fewer terms than this are not worth a tile
+GATHERED = 32  # likewise where an operand's terms run over several axes
+WIDE = 8  # and where the result has fewer rows or columns than this
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """``sum over k of left * right``: left without column index, right without row index."""
+    """``sum over k of left * right``: left without column index, right without row index.
+
+    Output axes are batch, then ``rows``, then ``columns``; each may be several.
+    """
 
     fold: FoldNest
     left: Expr
     right: Expr
     lets: tuple[Let, ...]  # of the step
+    rows: int
+    columns: int
 
 
 def find(scene: Scene, fold: FoldNest) -> Product | None:
     """Return the matrix product that a fold is, if it is one."""
     store = fold.value()
-    if fold.is_arg or len(fold.ks) != 1 or len(fold.nest.index) < 2 or store is None:
+    if fold.is_arg or len(fold.nest.index) < 2 or store is None:
         return None
     total = store.value
     if not isinstance(total, Binary) or total.op != "add" or not isinstance(total.rhs, Binary):
@@ -63,7 +73,7 @@ def find(scene: Scene, fold: FoldNest) -> Product | None:
     while isinstance(s, Let):
         lets.append(s)
         s = s.body
-    i, j, k = fold.nest.index[-2].name, fold.nest.index[-1].name, fold.ks[0].name
+    ks = {k.name for k in fold.ks}
     every = [*fold.lets, *lets]
 
     def free(e: Expr) -> set[str]:
@@ -72,16 +82,48 @@ def find(scene: Scene, fold: FoldNest) -> Product | None:
     a, b = total.rhs.lhs, total.rhs.rhs
     for left, right in ((a, b), (b, a)):
         x, y = free(left), free(right)
-        if j not in x and i not in y and {i, k} <= x and {j, k} <= y:
-            return Product(fold, left, right, tuple(lets))
+        rows, columns = _sides([v.name for v in fold.nest.index], x, y)
+        product = Product(fold, left, right, tuple(lets), rows, columns)
+        if rows and columns and ks & x & y and _pays(scene, product):
+            return product
     return None
+
+
+def _sides(index: Sequence[str], x: set[str], y: set[str]) -> tuple[int, int]:
+    """Count the last axes that the left operand lacks, and those before that the right lacks.
+
+    0 where an operand has none of its own.
+    """
+    at = len(index)
+    while at and index[at - 1] not in x:
+        at -= 1
+    columns, end = index[at:], at
+    while at and index[at - 1] not in y:
+        at -= 1
+    rows = index[at:end]
+    return (len(rows) if x & set(rows) else 0), (len(columns) if y & set(columns) else 0)
+
+
+def _pays(scene: Scene, p: Product) -> bool:
+    """Tell whether tiles are worth filling; a plain product's always are."""
+    if len(p.fold.ks) == 1:
+        return True
+    m, n = _extents(p)
+    wide = min(scene.largest(m), scene.largest(n)) >= WIDE
+    return wide and scene.largest(p.fold.length) >= GATHERED
+
+
+def _extents(p: Product) -> tuple[Expr, Expr]:
+    """Numbers of rows and of columns."""
+    extents = p.fold.nest.extents
+    split = len(extents) - p.columns
+    return ix.mul(*extents[split - p.rows : split]), ix.mul(*extents[split:])
 
 
 def tiled(scene: Scene, p: Product) -> PrimFunc:
     """Schedule a product."""
     fold, fresh = p.fold, scene.names.fresh
-    i, j = fold.nest.index[-2:]
-    m, n = fold.nest.extents[-2:]
+    m, n = _extents(p)
     length = fold.length
     tile = TILE
     most = max(scene.largest(m), scene.largest(n))
@@ -97,12 +139,18 @@ def tiled(scene: Scene, p: Product) -> PrimFunc:
     def fill(t: Buffer, value: Expr, along: Var, inside: list[Expr]) -> Stmt:
         """Store a tile's element, 0 where the operand has none; ``along`` counts terms."""
         k = Var(fresh(fold.ks[0].name))
-        value = _closed(scene, [*fold.lets, *p.lets], value, {fold.ks[0].name: k})
+        parts = zip(fold.ks, ix.unflatten(k, fold.extents), strict=True)
+        value = _closed(scene, [*fold.lets, *p.lets], value, {v.name: e for v, e in parts})
         at = ix.add(ix.mul(turn, size), along)
         here = ix.all_of([*inside, *tail(k, length, tile)])
         zero = identity("add", t.dtype)
         return Let(k, at, Store(t.name, (row, column), ix.select(here, value, zero)))
 
+    split = len(fold.nest.index) - p.columns
+    first = split - p.rows
+    index, extents = fold.nest.index, fold.nest.extents
+    i = index[first] if p.rows == 1 else Var(fresh("i"))
+    j = index[split] if p.columns == 1 else Var(fresh("j"))
     steps = (
         fill(left, p.left, column, tail(i, m, tile)),
         fill(right, p.right, row, tail(j, n, tile)),
@@ -116,13 +164,20 @@ def tiled(scene: Scene, p: Product) -> PrimFunc:
     body: Stmt = Block((Store(acc.name, (), fold.accs[0].start), loop, guarded(inside, final)))
     body = Allocate(acc, body)
     tiles_m, tiles_n = ix.ceildiv(m, size), ix.ceildiv(n, size)
-    *batch, ti, tj = ix.unflatten(block, (*fold.nest.extents[:-2], tiles_m, tiles_n))
-    values = [*batch, ix.add(ix.mul(ti, size), row), ix.add(ix.mul(tj, size), column)]
-    body = let_all(dict(zip(fold.nest.index, values, strict=True)), body)
+    *batch, ti, tj = ix.unflatten(block, (*extents[:first], tiles_m, tiles_n))
+    values: dict[Var, Expr] = dict(zip(index[:first], batch, strict=True))
+    for flat, tile_index, lane, axes in (
+        (i, ti, row, slice(first, split)),
+        (j, tj, column, slice(split, None)),
+    ):
+        values[flat] = ix.add(ix.mul(tile_index, size), lane)
+        if len(index[axes]) > 1:
+            values |= dict(zip(index[axes], ix.unflatten(flat, extents[axes]), strict=True))
+    body = let_all(values, body)
     body = bound(column, size, "threadIdx.x", body)
     body = bound(row, size, "threadIdx.y", body)
     body = Allocate(left, Allocate(right, body))
-    grid = ix.mul(*fold.nest.extents[:-2], tiles_m, tiles_n)
+    grid = ix.mul(*extents[:first], tiles_m, tiles_n)
     return scene.kernel(bound(block, grid, "blockIdx.x", body), "matmul")
 
 

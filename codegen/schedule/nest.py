@@ -247,4 +247,5 @@ def let_all(table: Mapping[Var, Expr], body: Stmt) -> Stmt:
     for var, value in reversed(list(table.items())):
         if var.name in used:
             body = Let(var, value, body)
+            used = used | {e.name for e in subexprs(value) if isinstance(e, Var)}
     return body
