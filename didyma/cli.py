@@ -130,6 +130,29 @@ def explain(
 
 
 @app.command()
+def plan(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A trace (.csv: id,lower,upper,size), a .dym text or an .onnx model."),
+    ],
+    planner: Annotated[str, typer.Option(help="A memory planner by name, or all.")] = "didyma",
+    capacity: Annotated[
+        int | None, typer.Option(min=0, help="Bytes that the arena may have.")
+    ] = None,
+    dim: Dim = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Longest that a planner searches.")] = 50.0,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write the best plan as a picture (.svg).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Place a program's or a trace's buffers in one arena; compare planners."""
+    from didyma import plan_command
+
+    raise typer.Exit(plan_command.plan(file, planner, capacity, dim or [], seconds, plot, json))
+
+
+@app.command()
 def ops(
     name: Annotated[str | None, typer.Argument(help="One op; all of them without.")] = None,
     json: Json = False,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from codegen.memory.arena.registry import arena_planner
 from codegen.memory.liveness import Range
 from codegen.memory.sizes import Sizes
 from refimpl.errors import DidymaError
@@ -74,9 +75,18 @@ PLANNERS: dict[str, Planner] = {"none": none, "linear_scan": linear_scan}
 
 
 def planner(name: str) -> Planner:
-    """Return a planner by name; DidymaError ``unknown-planner`` lists the names."""
+    """Return a planner by name; DidymaError ``unknown-planner`` lists the names.
+
+    Names are those of ``arena.ARENA``, where they place buffers in one arena of known sizes.  A
+    planner that can do only that has no whole allocations to hand on, and is refused here.
+    """
     if name not in PLANNERS:
+        arena_planner(name)
         raise DidymaError(
-            "unknown-planner", name, got=name, want=f"one of {', '.join(sorted(PLANNERS))}"
+            "arena-planner",
+            name,
+            got="a planner that places buffers in an arena",
+            want=f"for a compile, one of {', '.join(sorted(PLANNERS))}",
+            help="`didyma plan` shows what it would do",
         )
     return PLANNERS[name]

@@ -1,0 +1,24 @@
+from codegen.memory.arena.problem import (
+    FREE,
+    Placement,
+    Problem,
+    loads,
+    lower_bound,
+    problem,
+    require_capacity,
+)
+from codegen.memory.arena.registry import ARENA, ArenaPlanner, arena_planner, solve
+
+__all__ = [
+    "ARENA",
+    "FREE",
+    "ArenaPlanner",
+    "Placement",
+    "Problem",
+    "arena_planner",
+    "loads",
+    "lower_bound",
+    "problem",
+    "require_capacity",
+    "solve",
+]

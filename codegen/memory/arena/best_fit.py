@@ -1,0 +1,27 @@
+"""Best fit in several orders."""
+
+from __future__ import annotations
+
+from codegen.memory.arena.budget import Budget
+from codegen.memory.arena.fit import PAIRS, conflicts, pair_count, place
+from codegen.memory.arena.orders import ORDERS
+from codegen.memory.arena.problem import Placement, Problem, lower_bound, placement
+
+
+def best_fit(p: Problem, budget: Budget) -> Placement:
+    """Keep the best of all orders: by size and by life as XLA's ``heap_simulator`` does, by area,
+    by breadth, and by crowd, life and area as minimalloc's preorders.
+
+    Ends early at the lower bound, or, past the first order, at the deadline.
+    """
+    bound = lower_bound(p)
+    known = conflicts(p) if pair_count(p) <= PAIRS else None
+    best: Placement | None = None
+    for order in ORDERS:
+        found = placement(p, place(p, order(p), "best", known))
+        if best is None or found.peak < best.peak:
+            best = found
+        if best.peak == bound or budget.over():
+            break
+    assert best is not None
+    return best

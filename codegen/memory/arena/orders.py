@@ -1,0 +1,105 @@
+"""Orders in which greedy planners take buffers: each returns indices, first to be placed first.
+
+Problems come sorted (see ``registry.solve``), so that ties broken by index do not hang on the
+order in which the buffers were given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from codegen.memory.arena.problem import I64, Problem, loads
+
+Order: TypeAlias = Callable[[Problem], I64]
+
+
+def _sorted(*keys: I64) -> I64:
+    """Indices by the keys, the first being the most important; each descending."""
+    return np.lexsort([-k for k in reversed(keys)]).astype(np.int64)
+
+
+def crowd(p: Problem) -> I64:
+    """Of each buffer: most bytes alive at any time of its life (minimalloc's section total)."""
+    times, load = loads(p)
+    table = [load]
+    while 2 * (step := 1 << (len(table) - 1)) <= len(load):
+        table.append(np.maximum(table[-1][:-step], table[-1][step:]))
+    first, last = np.searchsorted(times, p.lower), np.searchsorted(times, p.upper)
+    level = np.frexp(np.maximum(last - first, 1).astype(np.float64))[1] - 1
+    found = np.empty(p.count, np.int64)
+    for k, row in enumerate(table):
+        at = np.flatnonzero(level == k)
+        found[at] = np.maximum(row[first[at]], row[last[at] - (1 << k)])
+    return found
+
+
+def by_size(p: Problem) -> I64:
+    """Largest first, then the first to be used: TensorFlow Lite's ``arena_planner.cc``."""
+    return _sorted(p.size, -p.lower)
+
+
+def by_size_then_life(p: Problem) -> I64:
+    """Largest first, then the longest-lived: XLA's spatial order."""
+    return _sorted(p.size, p.upper - p.lower)
+
+
+def by_life(p: Problem) -> I64:
+    """Longest-lived first, then the largest: XLA's temporal order."""
+    return _sorted(p.upper - p.lower, p.size)
+
+
+def by_area(p: Problem) -> I64:
+    """Largest product of size and life first."""
+    return _sorted(_area(p))
+
+
+def by_heat(p: Problem) -> I64:
+    """Alive at the most crowded time first, then longest-lived, then area: minimalloc's TWA."""
+    return _sorted(crowd(p), p.upper - p.lower, _area(p))
+
+
+def by_heat_then_area(p: Problem) -> I64:
+    """Likewise, area before life: minimalloc's TAW."""
+    return _sorted(crowd(p), _area(p), p.upper - p.lower)
+
+
+def by_life_then_area(p: Problem) -> I64:
+    """Longest-lived first, then area, then crowd: minimalloc's WAT."""
+    return _sorted(p.upper - p.lower, _area(p), crowd(p))
+
+
+def by_start(p: Problem) -> I64:
+    """First to be used first, as an allocator at run time sees them."""
+    return _sorted(-p.lower, p.size)
+
+
+def by_breadth(p: Problem) -> I64:
+    """From the most crowded time to the least, largest first within: Pisarchyk and Lee 2020.
+
+    A buffer is met at the most crowded of its times, so ordering by that and then by size is the
+    same but for ties between crowds.
+    """
+    return _sorted(crowd(p), p.size, -p.lower)
+
+
+def _area(p: Problem) -> I64:
+    # A float would round, and a tie broken by rounding is broken by nothing.
+    area = p.size.astype(np.float64) * (p.upper - p.lower)
+    if area.max(initial=0.0) < 2.0**62:
+        return p.size * (p.upper - p.lower)
+    return np.unique(area, return_inverse=True)[1].astype(np.int64)
+
+
+ORDERS: tuple[Order, ...] = (
+    by_heat,
+    by_size,
+    by_size_then_life,
+    by_life,
+    by_area,
+    by_breadth,
+    by_heat_then_area,
+    by_life_then_area,
+)

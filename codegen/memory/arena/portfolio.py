@@ -1,0 +1,65 @@
+"""Didyma's own planner: the cheap ways first, then search, until nothing can be better."""
+
+from __future__ import annotations
+
+from codegen.memory.arena import orders
+from codegen.memory.arena.budget import Budget
+from codegen.memory.arena.canonical import Infeasible, OutOfNodes, within
+from codegen.memory.arena.fit import PAIRS, conflicts, pair_count, place
+from codegen.memory.arena.outward import outward
+from codegen.memory.arena.problem import Placement, Problem, lower_bound, placement
+
+ALWAYS = 3  # orders that are tried whatever the deadline: heat, size and breadth
+STEPS = 3_000  # of search, where there is no deadline
+WIDEST = 4_000  # buffers that a search can handle
+ORDERS: tuple[orders.Order, ...] = (
+    orders.by_heat, orders.by_size, orders.by_breadth, orders.by_size_then_life, orders.by_life,
+    orders.by_area, orders.by_heat_then_area, orders.by_life_then_area,
+)  # fmt: skip
+MANY = 50_000  # buffers from which on only what costs little or brings much is tried
+
+
+def didyma(p: Problem, budget: Budget) -> Placement:
+    """Return the best of packing outward, best fit in several orders, and canonical search.
+
+    Ends at the lower bound, or, with a capacity, at the first placement within it.  Never worse
+    than ``greedy_by_size`` and ``greedy_by_breadth``: those orders are tried whatever the
+    deadline.
+    """
+    goal = max(lower_bound(p), p.capacity or 0)
+    best: Placement | None = None
+    known = conflicts(p) if pair_count(p) <= PAIRS else None
+    found = outward(p) if known is None or p.count <= MANY else None
+    if found is not None:
+        best = placement(p, found)
+        if best.peak <= goal:
+            return best
+    wanted = ORDERS if p.count <= MANY else ORDERS[:ALWAYS]
+    for k, order in enumerate(wanted):
+        if k >= ALWAYS and budget.over():
+            break
+        tried = placement(p, place(p, order(p), "best", known))
+        if best is None or tried.peak < best.peak:
+            best = tried
+        if best.peak <= goal:
+            return best
+    assert best is not None
+    return best if p.count > WIDEST else improve(p, best, goal, budget)
+
+
+def improve(p: Problem, best: Placement, goal: int, budget: Budget) -> Placement:
+    """Search for a placement at the goal, and failing that between it and the best known."""
+    low, target = goal, goal
+    while low < best.peak:
+        try:
+            nodes = STEPS if budget.deadline is None else None
+            offsets = within(p, target, nodes=nodes, deadline=budget.part(0.5).deadline)
+            best = placement(p, offsets)
+        except Infeasible:
+            low = target + 1
+        except OutOfNodes:
+            low = target + 1  # it may exist, but larger ones will be found sooner
+        if budget.over() or best.peak - low < goal >> 10:
+            break
+        target = (low + best.peak) // 2
+    return best

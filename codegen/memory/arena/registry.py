@@ -1,0 +1,101 @@
+"""Every planner of an arena by name, and the one way to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from codegen.memory.arena import whole
+from codegen.memory.arena.best_fit import best_fit
+from codegen.memory.arena.budget import Budget, seconds
+from codegen.memory.arena.canonical import canonical
+from codegen.memory.arena.exact import exact
+from codegen.memory.arena.greedy import greedy_by_breadth, greedy_by_size
+from codegen.memory.arena.hill_climb import hill_climb
+from codegen.memory.arena.portfolio import didyma
+from codegen.memory.arena.problem import (
+    FREE,
+    Placement,
+    Problem,
+    placement,
+    require_capacity,
+    validate,
+)
+from refimpl.errors import DidymaError
+
+
+def _at_once(run: Callable[[Problem], Placement]) -> Callable[[Problem, Budget], Placement]:
+    def planner(p: Problem, budget: Budget) -> Placement:
+        del budget  # there is nothing to cut short
+        return run(p)
+
+    return planner
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaPlanner:
+    """A planner; ``extra`` names the optional dependency it needs."""
+
+    name: str
+    run: Callable[[Problem, Budget], Placement]
+    extra: str = ""
+
+
+ARENA: dict[str, ArenaPlanner] = {
+    a.name: a
+    for a in (
+        ArenaPlanner("none", _at_once(whole.none)),
+        ArenaPlanner("linear_scan", _at_once(whole.linear_scan)),
+        ArenaPlanner("size_class", _at_once(whole.size_class)),
+        ArenaPlanner("storage_id", _at_once(whole.storage_id)),
+        ArenaPlanner("greedy_by_size", _at_once(greedy_by_size)),
+        ArenaPlanner("greedy_by_breadth", _at_once(greedy_by_breadth)),
+        ArenaPlanner("best_fit", best_fit),
+        ArenaPlanner("hill_climb", hill_climb),
+        ArenaPlanner("exact", exact, extra="exact"),
+        ArenaPlanner("canonical", canonical),
+        ArenaPlanner("didyma", didyma),
+    )
+}
+
+
+def arena_planner(name: str) -> ArenaPlanner:
+    """Return a planner by name; DidymaError ``unknown-planner`` lists the names."""
+    if name not in ARENA:
+        raise DidymaError(
+            "unknown-planner", name, got=name, want=f"one of {', '.join(sorted(ARENA))}"
+        )
+    return ARENA[name]
+
+
+def solve(p: Problem, name: str = "didyma", limit: float | None = None) -> Placement:
+    """Place the buffers of a problem; ``limit`` is the planner's time in seconds.
+
+    The planner sees only buffers that have bytes and a life, in an order of their own: the
+    placement does not depend on the order in which they are given.  DidymaError as
+    ``problem.validate``; ``over-capacity`` if the arena cannot hold them, or did not in this
+    planner's hands.
+    """
+    planner = arena_planner(name)
+    validate(p)
+    require_capacity(p)
+    budget = seconds(limit)
+    real = np.flatnonzero((p.size > 0) & (p.upper > p.lower))
+    offsets = np.where(p.fixed == FREE, 0, p.fixed)
+    if len(real):
+        keys = (p.fixed, p.alignment, -p.size, p.upper, p.lower)
+        names = np.argsort(np.argsort(np.array(p.names)[real]))
+        by = real[np.lexsort((names, *(k[real] for k in keys)))]
+        offsets[by] = planner.run(p.pick(by), budget).offsets
+    found = placement(p, offsets)
+    if p.capacity is not None and found.peak > p.capacity:
+        raise DidymaError(
+            "over-capacity",
+            f"planner {name}",
+            got=f"a peak of {found.peak} bytes",
+            want=f"at most {p.capacity}",
+            help="another planner, or more time, may do better" if name != "canonical" else "",
+        )
+    return found

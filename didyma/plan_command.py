@@ -1,0 +1,182 @@
+"""``didyma plan``: what memory planners make of a trace or a program."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from codegen.memory import trace
+from codegen.memory.arena import (
+    ARENA,
+    Placement,
+    Problem,
+    arena_planner,
+    lower_bound,
+    problem,
+    require_capacity,
+    solve,
+)
+from codegen.memory.liveness import live_ranges
+from codegen.options import Options
+from codegen.pipeline import compile
+from didyma.commands.common import AGREE, DISAGREE, NOTHING_RAN, bindings, print_json
+from didyma.files import read_module
+from didyma.plan_plot import svg
+from fuzz.disk import write_text
+from oracle.placement_check import check
+from refimpl.errors import DidymaError, EngineMissing
+from refimpl.ir import dims
+from refimpl.ir.program import ALIGNMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one planner made of the problem: a placement, or why there is none."""
+
+    planner: str
+    seconds: float
+    placed: Placement | None = None
+    error: DidymaError | None = None
+    faults: tuple[str, ...] = ()
+
+
+def read(file: Path, given: Sequence[str], capacity: int | None) -> Problem:
+    """Read a trace, or compile a program and take its buffers at a binding of its dims.
+
+    DidymaError as the readers, and ``bad-option`` for a dim that is not the program's.
+    """
+    if file.suffix == ".csv":
+        if given:
+            raise DidymaError("bad-option", "--dim", got=given[0], want="none: a trace has no dims")
+        return trace.parse(_text(file), str(file), capacity)
+    m = read_module(file)
+    env = bindings(m, given)
+    p = compile(m, Options(planner="none")).unplanned
+    types = p.type
+    live = live_ranges(p.lines, {*p.inputs, *(name for name, _ in p.constants)})
+    return problem(
+        [r.start for r in live.values()],
+        [r.end + 1 for r in live.values()],
+        [dims.evaluate(types[name].nbytes, env) for name in live],
+        names=list(live),
+        alignment=ALIGNMENT,
+        capacity=capacity,
+    )
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8")  # as it is: the reader takes CRLF
+    except (OSError, UnicodeDecodeError) as e:
+        raise DidymaError("unreadable-file", str(file), got=str(e), want="a text file") from None
+
+
+def measure(p: Problem, name: str, limit: float) -> Row:
+    """Ask a planner, and judge its placement."""
+    began = time.perf_counter()
+    try:
+        placed = solve(p, name, limit)
+    except DidymaError as e:
+        return Row(name, time.perf_counter() - began, error=e)
+    spent = time.perf_counter() - began
+    faults = check(
+        *(a.tolist() for a in (p.lower, p.upper, p.size, placed.offsets)),
+        alignment=p.alignment.tolist(),
+        fixed=p.fixed.tolist(),
+        capacity=p.capacity,
+        peak=placed.peak,
+    )
+    return Row(name, spent, placed, faults=tuple(f"{f.kind}: {f.message}" for f in faults))
+
+
+def plan(
+    file: Path,
+    planner: str,
+    capacity: int | None,
+    given: Sequence[str],
+    limit: float,
+    plot: Path | None,
+    json: bool,
+) -> int:
+    """Plan a file and print what came of it; exit code 1 if a placement is not sound."""
+    names = list(ARENA) if planner == "all" else [arena_planner(planner).name]
+    p = read(file, given, capacity)
+    if not p.count:
+        raise DidymaError("no-buffers", str(file), got="no buffers", want="one at least")
+    require_capacity(p)
+    rows = [measure(p, name, limit) for name in names]
+    if planner != "all" and rows[0].error is not None:
+        raise rows[0].error
+    best = min((r for r in reversed(rows) if r.placed), key=_peak, default=None)
+    if plot is not None and best is not None and best.placed is not None:
+        write_text(plot, svg(p, best.placed, f"{file.name}, {best.planner}"))
+    if json:
+        records = [_record(p, r) for r in rows]
+        print_json(records if planner == "all" else records[0])
+    else:
+        _print(p, file, rows)
+    if any(r.faults for r in rows):
+        return DISAGREE
+    return AGREE if best is not None else NOTHING_RAN
+
+
+def _peak(r: Row) -> int:
+    assert r.placed is not None
+    return r.placed.peak
+
+
+def _record(p: Problem, r: Row) -> Mapping[str, Any]:
+    bound = lower_bound(p)
+    head = {"planner": r.planner, "buffers": p.count}
+    if r.placed is None:
+        assert r.error is not None
+        return {
+            **head, "lower_bound": bound, "seconds": round(r.seconds, 6), "error": r.error.code,
+            "got": r.error.got,
+        }  # fmt: skip
+    return {
+        **head,
+        "peak": r.placed.peak,
+        "lower_bound": bound,
+        "ratio": _ratio(r.placed.peak, bound),
+        "seconds": round(r.seconds, 6),
+        "offsets": dict(zip(p.names, r.placed.offsets.tolist(), strict=True)),
+        **({"faults": list(r.faults)} if r.faults else {}),
+    }
+
+
+def _ratio(peak: int, bound: int) -> float:
+    return round(peak / bound, 6) if bound else 1.0
+
+
+def _print(p: Problem, file: Path, rows: Sequence[Row]) -> None:
+    bound = lower_bound(p)
+    lives = np.unique(np.concatenate([p.lower, p.upper]))
+    console = Console()
+    console = Console(width=max(console.width, 96))
+    held = "" if p.capacity is None else f", capacity {p.capacity:,} B"
+    span = f"times {lives[0]} to {lives[-1]}"
+    title = f"{file.name}: {p.count:,} buffers, {span}, lower bound {bound:,} B{held}"
+    console.print(title, soft_wrap=True, markup=False, highlight=False)
+    table = Table()
+    for head in ("planner", "peak", "lower bound", "ratio", "seconds"):
+        table.add_column(head, justify="left" if head == "planner" else "right")
+    for r in rows:
+        if r.placed is None:
+            assert r.error is not None
+            why = "not installed" if isinstance(r.error, EngineMissing) else r.error.code
+            table.add_row(r.planner, why, f"{bound:,}", "-", f"{r.seconds:.3f}")
+        else:
+            ratio = f"{_ratio(r.placed.peak, bound):.4f}"
+            table.add_row(r.planner, f"{r.placed.peak:,}", f"{bound:,}", ratio, f"{r.seconds:.3f}")
+    console.print(table)
+    for r in rows:
+        for fault in r.faults[:5]:
+            console.print(f"UNSOUND {r.planner}: {fault}", soft_wrap=True, markup=False)
