@@ -10,8 +10,10 @@ from pathlib import Path
 from codegen.options import Options
 from fuzz import disk
 from refimpl.errors import DidymaError
+from refimpl.ir import dims
 from refimpl.ir.graph import Module
 from refimpl.ir.text import parse_module, show
+from refimpl.verify import graph
 
 _HEAD = "# didyma finding "
 
@@ -47,20 +49,30 @@ def load(path: Path) -> Recorded:
         raise DidymaError(
             "not-a-finding",
             str(path),
-            got=first[:60],
+            got=first[:60] or "an empty line",
             want=f"a first line that starts with `{_HEAD.strip()}`",
             help="`didyma check` judges plain .dym and ONNX files",
         )
+    m = parse_module(text, str(path))
+    graph.verify(m)
     try:
         head = json.loads(first[len(_HEAD) :])
-        return Recorded(
-            parse_module(text, str(path)),
+        recorded = Recorded(
+            m,
             tuple(int(s) for s in head["seeds"]),
             {str(k): int(v) for k, v in head["dims"].items()},
             tuple(str(e) for e in head["engines"]),
             Options(**head["options"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise DidymaError(
-            "not-a-finding", str(path), got=f"a broken head: {e}", want="the head as it was written"
-        ) from None
+        raise _broken(path, f"a broken head: {e}") from None
+    if len(recorded.seeds) != len(m.entry.params):
+        raise _broken(path, f"{len(recorded.seeds)} seeds for {len(m.entry.params)} inputs")
+    if set(recorded.env) != set(m.ranges()):
+        raise _broken(path, f"sizes for {sorted(recorded.env)}, symbols {sorted(m.ranges())}")
+    dims.check_ranges(recorded.env, m.dims)
+    return recorded
+
+
+def _broken(path: Path, got: str) -> DidymaError:
+    return DidymaError("not-a-finding", str(path), got=got, want="the head as it was written")

@@ -43,7 +43,7 @@ class Builder:
 
     def node(self, op: str, args: Sequence[str], t: TensorType, a: Mapping[str, object]) -> str:
         name = f"v{len(self.nodes)}"
-        frozen = attrs(a)  # type: ignore[arg-type]
+        frozen = attrs(a)  # type: ignore[arg-type]  # any attribute
         self.nodes.append(Node((name,), op, tuple(args), (t,), frozen))
         self.types[name] = t
         return name

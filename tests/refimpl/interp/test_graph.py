@@ -17,7 +17,7 @@ F32 = TensorType(DType.F32, (N, 2))
 
 
 def node(result: str, op: str, args: str, type: TensorType, **attrs: object) -> Node:
-    return Node((result,), op, tuple(args.split()), (type,), tuple(attrs.items()))  # type: ignore[arg-type]
+    return Node((result,), op, tuple(args.split()), (type,), tuple(attrs.items()))  # type: ignore[arg-type]  # any
 
 
 def module() -> Module:

@@ -1,0 +1,94 @@
+"""`didyma explain`: every level's text parses back to itself, and the wrapper runs."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import didyma as dd
+from codegen.pipeline import compile
+from didyma.commands.explain import texts
+from didyma.program import Program
+from didyma.tensor import Tensor
+from fuzz.graphs import BYTES, decode
+from refimpl.ir.text import parse, show
+from tests.didyma.cli import didyma, python
+from tests.didyma.test_bad_input import magika
+
+
+def all_parse_back(files: dict[str, str]) -> None:
+    """Each text is the text of what it says; every level is there."""
+    names = [n for n in files if n.endswith(".dym")]
+    assert names[0] == "00-source.dym"
+    assert names[-4:] == ["loops.dym", "kernels.dym", "program.dym", "program-unplanned.dym"]
+    assert len(names) > 6
+    for name in names:
+        if files[name]:
+            assert show(parse(files[name], name)) == files[name], name
+
+
+def as_text(files: dict[str, str | bytes]) -> dict[str, str]:
+    return {n: t for n, t in files.items() if isinstance(t, str)}
+
+
+@pytest.fixture(scope="module")
+def traced() -> Program:
+    n = dd.dim("n", 1, 64)
+
+    def head(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        return dd.softmax(x @ w + b, axis=-1)
+
+    # Sizes are no types to a type checker.
+    head.__annotations__ = {"x": dd.f32[n, 12], "w": dd.f32[12, 5], "b": dd.f32[5]}
+    return dd.trace(head)
+
+
+def test_a_traced_model(traced: Program, tmp_path: Path) -> None:
+    source = tmp_path / "head.dym"
+    source.write_text(str(traced))
+    out = tmp_path / "deep" / "out"
+    said = didyma("explain", source, "--out", out, "--json")
+    assert said.code == 0
+    assert said.json["files"] == sorted(p.name for p in out.iterdir())
+    files = {name: (out / name).read_text() for name in said.json["files"]}
+    all_parse_back({n: files[n] for n in as_text(texts(compile(traced.module)))})
+    assert files["00-source.dym"] == str(traced)
+    assert "__global__" in files["kernels.cu"]
+    assert (out / "kernels.cu").stat().st_mode & 0o777 == source.stat().st_mode & 0o777
+    ran = python("wrapper.py", "host", "n=7", cwd=out)
+    assert ran.code == 0, ran.err
+    assert "f32[7, 5]" in ran.out
+
+
+def test_it_can_be_written_over(traced: Program, tmp_path: Path) -> None:
+    source = tmp_path / "head.dym"
+    source.write_text(str(traced))
+    first = didyma("explain", source, "--out", tmp_path / "out")
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    assert didyma("explain", source, "--out", tmp_path / "out").out == first.out
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fuzzed_graphs(seed: int) -> None:
+    case = decode(random.Random(seed).randbytes(BYTES))
+    all_parse_back(as_text(texts(compile(case.module))))
+
+
+def test_a_real_model(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said = didyma("explain", magika(), "--out", out, "--json")
+    assert said.code == 0
+    (weights,) = [n for n in said.json["files"] if n.endswith(".weights")]
+    assert (out / weights).stat().st_size > 1 << 20
+    names = [n for n in said.json["files"] if n.endswith(".dym")]
+    order = sorted(names, key=lambda n: (not n[0].isdigit(), n))
+    files = {n: (out / n).read_text() for n in order}
+    for name, text in files.items():
+        assert show(parse(text, name)) == text, name
+    assert len(names) >= 8
+    ran = python("wrapper.py", "host", cwd=out, timeout=300)
+    assert ran.code == 0, ran.err
+    assert "out  0: f32[" in ran.out

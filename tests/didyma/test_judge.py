@@ -1,0 +1,136 @@
+"""What goes wrong while judging is a finding of its level; it never takes the command along."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from codegen.options import Options
+from didyma.commands import common
+from didyma.commands.judge import Task, Verdict, guarded, judge, tell
+from fuzz import levels
+from oracle.report import Finding, Level, Report
+from refimpl.errors import DidymaError
+from refimpl.ir.text import parse_module
+from refimpl.ir.types import Array
+from tests.didyma.cli import EXP
+
+Progress = Callable[[str], None]
+TASK = Task(parse_module(EXP), {}, (1,), ("host",), Options())
+
+
+def aborts(task: Task, progress: Progress) -> Verdict:
+    progress("host")
+    os.abort()
+
+
+def segfaults(task: Task, progress: Progress) -> Verdict:
+    progress("host")
+    ctypes.string_at(0)
+    raise AssertionError
+
+
+def exits(task: Task, progress: Progress) -> Verdict:
+    progress("host")
+    os._exit(7)
+
+
+def hangs(task: Task, progress: Progress) -> Verdict:
+    progress("host")
+    time.sleep(60)
+    raise AssertionError
+
+
+def fails(task: Task, progress: Progress) -> Verdict:
+    raise ZeroDivisionError("in the judge")
+
+
+def refuses(task: Task, progress: Progress) -> Verdict:
+    raise DidymaError("bad-option", "x", got="a", want="b")
+
+
+def eats(task: Task, progress: Progress) -> Verdict:
+    raise MemoryError("Unable to allocate 9 TiB")
+
+
+def lies(task: Task, progress: Progress) -> Verdict:
+    """Judge with an engine whose results are one bit off."""
+
+    class Liar(levels.EngineBackend):
+        def run_function(
+            self, function: str, inputs: Sequence[Array], env: Mapping[str, int]
+        ) -> tuple[Array, ...]:
+            (out,) = super().run_function(function, inputs, env)
+            raw = out.view(np.uint32)
+            raw[-1, -1] ^= 1 << 12
+            return (out,)
+
+    levels.EngineBackend = Liar  # type: ignore[misc]  # this process ends with the judgement
+    return judge(task, progress)
+
+
+@pytest.mark.parametrize(
+    ("run", "kind", "reason"),
+    [
+        (aborts, "crash", "SIGABRT"),
+        (segfaults, "crash", "SIGSEGV"),
+        (exits, "crash", "exit code 7"),
+    ],
+)
+def test_a_crash_is_a_finding(
+    run: Callable[[Task, Progress], Verdict],
+    kind: str,
+    reason: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    v = guarded(TASK, 60, run)
+    (f,) = v.report.findings
+    assert (f.level, f.kind) == ("host", kind)
+    assert reason in f.message
+    assert tell(v, json=True) == common.DISAGREE
+    assert '"agree": false' in capsys.readouterr().out
+
+
+def test_a_hang_is_a_finding_in_time() -> None:
+    start = time.monotonic()
+    v = guarded(TASK, 4, hangs)
+    assert time.monotonic() - start < 7
+    (f,) = v.report.findings
+    assert (f.level, f.kind) == ("host", "hang")
+    assert "4 s" in f.message
+
+
+def test_a_wrong_engine_is_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    v = guarded(TASK, 60, lies)
+    assert {f.level for f in v.report.findings} == {"host"}
+    assert {f.kind for f in v.report.findings} == {"value"}
+    assert tell(v, json=False) == common.DISAGREE
+    out = capsys.readouterr().out
+    assert "DISAGREE" in out
+    assert "host: fused_exp_0 (value)" in out
+
+
+def test_a_failure_of_the_judge_is_none_of_the_program() -> None:
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: in the judge"):
+        guarded(TASK, 60, fails)
+    with pytest.raises(DidymaError, match="bad-option"):
+        guarded(TASK, 60, refuses)
+    with pytest.raises(DidymaError, match="too-large"):
+        guarded(TASK, 60, eats)
+
+
+def test_many_findings_are_cut_for_people_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    level = Level("loop")
+    level.findings += [Finding("loop", f"f{i}", "value", "wrong [bold]") for i in range(30)]
+    v = Verdict(Report((level,)), {})
+    tell(v, json=False)
+    out = capsys.readouterr().out
+    assert out.count("wrong [bold]") == 20
+    assert "and 10 more" in out
+    tell(v, json=True)
+    assert capsys.readouterr().out.count("wrong [bold]") == 30

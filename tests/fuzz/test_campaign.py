@@ -1,0 +1,218 @@
+"""Campaigns: what they find, what a crash or a hang costs, and how they end.
+
+Faults are planted in a copy of the source, as `nox -s mutants` does, and the command is run there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codegen.options import Options
+from codegen.runtime.registry import engine
+from fuzz import campaign
+from fuzz.replay import load
+from fuzz.shard import Begin, Found, Job, Judged, Message, run
+from tests.didyma.cli import ROOT
+from tests.mutants.__main__ import plant
+from tests.mutants.faults import FAULTS, Fault
+
+
+def command(*words: str | Path) -> list[str]:
+    return [sys.executable, "-m", "didyma", *map(str, words)]
+
+
+def didyma(where: Path, *words: str | Path) -> tuple[int, Any]:
+    """Run a command of the copy of the source in a folder: exit code, JSON."""
+    done = subprocess.run(
+        [*command(*words), "--json"],
+        cwd=where,
+        env={**os.environ, "PYTHONPATH": str(where)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode in (0, 1, 5), done.stderr
+    assert "Traceback" not in done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+JUDGE = "    case = decode(raw)\n"
+
+
+def strike(name: str, what: str) -> Fault:
+    """A fault that strikes while a worker judges a graph that holds an ``argmin``."""
+    bad = f'    if any(n.op == "argmin" for n in case.module.entry.nodes):\n        {what}\n'
+    return Fault(name, "fuzz/shard.py", JUDGE, JUDGE + bad, ())
+
+
+def test_a_disagreement_is_found_shrunk_written_and_replayed(tmp_path: Path) -> None:
+    where = tmp_path / "copy"
+    (fault,) = [f for f in FAULTS if f.name == "a reduction that skips its last element"]
+    plant(fault, where)
+    folder = tmp_path / "findings"
+    words = ("--seconds", "40", "--jobs", "1", "--engine", "host", "--stop-after", "1")
+    code, said = didyma(where, "fuzz", *words, "--findings", folder)
+    assert code == 1
+    (f,) = said["findings"]
+    assert f["level"] == "loop"
+    assert f["kind"] == "value"
+    assert f["nodes"] < 10, "shrunk"
+    assert [p.name for p in folder.iterdir()] == [Path(f["file"]).name]
+    assert len(load(Path(f["file"])).module.entry.nodes) == f["nodes"]
+    code, again = didyma(where, "replay", f["file"])
+    assert code == 1
+    first = again["findings"][0]
+    assert (first["level"], first["message"]) == (f["level"], f["message"])
+    code, mended = didyma(ROOT, "replay", f["file"])
+    assert (code, mended["agree"]) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "reason"),
+    [
+        ("import os; os.abort()", "crash", "SIGABRT"),
+        ("import ctypes; ctypes.string_at(0)", "crash", "SIGSEGV"),
+        ("import time; time.sleep(999)", "hang", "no answer"),
+    ],
+)
+def test_a_crash_or_a_hang_costs_its_case_alone(
+    what: str, kind: str, reason: str, tmp_path: Path
+) -> None:
+    where = tmp_path / "copy"
+    plant(strike(kind, what), where)
+    folder = tmp_path / "findings"
+    code, said = didyma(
+        where, "fuzz", "--seconds", "9", "--jobs", "2", "--engine", "host", "--timeout", "1.5",
+        "--findings", folder,
+    )  # fmt: skip
+    assert code == 1
+    (f,) = said["findings"]  # the same finding is told once
+    assert (f["level"], f["where"], f["kind"]) == ("host", "process", kind)
+    assert reason in f["message"]
+    assert said["programs"] > 5, "the campaign went on"
+    assert "argmin" in {n.op for n in load(Path(f["file"])).module.entry.nodes}
+
+
+class Wrong:
+    """An engine that cannot load anything."""
+
+    name = "wrong"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+def test_a_disagreement_is_told_before_it_is_shrunk() -> None:
+    """So it is not lost when time is up while it is being made smaller."""
+    told: list[Message] = []
+    wrong: Any = Wrong()
+    run(Job(1, 30, ("wrong",), Options(), 2.0), [wrong], told.append)
+    found = [i for i, m in enumerate(told) if isinstance(m, Found)]
+    begun = [i for i, m in enumerate(told) if isinstance(m, Begin)]
+    assert found[0] < begun[-1]
+    sizes = [m.nodes for m in told if isinstance(m, Found)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert {m.level for m in told if isinstance(m, Found)} == {"wrong"}
+
+
+def test_one_seed_gives_one_sequence_of_graphs() -> None:
+    def graphs(seed: int) -> list[bytes]:
+        told: list[Message] = []
+        run(Job(seed, 12, ("host",), Options(), 1.0), [engine("host")], told.append)
+        assert sum(isinstance(m, Judged) for m in told) == 12
+        return [m.raw for m in told if isinstance(m, Begin)]
+
+    first = graphs(5)
+    assert graphs(5) == first
+    assert graphs(6) != first
+    assert max(Counter(first).values()) <= 2
+
+
+def test_it_ends_in_time_and_says_what_it_saw(tmp_path: Path) -> None:
+    start = time.monotonic()
+    code, said = didyma(ROOT, "fuzz", "--seconds", "5", "--jobs", "2", "--findings", tmp_path)
+    took = time.monotonic() - start
+    assert code == 0
+    assert set(said) == {
+        "programs", "seconds", "programs_per_minute", "median_nodes", "checked_share", "findings",
+        "coverage", "engines",
+    }  # fmt: skip
+    assert 5 <= said["seconds"] < 6.5
+    assert took < 5 + 6, "starting and ending included"
+    assert said["findings"] == []
+    assert said["checked_share"] > 0.9
+    assert set(said["engines"]) == {"simt", "host"}
+    assert sum(e["programs"] for e in said["engines"].values()) == said["programs"] > 0
+    assert said["programs_per_minute"] == pytest.approx(
+        60 * said["programs"] / said["seconds"], rel=0.01
+    )
+    assert 0 < said["coverage"]["pairs"] <= said["coverage"]["possible"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def in_session(session: int) -> list[int]:
+    """Processes of a session that are not dead."""
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see processes")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
+    words = ("fuzz", "--seconds", "600", "--jobs", "2", "--findings", tmp_path, "--json")
+    with subprocess.Popen(
+        command(*words),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        time.sleep(6)
+        assert len(in_session(process.pid)) >= 3
+        if how is signal.SIGINT:  # a terminal tells the whole group
+            os.killpg(process.pid, how)
+        else:
+            process.send_signal(how)
+        out, err = process.communicate(timeout=10)
+    end = time.monotonic() + 10
+    while in_session(process.pid) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert in_session(process.pid) == []
+    assert "Traceback" not in err
+    if how is signal.SIGINT:
+        assert process.returncode == 0
+        assert "interrupted" in err
+        assert json.loads(out)["programs"] > 0
+    else:
+        assert out == ""
+        assert process.returncode in (143, -signal.SIGKILL)
+
+
+def test_teams_share_the_processes() -> None:
+    assert campaign.teams(("host",), 3) == (("host",),) * 3
+    assert campaign.teams(("simt", "host"), 4) == (("simt",), ("host",)) * 2
+    assert campaign.teams(("simt", "host"), 1) == (("simt", "host"),)
+
+
+def test_the_share_of_an_idle_campaign_is_whole() -> None:
+    r = campaign.Result(possible=9)
+    assert (r.all.programs, r.all.checked_share, r.median_nodes) == (0, 1.0, 0)

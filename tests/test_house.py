@@ -1,0 +1,113 @@
+"""The house is in order: what CONTRIBUTING says of files, packages and errors."""
+
+from __future__ import annotations
+
+import configparser
+import importlib
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from refimpl.errors import DidymaError
+from tests.error_codes import raised
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("refimpl", "codegen", "oracle", "fuzz", "didyma")
+FOLDERS = (*PACKAGES, "tests", "docs", "typings", ".ci")
+WORDS = ("README.md", "CONTRIBUTING.md", "noxfile.py", "setup.cfg", "pyproject.toml")
+SUFFIXES = {".py", ".pyi", ".c", ".h", ".md", ".dym", ".txt", ".cu", ".cfg", ".toml", ""}
+
+
+def sources(*folders: str, suffixes: set[str]) -> list[Path]:
+    found = [p for f in folders for p in sorted((ROOT / f).rglob("*")) if p.suffix in suffixes]
+    return [p for p in found if p.is_file() and "__pycache__" not in p.parts]
+
+
+def setup() -> configparser.ConfigParser:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    return config
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_is_this_checkout_and_typed(name: str) -> None:
+    file = importlib.import_module(name).__file__
+    assert file is not None
+    assert Path(file).resolve() == ROOT / name / "__init__.py"
+    assert (ROOT / name / "py.typed").is_file()
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    for path in sources(*PACKAGES, "tests", suffixes={".py"}):
+        assert (path.parent / "__init__.py").is_file(), path
+
+
+def test_setup_names_the_packages_and_all_that_they_need_beside_modules() -> None:
+    config = setup()
+    include = config["options.packages.find"]["include"].split()
+    assert include == [f"{p}*" for p in PACKAGES]
+    assert config["importlinter"]["root_packages"].split() == list(PACKAGES)
+    assert config["options"]["package_dir"].split() == ["=", "."]
+    patterns = {k: v.replace(",", " ").split() for k, v in config["options.package_data"].items()}
+    for name in PACKAGES:
+        kept = {p for pattern in patterns[name] for p in (ROOT / name).glob(pattern)}
+        others = [p for p in (ROOT / name).rglob("*") if p.is_file() and p.suffix != ".py"]
+        lost = [p for p in others if p not in kept and "__pycache__" not in p.parts]
+        assert not lost, "a wheel would not hold these"
+
+
+def test_the_classifiers_and_the_tools_speak_of_one_python() -> None:
+    config = setup()
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    lowest = config["options"]["python_requires"].removeprefix(">=")
+    assert f"Python :: {lowest}" in config["metadata"]["classifiers"]
+    assert config["mypy"]["python_version"] == lowest
+    assert tools["basedpyright"]["pythonVersion"] == lowest
+    assert tools["ruff"]["target-version"] == f"py{lowest.replace('.', '')}"
+
+
+def test_no_file_is_long() -> None:
+    for path in sources(*PACKAGES, "tests", "typings", suffixes={".py", ".pyi", ".c"}):
+        lines = path.read_text(encoding="utf-8").count("\n")
+        assert lines <= 500, f"{path.relative_to(ROOT)} has {lines} lines: it is two things"
+
+
+# Folders of one machine; put together, so that this file does not hold them.
+_MACHINE = re.compile("|".join("/" + x for x in ("work/", "tmp/[a-z]", "home/", "root/", "Users/")))
+
+
+def test_no_path_of_a_machine() -> None:
+    words = [ROOT / w for w in WORDS if (ROOT / w).exists()]
+    for path in [*sources(*FOLDERS, suffixes=SUFFIXES), *words]:
+        for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert not _MACHINE.search(line), f"{path.relative_to(ROOT)}:{i}: {line}"
+
+
+def test_every_silenced_check_says_why() -> None:
+    silenced = re.compile(r"# (?:type: ignore|pyright: ignore|noqa)(\[[\w, -]+\]|: [A-Z0-9, ]+)?")
+    for path in sources(*PACKAGES, "tests", suffixes={".py"}):
+        for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            found = silenced.search(line)
+            if found and path != Path(__file__):
+                where = f"{path.relative_to(ROOT)}:{i}"
+                assert found[1], f"{where}: silences all"
+                assert re.search(r"\w", line[found.end() :]), f"{where}: {line.strip()}"
+
+
+def test_every_error_code_is_tested() -> None:
+    """Each code that the source can raise stands in a test or in the name of a case."""
+    texts = [p.read_text(encoding="utf-8") for p in sources("tests", suffixes={".py"})]
+    whole = "\n".join(texts)
+    cases = {p.stem.split(".")[0] for p in (ROOT / "tests" / "errors").glob("*.txt")}
+    codes = raised(ROOT, PACKAGES)
+    assert {"unknown-engine", "G-unknown-op", "not-a-finding", "weights-missing"} <= codes
+    untested = sorted(c for c in codes - cases if not re.search(rf"\b{c}\b", whole))
+    assert not untested
+
+
+def test_a_code_is_a_hyphenated_word() -> None:
+    for code in raised(ROOT, PACKAGES):
+        assert re.fullmatch(r"([DGLP]-)?[a-z]+(-[a-z]+)*", code), code
+    assert issubclass(DidymaError, Exception)
