@@ -33,7 +33,7 @@ MAX_ELEMENTS = 2048  # of any value, at the largest binding tried
 MAX_PARAMS = 8
 MAX_RESULTS = 5
 
-_OPS = sorted(OPS)
+_OPS = [*sorted(OPS), *["reshape"] * 4, *["cast"] * 3, "sum", "max", "matmul", "permute_dims"]
 _SIZES = (2, 3, 1, 4, 5, 7, 8, 0, 16, 33)
 _DTYPES = (
     DType.F32, DType.F32, DType.F32, DType.I32, DType.F16, DType.BOOL, DType.F64, DType.I64,

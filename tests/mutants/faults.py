@@ -107,7 +107,7 @@ FAULTS: tuple[Fault, ...] = (
         "codegen/lower/place.py",
         "            step = Store(acc.name, (), combine(fold.op, value_of(acc), item))",
         "            step = Store(acc.name, (), Cast(Cast(combine(fold.op, value_of(acc), item),"
-        " DType.F16), acc.dtype) if acc.dtype is DType.F32 else"
+        " type(acc.dtype).F16), acc.dtype) if acc.dtype == 'f32' else"
         " combine(fold.op, value_of(acc), item))",
         ("loop",),
     ),
@@ -130,7 +130,14 @@ FAULTS: tuple[Fault, ...] = (
         "refimpl/ir/expr.py",
         "        return Var(e.name)",
         "        return index(4)",
-        ("loop", "kernel"),
+        ("loop", "kernel", "host"),
+    ),
+    Fault(
+        "a symbolic extent replaced by its hint",
+        "codegen/lower/function.py",
+        "    extents = [ix.of_dim(d) for d in shape]",
+        "    extents = [ix.of_dim(d if isinstance(d, int) else 2) for d in shape]",
+        ("loop",),
     ),
     Fault(
         "a wide store of three lanes",
