@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import assert_never
 
 from codegen.options import Options
-from fuzz.graphs import decode
+from fuzz.graphs import Case, decode
 from fuzz.replay import Recorded, save
 from fuzz.shard import Begin, Done, Found, Job, Judged, Message, possible, worker
 from fuzz.watchdog import how_it_ended, spawn
+from refimpl.ir.text import show
 
 SHARD = 200  # graphs Hypothesis makes from one seed
 START_SECONDS = 120  # a worker must judge by then: longer than any import takes
@@ -142,7 +143,7 @@ class _Worker:
         self.job = job
         self.process = spawn(worker, (job, there))
         there.close()
-        self.raw = b""
+        self.case: bytes | Case = b""
         self.since = time.monotonic()
         self.started = False
         self.best: Found | None = None  # of the disagreement that is being shrunk
@@ -228,8 +229,8 @@ def _drain(w: _Worker, result: Result, plan: Plan) -> bool:
             message: Message = w.pipe.recv()
             w.since = time.monotonic()
             match message:
-                case Begin(raw):
-                    w.raw, w.started = raw, True
+                case Begin(case):
+                    w.case, w.started = case, True
                 case Judged(nodes, checked, total, covered):
                     tally = result.by_team["+".join(w.job.engines)]
                     tally.programs += 1
@@ -246,7 +247,7 @@ def _drain(w: _Worker, result: Result, plan: Plan) -> bool:
                     assert_never(message)
     except (EOFError, ConnectionError):
         how = how_it_ended(w.process)
-        if not w.raw:
+        if not w.started:
             raise RuntimeError(f"a worker could not start: {how}") from None
         _keep(result, plan, w.job.engines, _dead(w, "crash", f"the process died: {how}"))
         return True
@@ -254,8 +255,9 @@ def _drain(w: _Worker, result: Result, plan: Plan) -> bool:
 
 
 def _dead(w: _Worker, kind: str, message: str) -> Found:
-    nodes = len(decode(w.raw).module.entry.nodes)
-    return Found(w.raw, w.job.engines[-1], "process", kind, message, nodes)
+    case = decode(w.case) if isinstance(w.case, bytes) else w.case
+    nodes = len(case.module.entry.nodes)
+    return Found(case, w.job.engines[-1], "process", kind, message, nodes)
 
 
 def _keep(result: Result, plan: Plan, engines: tuple[str, ...], f: Found) -> None:
@@ -265,10 +267,10 @@ def _keep(result: Result, plan: Plan, engines: tuple[str, ...], f: Found) -> Non
     result.findings.append(f)
     file = ""
     if plan.findings is not None:
-        case = decode(f.raw)
+        case = f.case
         options = case.options(plan.options)
         recorded = Recorded(case.module, case.seeds, dict(case.env), engines, options)
-        digest = hashlib.sha256(f.raw).hexdigest()[:8]
+        digest = hashlib.sha256(f"{show(case.module)}{case.seeds}".encode()).hexdigest()[:8]
         name = f"{f.level}-{f.kind}-{digest}.dym"
         file = os.fspath(save(plan.findings / name, recorded, f.message))
     result.files.append(file)

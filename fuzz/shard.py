@@ -20,6 +20,7 @@ from codegen.runtime.engine import Engine
 from codegen.runtime.registry import engine
 from fuzz.graphs import RAW, Case, decode
 from fuzz.levels import check
+from fuzz.shrink import shrink
 from fuzz.watchdog import stay_with_parent
 from oracle.report import Report
 from refimpl.ir.graph import CALL
@@ -39,9 +40,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A case is about to run."""
+    """A case is about to run: the bytes it is made from, or the case itself."""
 
-    raw: bytes
+    case: bytes | Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Judged:
 class Found:
     """A case of a disagreement; a smaller one may follow."""
 
-    raw: bytes
+    case: Case
     level: str
     where: str
     kind: str
@@ -75,7 +76,7 @@ Message: TypeAlias = Begin | Judged | Found | Done
 
 
 class _DisagreementError(Exception):
-    """Tells Hypothesis to shrink."""
+    """Tells Hypothesis to stop."""
 
 
 def coverage(case: Case) -> tuple[tuple[str, str], ...]:
@@ -95,18 +96,12 @@ def possible() -> int:
     return sum(len(op.dtypes) for op in OPS.values())
 
 
-def judge_raw(raw: bytes, engines: Sequence[Engine], options: Options) -> tuple[Case, Report]:
-    """Judge the case of some bytes."""
-    case = decode(raw)
-    return case, check(case.module, case.inputs(), engines, case.options(options))
-
-
-def found(raw: bytes, case: Case, report: Report) -> Found | None:
+def found(case: Case, report: Report) -> Found | None:
     """The first finding of a report."""
     if report.agree:
         return None
     f = report.findings[0]
-    return Found(raw, f.level, f.where, f.kind, f.message, len(case.module.entry.nodes))
+    return Found(case, f.level, f.where, f.kind, f.message, len(case.module.entry.nodes))
 
 
 def run(job: Job, engines: Sequence[Engine], send: Callable[[Message], None]) -> None:
@@ -114,34 +109,37 @@ def run(job: Job, engines: Sequence[Engine], send: Callable[[Message], None]) ->
 
     Each smaller case is sent too: the last ``Found`` before ``Done`` is the smallest.
     """
-    best: list[Found] = []
-    give_up = [float("inf")]
+    first: list[Found] = []
+
+    def judged(case: Case) -> Report:
+        return check(case.module, case.inputs(), engines, case.options(job.options))
 
     def judge_one(raw: bytes) -> None:
-        if time.monotonic() > give_up[0]:
-            return
+        if first:
+            raise _DisagreementError
         send(Begin(raw))
-        case, report = judge_raw(raw, engines, job.options)
-        bad = found(raw, case, report)
-        if not best:
-            levels = [c for level in report.levels for c in level.comparisons]
-            checked, total = sum(c.checked for c in levels), sum(c.total for c in levels)
-            send(Judged(len(case.module.entry.nodes), checked, total, coverage(case)))
-        if bad is None or (best and (bad.level, bad.kind) != (best[0].level, best[0].kind)):
-            return
-        if not best:
-            give_up[0] = time.monotonic() + job.shrink_seconds
-        if not best or (bad.nodes, len(raw.strip(b"\0"))) <= (
-            best[-1].nodes,
-            len(best[-1].raw.strip(b"\0")),
-        ):
-            best.append(bad)
+        case = decode(raw)
+        report = judged(case)
+        levels = [c for level in report.levels for c in level.comparisons]
+        checked, total = sum(c.checked for c in levels), sum(c.total for c in levels)
+        send(Judged(len(case.module.entry.nodes), checked, total, coverage(case)))
+        bad = found(case, report)
+        if bad is not None:
+            first.append(bad)
             send(bad)
-        raise _DisagreementError(bad.level, bad.kind)
+            raise _DisagreementError
+
+    def still(case: Case) -> bool:
+        send(Begin(case))
+        bad = found(case, judged(case))
+        if bad is None or (bad.level, bad.kind) != (first[0].level, first[0].kind):
+            return False
+        send(bad)
+        return True
 
     quiet = settings(
         max_examples=job.count,
-        phases=(Phase.generate, Phase.shrink),
+        phases=(Phase.generate,),
         database=None,
         deadline=None,
         suppress_health_check=[
@@ -155,8 +153,10 @@ def run(job: Job, engines: Sequence[Engine], send: Callable[[Message], None]) ->
     try:
         hypothesis_seed(job.seed)(quiet(given(RAW)(judge_one)))()
     except BaseException:
-        if not best:
+        if not first:
             raise
+    if first:
+        shrink(first[0].case, still, time.monotonic() + job.shrink_seconds)
 
 
 def worker(job: Job, pipe: Connection) -> None:
