@@ -135,6 +135,13 @@ class Context:
         """Return an attribute that is a word."""
         return str(self.attrs.get(name, default))
 
+    def choice(self, name: str, default: str, *others: str) -> str:
+        """Return an attribute that is one of some words."""
+        word = self.word(name, default)
+        if word not in (default, *others):
+            raise self.wrong(f"{name} = {word!r}", ", ".join(sorted({default, *others})))
+        return word
+
     def flag(self, name: str, default: bool = False) -> bool:
         """Return an attribute that is yes (not 0) or no."""
         return bool(self.attrs.get(name, default))

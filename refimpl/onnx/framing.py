@@ -34,7 +34,7 @@ class Windows:
         if not len(kernel) == len(self.strides) == len(self.dilations) == len(pads) // 2 == rank:
             raise c.bad(f"attributes {c.attrs}", f"{rank} numbers for {rank} spatial axes")
         self.low, self.high = pads[:rank], pads[rank:]
-        auto = c.attrs.get("auto_pad", "NOTSET")
+        auto = c.choice("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
         if auto == "VALID":
             self.low = self.high = (0,) * rank
         elif auto in ("SAME_UPPER", "SAME_LOWER"):

@@ -30,9 +30,12 @@ def body(
     if schema.has_context_dependent_function:
         version = _version(schema.context_dependent_function_opset_versions, opset)
         types = [_type(i.type if i is not None else None).SerializeToString() for i in inputs]
-        text = schema.get_context_dependent_function_with_opset_version(
-            version, n.SerializeToString(), types
-        )
+        try:
+            text = schema.get_context_dependent_function_with_opset_version(
+                version, n.SerializeToString(), types
+            )
+        except RuntimeError as e:  # onnx's own builder chokes on names or types
+            raise ValueError(str(e)) from None
         if text:
             f.ParseFromString(text)
             return f

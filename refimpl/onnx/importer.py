@@ -86,6 +86,11 @@ class Importer:
         """Import the model's graph."""
         g = self.model.graph
         scope = Scope({}, _opsets(self.model.opset_import), {})
+        if not 1 <= scope.opset <= signature.NEWEST:
+            raise DidymaError(
+                "onnx-unsupported", self.source, got=f"opset {scope.opset}",
+                want=f"from 1 to {signature.NEWEST}, which the installed onnx knows",
+            )  # fmt: skip
         self._initializers(g, scope)
         self._inputs(g, scope)
         self._nodes(g.node, scope)

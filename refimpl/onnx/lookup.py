@@ -95,7 +95,7 @@ def _tensor_scatter(c: Context, x: Inputs) -> Sequence[Item]:
     if (first := c.optional(x, 2)) is not None:
         first = c.reshape(c.cast(first, DType.I64), shape[0], *[1] * (v.type.rank - 1))
         steps = c.do("add", steps, first)
-    if c.word("mode", "linear") == "circular":
+    if c.choice("mode", "linear", "circular") == "circular":
         steps = c.do("remainder", steps, c.value(_size(v.type.shape[axis])))
     places = c.emit("broadcast_to", steps, shape=shape)
     return [c.emit("scatter", v, places, new, axis=axis, reduction="none")]

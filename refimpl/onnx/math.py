@@ -90,7 +90,7 @@ def _clip(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _bit_shift(c: Context, x: Inputs) -> Sequence[Item]:
-    way = "left" if c.attrs["direction"] == "LEFT" else "right"
+    way = "left" if c.choice("direction", "LEFT", "RIGHT") == "LEFT" else "right"
     return [c.emit(f"bitwise_{way}_shift", c.operand(x, 0), c.operand(x, 1))]
 
 

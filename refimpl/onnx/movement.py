@@ -269,7 +269,7 @@ def _scatter_elements(c: Context, x: Inputs) -> Sequence[Item]:
 
 def _pad(c: Context, x: Inputs) -> Sequence[Item]:
     v = c.operand(x, 0)
-    mode = c.attrs.get("mode", "constant")
+    mode = c.choice("mode", "constant", "edge", "reflect", "wrap")
     given = c.sizes(c.item(x, 1)) if len(x) > 1 else tuple(c.attrs["pads"])
     rank = v.type.rank
     axes = list(range(rank))

@@ -48,7 +48,7 @@ def _prelu(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _gelu(c: Context, x: Inputs) -> Sequence[Item]:
-    tanh = c.attrs.get("approximate", "none") == "tanh"
+    tanh = c.choice("approximate", "none", "tanh") == "tanh"
     return [composite.gelu(c.builder, c.operand(x, 0), tanh)]
 
 
@@ -177,7 +177,9 @@ def _layer_norm(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _trilu(c: Context, x: Inputs) -> Sequence[Item]:
-    k = x[1] if len(x) > 1 else None
+    if c.item(x, 0).type.rank < 2:
+        raise c.wrong(str(c.item(x, 0).type), "a matrix, or several")
+    k = c.maybe(x, 1)
     offset = c.ints(k)[0] if k is not None else 0
     upper = c.flag("upper", True)
     return [composite.triangle(c.builder, c.operand(x, 0), offset, upper)]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from refimpl.onnx import (
+    deformable,
     known,
     lookup,
     math,
@@ -26,6 +27,7 @@ Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item] |
 
 HANDLERS: dict[str, Handler] = {
     **math.HANDLERS,
+    **deformable.HANDLERS,
     **lookup.HANDLERS,
     **movement.HANDLERS,
     **neural.HANDLERS,

@@ -234,7 +234,7 @@ def _layer(name: str) -> Handler:
         steps, batch = v.type.shape[:2]
         if not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
             raise c.bad(f"{steps} steps", f"a number of steps known at import, up to {MAX_STEPS}")
-        word = c.word("direction", "forward")
+        word = c.choice("direction", "forward", "reverse", "bidirectional")
         ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[word]
         lengths = c.optional(x, 4)
         if lengths is not None:

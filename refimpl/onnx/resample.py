@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import product
 from typing import TypeAlias
 
@@ -151,7 +152,7 @@ def _lines(c: Context, v: Value, x: Inputs) -> list[Line] | None:
         else:
             out, scale = counts[i], counts[i] / n
         lines.append(Line(a, n, out, scale, (corners[i], corners[i + len(axes)])))
-    policy = c.word("keep_aspect_ratio_policy", "stretch")
+    policy = c.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
     if counts and policy != "stretch":
         pick = min if policy == "not_larger" else max
         scale = pick(line.scale for line in lines)
@@ -161,12 +162,10 @@ def _lines(c: Context, v: Value, x: Inputs) -> list[Line] | None:
 
 def _resize(c: Context, x: Inputs) -> Sequence[Item]:
     v = c.operand(x, 0)
-    kind = c.word("mode", "nearest")
+    kind = c.choice("mode", "nearest", "linear", "cubic")
     old = c.opset < 11
-    mode = c.word("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
-    rounding = NEAREST[c.word("nearest_mode", "floor" if old else "round_prefer_floor")]
-    if mode not in MODES or kind not in ("nearest", "linear", "cubic"):
-        raise c.wrong(f"{kind}, {mode}", ", ".join(MODES))
+    mode = c.choice("coordinate_transformation_mode", "asymmetric" if old else "half_pixel", *MODES)
+    rounding = NEAREST[c.choice("nearest_mode", "floor" if old else "round_prefer_floor", *NEAREST)]
     lines = _lines(c, v, x)
     if lines is None:
         return [_repeated(c, v, x)]
@@ -285,13 +284,23 @@ def _cubic_weight(c: Context, part: Value, k: int) -> Value:
     return poly(a, -5 * a, 8 * a, -4 * a)
 
 
-def sample(c: Context, v: Value, axes: Sequence[Axis], at: Sequence[Value], kind: str) -> Value:
-    """Values of ``v`` [batch, channels, spatial…] at coordinates [batch, places], interpolated."""
+def sample(
+    c: Context,
+    v: Value,
+    axes: Sequence[Axis],
+    at: Sequence[Value],
+    kind: str,
+    apart: bool = False,
+) -> list[Value]:
+    """Values of ``v`` [batch, channels, spatial…] at coordinates [batch, places], interpolated.
+
+    With ``apart`` the weighted neighbours, not yet added up.
+    """
     batch, channels = v.type.shape[:2]
     places = at[0].type.shape[-1]
     flat = c.reshape(v, batch, channels, math.prod(a.n for a in axes))
     ways = [a.taps(c, x, kind) for a, x in zip(axes, at, strict=True)]
-    total: Value | None = None
+    parts: list[Value] = []
     for taps in product(*ways):
         index: Value | None = None
         weight: Value | None = None
@@ -314,9 +323,8 @@ def sample(c: Context, v: Value, axes: Sequence[Axis], at: Sequence[Value], kind
         if weight is not None:
             weight = c.cast(weight, v.type.dtype)
             part = c.do("multiply", part, c.reshape(weight, batch, 1, places))
-        total = part if total is None else c.do("add", total, part)
-    assert total is not None
-    return total
+        parts.append(part)
+    return parts if apart else [reduce(partial(c.do, "add"), parts)]
 
 
 def _grid_sample(c: Context, x: Inputs) -> Sequence[Item]:
@@ -324,7 +332,7 @@ def _grid_sample(c: Context, x: Inputs) -> Sequence[Item]:
     spatial = [d for d in v.type.shape[2:] if isinstance(d, int)]
     if len(spatial) != v.type.rank - 2 or grid.type.shape[-1] != len(spatial):
         raise c.bad(f"{v.type} at {grid.type}", "spatial sizes known at import")
-    kind = c.word("mode", "linear").removeprefix("bi").replace("cubic", "cubic")
+    kind = c.choice("mode", "linear", "bilinear", "bicubic", "cubic", "nearest").removeprefix("bi")
     corners = c.flag("align_corners")
     batch, outs = grid.type.shape[0], grid.type.shape[1:-1]
     places = dims.mul(*outs)
@@ -343,8 +351,8 @@ def _grid_sample(c: Context, x: Inputs) -> Sequence[Item]:
         else:
             at.append(c.do("divide", c.do("subtract", c.do("multiply", g, n), 1), 2))
             low, high = -0.5, n - 0.5
-        axes.append(Axis(n, low, high, c.word("padding_mode", "zeros")))
-    y = sample(c, v, axes, at, kind)
+        axes.append(Axis(n, low, high, c.choice("padding_mode", "zeros", "border", "reflection")))
+    (y,) = sample(c, v, axes, at, kind)
     return [c.reshape(y, batch, v.type.shape[1], *outs)]
 
 

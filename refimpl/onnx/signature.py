@@ -15,7 +15,7 @@ def schema_of(op: str, opset: int, domain: str = "") -> OpSchema | None:
     """Return an operator's schema at an opset; None if it has none there."""
     try:
         return onnx.defs.get_schema(op, min(opset, NEWEST), domain)
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # no such version, or no number of one
         return None
 
 

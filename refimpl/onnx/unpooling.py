@@ -66,7 +66,7 @@ def _conv_transpose(c: Context, x: Inputs) -> Sequence[Item]:
     groups = c.integer("group", 1)
     reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
     low, high = list(pads[:rank]), list(pads[rank:])
-    auto = c.word("auto_pad", "NOTSET")
+    auto = c.choice("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
     wanted = c.attrs.get("output_shape")
     if wanted is not None or auto.startswith("SAME"):
         spatial = static(c, v.type.shape[2:], "a transposed convolution")
