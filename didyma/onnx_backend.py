@@ -16,12 +16,12 @@ from codegen.options import Options
 from codegen.pipeline import STAGES, Work, compile
 from codegen.runtime.registry import engine
 from fuzz.levels import runner
-from oracle.stages import run_primfuncs
+from oracle.kernels import run_primfuncs
 from refimpl.errors import DidymaError
 from refimpl.interp import graph, program
 from refimpl.ir import dims
 from refimpl.ir.graph import CALL, RESHAPE_ONLY, Module
-from refimpl.ir.types import Array
+from refimpl.ir.types import Array, Tensor
 from refimpl.onnx.context import NotConstant
 from refimpl.onnx.load import load_model
 
@@ -57,7 +57,9 @@ def _loop(m: Module) -> Run:
         for n in fused.entry.nodes:
             args = [found[a] for a in n.args]
             if n.op != CALL:
-                outs: Sequence[Array] = [n.attr["value"].array()]
+                value = n.attr["value"]
+                assert isinstance(value, Tensor)
+                outs: Sequence[Array] = [value.array()]
             elif RESHAPE_ONLY in fused.function(n.callee).attr:
                 outs = [args[0].reshape(dims.values(n.types[0].shape, env))]
             else:

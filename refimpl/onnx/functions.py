@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 import onnx
-from onnx.defs import OpSchema
 
 from refimpl.ir.types import TensorType
 from refimpl.onnx.nodes import HANDLERS
+from refimpl.onnx.signature import Schema
 from refimpl.onnx.tensors import code_of
 from refimpl.onnx.values import Item
 
@@ -17,7 +17,7 @@ NOT_INLINED = frozenset({"Range"})  # its body is a loop
 
 
 def body(
-    schema: OpSchema, n: onnx.NodeProto, inputs: Sequence[Item | None], opset: int
+    schema: Schema, n: onnx.NodeProto, inputs: Sequence[Item | None], opset: int
 ) -> onnx.FunctionProto | None:
     """Return the function ONNX defines an operator by, at the nearest opset not above."""
     if n.op_type in NOT_INLINED:
@@ -42,7 +42,7 @@ def body(
     return None
 
 
-def defined(schema: OpSchema) -> bool:
+def defined(schema: Schema) -> bool:
     """Tell whether ONNX defines an operator by others."""
     return schema.has_function or schema.has_context_dependent_function
 

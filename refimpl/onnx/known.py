@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -177,8 +177,9 @@ def _compare(tell: Callable[[int, int], bool | None]) -> Handler:
     return run
 
 
-def _dim(x: object) -> Dim:
-    return dims.canonical(int(x) if isinstance(x, (bool, np.generic)) else x)
+def _dim(x: Any) -> Dim:
+    number: Any = x
+    return dims.canonical(int(number) if isinstance(x, (bool, np.generic)) else number)
 
 
 def _equal(low: int, high: int) -> bool | None:

@@ -159,9 +159,9 @@ def _flatten(c: Context, x: Inputs) -> Sequence[Item]:
 
 def join(c: Context, parts: Sequence[Value], axis: int) -> Value:
     """Concatenate any number of values."""
-    held = list(parts)
+    held: list[Value] = list(parts)
     while len(held) > 1:
-        groups = [held[i : i + MANY] for i in range(0, len(held), MANY)]
+        groups: list[list[Value]] = [held[i : i + MANY] for i in range(0, len(held), MANY)]
         held = [c.emit("concat", *g, axis=axis) if len(g) > 1 else g[0] for g in groups]
     return held[0]
 

@@ -129,10 +129,10 @@ def _lines(c: Context, v: Value, x: Inputs) -> list[Line] | None:
         roi, scales, wanted = None, c.maybe(x, 1), None
     if scales is None and "scales" in c.attrs:
         scales = Known(np.array(c.attrs["scales"], np.float32), DType.F32)
-    corners = c.array(roi).reshape(-1).tolist() if roi is not None else []
+    corners: list[float] = c.array(roi).reshape(-1).tolist() if roi is not None else []
     if len(corners) != 2 * len(axes):
         corners = [0.0] * len(axes) + [1.0] * len(axes)
-    many = np.array(c.array(scales), np.float64).tolist() if scales is not None else []
+    many: list[float] = np.array(c.array(scales), np.float64).tolist() if scales is not None else []
     counts: tuple[int, ...] = ()
     if not many:
         if wanted is None:
@@ -195,7 +195,7 @@ def _resize(c: Context, x: Inputs) -> Sequence[Item]:
 def _repeated(c: Context, v: Value, x: Inputs) -> Value:
     """Enlarge axes of any size by whole factors, each place repeated."""
     item = c.maybe(x, 1) if c.opset < 11 else c.maybe(x, 2)
-    factors = c.array(item).tolist() if item is not None else []
+    factors: list[float] = c.array(item).tolist() if item is not None else []
     plain = c.word("mode", "nearest") == "nearest" and "axes" not in c.attrs
     mode = c.word("coordinate_transformation_mode", "half_pixel")
     if not plain or len(factors) != v.type.rank or any(f != int(f) or f < 1 for f in factors):

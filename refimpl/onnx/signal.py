@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -120,11 +121,10 @@ def _stft(c: Context, x: Inputs) -> Sequence[Item]:
 
 def _mel_weight_matrix(c: Context, x: Inputs) -> Sequence[Item]:
     bins, n, rate, low, high = (c.number(c.item(x, i)) for i in range(5))
-    edges = np.array([low, high], np.float64)
-    first, last = 2595 * np.log10(1 + edges / 700)
-    mels = first + np.arange(bins + 2) * (last - first) / (bins + 2)
-    hertz = 700 * (10 ** (mels / 2595) - 1)
-    marks = np.floor((n + 1) * hertz / rate).astype(int)
+    first, last = (2595 * math.log10(1 + float(edge) / 700) for edge in (low, high))
+    step = (last - first) / (bins + 2)
+    hertz = [700 * (10 ** ((first + i * step) / 2595) - 1) for i in range(bins + 2)]
+    marks = [math.floor((n + 1) * h / rate) for h in hertz]
     matrix = np.zeros((n // 2 + 1, bins))
     for i in range(bins):
         lower, centre, upper = marks[i : i + 3]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Protocol, cast
+
 import onnx
 from onnx.defs import OpSchema
 
@@ -11,15 +14,73 @@ DOMAINS = ("", "ai.onnx")
 NEWEST = onnx.defs.onnx_opset_version()
 
 
-def schema_of(op: str, opset: int, domain: str = "") -> OpSchema | None:
+class Word(Protocol):
+    """A member of one of onnx's enumerations."""
+
+    name: str
+    value: int
+
+
+class Attribute(Protocol):
+    """What a schema says of an attribute."""
+
+    type: Word
+    required: bool
+    default_value: onnx.AttributeProto
+
+
+class Formal(Protocol):
+    """What a schema says of an operand."""
+
+    name: str
+    option: object
+
+
+class Schema(Protocol):
+    """The part of ``onnx.defs.OpSchema`` that is used here, of which onnx types but a part."""
+
+    name: str
+    domain: str
+    deprecated: bool
+    since_version: int
+    min_input: int
+    max_input: int
+    min_output: int
+    max_output: int
+    has_function: bool
+    has_context_dependent_function: bool
+    function_opset_versions: Sequence[int]
+    context_dependent_function_opset_versions: Sequence[int]
+
+    attributes: Mapping[str, Attribute]
+    inputs: Sequence[Formal]
+
+    def get_function_with_opset_version(self, version: int, /) -> bytes:
+        """Return a serialised FunctionProto."""
+        ...
+
+    def get_context_dependent_function_with_opset_version(
+        self, version: int, node: bytes, types: Sequence[bytes], /
+    ) -> bytes:
+        """Return the serialised FunctionProto for a use of the operator."""
+        ...
+
+
+def schemas(domain: str = "") -> list[Schema]:
+    """Return the newest schemas of a domain."""
+    every = cast("list[Schema]", onnx.defs.get_all_schemas())
+    return [s for s in every if s.domain == domain]
+
+
+def schema_of(op: str, opset: int, domain: str = "") -> Schema | None:
     """Return an operator's schema at an opset; None if it has none there."""
     try:
-        return onnx.defs.get_schema(op, min(opset, NEWEST), domain)
+        return cast("Schema", onnx.defs.get_schema(op, min(opset, NEWEST), domain))
     except (onnx.defs.SchemaError, TypeError):  # no such version, or no number of one
         return None
 
 
-def check(c: Context, n: onnx.NodeProto, schema: OpSchema) -> None:
+def check(c: Context, n: onnx.NodeProto, schema: Schema) -> None:
     """Raise ``onnx-broken`` unless a node's attributes and operand counts fit its schema."""
     if schema.deprecated:
         raise c.bad(f"{n.op_type}, which opset {schema.since_version} took away", "an operator")
@@ -48,7 +109,7 @@ def check(c: Context, n: onnx.NodeProto, schema: OpSchema) -> None:
             raise c.wrong(f"no operand {formal.name}", "an operand that must be given")
 
 
-def defaults(schema: OpSchema) -> dict[str, onnx.AttributeProto]:
+def defaults(schema: Schema) -> dict[str, onnx.AttributeProto]:
     """Attributes that a node need not state, with what they then are."""
     specs = schema.attributes
     return {n: a.default_value for n, a in specs.items() if a.default_value.type}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -47,8 +47,9 @@ class Known:
 Item: TypeAlias = Known | Value
 
 
-def _plain(x: object) -> object:
-    return x.item() if isinstance(x, np.generic) else x
+def _plain(x: Any) -> Any:
+    number: Any = x
+    return number.item() if isinstance(x, np.generic) else number
 
 
 def sizes(items: Iterable[Dim], dtype: DType = DType.I64) -> Known:

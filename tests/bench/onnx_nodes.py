@@ -1,34 +1,47 @@
-"""Run ONNX's node tests through levels and write ``docs/onnx.md``.
+"""Run ONNX's node tests through the levels, and write ``docs/onnx.md`` from what was measured.
 
-``python -m tests.bench.onnx_nodes graph loop`` prints what does not pass, by reason.
+``python -m tests.bench.onnx_nodes graph loop --save DIR`` runs levels and keeps the outcomes;
+``python -m tests.bench.onnx_nodes --docs DIR`` writes the page from every level kept there.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
+import json
 import sys
 import time
 import warnings
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
+from onnx import numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_node_model_tests
-from onnx.backend.test.runner import Runner, _normalize_tensor
+from onnx.backend.test.runner import Runner
 
 from didyma.onnx_backend import LEVELS, backend_for
 from refimpl.errors import DidymaError
+from refimpl.onnx import signature
+from refimpl.onnx.control import CONTROL
+from refimpl.onnx.functions import defined
+from refimpl.onnx.nodes import HANDLERS
+
+PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one case; ``reason`` is empty if it passed."""
+    """What became of one case: ``reason`` is empty if it passed.
+
+    ``folded``: the inputs had to be known, and then nothing was left to run.
+    """
 
     name: str
-    op: str
     reason: str
     folded: bool
     seconds: float
@@ -45,33 +58,35 @@ def run_case(case: TestCase, level: str) -> Outcome:
     """Run a case as ``BackendTest`` does."""
     start = time.perf_counter()
     reason, folded = "", False
+    assert case.model is not None
     try:
         ready = backend_for(level).prepare(case.model, "CUDA" if level == "cuda" else "CPU")
         for inputs, want in case.data_sets or ():
-            got = ready.run([_normalize_tensor(i) for i in inputs])
-            Runner.assert_similar_outputs(
-                [_normalize_tensor(w) for w in want], got, case.rtol, case.atol
-            )
-        folded = all(
-            n.op == "constant" for m, _ in ready.ready.values() for n in m.entry.nodes
-        ) and not any(m.entry.params for m, _ in ready.ready.values())
-    except Exception as e:
+            got = ready.run([as_array(i) for i in inputs])
+            refs = [as_array(w) for w in want]
+            Runner.assert_similar_outputs(refs, got, case.rtol, case.atol)
+        entries = [m.entry for m, _ in ready.ready.values()]
+        folded = not any(e.params for e in entries) and all(
+            n.op == "constant" for e in entries for n in e.nodes
+        )
+    except Exception as e:  # whatever a case comes to is its outcome
         reason = why(e)
-    op = case.model.graph.node[-1].op_type if case.model.graph.node else ""
-    return Outcome(case.name, op, reason, folded, time.perf_counter() - start)
+    return Outcome(case.name, reason, folded, time.perf_counter() - start)
+
+
+def as_array(x: Any) -> Any:
+    """Return a tensor of a case, some of which are protos, as an array."""
+    return numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else x
 
 
 def why(e: Exception) -> str:
-    """One line that cases with one cause share."""
+    """One line, which cases with one cause share."""
     if isinstance(e, DidymaError):
-        return f"{e.code}: {e.got} (want {e.want})"[:160]
+        return f"{e.code}: {e.got}"
     lines = [line for line in str(e).splitlines() if line.strip()] or [""]
-    return f"{type(e).__name__}: {' '.join(lines[:6])}"[:200]
-
-
-def group(name: str) -> str:
-    """Operator of a case, as its name tells it."""
-    return re.sub(r"^test_", "", name)
+    if isinstance(e, AssertionError):
+        return "values differ: " + " ".join(lines[:2])[:160]
+    return f"{type(e).__name__}: {lines[0]}"[:160]
 
 
 def run_level(level: str, chosen: Sequence[TestCase]) -> Iterator[Outcome]:
@@ -82,39 +97,129 @@ def run_level(level: str, chosen: Sequence[TestCase]) -> Iterator[Outcome]:
             yield run_case(case, level)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("levels", nargs="*", default=["graph"], choices=LEVELS)
-    parser.add_argument("-k", default="", help="only cases whose name contains this")
-    parser.add_argument("-v", action="store_true", help="name every case that does not pass")
-    args = parser.parse_args(argv)
-    chosen = [c for c in cases() if args.k in c.name]
-    for level in args.levels:
-        outcomes = list(run_level(level, chosen))
-        report(level, outcomes, args.v)
-    return 0
-
-
-def report(level: str, outcomes: Sequence[Outcome], verbose: bool) -> None:
-    """Print a level's outcome by reason."""
-    passed = [o for o in outcomes if not o.reason]
-    spent = sum(o.seconds for o in outcomes)
-    folded = sum(o.folded for o in passed)
-    print(f"{level}: {len(passed)} of {len(outcomes)} pass, {folded} of them folded, {spent:.0f} s")
-    by: dict[str, list[str]] = defaultdict(list)
+def by_reason(outcomes: Sequence[Outcome]) -> list[tuple[str, list[str]]]:
+    """Cases that do not pass, by reason, the most frequent first."""
+    found: dict[str, list[str]] = defaultdict(list)
     for o in outcomes:
         if o.reason:
-            by[o.reason].append(o.name)
-    for reason, names in sorted(by.items(), key=_most):
+            found[o.reason].append(o.name)
+    return sorted(found.items(), key=_rank)
+
+
+def _rank(item: tuple[str, list[str]]) -> tuple[int, str]:
+    return -len(item[1]), item[0]
+
+
+def print_level(level: str, outcomes: Sequence[Outcome], verbose: bool) -> None:
+    """Print a level's outcome by reason."""
+    print(line_of(level, outcomes))
+    for reason, names in by_reason(outcomes):
         print(f"{len(names):5} {reason}")
         if verbose:
             print("      " + " ".join(names))
-    print(Counter(o.op for o in outcomes if o.reason).most_common(60))
 
 
-def _most(item: tuple[str, list[str]]) -> int:
-    return -len(item[1])
+def line_of(level: str, outcomes: Sequence[Outcome]) -> str:
+    """One row of the page's first table."""
+    passed = [o for o in outcomes if not o.reason]
+    folded = sum(o.folded for o in passed)
+    seconds = sum(o.seconds for o in outcomes)
+    return f"| {level} | {len(passed)} | {len(outcomes)} | {folded} | {seconds:.0f} |"
+
+
+# The page ---------------------------------------------------------------------------------------
+
+
+def page(levels: Mapping[str, Sequence[Outcome]]) -> str:
+    """Text of ``docs/onnx.md``."""
+    first = next(iter(levels))
+    lines = [
+        "# ONNX",
+        "",
+        "Made by `python -m tests.bench.onnx_nodes --docs DIR` from outcomes that",
+        f"`python -m tests.bench.onnx_nodes {' '.join(levels)} --save DIR` measured, with onnx",
+        f"{onnx.__version__}'s node tests, each run as `onnx.backend.test.BackendTest` runs it.",
+        "A level that is not in the table was not measured.",
+        "",
+        "| level | pass | cases | of which folded | seconds |",
+        "|---|---:|---:|---:|---:|",
+        *(line_of(level, outcomes) for level, outcomes in levels.items()),
+        "",
+        "*Folded*: the case passes, but its output hangs on the inputs' values in a way that",
+        "needs them at import, and then nothing is left to run: it says nothing of a level.",
+        "",
+        "## Operators",
+        "",
+        f"{len(HANDLERS)} operators are imported by code of their own:",
+        "",
+        ", ".join(f"`{name}`" for name in sorted(HANDLERS)) + ".",
+        "",
+        f"{', '.join(f'`{n}`' for n in sorted(CONTROL))} are written out where their course is",
+        "known at import; an `If` whose condition is not becomes a choice between the results of",
+        "both branches, if these have one type. By the function that ONNX defines them by:",
+        "",
+        ", ".join(f"`{name}`" for name in by_function()) + ".",
+        "",
+        f"## Cases that do not pass on {first}",
+        "",
+        *_reasons(levels[first]),
+    ]
+    for level, outcomes in list(levels.items())[1:]:
+        lines += ["", f"## {level}, where it differs from {first}", ""]
+        lines += _differences(levels[first], outcomes)
+    return "\n".join(lines) + "\n"
+
+
+def by_function() -> list[str]:
+    """Operators without an importer that ONNX itself defines by others."""
+    schemas = [s for s in signature.schemas() if defined(s)]
+    return sorted({s.name for s in schemas} - set(HANDLERS) - set(CONTROL) - {"Range"})
+
+
+def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
+    lines: list[str] = []
+    for reason, names in by_reason(outcomes):
+        plain = reason.replace("<", "&lt;").replace("*", "\\*")
+        short = ", ".join(n.removeprefix("test_") for n in names)
+        lines += [f"- **{len(names)}: {plain}**<br>{short}"]
+    return lines or ["None."]
+
+
+def _differences(first: Sequence[Outcome], other: Sequence[Outcome]) -> list[str]:
+    known = {o.name: o.reason for o in first}
+    changed = [o for o in other if bool(o.reason) != bool(known.get(o.name, ""))]
+    worse = [o for o in changed if o.reason]
+    better = [o.name for o in changed if not o.reason]
+    lines = _reasons(worse) if worse or not better else []
+    return lines + ([f"- passes besides: {', '.join(better)}"] if better else [])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("levels", nargs="*", help=f"of {', '.join(LEVELS)}")
+    parser.add_argument("-k", default="", help="only cases whose name contains this")
+    parser.add_argument("-v", action="store_true", help="name every case that does not pass")
+    parser.add_argument("--save", type=Path, help="folder to keep each level's outcomes in")
+    parser.add_argument("--docs", type=Path, help="write docs/onnx.md from a folder of outcomes")
+    args = parser.parse_args(argv)
+    chosen = [c for c in cases() if args.k in c.name] if args.levels else []
+    for level in args.levels:
+        outcomes = list(run_level(level, chosen))
+        print_level(level, outcomes, args.v)
+        if args.save:
+            args.save.mkdir(parents=True, exist_ok=True)
+            text = json.dumps([asdict(o) for o in outcomes], indent=0)
+            (args.save / f"{level}.json").write_text(text, encoding="utf-8")
+    if args.docs:
+        files = {level: args.docs / f"{level}.json" for level in LEVELS}
+        kept = {
+            level: [Outcome(**o) for o in json.loads(f.read_text(encoding="utf-8"))]
+            for level, f in files.items()
+            if f.exists()
+        }
+        PAGE.write_text(page(kept), encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
