@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -68,7 +69,8 @@ def with_weights(op: str, opset: int, *weights: Array) -> onnx.ModelProto:
 def test_each_opset_means_what_it_says(op: str) -> None:
     for make in OPSETS[op]:
         m = make()
-        (want,) = ReferenceEvaluator(m).run(None, {"x0": X})
+        evaluator: Any = ReferenceEvaluator(m)
+        (want,) = evaluator.run(None, {"x0": X})
         (got,) = graph.run(load_model(m), [X])
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
 
@@ -143,7 +145,9 @@ def test_a_weight_that_is_used_twice_enters_once() -> None:
 
 def test_functions_of_the_model_are_inlined_with_their_attributes() -> None:
     body = helper.make_node("LeakyRelu", ["a"], ["b"])
-    body.attribute.append(onnx.AttributeProto(name="alpha", type=1, ref_attr_name="slope"))
+    reference = onnx.AttributeProto(name="alpha", ref_attr_name="slope")
+    reference.type = onnx.AttributeProto.FLOAT
+    body.attribute.append(reference)
     f = helper.make_function(
         "own", "f", ["a"], ["b"], [body], [helper.make_opsetid("", 17)], ["slope"]
     )
