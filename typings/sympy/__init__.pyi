@@ -57,7 +57,7 @@ class Mod(Expr):
     def __new__(cls, a: Expr | int, b: Expr | int) -> Expr: ...  # type: ignore[misc]  # folds
 
 class Max(Expr):
-    def __new__(cls, *args: Expr | int) -> Expr: ...  # type: ignore[misc]  # folds
+    def __new__(cls, *args: Expr | int, evaluate: bool = ...) -> Expr: ...  # type: ignore[misc]  # folds
 
 class Min(Expr):
     def __new__(cls, *args: Expr | int) -> Expr: ...  # type: ignore[misc]  # folds
