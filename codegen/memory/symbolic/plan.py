@@ -261,9 +261,9 @@ def _samples(declared: Sequence[DimVar], fixed: Sequence[str]) -> list[dict[str,
     free = [v for v in declared if v.name not in fixed]
     if len(free) > 2:
         rnd = Random(0)
-        ends = [[(v.name, v.lo), (v.name, v.hi)] for v in declared]
-        some = [[rnd.choice(e) for e in ends] for _ in range(10)]
-        corners = [dict(c) for c in ([e[0] for e in ends], [e[1] for e in ends], *some)]
+        sides = [[(v.name, v.lo), (v.name, v.hi)] for v in declared]
+        some = [[rnd.choice(e) for e in sides] for _ in range(10)]
+        corners = [dict(c) for c in ([e[0] for e in sides], [e[1] for e in sides], *some)]
         inner = [{v.name: rnd.choice(_axis(v, 9)) for v in declared} for _ in range(24)]
         chosen = [*corners, *inner]
     else:

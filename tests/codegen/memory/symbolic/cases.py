@@ -42,13 +42,11 @@ def sizes() -> st.SearchStrategy[Dim]:
 def ranges() -> st.SearchStrategy[tuple[DimVar, ...]]:
     """Ranges of n and m, within which the sizes are not negative."""
     low = st.integers(0, 3)
-    return st.builds(
-        lambda a, b, c, d: (DimVar("n", a, a + b), DimVar("m", c, c + d)),
-        low,
-        st.integers(0, 37),
-        low,
-        st.integers(0, 50),
-    )
+    return st.builds(_declared, low, st.integers(0, 37), low, st.integers(0, 50))
+
+
+def _declared(n: int, more_n: int, m: int, more_m: int) -> tuple[DimVar, ...]:
+    return DimVar("n", n, n + more_n), DimVar("m", m, m + more_m)
 
 
 @st.composite
