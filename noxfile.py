@@ -49,12 +49,16 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Run the benchmarks, and compare them with the last saved run where there is one."""
+    """Run the benchmarks, and compare them with the last saved run where there is one.
+
+    Memory traces that are not in this repository may be given by path (``.csv``).
+    """
     session.install("-e", ".[dev,onnx]")
     session.install("--no-deps", MODEL)
-    session.run(
-        "pytest", "tests/bench", "--benchmark-only", "--benchmark-autosave", *session.posargs
-    )
+    traces = [a for a in session.posargs if a.endswith(".csv")]
+    rest = [a for a in session.posargs if a not in traces]
+    session.run("pytest", "tests/bench", "--benchmark-only", "--benchmark-autosave", *rest)
+    session.run("python", "-m", "tests.bench.planners", "-o", "docs/memory.md", *traces)
 
 
 @nox.session

@@ -10,7 +10,7 @@ from codegen.memory.arena.outward import outward
 from codegen.memory.arena.problem import Placement, Problem, lower_bound, placement
 
 ALWAYS = 3  # orders that are tried whatever the deadline: heat, size and breadth
-STEPS = 3_000  # of search, where there is no deadline
+STEPS, STEPS_EACH = 200, 40  # of search, where there is no deadline: and more for each buffer
 WIDEST = 4_000  # buffers that a search can handle
 ORDERS: tuple[orders.Order, ...] = (
     orders.by_heat, orders.by_size, orders.by_breadth, orders.by_size_then_life, orders.by_life,
@@ -50,16 +50,17 @@ def didyma(p: Problem, budget: Budget) -> Placement:
 def improve(p: Problem, best: Placement, goal: int, budget: Budget) -> Placement:
     """Search for a placement at the goal, and failing that between it and the best known."""
     low, target = goal, goal
+    nodes = None if budget.deadline is not None else STEPS + STEPS_EACH * p.count
+    hard = p.capacity is not None  # then there is one target, which gets all the time
     while low < best.peak:
+        if nodes is not None:
+            nodes //= 2
+        now = budget if hard else budget.part(0.5)
         try:
-            nodes = STEPS if budget.deadline is None else None
-            offsets = within(p, target, nodes=nodes, deadline=budget.part(0.5).deadline)
-            best = placement(p, offsets)
-        except Infeasible:
-            low = target + 1
-        except OutOfNodes:
-            low = target + 1  # it may exist, but larger ones will be found sooner
-        if budget.over() or best.peak - low < goal >> 10:
+            best = placement(p, within(p, target, nodes=nodes, deadline=now.deadline))
+        except (Infeasible, OutOfNodes):
+            low = target + 1  # if it exists after all, larger ones will be found sooner
+        if hard or budget.over() or nodes == 0 or best.peak - low < goal >> 10:
             break
         target = (low + best.peak) // 2
     return best
