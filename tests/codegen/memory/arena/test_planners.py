@@ -37,7 +37,9 @@ def problems(draw: st.DrawFn, fixed: bool = True, aligned: bool = True) -> Probl
 
 def faults(p: Problem, offsets: list[int], peak: int) -> list[str]:
     found = check(
-        *(a.tolist() for a in (p.lower, p.upper, p.size)),
+        p.lower.tolist(),
+        p.upper.tolist(),
+        p.size.tolist(),
         offsets,
         alignment=p.alignment.tolist(),
         fixed=p.fixed.tolist(),

@@ -1,0 +1,56 @@
+"""What planners reach on real traces, and that each is what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codegen.memory import trace
+from codegen.memory.arena import Problem, lower_bound, problem, solve
+from codegen.memory.arena.outward import outward
+from tests.bench.traces import KINDS
+
+DATA = Path(__file__).parents[3] / "data" / "planner"
+NETS = sorted((DATA / "nets").glob("*.csv"))
+
+
+def read(file: Path, capacity: int | None = None) -> Problem:
+    return trace.parse(file.read_text(), file.name, capacity)
+
+
+@pytest.mark.parametrize("file", NETS, ids=[f.stem for f in NETS])
+def test_networks_take_no_more_than_the_bound(file: Path) -> None:
+    p = read(file)
+    assert solve(p).peak == lower_bound(p)
+
+
+def test_a_trace_of_a_thousand_buffers_takes_no_more_than_the_bound() -> None:
+    p = read(DATA / "somas" / "resnet50.csv")
+    assert solve(p, limit=30.0).peak == lower_bound(p) == 1515472556
+
+
+def test_a_trace_that_needs_a_search_fits_its_capacity() -> None:
+    p = read(DATA / "minimalloc" / "J.1048576.csv", 1 << 20)
+    assert solve(p, "canonical").peak <= 1 << 20
+
+
+def test_training_is_packed_outward_all_but_without_loss() -> None:
+    p = KINDS["training"](3_000)
+    offsets = outward(p)
+    assert offsets is not None
+    assert int((offsets + p.size).max()) <= lower_bound(p) * 1.000_001
+
+
+def test_peaks_of_whole_buffer_planners_by_hand() -> None:
+    p = problem([0, 1, 2, 3], [1, 2, 3, 4], [10, 4, 10, 6])
+    assert solve(p, "none").peak == 30
+    assert solve(p, "linear_scan").peak == 10
+    # 10 is reused by 10 alone; 4 lies beside it, and 6 goes where it was or beside.
+    assert solve(p, "size_class").peak == 14
+    assert solve(p, "storage_id").peak == 10
+
+
+def test_tokens_grow_up_to_sixteenfold() -> None:
+    assert solve(problem([0, 1], [1, 2], [1, 16]), "storage_id").peak == 16
+    assert solve(problem([0, 1], [1, 2], [1, 17]), "storage_id").peak == 18
