@@ -30,6 +30,9 @@ def require(engines: Sequence[str]) -> None:
         engine(name)
 
 
+MANY = 1 << 21
+
+
 def options(planner: str) -> Options:
     """Options of a compile; DidymaError ``unknown-planner`` for a name that is none."""
     planner_by_name(planner)
@@ -37,7 +40,10 @@ def options(planner: str) -> Options:
 
 
 def bindings(m: Module, given: Sequence[str]) -> dict[str, int]:
-    """Sizes for a module's symbols: as given, else small and not the range's lower end.
+    """Sizes for a module's symbols: as given, else one more than the least.
+
+    A module that would then take more than ``MANY`` elements in all gets the least: judging it runs
+    every level element by element.
 
     Errors: ``bad-option`` for a word that is not ``NAME=N``, ``dim-out-of-range``.
     """
@@ -50,10 +56,11 @@ def bindings(m: Module, given: Sequence[str]) -> dict[str, int]:
                 "bad-option", f"--dim {item}", got=item, want=f"NAME=N with NAME of: {known}"
             )
         env[name] = int(value)
-    for v in m.dims:
-        env.setdefault(v.name, min(v.hi, v.lo + 1))
     dims.check_ranges(env, m.dims)
-    return env
+    above = {v.name: min(v.hi, v.lo + 1) for v in m.dims} | env
+    if sum(dims.evaluate(t.numel, above) for t in m.entry.types().values()) <= MANY:
+        return above
+    return {v.name: v.lo for v in m.dims} | env
 
 
 def print_json(document: Any) -> None:
