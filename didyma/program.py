@@ -46,7 +46,7 @@ class Program:
     source: Traceable | None = None
 
     def __str__(self) -> str:
-        return show(self.module)
+        return show(self.module).rstrip()
 
     def __call__(self, *args: Tensor) -> Tensor | Sequence[Tensor]:
         """Inline a traced function into the one being traced."""

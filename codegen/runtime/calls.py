@@ -147,7 +147,7 @@ def main(
     from codegen.runtime.registry import engine
 
     words = sys.argv[1:]
-    sizes = {k: min(max(lo, 8), hi) for k, (lo, hi) in ranges.items()}
+    sizes = {k: min(max(lo, 2), hi) for k, (lo, hi) in ranges.items()}
     for k, _, v in (w.partition("=") for w in words if "=" in w):
         if k not in ranges or not v.isdecimal():
             raise SystemExit(f"{k}={v}: want one of {', '.join(ranges) or 'no dims'} = a number")
