@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
@@ -59,16 +59,44 @@ class Program:
         return self.source(*args)
 
 
-def trace(f: Traceable) -> Program:
-    """Make a program of a function whose parameters are annotated with types such as ``f32[n, 4]``.
+Type: TypeAlias = Spec | Element
 
-    Errors: ``unannotated`` and whatever the ops raise; ``type-mismatch`` if the annotated result is
-    not what comes out.
+
+@overload
+def trace(f: Traceable, /) -> Program: ...
+
+
+@overload
+def trace(*types: Type) -> Callable[[Traceable], Program]: ...
+
+
+def trace(*given: Any) -> Program | Callable[[Traceable], Program]:
+    """Make a program of a function: ``@trace`` reads the types off its annotations.
+
+    ``@trace(f32[n, 4], f32[4])`` names the parameters' types instead, for code whose annotations a
+    type checker reads (``x: dd.Tensor``).  Errors: ``unannotated`` and whatever the ops raise;
+    ``type-mismatch`` if the annotated result is not what comes out.
     """
     # Sizes named in annotations alone are in no closure: they are the caller's local names.
     caller = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]  # the documented way
+    if len(given) != 1 or isinstance(given[0], (Spec, Element)):
+
+        def decorate(f: Traceable) -> Program:
+            names = inspect.signature(f).parameters
+            if len(names) != len(given):
+                raise DidymaError(
+                    "unannotated", f.__name__, got=f"{len(given)} types",
+                    want=f"one for each of {', '.join(names) or 'no parameters'}",
+                )  # fmt: skip
+            return _trace(f, dict(zip(names, given, strict=True)))
+
+        return decorate
+    f: Traceable = given[0]
     known = {**caller, **inspect.getclosurevars(f).nonlocals}
-    hints = inspect.get_annotations(f, locals=known, eval_str=True)
+    return _trace(f, inspect.get_annotations(f, locals=known, eval_str=True))
+
+
+def _trace(f: Traceable, hints: Mapping[str, object]) -> Program:
     builder = Builder()
     ranges: list[tuple[DimVar, ...]] = []
     tensors: list[Tensor] = []

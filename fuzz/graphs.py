@@ -55,7 +55,12 @@ class Case:
 
     def options(self, base: Options) -> Options:
         """Options of the compile."""
-        return replace(base, **dict.fromkeys(self.without, False))
+        return replace(
+            base,
+            simplify=base.simplify and "simplify" not in self.without,
+            fuse=base.fuse and "fuse" not in self.without,
+            vectorise=base.vectorise and "vectorise" not in self.without,
+        )
 
     def inputs(self) -> tuple[Array, ...]:
         """Values of the parameters."""

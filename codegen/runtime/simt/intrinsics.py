@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from ml_dtypes import bfloat16
 
 from refimpl.interp import scalar
-from refimpl.ir.loop import BINARY_OPS, UNARY_OPS
-from refimpl.ir.types import DType
+from refimpl.ir.loop import BINARY_OPS, UNARY_OPS, BinaryOp, UnaryOp
+from refimpl.ir.types import Array, DType
 
 NUMPY_OF_C: dict[str, type[np.generic]] = {
     "double": np.float64,
@@ -27,8 +28,8 @@ NUMPY_OF_C: dict[str, type[np.generic]] = {
 _STORED = {"f16": np.dtype(np.float16), "bf16": np.dtype(bfloat16)}
 
 
-_BINARY = {str(op): op for op in BINARY_OPS}
-_UNARY = {str(op): op for op in UNARY_OPS}
+_BINARY: dict[str, BinaryOp] = {op: op for op in BINARY_OPS}
+_UNARY: dict[str, UnaryOp] = {op: op for op in UNARY_OPS}
 _LITERALS = {"inf": np.inf, "nan": np.nan}
 
 
@@ -56,15 +57,23 @@ def function(name: str) -> Callable[..., Any]:
 
 def _cast(source: str, target: str) -> Callable[..., Any]:
     if source in _STORED:
-        bits = _STORED[source]
-        return lambda x: x.view(bits).astype(np.float32)
+        return partial(_widen, _STORED[source])
     if target in _STORED:
-        bits = _STORED[target]
-        return lambda x: x.astype(bits).view(np.uint16)
+        return partial(_narrow, _STORED[target])
     convert = scalar.cast_fn(_dtype(source), _dtype(target))
-    if source == "b8":
-        return lambda x: convert(x != 0)
-    return convert
+    return partial(_of_bool, convert) if source == "b8" else convert
+
+
+def _widen(dtype: np.dtype[Any], bits: Array) -> Array:
+    return bits.view(dtype).astype(np.float32)
+
+
+def _narrow(dtype: np.dtype[Any], x: Array) -> Array:
+    return x.astype(dtype).view(np.uint16)
+
+
+def _of_bool(convert: Callable[..., Any], x: Array) -> Any:
+    return convert(x != 0)
 
 
 def _dtype(c_name: str) -> DType:

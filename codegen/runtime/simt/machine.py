@@ -201,7 +201,8 @@ class Compiler:
                 return then(r, yes)
             if not any_yes:
                 return other(r, no)
-            return np.where(_truth(t), then(r, yes), other(r, no))
+            chosen: Value = np.where(_truth(t), then(r, yes), other(r, no))
+            return chosen
 
         return run
 
