@@ -127,6 +127,14 @@ def same(x: dd.Tensor) -> dd.Tensor:
     return x
 
 
+def shifted(x: dd.Tensor) -> dd.Tensor:
+    return x + 0.5
+
+
+def folded(x: dd.Tensor) -> dd.Tensor:
+    return x if x > 0 else -x
+
+
 def test_wrong_traces_are_told_in_codes() -> None:
     with fail("unannotated"):
         dd.trace(dd.f32[2], dd.f32[2])(same)
@@ -136,6 +144,6 @@ def test_wrong_traces_are_told_in_codes() -> None:
         same.__annotations__.update(x=dd.f32[2], **{"return": dd.f32[3]})
         dd.trace(same)
     with fail("dtype-mismatch"):
-        dd.trace(dd.i32[2])(lambda x: x + 0.5)
+        dd.trace(dd.i32[2])(shifted)
     with fail("traced-branch"):
-        dd.trace(dd.f32[2])(lambda x: x if x > 0 else -x)
+        dd.trace(dd.f32[2])(folded)

@@ -46,7 +46,7 @@ def table(outcomes: Sequence[Outcome], seconds: float) -> str:
     return "\n".join(rows)
 
 
-def fuzzed(chosen: Engine, count: int, seed: int) -> dict[str, object]:
+def fuzzed(chosen: Engine, count: int, seed: int) -> tuple[dict[str, object], list[str]]:
     """Judge random programs at every level, the engine's last."""
     rng = random.Random(seed)
     nodes: list[int] = []
@@ -68,8 +68,7 @@ def fuzzed(chosen: Engine, count: int, seed: int) -> dict[str, object]:
         "agree": count - len({f.split(":")[0] for f in findings}),
         "checked_share": round(checked / total, 6) if total else 1.0,
         "seconds": round(time.perf_counter() - start, 1),
-        "findings": findings,
-    }
+    }, findings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,10 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "wrong": wrong,
     }
     print(json.dumps({k: v for k, v in report.items() if k != "wrong"}))
-    fuzz = fuzzed(chosen, options.programs, options.seed)
-    findings = fuzz.pop("findings")
+    fuzz, findings = fuzzed(chosen, options.programs, options.seed)
     print(json.dumps(fuzz))
-    assert isinstance(findings, list)
     for f in findings:
         print(f"FINDING {f}")
     if options.json:

@@ -37,27 +37,30 @@ def test_floats_by_rule(c: list[float], e: list[float], out: list[float], right:
 
 def test_undecided_elements_are_counted() -> None:
     bar = Bar(np.array([1.0, 2.0]), np.array([np.inf, 0.0]))
-    got = compare("y", bar, np.float32([5, 2]), TensorType(DType.F32, (2,)))
+    got = compare("y", bar, np.array([5, 2], np.float32), TensorType(DType.F32, (2,)))
     assert (got.agree, got.checked, got.total) == (True, 1, 2)
 
 
 def test_the_message_names_the_element() -> None:
-    x = np.int32([[1, 2], [3, 4]])
+    x = np.array([[1, 2], [3, 4]], np.int32)
     got = compare(
-        "y", exact(x, DType.I32), x + np.int32([[0, 0], [1, 0]]), TensorType(DType.I32, (2, 2))
+        "y",
+        exact(x, DType.I32),
+        x + np.array([[0, 0], [1, 0]], np.int32),
+        TensorType(DType.I32, (2, 2)),
     )
     assert "y[1, 0]: got 4, want 3" in got.message
 
 
 def test_a_wrong_shape_or_dtype_is_wrong() -> None:
-    x = np.float32([1, 2])
+    x = np.array([1, 2], np.float32)
     bar = exact(x, DType.F32)
     assert not compare("y", bar, x.reshape(2, 1), TensorType(DType.F32, (2,))).agree
     assert not compare("y", bar, x.astype(np.float64), TensorType(DType.F32, (2,))).agree
 
 
 def test_bitwise_sees_the_sign_of_zero_and_takes_any_nan() -> None:
-    zeros = np.float32([0.0, np.nan])
-    assert bitwise("y", zeros, np.float32([0.0, -np.nan])).agree
-    assert not bitwise("y", zeros, np.float32([-0.0, np.nan])).agree
-    assert not bitwise("y", np.int8([1]), np.int8([2])).agree
+    zeros = np.array([0.0, np.nan], np.float32)
+    assert bitwise("y", zeros, np.array([0.0, -np.nan], np.float32)).agree
+    assert not bitwise("y", zeros, np.array([-0.0, np.nan], np.float32)).agree
+    assert not bitwise("y", np.array([1], np.int8), np.array([2], np.int8)).agree

@@ -11,7 +11,7 @@ from pycparser import c_ast as c
 from codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, TYPES, VECTORS
 from codegen.runtime.simt import access, intrinsics
 from codegen.runtime.simt.access import Mask, Run, Value
-from codegen.runtime.simt.memory import Memory
+from codegen.runtime.simt.memory import Lanes, Memory
 
 Eval: TypeAlias = Callable[[Run, Mask], Value]
 Exec: TypeAlias = Callable[[Run, Mask], None]
@@ -201,8 +201,9 @@ class Compiler:
                 return then(r, yes)
             if not any_yes:
                 return other(r, no)
-            chosen: Value = np.where(_truth(t), then(r, yes), other(r, no))
-            return chosen
+            a: Lanes = np.asarray(then(r, yes))
+            b: Lanes = np.asarray(other(r, no))
+            return np.where(_truth(t), a, b)
 
         return run
 

@@ -161,8 +161,8 @@ def test_noisy_kernels_stay_inside(dtype: DType) -> None:
 
 
 def test_a_product_that_overflows_against_a_greater_one_is_undecided() -> None:
-    x = np.float32([[-3e38, 3e38]])
-    w = np.float32([[1e3], [1e18]])  # -inf + inf where products are rounded, 3e56 exactly
+    x = np.array([[-3e38, 3e38]], np.float32)
+    w = np.array([[1e3], [1e18]], np.float32)  # -inf + inf where products are rounded, 3e56 exactly
     types = [TensorType(DType.F32, (1, 2)), TensorType(DType.F32, (2, 1))]
     bars_ = [bars.exact(a, DType.F32) for a in (x, w)]
     out = TensorType(DType.F32, (1, 1))
