@@ -100,7 +100,7 @@ def test_every_error_code_is_tested() -> None:
     """Each code that the source can raise stands in a test or in the name of a case."""
     texts = [p.read_text(encoding="utf-8") for p in sources("tests", suffixes={".py"})]
     whole = "\n".join(texts)
-    cases = {p.stem.split(".")[0] for p in (ROOT / "tests" / "errors").glob("*.txt")}
+    cases = {p.stem.split(".")[0] for p in (ROOT / "tests").rglob("*.txt")}
     codes = raised(ROOT, PACKAGES)
     assert {"unknown-engine", "G-unknown-op", "not-a-finding", "weights-missing"} <= codes
     untested = sorted(c for c in codes - cases if not re.search(rf"\b{c}\b", whole))

@@ -54,7 +54,7 @@ def test_a_traced_model(traced: Program, tmp_path: Path) -> None:
     assert said.json["files"] == sorted(p.name for p in out.iterdir())
     files = {name: (out / name).read_text() for name in said.json["files"]}
     all_parse_back({n: files[n] for n in as_text(texts(compile(traced.module)))})
-    assert files["00-source.dym"] == str(traced)
+    assert files["00-source.dym"] == f"{traced}\n"
     assert "__global__" in files["kernels.cu"]
     assert (out / "kernels.cu").stat().st_mode & 0o777 == source.stat().st_mode & 0o777
     ran = python("wrapper.py", "host", "n=7", cwd=out)
