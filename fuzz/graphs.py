@@ -33,7 +33,11 @@ MAX_ELEMENTS = 2048  # of any value, at the largest binding tried
 MAX_PARAMS = 8
 MAX_RESULTS = 5
 
-_OPS = [*sorted(OPS), *["reshape"] * 4, *["cast"] * 3, "sum", "max", "matmul", "permute_dims"]
+_OPS = [
+    *sorted(OPS), *["reshape"] * 4, *["cast"] * 3, *["add", "subtract", "multiply"] * 2,
+    "sum", "max", "matmul", "permute_dims",
+]  # fmt: skip
+_NEUTRAL = (0, 0, 1, 1, 2, 3, 5, 7)  # of the corners: mostly zeros and ones, which ops may drop
 _SIZES = (2, 3, 1, 4, 5, 7, 8, 0, 16, 33)
 _DTYPES = (
     DType.F32, DType.F32, DType.F32, DType.I32, DType.F16, DType.BOOL, DType.F64, DType.I64,
@@ -172,10 +176,10 @@ class _Builder:
 
     def operand(self, want: TensorType, c: Bytes) -> str | None:
         have = [name for name, t in self.pool if t == want]
-        if have and not c.chance(6):
+        if have and not c.chance(4):
             return have[-1 - c.below(min(len(have), 4))]
         static = not dims.free(want.shape)
-        if static and (c.chance(3) or len(self.params) >= MAX_PARAMS):
+        if static and (c.chance(2) or len(self.params) >= MAX_PARAMS):
             return self.constant(want, c)
         if len(self.params) < MAX_PARAMS and self.bindable(want):
             return self.param(want, c)
@@ -189,7 +193,8 @@ class _Builder:
     def constant(self, t: TensorType, c: Bytes) -> str:
         shape = tuple(dims.evaluate(d, {}) for d in t.shape)
         if c.chance(2):
-            array = np.broadcast_to(values.corners(t.dtype)[: c.below(8) + 1][-1], shape)
+            corners = values.corners(t.dtype)
+            array = np.broadcast_to(corners[c.pick(_NEUTRAL) % corners.size], shape)
         else:
             array = values.array(c.below(2**16), t.dtype, shape)
         data = Tensor.of(array)

@@ -68,6 +68,11 @@ def _unit(rng: np.random.Generator, n: int, dtype: DType) -> Array:
     return rng.random(n) if dtype.is_float else rng.integers(0, 2, n)
 
 
+def _neutral(rng: np.random.Generator, n: int, dtype: DType) -> Array:
+    """Numbers that an op may leave alone: zeros of both signs, ones."""
+    return rng.choice(np.array([0.0, -0.0, 1.0, -1.0] if dtype.is_signed else [0, 1]), n)
+
+
 def _corners(rng: np.random.Generator, n: int, dtype: DType) -> Array:
     return rng.choice(corners(dtype), n)
 
@@ -85,7 +90,7 @@ def _bits(rng: np.random.Generator, n: int, dtype: DType) -> Array:
 
 # The simplest first; kinds that keep results decidable are listed more than once.
 _KINDS: tuple[Callable[[np.random.Generator, int, DType], Array], ...] = (
-    _ramp, _small, _normal, _normal, _unit, _mostly_normal, _scales, _corners, _bits,
+    _ramp, _small, _normal, _normal, _unit, _mostly_normal, _neutral, _scales, _corners, _bits,
 )  # fmt: skip
 
 
