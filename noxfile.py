@@ -83,6 +83,6 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """Build the sdist and the wheel, and try the wheel in an environment of its own."""
+    """Build the sdist and the wheel into ``dist``."""
     session.install("build")
     session.run("python", "-m", "build", "--outdir", "dist")
