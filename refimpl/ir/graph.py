@@ -19,6 +19,12 @@ Attr: TypeAlias = "bool | int | float | str | DType | Tensor | sympy.Expr | tupl
 Attrs: TypeAlias = tuple[tuple[str, Attr], ...]
 
 CALL = "call"  # the one node kind that is no op: applies the function named by attr `callee`
+# Node kinds that are no ops either: they run functions by a condition, or bind a symbol to a value.
+IF = "if"  # if(cond, *captures); attrs then, otherwise, binds
+WHILE = "while"  # while(*carried, *captures); attrs cond, body, carried, binds
+SCAN = "scan"  # scan(*states, *scanned, *captures); attrs body, states, scanned, length, index
+BIND = "bind"  # bind(n); no result; attr dim
+CONTROL = (IF, WHILE, SCAN, BIND)
 PRIMITIVE = "Primitive"  # attr of a function that becomes one kernel
 RESHAPE_ONLY = "reshape_only"  # attr of a Primitive whose result is its operand's bytes
 COMPILER = "Compiler"  # attr naming the external compiler or library that a function goes to

@@ -243,6 +243,14 @@ class For:
 
 
 @dataclass(frozen=True, slots=True)
+class While:
+    """``body`` again and again as long as ``cond`` holds before it."""
+
+    cond: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
 class If:
     """``then`` where ``cond``, else ``other``."""
 
@@ -327,8 +335,8 @@ class Assert:
 
 
 Stmt: TypeAlias = (
-    Block | For | If | Let | Store | Atomic | Allocate | PlacementAllocate | Free | ExternalCall
-    | Barrier | Assert
+    Block | For | While | If | Let | Store | Atomic | Allocate | PlacementAllocate | Free
+    | ExternalCall | Barrier | Assert
 )  # fmt: skip
 
 

@@ -52,29 +52,73 @@ class PlacementAllocate:
 
 
 @dataclass(frozen=True, slots=True)
+class Arena:
+    """One allocation of ``nbytes`` that ``Place`` hands out; it lives to the end of its block.
+
+    ``stack`` asks for a small total to be kept off the heap, where an engine can.
+    """
+
+    name: str
+    nbytes: Dim
+    device: str = ""
+    stack: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``value`` gets the bytes of an arena from ``offset`` on, until it is freed."""
+
+    value: str
+    arena: str
+    offset: Dim
+
+
+@dataclass(frozen=True, slots=True)
 class View:
-    """``value`` is another name and type for all the bytes of ``of``; no bytes move."""
+    """``value`` is another name and type for the bytes of ``of`` from ``offset`` on.
+
+    No bytes move; what is written through a view is seen through the other names.
+    """
 
     value: str
     of: str
+    offset: Dim = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Run a kernel on values: parameters in order, outputs included; dims are the program's."""
+    """Run a kernel on values: parameters in order, outputs included; dims are the program's.
+
+    ``inplace`` pairs outputs with inputs that die here: the output has had no bytes before and
+    takes over the input's allocation, element on element.  Work on one ``stream`` is in order.
+    """
 
     kernel: str
     args: tuple[str, ...]
+    stream: int = 0
+    inplace: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Later work of ``stream`` starts after all earlier work of the stream ``on``."""
+
+    stream: int
+    on: int
 
 
 @dataclass(frozen=True, slots=True)
 class Extern:
-    """Call a library routine by name: writes ``outputs``, reads ``inputs``."""
+    """Call a library routine by name: writes ``outputs``, reads ``inputs``.
+
+    The routine allocates those of its outputs that ``allocates`` names; the program frees them.
+    """
 
     name: str
     outputs: tuple[str, ...]
     inputs: tuple[str, ...]
     attrs: Attrs = ()
+    allocates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +139,60 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Bind:
+    """The symbol ``dim`` has the value of the i64 scalar ``value`` from here on.
+
+    A value outside the symbol's declared range is refused.
+    """
+
+    dim: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """Values that change their size, handed on, and symbols with them; all at once.
+
+    For each pair ``(value, new)``: what ``value`` had is freed, it takes over the allocation that
+    ``new`` owns, and ``new`` is gone.  Each pair of ``dims`` gives a symbol its new value, an
+    expression over the old ones.  Types are read with the symbols' new values.
+    """
+
+    values: tuple[tuple[str, str], ...]
+    dims: tuple[tuple[str, Dim], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """``then`` where the bool scalar ``cond`` is true, else ``other``.
+
+    Both leave the same values alive.
+    """
+
+    cond: str
+    then: tuple[Line, ...]
+    other: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Run ``test``; where the bool scalar ``cond`` is true then, run ``body`` and begin again."""
+
+    test: tuple[Line, ...]
+    cond: str
+    body: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Run ``body`` with the symbol ``index`` at 0, 1, ... below ``extent``."""
+
+    index: str
+    extent: Dim
+    body: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Return:
     """Hand the values to the caller; always the last line."""
 
@@ -102,8 +200,9 @@ class Return:
 
 
 Line: TypeAlias = (
-    Allocate | Free | Reuse | PlacementAllocate | View | Launch | Extern | Assert | Copy | Return
-)
+    Allocate | Free | Reuse | PlacementAllocate | Arena | Place | View | Launch | Wait | Extern
+    | Assert | Copy | Bind | Carry | If | While | Repeat | Return
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
