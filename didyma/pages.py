@@ -8,8 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from didyma.spec_page import spec_page
 from fuzz import disk
+from refimpl.ir.types import Tensor
 from refimpl.ops import OPS
+from refimpl.ops.bars import Contract, exact, store
 from refimpl.ops.spec import Op
 
 
@@ -19,7 +22,9 @@ def ops_page() -> str:
         "# Ops",
         "",
         "Made from the op table by `nox -s docs`. Every operand has the dtype that the op says;",
-        "nothing is promoted. f16 and bf16 are computed in f32 and rounded once.",
+        "nothing is promoted. f16 and bf16 are computed in f32 and rounded once. A bar says how",
+        "far an implementation may be from the exact result: here, under the default contract,",
+        "from the example's. What words and tables mean is in [spec.md](spec.md).",
         "",
         ", ".join(f"[{name}](#{name})" for name in sorted(OPS)),
         "",
@@ -35,6 +40,7 @@ def _op(op: Op) -> Iterator[str]:
     yield op.doc
     yield ""
     low, high = op.arity
+    yield f"- signature: `{_signature(op)}`"
     yield f"- kind: {op.kind}; operands: {low if low == high else f'{low} to {high}'}"
     yield f"- dtypes: {' '.join(op.dtypes)}"
     for a in op.attrs:
@@ -49,11 +55,34 @@ def _op(op: Op) -> Iterator[str]:
         for key, value in op.example.attrs:
             yield f"{key} = {value!r}"
         yield f"result = {op.example.result!r}"
+        yield f"bar = {_bar(op)}"
     yield "```"
     yield ""
 
 
-PAGES = {"ops.md": ops_page}
+def _signature(op: Op) -> str:
+    low, high = op.arity
+    operands = [f"%{chr(ord('a') + i)}" for i in range(low)]
+    more = ["..."] if high > low else []
+    return f"{op.name}({', '.join([*operands, *more, *(f'{a.name}={a.kind}' for a in op.attrs)])})"
+
+
+def _bar(op: Op) -> str:
+    """What the example's bar allows, in units in the last place of the result."""
+    types = [Tensor.of(np.asarray(a)).type for a in op.example.operands]
+    attrs = dict(op.example.attrs)
+    result = op.infer(types, attrs)
+    given = [exact(a, t.dtype) for a, t in zip(op.example.operands, types, strict=True)]
+    with np.errstate(all="ignore"):
+        bar = store(op.bar(given, attrs, types, result, Contract()), result.dtype)
+        if not bar.e.any():
+            return "exact"
+        ulp = np.spacing(np.abs(op.example.result)).astype(np.float64)
+        worst = float(np.max(bar.e / ulp, initial=0))
+    return f"within {worst:.3g} units in the last place, on exact operands"
+
+
+PAGES = {"ops.md": ops_page, "spec.md": spec_page}
 
 
 def main(folder: Path) -> None:
