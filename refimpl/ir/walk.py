@@ -30,6 +30,7 @@ from refimpl.ir.loop import (
     Store,
     Unary,
     Var,
+    While,
 )
 
 ExprFn: TypeAlias = Callable[[Expr], Expr]
@@ -91,7 +92,7 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
     match s:
         case For(_, extent):
             return (extent,)
-        case If(cond) | Assert(cond):
+        case If(cond) | While(cond) | Assert(cond):
             return (cond,)
         case Let(_, value):
             return (value,)
@@ -108,8 +109,8 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
     match s:
         case Block(body):
             return body
-        case For(body=body) | Let(body=body) | Allocate(body=body) | PlacementAllocate(body=body):
-            return (body,)
+        case For() | While() | Let() | Allocate() | PlacementAllocate():
+            return (s.body,)
         case If(_, then, other):
             return (then,) if other is None else (then, other)
         case Store() | Atomic() | Free() | ExternalCall() | Barrier() | Assert():
@@ -125,6 +126,8 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
             return Block(tuple(on_stmt(b) for b in body))
         case For(var, extent, body, kind, axis):
             return For(var, on_expr(extent), on_stmt(body), kind, axis)
+        case While(cond, body):
+            return While(on_expr(cond), on_stmt(body))
         case If(cond, then, other):
             return If(on_expr(cond), on_stmt(then), None if other is None else on_stmt(other))
         case Let(var, value, body):

@@ -29,8 +29,9 @@ from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import Program
 from refimpl.ir.text.graph import GraphReader, show_function, show_module, show_node
 from refimpl.ir.text.lex import Lexer
-from refimpl.ir.text.program import ProgramReader, show_instruction, show_program
+from refimpl.ir.text.program import show_instruction, show_program
 from refimpl.ir.text.read_loop import LoopReader
+from refimpl.ir.text.read_program import ProgramReader
 from refimpl.ir.text.show_loop import show_expr, show_functions, show_line, show_stmt
 
 __all__ = [

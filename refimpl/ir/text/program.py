@@ -1,46 +1,79 @@
-"""The text of programs."""
+"""Prints programs.
+
+Blocks of lines stand in braces:
+
+    if %c {
+      ...
+    } else {
+      ...
+    }
+    while %c after {
+      ...
+    } do {
+      ...
+    }
+    repeat i in n {
+      ...
+    }
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from refimpl.ir.graph import Attr
-from refimpl.ir.loop import PrimFunc
+from refimpl.ir.dims import Dim
 from refimpl.ir.program import (
     Allocate,
+    Arena,
     Assert,
+    Bind,
+    Carry,
     Copy,
     Extern,
     Free,
+    If,
     Launch,
     Line,
+    Place,
     PlacementAllocate,
     Program,
+    Repeat,
     Return,
     Reuse,
     View,
+    Wait,
+    While,
 )
 from refimpl.ir.text.graph import dims_text
 from refimpl.ir.text.literals import (
     attrs_text,
     dim_text,
     global_name,
+    plain_name,
     quote,
     tensor_text,
     type_text,
     value_name,
 )
-from refimpl.ir.text.read_loop import LoopReader
 from refimpl.ir.text.show_loop import LoopPrinter
-from refimpl.ir.types import Tensor, TensorType
+from refimpl.ir.types import TensorType
 
 
 def _names(names: tuple[str, ...]) -> str:
     return ", ".join(value_name(n) for n in names)
 
 
+def _at(offset: Dim) -> str:
+    return "" if isinstance(offset, int) and offset == 0 else f" at {dim_text(offset)}"
+
+
+def _pairs(pairs: tuple[tuple[str, str], ...], between: str) -> str:
+    return ", ".join(f"{value_name(a)} {between} {value_name(b)}" for a, b in pairs)
+
+
 def show_instruction(s: Line) -> str:
-    """Text of a line."""
+    """Text of a line, without the lines in its blocks."""
     match s:
         case Allocate(value):
             return f"allocate {value_name(value)}"
@@ -50,13 +83,36 @@ def show_instruction(s: Line) -> str:
             return f"reuse {value_name(value)} over {value_name(over)}"
         case PlacementAllocate(value, over, offset):
             return f"place {value_name(value)} over {value_name(over)} at {dim_text(offset)}"
-        case View(value, of):
-            return f"view {value_name(value)} of {value_name(of)}"
-        case Launch(kernel, args):
-            return f"launch {global_name(kernel)}({_names(args)})"
-        case Extern(name, outputs, inputs, attrs):
+        case Arena(name, nbytes, device, stack):
+            where = f" on {global_name(device)}" if device else ""
+            how = " stack" if stack else ""
+            return f"arena {value_name(name)}{where} of {dim_text(nbytes)}{how}"
+        case Place(value, arena, offset):
+            return f"place {value_name(value)} in {value_name(arena)} at {dim_text(offset)}"
+        case View(value, of, offset):
+            return f"view {value_name(value)} of {value_name(of)}{_at(offset)}"
+        case Launch(kernel, args, stream, inplace):
+            text = f"launch {global_name(kernel)}({_names(args)})"
+            text += f" stream {stream}" if stream else ""
+            return text + (f" inplace ({_pairs(inplace, 'over')})" if inplace else "")
+        case Wait(stream, on):
+            return f"wait {stream} on {on}"
+        case Extern(name, outputs, inputs, attrs, allocates):
             operands = [*(value_name(i) for i in inputs), *attrs_text(attrs)]
-            return f"extern {quote(name)}({', '.join(operands)}) -> ({_names(outputs)})"
+            text = f"extern {quote(name)}({', '.join(operands)}) -> ({_names(outputs)})"
+            return text + (f" allocates ({_names(allocates)})" if allocates else "")
+        case Bind(dim, value):
+            return f"bind {plain_name(dim)} = {value_name(value)}"
+        case Carry(values, dims):
+            text = f"carry ({_pairs(values, 'from')})"
+            each = ", ".join(f"{plain_name(n)} = {dim_text(d)}" for n, d in dims)
+            return text + (f" dims ({each})" if dims else "")
+        case If(cond):
+            return f"if {value_name(cond)}"
+        case While(_, cond):
+            return f"while {value_name(cond)} after"
+        case Repeat(index, extent):
+            return f"repeat {plain_name(index)} in {dim_text(extent)}"
         case Assert(lhs, rhs, message):
             return f"assert {dim_text(lhs)} == {dim_text(rhs)}, {quote(message)}"
         case Copy(value, source):
@@ -85,113 +141,34 @@ def show_program(p: Program) -> str:
     for k in p.kernels:
         printer.function(k, "  ")
     out.append("  lines {")
-    types = p.type
-    for s in p.lines:
-        text = f"    {show_instruction(s)}"
-        if isinstance(s, (Allocate, Reuse, PlacementAllocate, View)) and s.value in types:
-            text += f"  # {type_text(types[s.value])}"
-        out.append(text)
+    _lines(out, p.lines, p.type, "    ")
     return "\n".join([*out, "  }", "}"]) + "\n"
 
 
-class ProgramReader(LoopReader):
-    """Reads programs."""
-
-    def program(self) -> Program:
-        """Program: dims, inputs, constants, types, kernels, lines."""
-        self.expect("program")
-        name = self.function()
-        self.expect("{")
-        declared = self.dimvars()
-        self.expect("inputs")
-        inputs = self._values()
-        constants = self._constants() if self.accept("constants") else ()
-        types: list[tuple[str, TensorType]] = []
-        self.expect("types")
-        self.expect("{")
-        while not self.accept("}"):
-            types.append(self.typed_value())
-        kernels: list[PrimFunc] = []
-        while not self.at("lines"):
-            if self.word not in ("kernel", "primfunc"):
-                raise self.error("`kernel`, `primfunc` or `lines`")
-            kernels.append(self.primfunc())
-        self.next()
-        self.expect("{")
-        lines: list[Line] = []
-        while not self.accept("}"):
-            lines.append(self._line())
-        self.expect("}")
-        return Program(
-            name, declared, inputs, constants, tuple(types), tuple(kernels), tuple(lines)
-        )
-
-    def _constants(self) -> tuple[tuple[str, Tensor], ...]:
-        self.expect("{")
-        found: list[tuple[str, Tensor]] = []
-        while not self.accept("}"):
-            name = self.value()
-            self.expect("=")
-            found.append((name, self.tensor()))
-        return tuple(found)
-
-    def _values(self) -> tuple[str, ...]:
-        self.expect("(")
-        return self.items(self.value, ")")
-
-    def _pair(self, between: str) -> tuple[str, str]:
-        first = self.value()
-        self.expect(between)
-        return first, self.value()
-
-    def _line(self) -> Line:
-        at = self.i
-        match self.next():
-            case "allocate":
-                return Allocate(self.value())
-            case "free":
-                return Free(self.value())
-            case "reuse":
-                return Reuse(*self._pair("over"))
-            case "place":
-                value, over = self._pair("over")
-                self.expect("at")
-                return PlacementAllocate(value, over, self.dim())
-            case "view":
-                return View(*self._pair("of"))
-            case "launch":
-                return Launch(self.function(), self._values())
-            case "extern":
-                return self._library_call()
-            case "assert":
-                lhs = self.dim()
-                self.expect("==")
-                rhs = self.dim()
-                self.expect(",")
-                return Assert(lhs, rhs, self.string())
-            case "copy":
-                return Copy(*self._pair("from"))
-            case "return":
-                return Return(self._values())
+def _lines(
+    out: list[str], lines: Sequence[Line], types: Mapping[str, TensorType], pad: str
+) -> None:
+    inner = pad + "  "
+    for s in lines:
+        text = pad + show_instruction(s)
+        match s:
+            case If(_, then, other):
+                out.append(f"{text} {{")
+                _lines(out, then, types, inner)
+                out.append(f"{pad}}} else {{")
+                _lines(out, other, types, inner)
+                out.append(f"{pad}}}")
+            case While(test, _, body):
+                out.append(f"{text} {{")
+                _lines(out, test, types, inner)
+                out.append(f"{pad}}} do {{")
+                _lines(out, body, types, inner)
+                out.append(f"{pad}}}")
+            case Repeat(_, _, body):
+                out.append(f"{text} {{")
+                _lines(out, body, types, inner)
+                out.append(f"{pad}}}")
+            case Allocate() | Reuse() | PlacementAllocate() | Place() | View() if s.value in types:
+                out.append(f"{text}  # {type_text(types[s.value])}")
             case _:
-                raise self.error(
-                    "`allocate`, `free`, `reuse`, `place`, `view`, `launch`, `extern`, `assert`, "
-                    "`copy`, `return` or `}`",
-                    at=at,
-                )
-
-    def _library_call(self) -> Line:
-        name = self.string()
-        self.expect("(")
-        inputs: list[str] = []
-        attrs: list[tuple[str, Attr]] = []
-        while not self.at(")"):
-            if self.kind == "value":
-                inputs.append(self.value())
-            else:
-                attrs.append(self.named_attr())
-            if not self.accept(","):
-                break
-        self.expect(")")
-        self.expect("->")
-        return Extern(name, self._values(), tuple(inputs), tuple(attrs))
+                out.append(text)

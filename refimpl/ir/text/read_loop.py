@@ -29,6 +29,7 @@ from refimpl.ir.loop import (
     Stmt,
     Store,
     Var,
+    While,
 )
 from refimpl.ir.text.read_expr import ExprReader
 from refimpl.ir.text.show_loop import RESERVED
@@ -138,6 +139,9 @@ class LoopReader(ExprReader):
                 self.next()
                 cond, then = self.expr(), self._nested()
                 return If(cond, then, self._nested() if self.accept("else") else None)
+            case "while":
+                self.next()
+                return While(self.expr(), self._nested())
             case "let":
                 self.next()
                 return self._scope(_OpenLet(*self._binding()))

@@ -53,6 +53,7 @@ from refimpl.ir.loop import (
     Store,
     Unary,
     Var,
+    While,
 )
 from refimpl.ir.text.graph import dims_text
 from refimpl.ir.text.literals import (
@@ -89,7 +90,21 @@ COMPARISON = 4  # does not chain
 NEGATION = 8
 RESERVED = frozenset(
     {
-        *("true", "false", "nan", "inf", "and", "or", "xor", "in", "let", "for", "if", "else"),
+        *(
+            "true",
+            "false",
+            "nan",
+            "inf",
+            "and",
+            "or",
+            "xor",
+            "in",
+            "let",
+            "for",
+            "while",
+            "if",
+            "else",
+        ),
         *("alloc", "place", "over", "free", "extern", "barrier", "assert", "atomic", "block"),
         *(str(k) for k in LoopKind),
     }
@@ -196,6 +211,8 @@ class LoopPrinter:
                 return f"for {local_name(var.name)}{typed} in {text}{how}{where}"
             case If(cond):
                 return f"if {self.expr(cond)}"
+            case While(cond):
+                return f"while {self.expr(cond)}"
             case Let(var, value):
                 return self.binding(var, value)
             case Store(buffer, index, value):
@@ -252,7 +269,7 @@ class LoopPrinter:
                     self.lines.append(pad + "} else {")
                     self.sequence(other, pad + "  ")
                 self.lines.append(pad + "}")
-            case For() | Let() | Allocate() | PlacementAllocate():
+            case For() | While() | Let() | Allocate() | PlacementAllocate():
                 self.lines.append(head + " {")
                 self.sequence(s.body, pad + "  ")
                 self.lines.append(pad + "}")

@@ -180,7 +180,7 @@ class Anything:
             return self.stmt(depth - 1)
 
         index = self.some(self.expr, 2)
-        match self.r.randrange(13 if depth else 6):
+        match self.r.randrange(14 if depth else 6):
             case 0:
                 return loop.Store(self.name(), index, self.expr())
             case 1:
@@ -206,6 +206,8 @@ class Anything:
                 return loop.Let(Var(self.name(), self.dtype()), self.expr(), sub())
             case 11:
                 return loop.Allocate(self.buffer(), sub())
+            case 12:
+                return loop.While(self.expr(), sub())
             case _:
                 return loop.PlacementAllocate(self.buffer(), self.name(), sub())
 
@@ -216,10 +218,10 @@ class Anything:
 
     # ---- programs
 
-    def line(self) -> program.Line:
+    def line(self, depth: int = 2) -> program.Line:
         a, b = self.name(), self.name()
         several = self.some(self.name)
-        match self.r.randrange(10):
+        match self.r.randrange(18 if depth else 10):
             case 0:
                 return program.Allocate(a)
             case 1:
@@ -229,17 +231,49 @@ class Anything:
             case 3:
                 return program.PlacementAllocate(a, b, self.dim())
             case 4:
-                return program.View(a, b)
+                return program.View(a, b, self.pick((0, self.dim())))
             case 5:
-                return program.Launch(a, several)
+                return program.Launch(a, several, self.r.randrange(3), self.some(self.names))
             case 6:
-                return program.Extern(a, several, self.some(self.name), self.attrs())
+                return program.Extern(
+                    a, several, self.some(self.name), self.attrs(), self.some(self.name)
+                )
             case 7:
                 return program.Assert(self.dim(), self.dim(), a)
             case 8:
                 return program.Copy(a, b)
-            case _:
+            case 9:
                 return program.Return(several)
+            case _:
+                return self.line_of_control(depth)
+
+    def line_of_control(self, depth: int) -> program.Line:
+        def lines() -> tuple[program.Line, ...]:
+            return self.some(lambda: self.line(depth - 1))
+
+        a, b = self.name(), self.name()
+        match self.r.randrange(8):
+            case 0:
+                device = self.pick(("", "cuda:1", "a b"))
+                return program.Arena(a, self.dim(), device, self.r.random() < 0.5)
+            case 1:
+                return program.Place(a, b, self.dim())
+            case 2:
+                return program.Wait(self.r.randrange(3), self.r.randrange(3))
+            case 3:
+                return program.Bind(a, b)
+            case 4:
+                sizes = self.some(lambda: (self.name(), self.dim()))
+                return program.Carry(self.some(self.names), sizes)
+            case 5:
+                return program.If(a, lines(), lines())
+            case 6:
+                return program.While(lines(), a, lines())
+            case _:
+                return program.Repeat(a, self.dim(), lines())
+
+    def names(self) -> tuple[str, str]:
+        return self.name(), self.name()
 
     def program(self) -> program.Program:
         return program.Program(

@@ -1,0 +1,215 @@
+"""Reads programs; ``program`` describes the language."""
+
+from __future__ import annotations
+
+from refimpl.ir.dims import Dim
+from refimpl.ir.graph import Attr
+from refimpl.ir.loop import PrimFunc
+from refimpl.ir.program import (
+    Allocate,
+    Arena,
+    Assert,
+    Bind,
+    Carry,
+    Copy,
+    Extern,
+    Free,
+    If,
+    Launch,
+    Line,
+    Place,
+    PlacementAllocate,
+    Program,
+    Repeat,
+    Return,
+    Reuse,
+    View,
+    Wait,
+    While,
+)
+from refimpl.ir.text.read_loop import LoopReader
+from refimpl.ir.types import Tensor, TensorType
+
+_LINES = (
+    "allocate", "free", "reuse", "place", "arena", "view", "launch", "wait", "extern", "assert",
+    "copy", "bind", "carry", "if", "while", "repeat", "return",
+)  # fmt: skip
+
+
+class ProgramReader(LoopReader):
+    """Reads programs."""
+
+    def program(self) -> Program:
+        """Program: dims, inputs, constants, types, kernels, lines."""
+        self.expect("program")
+        name = self.function()
+        self.expect("{")
+        declared = self.dimvars()
+        self.expect("inputs")
+        inputs = self._values()
+        constants = self._constants() if self.accept("constants") else ()
+        types: list[tuple[str, TensorType]] = []
+        self.expect("types")
+        self.expect("{")
+        while not self.accept("}"):
+            types.append(self.typed_value())
+        kernels: list[PrimFunc] = []
+        while not self.at("lines"):
+            if self.word not in ("kernel", "primfunc"):
+                raise self.error("`kernel`, `primfunc` or `lines`")
+            kernels.append(self.primfunc())
+        self.next()
+        lines = self._block_of_lines()
+        self.expect("}")
+        return Program(name, declared, inputs, constants, tuple(types), tuple(kernels), lines)
+
+    def _constants(self) -> tuple[tuple[str, Tensor], ...]:
+        self.expect("{")
+        found: list[tuple[str, Tensor]] = []
+        while not self.accept("}"):
+            name = self.value()
+            self.expect("=")
+            found.append((name, self.tensor()))
+        return tuple(found)
+
+    def _values(self) -> tuple[str, ...]:
+        self.expect("(")
+        return self.items(self.value, ")")
+
+    def _pair(self, between: str) -> tuple[str, str]:
+        first = self.value()
+        self.expect(between)
+        return first, self.value()
+
+    def _pairs(self, between: str) -> tuple[tuple[str, str], ...]:
+        self.expect("(")
+        return self.items(lambda: self._pair(between), ")")
+
+    def _offset(self) -> Dim:
+        self.expect("at")
+        return self.dim()
+
+    # ---- lines
+
+    def _block_of_lines(self) -> tuple[Line, ...]:
+        self.expect("{")
+        self.enter()
+        lines: list[Line] = []
+        while not self.accept("}"):
+            lines.append(self._line())
+        self.depth -= 1
+        return tuple(lines)
+
+    def _line(self) -> Line:
+        at = self.i
+        word = self.next()
+        match word:
+            case "allocate":
+                return Allocate(self.value())
+            case "free":
+                return Free(self.value())
+            case "reuse":
+                return Reuse(*self._pair("over"))
+            case "place":
+                return self._place()
+            case "arena":
+                return self._arena()
+            case "view":
+                value, of = self._pair("of")
+                return View(value, of, self._offset() if self.at("at") else 0)
+            case "copy":
+                return Copy(*self._pair("from"))
+            case "return":
+                return Return(self._values())
+            case "if" | "while" | "repeat":
+                return self._control(word)
+            case _:
+                return self._effect(word, at)
+
+    def _effect(self, word: str, at: int) -> Line:
+        match word:
+            case "launch":
+                return self._launch()
+            case "wait":
+                stream = self.integer("the number of a stream")
+                self.expect("on")
+                return Wait(stream, self.integer("the number of a stream"))
+            case "extern":
+                return self._library_call()
+            case "assert":
+                lhs = self.dim()
+                self.expect("==")
+                rhs = self.dim()
+                self.expect(",")
+                return Assert(lhs, rhs, self.string())
+            case "bind":
+                name = self.name("the name of a dim")
+                self.expect("=")
+                return Bind(name, self.value())
+            case "carry":
+                pairs = self._pairs("from")
+                if not self.accept("dims"):
+                    return Carry(pairs, ())
+                self.expect("(")
+                return Carry(pairs, self.items(self._new_size, ")"))
+            case _:
+                *first, last = (f"`{w}`" for w in (*_LINES, "}"))
+                raise self.error(f"{', '.join(first)} or {last}", at=at)
+
+    def _control(self, word: str) -> Line:
+        if word == "repeat":
+            index = self.name("the name of a dim")
+            self.expect("in")
+            extent = self.dim()
+            return Repeat(index, extent, self._block_of_lines())
+        cond = self.value()
+        if word == "while":
+            self.expect("after")
+            test = self._block_of_lines()
+            self.expect("do")
+            return While(test, cond, self._block_of_lines())
+        then = self._block_of_lines()
+        self.expect("else")
+        return If(cond, then, self._block_of_lines())
+
+    def _place(self) -> Line:
+        value = self.value()
+        if self.accept("in"):
+            return Place(value, self.value(), self._offset())
+        if not self.accept("over"):
+            raise self.error("`over` or `in`")
+        return PlacementAllocate(value, self.value(), self._offset())
+
+    def _arena(self) -> Line:
+        name = self.value()
+        device = self.device() if self.accept("on") else ""
+        self.expect("of")
+        return Arena(name, self.dim(), device, self.accept("stack"))
+
+    def _launch(self) -> Line:
+        kernel, args = self.function(), self._values()
+        stream = self.integer("the number of a stream") if self.accept("stream") else 0
+        return Launch(kernel, args, stream, self._pairs("over") if self.accept("inplace") else ())
+
+    def _new_size(self) -> tuple[str, Dim]:
+        name = self.name("the name of a dim")
+        self.expect("=")
+        return name, self.dim()
+
+    def _library_call(self) -> Line:
+        name = self.string()
+        self.expect("(")
+        inputs: list[str] = []
+        attrs: list[tuple[str, Attr]] = []
+        while not self.at(")"):
+            if self.kind == "value":
+                inputs.append(self.value())
+            else:
+                attrs.append(self.named_attr())
+            if not self.accept(","):
+                break
+        self.expect(")")
+        self.expect("->")
+        outputs = self._values()
+        allocates = self._values() if self.accept("allocates") else ()
+        return Extern(name, outputs, tuple(inputs), tuple(attrs), allocates)
