@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from oracle import compare, plan_check
+from oracle import chains, compare, plan_check
 from oracle.backend import Backend
 from oracle.compare import Comparison
 from oracle.kernels import run_primfuncs
@@ -28,10 +28,14 @@ from refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node, Param
 from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import Program
 from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops import bars
+from refimpl.ops import OPS, bars
 from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.spec import Kind
 
 Runner: TypeAlias = Callable[[str, Sequence[Array]], Sequence[Array]]
+Kernels: TypeAlias = Callable[[str], Sequence[PrimFunc]]
+
+_FOLDS = (Kind.REDUCTION, Kind.OPAQUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ class _Judge:
         ]
         self.env = dims_.bind(shapes, s.source.dims)
         self.levels: list[Level] = []
-        self.known: dict[tuple[str, bytes], tuple[Bar, ...]] = {}
+        self.known: dict[tuple[str, int | None, bytes], tuple[Bar, ...]] = {}
+        self.folds: dict[str, bool] = {}
         self.unplanned: Sequence[Array] | None = None
 
     def level(self, name: str, run: Callable[[Level], None]) -> None:
@@ -117,20 +122,35 @@ class _Judge:
 
             guard(level, name, one)
 
-    def bars(self, f: Function, args: Sequence[Array]) -> tuple[Bar, ...]:
-        """Bars of a Primitive's results on exact inputs; levels often ask for the same."""
+    def bars(self, f: Function, args: Sequence[Array], most: int | None) -> tuple[Bar, ...]:
+        """Bars of a Primitive's results on exact inputs; levels often ask for the same.
+
+        ``most`` is the longest chain of additions of the kernels judged, where it is known.
+        """
         digest = hashlib.blake2b(digest_size=16)
         for a in args:
             digest.update(a.tobytes())
-        key = (f.name, digest.digest())
+        key = (f.name, most, digest.digest())
         if key not in self.known:
+            contract = self.contract if most is None else chains.with_chain(self.contract, most)
             given = [exact(a) for a in args]
-            self.known[key] = graph_interp.bars(f, self.s.fused, given, self.env, self.contract)
+            self.known[key] = graph_interp.bars(f, self.s.fused, given, self.env, contract)
         return self.known[key]
 
-    def chain(self, level: Level, run: Runner) -> tuple[Array, ...]:
+    def longest(self, function: str, kernels: Sequence[PrimFunc]) -> int | None:
+        """Longest chain of additions of a Primitive's kernels; None where it has no fold."""
+        if function not in self.folds:
+            nodes = self.s.fused.function(function).nodes
+            self.folds[function] = any(
+                n.op in OPS and OPS[n.op].kind in _FOLDS and n.types[0].dtype.is_float
+                for n in nodes
+            )
+        return chains.longest(kernels, self.env) if self.folds[function] else None
+
+    def chain(self, level: Level, run: Runner, kernels: Kernels) -> tuple[Array, ...]:
         """Run the fused entry kernel by kernel, each in memory of its own, and judge each.
 
+        ``kernels`` are the programs of what runs, by function, which tell how sums are made.
         A kernel that is wrong is followed by the reference's values, so that it is blamed alone.
         """
         m = self.s.fused
@@ -141,7 +161,7 @@ class _Judge:
             if n.op != CALL or RESHAPE_ONLY in m.function(n.callee).attr:
                 outs = self.reference(n, args)
             else:
-                outs = self.one(level, n, args, types, run)
+                outs = self.one(level, n, args, types, run, kernels)
             values.update(zip(n.results, outs, strict=True))
         return tuple(values[r] for r in m.entry.results)
 
@@ -152,6 +172,7 @@ class _Judge:
         args: Sequence[Array],
         types: Sequence[TensorType],
         run: Runner,
+        kernels: Kernels,
     ) -> Sequence[Array]:
         """Judge one call; return its outputs, or the reference's where they are wrong."""
         before = len(level.findings)
@@ -159,7 +180,8 @@ class _Judge:
 
         def judged() -> None:
             outs = run(n.callee, args)
-            wanted = self.bars(self.s.fused.function(n.callee), args)
+            most = self.longest(n.callee, kernels(n.callee))
+            wanted = self.bars(self.s.fused.function(n.callee), args, most)
             rows = zip(n.results, wanted, outs, types, strict=True)
             self.record(level, n.callee, [compare.compare(*row) for row in rows])
             found.append(outs)
@@ -182,14 +204,14 @@ class _Judge:
             f = self.s.loops[function]
             return run_primfuncs([f], f, args, self.env)
 
-        self.chain(level, run)
+        self.chain(level, run, lambda name: (self.s.loops[name],))
 
     def kernel(self, level: Level) -> None:
         def run(function: str, args: Sequence[Array]) -> Sequence[Array]:
             kernels, whole = self.s.kernels[function], self.s.loops[function]
             return run_primfuncs(kernels, whole, args, self.env)
 
-        results = self.chain(level, run)
+        results = self.chain(level, run, self.s.kernels.__getitem__)
         self.unplanned = results if level.agree else None
 
     def plan(self, level: Level) -> None:
@@ -212,7 +234,7 @@ class _Judge:
         def run(function: str, args: Sequence[Array]) -> Sequence[Array]:
             return b.run_function(function, args, self.env)
 
-        want = self.chain(level, run)
+        want = self.chain(level, run, self.s.kernels.__getitem__)
         if level.agree:
             got = b.run_program(self.inputs)
             if b.deterministic:

@@ -36,7 +36,9 @@ def commit() -> str:
     """Short name of the commit that is checked out, with a plus if files differ from it."""
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        )
         return done.stdout.strip() if done.returncode == 0 else ""
 
     changed = git("status", "--porcelain", "--untracked-files=no")
@@ -74,7 +76,7 @@ class Shards:
 
     def total(self, name: str) -> float:
         """Sum of a number over all ranges."""
-        return sum(d[name] for d in self.done)
+        return float(sum(d[name] for d in self.done))
 
     def commits(self) -> str:
         """How much ran on which commit."""

@@ -1,0 +1,270 @@
+"""How long a kernel's chains of additions are, read off its loop program.
+
+The bar of a sum hangs on the longest chain of additions that a term goes through.  The judge does
+not believe what an implementation says of it: it derives it.  A *depth* says of a value, for each
+place it may come from, how many additions lie between: ``{"acc": 1, TERM: 3}`` is a value that
+holds what was in ``acc`` after one more addition, and some operand after three.  Depths are
+vectors of max-plus algebra; the body of a loop is a matrix over them, and a serial loop is its
+power, found by squaring.  (F. Baccelli et al., *Synchronization and Linearity*, 1992, ch. 3.)
+
+Depths are upper bounds.  A buffer has one depth for all its elements, conditions may go either
+way, and extents that vary count with their largest value.  Adding an exact zero is no addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from refimpl.ir.loop import (
+    Allocate,
+    Assert,
+    Atomic,
+    Barrier,
+    Binary,
+    Block,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    For,
+    Free,
+    If,
+    Intrinsic,
+    Let,
+    LetExpr,
+    Load,
+    LoopKind,
+    PlacementAllocate,
+    PrimFunc,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+)
+from refimpl.ops.bars import Contract
+
+TERM = ""  # an operand, or any value that is no sum
+WORST = "*"  # the deepest of all values stored
+_TERM: Depth = {TERM: 0}
+
+Depth: TypeAlias = dict[str, int]  # empty: an exact zero
+State: TypeAlias = dict[str, Depth]  # of buffers and float variables; what is missing is unchanged
+Interval: TypeAlias = tuple[int, int]
+
+
+class _UnknownError(Exception):
+    """A statement or an extent says nothing of its chains."""
+
+
+def longest(kernels: Sequence[PrimFunc], env: Mapping[str, int]) -> int | None:
+    """Most additions that any value goes through in kernels run in order; None if unknown.
+
+    ``env`` binds the symbolic dims.
+    """
+    state: State = {WORST: {}}
+    try:
+        for k in kernels:
+            state = _Walk(env).stmt(k.body, state, 1)
+    except _UnknownError:
+        return None
+    return max(state[WORST].values(), default=0)
+
+
+def derived(kernels: Sequence[PrimFunc], env: Mapping[str, int], stated: Contract) -> Contract:
+    """Return the contract with the chains of additions that the kernels have."""
+    most = longest(kernels, env)
+    return stated if most is None else with_chain(stated, most)
+
+
+def with_chain(stated: Contract, most: int) -> Contract:
+    """Return the contract with chains of at most so many additions."""
+
+    def chain(n: int) -> int:
+        del n
+        return most
+
+    return replace(stated, chain=chain)
+
+
+def _join(*many: Depth) -> Depth:
+    out = dict(many[0])
+    for d in many[1:]:
+        for k, n in d.items():
+            if n > out.get(k, -1):
+                out[k] = n
+    return out
+
+
+def _deeper(d: Depth, n: int) -> Depth:
+    return {k: m + n for k, m in d.items()}
+
+
+def _added(a: Depth, b: Depth) -> Depth:
+    return _deeper(_join(a, b), 1) if a and b else a or b
+
+
+def _of(state: State, name: str) -> Depth:
+    found = state.get(name)
+    return {name: 0} if found is None else found
+
+
+def _after(first: State, then: State) -> State:
+    """Both, one after the other."""
+
+    def through(d: Depth) -> Depth:
+        parts = [_TERM if k == TERM else _of(first, k) for k in d]
+        return _join({}, *(_deeper(p, n) for p, n in zip(parts, d.values(), strict=True)))
+
+    return {**first, **{name: through(d) for name, d in then.items()}}
+
+
+def _power(step: State, n: int) -> State:
+    """``n`` times the same, one after another."""
+    done: State = {}
+    while n:
+        if n & 1:
+            done = _after(done, step)
+        n >>= 1
+        if n:
+            step = _after(step, step)
+    return done
+
+
+def _either(a: State, b: State) -> State:
+    return {name: _join(_of(a, name), _of(b, name)) for name in {*a, *b}}
+
+
+class _Walk:
+    """Depths after a statement; variables have one meaning in a kernel."""
+
+    def __init__(self, env: Mapping[str, int]) -> None:
+        self.ranges: dict[str, Interval] = {k: (n, n) for k, n in env.items()}
+        self.values: dict[str, Expr] = {}  # of variables that are no floats
+
+    def stmt(self, s: Stmt, state: State, times: int) -> State:
+        """``times``: how many threads and parallel iterations run the statement at once."""
+        match s:
+            case Block(body):
+                for b in body:
+                    state = self.stmt(b, state, times)
+                return state
+            case For():
+                return self.loop(s, state, times)
+            case If(_, then, other):
+                stays = state if other is None else self.stmt(other, state, times)
+                return _either(self.stmt(then, state, times), stays)
+            case Let(var, value, body):
+                return self.stmt(body, self.let(var, value, state), times)
+            case Allocate(buffer, body) | PlacementAllocate(buffer, _, body):
+                out = self.stmt(body, {**state, buffer.name: {}}, times)
+                return {k: d for k, d in out.items() if k != buffer.name}
+            case Store(buffer, index, value):
+                d = self.depth(value, state)
+                return state if d is None else self.store(buffer, bool(index), d, state)
+            case Atomic(op, buffer, _, value):
+                d = self.depth(value, state)
+                if d is None:
+                    return state
+                if op == "add":
+                    d = _deeper(_join(d, _of(state, buffer)), times)
+                return self.store(buffer, True, d, state)
+            case Barrier() | Assert() | Free():
+                return state
+            case _:
+                raise _UnknownError
+
+    def store(self, buffer: str, one_of_many: bool, d: Depth, state: State) -> State:
+        whole = _join(_of(state, buffer), d) if one_of_many else d
+        return {**state, buffer: whole, WORST: _join(_of(state, WORST), d)}
+
+    def loop(self, s: For, state: State, times: int) -> State:
+        least, most = self.interval(s.extent)
+        if most < 1:
+            return state
+        self.ranges[s.var.name] = (0, most - 1)
+        if s.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED):
+            out = self.stmt(s.body, state, times * most)
+        else:
+            out = self.stmt(s.body, state, times)  # often adds to an exact zero
+            if most > 1:
+                out = _after(out, _power(self.stmt(s.body, {}, times), most - 1))
+        return out if least >= 1 else _either(out, state)
+
+    def let(self, var: Var, value: Expr, state: State) -> State:
+        d = self.depth(value, state)
+        if d is not None:
+            return {**state, var.name: d}
+        self.values[var.name] = value
+        return state
+
+    def depth(self, e: Expr, state: State) -> Depth | None:
+        """Depth of a float; None of integers and bools, which have none."""
+        match e:
+            case Const(value, dtype):
+                return ({} if value == 0 else _TERM) if dtype.is_float else None
+            case Var(name, dtype):
+                return _of(state, name) if dtype.is_float else None
+            case Load(buffer, _, dtype):
+                return _of(state, buffer) if dtype.is_float else None
+            case Cast(arg, dtype):
+                if not dtype.is_float:
+                    return None
+                inner = self.depth(arg, state)
+                return _TERM if inner is None else inner
+            case Unary(_, arg):
+                return self.depth(arg, state)
+            case Compare():
+                return None
+            case Select(_, then, other):
+                return self.both(then, other, state, _join)
+            case LetExpr(var, value, body):
+                return self.depth(body, self.let(var, value, state))
+            case Binary("add" | "sub", a, b):
+                return self.both(a, b, state, _added)
+            case Binary("mul" | "div" | "min" | "max", a, b):
+                return self.both(a, b, state, _join)
+            case Binary(_, a, _):
+                return None if self.depth(a, state) is None else _TERM
+            case Intrinsic("fma", (a, b, c)):
+                product, addend = self.both(a, b, state, _join), self.depth(c, state)
+                return None if product is None or addend is None else _added(product, addend)
+            case Intrinsic(_, args):
+                return None if self.depth(args[0], state) is None else _TERM
+
+    def both(
+        self, a: Expr, b: Expr, state: State, f: Callable[[Depth, Depth], Depth]
+    ) -> Depth | None:
+        x = self.depth(a, state)
+        y = None if x is None else self.depth(b, state)
+        return None if x is None or y is None else f(x, y)
+
+    def interval(self, e: Expr) -> Interval:
+        """Least and largest value of an index."""
+        match e:
+            case Const(value):
+                return int(value), int(value)
+            case Var(name) if name in self.ranges:
+                return self.ranges[name]
+            case Var(name) if name in self.values:
+                return self.interval(self.values[name])
+            case Binary("add" | "sub" | "mul" | "min" | "max" as op, a, b):
+                rule: dict[str, Callable[[int, int], int]] = {
+                    "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__,
+                    "min": min, "max": max,
+                }  # fmt: skip
+                ends = [rule[op](x, y) for x in self.interval(a) for y in self.interval(b)]
+                return min(ends), max(ends)
+            case Binary("floordiv" | "floormod" | "shr" as op, a, Const(value)) if value > 0:
+                (lo, hi), n = self.interval(a), int(value)
+                if op == "floormod":
+                    return (lo, hi) if 0 <= lo <= hi < n else (0, n - 1)
+                n = n if op == "floordiv" else 1 << n
+                return lo // n, hi // n
+            case Select(_, a, b):
+                (p, q), (r, t) = self.interval(a), self.interval(b)
+                return min(p, r), max(q, t)
+            case _:
+                raise _UnknownError
