@@ -1,15 +1,16 @@
-"""Run the kernels of one Primitive function by the loop interpreter."""
+"""Run the kernels of one Primitive function by the loop interpreter; what a kernel reads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from refimpl.interp import loop
 from refimpl.ir import dims
-from refimpl.ir.loop import PrimFunc
+from refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
 from refimpl.ir.types import Array
+from refimpl.ir.walk import expr_children, stmts
 
 POISON = 0xA5  # unlikely bytes in a buffer that a kernel has yet to write
 
@@ -39,3 +40,36 @@ def run_primfuncs(
         }
         loop.run(f, shaped, env)
     return tuple(buffers[o] for o in whole.outputs)
+
+
+def reads_before_it_writes(f: PrimFunc) -> frozenset[str]:
+    """Outputs whose old content a kernel surely reads: ``y[i] = y[i] + ...``, or an atomic first.
+
+    A load of another element, or under a condition, may be one of what the kernel itself stored.
+    """
+    stored: set[str] = set()
+    found: set[str] = set()
+    outputs = set(f.outputs)
+    for s in stmts(f.body):
+        match s:
+            case Atomic(_, buffer):
+                found |= {buffer} - stored
+            case Store(buffer, index, value):
+                if buffer not in stored and any(
+                    e.buffer == buffer and e.index == index for e in _loads(value)
+                ):
+                    found.add(buffer)
+                stored.add(buffer)
+            case ExternalCall(_, written):
+                stored.update(written)
+            case _:
+                pass
+    return frozenset(found & outputs)
+
+
+def _loads(e: Expr) -> Iterator[Load]:
+    """Loads that are made whatever a condition says."""
+    if isinstance(e, Load):
+        yield e
+    for c in (e.cond,) if isinstance(e, Select) else expr_children(e):
+        yield from _loads(c)

@@ -1,38 +1,33 @@
 """Judge a memory plan without running it: whose bytes are where, at every line.
 
 After regalloc2's checker: replay the program over memory in which every byte range remembers the
-value that wrote it, and demand that each use finds its own.  Shares nothing with any planner, nor
-with the program interpreter.  Sizes are those of one binding of the dims.
+value that owns it and whether that value was written, and demand that each use finds its own.
+Shares nothing with any planner, nor with the program interpreter.  Sizes are those of one binding
+of the dims.  Both ways of a branch are replayed, and no, one and two rounds of a loop, since what
+the second round needs must survive the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
+from oracle.kernels import reads_before_it_writes
+from oracle.memory import NOBODY, Extent, Kind, Place, State
 from refimpl.ir import dims
-from refimpl.ir.program import (
-    Allocate,
-    Assert,
-    Copy,
-    Extern,
-    Free,
-    Launch,
-    Line,
-    PlacementAllocate,
-    Program,
-    Return,
-    Reuse,
-    View,
-)
+from refimpl.ir import program as ir
+from refimpl.ir.program import ALIGNMENT, Line, Program
 
 
 @dataclass(frozen=True, slots=True)
 class PlanError:
-    """A broken promise of a plan; ``kind`` is one of
-    ``lost-value``, ``out-of-bounds``, ``not-allocated``, ``double-free``, ``overlap``,
-    ``read-only``.
+    """A broken promise of a plan.
+
+    ``step`` counts lines in the order of the text; ``kind`` is one of ``lost-value``,
+    ``unwritten``, ``out-of-bounds``, ``misaligned``, ``not-allocated``, ``double-allocation``,
+    ``double-free``, ``not-owner``, ``overlap``, ``read-only``, ``device``, ``leak``, ``escape``,
+    ``branches``, ``race``.
     """
 
     step: int
@@ -40,154 +35,439 @@ class PlanError:
     message: str
 
 
-@dataclass(slots=True)
-class _Extent:
-    """The bytes of one allocation: who wrote which range, in order and without gaps."""
+def check(p: Program, env: Mapping[str, int]) -> list[PlanError]:
+    """Everything wrong with a program's plan under a binding, in order; empty when it is sound.
 
-    size: int
-    alive: bool = True
-    ranges: list[tuple[int, int, str]] = field(default_factory=list[tuple[int, int, str]])
-
-    def write(self, start: int, stop: int, who: str) -> None:
-        kept: list[tuple[int, int, str]] = []
-        for a, b, w in self.ranges:
-            if a < start:
-                kept.append((a, min(b, start), w))
-            if b > stop:
-                kept.append((max(a, stop), b, w))
-        self.ranges = sorted(r for r in [*kept, (start, stop, who)] if r[0] < r[1])
-
-    def owners(self, start: int, stop: int) -> set[str]:
-        return {w for a, b, w in self.ranges if a < stop and b > start}
+    Symbols that are bound at run time have the value that ``env`` gives them; else the program is
+    replayed with the highest of their ranges, and with the lowest.
+    """
+    bound = [v for v in p.dims if v.name not in env and v.name in _bound(p.lines)]
+    if not bound:
+        return list(_replay(p, env).errors)
+    errors: dict[PlanError, None] = {}
+    for ends in ({v.name: v.hi for v in bound}, {v.name: v.lo for v in bound}):
+        errors |= _replay(p, {**env, **ends}).errors
+    return list(errors)
 
 
-@dataclass(slots=True)
-class _Place:
-    extent: _Extent
-    start: int
-    stop: int
-    content: str  # the value whose writing these bytes must show
-    reads_only: bool = False
+def peak(p: Program, env: Mapping[str, int]) -> int:
+    """Most bytes allocated at once, each allocation rounded up to the alignment."""
+    return _replay(p, env).peak
+
+
+def _replay(p: Program, env: Mapping[str, int]) -> _Replay:
+    """_Replay a whole program under a binding of all its symbols."""
+    r = _Replay(p, env)
+    r.block(p.lines)
+    return r
 
 
 class _Replay:
+    """One replay; ``errors`` in the order found, ``peak`` the most bytes allocated at once."""
+
     def __init__(self, p: Program, env: Mapping[str, int]) -> None:
-        self.program = p
         self.types = p.type
-        self.env = env
-        self.at: dict[str, _Place] = {}
-        self.errors: list[PlanError] = []
-        self.step = 0
+        self.kernels = p.kernel
+        self.olds: dict[str, frozenset[str]] = {}  # of each kernel launched
+        self.errors: dict[PlanError, None] = {}
+        self.step = -1
+        self.peak = 0
+        self.count = 0
+        self.streams = any(_concurrent(line) for line in p.lines)
+        self.s = State(dict(env))
         for name in (*p.inputs, *(n for n, _ in p.constants)):
-            size = self.size(name)
-            extent = _Extent(size)
-            extent.write(0, size, name)
-            self.at[name] = _Place(extent, 0, size, name, reads_only=True)
+            k = self.extent(self.size(name), "caller", self.types[name].device)
+            self.put(name, k, 0)
+            self.s.extents[k].set(0, self.size(name), name, True)
+
+    # ---- facts
 
     def size(self, value: str) -> int:
-        return dims.evaluate(self.types[value].nbytes, self.env)
+        return dims.evaluate(self.types[value].nbytes, self.s.env)
 
     def bad(self, kind: str, message: str) -> None:
-        self.errors.append(PlanError(self.step, kind, message))
+        self.errors[PlanError(self.step, kind, message)] = None
 
-    def place(self, value: str, extent: _Extent, start: int) -> None:
+    def extent(self, size: int, kind: Kind, device: str) -> int:
+        self.count += 1
+        self.s.extents[self.count] = Extent(size, kind, device)
+        if kind != "caller":
+            now = sum(
+                -(-e.size // ALIGNMENT) * ALIGNMENT
+                for e in self.s.extents.values()
+                if e.alive and e.kind != "caller"
+            )
+            self.peak = max(self.peak, now)
+        return self.count
+
+    def live(self, value: str, doing: str) -> tuple[Place, Extent] | None:
+        """Place of a value that has bytes; tells if it has none."""
+        at = self.s.at.get(value)
+        if at is None or not self.s.extents[at.extent].alive:
+            self.bad("not-allocated", f"%{value} is {doing}, but has no bytes")
+            return None
+        return at, self.s.extents[at.extent]
+
+    # ---- giving and taking bytes
+
+    def put(self, value: str, k: int, start: int) -> None:
+        """Let a value have bytes of an allocation from ``start`` on."""
+        e = self.s.extents[k]
         stop = start + self.size(value)
-        if start < 0 or stop > extent.size:
-            self.bad("out-of-bounds", f"%{value} ends at byte {stop} of {extent.size}")
-        extent.write(start, stop, "")
-        self.at[value] = _Place(extent, start, stop, value)
+        if value in self.s.made:
+            self.bad("double-allocation", f"%{value} gets bytes again")
+        if start < 0 or stop > e.size:
+            self.bad("out-of-bounds", f"%{value} has bytes {start} to {stop} of {e.size}")
+        if start % ALIGNMENT:
+            self.bad("misaligned", f"%{value} is at byte {start}")
+        if self.types[value].device != e.device:
+            here, there = self.types[value].device or "own", e.device or "own"
+            self.bad("device", f"%{value} of device {here} has bytes of device {there}")
+        self.s.made.add(value)
+        e.set(start, stop, value, False)
+        self.s.at[value] = Place(k, start, stop, value)
 
-    def take_over(self, value: str, over: str, offset: int) -> None:
-        old = self.at.pop(over, None)
-        if old is None or not old.extent.alive:
-            self.bad("not-allocated", f"%{value} takes over %{over}, which has no bytes")
-            return
-        if old.reads_only:
-            self.bad("read-only", f"%{value} takes over %{over}, which is the caller's")
-        self.place(value, old.extent, offset)
+    def own(self, value: str, doing: str) -> tuple[Place, Extent] | None:
+        """Place of a value that may part with its bytes."""
+        found = self.live(value, doing)
+        if found is None:
+            return None
+        at, e = found
+        if e.kind == "caller":
+            self.bad("read-only", f"%{value} is {doing}, but is the caller's")
+            return None
+        if at.owner != value:
+            self.bad("not-owner", f"%{value} is {doing}, but is a view of %{at.owner}")
+            return None
+        return found
 
-    def read(self, value: str) -> None:
-        at = self.at.get(value)
-        if at is None or not at.extent.alive:
-            self.bad("not-allocated", f"%{value} is read but has no bytes")
+    def take_over(self, value: str, over: str, offset: int | None) -> None:
+        found = self.own(over, f"taken over by %{value}")
+        if found is None:
             return
-        covered = at.extent.owners(at.start, at.stop)
-        if at.start < at.stop and covered != {at.content}:
-            found = ", ".join(f"%{w}" if w else "nothing" for w in sorted(covered)) or "nothing"
-            self.bad("lost-value", f"%{value} is read, but its bytes hold {found}")
+        at, e = found
+        e.set(at.start, at.stop, NOBODY, False)
+        del self.s.at[over]
+        self.put(value, at.extent, at.start if offset is None else offset)
 
-    def write(self, value: str) -> None:
-        at = self.at.get(value)
-        if at is None or not at.extent.alive:
-            self.bad("not-allocated", f"%{value} is written but has no bytes")
+    def free(self, value: str) -> None:
+        at = self.s.at.get(value)
+        if at is None or not self.s.extents[at.extent].alive:
+            self.bad("double-free", f"%{value} is freed but has no bytes")
             return
-        if at.reads_only:
+        found = self.own(value, "freed")
+        if found is None:
+            return
+        at, e = found
+        self.touch(value, e, at, 0, True)
+        others = {o for o, _ in e.holders(at.start, at.stop)} - {value}
+        if others and at.start < at.stop:
+            self.bad("lost-value", f"%{value} is freed, but its bytes are of {_list(others)}")
+        if e.kind == "arena":
+            e.set(at.start, at.stop, NOBODY, False)
+        else:
+            e.alive = False
+        del self.s.at[value]
+
+    def view(self, value: str, of: str, offset: int) -> None:
+        found = self.live(of, f"viewed by %{value}")
+        if found is None:
+            return
+        at, e = found
+        start = at.start + offset
+        stop = start + self.size(value)
+        if offset < 0 or stop > at.stop:
+            self.bad("out-of-bounds", f"%{value} ends {stop - at.stop} bytes after %{of}")
+        if self.types[value].device != e.device:
+            self.bad("device", f"%{value} and %{of} are of two devices")
+        if value in self.s.made:
+            self.bad("double-allocation", f"%{value} is made again")
+        self.s.made.add(value)
+        self.s.at[value] = Place(at.extent, start, stop, at.owner)
+
+    # ---- using them
+
+    def touch(self, value: str, e: Extent, at: Place, stream: int, written: bool) -> None:
+        """Note an access; it must come after whatever touched the bytes on other streams."""
+        if not self.streams or at.start >= at.stop:
+            return
+        clock = self.s.clocks.setdefault(stream, {})
+        for a, b, other, tick, wrote in e.log:
+            apart = b <= at.start or a >= at.stop or other == stream
+            if not apart and (written or wrote) and clock.get(other, 0) < tick:
+                self.bad("race", f"%{value} on stream {stream} does not wait for stream {other}")
+        e.log.append((at.start, at.stop, stream, clock.get(stream, 0), written))
+
+    def read(self, value: str, stream: int = 0) -> None:
+        found = self.live(value, "read")
+        if found is None:
+            return
+        at, e = found
+        self.touch(value, e, at, stream, False)
+        if at.start >= at.stop:
+            return
+        holders = set(e.holders(at.start, at.stop))
+        if others := {o for o, _ in holders} - {at.owner}:
+            self.bad("lost-value", f"%{value} is read, but its bytes are of {_list(others)}")
+        elif (at.owner, False) in holders:
+            self.bad("unwritten", f"%{value} is read, but was not written")
+
+    def write(self, value: str, stream: int = 0) -> None:
+        found = self.live(value, "written")
+        if found is None:
+            return
+        at, e = found
+        self.touch(value, e, at, stream, True)
+        if e.kind == "caller":
             self.bad("read-only", f"%{value} is written, but is the caller's")
-        at.extent.write(at.start, at.stop, at.content)
+        if at.start >= at.stop:
+            return
+        if others := {o for o, _ in e.holders(at.start, at.stop)} - {at.owner}:
+            self.bad("lost-value", f"%{value} is written to bytes of {_list(others)}")
+        e.set(at.start, at.stop, at.owner, True)
 
-    def call(self, outputs: Sequence[str], inputs: Sequence[str], updated: Sequence[str]) -> None:
-        for value in (*inputs, *updated):
-            self.read(value)
-        for out in outputs:
-            o = self.at.get(out)
-            for other in (*inputs, *outputs):
-                i = self.at.get(other)
-                if o is None or i is None or other == out or o.extent is not i.extent:
+    def apart(self, outputs: Sequence[str], inputs: Sequence[str]) -> None:
+        """What is written shares no byte with what else the same line touches."""
+        for k, out in enumerate(outputs):
+            o = self.s.at.get(out)
+            for other in (*inputs, *outputs[:k]):
+                i = self.s.at.get(other)
+                if o is None or i is None or o.extent != i.extent:
                     continue
-                if o.start < i.stop and i.start < o.stop:
+                if max(o.start, i.start) < min(o.stop, i.stop):
                     self.bad("overlap", f"%{out} is written over %{other} in one step")
-            self.write(out)
 
-    def line(self, line: Line, written: set[str]) -> None:
+    def launch(self, line: ir.Launch) -> None:
+        k = self.kernels[line.kernel]
+        pairs = list(zip((b.name for b in k.params), line.args, strict=True))
+        outs = [a for n, a in pairs if n in k.outputs]
+        ins = [a for n, a in pairs if n not in k.outputs]
+        clock = self.s.clocks.setdefault(line.stream, {})
+        clock[line.stream] = clock.get(line.stream, 0) + 1
+        for value in ins:
+            self.read(value, line.stream)
+        if k.name not in self.olds:
+            self.olds[k.name] = reads_before_it_writes(k)
+        for n, a in pairs:
+            if n in self.olds[k.name]:
+                self.read(a, line.stream)
+        self.apart(outs, ins)
+        for out, of in line.inplace:
+            if ins.count(of) > 1:
+                self.bad("overlap", f"%{out} is written over %{of}, which is read twice")
+            if of in self.s.at and self.size(out) != self.size(of):
+                self.bad("out-of-bounds", f"%{out} is not as large as %{of}")
+            self.take_over(out, of, None)
+            views = [v for v in ins if v in self.s.at and self.s.at[v].owner == of]
+            if views:
+                self.bad("overlap", f"%{out} is written over {_list(views)} in one step")
+        for out in outs:
+            self.write(out, line.stream)
+
+    def extern(self, line: ir.Extern) -> None:
+        clock = self.s.clocks.setdefault(0, {})
+        clock[0] = clock.get(0, 0) + 1
+        for value in line.inputs:
+            self.read(value)
+        for value in line.allocates:
+            self.put(value, self.extent(self.size(value), "heap", self.types[value].device), 0)
+        self.apart(line.outputs, line.inputs)
+        for value in line.outputs:
+            self.write(value)
+
+    def carry(self, line: ir.Carry) -> None:
+        """Free the old, then hand the new ones on, under the symbols' new values."""
+        new = {n: dims.evaluate(d, self.s.env) for n, d in line.dims}
+        taken: list[tuple[str, Place]] = []
+        for value, of in line.values:
+            found = self.own(of, f"carried into %{value}")
+            if found is None:
+                continue
+            if found[1].kind == "arena":
+                self.bad("escape", f"%{of} is carried on, but is an arena's")
+            self.read(of)
+            taken.append((value, found[0]))
+            del self.s.at[of]
+        for value, _ in line.values:
+            if value in self.s.at:
+                self.free(value)
+        self.s.env.update(new)
+        for value, at in taken:
+            self.s.made.discard(value)
+            self.put(value, at.extent, at.start)
+            if self.size(value) != at.stop - at.start:
+                self.bad("out-of-bounds", f"%{value} is carried with another size")
+            self.s.extents[at.extent].set(at.start, at.stop, value, True)
+
+    def give_back(self, values: Sequence[str]) -> None:
+        """Return values: each of an allocation that is its own; nothing else may be left."""
+        kept: set[int] = set()
+        for value in values:
+            self.read(value)
+            at = self.s.at.get(value)
+            if at is None:
+                continue
+            e = self.s.extents[at.extent]
+            if e.kind == "arena":
+                self.bad("escape", f"%{value} is returned, but is an arena's")
+            if e.kind == "heap" and at.extent in kept:
+                self.bad("overlap", f"%{value} is returned with another's bytes")
+            kept.add(at.extent)
+        for k, e in self.s.extents.items():
+            if e.alive and e.kind == "heap" and k not in kept:
+                who = [v for v, at in self.s.at.items() if at.extent == k and at.owner == v]
+                self.bad("leak", f"{_list(who)} is never freed")
+
+    # ---- control flow
+
+    def block(self, lines: Sequence[Line]) -> None:
+        """_Replay lines; the arenas that begin in them end with them."""
+        before = set(self.s.arenas)
+        for line in lines:
+            self.step += 1
+            self.line(line)
+        for name in self.s.arenas.keys() - before:
+            k = self.s.arenas.pop(name)
+            self.s.extents[k].alive = False
+            for value in [v for v, at in self.s.at.items() if at.extent == k]:
+                del self.s.at[value]
+
+    def branches(self, then: Sequence[Line], other: Sequence[Line]) -> None:
+        here = self.s
+        there = here.fork()
+        outside = set(here.at)
+        self.block(then)
+        self.s = there
+        self.block(other)
+        self.s = here
+        self.joined(here.join(there), outside, "on one way through a branch")
+
+    def loop(self, rounds: Sequence[Callable[[], None]], after: Callable[[], None]) -> None:
+        """_Replay rounds, each followed by what ends a loop; all ends are joined."""
+        step = self.step
+        after()
+        end, outside, made = self.s.fork(), set(self.s.at), set(self.s.made)
+        for r in rounds:
+            self.s.made = set(made)
+            r()
+            self.step = step
+            self.s.made = set(made)
+            after()
+            self.joined(end.join(self.s.fork()), outside, "after one round of a loop")
+        self.s = end
+
+    def joined(self, lost: set[str], outside: set[str], where: str) -> None:
+        owned = sorted(lost & outside)
+        if owned:
+            self.bad("branches", f"{_list(owned)} is gone or elsewhere {where}")
+
+    def while_(self, line: ir.While) -> None:
+        def test() -> None:
+            self.block(line.test)
+            self.read(line.cond)
+
+        def body() -> None:
+            self.block(line.body)
+
+        self.loop((body, body), test)
+        self.step += _count(line.body)
+
+    def repeat(self, line: ir.Repeat) -> None:
+        n = dims.evaluate(line.extent, self.s.env)
+        step = self.step
+        made = set(self.s.made)
+        for i in sorted({0, 1, n - 1} & set(range(n))):
+            self.s.env[line.index] = i
+            self.step = step
+            self.s.made = set(made)
+            self.block(line.body)
+        self.step = step + _count(line.body)
+
+    def line(self, line: Line) -> None:
         match line:
-            case Allocate(value):
-                self.place(value, _Extent(self.size(value)), 0)
-            case Free(value):
-                at = self.at.pop(value, None)
-                if at is None or not at.extent.alive:
-                    self.bad("double-free", f"%{value} is freed but has no bytes")
-                elif at.reads_only:
-                    self.bad("read-only", f"%{value} is freed, but is the caller's")
+            case ir.Allocate(value):
+                self.put(value, self.extent(self.size(value), "heap", self.types[value].device), 0)
+            case ir.Free(value):
+                self.free(value)
+            case ir.Reuse(value, over):
+                if over in self.s.at and self.size(value) != self.size(over):
+                    self.bad("out-of-bounds", f"%{value} is not as large as %{over}")
+                self.take_over(value, over, None)
+            case ir.PlacementAllocate(value, over, offset):
+                self.take_over(value, over, dims.evaluate(offset, self.s.env))
+            case ir.Arena(name, nbytes, device, _):
+                size = dims.evaluate(nbytes, self.s.env)
+                self.s.arenas[name] = self.extent(size, "arena", device)
+            case ir.Place(value, arena, offset):
+                if arena in self.s.arenas:
+                    self.put(value, self.s.arenas[arena], dims.evaluate(offset, self.s.env))
                 else:
-                    at.extent.alive = False
-            case Reuse(value, over):
-                self.take_over(value, over, 0)
-            case PlacementAllocate(value, over, offset):
-                self.take_over(value, over, dims.evaluate(offset, self.env))
-            case View(value, of):
-                at = self.at.get(of)
-                if at is None:
-                    self.bad("not-allocated", f"%{value} views %{of}, which has no bytes")
-                elif self.size(value) != at.stop - at.start:
-                    self.bad("out-of-bounds", f"%{value} is not as large as %{of}")
-                else:
-                    self.at[value] = _Place(at.extent, at.start, at.stop, at.content, at.reads_only)
-            case Launch(kernel, args):
-                k = self.program.kernel[kernel]
-                names = [b.name for b in k.params]
-                outs = [a for a, n in zip(args, names, strict=True) if n in k.outputs]
-                ins = [a for a, n in zip(args, names, strict=True) if n not in k.outputs]
-                updated = [o for o in outs if o in written]
-                self.call(outs, ins, updated)
-                written.update(outs)
-            case Extern(_, outputs, inputs):
-                self.call(outputs, inputs, ())
-            case Copy(value, source):
-                self.call((value,), (source,), ())
-            case Assert():
+                    self.bad("not-allocated", f"%{value} is placed in {arena}, which is not there")
+            case ir.View(value, of, offset):
+                self.view(value, of, dims.evaluate(offset, self.s.env))
+            case ir.Launch():
+                self.launch(line)
+            case ir.Wait(stream, on):
+                clock = self.s.clocks.setdefault(stream, {})
+                for k, tick in self.s.clocks.get(on, {}).items():
+                    clock[k] = max(clock.get(k, 0), tick)
+            case ir.Extern():
+                self.extern(line)
+            case ir.Copy(value, source):
+                self.read(source)
+                self.apart((value,), (source,))
+                self.write(value)
+            case ir.Bind(_, value):
+                self.read(value)
+            case ir.Carry():
+                self.carry(line)
+            case ir.If(cond, then, other):
+                self.read(cond)
+                self.branches(then, other)
+            case ir.While():
+                self.while_(line)
+            case ir.Repeat():
+                self.repeat(line)
+            case ir.Assert():
                 pass
-            case Return(values):
-                for value in values:
-                    self.read(value)
+            case ir.Return(values):
+                self.give_back(values)
             case _:
                 assert_never(line)
 
 
-def check(p: Program, env: Mapping[str, int]) -> list[PlanError]:
-    """Everything wrong with a program's plan under a binding, in order; empty when it is sound."""
-    replay = _Replay(p, env)
-    written: set[str] = set()
-    for step, line in enumerate(p.lines):
-        replay.step = step
-        replay.line(line, written)
-    return replay.errors
+def _list(values: Sequence[str] | set[str]) -> str:
+    names = sorted(values)
+    return ", ".join(f"%{v}" if v.isidentifier() else v or "nobody" for v in names)
+
+
+def _inner(line: Line) -> tuple[Line, ...]:
+    match line:
+        case ir.If(_, then, other):
+            return (*then, *other)
+        case ir.While(test, _, body):
+            return (*test, *body)
+        case ir.Repeat(_, _, body):
+            return body
+        case _:
+            return ()
+
+
+def _bound(lines: Sequence[Line]) -> set[str]:
+    """Symbols that get their value at run time."""
+    found: set[str] = set()
+    for line in lines:
+        if isinstance(line, ir.Bind):
+            found.add(line.dim)
+        found |= _bound(_inner(line))
+    return found
+
+
+def _count(lines: Sequence[Line]) -> int:
+    return sum(1 + _count(_inner(line)) for line in lines)
+
+
+def _concurrent(line: Line) -> bool:
+    if isinstance(line, ir.Wait) or (isinstance(line, ir.Launch) and line.stream):
+        return True
+    return any(_concurrent(x) for x in _inner(line))

@@ -6,18 +6,27 @@ import pytest
 
 from oracle.plan_check import check
 from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.loop import Block, Buffer, PrimFunc
+from refimpl.ir.expr import index
+from refimpl.ir.loop import Block, Buffer, For, Load, LoopKind, PrimFunc, Store, Var
 from refimpl.ir.program import (
     Allocate,
+    Arena,
+    Carry,
     Copy,
+    Extern,
     Free,
+    If,
     Launch,
     Line,
+    Place,
     PlacementAllocate,
     Program,
+    Repeat,
     Return,
     Reuse,
     View,
+    Wait,
+    While,
 )
 from refimpl.ir.types import DType, TensorType
 
@@ -32,10 +41,19 @@ def kernel(name: str, inputs: int, outputs: int) -> PrimFunc:
 
 
 def program(*lines: Line, sizes: dict[str, int] | None = None) -> Program:
-    names = {"x": 4, "a": 4, "b": 4, "c": 4, "v": 4} | (sizes or {})
-    types = tuple((v, TensorType(F32, (n,))) for v, n in names.items())
-    kernels = (kernel("one", 1, 1), kernel("two", 2, 1))
-    return Program("p", (), ("x",), (), types, kernels, lines)
+    names = dict.fromkeys("xabcdv", 4) | (sizes or {})
+    types = [(v, TensorType(F32, (n,))) for v, n in names.items()]
+    types += [("t", TensorType(DType.BOOL)), ("s", TensorType(DType.BOOL))]
+    types += [("far", TensorType(F32, (4,), "cuda:1"))]
+    kernels = (kernel("one", 1, 1), kernel("two", 2, 1), kernel("test", 1, 1), MORE)
+    return Program("p", (), ("x", "t"), (), tuple(types), kernels, lines)
+
+
+INDEX = Var("i")
+MORE = PrimFunc(
+    "more", (Buffer("x0", F32, (4,)), Buffer("y0", F32, (4,))), ("y0",),
+    For(INDEX, index(4), Store("y0", (INDEX,), Load("y0", (INDEX,), F32)), LoopKind.PARALLEL),
+)  # fmt: skip
 
 
 def kinds(p: Program) -> list[str]:
@@ -46,14 +64,51 @@ CHAIN = (Allocate("a"), Launch("one", ("x", "a")), Allocate("b"), Launch("one", 
 
 GOOD = {
     "a chain": (*CHAIN, Free("a"), Return(("b",))),
-    "nothing freed": (*CHAIN, Return(("b",))),
     "an input returned": (Return(("x",)),),
-    "reuse of a dead value": (*CHAIN, Reuse("c", "a"), Launch("one", ("b", "c")), Return(("c",))),
+    "reuse of a dead value": (
+        *CHAIN, Reuse("c", "a"), Launch("one", ("b", "c")), Free("b"), Return(("c",)),
+    ),
     "a view read": (
         Allocate("a"), Launch("one", ("x", "a")), View("v", "a"), Allocate("b"),
         Launch("one", ("v", "b")), Free("a"), Return(("b",)),
     ),
     "a copy": (Allocate("a"), Copy("a", "x"), Return(("a",))),
+    "in place": (
+        Allocate("a"), Launch("one", ("x", "a")), Launch("one", ("a", "b"), inplace=(("b", "a"),)),
+        Return(("b",)),
+    ),
+    "an arena": (
+        Arena("m", 272), Place("a", "m", 256), Launch("one", ("x", "a")), Place("b", "m", 0),
+        Launch("one", ("a", "b")), Free("a"), Place("c", "m", 256), Launch("one", ("b", "c")),
+        Allocate("d"), Copy("d", "c"), Free("b"), Free("c"), Return(("d",)),
+    ),
+    "a whole written in parts": (
+        Allocate("d"), View("v", "d"), Launch("one", ("x", "v")), Allocate("b"),
+        Launch("one", ("d", "b")), Free("d"), Return(("b",)),
+    ),
+    "a branch": (
+        Allocate("a"), If("t", (Launch("one", ("x", "a")),), (Copy("a", "x"),)), Return(("a",)),
+    ),
+    "a loop": (
+        Allocate("a"), Copy("a", "x"), Allocate("s"),
+        While(
+            (Launch("test", ("a", "s")),), "s",
+            (Allocate("b"), Launch("one", ("a", "b")), Copy("a", "b"), Free("b")),
+        ),
+        Free("s"), Return(("a",)),
+    ),
+    "rounds": (
+        Allocate("a"), Copy("a", "x"),
+        Repeat("i", 3, (Allocate("b"), Launch("one", ("a", "b")), Carry((("a", "b"),), ()))),
+        Return(("a",)),
+    ),
+    "another stream, waited for": (
+        Allocate("a"), Launch("one", ("x", "a"), stream=1), Wait(0, 1), Allocate("b"),
+        Launch("one", ("a", "b")), Free("a"), Return(("b",)),
+    ),
+    "an output of the routine's own": (
+        Extern("f", ("a",), ("x",), allocates=("a",)), Return(("a",)),
+    ),
 }  # fmt: skip
 
 BAD: dict[str, tuple[str, tuple[Line, ...]]] = {
@@ -67,7 +122,80 @@ BAD: dict[str, tuple[str, tuple[Line, ...]]] = {
         (Allocate("a"), Launch("one", ("x", "a")), View("v", "a"), Reuse("b", "a"),
          Launch("one", ("x", "b")), Launch("one", ("v", "b")), Return(("b",))),
     ),
-    "read before written": ("lost-value", (Allocate("a"), Return(("a",)))),
+    "read before written": ("unwritten", (Allocate("a"), Return(("a",)))),
+    "never freed": ("leak", (*CHAIN, Return(("b",)))),
+    "a view freed": (
+        "not-owner", (Allocate("a"), Launch("one", ("x", "a")), View("v", "a"), Free("v"),
+                      Return(("a",))),
+    ),
+    "allocated again": (
+        "double-allocation",
+        (Allocate("a"), Launch("one", ("x", "a")), Free("a"), Allocate("a"), Return(("a",))),
+    ),
+    "an old element read before any was written": (
+        "unwritten", (Allocate("a"), Launch("more", ("x", "a")), Return(("a",))),
+    ),
+    "another device's bytes": (
+        "device", (*CHAIN, PlacementAllocate("far", "a"), Free("far"), Return(("b",))),
+    ),
+    "off the alignment": (
+        "misaligned",
+        (Arena("m", 512), Place("a", "m", 4), Launch("one", ("x", "a")), Free("a"), Return(())),
+    ),
+    "placed onto another": (
+        "lost-value",
+        (Arena("m", 512), Place("a", "m", 0), Launch("one", ("x", "a")), Place("b", "m", 0),
+         Launch("one", ("a", "b")), Return(())),
+    ),
+    "beyond the arena": (
+        "out-of-bounds", (Arena("m", 15), Place("a", "m", 0), Free("a"), Return(())),
+    ),
+    "returned from an arena": (
+        "escape", (Arena("m", 16), Place("a", "m", 0), Launch("one", ("x", "a")), Return(("a",))),
+    ),
+    "in place of what is read again": (
+        "not-allocated",
+        (Allocate("a"), Launch("one", ("x", "a")), Launch("one", ("a", "b"), inplace=(("b", "a"),)),
+         Allocate("c"), Launch("one", ("a", "c")), Free("b"), Return(("c",))),
+    ),
+    "in place of what a view reads": (
+        "overlap",
+        (Allocate("a"), Launch("one", ("x", "a")), View("v", "a"),
+         Launch("two", ("a", "v", "b"), inplace=(("b", "a"),)), Return(("b",))),
+    ),
+    "freed on one way": (
+        "branches",
+        (Allocate("a"), Launch("one", ("x", "a")), If("t", (Free("a"),), ()), Return(("a",))),
+    ),
+    "clobbered on one way": (
+        "lost-value",
+        (Arena("m", 16), Place("a", "m", 0), Launch("one", ("x", "a")), Allocate("b"),
+         If("t", (Place("c", "m", 0), Launch("one", ("x", "c")), Free("c")), ()),
+         Launch("one", ("a", "b")), Return(("b",))),
+    ),
+    "clobbered for the next round": (
+        "lost-value",
+        (Allocate("b"), Arena("m", 16), Place("a", "m", 0), Launch("one", ("x", "a")),
+         Repeat("i", 2, (Launch("one", ("a", "b")), Place("c", "m", 0), Launch("one", ("x", "c")),
+                         Free("c"))),
+         Return(("b",))),
+    ),
+    "freed for the next test": (
+        "not-allocated",
+        (Allocate("s"), Allocate("a"), Launch("one", ("x", "a")),
+         While((Launch("test", ("a", "s")),), "s", (Free("a"),)), Free("s"), Return(())),
+    ),
+    "read without a wait": (
+        "race",
+        (Allocate("a"), Launch("one", ("x", "a"), stream=1), Allocate("b"),
+         Launch("one", ("a", "b")), Free("a"), Return(("b",))),
+    ),
+    "carried and read": (
+        "not-allocated",
+        (Allocate("a"), Launch("one", ("x", "a")), Allocate("b"), Launch("one", ("a", "b")),
+         Carry((("a", "b"),), ()), Allocate("c"), Launch("two", ("a", "b", "c")), Free("a"),
+         Return(("c",))),
+    ),
     "freed twice": ("double-free", (Allocate("a"), Free("a"), Free("a"), Return(("x",)))),
     "an input written": ("read-only", (Launch("one", ("x", "x")), Return(("x",)))),
     "an input freed": ("read-only", (Free("x"), Return(()))),
@@ -96,7 +224,7 @@ def test_bad_plans_are_named(name: str) -> None:
 
 
 def test_a_placement_must_fit() -> None:
-    lines = (*CHAIN, PlacementAllocate("c", "a"), Return(("b",)))
+    lines = (*CHAIN, PlacementAllocate("c", "a"), Free("c"), Return(("b",)))
     assert kinds(program(*lines)) == []
     assert "out-of-bounds" in kinds(program(*lines, sizes={"c": 5}))
 
@@ -116,7 +244,10 @@ def test_sizes_are_those_of_the_binding() -> None:
         ("c", TensorType(F32, (4,))),
     )
     k = PrimFunc("one", (Buffer("x0", F32, (N,)), Buffer("y0", F32, (N,))), ("y0",), Block(()))
-    lines = (Allocate("a"), Launch("one", ("x", "a")), PlacementAllocate("c", "a"), Return(()))
+    lines = (
+        Allocate("a"), Launch("one", ("x", "a")), PlacementAllocate("c", "a"), Free("c"),
+        Return(()),
+    )  # fmt: skip
     p = Program("p", (DimVar("n", 1, 8),), ("x",), (), types, (k,), lines)
     assert [e.kind for e in check(p, {"n": 4})] == []
     assert [e.kind for e in check(p, {"n": 3})] == ["out-of-bounds"]
