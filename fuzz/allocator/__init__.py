@@ -1,0 +1,1 @@
+"""Stateful fuzzing of memory planning: planner, aliasing and execution together."""

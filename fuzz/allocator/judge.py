@@ -1,0 +1,116 @@
+"""All verdicts on one planned program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from codegen.memory import peak
+from fuzz.allocator import meaning
+from fuzz.allocator.kernels import ROUTINES
+from oracle import plan_check
+from refimpl.errors import DidymaError
+from refimpl.interp import program as interp
+from refimpl.interp.faults import LoopFault, ProgramFault
+from refimpl.ir import dims
+from refimpl.ir import program as ir
+from refimpl.ir.dims import DimVar
+from refimpl.ir.program import Line, Program
+from refimpl.ir.types import Array
+from refimpl.verify.program import verify
+
+Check: TypeAlias = Literal["planner", "laws", "replay", "lines", "peak", "run", "equal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one check has against a plan."""
+
+    check: Check
+    message: str
+
+
+def static(bare: Program, planned: Program, env: Mapping[str, int]) -> list[Verdict]:
+    """Judge a plan under a binding without running it."""
+    found: list[Verdict] = []
+    try:
+        verify(planned, kernels=False)
+    except DidymaError as e:
+        found.append(Verdict("laws", str(e)))
+    faults = plan_check.check(planned, env)
+    found += [Verdict("replay", f"{f.kind}: {f.message}") for f in faults]
+    if not same_work(bare.lines, planned.lines):
+        found.append(Verdict("lines", "the plan changes more than memory"))
+    if not found:
+        said, is_ = peak(planned, env), plan_check.peak(planned, env)
+        if said != is_:
+            found.append(Verdict("peak", f"the peak is {is_}, not {said}"))
+    return found
+
+
+def same_work(bare: Sequence[Line], planned: Sequence[Line]) -> bool:
+    """Tell whether two programs differ in lines of memory alone."""
+    return list(_work(bare)) == list(_work(planned))
+
+
+def _work(lines: Sequence[Line]) -> Iterator[Line]:
+    for line in lines:
+        match line:
+            case (
+                ir.Allocate()
+                | ir.Free()
+                | ir.Reuse()
+                | ir.PlacementAllocate()
+                | ir.Arena()
+                | ir.Place()
+            ):
+                pass
+            case ir.Launch():
+                yield replace(line, inplace=())
+            case ir.If(cond, then, other):
+                yield ir.If(cond, tuple(_work(then)), tuple(_work(other)))
+            case ir.While(test, cond, body):
+                yield ir.While(tuple(_work(test)), cond, tuple(_work(body)))
+            case ir.Repeat(index, extent, body):
+                yield ir.Repeat(index, extent, tuple(_work(body)))
+            case _:
+                yield line
+
+
+def inputs(p: Program, env: Mapping[str, int], seed: int) -> list[Array]:
+    """Random inputs of a program: integers small enough for any dtype."""
+    r = np.random.default_rng(seed)
+    types = p.type
+    return [
+        r.integers(0, 100, dims.values(types[n].shape, env)).astype(types[n].dtype.numpy)
+        for n in p.inputs
+    ]
+
+
+def run(bare: Program, planned: Program, env: Mapping[str, int], seed: int) -> list[Verdict]:
+    """Run a planned program in poisoned memory: it gives the bits of the program without memory."""
+    given = inputs(bare, env, seed)
+    want = meaning.run(bare, given, env)
+    try:
+        got = interp.run(planned, given, externals=ROUTINES)
+    except (ProgramFault, LoopFault, DidymaError) as e:
+        return [Verdict("run", str(e))]
+    for name, a, b in zip(bare.results, want, got, strict=True):
+        if a.shape != b.shape or a.tobytes() != b.tobytes():
+            return [Verdict("equal", f"%{name} differs")]
+    return []
+
+
+def bindings(declared: Sequence[DimVar], r: Random) -> list[dict[str, int]]:
+    """Both ends of all ranges, and a binding between; the one empty binding for no dims."""
+    if not declared:
+        return [{}]
+    return [
+        {v.name: v.lo for v in declared},
+        {v.name: v.hi for v in declared},
+        {v.name: r.randint(v.lo, v.hi) for v in declared},
+    ]

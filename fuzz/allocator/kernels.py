@@ -1,0 +1,175 @@
+"""Tiny kernels whose integer results tell which bytes they read.
+
+Output element ``i`` of the ``k``-th output is ``7 i + salt + k`` plus every input's element, each
+times an odd number of its own.  Sums wrap in i64 and are cast to the output's dtype; floats get
+them modulo 4096, so that every element is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from refimpl.interp.loop import Routine
+from refimpl.ir import expr as ix
+from refimpl.ir.dims import Dim, DimVar, ceildiv
+from refimpl.ir.graph import Attr
+from refimpl.ir.loop import (
+    INDEX,
+    Block,
+    Buffer,
+    Cast,
+    Compare,
+    Expr,
+    For,
+    Load,
+    LoopKind,
+    PrimFunc,
+    Select,
+    Stmt,
+    Store,
+    Var,
+)
+from refimpl.ir.types import Array, DType, TensorType
+
+DTYPES = (DType.I32, DType.U8, DType.F32, DType.I16, DType.I64)
+FLOAT_RANGE = 4096  # floats hold integers below it
+
+
+class At(StrEnum):
+    """Which element of an input the output's element ``i`` takes, modulo the input's length."""
+
+    SAME = "same"  # i: the input may die into the output's bytes
+    SHIFTED = "shifted"  # i + 1: it may not
+    REVERSED = "reversed"  # length - 1 - i
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An input of a kernel."""
+
+    type: TensorType
+    at: At = At.SAME
+
+
+def kernel(
+    name: str,
+    reads: Sequence[Read],
+    writes: Sequence[TensorType],
+    salt: int,
+    *,
+    updates: bool = False,
+    dims: tuple[DimVar, ...] = (),
+) -> PrimFunc:
+    """Write a kernel: inputs ``x0``… , then outputs ``y0``…
+
+    With ``updates`` each output's own old element is added, and only the first half of them is
+    written: the rest must survive.
+    """
+    xs = tuple(Buffer(f"x{k}", r.type.dtype, (r.type.numel,)) for k, r in enumerate(reads))
+    ys = tuple(Buffer(f"y{k}", t.dtype, (t.numel,)) for k, t in enumerate(writes))
+    nests = tuple(_nest(k, y, xs, reads, salt, updates) for k, y in enumerate(ys))
+    return PrimFunc(name, (*xs, *ys), tuple(y.name for y in ys), Block(nests), dims)
+
+
+def _nest(
+    k: int, y: Buffer, xs: Sequence[Buffer], reads: Sequence[Read], salt: int, updates: bool
+) -> Stmt:
+    i = Var(f"i{k}")
+    total = ix.add(ix.mul(i, ix.index(7)), ix.index(salt + k))
+    for j, (x, r) in enumerate(zip(xs, reads, strict=True)):
+        total = ix.add(total, ix.mul(_element(x, r, i, y.shape[0]), ix.index(2 * j + 3)))
+    if updates:
+        old: Expr = Load(y.name, (i,), y.dtype)
+        total = ix.add(total, ix.mul(Cast(old, INDEX), ix.index(5)))
+    if y.dtype.is_float:
+        total = ix.mod(total, ix.index(FLOAT_RANGE))
+    value: Expr = total if y.dtype is INDEX else Cast(total, y.dtype)
+    size = ceildiv(y.shape[0], 2) if updates else y.shape[0]
+    return For(i, ix.of_dim(size), Store(y.name, (i,), value), LoopKind.PARALLEL)
+
+
+def _element(x: Buffer, r: Read, i: Expr, wanted: Dim) -> Expr:
+    """An input's element as an i64; 0 of an input that has none."""
+    size = x.shape[0]
+    if size == 0:
+        return ix.ZERO
+    n = ix.of_dim(size)
+    at = i if r.at is At.SAME and size == wanted else ix.mod(_moved(r.at, i, n), n)
+    loaded: Expr = Load(x.name, (at,), x.dtype)
+    value: Expr = loaded if x.dtype is INDEX else Cast(loaded, INDEX)
+    if isinstance(size, int):
+        return value
+    return Select(Compare("gt", n, ix.ZERO), value, ix.ZERO)
+
+
+def _moved(at: At, i: Expr, n: Expr) -> Expr:
+    match at:
+        case At.SAME:
+            return i
+        case At.SHIFTED:
+            return ix.add(i, ix.ONE)
+        case At.REVERSED:
+            return ix.sub(ix.sub(n, ix.ONE), i)
+
+
+def decision(
+    name: str, of: TensorType, salt: int, one_in: int, dims: tuple[DimVar, ...] = ()
+) -> PrimFunc:
+    """Write a kernel of one bool: whether a sum of some elements and salt divides by ``one_in``."""
+    x, y = Buffer("x0", of.dtype, (of.numel,)), Buffer("y0", DType.BOOL, ())
+    total: Expr = ix.index(salt)
+    for k in range(4):
+        total = ix.add(total, _element(x, Read(of, At.SHIFTED), ix.index(11 * k), 0))
+    even: Expr = Compare("eq", ix.mod(total, ix.index(one_in)), ix.ZERO)
+    return PrimFunc(name, (x, y), ("y0",), Store("y0", (), even), dims)
+
+
+def zero(name: str) -> PrimFunc:
+    """Write a kernel that starts a counter."""
+    return PrimFunc(name, (Buffer("y0", INDEX, ()),), ("y0",), Store("y0", (), ix.ZERO))
+
+
+def increment(name: str) -> PrimFunc:
+    """Write a kernel that adds one to a counter in its place."""
+    one_more = ix.add(Load("y0", (), INDEX), ix.ONE)
+    return PrimFunc(name, (Buffer("y0", INDEX, ()),), ("y0",), Store("y0", (), one_more))
+
+
+def below(name: str, limit: int) -> PrimFunc:
+    """Write a kernel that compares a counter."""
+    x, y = Buffer("x0", INDEX, ()), Buffer("y0", DType.BOOL, ())
+    less: Expr = Compare("lt", Load("x0", (), INDEX), ix.index(limit))
+    return PrimFunc(name, (x, y), ("y0",), Store("y0", (), less))
+
+
+def mix(outputs: Sequence[Array], inputs: Sequence[Array], attrs: Mapping[str, Attr]) -> None:
+    """Library routine ``mix``: the same sums; the last ``workspace`` outputs are scrap.
+
+    Scrap is written before an input is read, and again when all results are: whoever shares its
+    bytes loses them.
+    """
+    workspace, salt = attrs["workspace"], attrs["salt"]
+    assert isinstance(workspace, int)
+    assert isinstance(salt, int)
+    results = list(outputs[: len(outputs) - workspace])
+    scrap = list(outputs[len(outputs) - workspace :])
+    for s in scrap:
+        s.reshape(-1).view(np.uint8)[...] = 0x5A
+    for k, out in enumerate(results):
+        i = np.arange(out.size, dtype=np.int64)
+        total = i * 7 + (salt + k)
+        for j, x in enumerate(inputs):
+            if x.size:
+                total = total + x.reshape(-1)[i % x.size].astype(np.int64) * (2 * j + 3)
+        if out.dtype.kind == "f":
+            total %= FLOAT_RANGE
+        out[...] = total.astype(out.dtype).reshape(out.shape)
+    for s in scrap:
+        s.reshape(-1).view(np.uint8)[...] = 0xA7
+
+
+ROUTINES: Mapping[str, Routine] = {"mix": mix}

@@ -1,0 +1,299 @@
+"""Write programs that have no memory yet, one legal line after another.
+
+The same maker serves random programs and the state machine: every choice is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from fuzz.allocator import kernels
+from fuzz.allocator.kernels import At, Read
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.loop import PrimFunc
+from refimpl.ir.program import (
+    Copy,
+    Extern,
+    If,
+    Launch,
+    Line,
+    Program,
+    Repeat,
+    Return,
+    View,
+    While,
+)
+from refimpl.ir.types import DType, Tensor, TensorType
+
+COUNTER = TensorType(DType.I64)
+FLAG = TensorType(DType.BOOL)
+
+
+@dataclass
+class Block:
+    """Lines that are being written: what they are of, and the values that they may use."""
+
+    kind: str
+    lines: list[Line] = field(default_factory=list[Line])
+    names: list[str] = field(default_factory=list[str])
+    done: tuple[Line, ...] = ()  # a branch's first side, a loop's test
+    flag: str = ""
+    extent: int = 0
+    carried: tuple[str, ...] = ()  # what both sides, or each round, must write
+
+
+class Maker:
+    """A program in the making.  ``dims`` are the symbols that sizes may use."""
+
+    def __init__(self, declared: tuple[DimVar, ...] = ()) -> None:
+        self.dims = declared
+        self.types: dict[str, TensorType] = {}
+        self.kernels: dict[str, PrimFunc] = {}
+        self.inputs: list[str] = []
+        self.constants: dict[str, Tensor] = {}
+        self.root: dict[str, str] = {}  # the value whose bytes a value shows
+        self.blocks: list[Block] = [Block("program")]
+        self.indices: list[DimVar] = []
+        self.salt = 0
+
+    # ---- facts
+
+    @property
+    def block(self) -> Block:
+        """The innermost block."""
+        return self.blocks[-1]
+
+    def known(self) -> list[str]:
+        """Values that a line may read here, in the order they were made."""
+        return [n for b in self.blocks for n in b.names]
+
+    def owned(self) -> list[str]:
+        """Values that a line may write again here: the program's own, and views of them."""
+        given = {*self.inputs, *self.constants}
+        return [n for n in self.known() if self.root.get(n, n) not in given]
+
+    def fresh(self, stem: str, t: TensorType) -> str:
+        """Name a value of a type; it may be read once its block says so."""
+        name = f"{stem}{len(self.types)}"
+        self.types[name] = t
+        return name
+
+    def next_salt(self) -> int:
+        """Return a number that no other line has."""
+        self.salt += 1
+        return self.salt * 13
+
+    def clone(self) -> Maker:
+        """Return a maker that goes on from here on its own."""
+        m = Maker(self.dims)
+        m.types, m.kernels, m.root = dict(self.types), dict(self.kernels), dict(self.root)
+        m.inputs, m.constants = [*self.inputs], dict(self.constants)
+        m.blocks = [replace(b, lines=[*b.lines], names=[*b.names]) for b in self.blocks]
+        m.indices, m.salt = [*self.indices], self.salt
+        return m
+
+    # ---- lines
+
+    def input(self, t: TensorType) -> str:
+        """Take a value from the caller."""
+        name = self.fresh("x", t)
+        self.inputs.append(name)
+        self.blocks[0].names.append(name)
+        return name
+
+    def constant(self, t: TensorType) -> str:
+        """Hold a weight; its type has no symbols."""
+        name = self.fresh("w", t)
+        size = dims.evaluate(t.nbytes, {})
+        data = bytes((7 * i + len(name)) % 120 for i in range(size))
+        if t.dtype.is_float:
+            data = bytes(size)  # zeros: any other bytes might be a NaN
+        self.constants[name] = Tensor(t.dtype, dims.values(t.shape, {}), data)
+        self.blocks[0].names.append(name)
+        return name
+
+    def launch(
+        self, reads: Sequence[tuple[str, At]], writes: Sequence[TensorType], scratch: int = 0
+    ) -> list[str]:
+        """Launch a kernel that makes values; the last ``scratch`` of them are never read."""
+        made = [self.fresh("a", t) for t in writes]
+        self._launch(reads, made, updates=False)
+        self.block.names += made[: len(made) - scratch]
+        return made
+
+    def update(self, target: str, reads: Sequence[tuple[str, At]]) -> None:
+        """Launch a kernel that adds to the first half of a value."""
+        root = self.root.get(target, target)
+        others = [(r, at) for r, at in reads if self.root.get(r, r) != root]
+        self._launch(others, [target], updates=True)
+
+    def rewrite(self, targets: Sequence[str], reads: Sequence[tuple[str, At]]) -> None:
+        """Launch a kernel that writes whole values; what it reads must lie apart from them."""
+        roots = {self.root.get(t, t) for t in targets}
+        others = [(r, at) for r, at in reads if self.root.get(r, r) not in roots]
+        self._launch(others, targets, updates=False)
+
+    def _launch(
+        self, reads: Sequence[tuple[str, At]], writes: Sequence[str], *, updates: bool
+    ) -> None:
+        name = f"k{len(self.kernels)}"
+        types = [self.types[w] for w in writes]
+        specs = [Read(self.types[r], at) for r, at in reads]
+        used = dims.free(t.numel for t in (*types, *(s.type for s in specs)))
+        declared = tuple(v for v in (*self.dims, *self.indices) if v.name in used)
+        self.kernels[name] = kernels.kernel(
+            name, specs, types, self.next_salt(), updates=updates, dims=declared
+        )
+        self.block.lines.append(Launch(name, (*(r for r, _ in reads), *writes)))
+
+    def view(self, of: str, t: TensorType, offset: Dim = 0) -> str:
+        """Name a value's bytes, or some of them, again."""
+        name = self.fresh("v", t)
+        self.root[name] = self.root.get(of, of)
+        self.block.lines.append(View(name, of, offset))
+        self.block.names.append(name)
+        return name
+
+    def extern(
+        self, reads: Sequence[str], writes: Sequence[TensorType], workspace: int, allocates: bool
+    ) -> list[str]:
+        """Call a library routine; its last ``workspace`` outputs are scrap."""
+        made = [self.fresh("e", t) for t in writes]
+        attrs = (("salt", self.next_salt()), ("workspace", workspace))
+        own = tuple(made[: len(made) - workspace]) if allocates else ()
+        self.block.lines.append(Extern("mix", tuple(made), tuple(reads), attrs, own))
+        self.block.names += made[: len(made) - workspace]
+        return made
+
+    def copy(self, of: str) -> str:
+        """Copy a value."""
+        name = self.fresh("c", self.types[of])
+        self.block.lines.append(Copy(name, of))
+        self.block.names.append(name)
+        return name
+
+    # ---- control flow
+
+    def begin_if(self, source: str, results: Sequence[TensorType], one_in: int) -> None:
+        """Begin a branch on whether a sum of some elements divides by ``one_in``."""
+        flag = self._decide(source, one_in)
+        made = tuple(self.fresh("r", t) for t in results)
+        self.blocks.append(Block("then", flag=flag, carried=made))
+
+    def begin_else(self) -> None:
+        """End the first side of a branch and begin the other."""
+        b = self.blocks.pop()
+        assert b.kind == "then"
+        self._fill(b)
+        other = Block("else", done=tuple(b.lines), flag=b.flag, carried=b.carried)
+        self.blocks.append(other)
+
+    def begin_while(self, carried: Sequence[str], rounds: int) -> tuple[str, ...]:
+        """Begin a loop of some rounds whose body writes copies of these values anew."""
+        state = tuple(self.fresh("s", self.types[c]) for c in carried)
+        for new, old in zip(state, carried, strict=True):
+            self.block.lines.append(Copy(new, old))
+        count = self.fresh("n", COUNTER)
+        flag = self.fresh("t", FLAG)
+        self.kernels.setdefault("zero", kernels.zero("zero"))
+        self.block.lines.append(Launch("zero", (count,)))
+        below = f"below{rounds}"
+        self.kernels.setdefault(below, kernels.below(below, rounds))
+        self.block.names += state
+        test = (Launch(below, (count, flag)),)
+        self.blocks.append(Block("while", done=test, flag=flag, carried=(*state, count)))
+        return state
+
+    def begin_repeat(self, extent: int) -> str:
+        """Begin a loop of a known number of rounds; returns the index symbol."""
+        index = f"i{len(self.indices)}"
+        self.indices.append(DimVar(index, 0, max(0, extent - 1)))
+        self.blocks.append(Block("repeat", flag=index, extent=extent))
+        return index
+
+    def end(self) -> None:
+        """End the innermost block."""
+        b = self.blocks.pop()
+        match b.kind:
+            case "then":
+                self.blocks.append(b)
+                self.begin_else()
+                self.end()
+            case "else":
+                self._fill(b)
+                self.block.lines.append(If(b.flag, b.done, tuple(b.lines)))
+                self.block.names += b.carried
+            case "while":
+                *state, count = b.carried
+                self._carry(b, state)
+                self.kernels.setdefault("next", kernels.increment("next"))
+                b.lines.append(Launch("next", (count,)))
+                self.block.lines.append(While(b.done, b.flag, tuple(b.lines)))
+            case "repeat":
+                self.block.lines.append(Repeat(b.flag, b.extent, tuple(b.lines)))
+            case _:
+                raise AssertionError(b.kind)
+
+    def _decide(self, source: str, one_in: int) -> str:
+        name = f"k{len(self.kernels)}"
+        flag = self.fresh("t", FLAG)
+        t = self.types[source]
+        used = dims.free(t.numel)
+        declared = tuple(v for v in self.dims if v.name in used)
+        self.kernels[name] = kernels.decision(name, t, self.next_salt(), one_in, declared)
+        self.block.lines.append(Launch(name, (source, flag)))
+        return flag
+
+    def _fill(self, b: Block) -> None:
+        """Write the results of a branch's side: from what it made where types agree."""
+        self.blocks.append(b)
+        for result in b.carried:
+            same = [n for n in b.names if self.types[n] == self.types[result]]
+            if same:
+                b.lines.append(Copy(result, same[-1]))
+            else:
+                known = self.known()
+                self._launch([(known[-1], At.SHIFTED)] if known else [], [result], updates=False)
+        self.blocks.pop()
+
+    def _carry(self, b: Block, state: Sequence[str]) -> None:
+        """Write what a loop carries anew, at the end of its body."""
+        self.blocks.append(b)
+        for s in state:
+            same = [n for n in b.names if self.types[n] == self.types[s]]
+            same = [n for n in same if self.root.get(n, n) != self.root.get(s, s)]
+            if same:
+                b.lines.append(Copy(s, same[-1]))
+            else:
+                self._launch([], [s], updates=True)
+        self.blocks.pop()
+
+    def finish(self, results: Sequence[str], name: str = "p") -> Program:
+        """End all blocks and return values; copies of what is not the program's own, or goes twice.
+
+        Values that were made in a block that ended are not there any more.
+        """
+        while len(self.blocks) > 1:
+            self.end()
+        given = {*self.inputs, *self.constants}
+        returned: list[str] = []
+        owners: set[str] = set()
+        for r in results:
+            owner = self.root.get(r, r)
+            if owner in given or owner in owners or self.types[r] != self.types[owner]:
+                r = self.copy(r)
+                owner = r
+            owners.add(owner)
+            returned.append(r)
+        self.block.lines.append(Return(tuple(returned)))
+        return Program(
+            name,
+            (*self.dims, *self.indices),
+            tuple(self.inputs),
+            tuple(self.constants.items()),
+            tuple(self.types.items()),
+            tuple(self.kernels.values()),
+            tuple(self.block.lines),
+        )

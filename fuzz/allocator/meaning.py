@@ -1,0 +1,106 @@
+"""What a program without memory means: every value in an array of its own.
+
+The yardstick for planned programs.  It shares nothing with planners, liveness or the program
+interpreter; kernels are run by the loop interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+import numpy as np
+
+from fuzz.allocator.kernels import ROUTINES
+from refimpl.interp import loop
+from refimpl.ir import dims
+from refimpl.ir import program as ir
+from refimpl.ir.program import Line, Program
+from refimpl.ir.types import Array
+
+FRESH = 0x3C  # what bytes hold before they are written; no result depends on it
+
+
+def run(p: Program, inputs: Sequence[Array], env: Mapping[str, int]) -> list[Array]:
+    """Return the results of a program that has no memory lines, under a binding of its dims."""
+    m = _Meaning(p, env)
+    for name, array in zip(p.inputs, inputs, strict=True):
+        m.raw[name] = np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()
+    for name, tensor in p.constants:
+        m.raw[name] = np.frombuffer(tensor.data, np.uint8).copy()
+    m.block(p.lines[:-1])
+    return [m.array(name).copy() for name in p.results]
+
+
+class _Meaning:
+    def __init__(self, p: Program, env: Mapping[str, int]) -> None:
+        self.types = p.type
+        self.kernels = p.kernel
+        self.env = dict(env)
+        self.raw: dict[str, Array] = {}
+
+    def array(self, name: str) -> Array:
+        """Elements of a value, in place; its bytes come to be where it had none."""
+        t = self.types[name]
+        if name not in self.raw:
+            self.raw[name] = np.full(dims.evaluate(t.nbytes, self.env), FRESH, np.uint8)
+        return self.raw[name].view(t.dtype.numpy).reshape(dims.values(t.shape, self.env))
+
+    def block(self, lines: Sequence[Line]) -> None:
+        for line in lines:
+            self.line(line)
+
+    def line(self, line: Line) -> None:
+        match line:
+            case ir.View(value, of, offset):
+                self.array(of)
+                start = dims.evaluate(offset, self.env)
+                stop = start + dims.evaluate(self.types[value].nbytes, self.env)
+                self.raw[value] = self.raw[of][start:stop]
+            case ir.Launch(kernel, args):
+                self.launch(kernel, args)
+            case ir.Extern(name, outputs, inputs, attrs):
+                outs = [self.array(o) for o in outputs]
+                ROUTINES[name](outs, [self.array(i) for i in inputs], dict(attrs))
+            case ir.Copy(value, source):
+                self.array(value)[...] = self.array(source)
+            case ir.If(cond, then, other):
+                self.block(then if self.array(cond) else other)
+            case ir.While(test, cond, body):
+                self.block(test)
+                while self.array(cond):
+                    self.block(body)
+                    self.block(test)
+            case ir.Repeat(index, extent, body):
+                for i in range(dims.evaluate(extent, self.env)):
+                    self.env[index] = i
+                    self.block(body)
+            case ir.Bind(dim, value):
+                self.env[dim] = int(self.array(value))
+            case ir.Carry(values, new):
+                taken = [self.raw.pop(of) for _, of in values]
+                self.env |= {n: dims.evaluate(d, self.env) for n, d in new}
+                self.raw |= dict(zip((v for v, _ in values), taken, strict=True))
+            case ir.Assert(lhs, rhs, message):
+                assert dims.evaluate(lhs, self.env) == dims.evaluate(rhs, self.env), message
+            case ir.Wait() | ir.Return():
+                pass
+            case (
+                ir.Allocate()
+                | ir.Free()
+                | ir.Reuse()
+                | ir.PlacementAllocate()
+                | ir.Arena()
+                | ir.Place()
+            ):
+                raise AssertionError(f"a line of memory: {line}")
+            case _:
+                assert_never(line)
+
+    def launch(self, kernel: str, args: Sequence[str]) -> None:
+        k = self.kernels[kernel]
+        buffers = {
+            b.name: self.array(a).reshape(dims.values(b.shape, self.env))
+            for b, a in zip(k.params, args, strict=True)
+        }
+        loop.run(k, buffers, self.env)

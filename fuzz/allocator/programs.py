@@ -1,0 +1,197 @@
+"""Random programs without memory, of the shapes that break planners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from fuzz.allocator.kernels import DTYPES, At
+from fuzz.allocator.maker import Maker
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim, DimVar, symbol
+from refimpl.ir.program import Program
+from refimpl.ir.types import DType, TensorType
+
+NUMELS = (64, 1, 16, 63, 65, 100, 128, 200, 256, 5, 0, 320)
+FEW = (1, 1, 1, 2, 2, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What may occur in random programs."""
+
+    lines: int = 16
+    symbolic: bool = False
+    branches: bool = False
+    loops: bool = False
+    parts: bool = False  # views of some of the bytes
+    allocates: bool = False  # routines that allocate their outputs
+
+
+class _Source:
+    """Random choices for one program; sizes and types come from a small palette of its own."""
+
+    def __init__(self, seed: int, shape: Shape) -> None:
+        r = self.r = Random(seed)
+        self.shape = shape
+        lo, low = r.randrange(3), r.randrange(3)
+        declared = (
+            DimVar("n", lo, lo + r.choice((3, 40, 80))),
+            DimVar("m", low, low + r.choice((2, 9))),
+        )
+        self.m = Maker(declared if shape.symbolic else ())
+        numels: list[Dim] = [r.choice(NUMELS) for _ in range(r.choice((1, 2, 3, 4)))]
+        if shape.symbolic:
+            n, m = symbol("n"), symbol("m")
+            pool: list[Dim] = [
+                n, m, dims.mul(2, n), dims.add(n, 1), dims.mul(n, m), dims.mul(3, m),
+                declared[0].hi, declared[0].lo, dims.mul(4, declared[0].hi), dims.mul(64, n),
+            ]  # fmt: skip
+            numels = [*numels[:1], *(r.choice(pool) for _ in range(r.choice((2, 3, 4))))]
+        self.numels = numels
+        self.dtypes = [r.choice(DTYPES) for _ in range(r.choice((1, 1, 2, 3)))]
+        self.devices = ("", "", "cuda:1") if r.random() < 0.15 else ("",)
+
+    def type(self) -> TensorType:
+        """Draw a type."""
+        r = self.r
+        return TensorType(r.choice(self.dtypes), (r.choice(self.numels),), r.choice(self.devices))
+
+    def some(self, most: int) -> list[tuple[str, At]]:
+        """Draw values to read; those just made are likelier."""
+        known = self.m.known()
+        count = min(len(known), self.r.randrange(most + 1))
+        return [(self.one(known), self.at()) for _ in range(count)]
+
+    def one(self, known: list[str]) -> str:
+        """Draw a value."""
+        last = known[-4:]
+        return self.r.choice(last if self.r.random() < 0.6 else known)
+
+    def at(self) -> At:
+        """Draw how an input is read."""
+        return self.r.choice((At.SAME, At.SAME, At.SHIFTED, At.REVERSED))
+
+
+def _launch(s: _Source) -> None:
+    r = s.r
+    reads = s.some(3)
+    scratch = r.choice((0, 0, 0, 1))
+    types = [s.type() for _ in range(r.choice(FEW) + scratch)]
+    if reads and r.random() < 0.4:  # like an input: it may die into the output
+        types[0] = s.m.types[reads[0][0]]
+    s.m.launch(reads, types, scratch)
+
+
+def _update(s: _Source) -> None:
+    own = s.m.owned()
+    if own:
+        s.m.update(s.one(own), s.some(2))
+
+
+def _rewrite(s: _Source) -> None:
+    own = s.m.owned()
+    if own:
+        s.m.rewrite([s.one(own)], s.some(2))
+
+
+def _view(s: _Source) -> None:
+    known = s.m.known()
+    if not known:
+        return
+    of = s.one(known)
+    t = s.m.types[of]
+    shape: tuple[Dim, ...] = (1, t.numel)
+    dtype = t.dtype
+    if isinstance(t.nbytes, int):
+        sizes = [d for d in DTYPES if t.nbytes % d.nbytes == 0 and not d.is_float]
+        if s.r.random() < 0.3 and sizes and not dtype.is_float:
+            dtype = s.r.choice(sizes)
+            shape = (t.nbytes // dtype.nbytes,)
+    s.m.view(of, TensorType(dtype, shape, t.device))
+
+
+def _part(s: _Source) -> None:
+    wide = [n for n in s.m.known() if isinstance(b := s.m.types[n].nbytes, int) and b > 256]
+    if not wide:
+        return
+    of = s.one(wide)
+    t = s.m.types[of]
+    assert isinstance(t.nbytes, int)
+    start = 256 * s.r.randrange(-(-t.nbytes // 256))
+    room = (t.nbytes - start) // t.dtype.nbytes
+    s.m.view(of, TensorType(t.dtype, (s.r.choice((room, max(1, room // 2))),), t.device), start)
+
+
+def _extern(s: _Source) -> None:
+    r = s.r
+    workspace = r.choice((0, 1, 1))
+    types = [s.type() for _ in range(r.choice(FEW) + workspace)]
+    allocates = s.shape.allocates and r.random() < 0.3
+    s.m.extern([n for n, _ in s.some(3)], types, workspace, allocates)
+
+
+def _copy(s: _Source) -> None:
+    known = s.m.known()
+    if known:
+        s.m.copy(s.one(known))
+
+
+def _branch(s: _Source) -> None:
+    known = s.m.known()
+    if known and len(s.m.blocks) < 4:
+        s.m.begin_if(s.one(known), [s.type() for _ in range(s.r.choice((1, 1, 2)))], 2)
+
+
+def _loop(s: _Source) -> None:
+    if len(s.m.blocks) >= 4:
+        return
+    own = s.m.known()
+    if s.r.random() < 0.5 and own:
+        carried = [s.one(own) for _ in range(s.r.choice((1, 1, 2)))]
+        s.m.begin_while(carried, s.r.randrange(4))
+    else:
+        s.m.begin_repeat(s.r.randrange(4))
+
+
+def _next(s: _Source) -> None:
+    if s.m.block.kind == "then":
+        s.m.begin_else()
+    elif s.m.block.kind != "program":
+        s.m.end()
+
+
+STRAIGHT: tuple[tuple[Callable[[_Source], None], int], ...] = (
+    (_launch, 10), (_view, 4), (_update, 2), (_rewrite, 1), (_extern, 2), (_copy, 1),
+)  # fmt: skip
+
+
+def program(seed: int, shape: Shape = Shape()) -> Program:
+    """Make the random program of a seed: inputs, then lines, then a return of some values."""
+    s = _Source(seed, shape)
+    r = s.r
+    for _ in range(r.choice((1, 1, 2))):
+        s.m.input(s.type())
+    if shape.symbolic:
+        for v in s.m.dims:
+            s.m.input(TensorType(DType.I32, (symbol(v.name),)))
+    if r.random() < 0.3:
+        s.m.constant(TensorType(s.dtypes[0], (r.choice(NUMELS),)))
+    kinds = list(STRAIGHT)
+    if shape.parts:
+        kinds.append((_part, 2))
+    if shape.branches:
+        kinds.append((_branch, 2))
+    if shape.loops:
+        kinds.append((_loop, 2))
+    if shape.branches or shape.loops:
+        kinds.append((_next, 3))
+    rules = r.choices([k for k, _ in kinds], [w for _, w in kinds], k=r.randint(4, shape.lines))
+    for rule in rules:
+        rule(s)
+    while len(s.m.blocks) > 1:
+        s.m.end()
+    known = s.m.known()
+    results = [s.one(known) for _ in range(r.choice((1, 1, 2, 3)))]
+    return s.m.finish(results)
