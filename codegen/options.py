@@ -13,7 +13,8 @@ MAX_BLOCK = 1024  # threads a block may have on every device that is a target
 class Options:
     """Choices of a compile; every stage sees the same ones.
 
-    ``planner`` names a memory planner of ``codegen.memory.PLANNERS``; ``block`` is the number of
+    ``planner`` names a memory planner of ``codegen.memory.PLANNERS``, and ``capacity`` is what it
+    may use on each device, in bytes, beside inputs and constants; ``block`` is the number of
     threads a block should have where the shape asks for no other; ``vectorise`` lets kernels
     load and store 16 bytes at once; ``simplify`` and ``fuse`` turn whole passes off, and without
     ``fuse`` every op becomes a kernel of its own; ``verify`` checks the laws of each level between
@@ -23,7 +24,8 @@ class Options:
     256
     """
 
-    planner: str = "linear_scan"
+    planner: str = "didyma"
+    capacity: int | None = None
     block: int = 256
     vectorise: bool = True
     simplify: bool = True
@@ -31,6 +33,8 @@ class Options:
     verify: bool = True
 
     def __post_init__(self) -> None:
+        if self.capacity is not None and self.capacity < 0:
+            raise DidymaError("bad-capacity", "capacity", got=str(self.capacity), want="0 or more")
         if not 32 <= self.block <= MAX_BLOCK or self.block & (self.block - 1):
             raise DidymaError(
                 "bad-option",

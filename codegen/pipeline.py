@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from codegen.emit import cuda, wrapper
 from codegen.lower import lower
 from codegen.memory import build, planner
+from codegen.memory.plan import plan
 from codegen.options import Options
 from codegen.passes.fuse import fuse, separate
 from codegen.passes.inline import inline
@@ -119,8 +120,8 @@ def _order(w: Work) -> None:
 
 def _plan(w: Work) -> None:
     assert w.bare is not None
-    w.planned = build.plan(w.bare, planner(w.options.planner))
-    w.unplanned = build.plan(w.bare, planner("none"))
+    w.planned = plan(w.bare, planner(w.options.planner), w.options.capacity)
+    w.unplanned = plan(w.bare, planner("none"))
     if w.options.verify:
         program_laws.verify(w.planned, kernels=False)
         program_laws.verify(w.unplanned, kernels=False)

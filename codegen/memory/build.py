@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from codegen.memory.insert import insert
-from codegen.memory.liveness import live_ranges, roots
-from codegen.memory.planners import Buffer, Planner
-from codegen.memory.sizes import Sizes
+from codegen.memory.liveness import roots
+from codegen.memory.plan import plan
+from codegen.memory.planners import Planner
 from refimpl.ir import dims
 from refimpl.ir.dims import DimVar
 from refimpl.ir.graph import CALL, COMPILER, RESHAPE_ONLY, Function, Module, Node
@@ -31,16 +30,6 @@ def program(
     kernels of one call.
     """
     return plan(schedule(m, loops, kernels), planner)
-
-
-def plan(bare: Program, planner: Planner) -> Program:
-    """Give memory to the values of a program that has none yet."""
-    types = bare.type
-    borrowed = {*bare.inputs, *(name for name, _ in bare.constants)}
-    ranges = live_ranges(bare.lines, borrowed)
-    buffers = [Buffer(name, types[name], live) for name, live in ranges.items()]
-    sizes = Sizes({v.name: (v.lo, v.hi) for v in bare.dims})
-    return insert(bare, buffers, planner(buffers, sizes))
 
 
 def schedule(

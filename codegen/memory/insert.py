@@ -2,37 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 
-from codegen.memory.planners import Buffer, Plan
-from refimpl.ir.program import Allocate, Free, Line, PlacementAllocate, Program, Reuse
+from codegen.memory.liveness import Lives, blocks, flat
+from codegen.memory.planners import Plan
+from refimpl.ir.dims import Dim
+from refimpl.ir.program import (
+    Allocate,
+    Free,
+    If,
+    Launch,
+    Line,
+    Place,
+    PlacementAllocate,
+    Program,
+    Repeat,
+    Reuse,
+    While,
+)
 
 
-def insert(bare: Program, buffers: Sequence[Buffer], plan: Plan) -> Program:
-    """Write an allocation before each buffer's first line and a free after its last.
+@dataclass
+class Insertion:
+    """Lines to be written before and after lines of a program, by block and index."""
 
-    A buffer whose bytes another takes over is not freed: the last of such a chain is.  What is
-    returned stays.
-    """
-    last = len(bare.lines) - 1
-    before: dict[int, list[Line]] = {}
-    after: dict[int, list[Line]] = {}
-    types = bare.type
-    passed_on = set(plan.over.values())
-    for b in buffers:
-        line: Line = Allocate(b.name)
-        over = plan.over.get(b.name)
-        if over is not None:
-            same = types[over] == b.type
-            line = Reuse(b.name, over) if same else PlacementAllocate(b.name, over)
-        before.setdefault(b.live.start, []).append(line)
-        if b.live.end < last and b.name not in passed_on:
-            if plan.hold:
-                before.setdefault(last, []).append(Free(b.name))
-            else:
-                after.setdefault(b.live.end, []).append(Free(b.name))
-    lines: list[Line] = []
-    for i, line in enumerate(bare.lines):
-        lines += (*before.get(i, ()), line, *after.get(i, ()))
-    return replace(bare, lines=tuple(lines))
+    program: Program
+    lives: Lives
+    before: dict[tuple[int, int], list[Line]] = field(
+        default_factory=dict[tuple[int, int], list[Line]]
+    )
+    after: dict[tuple[int, int], list[Line]] = field(
+        default_factory=dict[tuple[int, int], list[Line]]
+    )
+    start: list[Line] = field(default_factory=list[Line])
+
+    def __post_init__(self) -> None:
+        self._types = self.program.type
+        self._heirs = heirs(self.program.lines, self.lives.root)
+        self._taken = {*self._types, *(v.name for v in self.program.dims)}
+
+    def whole(self, names: Sequence[str], plan: Plan) -> None:
+        """Write the allocations of a plan for some buffers of one block.
+
+        A buffer whose bytes another takes over is not freed: the last of such a chain is.  What is
+        returned stays.
+        """
+        passed_on = set(plan.over.values())
+        for name in names:
+            line: Line = Allocate(name)
+            over = plan.over.get(name)
+            if over is not None:
+                heir = self._heirs.get(over, over)
+                same = self._types[heir] == self._types[name]
+                line = Reuse(name, heir) if same else PlacementAllocate(name, heir)
+            life = self.lives.of[name]
+            self.before.setdefault((life.block, life.first), []).append(line)
+            if name not in passed_on:
+                self.free(name, plan.hold)
+
+    def allocate(self, name: str) -> None:
+        """Write an allocation of a buffer's own."""
+        life = self.lives.of[name]
+        self.before.setdefault((life.block, life.first), []).append(Allocate(name))
+
+    def fresh(self, wanted: str) -> str:
+        """Return a name that no value, arena or size has."""
+        name, i = wanted, 0
+        while name in self._taken:
+            i += 1
+            name = f"{wanted}_{i}"
+        self._taken.add(name)
+        return name
+
+    def place(self, name: str, arena: str, offset: Dim) -> None:
+        """Write the placing of a buffer in an arena."""
+        life = self.lives.of[name]
+        self.before.setdefault((life.block, life.first), []).append(Place(name, arena, offset))
+        self.free(name)
+
+    def free(self, name: str, hold: bool = False) -> None:
+        """Write the end of a buffer's life, or, to hold it, at the end of its block."""
+        life = self.lives.of[name]
+        last = len(self.program.lines) - 1
+        if life.block == 0 and life.last == last:
+            return
+        line = Free(self._heirs.get(name, name))
+        if not hold:
+            self.after.setdefault((life.block, life.last), []).append(line)
+        elif life.block == 0:
+            self.before.setdefault((0, last), []).append(line)
+        else:
+            self.after.setdefault((life.block, -1), []).append(line)
+
+    def run(self) -> Program:
+        """Return the program with all these lines."""
+        numbers = count()
+        found = self._block(self.program.lines, lambda: next(numbers))
+        return replace(self.program, lines=(*self.start, *found))
+
+    def _block(self, lines: Sequence[Line], number: Callable[[], int]) -> tuple[Line, ...]:
+        block = number()
+        out: list[Line] = []
+        for i, line in enumerate(lines):
+            inner = tuple(self._block(b, number) for b in blocks(line))
+            whole = _with(line, inner) if inner else line
+            out += (*self.before.get((block, i), ()), whole, *self.after.get((block, i), ()))
+        out += self.after.get((block, -1), ())
+        return tuple(out)
+
+
+def _with(line: Line, inner: Sequence[tuple[Line, ...]]) -> Line:
+    """Return a line with other blocks."""
+    match line:
+        case If(cond):
+            return If(cond, *inner)
+        case While(_, cond, _):
+            return While(inner[0], cond, inner[1])
+        case Repeat(index, extent):
+            return Repeat(index, extent, *inner)
+        case _:
+            raise TypeError(f"a line without blocks: {line}")
+
+
+def heirs(lines: Sequence[Line], root: Mapping[str, str]) -> dict[str, str]:
+    """Of each value whose bytes launches in place hand on: the value that has them in the end."""
+    launches = (x for x in flat(lines) if isinstance(x, Launch))
+    return {root[new]: new for x in launches for new, _ in x.inplace}

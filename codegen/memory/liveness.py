@@ -1,40 +1,69 @@
-"""When each buffer is in use, over the lines of a program."""
+"""When each buffer is in use, over the lines of a program, nested ones included.
+
+Steps number the lines as they are written: a plain line is one step, and a line with blocks is the
+steps of its blocks between a step of its own before and one after.  A buffer's *home* is the
+innermost block that has all its uses, so a buffer of an outer block that a loop touches is in use
+through the whole loop, carried or not, while one local to a body shares bytes with its like, with
+what is dead for the whole loop, and with the locals of the other branch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import assert_never
 
+from codegen.memory.streams import Streams
 from refimpl.ir.program import (
     Allocate,
+    Arena,
     Assert,
+    Bind,
+    Carry,
     Copy,
     Extern,
     Free,
+    If,
     Launch,
     Line,
+    Place,
     PlacementAllocate,
+    Repeat,
     Return,
     Reuse,
     View,
+    Wait,
+    While,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """First and last line at which a buffer's bytes matter, both included."""
+    """First and last step at which a buffer's bytes matter, both included."""
 
     start: int
     end: int
 
     def overlaps(self, other: Range) -> bool:
-        """Tell whether two buffers are alive at one line; a kernel's operands and results are."""
+        """Tell whether two buffers are alive at one step; a kernel's operands and results are."""
         return self.start <= other.end and other.start <= self.end
 
 
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Where a buffer is in use: ``live`` in steps, and from line ``first`` to ``last`` of a block.
+
+    Blocks are numbered as they are met, the program's own being 0.
+    """
+
+    live: Range
+    block: int
+    first: int
+    last: int
+
+
 def touches(line: Line) -> tuple[str, ...]:
-    """Values whose bytes a line reads or writes."""
+    """Values whose bytes a line itself reads or writes; those of its blocks not."""
     match line:
         case Launch(_, args):
             return args
@@ -44,21 +73,158 @@ def touches(line: Line) -> tuple[str, ...]:
             return (value, source)
         case View(_, of):
             return (of,)
+        case Bind(_, value):
+            return (value,)
+        case Carry(values):
+            return tuple(name for pair in values for name in pair)
+        case If(cond) | While(cond=cond):
+            return (cond,)
         case Return(values):
             return values
-        case Allocate() | Free() | Reuse() | PlacementAllocate() | Assert():
+        case (
+            Allocate() | Free() | Reuse() | PlacementAllocate() | Arena() | Place() | Wait()
+            | Assert() | Repeat()
+        ):  # fmt: skip
             return ()
         case _:
             assert_never(line)
 
 
-def roots(lines: Iterable[Line]) -> dict[str, str]:
-    """The value whose bytes each view shows, through any number of views."""
-    found: dict[str, str] = {}
+def blocks(line: Line) -> tuple[tuple[Line, ...], ...]:
+    """Blocks of a line, in order."""
+    match line:
+        case If(_, then, other):
+            return (then, other)
+        case While(test, _, body):
+            return (test, body)
+        case Repeat(_, _, body):
+            return (body,)
+        case _:
+            return ()
+
+
+def flat(lines: Iterable[Line]) -> Iterable[Line]:
+    """Every line, those of blocks after the line that has them."""
     for line in lines:
+        yield line
+        for block in blocks(line):
+            yield from flat(block)
+
+
+def roots(lines: Iterable[Line]) -> dict[str, str]:
+    """The value whose allocation another name stands for, through any number of names.
+
+    A view stands for what it shows, and the output of a launch in place for the input whose bytes
+    it takes over.
+    """
+    found: dict[str, str] = {}
+    for line in flat(lines):
         if isinstance(line, View):
             found[line.value] = found.get(line.of, line.of)
+        elif isinstance(line, Launch) and line.inplace:
+            for new, old in line.inplace:
+                found[new] = found.get(old, old)
     return found
+
+
+@dataclass(slots=True)
+class _Uses:
+    """Block and lines of the uses of a buffer so far; ``path`` has the blocks down to that one."""
+
+    path: tuple[tuple[int, int], ...]
+    first: int
+    last: int
+
+
+@dataclass
+class Lives:
+    """The lives of a program's buffers by the name of the value that first has the bytes.
+
+    ``borrowed`` (inputs and constants) belong to the caller and have none.  ``root`` is that of
+    ``roots``; ``spans`` gives, for each block, first and last step of each of its lines.
+    """
+
+    lines: Sequence[Line]
+    borrowed: Collection[str] = ()
+    root: dict[str, str] = field(init=False)
+    spans: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])
+    parent: list[int] = field(default_factory=list[int])  # block around each block
+    of: dict[str, Life] = field(default_factory=dict[str, Life])
+
+    def __post_init__(self) -> None:
+        self.root = roots(self.lines)
+        self.borrowed = frozenset(self.borrowed)
+        self._at: list[Line] = []  # by step
+        self._uses: dict[str, _Uses] = {}
+        self._streams = Streams.of(flat(self.lines))
+        self._block(self.lines, (), -1)
+        for name, uses in self._uses.items():
+            block = uses.path[-1][0]
+            spans = self.spans[block]
+            start, end = spans[uses.first][0], spans[uses.last][1]
+            if self._streams is not None:
+                start, end = self._ordered(name, block, start, end)
+            self.of[name] = Life(Range(start, end), block, uses.first, uses.last)
+
+    def line(self, step: int) -> Line:
+        """Return the innermost line at a step."""
+        return self._at[step]
+
+    def _block(self, lines: Sequence[Line], path: tuple[tuple[int, int], ...], parent: int) -> None:
+        block = len(self.spans)
+        spans: list[tuple[int, int]] = []
+        self.spans.append(spans)
+        self.parent.append(parent)
+        for i, line in enumerate(lines):
+            here = (*path, (block, i))
+            first = len(self._at)
+            for value in touches(line):
+                self._use(value, here)
+            if self._streams is not None:
+                self._streams.line(line, first, block, self.root)
+            self._at.append(line)
+            for b in blocks(line):
+                self._block(b, here, block)
+                self._at.append(line)
+            spans.append((first, len(self._at) - 1))
+
+    def _use(self, value: str, here: tuple[tuple[int, int], ...]) -> None:
+        owner = self.root.get(value, value)
+        if owner in self.borrowed:
+            return
+        uses = self._uses.get(owner)
+        i = here[-1][1]
+        if uses is None:
+            self._uses[owner] = _Uses(here, i, i)
+        elif uses.path[-1][0] == here[-1][0]:
+            uses.last = i
+        else:
+            self._widen(uses, here)
+
+    def _widen(self, uses: _Uses, here: tuple[tuple[int, int], ...]) -> None:
+        """Move the home up to the innermost block that has the old uses and the new one."""
+        depth = 0
+        for (a, _), (b, _) in zip(uses.path, here, strict=False):
+            if a != b:
+                break
+            depth += 1
+        at = here[depth - 1][1]
+        if depth < len(uses.path):
+            uses.first = uses.path[depth - 1][1]
+            uses.path = uses.path[:depth]
+        uses.last = at
+
+    def _ordered(self, name: str, block: int, start: int, end: int) -> tuple[int, int]:
+        """Lengthen a life until every stream has waited for the work on the buffer."""
+        assert self._streams is not None
+        around = [block]
+        while self.parent[around[-1]] >= 0:
+            around.append(self.parent[around[-1]])
+        end = self._streams.released(name, frozenset(around), end, len(self._at) - 1)
+        for b in around[:-1]:  # in a loop the next round must not overtake either
+            first, last = self.spans[b][0][0], self.spans[b][-1][1]
+            start, end = min(start, first), max(end, last)
+        return start, end
 
 
 def live_ranges(lines: Sequence[Line], borrowed: Iterable[str] = ()) -> dict[str, Range]:
@@ -71,14 +237,5 @@ def live_ranges(lines: Sequence[Line], borrowed: Iterable[str] = ()) -> dict[str
     >>> live_ranges(lines, ["x"])
     {'a': Range(start=0, end=2), 'c': Range(start=2, end=3)}
     """
-    root = roots(lines)
-    skip = set(borrowed)
-    found: dict[str, Range] = {}
-    for i, line in enumerate(lines):
-        for value in touches(line):
-            owner = root.get(value, value)
-            if owner in skip:
-                continue
-            first = found.get(owner)
-            found[owner] = Range(i if first is None else first.start, i)
-    return found
+    lives = Lives(lines, frozenset(borrowed))
+    return {name: life.live for name, life in lives.of.items()}

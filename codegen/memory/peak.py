@@ -2,45 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from refimpl.ir.dims import align, evaluate
-from refimpl.ir.program import ALIGNMENT, Allocate, Free, PlacementAllocate, Program, Reuse
+from codegen.memory.liveness import blocks, flat
+from refimpl.errors import DidymaError
+from refimpl.ir.dims import Dim, align, evaluate
+from refimpl.ir.program import (
+    ALIGNMENT,
+    Allocate,
+    Arena,
+    Carry,
+    Free,
+    If,
+    Launch,
+    Line,
+    Place,
+    PlacementAllocate,
+    Program,
+    Reuse,
+)
 
 
 def _bytes(p: Program, env: Mapping[str, int]) -> dict[str, int]:
+    """Bytes of each value; of one whose size is known only in the run, none."""
     found: dict[str, int] = {}
     for name, t in p.types:
-        size = align(evaluate(t.nbytes, env), ALIGNMENT)
+        try:
+            size = align(evaluate(t.nbytes, env), ALIGNMENT)
+        except DidymaError as e:
+            if e.code != "unbound-dim":
+                raise
+            size = 0
         assert isinstance(size, int)
         found[name] = size
     return found
 
 
 def peak(p: Program, env: Mapping[str, int]) -> int:
-    """Most bytes allocated at once under a binding of the dims; inputs and constants excluded."""
-    size = _bytes(p, env)
-    held: dict[str, int] = {}
-    now = most = 0
-    for line in p.lines:
+    """Most bytes allocated at once under a binding of the dims; inputs and constants excluded.
+
+    A loop is run once; what is allocated only where the run knows its size counts for nothing.
+    """
+    meter = _Meter(_bytes(p, env), dict(env))
+    meter.run(p.lines)
+    return meter.most
+
+
+class _Meter:
+    def __init__(self, size: Mapping[str, int], env: dict[str, int]) -> None:
+        self.size = size
+        self.env = env
+        self.held: dict[str, int] = {}
+        self.now = self.most = 0
+
+    def take(self, name: str, size: int) -> None:
+        self.held[name] = size
+        self.now += size
+        self.most = max(self.most, self.now)
+
+    def give(self, name: str) -> None:
+        self.now -= self.held.pop(name, 0)  # what an arena holds is not counted again
+
+    def run(self, lines: Sequence[Line]) -> None:
+        for line in lines:
+            self.line(line)
+
+    def line(self, line: Line) -> None:
         match line:
             case Allocate(value):
-                held[value] = size[value]
-                now += size[value]
-                most = max(most, now)
+                self.take(value, self.size[value])
+            case Arena(name, nbytes):
+                self.take(name, align(evaluate(nbytes, self.env), ALIGNMENT))
             case Reuse(value, over) | PlacementAllocate(value, over):
-                held[value] = held.pop(over)
+                self.held[value] = self.held.pop(over)
+            case Launch(_, _, _, pairs):
+                for new, old in pairs:
+                    if old in self.held:
+                        self.held[new] = self.held.pop(old)
             case Free(value):
-                now -= held.pop(value)
+                self.give(value)
+            case Carry(pairs, symbols):
+                known = {s: self._size(d) for s, d in symbols}
+                self.env.update({s: n for s, n in known.items() if n is not None})
+                for value, new in pairs:
+                    self.give(value)
+                    self.held[value] = self.held.pop(new, 0)
+            case If(_, then, other):
+                before = dict(self.held), self.now
+                self.run(then)
+                self.held, self.now = before
+                self.run(other)
             case _:
-                pass
-    return most
+                for b in blocks(line):
+                    self.run(b)
+
+    def _size(self, d: Dim) -> int | None:
+        try:
+            return evaluate(d, self.env)
+        except DidymaError:
+            return None
 
 
 def unplanned_total(p: Program, env: Mapping[str, int]) -> int:
     """Bytes the program would take if every buffer had its own to the end."""
     size = _bytes(p, env)
     owners = (
-        line.value for line in p.lines if isinstance(line, Allocate | Reuse | PlacementAllocate)
+        line.value
+        for line in flat(p.lines)
+        if isinstance(line, Allocate | Reuse | PlacementAllocate | Place)
     )
     return sum(size[value] for value in owners)

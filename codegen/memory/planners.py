@@ -1,4 +1,8 @@
-"""Planners: which buffer takes over whose bytes.  All have one signature and no effects."""
+"""Planners of a compile, by name.
+
+Some reuse whole allocations, and say which buffer takes over whose bytes; the others place buffers
+in an arena, and are those of ``codegen.memory.arena``.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from codegen.memory.arena.registry import arena_planner
+from codegen.memory.arena.registry import ARENA, arena_planner
 from codegen.memory.liveness import Range
 from codegen.memory.sizes import Sizes
-from refimpl.errors import DidymaError
 from refimpl.ir.types import TensorType
 
 
@@ -27,7 +30,7 @@ class Buffer:
 class Plan:
     """``over`` names, for a buffer that gets no bytes of its own, the one whose bytes it gets.
 
-    With ``hold`` allocations stay until the program's end; else each goes when its last buffer
+    With ``hold`` allocations stay until the end of their block; else each goes when its last buffer
     is dead.
     """
 
@@ -35,7 +38,15 @@ class Plan:
     hold: bool = False
 
 
-Planner: TypeAlias = Callable[[Sequence[Buffer], Sizes], Plan]
+Whole: TypeAlias = Callable[[Sequence[Buffer], Sizes], Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """A planner of programs: ``whole`` allocations, or else the arena planner of that name."""
+
+    name: str
+    whole: Whole | None = None
 
 
 def none(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:
@@ -71,22 +82,31 @@ def linear_scan(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:
     return Plan(over)
 
 
-PLANNERS: dict[str, Planner] = {"none": none, "linear_scan": linear_scan}
+def size_class(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:
+    """Reuse whole allocations of the very same key: device, dtype and size, symbols included.
+
+    PyTorch Inductor's ``MemoryPlanningState`` (``codegen/wrapper.py``): the last to be freed under
+    a key is the first to be taken.
+    """
+    del sizes
+    over: dict[str, str] = {}
+    pool: dict[tuple[object, ...], list[str]] = {}
+    busy: list[tuple[int, int]] = []
+    keys = [(b.type.device, b.type.dtype, b.type.nbytes) for b in buffers]
+    for i in sorted(range(len(buffers)), key=lambda i: (buffers[i].live.start, i)):
+        while busy and busy[0][0] < buffers[i].live.start:
+            dead = heapq.heappop(busy)[1]
+            pool.setdefault(keys[dead], []).append(buffers[dead].name)
+        if pool.get(keys[i]):
+            over[buffers[i].name] = pool[keys[i]].pop()
+        heapq.heappush(busy, (buffers[i].live.end, i))
+    return Plan(over)
+
+
+_WHOLE: dict[str, Whole] = {"none": none, "linear_scan": linear_scan, "size_class": size_class}
+PLANNERS: dict[str, Planner] = {name: Planner(name, _WHOLE.get(name)) for name in ARENA}
 
 
 def planner(name: str) -> Planner:
-    """Return a planner by name; DidymaError ``unknown-planner`` lists the names.
-
-    Names are those of ``arena.ARENA``, where they place buffers in one arena of known sizes.  A
-    planner that can do only that has no whole allocations to hand on, and is refused here.
-    """
-    if name not in PLANNERS:
-        arena_planner(name)
-        raise DidymaError(
-            "arena-planner",
-            name,
-            got="a planner that places buffers in an arena",
-            want=f"for a compile, one of {', '.join(sorted(PLANNERS))}",
-            help="`didyma plan` shows what it would do",
-        )
-    return PLANNERS[name]
+    """Return a planner by name; DidymaError ``unknown-planner`` lists the names."""
+    return PLANNERS[arena_planner(name).name]

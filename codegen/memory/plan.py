@@ -1,0 +1,183 @@
+"""Give memory to the values of a program that has none yet.
+
+By name of a planner: whole allocations handed on within each block, or one arena a device, in which
+values of blocks lie too, so that no loop allocates.  What has no size yet when the program starts
+is allocated on its own, where it is first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from codegen.memory.arena.problem import Problem, loads, lower_bound, problem
+from codegen.memory.arena.registry import solve
+from codegen.memory.insert import Insertion
+from codegen.memory.liveness import Lives, flat, touches
+from codegen.memory.peak import peak
+from codegen.memory.planners import Buffer, Planner, linear_scan
+from codegen.memory.sizes import Sizes
+from refimpl.errors import DidymaError
+from refimpl.ir import dims
+from refimpl.ir.program import (
+    ALIGNMENT,
+    Arena,
+    Bind,
+    Carry,
+    Extern,
+    Program,
+    Repeat,
+)
+from refimpl.ir.text import show_instruction
+from refimpl.ir.types import TensorType
+
+STACK = 100 << 10  # bytes up to which an arena may be kept off the heap
+
+
+def plan(bare: Program, planner: Planner, capacity: int | None = None) -> Program:
+    """Give memory to a program; no device may need more than ``capacity`` bytes for it.
+
+    DidymaError ``over-capacity`` if one does, with the line at which that cannot be helped.
+    """
+    values = Values(bare)
+    out = Insertion(bare, values.lives)
+    for name in values.alone:
+        if name not in values.made:
+            out.allocate(name)
+        if name not in values.gone:
+            out.free(name)
+    if planner.whole is not None:
+        _whole(values, planner, out)
+    else:
+        _arenas(values, planner, capacity, out)
+    planned = out.run()
+    if capacity is not None:
+        _within(planned, planner, capacity)
+    return planned
+
+
+def _within(p: Program, planner: Planner, capacity: int) -> None:
+    """Refuse a program that takes more at the least sizes than the capacity."""
+    least = peak(p, {v.name: v.lo for v in p.dims})
+    if least > capacity:
+        raise DidymaError(
+            "over-capacity",
+            f"@{p.name}, planner {planner.name}",
+            got=f"a peak of {least} bytes" + " at the least sizes" * bool(p.dims),
+            want=f"at most {capacity}",
+            help="another planner may do better",
+        )
+
+
+class Values:
+    """What there is to plan in a program: lives, and which values are on their own.
+
+    ``alone`` are those whose size is not known at the start, or that are handed on by ``Carry``;
+    ``made`` those of them that come with bytes, and ``gone`` those that are not freed by name.
+    """
+
+    def __init__(self, bare: Program) -> None:
+        self.bare = bare
+        self.types: Mapping[str, TensorType] = bare.type
+        borrowed = frozenset((*bare.inputs, *(name for name, _ in bare.constants)))
+        self.lives = Lives(bare.lines, borrowed)
+        self.made: set[str] = set()
+        self.gone: set[str] = set()
+        late = self._late()
+        alone = self.made | self.gone
+        if late:
+            free = {v: dims.free(self.types[v].shape) for v in self.lives.of}
+            alone.update(v for v, names in free.items() if not late.isdisjoint(names))
+        self.alone = [v for v in self.lives.of if v in alone]
+        self.buffers = [
+            Buffer(v, self.types[v], life.live)
+            for v, life in self.lives.of.items()
+            if v not in alone
+        ]
+
+    def _late(self) -> set[str]:
+        """Return the symbols that lines bind; note what comes with bytes or is handed on."""
+        root = self.lives.root
+        late: set[str] = set()
+        seen: set[str] = set()
+        for line in flat(self.bare.lines):
+            match line:
+                case Extern(_, _, _, _, allocates):
+                    self.made.update(root.get(v, v) for v in allocates)
+                case Bind(symbol) | Repeat(symbol):
+                    late.add(symbol)
+                case Carry(pairs, symbols):
+                    late.update(s for s, _ in symbols)
+                    for value, new in pairs:
+                        self.gone.add(root.get(new, new))
+                        if value not in seen:
+                            self.made.add(value)
+                case _:
+                    pass
+            seen.update(touches(line))
+        return late
+
+    def by_block(self, buffers: Iterable[Buffer]) -> dict[int, list[Buffer]]:
+        """Return buffers by their block."""
+        found: dict[int, list[Buffer]] = {}
+        for b in buffers:
+            found.setdefault(self.lives.of[b.name].block, []).append(b)
+        return found
+
+
+def _whole(values: Values, planner: Planner, out: Insertion) -> None:
+    assert planner.whole is not None
+    sizes = Sizes({v.name: (v.lo, v.hi) for v in values.bare.dims})
+    for buffers in values.by_block(values.buffers).values():
+        out.whole([b.name for b in buffers], planner.whole(buffers, sizes))
+
+
+def _arenas(values: Values, planner: Planner, capacity: int | None, out: Insertion) -> None:
+    known: dict[str, list[Buffer]] = {}
+    late: list[Buffer] = []
+    for b in values.buffers:
+        if isinstance(b.type.nbytes, int):
+            known.setdefault(b.type.device, []).append(b)
+        else:
+            late.append(b)
+    for device, buffers in known.items():
+        p = static_problem(buffers, capacity)
+        _require(values, p)
+        placed = solve(p, planner.name)
+        name = out.fresh("arena")
+        out.start.append(Arena(name, placed.peak, device, stack=placed.peak <= STACK))
+        for b, offset in zip(buffers, placed.offsets.tolist(), strict=True):
+            out.place(b.name, name, offset)
+    sizes = Sizes({v.name: (v.lo, v.hi) for v in values.bare.dims})
+    for some in values.by_block(late).values():
+        out.whole([b.name for b in some], linear_scan(some, sizes))
+
+
+def static_problem(buffers: Sequence[Buffer], capacity: int | None = None) -> Problem:
+    """Return the problem of buffers whose sizes are integers."""
+    return problem(
+        [b.live.start for b in buffers],
+        [b.live.end + 1 for b in buffers],
+        [dims.evaluate(b.type.nbytes, {}) for b in buffers],
+        names=[b.name for b in buffers],
+        alignment=ALIGNMENT,
+        capacity=capacity,
+    )
+
+
+def _require(values: Values, p: Problem) -> None:
+    """DidymaError ``over-capacity`` if the bound is above it: which line, and what is alive."""
+    if p.capacity is None or (bound := lower_bound(p)) <= p.capacity:
+        return
+    times, load = loads(p)
+    at = int(times[int(load.argmax())])
+    live = [i for i in range(p.count) if p.lower[i] <= at < p.upper[i] and p.size[i]]
+    live.sort(key=lambda i: -int(p.size[i]))
+    told = ", ".join(f"%{p.names[i]} ({p.size[i]})" for i in live[:8])
+    more = f" and {len(live) - 8} more" if len(live) > 8 else ""
+    line = values.lives.line(at)
+    raise DidymaError(
+        "over-capacity",
+        f"@{values.bare.name}, {show_instruction(line).splitlines()[0]}",
+        got=f"{bound} bytes alive at once: {told}{more}",
+        want=f"a capacity of at least {bound}, not {p.capacity}",
+    )
