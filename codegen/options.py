@@ -24,7 +24,7 @@ class Options:
     256
     """
 
-    planner: str = "didyma"
+    planner: str = "linear_scan"
     capacity: int | None = None
     block: int = 256
     vectorise: bool = True

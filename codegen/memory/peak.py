@@ -72,7 +72,7 @@ class _Meter:
             case Allocate(value):
                 self.take(value, self.size[value])
             case Arena(name, nbytes):
-                self.take(name, align(evaluate(nbytes, self.env), ALIGNMENT))
+                self.take(name, -(-evaluate(nbytes, self.env) // ALIGNMENT) * ALIGNMENT)
             case Reuse(value, over) | PlacementAllocate(value, over):
                 self.held[value] = self.held.pop(over)
             case Launch(_, _, _, pairs):

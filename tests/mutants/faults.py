@@ -27,15 +27,15 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "a live range ended one step early",
         "codegen/memory/liveness.py",
-        "found[owner] = Range(i if first is None else first.start, i)",
-        "found[owner] = Range(i if first is None else first.start, i - (first is not None))",
+        "start, end = spans[uses.first][0], spans[uses.last][1]",
+        "start, end = spans[uses.first][0], spans[uses.last][1] - (uses.last > uses.first)",
         PLAN,
     ),
     Fault(
         "a view's lifetime ignored",
         "codegen/memory/liveness.py",
-        "if owner in skip:",
-        "if owner in skip or value in root:",
+        "if owner in self.borrowed:",
+        "if owner in self.borrowed or value in self.root:",
         PLAN,
     ),
     Fault(

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from refimpl.ir.dims import DimVar, evaluate, symbol
 from refimpl.ir.program import (
     Allocate,
+    Arena,
     Copy,
     Extern,
     Free,
     Launch,
     Line,
+    Place,
     PlacementAllocate,
     Program,
     Return,
@@ -33,41 +35,55 @@ def replay(p: Program, env: Mapping[str, int]) -> int:
     caller = {*p.inputs, *(name for name, _ in p.constants)}
     place: dict[str, int] = {}  # value -> allocation
     capacity: list[int] = []
-    owner: dict[int, str] = {}  # allocation -> the value that may use it
+    owners: list[dict[str, tuple[int, int]]] = []  # of each allocation: whose bytes are which
     alias: dict[str, str] = {}
+    arenas: dict[str, int] = {}
 
     def use(value: str) -> None:
         while value in alias:
             value = alias[value]
-        if value not in caller and owner.get(place.get(value, -1)) != value:
+        if value not in caller and (value not in place or value not in owners[place[value]]):
             raise Broken(f"{value} is used without bytes of its own")
 
-    def give(value: str, where: int) -> None:
+    def give(value: str, where: int, at: int = 0) -> None:
         if value in place or value in caller or value in alias:
             raise Broken(f"{value} is allocated twice")
-        if size[value] > capacity[where]:
+        if at % 256 or at + size[value] > capacity[where]:
             raise Broken(f"{value} does not fit")
+        for other, (low, high) in owners[where].items():
+            if low < at + size[value] and at < high:
+                raise Broken(f"{value} is placed on {other}")
         place[value] = where
-        owner[where] = value
+        owners[where][value] = (at, at + size[value])
+
+    def room(nbytes: int) -> int:
+        capacity.append(nbytes)
+        owners.append({})
+        return len(capacity) - 1
 
     for line in p.lines:
         match line:
             case Allocate(value):
-                capacity.append(size[value])
-                give(value, len(capacity) - 1)
+                give(value, room(size[value]))
+            case Arena(name, nbytes):
+                arenas[name] = room(evaluate(nbytes, env))
+            case Place(value, arena, offset):
+                give(value, arenas[arena], evaluate(offset, env))
             case Reuse(value, over):
                 use(over)
                 if types[value] != types[over]:
                     raise Broken(f"{value} and {over} differ in type")
+                del owners[place[over]][over]
                 give(value, place[over])
             case PlacementAllocate(value, over):
                 use(over)
+                del owners[place[over]][over]
                 give(value, place[over])
             case Free(value):
                 use(value)
                 if value in alias or value in caller:
                     raise Broken(f"{value} owns nothing")
-                del owner[place[value]]
+                del owners[place[value]][value]
             case View(value, of):
                 use(of)
                 alias[value] = of
@@ -85,8 +101,9 @@ def replay(p: Program, env: Mapping[str, int]) -> int:
                     use(a)
             case _:
                 pass
-    if set(owner.values()) != {_root(r, alias) for r in p.results} - caller:
-        raise Broken(f"left behind: {set(owner.values())}, returned: {p.results}")
+    left = {v for here in owners for v in here}
+    if left != {_root(r, alias) for r in p.results} - caller:
+        raise Broken(f"left behind: {left}, returned: {p.results}")
     return len(capacity)
 
 

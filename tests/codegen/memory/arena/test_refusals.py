@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import didyma
-from codegen.memory import planner, trace
+from codegen.memory import trace
 from codegen.memory.arena import problem, solve
 from refimpl.errors import DidymaError
 
@@ -21,11 +21,6 @@ def refusal(code: str) -> pytest.RaisesExc[DidymaError]:
 def test_a_negative_capacity() -> None:
     with refusal("bad-capacity"):
         problem([0], [1], [8], capacity=-1)
-
-
-def test_a_planner_of_arenas_is_none_for_a_compile() -> None:
-    with refusal("arena-planner"):
-        planner("best_fit")
 
 
 def test_a_search_that_runs_out_of_time_says_that_it_proved_nothing() -> None:
