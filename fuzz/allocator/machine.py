@@ -200,8 +200,9 @@ class MemoryMachine(RuleBasedStateMachine):
             m.end()
         bare = m.finish(self.held or [m.known()[-1]])
         plan = self.make_plan(bare, name)
+        laws = judge.laws(bare, plan)
         for env in judge.bindings(bare.dims, Random(seed)):
-            found = judge.static(bare, plan, env)
+            found = laws + judge.static(plan, env)
             if run:
                 found += judge.run(bare, plan, env, seed)
             if found:
