@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from random import Random
@@ -32,7 +32,7 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim, DimVar, symbol
 from refimpl.ir.program import Program
 
-WHOLE = ("linear_scan", "none")
+PLANNERS_OF_PROGRAMS = ("linear_scan", "size_class", "none")
 QUICK = ("greedy_by_size", "linear_scan", "storage_id", "size_class", "greedy_by_breadth", "none",
          "best_fit")  # fmt: skip
 SEARCH = ("didyma", "canonical", "hill_climb")
@@ -55,7 +55,7 @@ class Case:
 def programs(domain: str, seed: int, *, run: bool = False) -> Case:
     """Plan and judge a random program; ``run`` also runs it."""
     bare = program(seed, SHAPES[domain])
-    name = WHOLE[0] if seed % 8 else WHOLE[1]
+    name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
     return Case(domain, seed, name, judged(bare, name, seed, run=run))
 
 
@@ -217,13 +217,22 @@ def read(t: traces.Text) -> list[Verdict]:
     return [] if said == bound else [Verdict("peak", f"the load is {bound}, not {said}")]
 
 
-Domain = Callable[[str, int], Case]
-DOMAINS: Mapping[str, Domain] = {
-    "programs": programs,
-    "symbolic": programs,
-    "arena": arena,
-    "search": arena,
-    "fixed": arena,
-    "orientations": orientations,
-    "texts": texts,
-}
+DOMAINS: Mapping[str, int] = {  # how many of a hundred cases
+    "programs": 40, "symbolic": 10, "arena": 25, "search": 3, "fixed": 10, "orientations": 2,
+    "texts": 10,
+}  # fmt: skip
+
+
+def judge_case(seed: int, domains: Sequence[str] = tuple(DOMAINS), run_every: int = 0) -> Case:
+    """Make and judge the case of a seed, of one of the domains."""
+    chosen = Random(seed).choices(domains, [DOMAINS[d] for d in domains])[0]
+    match chosen:
+        case "texts":
+            return texts(chosen, seed)
+        case "orientations":
+            return orientations(chosen, seed)
+        case "arena" | "search" | "fixed":
+            return arena(chosen, seed)
+        case _:
+            run = run_every > 0 and seed % run_every == 0
+            return programs(chosen, seed, run=run)

@@ -30,7 +30,8 @@ def _lives(r: Random, count: int) -> tuple[list[int], list[int]]:
     """Lives of one of the patterns of programs; now and then one is empty."""
     end = r.choice((4, count, 2 * count))
     pattern = r.randrange(4)
-    lower, upper = [], []
+    lower: list[int] = []
+    upper: list[int] = []
     for i in range(count):
         at = r.randrange(end + 1)
         match pattern:
