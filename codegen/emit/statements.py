@@ -33,6 +33,7 @@ from refimpl.ir.loop import (
     Stmt,
     Store,
     Var,
+    While,
 )
 
 
@@ -71,6 +72,8 @@ class Statements:
                     self.write(b)
             case For():
                 self._for(s)
+            case While():
+                self._while(s)
             case If():
                 self._if(s)
             case Let():
@@ -93,6 +96,24 @@ class Statements:
                 raise TypeError(f"{type(s).__name__} is no statement of a kernel: {s}")
             case _:
                 assert_never(s)
+
+    def _while(self, s: While) -> None:
+        x, line = self.expressions, self.lines.add
+        with self.lines.captured() as before:
+            cond = x.data(s.cond)
+        if not before:
+            line(f"while ({cond.text}) {{")
+            with self.lines.indented():
+                self.write(s.body)
+        else:  # the condition needs statements of its own, each time
+            going = self.names.fresh("going")
+            line(f"b8 {going} = {x.data(s.cond).text};")
+            line(f"while ({going}) {{")
+            with self.lines.indented():
+                self.write(s.body)
+                self.lines.origin = s
+                line(f"{going} = {x.data(s.cond).text};")
+        line("}")
 
     def _if(self, s: If) -> None:
         self.lines.add(f"if ({self.expressions.data(s.cond).text}) {{")

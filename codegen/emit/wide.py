@@ -37,6 +37,7 @@ from refimpl.ir.loop import (
     Store,
     Unary,
     Var,
+    While,
 )
 from refimpl.ir.types import DType
 from refimpl.ir.walk import subexprs
@@ -109,8 +110,8 @@ def _is_simple(s: Stmt) -> bool:
         case Store():
             return True
         case (
-            For() | If() | Atomic() | Allocate() | PlacementAllocate() | Free() | ExternalCall()
-            | Barrier() | Assert()
+            For() | While() | If() | Atomic() | Allocate() | PlacementAllocate() | Free()
+            | ExternalCall() | Barrier() | Assert()
         ):  # fmt: skip
             return False
         case _:

@@ -19,6 +19,7 @@ ATOMIC = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
 def cases() -> Iterator[Case]:
     """All cases of whole kernels."""
     yield from _tails()
+    yield from _rounds()
     yield from _axes()
     yield from _reductions()
     yield from _transposes()
@@ -78,6 +79,41 @@ def _tails() -> Iterator[Case]:
     grid = (_ONE, _ONE, n)
     yield _case("no blocks", body, (("y", untouched, index(5)),), {"y": untouched}, {"n": 0}, grid,
                 (5, 1, 1))  # fmt: skip
+
+
+def _rounds() -> Iterator[Case]:
+    """A loop whose end each thread finds for itself, some at once."""
+    n = Var("n")
+    for what, condition in (("one test", "v > 1"), ("two tests", "v != 1 && v > 0")):
+        body = f"""\
+  const i64 i = (i64)blockIdx.x * 32 + (i64)threadIdx.x;
+  if (i < n) {{
+    i64 v = x[i];
+    i64 steps = 0;
+    while ({condition}) {{
+      if (v % 2 == 0) {{
+        v = v / 2;
+      }} else {{
+        v = 3 * v + 1;
+      }}
+      steps = steps + 1;
+    }}
+    y[i] = steps;
+  }}
+"""
+        x = np.arange(100, dtype=np.int64)
+        buffers = (("x", x, n), ("y", np.full_like(x, -1), n))
+        expected = np.array([_collatz(int(v)) for v in x])
+        grid = (ceildiv(n, index(32)), _ONE, _ONE)
+        yield _case(f"rounds by {what}", body, buffers, {"y": expected}, {"n": 100}, grid,
+                    (32, 1, 1))  # fmt: skip
+
+
+def _collatz(v: int) -> int:
+    steps = 0
+    while v > 1:
+        v, steps = (3 * v + 1 if v % 2 else v // 2), steps + 1
+    return steps
 
 
 def _axes() -> Iterator[Case]:

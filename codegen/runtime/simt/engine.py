@@ -16,7 +16,7 @@ from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
 from codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
 from codegen.runtime.simt.access import Run
 from codegen.runtime.simt.intrinsics import NUMPY_OF_C
-from codegen.runtime.simt.machine import Compiler, Exec
+from codegen.runtime.simt.machine import Compiler, Exec, HangError
 from codegen.runtime.simt.memory import Memory, SimtBuffer, Warps
 from refimpl.ir.types import Array, DType
 
@@ -87,7 +87,11 @@ class Program:
         with np.errstate(all="ignore"):
             for first in range(0, total, step):
                 warps = Warps(first, min(step, total - first), threads)
-                body(Run(warps, _axes(warps, s, g), dict(scalars), dict(arrays), reports.add), None)
+                run = Run(warps, _axes(warps, s, g), dict(scalars), dict(arrays), reports.add)
+                try:
+                    body(run, None)
+                except HangError as e:
+                    reports.add("hang", *e.args)
         for (name_in_ir, dtype), b in zip(s.buffers, buffers, strict=True):
             if name_in_ir in s.outputs:
                 _spread(b.written, dtype.nbytes)

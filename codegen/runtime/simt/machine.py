@@ -21,6 +21,13 @@ _NUMPY: dict[str, np.dtype[Any]] = {
 }
 
 
+MOST_ROUNDS = 1 << 24  # of one ``while``
+
+
+class HangError(Exception):
+    """A loop that does not end: what, in how many threads, on which line."""
+
+
 class UnsupportedSyntaxError(Exception):
     """The text leaves the subset of C that kernels are written in."""
 
@@ -297,6 +304,8 @@ class Compiler:
                 return self._if_(n)
             case c.For():
                 return self._for_(n)
+            case c.While():
+                return self._while_(n)
             case c.Pragma() | c.EmptyStatement():
                 return _sequence([])
             case c.FuncCall() | c.UnaryOp():
@@ -388,6 +397,20 @@ class Compiler:
                     return
                 body(r, m)
                 step(r, m)
+
+        return run
+
+    def _while_(self, n: c.While) -> Exec:
+        cond, body = self.expr(n.cond), self.stmt(n.stmt)
+
+        def run(r: Run, m: Mask) -> None:
+            for _ in range(MOST_ROUNDS):
+                m, going, _, _ = _split(r, m, cond(r, m))
+                if not going:
+                    return
+                body(r, m)
+            detail = f"more than {MOST_ROUNDS} rounds"
+            raise HangError(detail, len(r.who(m)), _line(n))
 
         return run
 

@@ -21,6 +21,7 @@ from refimpl.ir.loop import (
     Select,
     Stmt,
     Var,
+    While,
 )
 from refimpl.ir.types import Array, DType
 from refimpl.ir.walk import map_stmt
@@ -81,7 +82,7 @@ class Maker:
     def stmt(self, depth: int) -> Stmt:
         """A statement on the accumulator."""
         acc = load("acc", dtype=I64)
-        choice = self.pick(5) if depth else 0
+        choice = self.pick(6) if depth else 0
         if choice == 1:
             other = self.stmt(depth - 1) if self.pick(2) else None
             return If(self.cond(2), self.stmt(depth - 1), other)
@@ -101,6 +102,14 @@ class Maker:
             return serial(k, extent, body)
         if choice == 4:
             return block(self.stmt(depth - 1), self.stmt(depth - 1))
+        if choice == 5:
+            name = f"w{self.fresh}"
+            self.fresh += 1
+            count = load(name, dtype=I64)
+            more = Compare("lt", count, Binary("floormod", self.expr(1), ix(4)))
+            step = store(name, value=plus(count, ix(1)))
+            going = While(more, block(step, self.stmt(depth - 1)))
+            return Allocate(local(name, dtype=I64), block(store(name, value=ix(0)), going))
         return store("acc", value=plus(acc, self.expr(3)))
 
 
