@@ -93,12 +93,32 @@ def check(
     seed: Annotated[int, typer.Option(help="Seed of the input values.")] = 1,
     planner: Planner = "linear_scan",
     timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(help="Another implementation to judge on the same inputs: onnxruntime."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Judge a program at every level on random inputs (default engine: host)."""
     from didyma.commands import judge as command
 
-    raise typer.Exit(command.check(file, _engines(engine), dim or [], seed, planner, timeout, json))
+    engines, peers = _engines(engine), tuple(peer or ())
+    raise typer.Exit(command.check(file, engines, dim or [], seed, planner, timeout, json, peers))
+
+
+@app.command()
+def export(
+    file: File,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model to write.")] = Path(
+        "model.onnx"
+    ),
+    dim: Dim = None,
+    json: Json = False,
+) -> None:
+    """Write a program as an ONNX model; symbolic sizes stay symbolic."""
+    from didyma.commands import export as command
+
+    raise typer.Exit(command.export(file, out, dim or [], json))
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fuzz import disk
@@ -11,14 +12,29 @@ from refimpl.ir.text import parse_module
 from refimpl.verify import graph as verify
 
 
-def read_module(path: Path) -> Module:
+def read_fixed(path: Path, sizes: Mapping[str, int]) -> tuple[Module, Mapping[str, int]]:
+    """Read a module; where an ONNX model cannot be imported for every size, for given sizes.
+
+    Returns the sizes that it was imported for too: none where they stay symbolic.
+    """
+    try:
+        return read_module(path), {}
+    except DidymaError:
+        if path.suffix != ".onnx" or not sizes:
+            raise
+    return read_module(path, sizes), sizes
+
+
+def read_module(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
     """Read and verify a ``.dym`` graph or an ``.onnx`` model.
+
+    ``sizes`` are numbers for sizes that an ONNX model leaves open.
 
     Errors: ``unreadable-file``, ``unknown-format``, ``extra-missing``, and those of the parser,
     the importer and the verifier.
     """
     if path.suffix == ".onnx":
-        return _read_onnx(path)
+        return _read_onnx(path, sizes or {})
     if path.suffix != ".dym":
         raise DidymaError(
             "unknown-format", str(path), got=path.suffix or "no suffix", want=".dym or .onnx"
@@ -28,7 +44,8 @@ def read_module(path: Path) -> Module:
     return m
 
 
-def _read_onnx(path: Path) -> Module:
+def need_onnx(path: Path) -> Callable[[Path, Mapping[str, int]], Module]:
+    """Return the importer of ONNX; ``extra-missing`` unless models can be read and written."""
     try:
         from refimpl.onnx import load
     except ModuleNotFoundError as e:
@@ -41,4 +58,8 @@ def _read_onnx(path: Path) -> Module:
             want="the extra `onnx`",
             help="python3 -m pip install 'onnx>=1.17'",
         ) from None
-    return load(path)
+    return load
+
+
+def _read_onnx(path: Path, sizes: Mapping[str, int]) -> Module:
+    return need_onnx(path)(path, sizes)

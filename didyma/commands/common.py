@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from codegen.memory import planner as planner_by_name
 from codegen.options import Options
 from codegen.runtime.registry import NAMES, engine
-from refimpl.errors import DidymaError
+from refimpl.errors import DidymaError, EngineMissing
 from refimpl.ir import dims
 from refimpl.ir.graph import Module
 
@@ -30,7 +30,31 @@ def require(engines: Sequence[str]) -> None:
         engine(name)
 
 
+def require_peers(names: Sequence[str]) -> None:
+    """Raise if a peer is unknown, or cannot run here (EngineMissing)."""
+    for name in names:
+        if name not in PEERS:
+            raise DidymaError("bad-option", f"--peer {name}", got=name, want=", ".join(PEERS))
+        try:
+            from fuzz.peers import ort
+        except ModuleNotFoundError as e:
+            if e.name is None or not e.name.startswith("onnx"):
+                raise
+            raise EngineMissing(
+                "engine-missing", f"--peer {name}", got="no onnx package", want="the extra `onnx`",
+                help="python3 -m pip install 'onnx>=1.17' onnxruntime",
+            ) from None  # fmt: skip
+        ort.require()
+
+
+PEERS = ("onnxruntime",)
 MANY = 1 << 21
+
+
+def sizes(given: Sequence[str]) -> dict[str, int]:
+    """Sizes that the words ``NAME=N`` fix; words of another form are left to ``bindings``."""
+    pairs = [item.partition("=") for item in given]
+    return {n: int(v) for n, _, v in pairs if v.isascii() and v.isdecimal()}
 
 
 def options(planner: str) -> Options:
@@ -39,17 +63,21 @@ def options(planner: str) -> Options:
     return Options(planner=planner)
 
 
-def bindings(m: Module, given: Sequence[str]) -> dict[str, int]:
+def bindings(
+    m: Module, given: Sequence[str], fixed: Mapping[str, int] | None = None
+) -> dict[str, int]:
     """Sizes for a module's symbols: as given, else one more than the least.
 
     A module that would then take more than ``MANY`` elements in all gets the least: judging it runs
-    every level element by element.
+    every level element by element.  ``fixed`` are sizes that the module was imported for.
 
     Errors: ``bad-option`` for a word that is not ``NAME=N``, ``dim-out-of-range``.
     """
     env: dict[str, int] = {}
     for item in given:
         name, _, value = item.partition("=")
+        if fixed and name in fixed:
+            continue
         if not (value.isascii() and value.isdecimal()) or name not in m.ranges():
             known = ", ".join(m.ranges()) or "none: this program has no symbolic size"
             raise DidymaError(

@@ -16,7 +16,7 @@ from codegen.pipeline import compile
 from codegen.runtime.registry import engine
 from didyma import show
 from didyma.commands import common
-from didyma.files import read_module
+from didyma.files import read_fixed
 from fuzz import levels, watchdog
 from fuzz import replay as replay_
 from fuzz.graphs import inputs as random_inputs
@@ -36,6 +36,8 @@ class Task:
     seeds: tuple[int, ...]
     engines: tuple[str, ...]
     options: Options
+    peers: tuple[str, ...] = ()
+    model: bytes | None = None  # the ONNX model that the module was imported from
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
     arrays = random_inputs(task.module, dict(task.env), task.seeds)
     engines = [engine(e) for e in task.engines]
     report = levels.check(task.module, arrays, engines, task.options, progress=progress)
+    if task.peers:
+        from fuzz.peers import ort
+
+        progress(ort.NAME)
+        report = Report((*report.levels, ort.level(task.module, arrays, task.env, task.model)))
     return Verdict(report, memory)
 
 
@@ -109,15 +116,19 @@ def check(
     planner: str,
     timeout: float,
     json: bool,
+    peers: Sequence[str] = (),
 ) -> int:
-    """Judge a file and print the verdict of every level."""
+    """Judge a file and print the verdict of every level, and of peers on the same inputs."""
     wanted = engines or ("host",)
     common.require(wanted)
+    common.require_peers(peers)
     options = common.options(planner)
-    m = read_module(file)
-    env = common.bindings(m, given)
+    m, fixed = read_fixed(file, common.sizes(given))
+    env = common.bindings(m, given, fixed)
     seeds = tuple(seed * 1000 + i for i in range(len(m.entry.params)))
-    return tell(guarded(Task(m, env, seeds, wanted, options), timeout), json)
+    model = file.read_bytes() if peers and file.suffix == ".onnx" else None
+    task = Task(m, env, seeds, wanted, options, tuple(peers), model)
+    return tell(guarded(task, timeout), json)
 
 
 def replay(file: Path, engines: common.Engines, timeout: float, json: bool) -> int:

@@ -8,12 +8,11 @@ from refimpl.ir.loop import Stmt
 from refimpl.ir.text.show_loop import show_line
 
 LoopFaultKind: TypeAlias = Literal[
-    "out-of-bounds", "uninitialised", "race", "barrier-divergence", "assert", "endless"
+    "out-of-bounds", "uninitialised", "race", "barrier-divergence", "assert"
 ]
 ProgramFaultKind: TypeAlias = Literal[
-    "ownership", "unallocated", "double-allocation", "capacity", "read-only", "freed", "assert",
-    "stale", "leak", "in-place", "endless",
-]  # fmt: skip
+    "ownership", "unallocated", "double-allocation", "capacity", "read-only", "freed", "assert"
+]
 
 
 class LoopFault(Exception):

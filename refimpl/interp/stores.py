@@ -34,7 +34,6 @@ from refimpl.ir.loop import (
     Scope,
     Stmt,
     Store,
-    While,
 )
 from refimpl.ir.types import Array
 
@@ -52,7 +51,7 @@ def lane_depth(s: Stmt) -> int:
             return lane_depth(s.body) + (s.kind in LANE_KINDS)
         case If(_, then, other):
             return max(lane_depth(then), lane_depth(other) if other is not None else 0)
-        case Let() | While() | Allocate() | PlacementAllocate():
+        case Let() | Allocate() | PlacementAllocate():
             return lane_depth(s.body)
         case Store() | Atomic() | Free() | ExternalCall() | Barrier() | Assert():
             return 0
@@ -66,7 +65,7 @@ def writes(s: Stmt) -> Iterator[str]:
         case Block(body):
             for b in body:
                 yield from writes(b)
-        case For() | While() | Let() | Allocate():
+        case For() | Let() | Allocate():
             yield from writes(s.body)
         case If(_, then, other):
             yield from writes(then)

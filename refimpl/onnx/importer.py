@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ import onnx
 
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.graph import Module
 from refimpl.ir.types import Array, TensorType
 from refimpl.onnx import functions, signature
 from refimpl.onnx.context import Context
 from refimpl.onnx.control import CONTROL
 from refimpl.onnx.nodes import import_node
+from refimpl.onnx.opens import Opens, Symbols
 from refimpl.onnx.tensors import check_size, dtype_of, tensor
 from refimpl.onnx.values import Item, Known
 from refimpl.ops.builder import Builder
@@ -28,19 +28,6 @@ MAX_DEPTH = 64  # functions within functions
 _MALFORMED = (
     ValueError, TypeError, KeyError, IndexError, OverflowError, ZeroDivisionError, AttributeError,
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Symbols:
-    """What is taken to be known of sizes that a model leaves open.
-
-    They are at most ``most``; from the third axis on, where images have theirs, they are multiples.
-    ``fixed`` gives numbers for some names.
-    """
-
-    most: int = 1 << 20
-    multiple: int = 1
-    fixed: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +64,9 @@ class Importer:
         self.source = source
         self.folder = folder
         self.given = values
-        self.symbols = symbols
+        self.opens = Opens(model, symbols)
         self.builder = Builder()
-        self.context = Context(self.builder, {}, {})
+        self.context = Context(self.builder, self.opens.found, {})
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
 
     def module(self) -> Module:
@@ -167,21 +154,8 @@ class Importer:
                 "onnx-unsupported", where, got="an input of unknown rank", want="a shape",
                 help="give the input a shape in the model; sizes may be symbolic",
             )  # fmt: skip
-        return TensorType(dtype, tuple(self._dim(d, i.name, k) for k, d in enumerate(t.shape.dim)))
-
-    def _dim(self, d: onnx.TensorShapeProto.Dimension, name: str, axis: int) -> Dim:
-        if d.HasField("dim_value") and d.dim_value >= 0:
-            return int(d.dim_value)
-        named = any(ch.isalnum() for ch in d.dim_param)  # "?" is no name: two of them may differ
-        return self._symbol(d.dim_param if named else f"{name}_{axis}", axis)
-
-    def _symbol(self, name: str, axis: int) -> Dim:
-        plain = "".join(ch if ch.isascii() and ch.isalnum() else "_" for ch in name) or "d"
-        plain = plain if plain[0].isalpha() else f"d{plain}"
-        if plain in self.symbols.fixed:
-            return self.symbols.fixed[plain]
-        self.context.symbols.setdefault(plain, DimVar(plain, 1, self.symbols.most))
-        return dims.mul(dims.symbol(plain), self.symbols.multiple if axis >= 2 else 1)
+        sizes = tuple(self.opens.dim(d, i.name, k) for k, d in enumerate(t.shape.dim))
+        return TensorType(dtype, sizes)
 
     # What the model says of its own values ---------------------------------------------------
 

@@ -12,7 +12,8 @@ from google.protobuf.message import DecodeError
 from refimpl.errors import DidymaError
 from refimpl.ir.graph import Module
 from refimpl.ir.types import Array
-from refimpl.onnx.importer import Importer, Symbols
+from refimpl.onnx.importer import Importer
+from refimpl.onnx.opens import Symbols
 from refimpl.verify import graph as verify
 
 # Sizes that a model leaves open: the widest range first; then smaller ones, where tensors would be

@@ -234,17 +234,14 @@ def _end(c: Context, size: Dim, at: Dim, step: int, floor: int) -> Dim:
     if not isinstance(at, int):
         return at
     least, most = c.bounds(size)
-    last = size if step > 0 else dims.sub(size, 1)
     if at >= most:
-        return last
-    if 0 <= at <= least:
-        return at
+        return size if step > 0 else dims.sub(size, 1)
+    if at >= 0:
+        return at  # the op takes what lies within the axis
     if at <= -most:
         return floor
-    if at < 0:
-        from_end = dims.add(size, at)
-        return from_end if -at <= least else dims.maximum(from_end, floor)
-    return dims.minimum(at, last)
+    from_end = dims.add(size, at)
+    return from_end if -at <= least else dims.maximum(from_end, floor)
 
 
 def _gather(c: Context, x: Inputs) -> Sequence[Item]:

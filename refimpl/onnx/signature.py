@@ -34,6 +34,14 @@ class Formal(Protocol):
 
     name: str
     option: object
+    type_str: str
+
+
+class Constraint(Protocol):
+    """What a schema says of a type variable."""
+
+    type_param_str: str
+    allowed_type_strs: Sequence[str]
 
 
 class Schema(Protocol):
@@ -54,6 +62,8 @@ class Schema(Protocol):
 
     attributes: Mapping[str, Attribute]
     inputs: Sequence[Formal]
+    outputs: Sequence[Formal]
+    type_constraints: Sequence[Constraint]
 
     def get_function_with_opset_version(self, version: int, /) -> bytes:
         """Return a serialised FunctionProto."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import Array, DType, TensorType
@@ -98,9 +100,31 @@ def as_value(b: Builder, item: Item) -> Value:
 
 
 def _size(b: Builder, d: Dim, dtype: DType) -> Value:
-    """Return a size as a tensor of one element: so many ones, counted."""
-    if isinstance(d, int):
-        return b.constant(np.full(1, d, dtype.numpy))
-    one = b.constant(np.ones(1, dtype.numpy))
-    ones = b("broadcast_to", [one], shape=(d,))
-    return b("sum", [ones], axes=(0,), keepdims=True)
+    """Return a size as a tensor of one element."""
+    v = _computed(b, d)
+    return v if dtype is DType.I64 else b("cast", [v], dtype=dtype)
+
+
+_FOLDS = {"Add": "add", "Mul": "multiply", "Max": "maximum", "Min": "minimum", "Mod": "remainder"}
+
+
+def _computed(b: Builder, e: Any) -> Value:
+    """Return a size as i64[1]: a symbol is the last of so many numbers, counted from 0."""
+    if isinstance(e, int):
+        return b.constant(np.full(1, e, np.int64))
+    name = e.func.__name__
+    if not e.args:
+        count = b("iota", [], dtype=DType.I64, shape=(dims.add(e, 1),), axis=0)
+        return b("slice", [count], starts=(e,), stops=(dims.add(e, 1),), steps=(1,))
+    if name == "floor":
+        above, below = (dims.canonical(x) for x in e.args[0].as_numer_denom())
+        return b("floor_divide", [_computed(b, above), _computed(b, below)])
+    if name == "Pow" and e.args[1].is_Integer and e.args[1] > 0:
+        return b("pow", [_computed(b, dims.canonical(x)) for x in e.args])
+    if name in _FOLDS and all(a.is_Integer or not a.is_Rational for a in e.args):
+        parts = [_computed(b, dims.canonical(a)) for a in e.args]
+        return reduce(lambda x, y: b(_FOLDS[name], [x, y]), parts)
+    above, below = (dims.canonical(x) for x in e.as_numer_denom())
+    if below == 1:
+        raise DidymaError("bad-dim", str(e), got=name, want="+ * // % min max over symbols")
+    return b("floor_divide", [_computed(b, above), _computed(b, below)])

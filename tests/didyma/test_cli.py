@@ -22,7 +22,7 @@ def exp(tmp_path: Path) -> Path:
 def test_help_imports_nothing_heavy() -> None:
     said = python("-X", "importtime", "-m", "didyma", "--help")
     assert said.code == 0
-    for command in ("fuzz", "check", "replay", "explain", "ops", "doctor"):
+    for command in ("fuzz", "check", "replay", "explain", "export", "ops", "doctor"):
         assert f"  {command} " in said.out
     modules = set(re.findall(r"\| +([\w.]+)$", said.err, re.MULTILINE))
     assert "didyma.cli" in modules
@@ -32,7 +32,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_every_command_has_help_and_json() -> None:
-    for command in ("fuzz", "check", "replay", "explain", "ops", "doctor"):
+    for command in ("fuzz", "check", "replay", "explain", "export", "ops", "doctor"):
         said = didyma(command, "--help")
         assert said.code == 0
         assert "--json" in said.out
@@ -134,3 +134,31 @@ def test_a_failure_of_ours_is_exit_3(exp: Path, monkeypatch: pytest.MonkeyPatch)
     assert said.code == 3
     assert "a bug in didyma" in said.err
     assert "ZeroDivisionError" in said.err
+
+
+def test_export_writes_a_model_that_check_takes(exp: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    out = tmp_path / "exp.onnx"
+    said = didyma("export", exp, "-o", out, "--json")
+    assert said.code == 0
+    assert said.json == {"file": str(out), "nodes": 1}
+    assert didyma("check", out, "--json").json["agree"]
+
+
+def test_export_refuses_other_formats(exp: Path, tmp_path: Path) -> None:
+    said = didyma("export", exp, "-o", tmp_path / "exp.txt")
+    assert said.code == 2
+    assert "unknown-format" in said.err
+
+
+def test_check_with_a_peer(exp: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    said = didyma("check", exp, "--peer", "onnxruntime", "--json")
+    assert said.code == 0
+    assert said.json["levels"][-1]["name"] == "onnxruntime"
+
+
+def test_an_unknown_peer(exp: Path) -> None:
+    said = didyma("check", exp, "--peer", "nobody")
+    assert said.code == 2
+    assert "onnxruntime" in said.err

@@ -1,0 +1,31 @@
+"""``didyma export``: a program as an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from didyma.commands import common
+from didyma.files import need_onnx, read_fixed
+from refimpl.errors import DidymaError
+
+
+def export(file: Path, out: Path, given: Sequence[str], json: bool) -> int:
+    """Write a file as an ONNX model.
+
+    Errors: ``onnx-inexpressible``, ``unwritable`` and those of reading the file.
+    """
+    if out.suffix != ".onnx":
+        raise DidymaError(
+            "unknown-format", str(out), got=out.suffix or "no suffix", want="a name in .onnx"
+        )
+    need_onnx(out)
+    from refimpl.onnx.export import save
+
+    m, _ = read_fixed(file, common.sizes(given))
+    count = save(m, out)
+    if json:
+        common.print_json({"file": str(out), "nodes": count})
+    else:
+        print(f"{out}: {count} nodes")
+    return common.AGREE

@@ -1,0 +1,1 @@
+"""Other implementations, judged by the same bars.  Each is optional."""

@@ -1,0 +1,189 @@
+"""ONNX Runtime as a peer: it runs models, and modules that are expressed in what it has.
+
+It has kernels for some element types of some operators.  A module is expressed with these: what
+lacks a kernel is computed in a wider type, and cast back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+import numpy as np
+import onnx
+
+from oracle.compare import compare
+from oracle.report import Finding, Level
+from oracle.stages import exact, guard
+from refimpl.errors import DidymaError, EngineMissing
+from refimpl.interp import graph
+from refimpl.ir import dims
+from refimpl.ir.graph import Function, Module, Node, Param
+from refimpl.ir.types import ALL, Array, DType, TensorType
+from refimpl.onnx.export import to_model
+from refimpl.onnx.export.legal import Allowed, Dialect, type_name
+from refimpl.ops.bars import LEAST, Bar, Contract
+
+NAME = "onnxruntime"
+# It states nothing of itself: sums in any order, intrinsics good to a few places.
+CONTRACT = Contract(default_ulp=16.0)
+_PROVIDER = "CPUExecutionProvider"
+_FOREIGN = frozenset({DType.BF16})  # types that its Python interface does not take
+
+# What a kernel says that it takes, and then refuses.
+_REFUSED: Mapping[str, frozenset[DType]] = {"ScatterElements": frozenset({DType.F16})}
+
+
+class _Kernel(Protocol):
+    op_name: str
+    domain: str
+    provider: str
+    version_range: tuple[int, int]
+    type_constraints: Mapping[str, Sequence[str]]
+
+
+def _runtime() -> Any:
+    try:
+        return import_module("onnxruntime")
+    except ImportError as e:
+        raise EngineMissing(
+            "engine-missing", f"--peer {NAME}", got=f"onnxruntime cannot be imported: {e}",
+            want="the package onnxruntime", help="python3 -m pip install onnxruntime",
+        ) from None  # fmt: skip
+
+
+def require() -> None:
+    """Raise EngineMissing unless ONNX Runtime can run here."""
+    _runtime()
+
+
+def kernels() -> Dialect:
+    """Return ONNX as ONNX Runtime's CPU kernels have it."""
+    _runtime()
+    state: Any = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    table: dict[str, list[_Kernel]] = defaultdict(list)
+    for k in cast("Sequence[_Kernel]", state.get_all_opkernel_def()):
+        if k.provider == _PROVIDER and not k.domain:
+            table[k.op_name].append(k)
+    names = {type_name(d): d for d in ALL}
+
+    def narrow(op: str, since: int, allowed: Allowed) -> Allowed:
+        own = [k for k in table[op] if k.version_range[0] <= since <= k.version_range[1]]
+        found: dict[str, frozenset[DType]] = {}
+        for variable, dtypes in allowed.items():
+            stated = [k.type_constraints.get(variable) for k in own]
+            if any(s is None for s in stated):
+                found[variable] = dtypes
+                continue
+            have = {names[t] for s in stated for t in s or () if t in names}
+            found[variable] = dtypes & have - _REFUSED.get(op, frozenset())
+        return found if own else allowed  # by a function of ONNX's, or not at all
+
+    return Dialect(narrow)
+
+
+def run_model(model: onnx.ModelProto | bytes, inputs: Mapping[str, Array]) -> list[Array]:
+    """Run a model on named inputs; DidymaError ``peer-refused`` if it will not."""
+    runtime = _runtime()
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    data = model if isinstance(model, bytes) else model.SerializeToString()
+    try:
+        session = runtime.InferenceSession(data, options, providers=[_PROVIDER])
+        return [np.asarray(a) for a in session.run(None, dict(inputs))]
+    except Exception as e:  # its exceptions have no common base but this
+        text = " ".join(str(e).split())[:300]
+        raise DidymaError("peer-refused", NAME, got=text, want="a model that it runs") from None
+
+
+def level(
+    m: Module,
+    inputs: Sequence[Array],
+    env: Mapping[str, int],
+    model: bytes | None = None,
+    dialect: Dialect | None = None,
+) -> Level:
+    """Judge its results by the accumulated bars of a module, under CONTRACT.
+
+    It runs the model that the module was imported from, or else the module expressed for it.  The
+    sign of a zero is left free: its choice between two values does not keep it.
+    """
+    found = Level(NAME)
+    start = time.perf_counter()
+    with np.errstate(all="ignore"):
+        guard(found, NAME, lambda: _judge(found, m, inputs, env, model, dialect))
+    found.seconds = time.perf_counter() - start
+    return found
+
+
+def _judge(
+    found: Level,
+    m: Module,
+    inputs: Sequence[Array],
+    env: Mapping[str, int],
+    model: bytes | None,
+    dialect: Dialect | None,
+) -> None:
+    f = m.entry
+    if model is None:
+        outs = run_module(m, inputs, dialect)
+    else:
+        named = zip(f.params, inputs, strict=True)
+        outs = run_model(model, {p.name: a for p, a in named})
+    given = [exact(a) for a in inputs]
+    bars = graph.bars(f, m, given, env, CONTRACT, stored=True)
+    for name, bar, out, t in zip(f.results, bars, outs, f.result_types(), strict=True):
+        type = t.with_shape(*dims.values(t.shape, env))
+        if t.dtype.is_float:
+            bar = Bar(bar.c, np.maximum(bar.e, LEAST))
+        c = compare(name, bar, out, type)
+        found.comparisons.append(c)
+        if not c.agree:
+            found.findings.append(Finding(NAME, "outputs", "value", c.message))
+
+
+def run_module(m: Module, inputs: Sequence[Array], d: Dialect | None = None) -> list[Array]:
+    """Run a module on the inputs of its entry.
+
+    Errors: ``peer-refused``, ``onnx-inexpressible`` where it has no kernel.
+    """
+    dressed = dress(m)
+    params = dressed.entry.params
+    given = {p.name: a.astype(p.type.dtype.numpy) for p, a in zip(params, inputs, strict=True)}
+    found = run_model(to_model(dressed, d or kernels()), given)
+    types = m.entry.result_types()
+    return [a.astype(t.dtype.numpy) for a, t in zip(found, types, strict=True)]
+
+
+def dress(m: Module) -> Module:
+    """Return a module whose parameters and results of foreign types go in and out as f32."""
+    f = m.entry
+    types = f.types()
+    params: list[Param] = []
+    before: list[Node] = []
+    for p in f.params:
+        if p.type.dtype in _FOREIGN:
+            outer = f"{p.name}_f32"
+            params.append(Param(outer, p.type.with_dtype(DType.F32)))
+            before.append(_cast(p.name, outer, p.type))
+        else:
+            params.append(p)
+    after: list[Node] = []
+    results: list[str] = []
+    for i, r in enumerate(f.results):
+        if types[r].dtype in _FOREIGN:
+            after.append(_cast(f"{r}_f32_{i}", r, types[r].with_dtype(DType.F32)))
+            results.append(after[-1].results[0])
+        else:
+            results.append(r)
+    entry = Function(f.name, tuple(params), (*before, *f.nodes, *after), tuple(results), f.attrs)
+    return replace(m, functions=(*m.functions[:-1], entry))
+
+
+def _cast(to: str, of: str, t: TensorType) -> Node:
+    return Node((to,), "cast", (of,), (t,), (("dtype", t.dtype),))

@@ -1,0 +1,100 @@
+"""Sizes that a model leaves open: symbols by name, expressions over them, ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx
+
+from refimpl.errors import DidymaError
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.text.reader import Reader
+
+RANGES = "didyma.dims"  # key of a model's metadata: what Didyma's text says of its symbols
+MAX_TEXT = 1 << 12  # characters of a size or of the ranges that are read at all
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """What is taken to be known of sizes that a model leaves open.
+
+    They are at most ``most``; from the third axis on, where images have theirs, they are multiples.
+    ``fixed`` gives numbers for some names.
+    """
+
+    most: int = 1 << 20
+    multiple: int = 1
+    fixed: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+class Opens:
+    """Turns the sizes of a model's inputs into dims."""
+
+    def __init__(self, model: onnx.ModelProto, symbols: Symbols) -> None:
+        self.symbols = symbols
+        self.found: dict[str, DimVar] = {}
+        self._ranges = {v.name: v for v in _ranges(model)}
+        self._bare = self._names(model)
+
+    def _names(self, model: onnx.ModelProto) -> frozenset[str]:
+        """Names that are the whole size of some axis."""
+        each = (d.dim_param for i in model.graph.input for d in i.type.tensor_type.shape.dim)
+        return frozenset(p for p in each if p in self._ranges or p.isidentifier())
+
+    def dim(self, d: onnx.TensorShapeProto.Dimension, name: str, axis: int) -> Dim:
+        """Return the size of an axis of an input."""
+        if d.HasField("dim_value") and d.dim_value >= 0:
+            return int(d.dim_value)
+        if not any(ch.isalnum() for ch in d.dim_param):
+            return self._symbol(f"{name}_{axis}", axis)  # "?" is no name: two of them may differ
+        composed = None if d.dim_param in self._bare else _expression(d.dim_param)
+        if composed is None or not self._bound(composed):
+            return self._symbol(d.dim_param, axis)
+        table = {dims.symbol(s): self._symbol(s, 0) for s in dims.free(composed)}
+        return dims.canonical(composed.subs(table)) if not isinstance(composed, int) else composed
+
+    def _bound(self, d: Dim) -> bool:
+        """Tell whether other axes bind all the symbols of a size, or this one binds its own."""
+        names = dims.free(d)
+        if set(names) <= self._bare:
+            return True
+        return len(names) == 1 and names[0] in self._ranges
+
+    def _symbol(self, name: str, axis: int) -> Dim:
+        if name in self._ranges:
+            if name in self.symbols.fixed:
+                return self.symbols.fixed[name]
+            self.found.setdefault(name, self._ranges[name])
+            return dims.symbol(name)
+        plain = "".join(ch if ch.isascii() and ch.isalnum() else "_" for ch in name) or "d"
+        plain = plain if plain[0].isalpha() else f"d{plain}"
+        if plain in self.symbols.fixed:
+            return self.symbols.fixed[plain]
+        self.found.setdefault(plain, DimVar(plain, 1, self.symbols.most))
+        return dims.mul(dims.symbol(plain), self.symbols.multiple if axis >= 2 else 1)
+
+
+def _expression(text: str) -> Dim | None:
+    """Return what a size says, if it is more than a name, such as ``2*n + 1``."""
+    if len(text) > MAX_TEXT:
+        return None
+    try:
+        reader = Reader(text, "dim_param")
+        d = reader.dim()
+    except DidymaError:
+        return None
+    return d if not reader.word and (isinstance(d, int) or d.args) else None
+
+
+def _ranges(model: onnx.ModelProto) -> tuple[DimVar, ...]:
+    """Ranges that Didyma wrote when it exported the model; none if they are no such text."""
+    for p in model.metadata_props:
+        if p.key == RANGES and len(p.value) <= MAX_TEXT:
+            try:
+                found = Reader(p.value, "metadata").dimvars()
+            except DidymaError:
+                return ()
+            return tuple(v for v in found if 0 <= v.lo <= v.hi)
+    return ()

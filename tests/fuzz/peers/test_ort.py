@@ -1,0 +1,109 @@
+"""ONNX Runtime as a peer: it agrees within the bars, and a wrong model is seen."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fuzz.graphs import BYTES, decode
+from fuzz.peers import ort
+from refimpl.errors import DidymaError, EngineMissing
+from refimpl.ir.graph import Module
+from refimpl.ir.text import parse_module
+from refimpl.ir.types import DType
+from refimpl.onnx.export import to_model
+
+needs_runtime = pytest.mark.skipif(find_spec("onnxruntime") is None, reason="onnxruntime is absent")
+
+TEXT = """module {
+  dims n in [1, 64]
+  func @main(%x: f32[n, 3], %w: f32[3, 4], %b: bf16[4]) -> (%z, %s) {
+    %y = matmul(%x, %w) : f32[n, 4]
+    %c = cast(%b, dtype=f32) : f32[4]
+    %z = add(%y, %c) : f32[n, 4]
+    %s = cast(%z, dtype=bf16) : bf16[n, 4]
+  }
+}
+"""
+
+
+def _operands() -> list[Any]:
+    rng = np.random.default_rng(0)
+    shapes = ((5, 3), (3, 4), (4,))
+    found: list[Any] = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    found[2] = found[2].astype(DType.BF16.numpy)
+    return found
+
+
+@needs_runtime
+def test_agrees() -> None:
+    m = parse_module(TEXT)
+    found = ort.level(m, _operands(), {"n": 5})
+    assert found.findings == []
+    assert found.checked_share == 1
+
+
+@needs_runtime
+def test_a_wrong_model_is_seen() -> None:
+    m = parse_module(TEXT)
+    wrong = parse_module(TEXT.replace("add(%y, %c)", "subtract(%y, %c)"))
+    model = to_model(ort.dress(wrong)).SerializeToString()
+    dressed = ort.dress(m)
+    inputs = [a.astype(np.float32) for a in _operands()]
+    (finding, *_) = ort.level(dressed, inputs, {"n": 5}, model).findings
+    assert finding.kind == "value"
+
+
+_FOLDS = ("sum", "prod", "cumulative_sum", "cumulative_prod", "matmul", "conv")
+
+
+def _tame(m: Module) -> bool:
+    """Tell whether a graph keeps clear of what ONNX Runtime gets wrong in known ways.
+
+    It folds integers in f64, and compares i64 in some extremes by their low halves.
+    """
+    types = [t for t in m.entry.types().values() if t.dtype.is_int]
+    wide = any(t.dtype.nbytes > 2 for t in types)
+    folds = types and any(n.op in _FOLDS for n in m.entry.nodes)
+    signs = any(n.op in ("reciprocal", "copysign", "signbit") for n in m.entry.nodes)
+    return not (wide or folds or signs)
+
+
+@needs_runtime
+def test_fuzzed_graphs_agree() -> None:
+    dialect = ort.kernels()
+    ends: Counter[str] = Counter()
+    for seed in range(160):
+        case = decode(random.Random(seed).randbytes(BYTES))
+        if not _tame(case.module):
+            continue
+        found = ort.level(case.module, case.inputs(), dict(case.env), dialect=dialect)
+        codes = ("peer-refused", "onnx-inexpressible")
+        refused = [f for f in found.findings if f.message.startswith("DidymaError")]
+        wrong = [f for f in found.findings if f.kind == "value"]
+        assert not wrong, (seed, wrong)
+        assert all(any(c in f.message for c in codes) for f in refused), (seed, refused)
+        ends["refused" if refused else "agrees"] += 1
+    assert ends["agrees"] >= 10
+    assert ends["agrees"] > 2 * ends["refused"]
+
+
+@needs_runtime
+def test_a_broken_model_is_refused_with_a_code() -> None:
+    with pytest.raises(DidymaError) as caught:
+        ort.run_model(b"nonsense", {})
+    assert caught.value.code == "peer-refused"
+
+
+def test_without_the_package_the_engine_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(EngineMissing) as caught:
+        ort.require()
+    assert caught.value.code == "engine-missing"
+    assert caught.value.exit_code == 4
