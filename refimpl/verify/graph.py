@@ -15,10 +15,12 @@
 | G-attr-kind | an attribute is of its declared kind and among its choices |
 | G-attr-data | a constant tensor has as many bytes as its shape says |
 | G-type | a node's type is the one its op infers |
-| G-callee | a call names a function further up |
+| G-callee | a call, and a node that runs functions, names functions further up |
 | G-call-types | a call's operands and results have the callee's types |
-| G-primitive | a Primitive function calls nothing, and folds at most once |
+| G-primitive | a Primitive function calls and runs nothing, and folds at most once |
 | G-reshape-only | a reshape_only function is Primitive, of one operand, and only reshapes |
+
+Those of ``if``, ``while``, ``scan`` and ``bind`` are in ``control``.
 
 An op's own rule may refuse the operands besides: the code is then the op's, such as
 ``shape-mismatch``.
@@ -34,12 +36,23 @@ import sympy
 
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
-from refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Attr, Attrs, Function, Module, Node
+from refimpl.ir.graph import (
+    CALL,
+    CONTROL,
+    PRIMITIVE,
+    RESHAPE_ONLY,
+    Attr,
+    Attrs,
+    Function,
+    Module,
+    Node,
+)
 from refimpl.ir.text import show_node
 from refimpl.ir.text.literals import attr_text
 from refimpl.ir.types import DType, Tensor, TensorType
 from refimpl.ops import OPS
 from refimpl.ops.spec import AttrKind, AttrSpec, Kind, Op
+from refimpl.verify.control import Control
 from refimpl.verify.sizes import Sizes
 
 _FOLDING = (Kind.REDUCTION, Kind.OPAQUE)
@@ -97,6 +110,7 @@ class _Verifier:
         self.m = m
         self.sizes = Sizes(m.dims, "module")
         self.known: dict[str, Function] = {}
+        self.control = Control(self.known, self.sizes)
         self.checked: set[TensorType] = set()
 
     def module(self) -> None:
@@ -109,6 +123,8 @@ class _Verifier:
                 )
             self.function(f)
             self.known[f.name] = f
+        if self.m.dims:
+            self.control.symbols(self.m)
 
     def function(self, f: Function) -> None:
         types: dict[str, TensorType] = {}
@@ -162,6 +178,8 @@ class _Verifier:
             self.attrs(n.attrs, "")
             if n.op == CALL:
                 self.call(n, operands)
+            elif n.op in CONTROL:
+                self.control.node(n, operands)
             else:
                 self.op(n, operands)
             for name, t in zip(n.results, n.types, strict=True):
@@ -229,7 +247,7 @@ class _Verifier:
             )
 
     def primitive(self, f: Function) -> None:
-        calls = [n for n in f.nodes if n.op == CALL]
+        calls = [n for n in f.nodes if n.op == CALL or n.op in CONTROL]
         folds = [n for n in f.nodes if n.op in OPS and OPS[n.op].kind in _FOLDING]
         if calls or len(folds) > 1 or f.attr[PRIMITIVE] != 1:
             wrong = calls or folds

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from refimpl.errors import DidymaError
+from refimpl.ir import dims
 from refimpl.ir.dims import DimVar, symbol
 from refimpl.ir.graph import Attr, Function, Module, Node, Param, attrs
 from refimpl.ir.program import Program
@@ -41,6 +42,8 @@ def uses(op: Op) -> list[Module]:
             given: dict[str, Attr] = dict(sample.attrs)
             names = tuple(p.name for p in params)
             n = Node(("y",), op.name, names, (op.infer(sample.operands, given),), attrs(given))
+            if not any(dims.free(p.type.shape) for p in params):  # something must tell the size
+                params = (*params, Param("rest", TensorType(dtype, (dims.symbol("n"),))))
             found.append(Module((Function("main", params, (n,), ("y",)),), (DimVar("n", 0, 8),)))
     return found
 

@@ -1,0 +1,251 @@
+"""Control flow of graphs, for whatever the values are: arrays, or arrays with bars.
+
+A machine walks functions node by node.  What an op yields, and how a value is read as a condition
+or a size, its subclass says.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import sympy
+
+from refimpl.errors import DidymaError
+from refimpl.ir import control
+from refimpl.ir import dims as d
+from refimpl.ir.graph import CALL, CONTROL, Attr, Function, Module, Node
+from refimpl.ir.types import TensorType
+from refimpl.ops import OPS
+from refimpl.ops.spec import Op
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A node whose symbols have been replaced by ints."""
+
+    attrs: Mapping[str, Attr]
+    types: tuple[TensorType, ...]
+
+
+class Step:
+    """A node ready to run: what dies with it, its op, and its sizes once they are known."""
+
+    __slots__ = ("dead", "key", "node", "op", "symbols", "use")
+
+    def __init__(self, n: Node, dead: tuple[str, ...], symbolic: bool) -> None:
+        self.node = n
+        self.dead = dead
+        self.op: Op | None = OPS.get(n.op)
+        self.symbols = tuple(control.symbols(n)) if symbolic else ()
+        self.key: tuple[int, ...] | None = None
+        self.use = Use(n.attr, n.types)
+
+    def sized(self, env: Mapping[str, int]) -> Use:
+        """Return the node's attributes and types in numbers, worked out once for each binding."""
+        if not self.symbols:
+            return self.use
+        key = tuple(env.get(s, -1) for s in self.symbols)
+        if key != self.key:
+            types = tuple(concrete_type(t, env) for t in self.node.types)
+            self.use = Use(concrete_attrs(self.node, env), types)
+            self.key = key
+        return self.use
+
+
+def concrete_type(t: TensorType, env: Mapping[str, int]) -> TensorType:
+    """Return a type with every symbol replaced by its int."""
+    if all(type(s) is int for s in t.shape):
+        return t
+    return TensorType(t.dtype, tuple(d.evaluate(s, env) for s in t.shape), t.device)
+
+
+def _concrete_attr(a: Attr, env: Mapping[str, int]) -> Attr:
+    if isinstance(a, sympy.Expr):
+        return d.evaluate(a, env)
+    if isinstance(a, tuple):
+        return tuple(_concrete_attr(x, env) for x in a)
+    return a
+
+
+def concrete_attrs(n: Node, env: Mapping[str, int]) -> dict[str, Attr]:
+    """Attributes of a node with every symbol replaced by its int."""
+    return {k: _concrete_attr(v, env) for k, v in n.attrs}
+
+
+def last_uses(f: Function) -> list[tuple[str, ...]]:
+    """For each node, the values that no later node and no result needs."""
+    kept = set(f.results)
+    dead: list[tuple[str, ...]] = []
+    for n in reversed(f.nodes):
+        names = {*n.args, *n.results} - kept
+        kept |= names
+        dead.append(tuple(names))
+    dead.reverse()
+    return dead
+
+
+class Machine(ABC, Generic[V]):
+    """Runs functions of a module; ``env`` holds the symbols bound so far."""
+
+    def __init__(self, m: Module, env: Mapping[str, int]) -> None:
+        self.m = m
+        self.env = dict(env)
+        self.ranges = {v.name: v for v in m.dims}
+        self.functions = {f.name: f for f in m.functions}
+        self.prepared: dict[int, tuple[Function, list[Step]]] = {}
+
+    @abstractmethod
+    def apply(self, f: Function, step: Step, args: list[V]) -> Sequence[V]:
+        """Return the results of an op."""
+
+    @abstractmethod
+    def shape(self, value: V) -> tuple[int, ...]:
+        """Return the shape of a value."""
+
+    @abstractmethod
+    def truth(self, value: V) -> bool:
+        """Read a condition."""
+
+    def again(self, value: V) -> bool:
+        """Read the condition of a loop."""
+        return self.truth(value)
+
+    @abstractmethod
+    def size(self, value: V) -> int:
+        """Read a size."""
+
+    @abstractmethod
+    def take(self, value: V, i: int) -> V:
+        """Return one slice along the first axis."""
+
+    @abstractmethod
+    def stack(self, slices: Sequence[V], t: TensorType) -> V:
+        """Join slices along a new first axis into a value of a concrete type."""
+
+    def steps(self, f: Function) -> list[Step]:
+        """Return the nodes of a function, prepared once."""
+        found = self.prepared.get(id(f))
+        if found is None:
+            symbolic = bool(self.ranges)
+            steps = [Step(n, dead, symbolic) for n, dead in zip(f.nodes, last_uses(f), strict=True)]
+            found = self.prepared[id(f)] = f, steps
+        return found[1]
+
+    def call(self, f: Function, args: list[V]) -> list[V]:
+        """Run a function; it takes its operands out of ``args``, and frees at last uses."""
+        found = {p.name: a for p, a in zip(f.params, args, strict=True)}
+        args.clear()
+        for step in self.steps(f):
+            n = step.node
+            given = [found[a] for a in n.args]
+            if n.op in control.REFERENCES:  # what dies here should not outlive its use inside
+                for name in step.dead:
+                    found.pop(name, None)
+            found.update(zip(n.results, self.node(f, step, given), strict=True))
+            for name in step.dead:
+                found.pop(name, None)
+        return [found[r] for r in f.results]
+
+    def node(self, f: Function, step: Step, args: list[V]) -> Sequence[V]:
+        """Run one node; errors say which."""
+        n = step.node
+        try:
+            if n.op == CALL:
+                return self.call(self.functions[n.callee], args)
+            if n.op in CONTROL:
+                return self.control(n, args)
+            return self.apply(f, step, args)
+        except Exception as e:
+            results = ", ".join(f"%{r}" for r in n.results)
+            operands = ", ".join(f"%{a}" for a in n.args)
+            e.add_note(f"while executing {results} = {n.op}({operands}) in @{f.name}")
+            raise
+
+    def control(self, n: Node, args: list[V]) -> Sequence[V]:
+        """Run a control node."""
+        runs = [self.functions[name] for name in control.references(n)]
+        match n.op:
+            case "if":
+                return self.branch(n, runs, args)
+            case "while":
+                return self.loop(n, runs, args)
+            case "scan":
+                return self.scan(n, runs[0], args)
+            case _:
+                self.bound(str(n.attr["dim"]), args[0])
+                return ()
+
+    def bound(self, symbol: str, value: V) -> None:
+        """Run a ``bind``."""
+        self.bind(symbol, self.size(value))
+
+    def bind(self, symbol: str, size: int) -> None:
+        """Give a symbol its value; DidymaError ``dim-out-of-range``."""
+        v = self.ranges[symbol]
+        if not v.lo <= size <= v.hi:
+            raise DidymaError(
+                "dim-out-of-range",
+                symbol,
+                got=f"{symbol} = {size}",
+                want=f"{v.lo} <= {symbol} <= {v.hi}",
+                help="declare a wider range, or see that the value stays within it",
+            )
+        self.env[symbol] = size
+
+    def rebind(self, n: Node, types: Sequence[TensorType], values: Sequence[V]) -> None:
+        """Bind the symbols that a node rebinds by the shapes of values."""
+        new = control.rebound(n)
+        if new:
+            got = [TensorType(t.dtype, self.shape(v)) for t, v in zip(types, values, strict=True)]
+            for name, size in control.solve(types, got, new).items():
+                assert isinstance(size, int)
+                self.bind(name, size)
+
+    def branch(self, n: Node, runs: Sequence[Function], args: list[V]) -> Sequence[V]:
+        """Run the function that the condition chooses."""
+        chosen = runs[0] if self.truth(args[0]) else runs[1]
+        captures = args[1:]
+        args.clear()
+        results = self.call(chosen, captures)
+        self.rebind(n, n.types, results)
+        return results
+
+    def loop(self, n: Node, runs: Sequence[Function], args: list[V]) -> Sequence[V]:
+        """Test, run the body, again."""
+        cond, body = runs
+        k = control.count(n, "carried")
+        carried, captures = args[:k], args[k:]
+        args.clear()
+        self.rebind(n, n.types, carried)
+        while self.again(self.call(cond, [*carried, *captures])[0]):
+            given = [*carried, *captures]
+            carried.clear()  # what the body does not need to the end should not live to its end
+            carried = self.call(body, given)
+            self.rebind(n, n.types, carried)
+        return carried
+
+    def scan(self, n: Node, body: Function, args: list[V]) -> Sequence[V]:
+        """Run the body for each slice."""
+        k, s = control.count(n, "states"), control.count(n, "scanned")
+        states, scanned, captures = args[:k], args[k : k + s], args[k + s :]
+        args.clear()
+        extent = d.evaluate(control.extent(n), self.env)
+        rows: list[list[V]] = [[] for _ in n.types[k:]]
+        for i in range(extent):
+            for name in control.inner(n):
+                self.bind(name, i)
+            given = [*states, *(self.take(x, i) for x in scanned), *captures]
+            states.clear()
+            results = self.call(body, given)
+            states = results[:k]
+            for row, y in zip(rows, results[k:], strict=True):
+                row.append(y)
+        for name in control.inner(n):
+            self.env.pop(name, None)
+        types = [concrete_type(t, self.env) for t in n.types[k:]]
+        return [*states, *(self.stack(row, t) for row, t in zip(rows, types, strict=True))]

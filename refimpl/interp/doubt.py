@@ -1,0 +1,164 @@
+"""Graphs run on values with error bars; what hangs on an undecided condition or size is undecided.
+
+Where an implementation may take the other branch, go round once more or bind another size, no
+bar holds what it yields: such results are undecided, and their shapes too if they depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from refimpl.interp.control import Machine, Step
+from refimpl.ir import control, dims
+from refimpl.ir.graph import Function, Module, Node
+from refimpl.ir.types import TensorType
+from refimpl.ops import OPS
+from refimpl.ops.bars import Bar, Contract, centre_dtype, perhaps_stored, settle, store
+from refimpl.ops.spec import Kind
+
+# Ops that take a product whose overflow is still open: they may be fused with it, pass it on, or
+# (sums) know of it.
+_FUSIBLE = frozenset({"add", "subtract", "negative", "sum", "cumulative_sum", "mean"})
+_MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A value with its bar; ``sure`` is false where an implementation may find another shape."""
+
+    bar: Bar
+    sure: bool = True
+
+
+def _unknown(t: Told, *, sure: bool) -> Told:
+    b = t.bar
+    return Told(Bar(b.c, np.full(b.c.shape, np.inf)), sure)
+
+
+def _decided(t: Told) -> bool:
+    return t.sure and bool(np.all(t.bar.e == 0))
+
+
+def on_bars(
+    m: Module, env: Mapping[str, int], contract: Contract, *, stored: bool
+) -> Machine[Told]:
+    """Return a machine that runs functions of a module on bars."""
+    return _Bars(m, env, contract, stored)
+
+
+class _Bars(Machine[Told]):
+    """Runs functions on bars; ``loose`` are symbols whose value is in doubt."""
+
+    def __init__(self, m: Module, env: Mapping[str, int], contract: Contract, stored: bool) -> None:
+        super().__init__(m, env)
+        self.contract = contract
+        self.stored = stored
+        self.loose: set[str] = set()
+        self.stopped = False
+        self.depth = 0
+        self.typed: dict[int, tuple[Function, dict[str, TensorType]]] = {}
+
+    def types(self, f: Function) -> dict[str, TensorType]:
+        """Types of a function's values, collected once."""
+        found = self.typed.get(id(f))
+        if found is None:
+            found = self.typed[id(f)] = f, f.types()
+        return found[1]
+
+    def call(self, f: Function, args: list[Told]) -> list[Told]:
+        self.depth += 1
+        results = super().call(f, args)
+        self.depth -= 1
+        if self.stored and self.depth:
+            return results  # stored or not: that is in the bars already
+        types = self.types(f)
+        return [
+            Told(store(t.bar, types[r].dtype), t.sure)
+            for r, t in zip(f.results, results, strict=True)
+        ]
+
+    def apply(self, f: Function, step: Step, args: list[Told]) -> Sequence[Told]:
+        n = step.node
+        op = OPS[n.op]
+        types = self.types(f)
+        dtypes = [types[a].dtype for a in n.args]
+        bars = [t.bar for t in args]
+        if n.op not in _FUSIBLE and op.kind not in _MOVEMENT:
+            settled = {a: settle(b, t) for a, b, t in zip(n.args, bars, dtypes, strict=True)}
+            bars = [settled[a] for a in n.args]  # one bar for one value: x * x is a square
+        use = step.sized(self.env)
+        operands = [TensorType(t, b.c.shape) for t, b in zip(dtypes, bars, strict=True)]
+        bar = op.bar(bars, use.attrs, operands, use.types[0], self.contract)
+        if self.stored:
+            bar = perhaps_stored(bar, n.types[0].dtype)
+        out = Told(bar)
+        sure = all(t.sure for t in args) and self.loose.isdisjoint(step.symbols)
+        return (out if sure else _unknown(out, sure=False),)
+
+    def shape(self, value: Told) -> tuple[int, ...]:
+        return value.bar.c.shape
+
+    def truth(self, value: Told) -> bool:
+        return bool(value.bar.c)
+
+    def again(self, value: Told) -> bool:
+        self.stopped = not _decided(value)
+        return not self.stopped and self.truth(value)
+
+    def size(self, value: Told) -> int:
+        return int(value.bar.c)
+
+    def take(self, value: Told, i: int) -> Told:
+        return Told(Bar(value.bar.c[i, ...], value.bar.e[i, ...]), value.sure)
+
+    def stack(self, slices: Sequence[Told], t: TensorType) -> Told:
+        shape = tuple(int(str(s)) for s in t.shape)
+        c, e = np.empty(shape, centre_dtype(t.dtype)), np.zeros(shape)
+        for i, s in enumerate(slices):
+            c[i], e[i] = s.bar.c, s.bar.e
+        return Told(Bar(c, e), all(s.sure for s in slices))
+
+    def bound(self, symbol: str, value: Told) -> None:
+        super().bound(symbol, value)
+        self.doubt(symbol, not _decided(value))
+
+    def doubt(self, symbol: str, loose: bool) -> None:
+        """Say whether the value that a symbol has been given is in doubt."""
+        if loose:
+            self.loose.add(symbol)
+        else:
+            self.loose.discard(symbol)
+
+    def rebind(self, n: Node, types: Sequence[TensorType], values: Sequence[Told]) -> None:
+        super().rebind(n, types, values)
+        for s in control.rebound(n):
+            named = [v for t, v in zip(types, values, strict=True) if dims.symbol(s) in t.shape]
+            self.doubt(s, not all(v.sure for v in named))
+
+    def undecided(self, n: Node, results: Sequence[Told]) -> list[Told]:
+        """Results of a node whose condition is undecided."""
+        new = set(control.rebound(n))
+        self.loose |= new
+        return [
+            _unknown(r, sure=r.sure and new.isdisjoint(dims.free(t.shape)))
+            for r, t in zip(results, n.types, strict=True)
+        ]
+
+    def branch(self, n: Node, runs: Sequence[Function], args: list[Told]) -> Sequence[Told]:
+        decided = _decided(args[0])
+        results = super().branch(n, runs, args)
+        return results if decided else self.undecided(n, results)
+
+    def loop(self, n: Node, runs: Sequence[Function], args: list[Told]) -> Sequence[Told]:
+        results = super().loop(n, runs, args)
+        return self.undecided(n, results) if self.stopped else results
+
+    def scan(self, n: Node, body: Function, args: list[Told]) -> Sequence[Told]:
+        results = super().scan(n, body, args)
+        length = control.symbols(n)
+        if self.loose.isdisjoint(length):
+            return results
+        return [_unknown(r, sure=r.sure) for r in results]

@@ -1,0 +1,157 @@
+"""What control nodes refer to and bind: read by verifiers, interpreters and passes alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import sympy
+
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim
+from refimpl.ir.graph import BIND, CALL, IF, SCAN, WHILE, Attr, Function, Module, Node
+from refimpl.ir.types import TensorType
+
+# Attributes that name functions, by node kind, in the order in which the functions run.
+REFERENCES: Mapping[str, tuple[str, ...]] = {
+    CALL: ("callee",),
+    IF: ("then", "otherwise"),
+    WHILE: ("cond", "body"),
+    SCAN: ("body",),
+}
+
+
+def references(n: Node) -> tuple[str, ...]:
+    """Names of the functions that a node calls or runs.
+
+    >>> references(Node((), CALL, (), (), (("callee", "f"),)))
+    ('f',)
+    """
+    names = REFERENCES.get(n.op)
+    if names is None:
+        return ()
+    attr = n.attr
+    return tuple(str(attr[k]) for k in names)
+
+
+def rename_references(n: Node, names: Mapping[str, str]) -> Node:
+    """Replace the names of the functions that a node calls or runs; others stay."""
+    kinds = REFERENCES.get(n.op, ())
+    if not kinds:
+        return n
+    new = tuple((k, names.get(str(v), v) if k in kinds else v) for k, v in n.attrs)
+    return n if new == n.attrs else replace(n, attrs=new)
+
+
+def rebound(n: Node) -> tuple[str, ...]:
+    """Symbols that an ``if`` or ``while`` binds by the shapes of its results."""
+    if n.op not in (IF, WHILE):
+        return ()
+    found = n.attr["binds"]
+    assert isinstance(found, tuple)
+    return tuple(str(s) for s in found)
+
+
+def binds(n: Node) -> tuple[str, ...]:
+    """Symbols that have a value after a node, and none before it."""
+    return (str(n.attr["dim"]),) if n.op == BIND else rebound(n)
+
+
+def inner(n: Node) -> tuple[str, ...]:
+    """Symbols that have a value inside the functions that a node runs, not before it."""
+    if n.op == SCAN:
+        index = str(n.attr["index"])
+        return (index,) if index else ()
+    return rebound(n) if n.op == WHILE else ()
+
+
+def count(n: Node, name: str) -> int:
+    """Return an attribute that is an int, such as ``carried``."""
+    found = n.attr[name]
+    assert isinstance(found, int), n
+    return found
+
+
+def extent(n: Node) -> Dim:
+    """Return how often the body of a ``scan`` runs."""
+    found = n.attr["length"]
+    assert isinstance(found, (int, sympy.Expr)), n
+    return found
+
+
+def blocks(m: Module) -> dict[str, Function]:
+    """Functions whose nodes run one by one: the entry, and what control nodes of such run.
+
+    In the order of the module; the others are kernels, or callees not yet inlined.
+    """
+    table = {f.name: f for f in m.functions}
+    todo, found = [m.entry.name], set[str]()
+    while todo:
+        name = todo.pop()
+        if name in found:
+            continue
+        found.add(name)
+        todo += [r for n in table[name].nodes if n.op != CALL for r in references(n)]
+    return {f.name: f for f in m.functions if f.name in found}
+
+
+def told(m: Module) -> frozenset[str]:
+    """Symbols that the shapes of the entry's parameters tell; the others are bound by nodes."""
+    return frozenset(dims.free(d for p in m.entry.params for d in p.type.shape))
+
+
+def attr_symbols(a: Attr) -> tuple[str, ...]:
+    """Symbols that occur in an attribute."""
+    if isinstance(a, sympy.Expr):
+        return dims.free(a)
+    if isinstance(a, tuple):
+        return tuple(s for x in a for s in attr_symbols(x))
+    return ()
+
+
+def symbols(n: Node) -> frozenset[str]:
+    """Symbols in the types and attributes of a node."""
+    found = {s for _, a in n.attrs for s in attr_symbols(a)}
+    found.update(dims.free(d for t in n.types for d in t.shape if not isinstance(d, int)))
+    return frozenset(found)
+
+
+def solve(
+    want: Iterable[TensorType], got: Iterable[TensorType], unknown: Collection[str]
+) -> dict[str, Dim]:
+    """Sizes that make the wanted types the given ones.
+
+    A symbol is told by the first axis that it stands for alone.  What else the types say is
+    for the caller to check.
+
+    >>> from refimpl.ir.types import DType
+    >>> n = dims.symbol("n")
+    >>> solve([TensorType(DType.F32, (n, 2 * n))], [TensorType(DType.F32, (3, 6))], ["n"])
+    {'n': 3}
+    """
+    found: dict[str, Dim] = {}
+    for w, g in zip(want, got, strict=False):
+        for a, b in zip(w.shape, g.shape, strict=False):
+            if isinstance(a, sympy.Symbol) and a.name in unknown:
+                found.setdefault(a.name, b)
+    return found
+
+
+def put(d: Dim, sizes: Mapping[str, Dim]) -> Dim:
+    """Replace symbols of a size, all at once."""
+    if isinstance(d, int):
+        return d
+    table = {dims.symbol(k): sympy.sympify(v) for k, v in sizes.items()}
+    return dims.canonical(d.xreplace(table))
+
+
+def put_type(t: TensorType, sizes: Mapping[str, Dim]) -> TensorType:
+    """Replace symbols in a type, all at once."""
+    if not sizes or all(isinstance(d, int) for d in t.shape):
+        return t
+    return t.with_shape(*(put(d, sizes) for d in t.shape))
+
+
+def put_types(ts: Sequence[TensorType], sizes: Mapping[str, Dim]) -> tuple[TensorType, ...]:
+    """Replace symbols in types, all at once."""
+    return tuple(put_type(t, sizes) for t in ts)

@@ -1,0 +1,314 @@
+"""The laws of control flow in graphs, and of symbols bound at run time.
+
+| law | says |
+|---|---|
+| G-control-attrs | a control node has the attributes of its kind, each of its kind |
+| G-block | what a control node runs is a plain function: no Primitive, for no Compiler |
+| G-if | an ``if`` takes a bool[]; both functions take its captures and give its results |
+| G-while | ``cond`` and ``body`` take what is carried and the captures, and give a bool[] and what is carried |
+| G-scan | a ``scan`` body takes states, slices and captures, and gives states and slices of results |
+| G-bind | a ``bind`` takes one i64[], gives nothing, and names a dim |
+| G-binds | a rebound symbol stands alone on an axis of what is carried (of an ``if``: its results) |
+| G-bound-twice | a symbol is told by the entry's parameters or bound by one node |
+| G-bound-once | a function in which symbols are bound is called or run at one place |
+| G-unbacked | a symbol is used only where it has been bound |
+"""  # noqa: E501  # a table's row is one line
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from refimpl.errors import DidymaError
+from refimpl.ir import control, dims
+from refimpl.ir.dims import Dim
+from refimpl.ir.graph import (
+    BIND,
+    CALL,
+    COMPILER,
+    IF,
+    PRIMITIVE,
+    SCAN,
+    WHILE,
+    Attr,
+    Function,
+    Module,
+    Node,
+    Param,
+)
+from refimpl.ir.text import show_node
+from refimpl.ir.text.literals import attr_text
+from refimpl.ir.types import DType, TensorType
+from refimpl.verify.sizes import Sizes
+
+_BOOL = TensorType(DType.BOOL)
+_COUNT = TensorType(DType.I64)
+
+
+def _is_name(a: Attr) -> bool:
+    return type(a) is str
+
+
+def _is_names(a: Attr) -> bool:
+    return isinstance(a, tuple) and all(type(x) is str for x in a)
+
+
+def _is_count(a: Attr) -> bool:
+    return type(a) is int and a >= 0
+
+
+def _is_dim(a: Attr) -> bool:
+    return type(a) is int or hasattr(a, "free_symbols")
+
+
+_ATTRS: Mapping[str, Mapping[str, tuple[Callable[[Attr], bool], str]]] = {
+    IF: {
+        "binds": (_is_names, "names of dims"),
+        "otherwise": (_is_name, "the name of a function"),
+        "then": (_is_name, "the name of a function"),
+    },
+    WHILE: {
+        "binds": (_is_names, "names of dims"),
+        "body": (_is_name, "the name of a function"),
+        "carried": (_is_count, "a count"),
+        "cond": (_is_name, "the name of a function"),
+    },
+    SCAN: {
+        "body": (_is_name, "the name of a function"),
+        "index": (_is_name, "the name of a dim, or nothing"),
+        "length": (_is_dim, "a size"),
+        "scanned": (_is_count, "a count"),
+        "states": (_is_count, "a count"),
+    },
+    BIND: {"dim": (_is_name, "the name of a dim")},
+}
+
+
+def _list(types: Iterable[TensorType]) -> str:
+    return ", ".join(str(t) for t in types)
+
+
+def _signature(params: Iterable[TensorType], results: Iterable[TensorType]) -> str:
+    return f"({_list(params)}) -> ({_list(results)})"
+
+
+_Place: TypeAlias = tuple[Function, "Node | Param"]
+
+
+def _law(code: str, got: str, want: str, help: str = "", where: str = "") -> DidymaError:
+    return DidymaError(code, where, got=got, want=want, help=help)
+
+
+@dataclass
+class _Scope:
+    """Symbols of one function: those it needs from outside, and those bound when it ends."""
+
+    needs: dict[str, _Place] = field(default_factory=dict[str, "_Place"])  # and a user of each
+    bound: set[str] = field(default_factory=set[str])
+    binds: bool = False  # at any depth
+
+
+@dataclass
+class Control:
+    """Checks control nodes against the functions known so far, and symbols at the end."""
+
+    known: Mapping[str, Function]
+    sizes: Sizes
+
+    def node(self, n: Node, operands: Sequence[TensorType]) -> None:
+        """Laws of one control node."""
+        self.attrs(n)
+        for name in control.references(n):
+            self.reference(name)
+        match n.op:
+            case "if":
+                self.branch(n, operands)
+            case "while":
+                self.loop(n, operands)
+            case "scan":
+                self.scan(n, operands)
+            case _:
+                self.bind(n, operands)
+
+    def attrs(self, n: Node) -> None:
+        """Law G-control-attrs, and D-undeclared of the dims they name."""
+        wanted, attr = _ATTRS[n.op], n.attr
+        if attr.keys() != wanted.keys():
+            raise _law("G-control-attrs", ", ".join(attr) or "no attributes", ", ".join(wanted))
+        for name, (fits, want) in wanted.items():
+            if not fits(attr[name]):
+                raise _law("G-control-attrs", f"{name}={attr_text(attr[name], elide=True)}", want)
+        symbols = (*control.binds(n), *control.inner(n))
+        self.sizes.declared([dims.symbol(s) for s in symbols], "")
+
+    def reference(self, name: str) -> None:
+        """Laws G-callee and G-block."""
+        f = self.known.get(name)
+        if f is None:
+            want = ", ".join(f"@{k}" for k in self.known)
+            raise _law("G-callee", f"@{name}", f"a function further up: {want or 'none'}")
+        if f.attr.keys() & {PRIMITIVE, COMPILER}:
+            raise _law("G-block", f"@{name} with {', '.join(f.attr)}", "a plain function")
+
+    def branch(self, n: Node, operands: Sequence[TensorType]) -> None:
+        """Law G-if."""
+        if tuple(operands[:1]) != (_BOOL,):
+            got = f"operands {_list(operands) or 'none'}"
+            raise _law("G-if", got, "bool[], then the captures")
+        if len(n.results) != len(n.types):
+            raise _law("G-if", f"{len(n.results)} results", f"{len(n.types)}, as it has types")
+        captures = tuple(operands[1:])
+        self.stand(n, n.types)
+        for name in control.references(n):
+            f = self.known[name]
+            params, results = tuple(p.type for p in f.params), f.result_types()
+            sizes = control.solve(n.types, results, control.rebound(n))
+            if params != captures or not _fits(n.types, results, sizes):
+                got = f"@{name}: {_signature(params, results)}"
+                raise _law("G-if", got, _signature(captures, n.types))
+
+    def loop(self, n: Node, operands: Sequence[TensorType]) -> None:
+        """Law G-while: on entry and after each round the carried types hold for some sizes."""
+        k, new = control.count(n, "carried"), control.rebound(n)
+        if k > len(operands):
+            raise _law("G-while", f"{len(operands)} operands", f"at least {k} that are carried")
+        cond, body = (self.known[name] for name in control.references(n))
+        params = tuple(p.type for p in body.params)
+        carried, captures = params[:k], tuple(operands[k:])
+        if params[k:] != captures or len(carried) < k:
+            got = f"@{body.name}: ({_list(params)}) with {k} carried"
+            raise _law("G-while", got, f"{k} carried, then ({_list(captures)})")
+        self.stand(n, carried)
+        entry = control.solve(carried, operands, new)
+        if not _fits(carried, operands[:k], entry):
+            raise _law("G-while", f"operands {_list(operands[:k])}", f"carried {_list(carried)}")
+        results = body.result_types()
+        if not _fits(carried, results, control.solve(carried, results, new)):
+            got = f"@{body.name}: {_signature(params, results)}"
+            raise _law("G-while", got, f"results {_list(carried)}")
+        test, told = tuple(p.type for p in cond.params), cond.result_types()
+        if test != params or told != (_BOOL,):
+            got = f"@{cond.name}: {_signature(test, told)}"
+            raise _law("G-while", got, _signature(params, (_BOOL,)))
+        if n.types != carried or len(n.results) != k:
+            got = f"{len(n.results)} results of {_list(n.types)}"
+            raise _law("G-while", got, f"{k} results of {_list(carried)}")
+
+    def scan(self, n: Node, operands: Sequence[TensorType]) -> None:
+        """Law G-scan."""
+        k, s = control.count(n, "states"), control.count(n, "scanned")
+        if k + s > len(operands):
+            want = f"at least {k} states and {s} to scan"
+            raise _law("G-scan", f"{len(operands)} operands", want)
+        length = control.extent(n)
+        scanned = operands[k : k + s]
+        for t in scanned:
+            if not t.shape or t.shape[0] != length:
+                raise _law("G-scan", f"{t} to scan", f"axis 0 of size {length}")
+        self.index(n)
+        body = self.known[control.references(n)[0]]
+        slices = (t.with_shape(*t.shape[1:]) for t in scanned)
+        wanted = (*operands[:k], *slices, *operands[k + s :])
+        params, results = tuple(p.type for p in body.params), body.result_types()
+        if params != wanted or results[:k] != tuple(operands[:k]):
+            got = f"@{body.name}: {_signature(params, results)}"
+            raise _law("G-scan", got, _signature(wanted, operands[:k]) + " and more results")
+        stacked = (*results[:k], *(t.with_shape(length, *t.shape) for t in results[k:]))
+        if n.types != stacked or len(n.results) != len(stacked):
+            got = f"{len(n.results)} results of {_list(n.types)}"
+            raise _law("G-scan", got, f"{len(stacked)} results of {_list(stacked)}")
+
+    def index(self, n: Node) -> None:
+        """Law G-scan: the index has a range that holds all its values."""
+        for name in control.inner(n):
+            most = max(0, dims.bounds(control.extent(n), self.sizes.ranges)[1] - 1)
+            lo, hi = self.sizes.ranges[name]
+            if lo != 0 or hi < most:
+                raise _law("G-scan", f"{name} in [{lo}, {hi}]", f"a range from 0 to {most} or more")
+
+    def bind(self, n: Node, operands: Sequence[TensorType]) -> None:
+        """Law G-bind."""
+        if tuple(operands) != (_COUNT,) or n.results or n.types:
+            got = f"operands {_list(operands)}; {len(n.results)} results"
+            raise _law("G-bind", got, "one i64[], no results")
+
+    def stand(self, n: Node, types: Sequence[TensorType]) -> None:
+        """Law G-binds."""
+        new = control.rebound(n)
+        alone = control.solve(types, types, new)
+        for s in new:
+            if s not in alone or new.count(s) > 1:
+                raise _law("G-binds", f"{s} in {_list(types)}", f"an axis of size {s}")
+
+    def symbols(self, m: Module) -> None:
+        """Laws about symbols, once all functions are known."""
+        s = _Symbols()
+        for f in m.functions:
+            s.function(f)
+        entry = s.scopes[m.entry.name]
+        told = control.told(m)
+        for name, place in s.binders.items():
+            if name in told:
+                want = "a dim that no parameter of the entry tells"
+                raise _law("G-bound-twice", name, want, where=_text(place))
+        for name, place in entry.needs.items():
+            if name not in told:
+                want = "a dim that a parameter of the entry tells, or a node above binds"
+                help = "sizes bound in a branch or body are seen outside by its `binds` alone"
+                raise _law("G-unbacked", name, want, help, _text(place))
+
+
+class _Symbols:
+    """Where symbols are bound and needed, callees before callers."""
+
+    def __init__(self) -> None:
+        self.scopes: dict[str, _Scope] = {}
+        self.binders: dict[str, _Place] = {}
+        self.users: dict[str, _Place] = {}
+
+    def function(self, f: Function) -> None:
+        scope = self.scopes[f.name] = _Scope()
+        for p in f.params:
+            for s in dims.free(d for d in p.type.shape if not isinstance(d, int)):
+                scope.needs.setdefault(s, (f, p))
+        for n in f.nodes:
+            self.node((f, n), n, scope)
+
+    def node(self, place: _Place, n: Node, scope: _Scope) -> None:
+        inside, new = control.inner(n), control.binds(n)
+        for s in dict.fromkeys((*inside, *new)):
+            if s in self.binders:
+                raise _law("G-bound-twice", s, "one node that binds it", where=_text(place))
+            self.binders[s] = place
+            scope.binds = True
+        for name in control.references(n):
+            self.reference(place, name, scope, inside)
+        if n.op == CALL:
+            scope.bound |= self.scopes[n.callee].bound
+        scope.bound.update(new)
+        for s in control.symbols(n):
+            if s not in scope.bound:
+                scope.needs.setdefault(s, place)
+
+    def reference(self, place: _Place, name: str, scope: _Scope, inside: tuple[str, ...]) -> None:
+        callee = self.scopes[name]
+        if callee.binds:
+            scope.binds = True
+            if name in self.users:
+                got = f"@{name}, used by {_text(self.users[name])}"
+                want = "one use of a function in which symbols are bound"
+                raise _law("G-bound-once", got, want, "give each use a copy", _text(place))
+            self.users[name] = place
+        for s, at in callee.needs.items():
+            if s not in scope.bound and s not in inside:
+                scope.needs.setdefault(s, at)
+
+
+def _text(place: _Place) -> str:
+    f, what = place
+    return f"@{f.name}: {show_node(what)}" if isinstance(what, Node) else f"@{f.name}, %{what.name}"
+
+
+def _fits(want: Sequence[TensorType], got: Sequence[TensorType], sizes: Mapping[str, Dim]) -> bool:
+    return control.put_types(want, sizes) == tuple(got)
