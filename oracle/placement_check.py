@@ -105,6 +105,20 @@ def check(
     return errors + _overlaps(lower, upper, size, offsets, used)
 
 
+def most_alive(lower: Sequence[int], upper: Sequence[int], size: Sequence[int]) -> int:
+    """Most bytes alive at one time, which no placement can do without."""
+    change: dict[int, int] = {}
+    for a, b, n in zip(lower, upper, size, strict=True):
+        if a < b:
+            change[a] = change.get(a, 0) + n
+            change[b] = change.get(b, 0) - n
+    now = most = 0
+    for time in sorted(change):
+        now += change[time]
+        most = max(most, now)
+    return most
+
+
 def _overlaps(
     lower: Sequence[int],
     upper: Sequence[int],

@@ -43,19 +43,14 @@ def check(p: Program, env: Mapping[str, int]) -> list[PlanError]:
     """
     bound = [v for v in p.dims if v.name not in env and v.name in _bound(p.lines)]
     if not bound:
-        return list(_replay(p, env).errors)
+        return list(replay(p, env).errors)
     errors: dict[PlanError, None] = {}
     for ends in ({v.name: v.hi for v in bound}, {v.name: v.lo for v in bound}):
-        errors |= _replay(p, {**env, **ends}).errors
+        errors |= dict.fromkeys(replay(p, {**env, **ends}).errors)
     return list(errors)
 
 
-def peak(p: Program, env: Mapping[str, int]) -> int:
-    """Most bytes allocated at once, each allocation rounded up to the alignment."""
-    return _replay(p, env).peak
-
-
-def _replay(p: Program, env: Mapping[str, int]) -> _Replay:
+def replay(p: Program, env: Mapping[str, int]) -> _Replay:
     """_Replay a whole program under a binding of all its symbols."""
     r = _Replay(p, env)
     r.block(p.lines)

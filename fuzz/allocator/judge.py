@@ -23,7 +23,10 @@ from refimpl.ir.program import Line, Program
 from refimpl.ir.types import Array
 from refimpl.verify.program import verify
 
-Check: TypeAlias = Literal["planner", "laws", "replay", "lines", "peak", "run", "equal"]
+Check: TypeAlias = Literal[
+    "planner", "laws", "replay", "lines", "peak", "run", "equal", "placement", "order", "proof",
+    "reader",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +37,25 @@ class Verdict:
     message: str
 
 
-def static(bare: Program, planned: Program, env: Mapping[str, int]) -> list[Verdict]:
-    """Judge a plan under a binding without running it."""
+def laws(bare: Program, planned: Program) -> list[Verdict]:
+    """Judge a plan for all bindings at once, without running it."""
     found: list[Verdict] = []
     try:
         verify(planned, kernels=False)
     except DidymaError as e:
-        found.append(Verdict("laws", str(e)))
-    faults = plan_check.check(planned, env)
-    found += [Verdict("replay", f"{f.kind}: {f.message}") for f in faults]
+        found.append(Verdict("laws", f"{e.code}: {e}"))
     if not same_work(bare.lines, planned.lines):
         found.append(Verdict("lines", "the plan changes more than memory"))
-    if not found:
-        said, is_ = peak(planned, env), plan_check.peak(planned, env)
-        if said != is_:
-            found.append(Verdict("peak", f"the peak is {is_}, not {said}"))
     return found
+
+
+def static(planned: Program, env: Mapping[str, int]) -> list[Verdict]:
+    """Judge a plan under a binding, without running it."""
+    r = plan_check.replay(planned, env)
+    if r.errors:
+        return [Verdict("replay", f"{f.kind}: {f.message}") for f in r.errors]
+    said = peak(planned, env)
+    return [] if said == r.peak else [Verdict("peak", f"the peak is {r.peak}, not {said}")]
 
 
 def same_work(bare: Sequence[Line], planned: Sequence[Line]) -> bool:

@@ -8,11 +8,12 @@ from refimpl.ir.loop import Stmt
 from refimpl.ir.text.show_loop import show_line
 
 LoopFaultKind: TypeAlias = Literal[
-    "out-of-bounds", "uninitialised", "race", "barrier-divergence", "assert"
+    "out-of-bounds", "uninitialised", "race", "barrier-divergence", "assert", "endless"
 ]
 ProgramFaultKind: TypeAlias = Literal[
-    "ownership", "unallocated", "double-allocation", "capacity", "read-only", "freed", "assert"
-]
+    "ownership", "unallocated", "double-allocation", "capacity", "read-only", "freed", "assert",
+    "stale", "leak", "in-place", "endless",
+]  # fmt: skip
 
 
 class LoopFault(Exception):

@@ -37,10 +37,13 @@ from refimpl.ir.loop import (
     Scope,
     Stmt,
     Store,
+    While,
 )
 from refimpl.ir.types import Array
 
 __all__ = ["LoopFault", "Routine", "run"]
+
+MOST_ROUNDS = 1 << 24  # of one ``while``
 
 Routine: TypeAlias = Callable[[Sequence[Array], Sequence[Array], Mapping[str, Attr]], None]
 
@@ -88,6 +91,8 @@ class StmtCompiler(StoreCompiler):
                 return self.store(s)
             case If():
                 return self.branch(s)
+            case While():
+                return self.rounds(s)
             case Let():
                 return self.bound(s)
             case Allocate():
@@ -211,6 +216,36 @@ class StmtCompiler(StoreCompiler):
                 body(None if active.all() else active)
 
         return uniform if extent.uniform else ragged
+
+    def rounds(self, s: While) -> Run:
+        """Round after round; a lane whose condition fails has done its last."""
+        cond, outer = self.expr(s.cond), self.mask
+        if cond.known and not cond.value.any():
+            return _nothing
+        if not cond.uniform:
+            self.mask = False
+        body = self.ready(s.body)
+        self.mask = outer
+        choose, clock = cond.run, self.clock
+        most = 0 if cond.known else MOST_ROUNDS
+
+        def run(mask: Mask) -> None:
+            active = mask
+            for _ in range(most):
+                chosen = choose(active)
+                if chosen.ndim == 0:
+                    if not chosen:
+                        return
+                else:
+                    active = both(active, chosen)
+                    if not active.any():
+                        return
+                    active = None if active.all() else active
+                clock[0] += 1
+                body(active)
+            raise stmt_fault("endless", s, f"more than {MOST_ROUNDS} rounds")
+
+        return run
 
     def lane_loop(self, s: For) -> Run:
         """All iterations at once, along a new axis."""

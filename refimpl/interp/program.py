@@ -8,41 +8,49 @@ changes a result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 import numpy as np
 
 from refimpl.errors import DidymaError
 from refimpl.interp import loop
-from refimpl.interp.faults import ProgramFault, ProgramFaultKind
+from refimpl.interp.faults import ProgramFault
 from refimpl.interp.loop import Routine
+from refimpl.interp.memory import Memory, Spot
+from refimpl.interp.queues import Queues, Work
 from refimpl.ir import dims
 from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import (
-    ALIGNMENT,
     Allocate,
+    Arena,
     Assert,
+    Bind,
+    Carry,
     Copy,
     Extern,
     Free,
+    If,
     Launch,
     Line,
+    Place,
     PlacementAllocate,
     Program,
+    Repeat,
     Return,
     Reuse,
     View,
+    Wait,
+    While,
 )
 from refimpl.ir.text.program import show_instruction
-from refimpl.ir.types import Array, DType, TensorType
+from refimpl.ir.types import Array
+from refimpl.verify.inplace import may_share
 
 __all__ = ["LaunchFn", "ProgramFault", "run"]
 
 LaunchFn: TypeAlias = Callable[[PrimFunc, dict[str, Array], Mapping[str, int]], None]
 
-POISON = 0xFF  # fills floats: a NaN of each
-OTHER_POISON = 0xA5  # fills the others: an integer nobody expects, and no bool
+MOST_ROUNDS = 1 << 24  # of one loop
 
 
 def run(
@@ -50,17 +58,20 @@ def run(
     inputs: Sequence[Array],
     launch: LaunchFn = loop.run,
     externals: Mapping[str, Routine] | None = None,
+    late: bool = False,
 ) -> list[Array]:
     """Run a program; the results are copies.
 
-    ``externals`` are the routines that ``Extern`` names.  Raises DidymaError for inputs that do not
-    fit, ProgramFault for a line that touches what is not its own, and what ``launch`` raises.
+    ``externals`` are the routines that ``Extern`` names.  With ``late`` the work of each stream
+    is done only when it is waited for, so that a missing wait changes the results.  Raises
+    DidymaError for inputs that do not fit and symbols out of range, ProgramFault for a line that
+    touches what is not its own, and what ``launch`` raises.
     """
-    machine = _Machine(p, bind(p, inputs), launch, externals or {})
+    machine = _Machine(p, bind(p, inputs), launch, externals or {}, late)
     for name, array in zip(p.inputs, inputs, strict=True):
-        machine.lend(name, array)
+        machine.borrow(name, array)
     for name, tensor in p.constants:
-        machine.lend(name, tensor.array())
+        machine.borrow(name, tensor.array())
     for line in p.lines[:-1]:
         machine.step(line)
     return machine.finish()
@@ -82,224 +93,224 @@ def bind(p: Program, inputs: Sequence[Array]) -> dict[str, int]:
     return dims.bind(shapes, p.dims)
 
 
-class _Allocation:
-    """Bytes, and who owns which of them; several values may own disjoint ranges."""
-
-    __slots__ = ("data", "lent", "owners")
-
-    def __init__(self, data: Array, lent: bool) -> None:
-        self.data = data
-        self.lent = lent  # the caller's: never written, freed or reused
-        self.owners: dict[str, tuple[int, int]] = {}
-
-    def take(self, value: str, lo: int, hi: int) -> None:
-        """Make ``value`` the owner of a range, and nobody else of any byte in it."""
-        self.owners = {v: (a, b) for v, (a, b) in self.owners.items() if b <= lo or hi <= a}
-        self.owners[value] = (lo, hi)
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a value lies; ``owner`` is the value itself, or the one it is a view of."""
-
-    allocation: _Allocation
-    lo: int
-    hi: int
-    owner: str
-
-
-class _Machine:
-    """The state of a run: allocations, and the place of every value defined so far."""
+class _Machine(Memory):
+    """The state of a run."""
 
     def __init__(
         self,
         p: Program,
-        env: Mapping[str, int],
+        env: dict[str, int],
         launch: LaunchFn,
         externals: Mapping[str, Routine],
+        late: bool,
     ) -> None:
+        super().__init__(p.type, env, p.lines[-1])
         self.program = p
-        self.env = env
         self.launch = launch
         self.externals = externals
-        self.types: dict[str, TensorType] = p.type
         self.kernels: dict[str, PrimFunc] = p.kernel
-        self.places: dict[str, _Place] = {}
+        self.declared = {v.name: v for v in p.dims}
         self.originals: list[tuple[Array, Array]] = []
-        self.line: Line = p.lines[-1]
+        self.queues = Queues() if late else None
+        self.poisons = not late  # which would come before the late work
+        self.carried: set[str] = set()
+        self.shares: dict[tuple[str, str, str], bool] = {}
 
-    def lend(self, name: str, array: Array) -> None:
+    def borrow(self, name: str, array: Array) -> None:
         """Define an input or constant; its bytes stay the caller's."""
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         if self.launch is not loop.run:  # which honours the read-only flag; others may not
             self.originals.append((data, data.copy()))
         data = data[:]
         data.flags.writeable = False
-        allocation = _Allocation(data, lent=True)
-        allocation.owners[name] = (0, data.size)
-        self.places[name] = _Place(allocation, 0, data.size, name)
+        self.lend(name, data)
 
     def step(self, line: Line) -> None:
         """Run one line."""
         self.line = line
         match line:
-            case Launch(kernel, args):
-                self._launch(self.kernels[kernel], args)
+            case Launch():
+                self._launch(line)
             case Allocate(value):
-                self._allocate(value)
+                self.allocate(value)
             case Free(value):
-                self._free(value)
+                self.free(value)
             case Reuse(value, over):
-                self._take_over(value, over, self._place(over).lo, whole=True)
+                self.take_over(value, over, self.spot(over).lo, whole=True)
             case PlacementAllocate(value, over, offset):
-                self._take_over(value, over, dims.evaluate(offset, self.env), whole=False)
-            case View(value, of):
-                self._view(value, of)
+                self.take_over(value, over, self.size(offset), whole=False)
+            case Arena():
+                self.arena(line)
+            case Place(value, arena, offset):
+                self.place(value, arena, self.size(offset))
+            case View(value, of, offset):
+                self.view(value, of, self.size(offset))
             case Copy(value, source):
                 self._copy(value, source)
             case Extern():
                 self._extern(line)
+            case Wait(stream, on):
+                if self.queues is not None:
+                    self.queues.wait(stream, on)
             case Assert(lhs, rhs, message):
-                a, b = dims.evaluate(lhs, self.env), dims.evaluate(rhs, self.env)
+                a, b = self.size(lhs), self.size(rhs)
                 if a != b:
-                    raise self._fault("assert", f"{message} ({a} != {b})")
+                    raise self.fault("assert", f"{message} ({a} != {b})")
+            case Bind() | Carry() | If() | While() | Repeat():
+                self._control(line)
             case Return():
-                raise self._fault("unallocated", "Return before the last line")
+                raise self.fault("unallocated", "Return before the last line")
             case _:
                 assert_never(line)
 
     def finish(self) -> list[Array]:
         """Return copies of the results."""
         self.line = self.program.lines[-1]
-        results = [self._array(v, write=False).copy() for v in self.program.results]
+        if self.queues is not None:
+            self.queues.drain_all()
+        results = [self.array(v, write=False).copy() for v in self.program.results]
         for data, before in self.originals:
             if not np.array_equal(data, before):
-                raise self._fault("read-only", "an input or constant was written")
+                raise self.fault("read-only", "an input or constant was written")
         return results
 
-    def _fault(self, kind: ProgramFaultKind, detail: str) -> ProgramFault:
-        return ProgramFault(kind, show_instruction(self.line), detail)
+    # ---- control
 
-    def _nbytes(self, value: str) -> int:
-        return dims.evaluate(self.types[value].nbytes, self.env)
+    def _control(self, line: Bind | Carry | If | While | Repeat) -> None:
+        match line:
+            case Bind(dim, value):
+                self._bind({dim: int(self._scalar(value))})
+            case Carry(values, sizes):
+                new = {name: self.size(d) for name, d in sizes}
+                dims.check_ranges(new, self.program.dims)
+                self.carry(values, new)
+                self.carried.update(v for v, _ in values)
+            case If(cond, then, other):
+                self._block(then if self._scalar(cond) else other, line)
+            case While():
+                self._while(line)
+            case Repeat(index, extent, body):
+                for k in range(self.size(extent)):
+                    self._bind({index: k})
+                    self._block(body, line)
+                self.env.pop(index, None)
 
-    def _place(self, value: str) -> _Place:
-        """Place of a defined value, which need no longer own it."""
-        if value not in self.places:
-            raise self._fault("unallocated", f"{value} has no bytes yet")
-        return self.places[value]
+    def _bind(self, new: Mapping[str, int]) -> None:
+        dims.check_ranges(new, (self.declared[n] for n in new))
+        self.env.update(new)
 
-    def _owned(self, value: str) -> _Place:
-        """Place of a value that owns its bytes."""
-        place = self._place(value)
-        owners = place.allocation.owners
-        if place.owner not in owners:
-            taken = [v for v, (a, b) in owners.items() if a < place.hi and place.lo < b]
-            now = f"now of {', '.join(taken)}" if taken else "now free"
-            via = "" if place.owner == value else f", a view of {place.owner},"
-            raise self._fault(
-                "ownership", f"{value}{via} does not own bytes {place.lo}..{place.hi}, {now}"
-            )
-        return place
+    def _scalar(self, value: str) -> int | bool:
+        """The one element of a value, once the first stream has come that far."""
+        if self.queues is not None:
+            self.queues.drain(0)
+        element: int | bool = self.array(value, write=False).item()
+        return element
 
-    def _define(self, value: str, place: _Place) -> None:
-        if value in self.places:
-            raise self._fault("double-allocation", f"{value} has bytes already")
-        self.places[value] = place
+    def _while(self, line: While) -> None:
+        for _ in range(MOST_ROUNDS):
+            self._block(line.test, line)
+            if not self._scalar(line.cond):
+                return
+            self._block(line.body, line)
+        raise self.fault("endless", f"more than {MOST_ROUNDS} rounds")
 
-    def _poison(self, place: _Place, dtype: DType) -> None:
-        place.allocation.data[place.lo : place.hi] = POISON if dtype.is_float else OTHER_POISON
+    def _block(self, lines: Sequence[Line], head: Line) -> None:
+        """Run a block; what it makes must be gone at its end, but for what is carried."""
+        if self.queues is not None:
+            self.queues.drain_all()
+        outer, arenas = set(self.spots), set(self.arenas)
+        for line in lines:
+            self.step(line)
+        self.line = head
+        if self.queues is not None:
+            self.queues.drain_all()
+        for name in [n for n in self.spots if n not in outer and n not in self.carried]:
+            spot = self.spots.pop(name)
+            if spot.owner == name and name in spot.allocation.owners:
+                raise self.fault("leak", f"{name} is alive at the end of a block that made it")
+        for name in [n for n in self.arenas if n not in arenas]:
+            del self.arenas[name]
 
-    def _array(self, value: str, *, write: bool) -> Array:
-        """Return a value's elements, in place; read-only unless they may be written."""
-        place, t = self._owned(value), self.types[value]
-        if write and place.allocation.lent:
-            raise self._fault("read-only", f"{value} is the caller's")
-        shape = tuple(dims.evaluate(d, self.env) for d in t.shape)
-        array = place.allocation.data[place.lo : place.hi].view(t.dtype.numpy).reshape(shape)
-        if not write:
-            array.flags.writeable = False
-        return array
+    # ---- work
 
-    def _allocate(self, value: str) -> None:
-        size = self._nbytes(value)
-        allocation = _Allocation(np.empty(size, np.uint8), lent=False)
-        place = _Place(allocation, 0, size, value)
-        self._define(value, place)
-        allocation.take(value, 0, size)
-        self._poison(place, self.types[value].dtype)
-
-    def _free(self, value: str) -> None:
-        place = self._owned(value)
-        if place.allocation.lent:
-            raise self._fault("read-only", f"{value} is the caller's")
-        if place.owner != value:
-            raise self._fault("ownership", f"{value} is a view of {place.owner}")
-        self._poison(place, self.types[value].dtype)
-        del place.allocation.owners[value]
-
-    def _take_over(self, value: str, over: str, lo: int, *, whole: bool) -> None:
-        old = self._place(over)
-        allocation = old.allocation
-        if allocation.lent:
-            raise self._fault("read-only", f"{over} is the caller's")
-        if not allocation.owners:
-            raise self._fault("freed", f"the allocation of {over} went back")
-        hi = lo + self._nbytes(value)
-        if lo < 0 or hi > allocation.data.size or (whole and hi != old.hi):
-            size = old.hi - old.lo if whole else allocation.data.size
-            raise self._fault("capacity", f"{value} wants bytes {lo}..{hi} of {size}")
-        if lo % ALIGNMENT:
-            raise self._fault("capacity", f"byte {lo} is no multiple of {ALIGNMENT}")
-        place = _Place(allocation, lo, hi, value)
-        self._define(value, place)
-        allocation.owners.pop(old.owner, None)  # by this line it is dead, views and all
-        allocation.take(value, lo, hi)
-        self._poison(place, self.types[value].dtype)
-
-    def _view(self, value: str, of: str) -> None:
-        place = self._owned(of)
-        if self._nbytes(value) != self._nbytes(of):
-            raise self._fault("capacity", f"{value} and {of} differ in size")
-        self._define(value, place)
+    def _do(self, stream: int, work: Work) -> None:
+        if self.queues is None:
+            work()
+        else:
+            self.queues.put(stream, work)
 
     def _copy(self, value: str, source: str) -> None:
-        target, data = self._array(value, write=True), self._array(source, write=False)
+        target, data = self.array(value, write=True), self.array(source, write=False)
         if target.dtype != data.dtype or target.shape != data.shape:
-            raise self._fault("capacity", f"{value} and {source} differ in type")
+            raise self.fault("capacity", f"{value} and {source} differ in type")
         self._apart([value], [source])
-        target[...] = data
+
+        def work() -> None:
+            target[...] = data
+
+        self._do(0, work)
 
     def _apart(self, outputs: Sequence[str], inputs: Sequence[str]) -> None:
-        """Fault if a written value is also read, or written twice, by the same line."""
-        written = [self._owned(v).owner for v in outputs]
-        touched = written + [self._owned(v).owner for v in inputs]
-        for owner in written:
-            if touched.count(owner) > 1:
-                raise self._fault("ownership", f"{owner} is written under two names")
+        """Fault if bytes that a line writes are also read, or written twice, by it."""
+        written = [self.owned(v) for v in outputs]
+        touched = [*written, *(self.owned(v) for v in inputs)]
+        for i, a in enumerate(written):
+            for b in touched[i + 1 :]:
+                if a.owner == b.owner and (_meet(a, b) or a.lo == b.lo):
+                    raise self.fault("ownership", f"{a.owner} is written under two names")
 
-    def _launch(self, kernel: PrimFunc, args: Sequence[str]) -> None:
+    def _launch(self, line: Launch) -> None:
+        kernel, args = self.kernels[line.kernel], line.args
         if len(args) != len(kernel.params):
-            raise self._fault("unallocated", f"{kernel.name} takes {len(kernel.params)} buffers")
-        outputs = set(kernel.outputs)
+            raise self.fault("unallocated", f"{kernel.name} takes {len(kernel.params)} buffers")
         names = [b.name for b in kernel.params]
-        pairs = list(zip(names, args, strict=True))
-        self._apart(
-            [a for n, a in pairs if n in outputs], [a for n, a in pairs if n not in outputs]
-        )
-        # A kernel may see a value under another shape of as many elements.
-        buffers = {
-            b.name: self._array(a, write=b.name in outputs).reshape(
-                tuple(dims.evaluate(d, self.env) for d in b.shape)
-            )
-            for b, a in zip(kernel.params, args, strict=True)
+        kept: dict[str, Array] = {}  # operands whose bytes an output takes over
+        old: dict[str, Array] = {}
+        for output, source in line.inplace:
+            self._check_inplace(kernel, dict(zip(args, names, strict=True)), output, source)
+            kept[source] = self.array(source, write=False)
+            old[source] = self.inherit(output, source)
+        outputs = [a for n, a in zip(names, args, strict=True) if n in kernel.outputs]
+        inputs = [a for n, a in zip(names, args, strict=True) if n not in kernel.outputs]
+        self._apart(outputs, [a for a in inputs if a not in kept])
+        arrays = {
+            a: kept[a] if a in kept else self.array(a, write=n in kernel.outputs)
+            for n, a in zip(names, args, strict=True)
         }
-        self.launch(kernel, buffers, self.env)
+        env = dict(self.env) if self.queues is not None else self.env
+        # A kernel may see a value under another shape of as many elements.
+        shapes = [dims.values(b.shape, env) for b in kernel.params]
+
+        def work() -> None:
+            given = dict(arrays)
+            for source, data in old.items():
+                given[source] = arrays[source].copy()  # what is read must not change under way
+                data[...] = 0xFF
+            self.launch(
+                kernel,
+                {n: given[a].reshape(s) for n, a, s in zip(names, args, shapes, strict=True)},
+                env,
+            )
+
+        self._do(line.stream, work)
+
+    def _check_inplace(
+        self, kernel: PrimFunc, params: Mapping[str, str], output: str, source: str
+    ) -> None:
+        key = (kernel.name, params[output], params[source])
+        if key not in self.shares:
+            self.shares[key] = may_share(*(kernel, *key[1:]))
+        if not self.shares[key]:
+            raise self.fault(
+                "in-place", f"{kernel.name} may read {key[2]} after it writes {key[1]}"
+            )
 
     def _extern(self, line: Extern) -> None:
+        for value in line.allocates:
+            self.allocate(value)
         self._apart(line.outputs, line.inputs)
-        outputs = [self._array(v, write=True) for v in line.outputs]
-        inputs = [self._array(v, write=False) for v in line.inputs]
+        outputs = [self.array(v, write=True) for v in line.outputs]
+        inputs = [self.array(v, write=False) for v in line.inputs]
         if line.name not in self.externals:
             raise DidymaError(
                 "unknown-routine",
@@ -307,4 +318,9 @@ class _Machine:
                 got=line.name,
                 want=f"one of {sorted(self.externals)}",
             )
-        self.externals[line.name](outputs, inputs, dict(line.attrs))
+        routine, attrs = self.externals[line.name], dict(line.attrs)
+        self._do(0, lambda: routine(outputs, inputs, attrs))
+
+
+def _meet(a: Spot, b: Spot) -> bool:
+    return a.lo < b.hi and b.lo < a.hi

@@ -34,6 +34,7 @@ from refimpl.ir.loop import (
     Scope,
     Stmt,
     Store,
+    While,
 )
 from refimpl.ir.types import Array
 
@@ -51,7 +52,7 @@ def lane_depth(s: Stmt) -> int:
             return lane_depth(s.body) + (s.kind in LANE_KINDS)
         case If(_, then, other):
             return max(lane_depth(then), lane_depth(other) if other is not None else 0)
-        case Let() | Allocate() | PlacementAllocate():
+        case Let() | While() | Allocate() | PlacementAllocate():
             return lane_depth(s.body)
         case Store() | Atomic() | Free() | ExternalCall() | Barrier() | Assert():
             return 0
@@ -65,7 +66,7 @@ def writes(s: Stmt) -> Iterator[str]:
         case Block(body):
             for b in body:
                 yield from writes(b)
-        case For() | Let() | Allocate():
+        case For() | While() | Let() | Allocate():
             yield from writes(s.body)
         case If(_, then, other):
             yield from writes(then)

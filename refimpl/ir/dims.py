@@ -128,6 +128,18 @@ def text(d: Dim) -> str:
     return str(d)
 
 
+def substitute(d: Dim, new: Mapping[str, Dim]) -> Dim:
+    """Replace symbols, all at once.
+
+    >>> n, m = symbol("n"), symbol("m")
+    >>> substitute(n + 2 * m, {"n": m, "m": n})
+    2*n + m
+    """
+    if isinstance(d, int):
+        return d
+    return canonical(d.xreplace({symbol(k): sympy.sympify(v) for k, v in new.items()}))
+
+
 _FOLDS: dict[Any, Callable[[Sequence[int]], int]] = {
     sympy.Add: sum,
     sympy.Mul: math.prod,

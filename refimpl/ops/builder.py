@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import sympy
 
 from refimpl.errors import DidymaError
-from refimpl.ir.graph import Attr, Function, Node, Param
+from refimpl.ir import control, dims
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.graph import BIND, CALL, IF, SCAN, WHILE, Attr, Function, Module, Node, Param
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.types import Array, DType, Tensor, TensorType
 from refimpl.ops import OPS
+
+UNBOUNDED = 2**31 - 1  # range of a run-time size of which nothing better is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +27,23 @@ class Value:
     type: TensorType
 
 
+@dataclass(slots=True)
+class _Shared:
+    """What the builders of one module have in common."""
+
+    functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    dims: dict[str, DimVar] = field(default_factory=dict[str, DimVar])
+
+    def fresh(self, wish: str, taken: Mapping[str, object]) -> str:
+        name, i = wish, 0
+        while name in taken:
+            i += 1
+            name = f"{wish}_{i}"
+        return name
+
+
 class Builder:
-    """Collects parameters and nodes.
+    """Collects parameters and nodes of a function, and the functions and dims of its module.
 
     >>> b = Builder()
     >>> x = b.param("x", TensorType(DType.F32, (2, 3)))
@@ -31,11 +51,37 @@ class Builder:
     'f32[2]'
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parent: Builder | None = None) -> None:
+        self.parent = parent
+        self.depth: int = parent.depth + 1 if parent else 0
+        self.captures: dict[str, tuple[Value, Value]] = {}  # the parent's value, and ours
+        self._shared: _Shared = parent._shared if parent else _Shared()
         self._params: list[Param] = []
         self._nodes: list[Node] = []
         self._places: dict[str, int] = {}  # of the node that defines a value
         self._names: dict[str, int] = {}  # and how often each was wished for
+
+    def inner(self) -> Builder:
+        """Return a builder of a function that a control node of this one will run."""
+        return Builder(self)
+
+    def capture(self, v: Value, home: Builder) -> Value:
+        """Return a value of an enclosing function as a parameter of this one."""
+        if home is self:
+            return v
+        if self.parent is None:
+            raise DidymaError(
+                "foreign-value",
+                f"%{v.name}",
+                got="a value of a branch or body, or of another function",
+                want="a value of this function or of one around it",
+                help="return it from the branch or body",
+            )
+        outer = self.parent.capture(v, home)
+        if outer.name not in self.captures:
+            own = self._fresh(outer.name)
+            self.captures[outer.name] = outer, Value(own, outer.type)
+        return self.captures[outer.name][1]
 
     def param(self, name: str, type: TensorType) -> Value:
         """Add a parameter; DidymaError ``redefined`` if the name is taken."""
@@ -60,6 +106,139 @@ class Builder:
         self._nodes.append(Node((result,), op, operands, (type,), freeze(attrs)))
         return Value(result, type)
 
+    # Sizes that only the values tell ----------------------------------------------------------
+
+    def declare(self, wish: str, lo: int, hi: int) -> sympy.Symbol:
+        """Declare a symbol with a range, under the name wished for or one like it."""
+        name = self._shared.fresh(wish, self._shared.dims)
+        self._shared.dims[name] = DimVar(name, lo, hi)
+        return dims.symbol(name)
+
+    def know(self, declared: Sequence[DimVar]) -> None:
+        """Enter symbols declared elsewhere; the range of one entered twice is the second."""
+        self._shared.dims.update({v.name: v for v in declared})
+
+    def most(self, d: Dim) -> int:
+        """Largest value a size may take, as far as its symbols are declared."""
+        ranges = {k: (v.lo, v.hi) for k, v in self._shared.dims.items()}
+        if not set(dims.free(d)) <= ranges.keys():
+            return UNBOUNDED
+        return dims.bounds(d, ranges)[1]
+
+    def bind(self, count: Value, most: Dim, wish: str = "u") -> Dim:
+        """Bind a fresh symbol, of at most so much, to an i64 scalar; return it as a size."""
+        size = self.declare(wish, 0, self.most(most))
+        self._nodes.append(Node((), BIND, (count.name,), (), freeze({"dim": size.name})))
+        return size
+
+    # Functions ----------------------------------------------------------------------------------
+
+    def add(self, f: Function) -> Function:
+        """Put a function into the module, under its name or one like it."""
+        name = self._shared.fresh(f.name, self._shared.functions)
+        self._shared.functions[name] = f = replace(f, name=name)
+        return f
+
+    def call(self, f: Function, args: Sequence[Value]) -> tuple[Value, ...]:
+        """Call a function of the module."""
+        return self._run(CALL, args, f.result_types(), {"callee": f.name})
+
+    def branch(
+        self, condition: Value, then: Function, otherwise: Function, captures: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        """Run one of two functions; a size that they do not share is bound at run time."""
+        types, new = self._joined(then.result_types(), otherwise.result_types())
+        attrs: dict[str, Attr] = {"then": then.name, "otherwise": otherwise.name, "binds": new}
+        return self._run(IF, [condition, *captures], types, attrs)
+
+    def loop(
+        self,
+        test: Function,
+        body: Function,
+        carried: Sequence[Value],
+        captures: Sequence[Value],
+        binds: Sequence[str] = (),
+    ) -> tuple[Value, ...]:
+        """Run ``body`` while ``test`` holds; ``binds`` are the symbols of sizes that change."""
+        count = len(carried)
+        types = [p.type for p in body.params[:count]]
+        attrs: dict[str, Attr] = {"cond": test.name, "body": body.name}
+        attrs |= {"carried": count, "binds": tuple(binds)}
+        return self._run(WHILE, [*carried, *captures], types, attrs)
+
+    def scan(
+        self,
+        body: Function,
+        states: Sequence[Value],
+        scanned: Sequence[Value],
+        captures: Sequence[Value],
+        length: Dim,
+        index: str = "",
+    ) -> tuple[Value, ...]:
+        """Run ``body`` on the states and each slice of what is scanned."""
+        k = len(states)
+        results = body.result_types()
+        types = [*results[:k], *(t.with_shape(length, *t.shape) for t in results[k:])]
+        attrs: dict[str, Attr] = {"body": body.name, "states": k, "scanned": len(scanned)}
+        attrs |= {"length": length, "index": index}
+        return self._run(SCAN, [*states, *scanned, *captures], types, attrs)
+
+    def _joined(
+        self, a: Sequence[TensorType], b: Sequence[TensorType]
+    ) -> tuple[list[TensorType], tuple[str, ...]]:
+        """Types that hold the results of both branches, and the symbols they bind.
+
+        DidymaError ``branch-mismatch`` where no size bound at run time can make them alike.
+        """
+        new: dict[tuple[Dim, Dim], sympy.Symbol] = {}
+        types: list[TensorType] = []
+        for x, y in zip(a, b, strict=False):
+            shape: list[Dim] = []
+            for m, n in zip(x.shape, y.shape, strict=False):
+                inside = not set(dims.free([m, n])) <= self._outside()
+                if m == n and not inside:
+                    shape.append(m)
+                    continue
+                if (m, n) not in new:
+                    new[m, n] = self.declare("u", 0, max(self.most(m), self.most(n)))
+                shape.append(new[m, n])
+            types.append(x.with_shape(*shape))
+        alike = [(t.dtype, t.device, t.rank) for t in a] == [(t.dtype, t.device, t.rank) for t in b]
+        if not alike:
+            raise DidymaError(
+                "branch-mismatch",
+                "if",
+                got=f"({', '.join(map(str, a))}) and ({', '.join(map(str, b))})",
+                want="as many results of both branches, of one dtype and rank each",
+                help="cast or reshape the results of one branch",
+            )
+        return types, tuple(s.name for s in new.values())
+
+    def _outside(self) -> set[str]:
+        """Symbols that have a value here: those of no function run by control nodes alone."""
+        inside = {
+            s
+            for f in self._shared.functions.values()
+            for n in f.nodes
+            for s in (*control.binds(n), *control.inner(n))
+        }
+        return set(self._shared.dims) - inside
+
+    def _run(
+        self,
+        op: str,
+        args: Sequence[Value],
+        types: Sequence[TensorType],
+        attrs: Mapping[str, Attr],
+    ) -> tuple[Value, ...]:
+        names = tuple(self._fresh(op) for _ in types)
+        operands = tuple(a.name for a in args)
+        self._places.update(dict.fromkeys(names, len(self._nodes)))
+        self._nodes.append(Node(names, op, operands, tuple(types), freeze(attrs)))
+        return tuple(Value(n, t) for n, t in zip(names, types, strict=True))
+
+    # Constants and results ----------------------------------------------------------------------
+
     def constant(self, array: Array, name: str = "") -> Value:
         """Add a constant."""
         return self.node("constant", [], {"value": Tensor.of(array)}, name or "c")
@@ -83,11 +262,26 @@ class Builder:
         params = tuple(p for p in self._params if p.name in wanted)
         return Function("cone", params, tuple(reversed(kept)), (v.name,))
 
-    def function(self, name: str, results: Sequence[Value]) -> Function:
-        """Return the function built so far."""
-        return Function(
-            name, tuple(self._params), tuple(self._nodes), tuple(r.name for r in results)
-        )
+    def function(
+        self, name: str, results: Sequence[Value], captures: Sequence[Value] | None = None
+    ) -> Function:
+        """Return the function built so far.
+
+        ``captures`` are values of the enclosing function that follow the parameters; left out,
+        those that were captured.
+        """
+        outer = [v for v, _ in self.captures.values()] if captures is None else captures
+        params = list(self._params)
+        for v in outer:
+            own = self.captures.get(v.name)
+            params.append(Param(own[1].name if own else self._fresh(v.name), v.type))
+        return Function(name, tuple(params), tuple(self._nodes), tuple(r.name for r in results))
+
+    def module(self, name: str, results: Sequence[Value]) -> Module:
+        """Return the module: the functions added, and last the one built so far."""
+        taken = self._shared.functions
+        entry = self.function(self._shared.fresh(name, taken), results)
+        return Module((*taken.values(), entry), tuple(self._shared.dims.values()))
 
     def _fresh(self, wish: str) -> str:
         name = wish

@@ -1,7 +1,7 @@
 """Named functions made of ops: one definition each for the tracer, importers and fuzzing.
 
 A composite speaks to an ``Emit``: something that applies ops to values of its own kind, be it a
-tracer, an importer or the plain ``FunctionBuilder``.  Composites do not promote dtypes, and
+tracer, an importer or the plain ``Builder``.  Composites do not promote dtypes, and
 negative axes count from the end.
 """
 

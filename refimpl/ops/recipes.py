@@ -6,48 +6,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from refimpl.ir.graph import Attr, Function, Node, Param
-from refimpl.ir.graph import attrs as freeze
+from refimpl.ir.graph import Function
 from refimpl.ir.types import FLOATS, DType, TensorType
-from refimpl.ops import OPS, composite
+from refimpl.ops import composite
+from refimpl.ops.builder import Builder, Value
 from refimpl.ops.choose import flag, pick, size, subset
 from refimpl.ops.composite import Emit
 from refimpl.ops.spec import Chooser
 
 
-class FunctionBuilder:
-    """Builds a function node by node; its values are names.
+def start(types: Sequence[TensorType]) -> tuple[Builder, list[Value]]:
+    """Return a builder of a function, and its parameters ``p0``, ``p1``, ….
 
-    >>> f = FunctionBuilder("f", [TensorType(DType.F32, (3,))])
-    >>> f.build(composite.relu(f, f.params[0])).result_types()
+    >>> b, (x,) = start([TensorType(DType.F32, (3,))])
+    >>> b.function("f", [composite.relu(b, x)]).result_types()
     (TensorType(dtype=<DType.F32: 'f32'>, shape=(3,), device=''),)
     """
-
-    def __init__(self, name: str, types: Sequence[TensorType]) -> None:
-        self.name = name
-        self.params = tuple(f"p{i}" for i in range(len(types)))
-        self._types = dict(zip(self.params, types, strict=True))
-        self._nodes: list[Node] = []
-
-    def __call__(self, op: str, args: Sequence[str], /, **attrs: Attr) -> str:
-        """Add a node and return the name of its result; DidymaError where it does not fit."""
-        t = OPS[op].infer([self._types[a] for a in args], attrs)
-        name = f"{op}_{len(self._nodes)}"
-        self._nodes.append(Node((name,), op, tuple(args), (t,), freeze(attrs)))
-        self._types[name] = t
-        return name
-
-    def type_of(self, value: str, /) -> TensorType:
-        """Return the type of a value by name."""
-        return self._types[value]
-
-    def build(self, *results: str) -> Function:
-        """Return the function with these results."""
-        params = tuple(Param(p, self._types[p]) for p in self.params)
-        return Function(self.name, params, tuple(self._nodes), results)
+    b = Builder()
+    return b, [b.param(f"p{i}", t) for i, t in enumerate(types)]
 
 
-Body: TypeAlias = Callable[[Emit[str], Sequence[str]], str]
+Body: TypeAlias = Callable[[Emit[Value], Sequence[Value]], Value]
 Proposal: TypeAlias = tuple[tuple[TensorType, ...], Body]
 
 
@@ -64,15 +43,15 @@ class Recipe:
         if proposal is None:
             return None
         types, body = proposal
-        b = FunctionBuilder(name or self.name, types)
-        return b.build(body(b, b.params))
+        b, params = start(types)
+        return b.function(name or self.name, [body(b, params)])
 
 
-def _unary(f: Callable[[Emit[str], str], str]) -> Callable[[Chooser, TensorType], Proposal]:
+def _unary(f: Callable[[Emit[Value], Value], Value]) -> Callable[[Chooser, TensorType], Proposal]:
     def propose(ch: Chooser, t: TensorType) -> Proposal:
         del ch
 
-        def body(b: Emit[str], p: Sequence[str]) -> str:
+        def body(b: Emit[Value], p: Sequence[Value]) -> Value:
             return f(b, p[0])
 
         return (t,), body
@@ -81,7 +60,7 @@ def _unary(f: Callable[[Emit[str], str], str]) -> Callable[[Chooser, TensorType]
 
 
 def _spatial(
-    f: Callable[[Emit[str], str], str],
+    f: Callable[[Emit[Value], Value], Value],
 ) -> Callable[[Chooser, TensorType], Proposal | None]:
     def propose(ch: Chooser, t: TensorType) -> Proposal | None:
         return _unary(f)(ch, t) if t.rank >= 3 else None
@@ -90,14 +69,14 @@ def _spatial(
 
 
 def _along(
-    f: Callable[[Emit[str], str, int], str],
+    f: Callable[[Emit[Value], Value, int], Value],
 ) -> Callable[[Chooser, TensorType], Proposal | None]:
     def propose(ch: Chooser, t: TensorType) -> Proposal | None:
         if t.rank == 0:
             return None
         axis = -1 - ch.below(t.rank)
 
-        def body(b: Emit[str], p: Sequence[str]) -> str:
+        def body(b: Emit[Value], p: Sequence[Value]) -> Value:
             return f(b, p[0], axis)
 
         return (t,), body
@@ -109,7 +88,7 @@ def _slope(ch: Chooser, t: TensorType) -> Proposal:
     alpha = pick(ch, (0.01, 0.5, -1.0, 2.0))
     bent = pick(ch, (composite.leaky_relu, composite.elu))
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         return bent(b, p[0], alpha)
 
     return (t,), body
@@ -118,7 +97,7 @@ def _slope(ch: Chooser, t: TensorType) -> Proposal:
 def _prelu(ch: Chooser, t: TensorType) -> Proposal:
     slope = t.with_shape(*t.shape[ch.below(t.rank + 1) :])
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         return composite.prelu(b, p[0], p[1])
 
     return (t, slope), body
@@ -127,7 +106,7 @@ def _prelu(ch: Chooser, t: TensorType) -> Proposal:
 def _gelu(ch: Chooser, t: TensorType) -> Proposal:
     approximate = flag(ch)
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         return composite.gelu(b, p[0], approximate)
 
     return (t,), body
@@ -137,7 +116,7 @@ def _spread(ch: Chooser, t: TensorType) -> Proposal:
     axes, keepdims, correction = subset(ch, t.rank), flag(ch), ch.below(2)
     measure = pick(ch, (composite.variance, composite.std))
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         return measure(b, p[0], axes, keepdims, correction)
 
     return (t,), body
@@ -146,7 +125,7 @@ def _spread(ch: Chooser, t: TensorType) -> Proposal:
 def _logsumexp(ch: Chooser, t: TensorType) -> Proposal:
     axes, keepdims = subset(ch, t.rank), flag(ch)
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         return composite.logsumexp(b, p[0], axes, keepdims)
 
     return (t,), body
@@ -161,7 +140,7 @@ def _layer_norm(ch: Chooser, t: TensorType) -> Proposal | None:
     extra = ch.below(3)
     eps = pick(ch, (1e-5, 1e-3, 1e-6))
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         scale, bias = (*p[1:], None, None)[:2]
         return composite.layer_norm(b, p[0], axes, scale, bias, eps)
 
@@ -173,7 +152,7 @@ def _rms_norm(ch: Chooser, t: TensorType) -> Proposal | None:
         return None
     scaled = flag(ch)
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         return composite.rms_norm(b, p[0], (-1,), p[1] if scaled else None)
 
     return (t, *[t.with_shape(t.shape[-1])] * scaled), body
@@ -185,7 +164,7 @@ def _batch_norm(ch: Chooser, t: TensorType) -> Proposal | None:
     vector = t.with_shape(t.shape[1])
     by_instance = t.rank >= 3 and flag(ch)
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         if by_instance:
             return composite.instance_norm(b, p[0], p[1], p[2])
         variance = b("square", (p[4],))  # not negative
@@ -199,7 +178,7 @@ def _linear(ch: Chooser, t: TensorType) -> Proposal | None:
         return None
     columns, biased = size(ch, 8), flag(ch)
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         return composite.linear(b, p[0], p[1], p[2] if biased else None)
 
     weight = t.with_shape(t.shape[-1], columns)
@@ -212,7 +191,7 @@ def _attention(ch: Chooser, t: TensorType) -> Proposal | None:
     batch, depth = t.shape[:-2], t.shape[-1]
     keys, width = pick(ch, (3, 2, 5, 1)), pick(ch, (2, 4, 1))
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         return composite.attention(b, p[0], p[1], p[2])
 
     return (t, t.with_shape(*batch, keys, depth), t.with_shape(*batch, keys, width)), body
@@ -224,7 +203,7 @@ def _one_hot(ch: Chooser, t: TensorType) -> Proposal | None:
     depth, axis = pick(ch, (3, 1, 5)), ch.below(t.rank + 1)
     dtype = pick(ch, (DType.F32, DType.I32, DType.F16))
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         return composite.one_hot(b, p[0], depth, dtype, axis)
 
     return (t,), body
@@ -235,7 +214,7 @@ def _triangle(ch: Chooser, t: TensorType) -> Proposal | None:
         return None
     offset, upper = pick(ch, (0, 1, -1, 2)), flag(ch)
 
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         return composite.triangle(b, p[0], offset, upper)
 
     return (t,), body

@@ -50,6 +50,7 @@ from refimpl.ir.loop import (
     Stmt,
     Store,
     Var,
+    While,
 )
 from refimpl.ir.text import show_expr, show_line
 from refimpl.ir.types import DType, TensorType
@@ -144,6 +145,9 @@ class _Verifier(Scalars):
                 self._under(s, self._differs(cond), then)
                 if other is not None:
                     self._under(s, self._differs(cond), other)
+            case While(cond, body):
+                self.condition(cond)
+                self._under(s, self._differs(cond), body)
             case Let(var, value, body):
                 self.bind(var, self.expr(value), s)
                 if self._differs(value):

@@ -12,32 +12,33 @@ from refimpl.ir.dims import DimVar, symbol
 from refimpl.ir.graph import RESHAPE_ONLY, Module
 from refimpl.ir.types import DType, Shape, TensorType
 from refimpl.ops import composite
-from refimpl.ops.recipes import FunctionBuilder
+from refimpl.ops.builder import Builder, Value
+from refimpl.ops.recipes import start
 
 n = symbol("n")
 
 
-def softmax(b: FunctionBuilder, p: Sequence[str]) -> str:
+def softmax(b: Builder, p: Sequence[Value]) -> Value:
     return composite.softmax(b, p[0])
 
 
-def layer_norm(b: FunctionBuilder, p: Sequence[str]) -> str:
+def layer_norm(b: Builder, p: Sequence[Value]) -> Value:
     return composite.layer_norm(b, p[0], (-1,), p[1], p[2])
 
 
-def gelu(b: FunctionBuilder, p: Sequence[str]) -> str:
+def gelu(b: Builder, p: Sequence[Value]) -> Value:
     return composite.gelu(b, p[0])
 
 
-def dense(b: FunctionBuilder, p: Sequence[str]) -> str:
+def dense(b: Builder, p: Sequence[Value]) -> Value:
     return composite.gelu(b, composite.linear(b, p[0], p[1], p[2]))
 
 
-def attention(b: FunctionBuilder, p: Sequence[str]) -> str:
+def attention(b: Builder, p: Sequence[Value]) -> Value:
     return composite.attention(b, p[0], p[1], p[2])
 
 
-def convolution(b: FunctionBuilder, p: Sequence[str]) -> str:
+def convolution(b: Builder, p: Sequence[Value]) -> Value:
     ones, zeros = (1, 1), (0, 0)
     y = b("conv", p[:2], strides=ones, dilations=ones, low=zeros, high=zeros, groups=1)
     return composite.relu(b, composite.batch_norm(b, y, p[2], p[3], p[4], p[5]))
@@ -59,9 +60,9 @@ HEADS: Shape = (2, n, 8, 16)
     ],
 )
 def test_kernels_of(
-    make: Callable[[FunctionBuilder, Sequence[str]], str], shapes: list[Shape], kernels: int
+    make: Callable[[Builder, Sequence[Value]], Value], shapes: list[Shape], kernels: int
 ) -> None:
-    b = FunctionBuilder("f", [TensorType(DType.F32, s) for s in shapes])
-    m = Module((b.build(make(b, b.params)),), (DimVar("n", 1, 64),))
+    b, params = start([TensorType(DType.F32, s) for s in shapes])
+    m = Module((b.function("f", [make(b, params)]),), (DimVar("n", 1, 64),))
     found = [f for f in fuse(simplify(m)).functions[:-1] if RESHAPE_ONLY not in f.attr]
     assert len(found) == kernels

@@ -13,16 +13,17 @@ from refimpl.ir.dims import DimVar, symbol
 from refimpl.ir.graph import Function, Module
 from refimpl.ir.types import Array, DType, TensorType
 from refimpl.ops import bars, composite
+from refimpl.ops.builder import Value
 from refimpl.ops.composite import Emit
-from refimpl.ops.recipes import RECIPES, Body, FunctionBuilder, Recipe
+from refimpl.ops.recipes import RECIPES, Body, Recipe, start
 from tests.refimpl.ops.draw import Dice, values
 
 F64 = DType.F64
 
 
 def run(body: Body, *args: Array) -> Array:
-    b = FunctionBuilder("f", [TensorType(DType.of(a), a.shape) for a in args])
-    f = b.build(body(b, b.params))
+    b, params = start([TensorType(DType.of(a), a.shape) for a in args])
+    f = b.function("f", [body(b, params)])
     return graph.run(Module((f,)), args)[0]
 
 
@@ -105,7 +106,7 @@ def test_formula(case: Case) -> None:
 
 
 def test_one_hot() -> None:
-    def body(b: Emit[str], p: Sequence[str]) -> str:
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
         return composite.one_hot(b, p[0], 3, DType.I32, 0, on=5, off=-1)
 
     out = run(body, np.array([0, 2, -1, 3, -4], np.int64))
@@ -127,8 +128,8 @@ def test_softmax_and_softplus_do_not_overflow() -> None:
 
 def test_a_count_known_at_run_time() -> None:
     t = TensorType(F64, (symbol("n"), 2))
-    b = FunctionBuilder("f", [t])
-    f = b.build(composite.variance(b, b.params[0], (0, 1), correction=1))
+    b, (p,) = start([t])
+    f = b.function("f", [composite.variance(b, p, (0, 1), correction=1)])
     m = Module((f,), (DimVar("n", 0, 9),))
     x = x64(4, 2)
     np.testing.assert_allclose(graph.run(m, [x])[0], x.var(ddof=1))

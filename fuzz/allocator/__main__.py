@@ -1,0 +1,46 @@
+"""``python -m fuzz.allocator``: a campaign on memory planning."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from fuzz.allocator.campaign import Plan, Result, run
+from fuzz.allocator.domains import DOMAINS
+
+
+def report(r: Result) -> str:
+    """Say what a campaign saw, in lines."""
+    lines = [
+        f"{r.schedules:,} schedules in {r.seconds:.1f} s, {r.a_minute:,.0f} a minute of a core, "
+        f"{len(r.findings)} findings",
+        "  " + ", ".join(f"{d} {n:,}" for d, n in sorted(r.by_domain.items())),
+    ]
+    for c in r.findings:
+        lines.append(f"{c.domain}, seed {c.seed}, planner {c.planner}:")
+        lines += [f"  {v.check}: {v.message}" for v in c.verdicts]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Judge random schedules; exit code 1 if a check has something against one."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--seconds", type=float, help="how long; 60 without --count")
+    parser.add_argument("--count", type=int, help="how many schedules")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--run-every", type=int, default=50, help="run each n-th program; 0: none")
+    parser.add_argument("--stop-after", type=int, default=0, help="end after so many findings")
+    parser.add_argument("--domain", action="append", choices=DOMAINS, help="may be repeated")
+    parser.add_argument("--json", action="store_true")
+    a = parser.parse_args()
+    seconds = 60.0 if a.seconds is None and a.count is None else a.seconds
+    domains = tuple(a.domain or DOMAINS)
+    plan = Plan(seconds, a.count, a.seed, a.jobs, a.run_every, domains, a.stop_after)
+    result = run(plan)
+    print(result.json() if a.json else report(result))
+    sys.exit(1 if result.findings else 0)
+
+
+if __name__ == "__main__":
+    main()

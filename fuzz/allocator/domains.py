@@ -1,0 +1,238 @@
+"""What is fuzzed about memory planning: in each domain a seed makes a case, which is judged.
+
+- ``programs``: static programs through every planner of compiles;
+- ``symbolic``: programs whose sizes are symbols, judged at the ends of their ranges and between;
+- ``control``: programs with branches and loops;
+- ``arena``: problems of one arena through the planners that take no search;
+- ``search``: small problems through those that search;
+- ``fixed``: problems with fixed offsets and capacities;
+- ``orientations``: plans for symbolic sizes;
+- ``texts``: traces as text, sound and not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from random import Random
+
+from codegen.memory import trace
+from codegen.memory.arena import Problem, problem, solve
+from codegen.memory.arena.problem import lower_bound
+from codegen.memory.symbolic import SymbolicBuffer, plan
+from fuzz.allocator import judge, traces
+from fuzz.allocator.judge import Verdict
+from fuzz.allocator.machine import planned
+from fuzz.allocator.programs import Shape, program
+from oracle import placement_check, symbolic_plan
+from oracle.symbolic_plan import Block
+from refimpl.errors import DidymaError
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim, DimVar, symbol
+from refimpl.ir.program import Program
+
+PLANNERS_OF_PROGRAMS = ("linear_scan", "size_class", "none")
+QUICK = ("greedy_by_size", "linear_scan", "storage_id", "size_class", "greedy_by_breadth", "none",
+         "best_fit")  # fmt: skip
+SEARCH = ("didyma", "canonical", "hill_climb")
+SHAPES: Mapping[str, Shape] = {
+    "programs": Shape(),
+    "symbolic": Shape(symbolic=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A judged case: its planner, and what each check has against the plan."""
+
+    domain: str
+    seed: int
+    planner: str
+    verdicts: tuple[Verdict, ...]
+
+
+def programs(domain: str, seed: int, *, run: bool = False) -> Case:
+    """Plan and judge a random program; ``run`` also runs it."""
+    bare = program(seed, SHAPES[domain])
+    name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
+    return Case(domain, seed, name, judged(bare, name, seed, run=run))
+
+
+def judged(bare: Program, name: str, seed: int, *, run: bool) -> tuple[Verdict, ...]:
+    """Every verdict on a planner's plan of a program, at the first binding that has one."""
+    try:
+        plan = planned(bare, name)
+    except Exception as e:  # whatever it is, the planner has failed
+        return (Verdict("planner", f"{type(e).__name__}: {e}"),)
+    return tuple(every(bare, plan, seed, run=run))
+
+
+def every(bare: Program, plan: Program, seed: int, *, run: bool) -> list[Verdict]:
+    """Every verdict on a plan of a program."""
+    found = judge.laws(bare, plan)
+    for env in judge.bindings(bare.dims, Random(seed)):
+        told = judge.static(plan, env)
+        if run:
+            told += judge.run(bare, plan, env, seed)
+        if told:
+            return found + told
+    return found
+
+
+# ---- arenas
+
+
+def arena(domain: str, seed: int) -> Case:
+    """Place a random problem and judge the placement."""
+    match domain:
+        case "search":
+            name = SEARCH[seed % len(SEARCH)]
+            p = traces.arena(seed, 7 if name == "hill_climb" else 14)
+        case "fixed":
+            name = QUICK[seed % len(QUICK)]
+            p = traces.fixed(seed, lambda p: solve(p, "greedy_by_size").offsets.tolist())
+            p = traces.bounded(p, seed) if seed % 3 == 0 else p
+        case _:
+            name = QUICK[seed % len(QUICK)]
+            p = traces.arena(seed)
+    return Case(domain, seed, name, tuple(placed(p, name, seed)))
+
+
+def placed(p: Problem, name: str, seed: int) -> list[Verdict]:
+    """Every verdict on a planner's placement, and on what is said of the problem itself."""
+    lower, upper, size = p.lower.tolist(), p.upper.tolist(), p.size.tolist()
+    bound = placement_check.most_alive(lower, upper, size)
+    ends = [o + n for o, n, a, b in zip(p.fixed.tolist(), size, lower, upper, strict=True)
+            if o >= 0 and n and a < b]  # fmt: skip
+    bound = max([bound, *ends])
+    said = lower_bound(p)
+    if said != bound:
+        return [Verdict("peak", f"the lower bound is {bound}, not {said}")]
+    try:
+        found = solve(p, name)
+    except DidymaError as e:
+        if e.code == "over-capacity" and p.capacity is not None:
+            return []  # judged by ``bounded`` below: the bound says so, or the planner fell short
+        return [Verdict("planner", f"{e.code}: {e}")]
+    except Exception as e:  # whatever it is, the planner has failed
+        return [Verdict("planner", f"{type(e).__name__}: {e}")]
+    faults = placement_check.check(
+        lower,
+        upper,
+        size,
+        found.offsets.tolist(),
+        alignment=p.alignment.tolist(),
+        fixed=p.fixed.tolist(),
+        capacity=p.capacity,
+        peak=found.peak,
+    )
+    verdicts = [Verdict("placement", f"{f.kind}: {f.message}") for f in faults]
+    if seed % 16 == 0 and not verdicts:
+        verdicts += _permuted(p, name, found.offsets.tolist(), seed)
+    return verdicts
+
+
+def _permuted(p: Problem, name: str, offsets: Sequence[int], seed: int) -> list[Verdict]:
+    """The order in which buffers are given makes no difference."""
+    order = list(range(p.count))
+    Random(seed).shuffle(order)
+    q = problem(
+        p.lower[order], p.upper[order], p.size[order], names=[p.names[i] for i in order],
+        alignment=p.alignment[order], fixed=p.fixed[order], capacity=p.capacity,
+    )  # fmt: skip
+    if solve(q, name).offsets.tolist() != [offsets[i] for i in order]:
+        return [Verdict("order", "another order of the buffers gives another placement")]
+    return []
+
+
+# ---- symbolic sizes
+
+
+def orientations(domain: str, seed: int) -> Case:
+    """Plan buffers of symbolic sizes; judge what the code says at bindings."""
+    r = Random(seed)
+    n, m = symbol("n"), symbol("m")
+    declared = (DimVar("n", low := r.randrange(3), low + r.choice((0, 5, 60))),
+                DimVar("m", r.randrange(2), 9))  # fmt: skip
+    pool: list[Dim] = [
+        n, m, dims.mul(n, m), dims.add(n, 5), dims.mul(3, n), dims.mul(n, n), dims.floordiv(n, 2),
+        dims.maximum(n, m), 7,
+    ]  # fmt: skip
+    buffers: list[SymbolicBuffer] = []
+    for i in range(r.randrange(1, 8)):
+        lower = r.randrange(6)
+        size = dims.mul(r.choice((1, 4, 64, 256)), r.choice(pool))
+        buffers.append(SymbolicBuffer(f"b{i}", size, lower, lower + r.choice((1, 1, 2, 4))))
+    verdicts = oriented(buffers, declared, r.choice((1, 16, 256)), seed)
+    return Case(domain, seed, "orientations", tuple(verdicts))
+
+
+def oriented(
+    buffers: Sequence[SymbolicBuffer], declared: Sequence[DimVar], alignment: int, seed: int
+) -> list[Verdict]:
+    """Every verdict on a plan for symbolic sizes."""
+    try:
+        p = plan(buffers, declared, alignment, k=2, moves=20)
+    except Exception as e:  # whatever it is, the planner has failed
+        return [Verdict("planner", f"{type(e).__name__}: {e}")]
+    blocks = [Block(b.name, b.size, b.lower, b.upper) for b in buffers]
+    every = [dict(zip((v.name for v in declared), at, strict=True))
+             for at in product(*(range(v.lo, v.hi + 1) for v in declared))]  # fmt: skip
+    kept = Random(seed).sample(every, min(len(every), 40))
+
+    def placed(env: Mapping[str, int]) -> tuple[int, Mapping[str, int]]:
+        at = p.place(env)
+        return at.peak, at.offsets
+
+    faults = symbolic_plan.check(blocks, alignment, placed, iter([every[0], every[-1], *kept]))
+    return [Verdict("placement", f"{f.kind}: {f.message}") for f in faults]
+
+
+# ---- traces as text
+
+
+def texts(domain: str, seed: int) -> Case:
+    """Read a random trace: a sound one holds its rows, any other is refused with a coded error."""
+    return Case(domain, seed, "trace", tuple(read(traces.text(seed))))
+
+
+def read(t: traces.Text) -> list[Verdict]:
+    """Every verdict on what the reader makes of a text."""
+    try:
+        p = trace.parse(t.text)
+    except DidymaError as e:
+        return [Verdict("reader", f"refused: {e}")] if t.rows is not None else []
+    except Exception as e:  # nothing else may come of any text
+        return [Verdict("reader", f"{type(e).__name__}: {e}")]
+    if t.any:
+        return []
+    if t.rows is None:
+        return [Verdict("reader", "a bad trace is taken")]
+    got = tuple(zip(p.names, p.lower.tolist(), p.upper.tolist(), p.size.tolist(), strict=True))
+    if got != t.rows:
+        return [Verdict("reader", "other rows than were written")]
+    bound = placement_check.most_alive(*(list(c) for c in zip(*(r[1:] for r in got), strict=True)))
+    said = lower_bound(p)
+    return [] if said == bound else [Verdict("peak", f"the load is {bound}, not {said}")]
+
+
+DOMAINS: Mapping[str, int] = {  # how many of a hundred cases
+    "programs": 40, "symbolic": 10, "arena": 25, "search": 3, "fixed": 10, "orientations": 2,
+    "texts": 10,
+}  # fmt: skip
+
+
+def judge_case(seed: int, domains: Sequence[str] = tuple(DOMAINS), run_every: int = 0) -> Case:
+    """Make and judge the case of a seed, of one of the domains."""
+    chosen = Random(seed).choices(domains, [DOMAINS[d] for d in domains])[0]
+    match chosen:
+        case "texts":
+            return texts(chosen, seed)
+        case "orientations":
+            return orientations(chosen, seed)
+        case "arena" | "search" | "fixed":
+            return arena(chosen, seed)
+        case _:
+            run = run_every > 0 and seed % run_every == 0
+            return programs(chosen, seed, run=run)

@@ -1,0 +1,247 @@
+"""Memory as programs see it: bytes that remember which value owns them.
+
+A fresh allocation, a freed one and one taken over hold poison, and a value may be touched only
+while it owns its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from refimpl.interp.faults import ProgramFault, ProgramFaultKind
+from refimpl.ir import dims
+from refimpl.ir.program import ALIGNMENT, Arena, Line
+from refimpl.ir.text.program import show_instruction
+from refimpl.ir.types import Array, DType, TensorType
+
+POISON = 0xFF  # fills floats: a NaN of each
+OTHER_POISON = 0xA5  # fills the others: an integer nobody expects, and no bool
+
+
+class Allocation:
+    """Bytes, and who owns which of them; several values may own disjoint ranges."""
+
+    __slots__ = ("arena", "data", "lent", "owners")
+
+    def __init__(self, data: Array, lent: bool = False, arena: bool = False) -> None:
+        self.data = data
+        self.lent = lent  # the caller's: never written, freed or reused
+        self.arena = arena
+        self.owners: dict[str, tuple[int, int]] = {}
+
+    def holders(self, lo: int, hi: int) -> list[str]:
+        """Owners of any byte of a range."""
+        return [v for v, (a, b) in self.owners.items() if a < hi and lo < b]
+
+    def take(self, value: str, lo: int, hi: int) -> None:
+        """Make ``value`` the owner of a range, and nobody else of any byte in it."""
+        self.owners = {v: (a, b) for v, (a, b) in self.owners.items() if b <= lo or hi <= a}
+        self.owners[value] = (lo, hi)
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a value lies; ``owner`` is the value itself, or the one it is a view of."""
+
+    allocation: Allocation
+    lo: int
+    hi: int
+    owner: str
+
+
+class Memory:
+    """Allocations, and the place of every value defined so far.
+
+    ``poisons`` tells whether bytes that change hands are filled with poison; those of a fresh
+    allocation always are.
+    """
+
+    def __init__(self, types: dict[str, TensorType], env: dict[str, int], line: Line) -> None:
+        self.types = types
+        self.env = env
+        self.line = line
+        self.spots: dict[str, Spot] = {}
+        self.arenas: dict[str, Allocation] = {}
+        self.poisons = True
+
+    def fault(self, kind: ProgramFaultKind, detail: str) -> ProgramFault:
+        """Make the fault of the present line."""
+        return ProgramFault(kind, show_instruction(self.line), detail)
+
+    def size(self, d: dims.Dim) -> int:
+        """Value of a size now."""
+        return dims.evaluate(d, self.env)
+
+    def nbytes(self, value: str) -> int:
+        """Bytes of a value of its type, now."""
+        return self.size(self.types[value].nbytes)
+
+    def lend(self, name: str, data: Array) -> None:
+        """Define a value whose bytes are the caller's."""
+        allocation = Allocation(data, lent=True)
+        allocation.owners[name] = (0, data.size)
+        self.spots[name] = Spot(allocation, 0, data.size, name)
+
+    # ---- places
+
+    def spot(self, value: str) -> Spot:
+        """Place of a defined value, which need no longer own it."""
+        if value not in self.spots:
+            raise self.fault("unallocated", f"{value} has no bytes yet")
+        return self.spots[value]
+
+    def owned(self, value: str) -> Spot:
+        """Place of a value that owns its bytes, or shows those of one that does."""
+        spot = self.spot(value)
+        if spot.owner not in spot.allocation.owners:
+            taken = spot.allocation.holders(spot.lo, spot.hi)
+            now = f"now of {', '.join(taken)}" if taken else "now free"
+            via = "" if spot.owner == value else f", a view of {spot.owner},"
+            raise self.fault(
+                "ownership", f"{value}{via} does not own bytes {spot.lo}..{spot.hi}, {now}"
+            )
+        return spot
+
+    def mine(self, value: str) -> Spot:
+        """Place of a value that itself owns bytes of the program's."""
+        spot = self.owned(value)
+        if spot.allocation.lent:
+            raise self.fault("read-only", f"{value} is the caller's")
+        if spot.owner != value:
+            raise self.fault("ownership", f"{value} is a view of {spot.owner}")
+        return spot
+
+    def define(self, value: str, spot: Spot) -> None:
+        """Say where a new value lies."""
+        if value in self.spots:
+            raise self.fault("double-allocation", f"{value} has bytes already")
+        self.spots[value] = spot
+
+    def array(self, value: str, *, write: bool) -> Array:
+        """Return a value's elements, in place; read-only unless they may be written."""
+        spot, t = self.owned(value), self.types[value]
+        if write and spot.allocation.lent:
+            raise self.fault("read-only", f"{value} is the caller's")
+        shape = tuple(self.size(d) for d in t.shape)
+        data = spot.allocation.data[spot.lo : spot.hi]
+        if self.nbytes(value) != data.size:
+            raise self.fault("stale", f"{value} was made with {data.size} bytes for {t}")
+        array = data.view(t.dtype.numpy).reshape(shape)
+        if not write:
+            array.flags.writeable = False
+        return array
+
+    # ---- giving and taking bytes
+
+    def allocate(self, value: str) -> None:
+        """Fresh bytes."""
+        size = self.nbytes(value)
+        allocation = Allocation(np.empty(size, np.uint8))
+        spot = Spot(allocation, 0, size, value)
+        self.define(value, spot)
+        allocation.take(value, 0, size)
+        fill(spot, self.types[value].dtype)
+
+    def arena(self, s: Arena) -> None:
+        """Fresh bytes to place values in."""
+        if s.name in self.arenas:
+            raise self.fault("double-allocation", f"{s.name} is there already")
+        data = np.full(self.size(s.nbytes), POISON, np.uint8)
+        self.arenas[s.name] = Allocation(data, arena=True)
+
+    def place(self, value: str, arena: str, lo: int) -> None:
+        """Bytes of an arena that nobody owns."""
+        if arena not in self.arenas:
+            raise self.fault("unallocated", f"there is no arena {arena}")
+        spot = self._within(self.arenas[arena], value, lo)
+        if spot.lo < spot.hi and (taken := spot.allocation.holders(spot.lo, spot.hi)):
+            raise self.fault("ownership", f"bytes {lo}..{spot.hi} are of {', '.join(taken)}")
+        self._hand_over(value, spot)
+
+    def free(self, value: str) -> None:
+        """Bytes back."""
+        spot = self.mine(value)
+        self._poison(spot, self.types[value].dtype)
+        del spot.allocation.owners[value]
+
+    def take_over(self, value: str, over: str, lo: int, *, whole: bool) -> None:
+        """The allocation of a dead value, from a byte on."""
+        old = self.spot(over)
+        allocation = old.allocation
+        if allocation.lent:
+            raise self.fault("read-only", f"{over} is the caller's")
+        if allocation.arena:
+            raise self.fault("ownership", f"{over} lies in an arena")
+        if not allocation.owners:
+            raise self.fault("freed", f"the allocation of {over} went back")
+        size = self.nbytes(value)
+        if whole and size != old.hi - old.lo:
+            raise self.fault(
+                "capacity", f"{value} wants {size} bytes, {over} had {old.hi - old.lo}"
+            )
+        spot = self._within(allocation, value, lo)
+        allocation.owners.pop(old.owner, None)  # by this line it is dead, views and all
+        self._hand_over(value, spot)
+
+    def _within(self, allocation: Allocation, value: str, lo: int) -> Spot:
+        hi, size = lo + self.nbytes(value), allocation.data.size
+        if lo < 0 or hi > size:
+            raise self.fault("capacity", f"{value} wants bytes {lo}..{hi} of {size}")
+        if lo % ALIGNMENT:
+            raise self.fault("capacity", f"byte {lo} is no multiple of {ALIGNMENT}")
+        return Spot(allocation, lo, hi, value)
+
+    def _hand_over(self, value: str, spot: Spot) -> None:
+        self.define(value, spot)
+        spot.allocation.take(value, spot.lo, spot.hi)
+        self._poison(spot, self.types[value].dtype)
+
+    def _poison(self, spot: Spot, dtype: DType) -> None:
+        if self.poisons:
+            fill(spot, dtype)
+
+    def view(self, value: str, of: str, offset: int) -> None:
+        """Another name for some of a value's bytes."""
+        spot = self.owned(of)
+        lo = spot.lo + offset
+        hi = lo + self.nbytes(value)
+        if offset < 0 or hi > spot.hi:
+            raise self.fault(
+                "capacity", f"{value} wants bytes {lo}..{hi}, {of} has {spot.lo}..{spot.hi}"
+            )
+        self.define(value, Spot(spot.allocation, lo, hi, spot.owner))
+
+    def inherit(self, output: str, source: str) -> Array:
+        """Let an output have the bytes of an operand that dies, and return those."""
+        spot = self.mine(source)
+        if self.nbytes(output) != spot.hi - spot.lo:
+            raise self.fault("capacity", f"{output} and {source} differ in size")
+        self.define(output, Spot(spot.allocation, spot.lo, spot.hi, output))
+        del spot.allocation.owners[source]
+        spot.allocation.take(output, spot.lo, spot.hi)
+        return spot.allocation.data[spot.lo : spot.hi]
+
+    def carry(self, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> None:
+        """Hand whole allocations on to values of new sizes, all at once."""
+        spots = [(value, source, self.mine(source)) for value, source in pairs]
+        for value, source, spot in spots:
+            if spot.allocation.arena or spot.hi - spot.lo != spot.allocation.data.size:
+                raise self.fault("ownership", f"{source} has no allocation of its own")
+            if value in self.spots:
+                self.free(value)
+                del self.spots[value]
+        self.env.update(sizes)
+        for value, source, spot in spots:
+            if self.nbytes(value) != spot.hi:
+                raise self.fault("capacity", f"{value} and {source} differ in size")
+            del spot.allocation.owners[source]
+            self.define(value, Spot(spot.allocation, 0, spot.hi, value))
+            spot.allocation.take(value, 0, spot.hi)
+
+
+def fill(spot: Spot, dtype: DType) -> None:
+    """Fill a value's bytes with poison."""
+    spot.allocation.data[spot.lo : spot.hi] = POISON if dtype.is_float else OTHER_POISON

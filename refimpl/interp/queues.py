@@ -1,0 +1,40 @@
+"""Work on streams, done as late as the waits between them permit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+Work: TypeAlias = Callable[[], None]
+
+
+class Queues:
+    """Work waits in its stream until somebody needs it; a missing wait then shows in the values."""
+
+    def __init__(self) -> None:
+        self._work: dict[int, list[Work]] = {}
+        self._done: dict[int, int] = {}
+
+    def put(self, stream: int, work: Work) -> None:
+        """Append work to a stream."""
+        self._work.setdefault(stream, []).append(work)
+
+    def wait(self, stream: int, on: int) -> None:
+        """Let a stream go on only after all work of another so far."""
+        until = len(self._work.get(on, ()))
+        self.put(stream, lambda: self._run(on, until))
+
+    def drain(self, stream: int) -> None:
+        """Do all work of a stream, and what it waits for."""
+        self._run(stream, len(self._work.get(stream, ())))
+
+    def drain_all(self) -> None:
+        """Do all work, the first stream's last."""
+        for stream in sorted(self._work, reverse=True):
+            self.drain(stream)
+
+    def _run(self, stream: int, until: int) -> None:
+        while self._done.get(stream, 0) < until:
+            at = self._done.get(stream, 0)
+            self._done[stream] = at + 1
+            self._work[stream][at]()

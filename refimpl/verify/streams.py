@@ -1,0 +1,91 @@
+"""Which work on the streams of a program comes after which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from refimpl.ir.dims import Dim
+from refimpl.ir.program import If, Launch, Line, Repeat, Wait, While
+from refimpl.verify.ranges import Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A touch of bytes of one allocation: by whom, under what name."""
+
+    value: str
+    range: tuple[Dim, Dim]
+    stream: int
+    tick: int
+    write: bool
+
+
+class Streams:
+    """Vector clocks: what each stream knows to have ended of the others' work.
+
+    Everything is in order where a block of lines begins and ends.
+    """
+
+    def __init__(self, ranges: Ranges) -> None:
+        self.ranges = ranges
+        self.tick = 0
+        self.known: dict[int, dict[int, int]] = {}
+        self.last: dict[int, int] = {}
+        self.accesses: dict[int, list[Access]] = {}
+
+    def join(self) -> None:
+        """Every stream has waited for every other."""
+        self.known.clear()
+        self.last.clear()
+        self.accesses.clear()
+
+    def wait(self, stream: int, on: int) -> None:
+        """Later work of ``stream`` comes after all work of ``on`` so far."""
+        mine = self.known.setdefault(stream, {})
+        for other, tick in (*self.known.get(on, {}).items(), (on, self.last.get(on, 0))):
+            mine[other] = max(mine.get(other, 0), tick)
+
+    def touch(
+        self, value: str, storage: int, span: tuple[Dim, Dim], stream: int, write: bool
+    ) -> Access | None:
+        """Note an access; return an earlier one of another stream that it may meet, if any."""
+        self.tick += 1
+        self.last[stream] = self.tick
+        mine = self.known.get(stream, {})
+        before = self.accesses.setdefault(storage, [])
+        found = next(
+            (
+                a
+                for a in before
+                if a.stream != stream
+                and (a.write or write)
+                and mine.get(a.stream, 0) < a.tick
+                and not self.ranges.apart(a.range, span)
+            ),
+            None,
+        )
+        before.append(Access(value, span, stream, self.tick, write))
+        return found
+
+
+def several(lines: Iterable[Line]) -> bool:
+    """Tell whether lines use any stream but the first."""
+    for s in lines:
+        match s:
+            case Launch(stream=stream) if stream != 0:
+                return True
+            case Wait():
+                return True
+            case If(_, then, other):
+                if several((*then, *other)):
+                    return True
+            case While(test, _, body):
+                if several((*test, *body)):
+                    return True
+            case Repeat(body=body):
+                if several(body):
+                    return True
+            case _:
+                pass
+    return False

@@ -1,0 +1,54 @@
+"""Which line of a program gives a symbol its value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim
+from refimpl.ir.program import Bind, Carry, If, Line, Program, Repeat, While
+
+
+def told(p: Program) -> set[str]:
+    """Symbols that the shapes of a program's inputs tell."""
+    if not p.dims:
+        return set()
+    types = p.type
+    return set(dims.free(d for v in p.inputs if v in types for d in types[v].shape))
+
+
+def binders(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:
+    """Symbols that lines and the lines in their blocks bind, with the line that does."""
+    for s in lines:
+        match s:
+            case Bind(dim):
+                yield dim, s
+            case Carry(_, sizes):
+                for name, _ in sizes:
+                    yield name, s
+            case If(_, then, other):
+                yield from binders(then)
+                yield from binders(other)
+            case While(test, _, body):
+                yield from binders(test)
+                yield from binders(body)
+            case Repeat(index, _, body):
+                yield index, s
+                yield from binders(body)
+            case _:
+                pass
+
+
+def extents(lines: Sequence[Line]) -> dict[str, Dim]:
+    """Extent of every index, outer ones first."""
+    return {name: s.extent for name, s in binders(lines) if isinstance(s, Repeat)}
+
+
+def carried(lines: Sequence[Line]) -> dict[str, set[str]]:
+    """For each symbol that lines carry, the values that every such line carries with it."""
+    found: dict[str, set[str]] = {}
+    for name, s in binders(lines):
+        if isinstance(s, Carry):
+            values = {v for v, _ in s.values}
+            found[name] = found[name] & values if name in found else values
+    return found

@@ -1,0 +1,68 @@
+"""The long benches in a short form: what they hold on a million values holds on a few thousand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.bench import bars, programs
+from tests.bench.page import Shards, put
+
+
+def test_correct_implementations_are_inside_and_faults_outside() -> None:
+    tally = bars.run(range(7_000_000, 7_001_200), 96)
+    assert not tally.alarms, tally.alarms[0][1]
+    assert tally.undecided < 0.01 * tally.elements
+
+    def seen(kind: str) -> float:
+        planted = sum(n for k, n in tally.planted.items() if k.startswith(kind))
+        return sum(n for k, n in tally.seen.items() if k.startswith(kind)) / planted
+
+    assert seen("4 ulp") > 0.75  # of 1,200 kernels: the share of many is in docs/bars.md
+    assert seen("NaN") > 0.97
+    assert seen("infinity") > 0.97
+    assert seen("sign of zero") == 1
+    assert seen("lost") > 0.97
+    assert bars.quantile(tally.width, 0.5) <= 1
+    ops = {k.split()[0] for k in tally.used}
+    assert {"sum", "matmul", "tanh", "where", "cast", "pow", "floor_divide"} <= ops
+
+
+def test_the_bed_reaches_the_edge_of_bars() -> None:
+    """Implementations use most of what a contract allows: a bar cannot be much too wide."""
+    with np.errstate(all="ignore"):
+        x = np.linspace(0.5, 1.5, 4000, dtype=np.float32)
+        doer = bars.Implementation(np.random.default_rng(0), bars.Contract(), jitter=True)
+        off = np.abs(doer.function("exp", x).astype(np.float64) - np.exp(x.astype(np.float64)))
+    used = off / np.spacing(np.exp(x.astype(np.float64)).astype(np.float32))
+    assert 3.5 < used.max() <= 4
+
+
+def test_random_programs_are_not_accused() -> None:
+    found = programs.judge(9_000_000, 9_000_040, "host", lambda _: None)
+    assert found["programs"] == 40
+    assert not found["findings"]
+    assert found["checked"] > 0.99 * found["elements"]
+
+
+def test_ranges_are_kept_and_not_run_again(tmp_path: Path) -> None:
+    file = tmp_path / "shards.jsonl"
+    first = Shards(file)
+    assert list(first.missing(0, 25, 10)) == [range(10), range(10, 20), range(20, 25)]
+    first.keep(range(10), {"n": 1})
+    first.keep(range(20, 25), {"n": 2})
+    again = Shards(file)
+    assert list(again.missing(0, 25, 10)) == [range(10, 20)]
+    assert again.total("n") == 3
+
+
+def test_a_table_replaces_the_one_before(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- x -->\nold\n<!-- end of x -->\nb\n")
+    put("x", ["new"], page)
+    put("x", ["newer"], page)
+    assert page.read_text() == "a\n<!-- x -->\n\nnewer\n\n<!-- end of x -->\nb\n"
+    with pytest.raises(AssertionError, match="no section y"):
+        put("y", [], page)
