@@ -12,6 +12,7 @@ from refimpl.ir.program import (
     Allocate,
     Arena,
     Carry,
+    Extern,
     Free,
     If,
     Launch,
@@ -79,6 +80,9 @@ class _Meter:
                 for new, old in pairs:
                     if old in self.held:
                         self.held[new] = self.held.pop(old)
+            case Extern(_, _, _, _, allocates):
+                for value in allocates:
+                    self.take(value, self.size[value])
             case Free(value):
                 self.give(value)
             case Carry(pairs, symbols):
