@@ -295,19 +295,20 @@ class _Replay:
             self.s.extents[at.extent].set(at.start, at.stop, value, True)
 
     def give_back(self, values: Sequence[str]) -> None:
-        """Return values: each of an allocation that is its own; nothing else may be left."""
+        """Return values: each has bytes that no other has; no allocation of its own may be left."""
         kept: set[int] = set()
+        returned: list[tuple[str, Place]] = []
         for value in values:
             self.read(value)
             at = self.s.at.get(value)
             if at is None:
                 continue
-            e = self.s.extents[at.extent]
-            if e.kind == "arena":
-                self.bad("escape", f"%{value} is returned, but is an arena's")
-            if e.kind == "heap" and at.extent in kept:
-                self.bad("overlap", f"%{value} is returned with another's bytes")
+            for other, o in returned:
+                if o.extent == at.extent and max(o.start, at.start) < min(o.stop, at.stop):
+                    self.bad("overlap", f"%{value} is returned with bytes of %{other}")
             kept.add(at.extent)
+            if self.s.extents[at.extent].kind != "caller":
+                returned.append((value, at))
         for k, e in self.s.extents.items():
             if e.alive and e.kind == "heap" and k not in kept:
                 who = [v for v, at in self.s.at.items() if at.extent == k and at.owner == v]
@@ -328,14 +329,14 @@ class _Replay:
                 del self.s.at[value]
 
     def branches(self, then: Sequence[Line], other: Sequence[Line]) -> None:
-        here = self.s
-        there = here.fork()
-        outside = set(here.at)
+        there = self.s.fork()
+        outside = set(there.at)
         self.block(then)
-        self.s = there
+        here, self.s = self.s, there
         self.block(other)
+        lost = here.join(self.s)
         self.s = here
-        self.joined(here.join(there), outside, "on one way through a branch")
+        self.joined(lost, outside, "on one way through a branch")
 
     def loop(self, rounds: Sequence[Callable[[], None]], after: Callable[[], None]) -> None:
         """_Replay rounds, each followed by what ends a loop; all ends are joined."""

@@ -2,7 +2,7 @@
 
 - ``programs``: static programs through every planner of compiles;
 - ``symbolic``: programs whose sizes are symbols, judged at the ends of their ranges and between;
-- ``control``: programs with branches and loops;
+- ``mixed``: programs with branches, loops, views of parts, routines that allocate; often several;
 - ``arena``: problems of one arena through the planners that take no search;
 - ``search``: small problems through those that search;
 - ``fixed``: problems with fixed offsets and capacities;
@@ -24,7 +24,7 @@ from codegen.memory.symbolic import SymbolicBuffer, plan
 from fuzz.allocator import judge, traces
 from fuzz.allocator.judge import Verdict
 from fuzz.allocator.machine import planned
-from fuzz.allocator.programs import Shape, program
+from fuzz.allocator.programs import Shape, mixed, program
 from oracle import placement_check, symbolic_plan
 from oracle.symbolic_plan import Block
 from refimpl.errors import DidymaError
@@ -32,7 +32,8 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim, DimVar, symbol
 from refimpl.ir.program import Program
 
-PLANNERS_OF_PROGRAMS = ("linear_scan", "size_class", "none")
+PLANNERS_OF_PROGRAMS = ("linear_scan", "greedy_by_size", "size_class", "linear_scan", "best_fit",
+                        "storage_id", "linear_scan", "none", "greedy_by_breadth")  # fmt: skip
 QUICK = ("greedy_by_size", "linear_scan", "storage_id", "size_class", "greedy_by_breadth", "none",
          "best_fit")  # fmt: skip
 SEARCH = ("didyma", "canonical", "hill_climb")
@@ -54,7 +55,7 @@ class Case:
 
 def programs(domain: str, seed: int, *, run: bool = False) -> Case:
     """Plan and judge a random program; ``run`` also runs it."""
-    bare = program(seed, SHAPES[domain])
+    bare = program(seed, SHAPES.get(domain) or mixed(seed))
     name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
     return Case(domain, seed, name, judged(bare, name, seed, run=run))
 
@@ -218,8 +219,8 @@ def read(t: traces.Text) -> list[Verdict]:
 
 
 DOMAINS: Mapping[str, int] = {  # how many of a hundred cases
-    "programs": 40, "symbolic": 10, "arena": 25, "search": 3, "fixed": 10, "orientations": 2,
-    "texts": 10,
+    "programs": 25, "symbolic": 5, "mixed": 25, "arena": 20, "search": 3, "fixed": 10,
+    "orientations": 2, "texts": 10,
 }  # fmt: skip
 
 

@@ -54,8 +54,11 @@ def static(planned: Program, env: Mapping[str, int]) -> list[Verdict]:
     r = plan_check.replay(planned, env)
     if r.errors:
         return [Verdict("replay", f"{f.kind}: {f.message}") for f in r.errors]
-    said = peak(planned, env)
-    return [] if said == r.peak else [Verdict("peak", f"the peak is {r.peak}, not {said}")]
+    said = peak(planned, env)  # with loops: of each run through once
+    plain = not any(isinstance(x, ir.If | ir.While | ir.Repeat) for x in planned.lines)
+    if said < r.peak or (plain and said != r.peak):
+        return [Verdict("peak", f"the peak is {r.peak}, not {said}")]
+    return []
 
 
 def same_work(bare: Sequence[Line], planned: Sequence[Line]) -> bool:

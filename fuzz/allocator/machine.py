@@ -29,7 +29,7 @@ NUMELS = (1, 16, 64, 65, 0, 128, 200, 5)
 CHOICE = st.integers(0, 1 << 12)
 CHOICES = st.lists(CHOICE, min_size=1, max_size=2)
 MOST_DEPTH = 3
-NAMES = ("linear_scan", "none", "size_class")
+NAMES = ("linear_scan", "greedy_by_size", "size_class", "didyma", "none")
 
 T = TypeVar("T")
 Planned = Callable[[Program, str], Program]
@@ -52,7 +52,6 @@ class MemoryMachine(RuleBasedStateMachine):
     """Programs without memory in the making; ``make_plan`` gives them memory."""
 
     make_plan: Planned = staticmethod(planned)
-    control_flow = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,12 +128,26 @@ class MemoryMachine(RuleBasedStateMachine):
         if own := self.m.owned():
             self.m.rewrite([self.of(own[::-1], on)], self.reads(reads))
 
-    @rule(reads=CHOICES, writes=CHOICES, workspace=st.integers(0, 1))
-    def extern(self, reads: Sequence[int], writes: Sequence[int], workspace: int) -> None:
-        """A library routine makes values, perhaps with a workspace."""
+    @rule(of=CHOICE, at=st.integers(0, 3), half=st.booleans())
+    def part(self, of: int, at: int, half: bool) -> None:
+        """A name for some of a value's bytes."""
+        name = self.value(of)
+        t = self.m.types[name]
+        nbytes = t.nbytes
+        if isinstance(nbytes, int) and nbytes > 256:
+            start = 256 * (at % -(-nbytes // 256))
+            room = (nbytes - start) // t.dtype.nbytes
+            size = max(1, room // 2) if half else room
+            self.m.view(name, TensorType(t.dtype, (size,), t.device), start)
+
+    @rule(reads=CHOICES, writes=CHOICES, workspace=st.integers(0, 1), allocates=st.booleans())
+    def extern(
+        self, reads: Sequence[int], writes: Sequence[int], workspace: int, allocates: bool
+    ) -> None:
+        """A library routine makes values, perhaps with a workspace, perhaps in its own memory."""
         types = [self.type(k) for k in writes]
         types += [self.type(0)] * workspace
-        self.m.extern([self.value(k) for k in reads], types, workspace, allocates=False)
+        self.m.extern([self.value(k) for k in reads], types, workspace, allocates)
 
     @rule(of=CHOICE)
     def copy(self, of: int) -> None:
@@ -155,19 +168,19 @@ class MemoryMachine(RuleBasedStateMachine):
         if len(self.held) < 4:
             self.held.append(self.value(which))
 
-    @precondition(lambda self: self.control_flow and len(self.m.blocks) <= MOST_DEPTH)
+    @precondition(lambda self: len(self.m.blocks) <= MOST_DEPTH)
     @rule(of=CHOICE, results=CHOICES, one_in=st.integers(1, 3))
     def branch(self, of: int, results: Sequence[int], one_in: int) -> None:
         """Begin a branch that makes values on both sides."""
         self.m.begin_if(self.value(of), [self.type(k) for k in results], one_in)
 
-    @precondition(lambda self: self.control_flow and len(self.m.blocks) <= MOST_DEPTH)
+    @precondition(lambda self: len(self.m.blocks) <= MOST_DEPTH)
     @rule(carried=CHOICES, rounds=st.integers(0, 3))
     def loop(self, carried: Sequence[int], rounds: int) -> None:
         """Begin a loop that carries values from round to round."""
         self.m.begin_while([self.value(k) for k in carried], rounds)
 
-    @precondition(lambda self: self.control_flow and len(self.m.blocks) <= MOST_DEPTH)
+    @precondition(lambda self: len(self.m.blocks) <= MOST_DEPTH)
     @rule(rounds=st.integers(0, 3))
     def repeat(self, rounds: int) -> None:
         """Begin a loop of a known number of rounds."""

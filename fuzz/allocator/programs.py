@@ -29,6 +29,18 @@ class Shape:
     allocates: bool = False  # routines that allocate their outputs
 
 
+def mixed(seed: int) -> Shape:
+    """Draw what may occur in the program of a seed: now this, now that, often several."""
+    r = Random(~seed)
+    return Shape(
+        symbolic=r.random() < 0.25,
+        branches=r.random() < 0.4,
+        loops=r.random() < 0.4,
+        parts=r.random() < 0.4,
+        allocates=r.random() < 0.3,
+    )
+
+
 class _Source:
     """Random choices for one program; sizes and types come from a small palette of its own."""
 

@@ -82,6 +82,9 @@ GOOD = {
         Launch("one", ("a", "b")), Free("a"), Place("c", "m", 256), Launch("one", ("b", "c")),
         Allocate("d"), Copy("d", "c"), Free("b"), Free("c"), Return(("d",)),
     ),
+    "returned from an arena": (
+        Arena("m", 16), Place("a", "m", 0), Launch("one", ("x", "a")), Return(("a",)),
+    ),
     "a whole written in parts": (
         Allocate("d"), View("v", "d"), Launch("one", ("x", "v")), Allocate("b"),
         Launch("one", ("d", "b")), Free("d"), Return(("b",)),
@@ -96,6 +99,15 @@ GOOD = {
             (Allocate("b"), Launch("one", ("a", "b")), Copy("a", "b"), Free("b")),
         ),
         Free("s"), Return(("a",)),
+    ),
+    "a loop in a branch": (
+        Allocate("a"), Copy("a", "x"),
+        If("t", (
+            Allocate("s"),
+            While((Launch("test", ("a", "s")),), "s", (Launch("one", ("x", "a")),)),
+            Free("s"),
+        ), ()),
+        Return(("a",)),
     ),
     "rounds": (
         Allocate("a"), Copy("a", "x"),
@@ -150,8 +162,14 @@ BAD: dict[str, tuple[str, tuple[Line, ...]]] = {
     "beyond the arena": (
         "out-of-bounds", (Arena("m", 15), Place("a", "m", 0), Free("a"), Return(())),
     ),
-    "returned from an arena": (
-        "escape", (Arena("m", 16), Place("a", "m", 0), Launch("one", ("x", "a")), Return(("a",))),
+    "returned with another's bytes": (
+        "overlap",
+        (Allocate("a"), Launch("one", ("x", "a")), View("v", "a"), Return(("a", "v"))),
+    ),
+    "carried on from an arena": (
+        "escape",
+        (Arena("m", 16), Place("b", "m", 0), Launch("one", ("x", "b")), Carry((("a", "b"),), ()),
+         Return(("a",))),
     ),
     "in place of what is read again": (
         "not-allocated",
