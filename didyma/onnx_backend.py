@@ -64,7 +64,8 @@ def _loop(m: Module) -> Run:
                 outs = [args[0].reshape(dims.values(n.types[0].shape, env))]
             else:
                 whole = work.loops[n.callee]
-                outs = run_primfuncs([whole], whole, args, env)
+                types = fused.function(n.callee).result_types()
+                outs = run_primfuncs([whole], whole, args, env, types)
             found.update(zip(n.results, outs, strict=True))
         return [found[r] for r in fused.entry.results]
 

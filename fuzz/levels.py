@@ -60,9 +60,10 @@ class EngineBackend:
         try:
             for k in self.compiled.kernels[function]:
                 self._text().launch(k.name, [buffers[p.name] for p in k.params], env)
-            dtypes = {p.name: p.dtype for p in whole.params}
+            types = self.compiled.fused.function(function).result_types()
             return tuple(
-                self.engine.download(buffers[o], dtypes[o], shapes[o]) for o in whole.outputs
+                self.engine.download(buffers[o], t.dtype, dims.values(t.shape, env))
+                for o, t in zip(whole.outputs, types, strict=True)
             )
         finally:
             for b in buffers.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 
 from refimpl.ir.types import Array, DType
@@ -24,10 +25,10 @@ def corners(dtype: DType) -> Array:
     if dtype is DType.BOOL:
         return np.array([False, True])
     if dtype.is_int:
-        info = np.iinfo(dtype.numpy)
+        least, most = dtype.limits
         near = [0, 1, -1, 2, -2, 3, 5, 7, 8, 16, 31, 32, 63, 64, 100, 127, 128, 255, 2**15, 2**31]
-        ends = [info.min, info.min + 1, info.max, info.max - 1]
-        return np.array([v for v in [*near, *ends] if info.min <= v <= info.max], dtype.numpy)
+        ends = [least, least + 1, most, most - 1]
+        return np.array([v for v in [*near, *ends] if least <= v <= most], dtype.numpy)
     with np.errstate(all="ignore"):
         tiny, least, most, eps = _float_limits(dtype)
         edges = [tiny, -tiny, least, -least, most, -most, 1 + eps, 1 - eps / 2]
@@ -36,11 +37,9 @@ def corners(dtype: DType) -> Array:
 
 def _float_limits(dtype: DType) -> tuple[float, float, float, float]:
     """Smallest subnormal, smallest normal, largest, epsilon."""
-    bits = {DType.F64: (11, 52), DType.F32: (8, 23), DType.F16: (5, 10), DType.BF16: (8, 7)}
-    exponent, mantissa = bits[dtype]
-    bias = 2 ** (exponent - 1) - 1
-    eps = 2.0**-mantissa
-    return 2.0 ** (1 - bias - mantissa), 2.0 ** (1 - bias), (2 - eps) * 2.0**bias, eps
+    info = ml_dtypes.finfo(dtype.numpy)
+    subnormal, normal = float(info.smallest_subnormal), float(info.smallest_normal)
+    return subnormal, normal, float(info.max), float(info.eps)
 
 
 def _ramp(rng: np.random.Generator, n: int, dtype: DType) -> Array:
@@ -59,7 +58,7 @@ def _normal(rng: np.random.Generator, n: int, dtype: DType) -> Array:
 
 def _scales(rng: np.random.Generator, n: int, dtype: DType) -> Array:
     if dtype.is_float:
-        reach = {DType.F16: 4, DType.F64: 40}.get(dtype, 12)
+        reach = 40 if dtype is DType.F64 else 4 if dtype is DType.F16 or dtype.bits < 16 else 12
         return rng.standard_normal(n) * 10.0 ** rng.integers(-reach, reach, n)
     return _bits(rng, n, dtype)
 
@@ -85,6 +84,8 @@ def _mostly_normal(rng: np.random.Generator, n: int, dtype: DType) -> Array:
 def _bits(rng: np.random.Generator, n: int, dtype: DType) -> Array:
     if dtype is DType.BOOL:
         return rng.integers(0, 2, n)
+    if dtype.is_packed:
+        return rng.integers(0, 1 << dtype.bits, n, np.uint8).view(dtype.numpy)
     return np.frombuffer(rng.bytes(n * dtype.nbytes), dtype.numpy)
 
 
@@ -113,8 +114,8 @@ def array(seed: int, dtype: DType, shape: tuple[int, ...], domain: Domain | None
 
 def _within(rng: np.random.Generator, x: Array, dtype: DType, domain: Domain) -> Array:
     if dtype.is_int:
-        info = np.iinfo(dtype.numpy)
-        lo, hi = max(int(domain.lo), info.min), min(int(domain.hi), info.max)
+        least, most = dtype.limits
+        lo, hi = max(int(domain.lo), least), min(int(domain.hi), most)
         inside: Array = rng.integers(lo, max(lo, hi), x.shape, np.int64, endpoint=True)
     else:
         inside = rng.uniform(domain.lo, domain.hi, x.shape)

@@ -9,21 +9,25 @@ import numpy as np
 from refimpl.interp import loop
 from refimpl.ir import dims
 from refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
-from refimpl.ir.types import Array
+from refimpl.ir.types import Array, TensorType, from_memory, to_memory
 from refimpl.ir.walk import expr_children, stmts
 
 POISON = 0xA5  # unlikely bytes in a buffer that a kernel has yet to write
 
 
 def run_primfuncs(
-    funcs: Sequence[PrimFunc], whole: PrimFunc, inputs: Sequence[Array], env: Mapping[str, int]
+    funcs: Sequence[PrimFunc],
+    whole: PrimFunc,
+    inputs: Sequence[Array],
+    env: Mapping[str, int],
+    results: Sequence[TensorType],
 ) -> tuple[Array, ...]:
     """Run the kernels of a Primitive in order by the loop interpreter.
 
     ``whole`` is the PrimFunc they come from: its parameters are the inputs, then the outputs,
-    which start out poisoned.
+    which start out poisoned and are the values of the types ``results``.
     """
-    given = dict(zip(whole.inputs, inputs, strict=True))
+    given = dict(zip(whole.inputs, map(to_memory, inputs), strict=True))
     buffers: dict[str, Array] = {}
     for p in whole.params:
         if p.name in given:
@@ -39,7 +43,10 @@ def run_primfuncs(
             for p in f.params
         }
         loop.run(f, shaped, env)
-    return tuple(buffers[o] for o in whole.outputs)
+    return tuple(
+        from_memory(buffers[o], t.dtype, dims.values(t.shape, env))
+        for o, t in zip(whole.outputs, results, strict=True)
+    )
 
 
 def reads_before_it_writes(f: PrimFunc) -> frozenset[str]:

@@ -202,14 +202,16 @@ class _Judge:
     def loop(self, level: Level) -> None:
         def run(function: str, args: Sequence[Array]) -> Sequence[Array]:
             f = self.s.loops[function]
-            return run_primfuncs([f], f, args, self.env)
+            types = self.s.fused.function(function).result_types()
+            return run_primfuncs([f], f, args, self.env, types)
 
         self.chain(level, run, lambda name: (self.s.loops[name],))
 
     def kernel(self, level: Level) -> None:
         def run(function: str, args: Sequence[Array]) -> Sequence[Array]:
             kernels, whole = self.s.kernels[function], self.s.loops[function]
-            return run_primfuncs(kernels, whole, args, self.env)
+            types = self.s.fused.function(function).result_types()
+            return run_primfuncs(kernels, whole, args, self.env, types)
 
         results = self.chain(level, run, self.s.kernels.__getitem__)
         self.unplanned = results if level.agree else None

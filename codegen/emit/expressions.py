@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 from codegen.emit.arithmetic import INTERVALS, bounded, call, divide, plain
-from codegen.emit.intrinsics import COMPONENTS, c_type
+from codegen.emit.intrinsics import COMPONENTS, STORED, c_type
 from codegen.emit.lines import Line, Lines
 from codegen.emit.names import Names
 from codegen.emit.terms import (
@@ -66,7 +66,6 @@ _COMPARE = {
     "ne": ("!=", EQ),
 }
 _SMALL = (DType.I8, DType.I16, DType.U8, DType.U16)
-_STORED = (DType.F16, DType.BF16)
 _RANGE = {
     d: (-(2 ** (8 * d.nbytes - 1)), 2 ** (8 * d.nbytes - 1) - 1)
     for d in (DType.I8, DType.I16, DType.I32)
@@ -247,9 +246,9 @@ class Expressions:
         source, target = e.arg.dtype, e.dtype
         if source is target:
             return a
-        if source in _STORED and target is not DType.F32:
+        if source in STORED and target is not DType.F32:
             a, source = _convert(a, source, DType.F32), DType.F32
-        if target in _STORED and source is not DType.F32:
+        if target in STORED and source is not DType.F32:
             a, source = _convert(a, source, DType.F32), DType.F32
         return _convert(a, source, target)
 

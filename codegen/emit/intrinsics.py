@@ -8,7 +8,7 @@ name               meaning
 ``add_i8`` …       integer arithmetic that wraps; see the comments on ``loop.BinaryOp``
 ``floormod_f32``   float arithmetic that C has no operator for
 ``exp_f32`` …      each of ``loop.INTRINSICS``; predicates yield b8
-``cast_a_b``       conversion; f16 and bf16 convert from and to f32 alone
+``cast_a_b``       conversion; storage floats convert from and to f32 alone
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
 ``load4_T``        four neighbours from an address that is a multiple of their size
 ``store4_T``       likewise
@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from refimpl.ir.loop import ATOMIC_OPS, INTRINSICS, PREDICATES
-from refimpl.ir.types import ALL, INTS, DType
+from refimpl.ir.types import BYTES, F8, INTS, DType
 
 LANES = 4  # of a wide access
 COMPONENTS = "xyzw"
@@ -36,7 +36,7 @@ FLOAT_UNARY = ("abs",)
 COMPUTED = (DType.F64, DType.F32)
 ATOMIC = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
 CAST_AMONG = (*COMPUTED, *INTS, DType.BOOL)
-STORED = (DType.F16, DType.BF16)
+STORED = (DType.F16, DType.BF16, *F8)
 
 SYNTAX = ("threadIdx", "blockIdx", "blockDim", "gridDim", "__syncthreads")
 
@@ -50,7 +50,7 @@ def c_type(dtype: DType) -> str:
     return "b8" if dtype is DType.BOOL else dtype.value
 
 
-# C99 types of the typedefs; f16 and bf16 are held as their bits.
+# C99 types of the typedefs; storage floats are held as their bits.
 TYPES: dict[str, str] = {
     "f64": "double",
     "f32": "float",
@@ -65,9 +65,11 @@ TYPES: dict[str, str] = {
     "u32": "unsigned int",
     "u64": "unsigned long long",
     "b8": "unsigned char",
+    **{d.value: "unsigned char" for d in F8},
 }
+NBYTES: dict[str, int] = {c_type(d): d.nbytes for d in BYTES}
 # Structs of four lanes named x y z w, aligned to the whole: name -> type of a lane.
-VECTORS: dict[str, str] = {f"{c_type(d)}x{LANES}": c_type(d) for d in ALL}
+VECTORS: dict[str, str] = {f"{c_type(d)}x{LANES}": c_type(d) for d in BYTES}
 
 
 @dataclass(frozen=True, slots=True)

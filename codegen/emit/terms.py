@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codegen.emit.intrinsics import c_type
+from codegen.emit.intrinsics import STORED, c_type
+from refimpl.ir.narrow import narrow
 from refimpl.ir.types import DType
 
 # Levels of precedence, loosest first.
@@ -49,7 +50,7 @@ def index_literal(value: int) -> Term:
 
 
 def literal(value: int | float | bool, dtype: DType) -> Term:
-    """Return a literal that reads back exactly; f16 and bf16 are their bits.
+    """Return a literal that reads back exactly; storage floats are their bits.
 
     >>> literal(-0.0, DType.F32).text, literal(float("-inf"), DType.F64).text
     ('-0.0f', '-inf_f64()')
@@ -62,10 +63,11 @@ def literal(value: int | float | bool, dtype: DType) -> Term:
         return index_literal(int(value))
     if dtype is DType.BOOL:
         return Term("1" if value else "0")
-    if dtype in (DType.F16, DType.BF16):
-        # Through f32, as every conversion to a 16-bit float.
-        bits = np.float32(value).astype(dtype.numpy).view(np.uint16)
-        return Term(f"0x{int(bits):04x}")
+    if dtype in STORED:
+        # Through f32, as every conversion to what is storage.
+        with np.errstate(all="ignore"):
+            bits = narrow(np.float32(value), dtype).view(f"u{dtype.nbytes}")
+        return Term(f"0x{int(bits):0{2 * dtype.nbytes}x}")
     if dtype.is_float:
         return _float_literal(float(value), dtype)
     if dtype is DType.I32 and value == -INT_MAX - 1:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from codegen.lower import packed
 from codegen.lower.affine import Affine, has_division, size
 from codegen.lower.names import Names
 from codegen.lower.scalar import identity, widened
@@ -116,6 +117,14 @@ class Builder:
         for n in sorted(needed, key=needed.__getitem__):
             self._memo[(n, index)] = self._element(n, index)
 
+    def byte(self, name: str, at: Expr) -> Expr:
+        """Byte of a graph value of a packed dtype."""
+
+        def element(index: Sequence[Expr]) -> Expr:
+            return self.read(name, tuple(index))
+
+        return self.define(name, packed.byte_of(element, self._types[name], at, self.index))
+
     def rule(self, node: Node, index: Index) -> Rule:
         """Apply a node's element rule."""
         return OPS[node.op].element(
@@ -129,6 +138,9 @@ class Builder:
     def _element(self, name: str, index: Index) -> Expr:
         buffer = self._buffers.get(name)
         if buffer is not None:
+            t = self._types[name]
+            if t.dtype.is_packed:
+                return self.define(name, packed.read(buffer.name, t, index, self.index))
             return self.define(name, widened(Load(buffer.name, index, buffer.dtype)))
         rule = self.rule(self._nodes[name], index)
         start: Expr | None = None

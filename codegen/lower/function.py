@@ -55,7 +55,7 @@ class _Lowering:
         self.shapes: dict[str, Shape] = {b.name: b.shape for b in self.buffers}
 
     def _buffer(self, name: str) -> Buffer:
-        t = self.types[name]
+        t = self.types[name].memory
         return Buffer(self.names.fresh(name), t.dtype, t.shape)
 
     def run(self) -> PrimFunc:
@@ -91,7 +91,13 @@ class _Lowering:
     def _nest(self, shape: Shape, group: Sequence[tuple[str, Buffer]]) -> Stmt:
         b = self._builder()
         index, extents = _loops(b, "i", shape)
-        roots = [narrowed(b.read(name, index), out.dtype) for name, out in group]
+
+        def root(name: str, out: Buffer) -> Expr:
+            if self.types[name].dtype.is_packed:
+                return b.byte(name, index[0])
+            return narrowed(b.read(name, index), out.dtype)
+
+        roots = [root(name, out) for name, out in group]
 
         def final(values: Sequence[Expr]) -> Stmt:
             stores = [Store(o.name, index, v) for (_, o), v in zip(group, values, strict=True)]
@@ -105,6 +111,8 @@ class _Lowering:
         if node is None or OPS[node.op].kind is not Kind.OPAQUE:
             return False
         dtype = self.types[result].dtype
+        if dtype.is_packed:
+            return False
         index = tuple(Var(f"probe {n}") for n in range(len(self.types[result].shape)))
         rule = self._builder().rule(node, index)
         return isinstance(rule, Scatter) and (rule.op == "set" or dtype is dtype.compute)

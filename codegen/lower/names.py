@@ -15,12 +15,11 @@ _KEYWORDS = frozenset(
         "struct switch typedef union unsigned void volatile while asm typeof bool true "
         "false this new delete class template operator namespace using public private "
         "protected virtual friend try catch throw and or not xor blockIdx threadIdx "
-        "blockDim gridDim warpSize f64 f32 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b8 NULL "
-        "main ",
+        "blockDim gridDim warpSize b8 NULL main " + " ".join(DType),
     )
 )
 # Named intrinsics end with a dtype; vector types are called f32x4.
-_OTHERS = re.compile(rf"_({'|'.join(DType)}|b8)$|^[fiu]\d+x\d+$")
+_OTHERS = re.compile(rf"_({'|'.join(DType)}|b8)$|^({'|'.join(DType)}|b8)x\d+$")
 
 
 class Names:

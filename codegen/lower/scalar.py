@@ -50,7 +50,4 @@ def _extreme(dtype: DType, sign: int) -> int | float | bool:
         return sign * float("inf")
     if dtype is DType.BOOL:
         return sign > 0
-    bits = 8 * dtype.nbytes
-    if not dtype.is_signed:
-        return (1 << bits) - 1 if sign > 0 else 0
-    return (1 << (bits - 1)) - 1 if sign > 0 else -(1 << (bits - 1))
+    return dtype.limits[sign > 0]

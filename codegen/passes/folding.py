@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from codegen.passes.values import Values
 from refimpl.ir.graph import Node, attrs
 from refimpl.ir.types import DType, Tensor
@@ -29,7 +31,7 @@ def fold(n: Node, values: Values) -> Node | None:
         return None
     operands = [values.constant(a) for a in n.args]
     known = [c for c in operands if c is not None]
-    largest = max((len(c.data) // c.dtype.nbytes for c in known), default=0)
+    largest = max((math.prod(c.shape) for c in known), default=0)
     numel = t.numel
     if len(known) < len(operands) or largest > MAX_OPERAND:
         return None

@@ -96,8 +96,12 @@ def cast_once(n: Node, values: Values) -> Node | None:
     return replace(n, args=inner.args) if lossless(source, via) else None
 
 
-_MANTISSA = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}
-_EXPONENT = {DType.F64: 11, DType.F32: 8, DType.F16: 5, DType.BF16: 8}
+# Of the dtypes that hold every number of some other one, and of those that are held.
+_TARGETS = {DType.F64: (53, 11), DType.F32: (24, 8), DType.F16: (11, 5), DType.BF16: (8, 8)}
+_FLOATS = _TARGETS | {
+    DType.F8E4M3: (4, 4), DType.F8E4M3FNUZ: (4, 4), DType.F8E5M2: (3, 5), DType.F8E5M2FNUZ: (3, 5),
+    DType.F8E8M0: (1, 8), DType.F4E2M1: (2, 2),
+}  # fmt: skip
 
 
 def lossless(source: DType, target: DType) -> bool:
@@ -106,13 +110,18 @@ def lossless(source: DType, target: DType) -> bool:
     >>> lossless(DType.I16, DType.F32), lossless(DType.BF16, DType.F16)
     (True, False)
     """
-    if source == target or source == DType.BOOL:
+    if source == target:
         return True
     if target == DType.BOOL or (source.is_float and not target.is_float):
         return False
-    if source.is_float:
-        return _MANTISSA[source] <= _MANTISSA[target] and _EXPONENT[source] <= _EXPONENT[target]
-    bits = 8 * source.nbytes - source.is_signed
     if target.is_float:
-        return bits <= _MANTISSA[target]
-    return bits <= 8 * target.nbytes - target.is_signed and source.is_signed <= target.is_signed
+        if target not in _TARGETS:
+            return False
+        mantissa, exponent = _TARGETS[target]
+        if source.is_float:
+            return _FLOATS[source][0] <= mantissa and _FLOATS[source][1] <= exponent
+        return source is DType.BOOL or source.bits - source.is_signed <= mantissa
+    if source is DType.BOOL:
+        return True
+    bits = source.bits - source.is_signed
+    return bits <= target.bits - target.is_signed and source.is_signed <= target.is_signed

@@ -14,7 +14,7 @@ import numpy as np
 
 from codegen.runtime.engine import Engine
 from refimpl.errors import DidymaError
-from refimpl.ir.types import Array, DType, Tensor
+from refimpl.ir.types import Array, DType, Tensor, from_memory, nbytes_of
 
 Wanted = tuple[str, DType, int]  # name, dtype, rank
 Routine = Callable[[Engine, Sequence[Any], Sequence[Any], Mapping[str, Any]], None]
@@ -98,8 +98,8 @@ def constant(dtype: DType, shape: tuple[int, ...], text: str) -> Array:
 
 def part(weights: bytes, dtype: DType, shape: tuple[int, ...], offset: int) -> Array:
     """Return the array of a constant that starts at a byte of the weights."""
-    count = int(np.prod(shape, dtype=np.int64))
-    return np.frombuffer(weights, dtype.numpy, count, offset).reshape(shape)
+    nbytes = nbytes_of(dtype, shape)
+    return from_memory(np.frombuffer(weights, np.uint8, nbytes, offset), dtype, shape)
 
 
 def read_weights(module: str, name: str) -> bytes:

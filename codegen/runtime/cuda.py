@@ -20,7 +20,7 @@ from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
 from codegen.runtime.geometry import Geometry, check_buffers, geometry, signature
 from codegen.runtime.nvrtc import Compiler
 from refimpl.errors import DidymaError, EngineMissing
-from refimpl.ir.types import Array, DType
+from refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -154,7 +154,8 @@ class Cuda:
         return CudaBuffer(int(interface["data"][0] or 0), item * math.prod(shape), array)
 
     def upload(self, array: Array) -> CudaBuffer:
-        """Return a new buffer with the array's bytes."""
+        """Return a new buffer with the array's bytes, packed where its dtype is."""
+        array = to_memory(array)
         buffer = self.allocate(array.nbytes)
         if array.nbytes:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -163,11 +164,11 @@ class Cuda:
 
     def download(self, buffer: CudaBuffer, dtype: DType, shape: Sequence[int]) -> Array:
         """Copy a buffer's first bytes out as an array, once every launch before has ended."""
-        out = np.empty(math.prod(shape) * dtype.nbytes, np.uint8)
+        out = np.empty(nbytes_of(dtype, shape), np.uint8)
         assert out.nbytes <= buffer.nbytes, "a download of more than there is"
         if out.nbytes:
             self._driver.memcpy_dtoh(out, buffer.address)
-        return out.view(dtype.numpy).reshape(tuple(shape))
+        return from_memory(out, dtype, shape)
 
     def copy(self, target: CudaBuffer, source: CudaBuffer) -> None:
         """Copy all bytes of ``source`` over the start of ``target``."""

@@ -103,11 +103,11 @@ class Engine(Protocol):
         ...
 
     def upload(self, array: Array) -> Any:
-        """Return a new buffer with the array's bytes."""
+        """Return a new buffer with the array's bytes, packed where its dtype is (``to_memory``)."""
         ...
 
     def download(self, buffer: Any, dtype: DType, shape: Sequence[int]) -> Array:
-        """Copy a buffer's first bytes out as an array."""
+        """Copy a buffer's first bytes out as an array, unpacked where its dtype is packed."""
         ...
 
     def copy(self, target: Any, source: Any) -> None:

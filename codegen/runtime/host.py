@@ -27,7 +27,7 @@ from codegen.runtime.hosttext import Part, assemble
 from codegen.runtime.native import Native
 from codegen.runtime.tinycc import TinyCC
 from refimpl.ir.program import ALIGNMENT
-from refimpl.ir.types import Array, DType
+from refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 Order: TypeAlias = Literal["forward", "reverse"] | int
 
@@ -120,16 +120,17 @@ class Host:
         return HostBuffer(part, buffer.address + offset, buffer.root)
 
     def upload(self, array: Array) -> HostBuffer:
-        """Return a new buffer with the array's bytes."""
+        """Return a new buffer with the array's bytes, packed where its dtype is."""
+        array = to_memory(array)
         buffer = _fresh(array.nbytes)
         buffer.array[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return buffer
 
     def download(self, buffer: HostBuffer, dtype: DType, shape: Sequence[int]) -> Array:
         """Copy a buffer's first bytes out as an array."""
-        nbytes = math.prod(shape) * dtype.nbytes
+        nbytes = nbytes_of(dtype, shape)
         assert nbytes <= buffer.nbytes, "a download of more than there is"
-        return buffer.array[:nbytes].view(dtype.numpy).reshape(tuple(shape)).copy()
+        return from_memory(buffer.array[:nbytes], dtype, shape).copy()
 
     def copy(self, target: HostBuffer, source: HostBuffer) -> None:
         """Copy all bytes of ``source`` over the start of ``target``."""

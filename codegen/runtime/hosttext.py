@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from codegen.emit.intrinsics import NBYTES
 from codegen.emit.prelude import Prelude
 from codegen.runtime.engine import KernelText, Signature
 
@@ -15,7 +16,7 @@ GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 _COMMENT = re.compile(r"//[^\n]*")
 _HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)")
 _SHARED = re.compile(r"__shared__\s+(\w+)\s+(\w+)\s*((?:\[\s*\d+\s*\]\s*)+);")
-_NBYTES = re.compile(r"(\d+)(?:x(\d+))?$")  # f32, bf16, f32x4; b8 is one byte as well
+_VECTOR = re.compile(r"x([24])$")  # of f32x4
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +99,11 @@ def _part(name: str, source: str) -> Part:
 
 
 def _nbytes(dtype: str) -> int:
-    m = _NBYTES.search(dtype)
-    if m is None:
+    lanes = _VECTOR.search(dtype)
+    scalar = dtype[: lanes.start()] if lanes else dtype
+    if scalar not in NBYTES:
         raise ValueError(f"{dtype} in shared memory")
-    return int(m[1]) // 8 * int(m[2] or 1)
+    return NBYTES[scalar] * int(lanes[1] if lanes else 1)
 
 
 def _entry(s: Signature, part: Part) -> str:

@@ -9,13 +9,13 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
-from ml_dtypes import bfloat16
 
 from oracle.conformance import exact
 from oracle.conformance.case import Case, Kernel, Text
 from refimpl.ir.expr import ceildiv, index
 from refimpl.ir.loop import Var
-from refimpl.ir.types import ALL, INTS, Array, DType
+from refimpl.ir.narrow import narrow
+from refimpl.ir.types import F8, INTS, PLAIN, Array, DType
 
 COMPUTED = (DType.F32, DType.F64)
 INT_OPS = (
@@ -34,7 +34,7 @@ def cases() -> Iterator[Case]:
         yield from _int_cases(dtype)
     for dtype in COMPUTED:
         yield from _float_cases(dtype)
-    for source in ALL:
+    for source in PLAIN:
         yield from _cast_cases(source)
     yield from _half_cases()
     yield from _operator_cases()
@@ -187,7 +187,7 @@ def _cast_cases(source: DType) -> Iterator[Case]:
         values += [float(source.numpy.type(s * 2.0**k + d)) for k in (7, 8, 15, 16, 31, 32, 63, 64)
                    for s in (1, -1) for d in (-1.0, -0.5, 0.0, 0.5, 1.0)]  # fmt: skip
     x = array(values, source)
-    for target in ALL:
+    for target in PLAIN:
         if target in (source, DType.F16, DType.BF16):
             continue
         want = array([convert(v, target) for v in values], target)
@@ -216,12 +216,20 @@ def convert(value: float | int, target: DType) -> float | int:
     return max(lo, min(hi, math.trunc(value))) if math.isfinite(value) else hi if value > 0 else lo
 
 
+# Where the storage floats end, and what rounds to that and beyond.
+_ENDS = [
+    s * v
+    for v in (65520, 65504, 2.0**127, 1.5 * 2.0**127, 464, 465, 248, 249, 61440, 61439, 2.0**-128)
+    for s in (1.0, -1.0)
+]
+
+
 def _half_cases() -> Iterator[Case]:
-    """All numbers of the 16-bit floats, and all midpoints between them."""
-    sweep = Sweep("16-bit floats")
-    patterns = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
-    for dtype in (DType.F16, DType.BF16):
+    """All numbers of the storage floats, and all midpoints between them."""
+    sweep = Sweep("storage floats")
+    for dtype in (DType.F16, DType.BF16, *F8):
         t = dtype.value
+        patterns = np.arange(1 << dtype.bits, dtype=np.uint32).astype(f"u{dtype.nbytes}")
         every: Array = patterns.view(dtype.numpy)
         wide = every.astype(np.float32)
         sweep.add(f"cast_{t}_f32", f"cast_{t}_f32(a)", (every,), wide)
@@ -230,10 +238,10 @@ def _half_cases() -> Iterator[Case]:
         x = np.concatenate([wide, middle, np.nextafter(middle, np.float32(np.inf)),
                             np.nextafter(middle, np.float32(-np.inf)),
                             array(exact.floats(DType.F32), DType.F32),
-                            array([65520, -65520, 65504, 2.0**127, -(2.0**127)], DType.F32)],
+                            array(_ENDS, DType.F32)],
                            dtype=np.float32)  # fmt: skip
         with np.errstate(over="ignore", invalid="ignore"):
-            want = x.astype(np.float16 if dtype is DType.F16 else bfloat16)
+            want = narrow(x, dtype)
         sweep.add(f"cast_f32_{t}", f"cast_f32_{t}(a)", (x,), want)
     yield from sweep.cases()
 

@@ -10,7 +10,7 @@ from oracle.conformance.case import Case, Kernel, Text
 from oracle.conformance.scalars import c
 from refimpl.ir.expr import ceildiv, index, mul
 from refimpl.ir.loop import Expr, Var
-from refimpl.ir.types import ALL, Array, DType
+from refimpl.ir.types import BYTES, Array, DType
 
 _ONE = index(1)
 ATOMIC = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
@@ -265,7 +265,7 @@ def _atomics() -> Iterator[Case]:
 
 
 def _wide() -> Iterator[Case]:
-    for dtype in ALL:
+    for dtype in BYTES:
         t = c(dtype)
         body = f"""\
   const i64 i = (i64)blockIdx.x * 32 + (i64)threadIdx.x;

@@ -121,8 +121,8 @@ class Memory:
         self.spots[value] = spot
 
     def array(self, value: str, *, write: bool) -> Array:
-        """Return a value's elements, in place; read-only unless they may be written."""
-        spot, t = self.owned(value), self.types[value]
+        """Return a value as a kernel sees it, in place; read-only unless it may be written."""
+        spot, t = self.owned(value), self.types[value].memory
         if write and spot.allocation.lent:
             raise self.fault("read-only", f"{value} is the caller's")
         shape = tuple(self.size(d) for d in t.shape)

@@ -43,7 +43,7 @@ from refimpl.ir.program import (
     While,
 )
 from refimpl.ir.text.program import show_instruction
-from refimpl.ir.types import Array
+from refimpl.ir.types import Array, from_memory, to_memory
 from refimpl.verify.inplace import may_share
 
 __all__ = ["LaunchFn", "ProgramFault", "run"]
@@ -71,7 +71,7 @@ def run(
     for name, array in zip(p.inputs, inputs, strict=True):
         machine.borrow(name, array)
     for name, tensor in p.constants:
-        machine.borrow(name, tensor.array())
+        machine.borrow(name, np.frombuffer(tensor.data, np.uint8))
     for line in p.lines[:-1]:
         machine.step(line)
     return machine.finish()
@@ -118,7 +118,7 @@ class _Machine(Memory):
 
     def borrow(self, name: str, array: Array) -> None:
         """Define an input or constant; its bytes stay the caller's."""
-        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        data = np.ascontiguousarray(to_memory(array)).reshape(-1).view(np.uint8)
         if self.launch is not loop.run:  # which honours the read-only flag; others may not
             self.originals.append((data, data.copy()))
         data = data[:]
@@ -168,11 +168,17 @@ class _Machine(Memory):
         self.line = self.program.lines[-1]
         if self.queues is not None:
             self.queues.drain_all()
-        results = [self.array(v, write=False).copy() for v in self.program.results]
+        results = [self._result(v) for v in self.program.results]
         for data, before in self.originals:
             if not np.array_equal(data, before):
                 raise self.fault("read-only", "an input or constant was written")
         return results
+
+    def _result(self, value: str) -> Array:
+        t, held = self.types[value], self.array(value, write=False)
+        if t.dtype.is_packed:
+            return from_memory(held, t.dtype, dims.values(t.shape, self.env)).copy()
+        return held.copy()
 
     # ---- control
 

@@ -20,7 +20,8 @@ from typing import cast as typed
 import numpy as np
 
 from refimpl.ir.loop import BinaryOp, CompareOp, UnaryOp
-from refimpl.ir.types import FLOATS, INTS, SIGNED, DType
+from refimpl.ir.narrow import narrow
+from refimpl.ir.types import BYTES, INTS, SIGNED, DType
 
 Value: TypeAlias = Any  # an array of lanes or a NumPy scalar: NumPy's types cannot say "either"
 Fn: TypeAlias = Callable[..., Value]
@@ -171,9 +172,9 @@ def _intrinsic_table() -> dict[tuple[str, DType], Fn]:
     }
 
 
-def _via_f32(dst: np.dtype[Any]) -> Fn:
+def _narrowing(dst: DType) -> Fn:
     def convert(x: Value) -> Value:
-        return x.astype(np.float32).astype(dst)
+        return narrow(x.astype(np.float32), dst)
 
     return convert
 
@@ -191,10 +192,9 @@ def _nonzero(x: Value) -> Value:
 
 def _saturating(src: DType, dst: DType) -> Fn:
     """Float to int: truncated, clamped to the range, NaN to 0."""
-    info = np.iinfo(dst.numpy)
-    real = src.compute.numpy.type
-    lo, hi = real(info.min), real(2.0) ** real(info.bits - dst.is_signed)  # both exact in f32
-    least, most, zero = dst.numpy.type(info.min), dst.numpy.type(info.max), dst.numpy.type(0)
+    (low, high), real, whole = dst.limits, src.compute.numpy.type, dst.numpy.type
+    lo, hi = real(low), real(2.0) ** real(dst.bits - dst.is_signed)  # both exact in f32
+    least, most, zero = whole(low), whole(high), whole(0)
 
     def convert(x: Value) -> Value:
         v: Value = x.astype(real)
@@ -211,19 +211,18 @@ def _cast_rule(src: DType, dst: DType) -> Fn:
     if src == dst:
         return _same
     if dst == DType.BOOL:
-        return _nonzero if src in (DType.F16, DType.BF16) else _plain(dst.numpy)
+        return _nonzero if src.compute is not src else _plain(dst.numpy)
     if src.is_float and dst.is_int:
         return _saturating(src, dst)
-    small = (DType.F16, DType.BF16)
-    if dst in small or src in small:
-        return _via_f32(dst.numpy)
+    if dst.compute is not dst:
+        return _narrowing(dst)
     return _plain(dst.numpy)
 
 
 _BINARY = _binary_table()
 _UNARY = _unary_table()
 _INTRINSIC = _intrinsic_table()
-_CAST = {(a, b): _cast_rule(a, b) for a in (*COMPUTED, *FLOATS) for b in (*COMPUTED, *FLOATS)}
+_CAST = {(a, b): _cast_rule(a, b) for a in BYTES for b in BYTES}
 
 
 def binary_fn(op: BinaryOp, dtype: DType) -> Fn:
@@ -285,11 +284,11 @@ def cast(x: Value, src: DType, dst: DType) -> Value:
 
 
 def constant(value: float, dtype: DType) -> Value:
-    """Literal of a dtype; rounded once, through f32 for f16 and bf16.
+    """Literal of a dtype; rounded once, to storage through f32.
 
     >>> constant(-1, DType.I16)
     np.int16(-1)
     """
-    if dtype in (DType.F16, DType.BF16):
-        return np.float32(value).astype(dtype.numpy)
+    if dtype.compute is not dtype:
+        return narrow(np.float32(value), dtype)
     return dtype.numpy.type(value)

@@ -3,8 +3,9 @@
 Two stages of one language.  A ``PrimFunc`` fresh from lowering has serial and parallel loops; a
 *kernel* is a PrimFunc whose outermost loops are bound to grid and thread axes.
 
-Arithmetic is defined on f32, f64, the integers and bool.  f16 and bf16 are storage: they may be
-loaded, stored, selected and cast, never computed with (law L-storage).  Integers wrap.
+Arithmetic is defined on f32, f64, the integers and bool.  f16, bf16 and the f8 dtypes are storage:
+they may be loaded, stored, selected and cast, never computed with (law L-storage).  Tensors of
+packed dtypes are buffers of u8 (law L-packed).  Integers wrap.
 """
 
 from __future__ import annotations

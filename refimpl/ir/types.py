@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
-from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
-from refimpl.ir import dims
+from refimpl.ir import dims, packing
 from refimpl.ir.dims import Dim
 
 Array: TypeAlias = NDArray[Any]
@@ -20,8 +22,14 @@ Shape: TypeAlias = tuple[Dim, ...]
 class DType(StrEnum):
     """Element types; the value is the text form.
 
+    f16, bf16, the f8 and f4 types and the integers of less than a byte are storage: arithmetic is
+    done in ``compute``.  There is no complex dtype: a complex number is an axis of two reals at
+    the end, as ONNX has it.
+
     >>> DType.BF16.nbytes, DType.U8.is_signed, DType("f32").numpy
     (2, False, dtype('float32'))
+    >>> DType.I4.bits, DType.I4.limits, DType.F8E5M2.compute
+    (4, (-8, 7), <DType.F32: 'f32'>)
     """
 
     F64 = "f64"
@@ -37,31 +45,57 @@ class DType(StrEnum):
     U32 = "u32"
     U64 = "u64"
     BOOL = "bool"
+    F8E4M3 = "f8e4m3"  # ONNX's FLOAT8E4M3FN: no infinity
+    F8E4M3FNUZ = "f8e4m3fnuz"  # no infinity, one zero, one NaN
+    F8E5M2 = "f8e5m2"
+    F8E5M2FNUZ = "f8e5m2fnuz"  # no infinity, one zero, one NaN
+    F8E8M0 = "f8e8m0"  # powers of two and NaN: scales
+    F4E2M1 = "f4e2m1"  # neither infinity nor NaN; two to a byte, as i4 and u4
+    I4 = "i4"
+    U4 = "u4"
+    I2 = "i2"  # four to a byte, as u2
+    U2 = "u2"
 
     @property
     def nbytes(self) -> int:
-        """Bytes an element takes in memory."""
+        """Bytes an element takes in a NumPy array, and in memory unless it is packed there."""
         return self.numpy.itemsize
 
     @property
+    def bits(self) -> int:
+        """Bits an element takes in memory."""
+        return _BITS.get(self) or 8 * self.nbytes
+
+    @property
+    def is_packed(self) -> bool:
+        """True where several elements share a byte of memory."""
+        return self in PACKED
+
+    @property
     def is_float(self) -> bool:
-        """True of f64, f32, f16 and bf16."""
-        return self in FLOATS
+        """True of every floating-point dtype."""
+        return self in _REALS
 
     @property
     def is_int(self) -> bool:
         """True of the signed and unsigned integers; not of bool."""
-        return self in INTS
+        return self in _WHOLES
 
     @property
     def is_signed(self) -> bool:
-        """True of floats and signed integers."""
-        return self.is_float or self in SIGNED
+        """True of floats, except f8e8m0, and signed integers."""
+        return self in _SIGNED
 
     @property
     def compute(self) -> DType:
-        """The dtype arithmetic is done in: f32 for f16 and bf16, else the dtype itself."""
-        return DType.F32 if self in (DType.F16, DType.BF16) else self
+        """The dtype arithmetic is done in: f32 or a whole byte for storage, else the dtype."""
+        return _COMPUTE.get(self, self)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Least and greatest value of an integer dtype."""
+        top = self.bits - self.is_signed
+        return -(1 << top) if self.is_signed else 0, (1 << top) - 1
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -83,13 +117,26 @@ SIGNED = (DType.I8, DType.I16, DType.I32, DType.I64)
 UNSIGNED = (DType.U8, DType.U16, DType.U32, DType.U64)
 INTS = (*SIGNED, *UNSIGNED)
 NUMBERS = (*FLOATS, *INTS)
-ALL = (*NUMBERS, DType.BOOL)
+PLAIN = (*NUMBERS, DType.BOOL)  # what more than casts and moves is defined on
+F8 = (DType.F8E4M3, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ, DType.F8E8M0)
+BYTES = (*PLAIN, *F8)  # dtypes of whole bytes: those of loop programs and kernels
+PACKED = (DType.F4E2M1, DType.I4, DType.U4, DType.I2, DType.U2)
+ALL = (*BYTES, *PACKED)
 
+_REALS = frozenset((*FLOATS, *F8, DType.F4E2M1))
+_WHOLES = frozenset((*INTS, DType.I4, DType.U4, DType.I2, DType.U2))
+_SIGNED = (_REALS - {DType.F8E8M0}) | {*SIGNED, DType.I4, DType.I2}
+_BITS = {DType.F4E2M1: 4, DType.I4: 4, DType.U4: 4, DType.I2: 2, DType.U2: 2}
+_COMPUTE = {
+    **dict.fromkeys((DType.F16, DType.BF16, *F8, DType.F4E2M1), DType.F32),
+    **dict.fromkeys((DType.I4, DType.I2), DType.I8),
+    **dict.fromkeys((DType.U4, DType.U2), DType.U8),
+}
 _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.F64: np.dtype(np.float64),
     DType.F32: np.dtype(np.float32),
     DType.F16: np.dtype(np.float16),
-    DType.BF16: np.dtype(bfloat16),
+    DType.BF16: np.dtype(ml_dtypes.bfloat16),
     DType.I8: np.dtype(np.int8),
     DType.I16: np.dtype(np.int16),
     DType.I32: np.dtype(np.int32),
@@ -99,6 +146,16 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.U32: np.dtype(np.uint32),
     DType.U64: np.dtype(np.uint64),
     DType.BOOL: np.dtype(np.bool_),
+    DType.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
+    DType.F8E4M3FNUZ: np.dtype(ml_dtypes.float8_e4m3fnuz),
+    DType.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    DType.F8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
+    DType.F8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
+    DType.F4E2M1: np.dtype(ml_dtypes.float4_e2m1fn),
+    DType.I4: np.dtype(ml_dtypes.int4),
+    DType.U4: np.dtype(ml_dtypes.uint4),
+    DType.I2: np.dtype(ml_dtypes.int2),
+    DType.U2: np.dtype(ml_dtypes.uint2),
 }
 _FROM_NUMPY = {v: k for k, v in _NUMPY.items()}
 
@@ -121,8 +178,17 @@ class TensorType:
 
     @property
     def nbytes(self) -> Dim:
-        """Number of bytes, unpadded."""
+        """Number of bytes in memory, unpadded; packed elements fill whole bytes."""
+        if self.dtype.is_packed:
+            return dims.ceildiv(self.numel, 8 // self.dtype.bits)
         return dims.mul(self.numel, self.dtype.nbytes)
+
+    @property
+    def memory(self) -> TensorType:
+        """The type as kernels see it: packed elements are a row of bytes."""
+        if not self.dtype.is_packed:
+            return self
+        return TensorType(DType.U8, (self.nbytes,), self.device)
 
     @property
     def rank(self) -> int:
@@ -142,9 +208,30 @@ class TensorType:
         return f"{self.dtype}[{', '.join(dims.text(d) for d in self.shape)}]{where}"
 
 
+def nbytes_of(dtype: DType, shape: Sequence[int]) -> int:
+    """Bytes of a tensor in memory."""
+    return -(-math.prod(shape) * dtype.bits // 8)
+
+
+def to_memory(array: Array) -> Array:
+    """Return an array as kernels see it: packed elements as a row of bytes."""
+    dtype = _FROM_NUMPY.get(array.dtype)
+    return packing.pack(array, dtype.bits) if dtype is not None and dtype.is_packed else array
+
+
+def from_memory(raw: Array, dtype: DType, shape: Sequence[int]) -> Array:
+    """Return the array that bytes in memory, or elements as kernels see them, stand for."""
+    if dtype.is_packed:
+        return packing.unpack(raw.view(np.uint8), dtype.numpy, dtype.bits, shape)
+    return raw.view(dtype.numpy).reshape(tuple(shape))
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A constant: little-endian bytes in row-major order, compared by content."""
+    """A constant: its bytes in memory, little-endian in row-major order, compared by content.
+
+    Packed elements share bytes, the first in the lowest bits; bits left over are 0.
+    """
 
     dtype: DType
     shape: tuple[int, ...]
@@ -157,11 +244,15 @@ class Tensor:
         >>> Tensor.of(np.float32([1, 2])).array()
         array([1., 2.], dtype=float32)
         """
-        return Tensor(DType.of(array), array.shape, np.ascontiguousarray(array).tobytes())
+        dtype = DType.of(array)
+        return Tensor(dtype, array.shape, packing.memory(array, dtype.bits).tobytes())
 
     def array(self) -> Array:
         """Return the value as a read-only array."""
-        return np.frombuffer(self.data, self.dtype.numpy).reshape(self.shape)
+        dtype = self.dtype
+        if dtype.is_packed:
+            return packing.unpack(self.data, dtype.numpy, dtype.bits, self.shape)
+        return np.frombuffer(self.data, dtype.numpy).reshape(self.shape)
 
     @property
     def type(self) -> TensorType:

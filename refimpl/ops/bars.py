@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from refimpl.ir.narrow import narrow
 from refimpl.ir.types import Array, DType
 
 
@@ -32,8 +33,8 @@ from refimpl.ir.types import Array, DType
 class Bar:
     """``c`` is the centre, ``e`` the largest error a correct implementation may show.
 
-    ``c`` is float64 for f32, f16 and bf16, longdouble for f64, and the dtype itself for integers
-    and bool.  ``e`` is float64, nonnegative; inf marks an undecided element.
+    ``c`` is float64 for floats but longdouble for f64, and the compute dtype for integers and
+    bool.  ``e`` is float64, nonnegative; inf marks an undecided element.
     """
 
     c: Array
@@ -105,7 +106,7 @@ def centre_dtype(dtype: DType) -> np.dtype[np.generic]:
     """NumPy dtype of the centres of a dtype."""
     if dtype.is_float:
         return np.dtype(np.longdouble if dtype is DType.F64 else np.float64)
-    return dtype.numpy
+    return dtype.compute.numpy
 
 
 def exact(array: Array, dtype: DType | None = None) -> Bar:
@@ -244,9 +245,9 @@ def close(c: Array, lo: Array, hi: Array, known: Array) -> Bar:
 
 
 def cast_float(x: Array, dtype: DType) -> Array:
-    """Round centres to a float dtype the way casts do: to f16 and bf16 by way of f32."""
-    if dtype in (DType.F16, DType.BF16):
-        x = x.astype(np.float32)
+    """Round centres to a float dtype the way casts do: to what is storage by way of f32."""
+    if dtype.compute is not dtype:
+        return np.asarray(narrow(x.astype(np.float32), dtype))
     return x.astype(dtype.numpy)
 
 
@@ -261,7 +262,7 @@ def rounded(b: Bar, dtype: DType) -> Bar:
 
 
 def store(b: Bar, dtype: DType) -> Bar:
-    """What may be found in memory after a store: overflow is settled, f16 and bf16 are rounded."""
+    """What may be found in memory after a store: overflow is settled, storage is rounded to."""
     if not dtype.is_float:
         return b
     b = settle(b, dtype)
@@ -269,7 +270,7 @@ def store(b: Bar, dtype: DType) -> Bar:
 
 
 def perhaps_stored(b: Bar, dtype: DType) -> Bar:
-    """Widen a bar of f16 or bf16 to hold the value as computed and as rounded by a store."""
+    """Widen a bar of a storage float to hold the value as computed and as rounded by a store."""
     if dtype is dtype.compute or not dtype.is_float:
         return b
     r = store(b, dtype)
@@ -286,6 +287,7 @@ def judge(b: Bar, out: Array, dtype: DType) -> Verdict:
     """
     undecided = b.e == np.inf
     if not dtype.is_float:
+        out = out.astype(dtype.compute.numpy, copy=False)
         same = out == b.c
         if b.e.any():
             if dtype is DType.BOOL:

@@ -6,21 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.ir.loop import Cast, Expr, Select
+from refimpl.ir.loop import Expr, Select
 from refimpl.ir.types import ALL as ALL_DTYPES
 from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops.bars import (
-    LEAST,
-    Bar,
-    Contract,
-    as_error,
-    centre_dtype,
-    close,
-    finish,
-    hull,
-    rounded,
-)
+from refimpl.ops.bars import Bar, Contract, hull
 from refimpl.ops.broadcasting import broadcast, operand_index, partner, quiet
+from refimpl.ops.conversion import (
+    cast_bar,
+    convert,
+    convert_expr,
+    saturate,
+    saturate_bar,
+    saturate_expr,
+)
 from refimpl.ops.pointwise import array
 from refimpl.ops.rules import check, check_same_dtype, dtype_error, get_dtype
 from refimpl.ops.spec import (
@@ -34,83 +32,6 @@ from refimpl.ops.spec import (
     Read,
     Sample,
 )
-
-SMALL = (DType.F16, DType.BF16)
-
-
-def convert(x: Array, to: DType) -> Array:
-    """Convert by the rules of ``cast``; ``x`` may be an array of centres."""
-    kind = x.dtype.kind
-    if to is DType.BOOL:
-        return np.asarray(x != 0)
-    if kind not in "iub" and to.is_int:
-        return _saturate(x, to)
-    if to in SMALL and x.dtype != np.float32:
-        x = x.astype(np.float32)
-    return x.astype(to.numpy)
-
-
-def _saturate(x: Array, to: DType) -> Array:
-    if x.dtype.itemsize < 4:
-        x = x.astype(np.float32)
-    info = np.iinfo(to.numpy)
-    least, beyond = x.dtype.type(info.min), x.dtype.type(2.0 ** (info.bits - to.is_signed))
-    low, high = x < least, x >= beyond
-    safe = np.where(np.isnan(x) | low | high, x.dtype.type(0), x).astype(to.numpy)
-    out = np.where(high, to.numpy.type(info.max), safe)
-    return np.where(low, to.numpy.type(info.min), out)
-
-
-def cast_bar(b: Bar, source: DType, to: DType) -> Bar:
-    """Bar of a conversion."""
-    if source is to:
-        return b
-    centre = centre_dtype(to)
-    if to is DType.BOOL:
-        either = (b.e == np.inf) | ((np.abs(b.c) <= b.e) & (b.e > 0)) if b.e.any() else b.e > 0
-        return Bar(np.asarray(b.c != 0), np.where(either, np.inf, 0.0))
-    if source.is_float and to.is_float:
-        widened = Bar(b.c.astype(np.longdouble), b.e) if to is DType.F64 else b
-        widening = to is DType.F64 or (to is DType.F32 and source is not DType.F64)
-        out = widened if widening else rounded(b, to)
-        return Bar(out.c.astype(centre), out.e)
-    if not b.e.any():
-        return Bar(convert(b.c, to).astype(centre), np.zeros(b.c.shape))
-    if source.is_float:
-        c, lo, hi = (convert(x, to) for x in (b.c, b.c - b.e, b.c + b.e))
-        wide = [x.astype(np.longdouble) for x in (c, lo, hi)]
-        spread = close(wide[0], wide[1], wide[2], b.e == 0).e
-        e = np.where(spread == LEAST, 0.0, spread)
-        return Bar(c, np.where(b.e == np.inf, np.inf, e))
-    return _of_inexact_ints(b, source, to)
-
-
-def _of_inexact_ints(b: Bar, source: DType, to: DType) -> Bar:
-    """Of integers or bools that hang on a decision: the far value is as far after the cast."""
-    if source is DType.BOOL:  # undecided: 0 or 1
-        e = np.where(b.e > 0, 1.0, 0.0)
-        return Bar(b.c.astype(centre_dtype(to)), e)
-    known = b.e == 0
-    if to.is_float:
-        wide = b.c.astype(np.longdouble)
-        out = finish(wide.astype(centre_dtype(to)), b.e, to, known)
-        near = Bar(out.c, np.where(known, 0.0, out.e + as_error(np.abs(wide - out.c))))
-        return Bar(
-            np.where(known, convert(b.c, to).astype(centre_dtype(to)), near.c),
-            rounded(near, to).e if to in SMALL else near.e,
-        )
-    info = np.iinfo(to.numpy)
-    wide = b.c.astype(np.longdouble)
-    fits = (wide - b.e >= info.min) & (wide + b.e <= info.max)
-    return Bar(convert(b.c, to), np.where(known | fits, b.e, np.inf))
-
-
-def convert_expr(x: Expr, to: DType) -> Expr:
-    """Loop expression of a conversion to a compute dtype, rounded to f16 or bf16 on the way."""
-    if to in SMALL:
-        wide = x if x.dtype is DType.F32 else Cast(x, DType.F32)
-        return Cast(Cast(wide, to), DType.F32)
-    return x if x.dtype is to else Cast(x, to)
 
 
 def _cast_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
@@ -146,6 +67,38 @@ def _cast_rule(
     del attrs
     x = reads[0](index)
     return x if types[0].dtype is out.dtype else convert_expr(x, out.dtype)
+
+
+def _saturate_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    t = check("saturating_cast", types, 1)
+    return t.with_dtype(get_dtype("saturating_cast", attrs, "dtype", ALL_DTYPES))
+
+
+def _saturate_eval(args: Sequence[Array], attrs: AttrMap, out: TensorType) -> Array:
+    del attrs
+    return saturate(args[0], out.dtype)
+
+
+def _saturate_bars(
+    bars: Sequence[Bar],
+    attrs: AttrMap,
+    types: Sequence[TensorType],
+    out: TensorType,
+    contract: Contract,
+) -> Bar:
+    del attrs, contract
+    return saturate_bar(bars[0], types[0].dtype, out.dtype)
+
+
+def _saturate_rule(
+    index: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    out: TensorType,
+) -> Expr:
+    del attrs
+    return saturate_expr(reads[0](index), types[0].dtype, out.dtype)
 
 
 def _cast_sample(chooser: Chooser, t: TensorType) -> Sample | None:
@@ -233,7 +186,10 @@ ALL: tuple[Op, ...] = (
             "Float to integer: truncated, saturated at the ends of the range, NaN to 0. Integer to"
             " integer wraps. Number to bool: not equal to 0, so NaN is true. Bool to number: 0 or"
             " 1. To a float: rounded to nearest, halves to even, beyond the largest to infinity;"
-            " to f16 and bf16 by way of f32. NaN stays NaN, -0 stays -0."
+            " to f16, bf16, f8 and f4 by way of f32. NaN stays NaN, -0 stays -0. Where a dtype has"
+            " no infinity (f8e4m3 and the fnuz ones) it is NaN; f4e2m1 has neither: beyond 6 is 6,"
+            " NaN is 0. The fnuz dtypes have no -0: it is 0. To f8e8m0: the nearest power of two,"
+            " halves to the larger; 0, negative numbers and what is beyond the largest are NaN."
         ),
         kind=Kind.ELEMENTWISE,
         arity=(1, 1),
@@ -249,6 +205,31 @@ ALL: tuple[Op, ...] = (
             (array([3.9, -3.9, 300.0, float("nan")], DType.F32),),
             array([3, -3, 127, 0], DType.I8),
             (("dtype", DType.I8),),
+        ),
+    ),
+    Op(
+        name="saturating_cast",
+        doc="The same number in another dtype, or the nearest finite one that it has.",
+        special=(
+            "As ``cast``, but what is beyond the ends of the range, infinities included, becomes"
+            " the largest or least finite number, between integers too. f8e8m0 ends at 2 ** -127,"
+            " so 0 and negative numbers become that. NaN stays NaN, or becomes 0 in an integer."
+            " Also from a dtype to itself, where an infinity becomes finite."
+        ),
+        kind=Kind.ELEMENTWISE,
+        arity=(1, 1),
+        attrs=(AttrSpec("dtype", "dtype", "the result's dtype", tuple(ALL_DTYPES)),),
+        dtypes=ALL_DTYPES,
+        infer=_saturate_infer,
+        eval=quiet(_saturate_eval),
+        bar=quiet(_saturate_bars),
+        element=_saturate_rule,
+        sample=_cast_sample,
+        corners=(0.5, -0.5, 127.5, 255.5, 2147483648.0, 65520.0, 464.0, 61440.0, 248.0),
+        example=Example(
+            (array([3.9, -3.9, 1000.0, float("-inf")], DType.F32),),
+            array([4.0, -4.0, 448.0, -448.0], DType.F8E4M3),
+            (("dtype", DType.F8E4M3),),
         ),
     ),
 )

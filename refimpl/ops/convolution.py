@@ -12,7 +12,7 @@ from refimpl.ir import expr as ex
 from refimpl.ir.dims import Dim
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.loop import Binary, Const, Expr
-from refimpl.ir.types import NUMBERS, Array, DType, Shape, TensorType
+from refimpl.ir.types import NUMBERS, Array, Shape, TensorType
 from refimpl.ops.bars import Bar, Contract
 from refimpl.ops.choose import flag, pick
 from refimpl.ops.linear import product, products_bar
@@ -151,7 +151,7 @@ def _as_it_is(total: Expr) -> Expr:
 
 
 def _sample(ch: Chooser, t: TensorType) -> Sample | None:
-    if not 3 <= t.rank <= 5 or t.dtype is DType.BOOL:
+    if not 3 <= t.rank <= 5 or t.dtype not in NUMBERS:
         return None
     spatial = t.shape[2:]
     static = [d for d in spatial if isinstance(d, int) and 1 <= d <= 5]

@@ -148,7 +148,7 @@ def _iota_element(
 
 
 def _iota_sample(ch: Chooser, t: TensorType) -> Sample | None:
-    if t.dtype is DType.BOOL:
+    if t.dtype not in NUMBERS:
         return None
     shape = t.shape or (pick(ch, (3, 1, 5, 0)),)
     axis = ch.below(len(shape))

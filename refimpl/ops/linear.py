@@ -150,7 +150,7 @@ def _as_it_is(total: Expr) -> Expr:
 
 
 def _sample(ch: Chooser, t: TensorType) -> Sample | None:
-    if t.rank < 2 or t.dtype is DType.BOOL:
+    if t.rank < 2 or t.dtype not in NUMBERS:
         return None
     batch = list(t.shape[:-2])
     batch = batch[len(batch) - pick(ch, range(len(batch), -1, -1)) :] if batch else batch

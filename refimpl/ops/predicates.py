@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from refimpl.ir.loop import Compare, CompareOp, Const, Expr, Unary
-from refimpl.ir.types import ALL as ALL_DTYPES
 from refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
+from refimpl.ir.types import PLAIN as ALL_DTYPES
 from refimpl.ops import bar_math as bm
 from refimpl.ops.bars import Bar, Contract
 from refimpl.ops.elementwise import binary, intrinsic, unary

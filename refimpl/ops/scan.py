@@ -133,7 +133,7 @@ def _as_it_is(total: Expr) -> Expr:
 
 def _arg_sample(ch: Chooser, t: TensorType) -> Sample | None:
     live = [a for a, n in enumerate(t.shape) if n != 0]
-    if t.dtype is DType.BOOL or not live:
+    if t.dtype not in NUMBERS or not live:
         return None
     axis = live[-1 - ch.below(len(live))]
     return Sample((t,), freeze({"axis": axis, "keepdims": flag(ch)}))
@@ -272,7 +272,7 @@ def _run_element(
 
 
 def _run_sample(ch: Chooser, t: TensorType) -> Sample | None:
-    if t.dtype is DType.BOOL or t.rank == 0:
+    if t.dtype not in NUMBERS or t.rank == 0:
         return None
     axis = t.rank - 1 - ch.below(t.rank)
     named = {"axis": axis, "exclusive": flag(ch), "reverse": flag(ch)}

@@ -9,8 +9,7 @@ import numpy as np
 from refimpl.ir import expr as ex
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.loop import AtomicOp, Expr
-from refimpl.ir.types import ALL as EVERY
-from refimpl.ir.types import NUMBERS, Array, DType, TensorType
+from refimpl.ir.types import BYTES, NUMBERS, Array, DType, TensorType
 from refimpl.ops.bars import LEAST, Bar, Contract, as_error, centre_dtype, fold, settle
 from refimpl.ops.choose import pick
 from refimpl.ops.folds import factors, product_bar
@@ -42,14 +41,14 @@ _UFUNC = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximu
 
 
 def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("scatter", types, 3)
+    t = check("scatter", types, 3, dtypes=BYTES)
     check_indices("scatter", types)
     if types[2].dtype is not t.dtype:
         raise dtype_error("scatter", types, types[2].dtype, (t.dtype,))
     check_elements("scatter", types, get_axis("scatter", attrs, "axis", t.rank))
     if types[1].shape != types[2].shape:
         raise shape_error("scatter", types, f"{types[2]} updates", "an index for each update")
-    if get_str("scatter", attrs, "reduction", REDUCTIONS) != "none" and t.dtype is DType.BOOL:
+    if get_str("scatter", attrs, "reduction", REDUCTIONS) != "none" and t.dtype not in NUMBERS:
         raise dtype_error("scatter", types, t.dtype, NUMBERS)
     return t
 
@@ -245,11 +244,11 @@ def _element(
 
 
 def _sample(ch: Chooser, t: TensorType) -> Sample | None:
-    if t.rank == 0:
+    if t.rank == 0 or t.dtype not in BYTES:
         return None
     axis = ch.below(t.rank)
     shape = fitting_shape(ch, t, axis)
-    reduction = "none" if t.dtype is DType.BOOL else pick(ch, REDUCTIONS)
+    reduction = pick(ch, REDUCTIONS) if t.dtype in NUMBERS else "none"
     indices = TensorType(pick(ch, INDICES), shape, t.device)
     named = freeze({"axis": axis, "reduction": reduction})
     return Sample((t, indices, t.with_shape(*shape)), named)
@@ -268,7 +267,7 @@ SCATTER = Op(
         "the last update in row-major order stays. add and mul follow IEEE and round after each "
         "update, in any order, and add does not set a zero's sign; min and max give NaN if either "
         "is NaN, and -0 is below +0. "
-        "Integers wrap. bool takes none alone."
+        "Integers wrap. bool and f8 take none alone."
     ),
     kind=Kind.OPAQUE,
     arity=(3, 3),
@@ -276,7 +275,7 @@ SCATTER = Op(
         AttrSpec("axis", "int", "axis to place along"),
         AttrSpec("reduction", "str", "how an update meets what is there", REDUCTIONS),
     ),
-    dtypes=EVERY,
+    dtypes=BYTES,
     infer=_infer,
     eval=_eval,
     bar=_bar,

@@ -295,8 +295,9 @@ class LineVerifier:
         read: list[str] = []
         for name, b in zip(s.args, k.params, strict=True):
             t = self.typed(name)
-            flat = TensorType(b.dtype, b.shape)  # a kernel may see its buffers under other shapes
-            if t.dtype is not b.dtype or (t.shape != b.shape and t.numel != flat.numel):
+            flat, held = TensorType(b.dtype, b.shape), t.memory
+            # a kernel may see its buffers under other shapes
+            if held.dtype is not b.dtype or (held.shape != b.shape and held.numel != flat.numel):
                 want = f"{flat}, as {b.name} of @{k.name}"
                 raise self.broken("P-args", f"%{name}: {t}", want)
             (written if b.name in k.outputs else read).append(name)

@@ -117,6 +117,7 @@ class _Verifier(Scalars):
 
     def _buffer(self, b: Buffer, at: Stmt | str) -> None:
         self.declare(b.name, at)
+        self.unpacked(b.dtype, at)
         self.sizes.shape(b.shape, b.dtype, f"@{self.where}, {b.name}")
         self.buffers[b.name] = b
 

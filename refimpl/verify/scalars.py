@@ -10,7 +10,8 @@
 | L-index-dtype | an index is i64 |
 | L-const | a literal is a value of its dtype |
 | L-operands | the two sides of an operation, and the two branches of a select, have one dtype |
-| L-storage | f16 and bf16 are loaded, stored, selected and cast, never computed with |
+| L-storage | f16, bf16 and f8 are loaded, stored, selected and cast, never computed with |
+| L-packed | packed dtypes are held as u8: no buffer, literal or cast has one |
 | L-op-dtype | an operation is defined on its operands' dtype |
 | L-condition | a condition is bool |
 | L-intrinsic | an intrinsic is known, and has its number of operands, f32 or f64 |
@@ -19,8 +20,6 @@
 from __future__ import annotations
 
 from typing import TypeAlias, assert_never
-
-import numpy as np
 
 from refimpl.errors import DidymaError
 from refimpl.ir.loop import (
@@ -42,7 +41,7 @@ from refimpl.ir.loop import (
     Var,
 )
 from refimpl.ir.text import show_expr, show_line
-from refimpl.ir.types import INTS, NUMBERS, DType
+from refimpl.ir.types import BYTES, INTS, DType
 
 Place: TypeAlias = Expr | Stmt | str  # where a law is broken
 
@@ -60,8 +59,8 @@ _DEFINED: dict[str, frozenset[DType]] = {
     **dict.fromkeys(("and", "or", "xor", "not"), _BITS),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _NUMERIC | {DType.BOOL}),
 }
-_STORAGE = frozenset(NUMBERS) - _NUMERIC
-_LIMITS = {d: (int(np.iinfo(d.numpy).min), int(np.iinfo(d.numpy).max)) for d in INTS}
+_STORAGE = frozenset(BYTES) - _NUMERIC - {DType.BOOL}
+_LIMITS = {d: d.limits for d in INTS}
 
 
 def _text(e: Place) -> str:
@@ -143,6 +142,7 @@ class Scalars:
                 return self._operation(e, op, self.expr(arg))
             case Cast(arg, dtype):
                 self.expr(arg)
+                self.unpacked(dtype, e)
                 return dtype
             case Select(cond, then, other):
                 self.condition(cond)
@@ -171,6 +171,11 @@ class Scalars:
                 "L-twice", at, f"{name} again", "one declaration of a name in a function"
             )
 
+    def unpacked(self, dtype: DType, at: Place) -> None:
+        """Law L-packed."""
+        if dtype.is_packed:
+            raise self.broken("L-packed", at, str(dtype), "u8, which holds several of it")
+
     def _var(self, e: Var, name: str, known: DType | None) -> None:
         if known is None:
             names = ", ".join(self.vars) or "none"
@@ -178,6 +183,7 @@ class Scalars:
         raise self.broken("L-var-dtype", e, str(e.dtype), f"{known}, as declared")
 
     def _const(self, e: Const, value: int | float | bool, dtype: DType) -> None:
+        self.unpacked(dtype, e)
         if dtype in _LIMITS:
             lo, hi = _LIMITS[dtype]
             fits = type(value) is int and lo <= value <= hi

@@ -15,7 +15,7 @@ from refimpl.ir.dims import evaluate
 from refimpl.ir.graph import CALL, Function
 from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import Allocate, Launch
-from refimpl.ir.types import Array
+from refimpl.ir.types import Array, from_memory, to_memory
 from refimpl.ops.bars import Contract, exact, judge
 from tests.codegen.graphs import bindings, graph, operands, same_bits
 from tests.codegen.make import Graph
@@ -62,7 +62,7 @@ def check_kernels(c: Compiled, args: Sequence[Array], env: Mapping[str, int]) ->
 def launch(
     whole: PrimFunc, kernels: Sequence[PrimFunc], args: Sequence[Array], env: Mapping[str, int]
 ) -> list[Array]:
-    buffers = {b.name: a.copy() for b, a in zip(whole.params, args, strict=False)}
+    buffers = {b.name: to_memory(a).copy() for b, a in zip(whole.params, args, strict=False)}
     for b in whole.params[len(args) :]:
         buffers[b.name] = np.zeros([evaluate(d, env) for d in b.shape], b.dtype.numpy)
     for k in kernels:
@@ -82,7 +82,8 @@ def judge_results(
     operands = [exact(a, p.type.dtype) for a, p in zip(args, f.params, strict=True)]
     bars = graphs.bars(f, c.fused, operands, env, Contract())
     for bar, t, out in zip(bars, f.result_types(), got, strict=True):
-        verdict = judge(bar, out, t.dtype)
+        shape = [evaluate(d, env) for d in t.shape]
+        verdict = judge(bar, from_memory(out, t.dtype, shape), t.dtype)
         assert (verdict.ok | verdict.undecided).all(), f
 
 

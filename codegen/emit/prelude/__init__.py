@@ -14,7 +14,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from codegen.emit.intrinsics import TYPES
+from codegen.emit.intrinsics import NBYTES, TYPES
 
 Target: TypeAlias = Literal["host", "cuda"]
 
@@ -34,14 +34,9 @@ _GROUPS = {
     "small": _SMALL,
     "ints": (*_SIGNED, *_UNSIGNED),
     "floats": _FLOATS,
-    "types": (*_SIGNED, *_UNSIGNED, *_FLOATS, "f16", "bf16", "b8"),
+    "types": tuple(TYPES),
 }
-_BITS = {
-    **{t: int(t[1:]) for t in (*_SIGNED, *_UNSIGNED, *_FLOATS)},
-    "f16": 16,
-    "bf16": 16,
-    "b8": 8,
-}
+_BITS = {t: 8 * n for t, n in NBYTES.items()}
 _INF = {"f32": "0x7f800000u", "f64": "0x7ff0000000000000ull"}
 _NAN = {"f32": "0x7fc00000u", "f64": "0x7ff8000000000000ull"}
 

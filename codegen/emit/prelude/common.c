@@ -174,6 +174,84 @@ FN T cast_F_T(F x) {
 //:
 FN f32 cast_bf16_f32(bf16 x) { return float__f32((u32)x << 16); }
 
+/* f8 of `m` bits of mantissa, apart from its NaN and infinities. */
+FN f32 widened__(u32 x, u32 m, u32 bias) {
+  u32 sign = (x & 0x80u) << 24, e = (x & 0x7fu) >> m, rest = x & ((1u << m) - 1u);
+  f32 tiny;
+  if (e != 0) return float__f32(sign | (e + 127u - bias) << 23 | rest << (23u - m));
+  tiny = (f32)(i32)rest * float__f32((128u - bias - m) << 23);
+  return sign ? -tiny : tiny;
+}
+
+/* A size rounded to nearest, ties to even, on a scale without an end; `a` is not NaN. */
+FN u32 narrowed__(u32 a, u32 m, u32 bias) {
+  u32 e = a >> 23, r, rest, shift;
+  if (e >= 128u - bias) {
+    r = a - ((127u - bias) << 23);
+    return (r + (1u << (22u - m)) - 1u + (r >> (23u - m) & 1u)) >> (23u - m);
+  }
+  if (e < 127u - bias - m) return 0; /* below half of the least subnormal */
+  shift = 151u - bias - m - e;
+  a = (a & 0x7fffffu) | 0x800000u;
+  r = a >> shift;
+  rest = a << (32u - shift);
+  return r + (rest > 0x80000000u || (rest == 0x80000000u && (r & 1u)));
+}
+
+FN f32 cast_f8e4m3_f32(f8e4m3 x) {
+  return (x & 0x7fu) == 0x7fu ? nan_f32() : widened__(x, 3u, 7u);
+}
+
+FN f32 cast_f8e4m3fnuz_f32(f8e4m3fnuz x) { return x == 0x80u ? nan_f32() : widened__(x, 3u, 8u); }
+
+FN f32 cast_f8e5m2_f32(f8e5m2 x) {
+  if ((x & 0x7fu) > 0x7cu) return nan_f32();
+  if ((x & 0x7fu) == 0x7cu) return x & 0x80u ? -inf_f32() : inf_f32();
+  return widened__(x, 2u, 15u);
+}
+
+FN f32 cast_f8e5m2fnuz_f32(f8e5m2fnuz x) { return x == 0x80u ? nan_f32() : widened__(x, 2u, 16u); }
+
+FN f32 cast_f8e8m0_f32(f8e8m0 x) {
+  if (x == 0xffu) return nan_f32();
+  return float__f32(x != 0 ? (u32)x << 23 : 0x400000u);
+}
+
+FN f8e4m3 cast_f32_f8e4m3(f32 x) {
+  u32 u = bits__f32(x), a = u & 0x7fffffffu, r;
+  r = a > 0x7f800000u ? 0x7fu : narrowed__(a, 3u, 7u);
+  return (f8e4m3)((u >> 24 & 0x80u) | (r > 0x7fu ? 0x7fu : r));
+}
+
+FN f8e4m3fnuz cast_f32_f8e4m3fnuz(f32 x) {
+  u32 u = bits__f32(x), a = u & 0x7fffffffu, r;
+  r = a > 0x7f800000u ? 0x80u : narrowed__(a, 3u, 8u);
+  if (r > 0x7fu) return 0x80u;
+  return (f8e4m3fnuz)(r == 0 ? 0 : (u >> 24 & 0x80u) | r);
+}
+
+FN f8e5m2 cast_f32_f8e5m2(f32 x) {
+  u32 u = bits__f32(x), a = u & 0x7fffffffu, r;
+  if (a > 0x7f800000u) return 0x7eu;
+  r = narrowed__(a, 2u, 15u);
+  return (f8e5m2)((u >> 24 & 0x80u) | (r > 0x7cu ? 0x7cu : r));
+}
+
+FN f8e5m2fnuz cast_f32_f8e5m2fnuz(f32 x) {
+  u32 u = bits__f32(x), a = u & 0x7fffffffu, r;
+  r = a > 0x7f800000u ? 0x80u : narrowed__(a, 2u, 16u);
+  if (r > 0x7fu) return 0x80u;
+  return (f8e5m2fnuz)(r == 0 ? 0 : (u >> 24 & 0x80u) | r);
+}
+
+/* Halves go up; the least, 2^-127, is an f32 subnormal. */
+FN f8e8m0 cast_f32_f8e8m0(f32 x) {
+  u32 a = bits__f32(x), e = a >> 23, m = a & 0x7fffffu;
+  if (a == 0 || a >= 0x7f800000u) return 0xffu; /* 0, NaN, infinity, and what has a sign */
+  if (e == 0) return (f8e8m0)(m >= 0x600000u);
+  return (f8e8m0)(e + (m >= 0x400000u));
+}
+
 //: T in types
 typedef struct { T x, y; } __attribute__((aligned(ALIGN2))) Tx2;
 

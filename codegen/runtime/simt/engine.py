@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,7 +17,7 @@ from codegen.runtime.simt.access import Run
 from codegen.runtime.simt.intrinsics import NUMPY_OF_C
 from codegen.runtime.simt.machine import Compiler, Exec, HangError
 from codegen.runtime.simt.memory import Memory, SimtBuffer, Warps
-from refimpl.ir.types import Array, DType
+from refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 _BATCH = 1 << 15  # lanes that run together; whole blocks, at least one
 
@@ -156,14 +155,13 @@ class Simt:
         return buffer.view(offset, nbytes)
 
     def upload(self, array: Array) -> SimtBuffer:
-        """Return a buffer with the array's bytes."""
-        data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8).copy()
+        """Return a buffer with the array's bytes, packed where its dtype is."""
+        data = np.frombuffer(np.ascontiguousarray(to_memory(array)).tobytes(), np.uint8).copy()
         return SimtBuffer(data, np.ones(data.size, np.bool_))
 
     def download(self, buffer: SimtBuffer, dtype: DType, shape: Sequence[int]) -> Array:
         """Copy a buffer's first bytes out as an array."""
-        nbytes = math.prod(shape) * dtype.nbytes
-        return buffer.data[:nbytes].copy().view(dtype.numpy).reshape(tuple(shape))
+        return from_memory(buffer.data[: nbytes_of(dtype, shape)], dtype, shape).copy()
 
     def copy(self, target: SimtBuffer, source: SimtBuffer) -> None:
         """Copy all bytes of ``source`` over the start of ``target``."""

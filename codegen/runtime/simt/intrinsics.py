@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from ml_dtypes import bfloat16
 
+from codegen.emit.intrinsics import STORED
 from refimpl.interp import scalar
 from refimpl.ir.loop import BINARY_OPS, UNARY_OPS, BinaryOp, UnaryOp
+from refimpl.ir.narrow import narrow
 from refimpl.ir.types import Array, DType
 
 NUMPY_OF_C: dict[str, type[np.generic]] = {
@@ -25,7 +26,7 @@ NUMPY_OF_C: dict[str, type[np.generic]] = {
     "unsigned int": np.uint32,
     "unsigned long long": np.uint64,
 }
-_STORED = {"f16": np.dtype(np.float16), "bf16": np.dtype(bfloat16)}
+_STORED = {d.value: d.numpy for d in STORED}
 
 
 _BINARY: dict[str, BinaryOp] = {op: op for op in BINARY_OPS}
@@ -59,7 +60,7 @@ def _cast(source: str, target: str) -> Callable[..., Any]:
     if source in _STORED:
         return partial(_widen, _STORED[source])
     if target in _STORED:
-        return partial(_narrow, _STORED[target])
+        return partial(_narrow, DType(target))
     convert = scalar.cast_fn(_dtype(source), _dtype(target))
     return partial(_of_bool, convert) if source == "b8" else convert
 
@@ -68,8 +69,8 @@ def _widen(dtype: np.dtype[Any], bits: Array) -> Array:
     return bits.view(dtype).astype(np.float32)
 
 
-def _narrow(dtype: np.dtype[Any], x: Array) -> Array:
-    return x.astype(dtype).view(np.uint16)
+def _narrow(dtype: DType, x: Array) -> Any:
+    return narrow(x, dtype).view(f"u{dtype.nbytes}")
 
 
 def _of_bool(convert: Callable[..., Any], x: Array) -> Any:

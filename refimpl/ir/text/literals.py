@@ -123,6 +123,10 @@ def _nested(values: Any, rank: int, dtype: DType) -> str:
 
 def tensor_array(values: list[Any], dtype: DType, shape: tuple[int, ...]) -> Tensor:
     """Tensor of numbers in row-major order; OverflowError for an integer out of range."""
+    if dtype.is_packed and dtype.is_int and values:
+        least, most = dtype.limits
+        if min(values) < least or max(values) > most:
+            raise OverflowError(f"{min(values)} to {max(values)} in {dtype}")
     with np.errstate(all="ignore"):
         return Tensor.of(np.array(values, dtype.numpy).reshape(shape))
 
@@ -137,6 +141,22 @@ def _values_text(t: Tensor) -> str:
     return _nested(values.tolist(), len(t.shape), t.dtype)
 
 
+def filled(one: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Tensor of equal elements, from a scalar."""
+    if one.dtype.is_packed:
+        return Tensor.of(np.full(shape, one.array()))
+    return Tensor(one.dtype, shape, one.data * math.prod(shape))
+
+
+def _filled_text(t: Tensor) -> str:
+    """Text of the element that all are; empty where there is none or it does not say it all."""
+    if t.dtype.is_packed:
+        one = Tensor.of(t.array().reshape(-1)[0])
+    else:
+        one = Tensor(t.dtype, (), t.data[: t.dtype.nbytes])
+    return _values_text(one) if filled(one, t.shape).data == t.data else ""
+
+
 def tensor_text(t: Tensor, elide: bool = False) -> str:
     """Text of a constant: nested lists where it is small and they say it all, else base64.
 
@@ -149,15 +169,12 @@ def tensor_text(t: Tensor, elide: bool = False) -> str:
     """
     head = f"{t.dtype}{shape_text(t.shape)}"
     count = math.prod(t.shape)
-    if count * t.dtype.nbytes == len(t.data):
+    if t.type.nbytes == len(t.data):
         if count <= SMALL and (count or len(t.shape) == 1):
             if text := _values_text(t):
                 return f"{head} {text}"
-        elif 0 < len(t.data) <= MOST_FILLED:
-            one = t.data[: t.dtype.nbytes]
-            text = _values_text(Tensor(t.dtype, (), one)) if one * count == t.data else ""
-            if text:
-                return f"{head} filled {text}"
+        elif 0 < len(t.data) <= MOST_FILLED and (text := _filled_text(t)):
+            return f"{head} filled {text}"
     if elide:
         return f'{head} base64 "...{len(t.data)} bytes..."'
     return f'{head} base64 "{base64.b64encode(t.data).decode()}"'

@@ -14,7 +14,7 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.graph import Attr, Attrs
 from refimpl.ir.text.lex import MAX_DIGITS, Lexer
-from refimpl.ir.text.literals import DTYPES, MOST_FILLED, rounded, tensor_array
+from refimpl.ir.text.literals import DTYPES, MOST_FILLED, filled, rounded, tensor_array
 from refimpl.ir.types import DType, Shape, Tensor, TensorType
 
 T = TypeVar("T")
@@ -243,7 +243,7 @@ class Reader(Lexer):
         shape = tuple(d for d in sizes if isinstance(d, int) and d >= 0)
         if len(shape) != len(sizes):
             raise self.error("a shape of nonnegative integers", got=dim_list(sizes), at=at)
-        nbytes = math.prod(shape) * dtype.nbytes
+        nbytes = -(-math.prod(shape) * dtype.bits // 8)
         if self.accept("base64"):
             if self.kind != "string":
                 raise self.error("bytes in base64")
@@ -254,15 +254,14 @@ class Reader(Lexer):
             if len(data) != nbytes:
                 raise self.error(f"{nbytes} bytes", got=f"{len(data)} bytes", at=self.i - 1)
             return Tensor(dtype, shape, data)
-        filled = self.accept("filled")
-        if filled and nbytes > MOST_FILLED:
+        is_filled = self.accept("filled")
+        if is_filled and nbytes > MOST_FILLED:
             raise self.error(f"at most {MOST_FILLED} bytes", got=f"{nbytes} bytes", at=at)
         values: list[Number] = []
-        self._elements(values, dtype, () if filled else shape)
+        self._elements(values, dtype, () if is_filled else shape)
         try:
-            if filled:
-                one = tensor_array(values, dtype, ())
-                return Tensor(dtype, shape, one.data * math.prod(shape))
+            if is_filled:
+                return filled(tensor_array(values, dtype, ()), shape)
             return tensor_array(values, dtype, shape)
         except (OverflowError, ValueError):
             raise self.error(f"integers of {dtype}", got="a larger one", at=at) from None

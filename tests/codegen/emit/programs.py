@@ -39,11 +39,11 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.types import ALL, INTS, SIGNED, Array, DType
+from refimpl.ir.types import BYTES, INTS, SIGNED, Array, DType
 
 WIDTH = 6
 THREADS = 8
-COMPUTED = tuple(d for d in ALL if d.compute is d)
+COMPUTED = tuple(d for d in BYTES if d.compute is d)
 _INT_OPS: tuple[BinaryOp, ...] = (
     "add", "sub", "mul", "floordiv", "truncdiv", "floormod", "truncmod", "min", "max", "pow",
     "and", "or", "xor", "shl", "shr",
@@ -195,8 +195,8 @@ def pointwise(seed: int) -> PrimFunc:
     r = Random(seed)
     n: Dim = symbol("n") if seed % 2 else 13
     d = Draw(r, n)
-    d.buffers = [Buffer(f"a{k}", r.choice(ALL), (n, WIDTH)) for k in range(3)]
-    out = Buffer("out", r.choice(ALL), (n,))
+    d.buffers = [Buffer(f"a{k}", r.choice(BYTES), (n, WIDTH)) for k in range(3)]
+    out = Buffer("out", r.choice(BYTES), (n,))
     d.scope += [Var("i"), Var("n")] if seed % 2 else [Var("i")]
     lets: list[tuple[Var, Expr]] = []
     for _ in range(r.randrange(3)):
@@ -216,7 +216,7 @@ def reduction(seed: int) -> PrimFunc:
     r = Random(seed)
     n = 11
     d = Draw(r, n)
-    d.buffers = [Buffer("a", r.choice(ALL), (n, WIDTH)), Buffer("b", r.choice(ALL), (n, WIDTH))]
+    d.buffers = [Buffer("a", r.choice(BYTES), (n, WIDTH)), Buffer("b", r.choice(BYTES), (n, WIDTH))]
     kind = r.choice(INTS)
     acc, out = Buffer("acc", kind, (), Scope.LOCAL), Buffer("out", kind, (n,))
     d.scope.append(Var("k"))
@@ -239,13 +239,13 @@ def vectorised(seed: int) -> PrimFunc:
     n = 4 * THREADS
     d = Draw(r, n)
     at = ix.add(ix.mul(Var("tx"), ix.index(4)), Var("lane"))
-    inputs = [Buffer(f"a{k}", r.choice(ALL), (n,)) for k in range(3)]
+    inputs = [Buffer(f"a{k}", r.choice(BYTES), (n,)) for k in range(3)]
     lets: list[tuple[Var, Expr]] = []
     for b in inputs:
         place = at if r.random() < 0.7 else ix.sub(ix.index(n - 1), at)
         lets.append((Var(d.name("v"), b.dtype.compute), d.load(b, place)))
     d.scope += [var for var, _ in lets]
-    outs = [Buffer(f"out{k}", r.choice(ALL), (n,)) for k in range(2)]
+    outs = [Buffer(f"out{k}", r.choice(BYTES), (n,)) for k in range(2)]
     body: Stmt = Block(tuple(_stored(d, b, (at,), 3) for b in outs))
     for var, value in reversed(lets):
         body = Let(var, value, body)
@@ -258,7 +258,7 @@ def shared(seed: int) -> PrimFunc:
     """A block turns its elements round in shared memory, then counts them atomically."""
     r = Random(seed)
     n = 3 * THREADS
-    kind = r.choice(ALL)
+    kind = r.choice(BYTES)
     count = r.choice((DType.I32, DType.I64, DType.U32, DType.U64))
     a, out = Buffer("a", kind, (n,)), Buffer("out", kind, (n,))
     total = Buffer("total", count, (THREADS,))

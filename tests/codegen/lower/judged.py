@@ -16,7 +16,7 @@ from refimpl.interp import loop
 from refimpl.ir.dims import evaluate
 from refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Function, Module
 from refimpl.ir.loop import PrimFunc
-from refimpl.ir.types import Array, DType
+from refimpl.ir.types import Array, DType, from_memory, to_memory
 from refimpl.ops.bars import Contract, exact, judge
 from refimpl.verify import loop as laws
 
@@ -45,7 +45,7 @@ def execute(
             count = b.dtype.nbytes * int(np.prod(shape, dtype=np.int64))
             memory[b.name] = np.full(count, 0xA5, np.uint8).view(b.dtype.numpy).reshape(shape)
         else:
-            memory[b.name] = np.array(next(given))
+            memory[b.name] = np.array(to_memory(next(given)))
     for k in kernels:
         views = {
             b.name: memory[b.name].reshape([evaluate(d, env) for d in b.shape]) for b in k.params
@@ -77,7 +77,8 @@ def agree(
         for k in run:
             laws.verify(k)
         outs = execute(run, p, inputs, env)
-        for bar, out, t in zip(bars, outs, f.result_types(), strict=True):
+        for bar, raw, t in zip(bars, outs, f.result_types(), strict=True):
+            out = from_memory(raw, t.dtype, [evaluate(d, env) for d in t.shape])
             wrong = ~judge(bar, out, t.dtype).ok
             assert not wrong.any(), f"{level} of {f.name}: {out[wrong]} for {bar.c[wrong]}"
     return classes(kernels)

@@ -13,7 +13,7 @@ import pytest
 
 from refimpl.interp import scalar
 from refimpl.ir.loop import BINARY_OPS, COMPARE_OPS, INTRINSICS, PREDICATES, UNARY_OPS, BinaryOp
-from refimpl.ir.types import ALL, INTS, SIGNED, Array, DType
+from refimpl.ir.types import BYTES, INTS, SIGNED, Array, DType
 
 REAL = (DType.F32, DType.F64)
 
@@ -206,7 +206,7 @@ def nearest(x: Any, dst: DType) -> float:
 
 
 @pytest.mark.parametrize("dst", [*INTS, DType.BOOL])
-@pytest.mark.parametrize("src", ALL)
+@pytest.mark.parametrize("src", BYTES)
 def test_casts_to_integers(src: DType, dst: DType) -> None:
     xs = corners(src)
     want = [exact_cast(x, src, dst) for x in xs]
@@ -299,7 +299,7 @@ def test_fma_at_the_edges() -> None:
 
 
 def test_tables_cover_the_language() -> None:
-    assert all(scalar.cast_fn(a, b) for a in ALL for b in ALL)
+    assert all(scalar.cast_fn(a, b) for a in BYTES for b in BYTES)
     for op in UNARY_OPS:
         assert scalar.unary_fn(op, DType.I32)(np.int32(0)).dtype == np.int32
     for name in BINARY_OPS:

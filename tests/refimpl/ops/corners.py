@@ -23,6 +23,12 @@ EDGES = {
                 1 + 2.0**-23, 1 - 2.0**-24, 2.0**24 - 1, 1e22, 8388607.5, 2147483648.0),
     DType.F16: (6e-8, -6e-8, 6.1e-5, 65504.0, -65504.0, 1 + 2.0**-10, 2047.0, 255.5),
     DType.BF16: (9.2e-41, -9.2e-41, 1.17549435e-38, 3.3895314e38, -3.3895314e38, 1.0078125),
+    DType.F8E4M3: (2.0**-9, -(2.0**-9), 448.0, 464.0, 465.0, -480.0, 1.0625, 1.125),
+    DType.F8E4M3FNUZ: (2.0**-10, -(2.0**-10), 240.0, 248.0, -249.0, 1.0625, 1.125),
+    DType.F8E5M2: (2.0**-16, -(2.0**-16), 57344.0, 61439.0, 61440.0, 1.125, 1.25),
+    DType.F8E5M2FNUZ: (2.0**-17, -(2.0**-17), 57344.0, 61439.0, -61440.0, 1.125, 1.25),
+    DType.F8E8M0: (2.0**-127, 2.0**127, 2.0**-126, 2.0**126),
+    DType.F4E2M1: (6.0, -6.0, 4.0, 5.0),
 }  # fmt: skip
 INT = (0, 1, 2, 3, 5, 7, 8, 10, 31, 32, 63, 64, 100, -1, -2, -3, -7, -8)
 
@@ -37,10 +43,10 @@ def corners(dtype: DType, extra: Sequence[float] = ()) -> Array:
             return wide.astype(np.float32 if dtype is not DType.F64 else wide.dtype).astype(
                 dtype.numpy
             )
-    info = np.iinfo(dtype.numpy)
-    near = {int(info.min), int(info.min) + 1, int(info.max), int(info.max) - 1, *INT}
+    least, most = dtype.limits
+    near = {least, least + 1, most, most - 1, *INT}
     whole = {int(x) for x in extra if x == int(x)}
-    fits = sorted(v for v in near | whole if info.min <= v <= info.max)
+    fits = sorted(v for v in near | whole if least <= v <= most)
     return np.array(fits, dtype.numpy)
 
 
@@ -61,7 +67,7 @@ def cases(op: Op) -> Iterator[tuple[list[DType], AttrMap]]:
     """Operand dtypes and attributes of an elementwise op."""
     assert op.kind is Kind.ELEMENTWISE
     for dtype in op.dtypes:
-        if op.name == "cast":
+        if op.name in ("cast", "saturating_cast"):
             for to in ALL:
                 yield [dtype], {"dtype": to}
         elif op.name == "where":

@@ -90,9 +90,12 @@ def values(t: TensorType, dice: Dice, wild: bool) -> Array:
     if t.dtype is DType.BOOL:
         return dice.rng.integers(0, 2, at).astype(np.bool_)
     if t.dtype.is_int and wild:
-        info = np.iinfo(t.dtype.numpy)
-        return dice.rng.integers(info.min, info.max, at, t.dtype.numpy, endpoint=True)
+        least, most = t.dtype.limits
+        wide = t.dtype.compute.numpy
+        return dice.rng.integers(least, most, at, wide, endpoint=True).astype(t.dtype.numpy)
     small = dice.rng.integers(-3 if t.dtype.is_signed else 0, 4, at)
+    if t.dtype is DType.F8E8M0:  # powers of two alone
+        return np.asarray(2.0**small).astype(t.dtype.numpy)
     if not wild:
         return small.astype(t.dtype.numpy)
     x = dice.rng.standard_normal(at) * 10.0 ** dice.rng.integers(-2, 3)

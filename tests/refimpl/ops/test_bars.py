@@ -25,7 +25,7 @@ def values(rng: np.random.Generator, dtype: DType, domain: Domain | None) -> Arr
         return rng.integers(0, 2, SIZE).astype(bool)
     lo, hi = (domain.lo, domain.hi) if domain else (-8.0, 8.0)
     if dtype.is_int:
-        x = rng.integers(int(max(lo, np.iinfo(dtype.numpy).min)), int(hi) + 1, SIZE)
+        x = rng.integers(int(max(lo, dtype.limits[0])), int(min(hi, dtype.limits[1])) + 1, SIZE)
         out = x.astype(dtype.numpy)
     else:
         with np.errstate(all="ignore"):
@@ -72,7 +72,7 @@ class Builder:
         dtypes = [dtype] * op.arity[0]
         if op.name == "where":
             dtypes[0] = DType.BOOL
-        if op.name == "cast":
+        if op.name in ("cast", "saturating_cast"):
             attrs = (("dtype", ALL[int(self.rng.integers(len(ALL)))]),)
         domains = op.domains([TensorType(d) for d in dtypes], dict(attrs))
         args = [self.pick(d, dom) for d, dom in zip(dtypes, domains, strict=True)]

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refimpl.ir.types import ALL, Array, DType, TensorType
+from refimpl.ir.types import ALL, F8, Array, DType, TensorType
 from refimpl.ops import OPS
 from refimpl.ops.spec import Kind, Op
+from tests.refimpl.ops import small_floats
 from tests.refimpl.ops.corners import cases, corners, sweep
 from tests.refimpl.ops.definitions import mp, of_floats, of_ints, wrap
 
 NAMED = [
-    op for op in OPS.values() if op.kind is Kind.ELEMENTWISE and op.name not in ("where", "cast")
+    op
+    for op in OPS.values()
+    if op.kind is Kind.ELEMENTWISE and op.name not in ("where", "cast", "saturating_cast")
 ]
 BITS = {DType.F64: (53, -1074), DType.F32: (24, -149), DType.F16: (11, -24), DType.BF16: (8, -133)}
 MOST = {DType.F64: 1023, DType.F32: 127, DType.F16: 15, DType.BF16: 127}
@@ -65,7 +68,7 @@ def allowed(op: Op, dtype: DType) -> float:
 
 
 def of_list(x: Array) -> list[Any]:
-    return (x.astype(np.float32) if x.dtype.name == "bfloat16" else x).reshape(-1).tolist()
+    return x.astype(DType.of(x).compute.numpy).reshape(-1).tolist()
 
 
 @pytest.mark.parametrize("op", NAMED, ids=lambda op: op.name)
@@ -134,15 +137,20 @@ def cast_fault(x: Any, got: Any, source: DType, to: DType) -> str:
         return "" if bool(got) is bool(x != 0) else "truth"
     number = float(x) if source.is_float else int(x)
     if to.is_int:
-        info = np.iinfo(to.numpy)
+        least, most = to.limits
         if not source.is_float:
-            want = wrap(int(number), 8 * to.nbytes, to.is_signed)
+            want = wrap(int(number), to.bits, to.is_signed)
         elif math.isnan(number):
             want = 0
         else:
-            want = int(max(info.min, min(info.max, number)))
-            want = want if math.isinf(number) else max(info.min, min(info.max, int(number)))
+            want = int(max(least, min(most, number)))
+            want = want if math.isinf(number) else max(least, min(most, int(number)))
         return "" if int(got) == want else f"want {want}"
+    if to in (*F8, DType.F4E2M1):
+        with np.errstate(over="ignore"):
+            near = small_floats.cast(float(np.float32(number)), to)
+        same = float(got) == near and math.copysign(1, got) == math.copysign(1, near)
+        return "" if same or (near != near and got != got) else f"want {near}"
     if source.is_float and (not math.isfinite(number) or number == 0):
         return fault(float(got), number, to, 0.0)
     if number == 0:

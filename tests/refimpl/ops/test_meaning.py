@@ -27,10 +27,10 @@ def in_dtype(value: Any, dtype: DType) -> Any:
     if dtype is DType.BOOL:
         return bool(value)
     if dtype.is_int:
-        info = np.iinfo(dtype.numpy)
+        least, most = dtype.limits
         if math.isinf(value):
-            return info.max if value > 0 else info.min
-        return (int(value) - info.min) % (info.max - info.min + 1) + info.min
+            return most if value > 0 else least
+        return (int(value) - least) % (most - least + 1) + least
     return np.array(float(value)).astype(dtype.compute.numpy).astype(dtype.numpy)
 
 

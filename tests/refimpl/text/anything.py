@@ -82,6 +82,8 @@ class Anything:
         dtype = self.dtype()
         shape = self.pick(((), (0,), (1,), (2, 3), (2, 0, 5), (4, 1, 3), (40,), (3, 0, 99)))
         count = math.prod(shape)
+        if dtype.is_packed:
+            return Tensor(dtype, shape, self.r.randbytes(-(-count * dtype.bits // 8)))
         if self.r.random() < 0.2:
             return Tensor(dtype, shape, self.r.randbytes(dtype.nbytes) * count)
         if dtype is DType.BOOL:
