@@ -20,7 +20,7 @@ from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.graph import Attrs, Function, Module, Node, Param
-from refimpl.ir.types import ALL, Array, DType, Tensor, TensorType
+from refimpl.ir.types import ALL, PLAIN, Array, DType, Tensor, TensorType
 from refimpl.ops import OPS
 from refimpl.ops.spec import Domain, Sample
 from refimpl.verify.sizes import Sizes
@@ -41,7 +41,7 @@ _NEUTRAL = (0, 0, 1, 1, 2, 3, 5, 7)  # of the corners: mostly zeros and ones, wh
 _SIZES = (2, 3, 1, 4, 5, 7, 8, 0, 16, 33)
 _DTYPES = (
     DType.F32, DType.F32, DType.F32, DType.I32, DType.F16, DType.BOOL, DType.F64, DType.I64,
-    DType.BF16, DType.F16, *ALL,
+    DType.BF16, DType.F16, *PLAIN, *PLAIN, *PLAIN, *ALL,
 )  # fmt: skip
 
 

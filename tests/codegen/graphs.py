@@ -11,7 +11,7 @@ import numpy as np
 from refimpl.errors import DidymaError
 from refimpl.ir.dims import DimVar, evaluate, symbol
 from refimpl.ir.graph import Function, Module, Node, Param, attrs
-from refimpl.ir.types import ALL, Array, DType, Shape, Tensor, TensorType
+from refimpl.ir.types import ALL, PLAIN, Array, DType, Shape, Tensor, TensorType
 from refimpl.ops import OPS
 from refimpl.ops.spec import Kind, Op
 
@@ -85,6 +85,7 @@ class Builder:
 
 SHAPES: tuple[Shape, ...] = ((), (3,), (2, 3), (1, 4), (2, 1, 3), (0, 2), (8,), (4, 4))
 NAMED: tuple[Shape, ...] = ((symbol("n"),), (symbol("n"), 3), (2, symbol("m")))
+MIXED = (*PLAIN, *PLAIN, *ALL)  # storage alone gives little to do
 # Elementwise ops are many; the others get their share.
 WEIGHTS = {
     Kind.ELEMENTWISE: 1,
@@ -97,7 +98,7 @@ DIMS = (DimVar("n", 0, 6), DimVar("m", 1, 5))
 
 
 def graph(
-    seed: int, size: int = 10, dtypes: Sequence[DType] = ALL, symbolic: bool = False
+    seed: int, size: int = 10, dtypes: Sequence[DType] = MIXED, symbolic: bool = False
 ) -> Module:
     """Make a module of about ``size`` nodes with one to three results."""
     dice = Dice(random.Random(seed))

@@ -74,5 +74,5 @@ def corners(dtype: DType) -> Array:
             return np.array(values).astype(dtype.numpy)
     if dtype == DType.BOOL:
         return np.array([False, True])
-    info = np.iinfo(dtype.numpy)
-    return np.array([info.min, info.max, 0, 1, 2, info.max // 2], dtype.numpy)
+    least, most = dtype.limits
+    return np.array([least, most, 0, 1, 2, most // 2], dtype.numpy)

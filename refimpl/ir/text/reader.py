@@ -229,7 +229,9 @@ class Reader(Lexer):
         if word == "nan":
             return -math.nan if minus else math.nan
         try:
-            exact = float.fromhex(word) if kind == "hex" else rounded(float(word), dtype)
+            exact = float.fromhex(word) if kind == "hex" else float(word)
+            if kind == "float":
+                exact = rounded(exact, dtype)
         except OverflowError:
             exact = math.inf
         if kind != "name" and math.isinf(exact):
