@@ -69,7 +69,7 @@ class BlockVerifier(LineVerifier):
             shape = tuple(dims.substitute(d, new) for d in t.shape)
             if t.with_shape(*shape) != old:
                 raise self.broken("P-carry", f"%{source}: {old}", f"{t.with_shape(*shape)}")
-            if value in self.state.regions:
+            if value in self.state.alive():
                 mine = self.owner(value, "P-carry", "a value that owns bytes")
                 if mine.storage.arena:
                     raise self.broken("P-carry", f"%{value} in an arena", "a whole allocation")
@@ -110,7 +110,9 @@ class BlockVerifier(LineVerifier):
                     f"%{name} at the end of {part.strip() or 'it'}",
                     "a line that frees it",
                 )
-        dropped = [n for n in inner if n not in self.handed]
+        dropped = [
+            n for n in inner if n not in self.handed or self.state.regions[n].gone is not None
+        ]
         self.state.forget([*dropped, *(a for a in self.state.arenas.copy() if a not in arenas)])
         carried_dims = set(carried(lines))
         self.state.bound = {n for n in self.state.bound if n in bound or n in carried_dims}

@@ -1,0 +1,397 @@
+"""From blocks of a fused graph to lines: launches in order, control flow around them.
+
+What a node gives is written where it is wanted, as far as that is sure to hurt nobody: into a
+branch's result, a loop's carried buffer, a row of what a scan stacks.  Else it is copied there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from refimpl.ir import control, dims
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.graph import (
+    CALL,
+    COMPILER,
+    CONTROL,
+    RESHAPE_ONLY,
+    SCAN,
+    WHILE,
+    Function,
+    Module,
+    Node,
+)
+from refimpl.ir.loop import PrimFunc
+from refimpl.ir.program import (
+    Assert,
+    Bind,
+    Carry,
+    Copy,
+    Extern,
+    If,
+    Launch,
+    Line,
+    Repeat,
+    View,
+    While,
+)
+from refimpl.ir.types import Tensor, TensorType
+
+WIDE = 16  # bytes: where a kernel's buffer may start
+
+
+class Scheduler:
+    """Writes the lines of one module; ``lines`` are those of the present block.
+
+    ``types`` and ``root`` (whose bytes a view shows) are of the program's values, whose names are
+    unique in all of it.
+    """
+
+    def __init__(
+        self,
+        m: Module,
+        loops: Mapping[str, PrimFunc],
+        kernels: Mapping[str, Sequence[PrimFunc]],
+    ) -> None:
+        self.functions = {f.name: f for f in m.functions}
+        self.ranges = m.ranges()
+        self.loops = loops
+        self.kernels = kernels
+        self.types: dict[str, TensorType] = {}
+        self.root: dict[str, str] = {}
+        self.lines: list[Line] = []
+        self.used: dict[str, PrimFunc] = {}
+        self.constants: dict[str, Tensor] = {}
+        self.indices: list[DimVar] = []
+
+    # ---- names
+
+    def fresh(self, wanted: str, t: TensorType) -> str:
+        """Return a new value of a type."""
+        name, i = wanted, 0
+        while name in self.types:
+            i += 1
+            name = f"{wanted}_{i}"
+        self.types[name] = t
+        return name
+
+    def _index(self, n: Node, length: Dim) -> str:
+        """The symbol that counts a scan's iterations."""
+        if name := str(n.attr["index"]):
+            return name
+        most = max(0, dims.bounds(length, self.ranges)[1] - 1)
+        k = 0
+        while f"i{k}" in self.ranges or f"i{k}" in self.types:
+            k += 1
+        self.ranges[f"i{k}"] = (0, most)
+        self.indices.append(DimVar(f"i{k}", 0, most))
+        return f"i{k}"
+
+    # ---- blocks
+
+    def run(
+        self,
+        f: Function,
+        args: Sequence[str],
+        wanted: Mapping[str, str] | None = None,
+        held: Iterable[str] = (),
+    ) -> list[str]:
+        """Append the lines of a function; return the values of its results.
+
+        ``wanted`` names values of the program for results that ``givers`` allows, ``held`` those of
+        them that hold something else until then.
+        """
+        names = dict(zip((p.name for p in f.params), args, strict=True))
+        targets = self._targets(f, dict(wanted or {}), frozenset(held))
+        for n in f.nodes:
+            self._node(n, names, targets)
+        return [names[r] for r in f.results]
+
+    def _targets(
+        self, f: Function, targets: dict[str, str], held: frozenset[str]
+    ) -> dict[str, str]:
+        """Names for results of nodes: a loop's first values, used nowhere else, are its buffers."""
+        if not any(n.op in (WHILE, SCAN) for n in f.nodes):
+            return targets
+        uses = Counter(a for n in f.nodes for a in n.args) + Counter(f.results)
+        givers = self._givers(f)
+        for n in reversed(f.nodes):
+            if n.op not in (WHILE, SCAN):
+                continue
+            growing = set(control.rebound(n))
+            k = control.count(n, "carried" if n.op == WHILE else "states")
+            for r, a, t in zip(n.results[:k], n.args, n.types, strict=False):
+                if r not in targets:
+                    targets[r] = self.fresh(r, t)
+                first = a in givers and uses[a] == 1 and a not in targets
+                if first and targets[r] not in held and growing.isdisjoint(dims.free(t.shape)):
+                    targets[a] = targets[r]
+        return targets
+
+    def _givers(self, f: Function) -> dict[str, int]:
+        """Values of a function's nodes that have bytes of their own, with the node's position."""
+        return {
+            r: i
+            for i, n in enumerate(f.nodes)
+            if (n.op == CALL and RESHAPE_ONLY not in self.functions[n.callee].attr)
+            or n.op in CONTROL
+            for r in n.results
+        }
+
+    def _inside(self) -> list[Line]:
+        """Begin a block; return the lines around it."""
+        outer, self.lines = self.lines, []
+        return outer
+
+    def _outside(self, outer: list[Line]) -> tuple[Line, ...]:
+        """End a block; return its lines."""
+        inner, self.lines = self.lines, outer
+        return tuple(inner)
+
+    # ---- nodes
+
+    def _node(self, n: Node, names: dict[str, str], targets: Mapping[str, str]) -> None:
+        if n.op == "constant":
+            self._constant(n, names)
+            return
+        for r, t in zip(n.results, n.types, strict=True):
+            names[r] = targets[r] if r in targets else self.fresh(r, t)
+        args = [names[a] for a in n.args]
+        results = [names[r] for r in n.results]
+        match n.op:
+            case "call":
+                self._call(self.functions[n.callee], args, results)
+            case "if":
+                self._if(n, args, results)
+            case "while":
+                self._while(n, args, results)
+            case "scan":
+                self._scan(n, args, results)
+            case "bind":
+                self.lines.append(Bind(str(n.attr["dim"]), args[0]))
+            case _:
+                raise AssertionError(f"{n.op} in a block of a fused graph")
+
+    def _constant(self, n: Node, names: dict[str, str]) -> None:
+        value = n.attr["value"]
+        assert isinstance(value, Tensor)
+        known = next((k for k, v in self.constants.items() if v is value), None)
+        if known is None:
+            known = self.fresh(n.results[0], n.types[0])
+            self.constants[known] = value
+        names[n.results[0]] = known
+
+    def _call(self, f: Function, args: Sequence[str], results: Sequence[str]) -> None:
+        if RESHAPE_ONLY in f.attr:
+            self._view(results[0], args[0])
+            return
+        if COMPILER in f.attr:
+            outputs, inputs = tuple(results), tuple(args)
+            self.lines.append(Extern(str(f.attr[COMPILER]), outputs, inputs, f.attrs))
+            return
+        params = (b.name for b in self.loops[f.name].params)
+        values = dict(zip(params, (*args, *results), strict=True))
+        for k in self.kernels[f.name]:
+            assert self.used.setdefault(k.name, k) is k, f"two kernels are called {k.name}"
+            for p in k.params:
+                if p.name not in values:
+                    t = TensorType(p.dtype, p.shape)
+                    values[p.name] = self.fresh(f"{results[0]}_{p.name}", t)
+            self.lines.append(Launch(k.name, tuple(values[p.name] for p in k.params)))
+
+    def _view(self, value: str, of: str, offset: Dim = 0) -> None:
+        a, b = self.types[of].numel, self.types[value].numel
+        if offset == 0 and not dims.equal(a, b):
+            self.lines.append(Assert(a, b, f"{value} has as many elements as {of}"))
+        self.root[value] = self.root.get(of, of)
+        self.lines.append(View(value, of, offset))
+
+    def _copy(self, value: str, source: str) -> None:
+        if value != source:
+            self.lines.append(Copy(value, source))
+
+    def _copied(self, source: str) -> str:
+        """Return a new value with the bytes of another."""
+        copy = self.fresh(f"{source}_copy", self.types[source])
+        self.lines.append(Copy(copy, source))
+        return copy
+
+    # ---- branches
+
+    def _if(self, n: Node, args: Sequence[str], results: Sequence[str]) -> None:
+        blocks: list[tuple[Line, ...]] = []
+        for name in control.references(n):
+            outer = self._inside()
+            self._branch(n, self.functions[name], args[1:], results)
+            blocks.append(self._outside(outer))
+        self.lines.append(If(args[0], *blocks))
+
+    def _branch(self, n: Node, f: Function, args: Sequence[str], results: Sequence[str]) -> None:
+        new = control.rebound(n)
+        givers = self._givers(f)
+        grows = [not set(new).isdisjoint(dims.free(t.shape)) for t in n.types]
+        wanted: dict[str, str] = {}
+        for r, value, growing in zip(results, f.results, grows, strict=True):
+            if value in givers and not growing:
+                wanted.setdefault(value, r)
+        given = self.run(f, args, wanted)
+        for r, value, growing in zip(results, given, grows, strict=True):
+            if not growing:
+                self._copy(r, value)
+        if new:
+            pairs = [(r, v) for r, v, g in zip(results, given, grows, strict=True) if g]
+            self._carry(n.types, [self.types[v] for v in given], pairs, new, args)
+
+    def _carry(
+        self,
+        want: Sequence[TensorType],
+        got: Sequence[TensorType],
+        pairs: Sequence[tuple[str, str]],
+        new: Sequence[str],
+        others: Sequence[str],
+    ) -> None:
+        """Hand values of new sizes on, and the sizes with them."""
+        sizes = control.solve(want, got, new)
+        for t, actual in zip(want, got, strict=True):
+            for a, b in zip(control.put_type(t, sizes).shape, actual.shape, strict=True):
+                if not dims.equal(a, b):
+                    self.lines.append(Assert(a, b, f"{t} is {actual}"))
+        taken = {*others, *self.constants}
+        moved: list[tuple[str, str]] = []
+        for r, value in pairs:
+            if value in taken or value in self.root:
+                moved.append((r, self._copied(value)))
+            else:
+                moved.append((r, value))
+                taken.add(value)
+        self.lines.append(Carry(tuple(moved), tuple(sizes.items())))
+
+    # ---- loops
+
+    def _while(self, n: Node, args: Sequence[str], results: Sequence[str]) -> None:
+        k, new = control.count(n, "carried"), control.rebound(n)
+        first, captures = args[:k], args[k:]
+        grows = [not set(new).isdisjoint(dims.free(t.shape)) for t in n.types]
+        for r, a, growing in zip(results, first, grows, strict=True):
+            if not growing:
+                self._copy(r, a)
+        if new:
+            # what the loop begins with may be of use afterwards
+            pairs = [
+                (r, self._copied(a)) for r, a, g in zip(results, first, grows, strict=True) if g
+            ]
+            self._carry(n.types, [self.types[a] for a in first], pairs, new, ())
+        test, body = (self.functions[name] for name in control.references(n))
+        outer = self._inside()
+        (cond,) = self.run(test, [*results, *captures])
+        if cond in self.root and cond not in captures:
+            cond = self._copied(cond)
+        tested = self._outside(outer)
+        outer = self._inside()
+        self._round(n, body, results, captures, grows)
+        self.lines, rounds = outer, tuple(self.lines)
+        self.lines.append(While(tested, cond, rounds))
+
+    def _round(
+        self,
+        n: Node,
+        body: Function,
+        carried: Sequence[str],
+        captures: Sequence[str],
+        grows: Sequence[bool],
+    ) -> None:
+        new = control.rebound(n)
+        wanted = self._overwritten(body, carried, grows)
+        given = self.run(body, [*carried, *captures], wanted, wanted.values())
+        fixed = [(r, v) for r, v, g in zip(carried, given, grows, strict=True) if not g]
+        self._assign(fixed)
+        if new:
+            pairs = [(r, v) for r, v, g in zip(carried, given, grows, strict=True) if g]
+            got = [self.types[v] for v in given]
+            self._carry(n.types, got, pairs, new, [*carried, *captures])
+
+    def _overwritten(
+        self, body: Function, carried: Sequence[str], grows: Sequence[bool]
+    ) -> dict[str, str]:
+        """Results that may be written over the old value at once, since nobody reads it later."""
+        givers = self._givers(body)
+        last, shows = _last_uses(body, self.functions)
+        wanted: dict[str, str] = {}
+        for p, value, r, growing in zip(body.params, body.results, carried, grows, strict=False):
+            if growing or value not in givers or value in wanted:
+                continue
+            readers = [last.get(v, -1) for v, of in shows.items() if of == p.name]
+            if max([last.get(p.name, -1), *readers]) < givers[value]:
+                wanted[value] = r
+        return wanted
+
+    def _assign(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Copy all at once: what is read is what was there before."""
+        left = [(r, v) for r, v in pairs if self.root.get(v, v) != r]
+        while left:
+            read = Counter(self.root.get(v, v) for _, v in left)
+            free = next(((r, v) for r, v in left if not read[r]), None)
+            if free is None:  # a ring: put one aside
+                r, v = left[0]
+                left[0] = (r, self._copied(v))
+                continue
+            self._copy(*free)
+            left.remove(free)
+
+    def _scan(self, n: Node, args: Sequence[str], results: Sequence[str]) -> None:
+        k, s = control.count(n, "states"), control.count(n, "scanned")
+        length = control.extent(n)
+        body = self.functions[control.references(n)[0]]
+        states, stacked = results[:k], results[k:]
+        for r, a in zip(states, args[:k], strict=True):
+            self._copy(r, a)
+        index = self._index(n, length)
+        outer = self._inside()
+        slices = [self._slice(x, index) for x in args[k : k + s]]
+        rows = [self._row(y, index) for y in stacked]
+        wanted = self._overwritten(body, states, [False] * k)
+        held = list(wanted.values())
+        givers = self._givers(body)
+        for row, value in zip(rows, body.results[k:], strict=True):
+            if value in givers and _aligned(self.types[row]):
+                wanted.setdefault(value, row)
+        given = self.run(body, [*states, *slices, *args[k + s :]], wanted, held)
+        for row, value in zip(rows, given[k:], strict=True):
+            self._copy(row, value)
+        self._assign(list(zip(states, given[:k], strict=True)))
+        self.lines, rounds = outer, tuple(self.lines)
+        self.lines.append(Repeat(index, length, rounds))
+
+    def _row(self, of: str, index: str) -> str:
+        """A view of the part of a value that one iteration has."""
+        t = self.types[of]
+        row = t.with_shape(*t.shape[1:])
+        view = self.fresh(f"{of}_row", row)
+        self._view(view, of, dims.mul(dims.symbol(index), row.nbytes))
+        return view
+
+    def _slice(self, of: str, index: str) -> str:
+        row = self._row(of, index)
+        return row if _aligned(self.types[row]) else self._copied(row)
+
+
+def _aligned(t: TensorType) -> bool:
+    """Tell whether a kernel may be given any row of this type."""
+    size = t.nbytes
+    return isinstance(size, int) and size % WIDE == 0
+
+
+def _last_uses(
+    f: Function, functions: Mapping[str, Function]
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Position of the last node that uses each value, and whose bytes each view shows."""
+    last: dict[str, int] = {}
+    shows: dict[str, str] = {}
+    for i, n in enumerate(f.nodes):
+        for a in n.args:
+            last[a] = i
+        if n.op == CALL and RESHAPE_ONLY in functions[n.callee].attr:
+            shows[n.results[0]] = shows.get(n.args[0], n.args[0])
+    last.update(dict.fromkeys(f.results, len(f.nodes)))
+    return last, shows
