@@ -13,9 +13,10 @@ from codegen.options import Options
 from codegen.passes.fuse import fuse, separate
 from codegen.passes.inline import inline
 from codegen.passes.simplify import simplify
+from codegen.passes.slices import unroll_slices
 from codegen.runtime.engine import KernelText
 from codegen.schedule import schedule
-from refimpl.ir.graph import COMPILER, RESHAPE_ONLY, Module
+from refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Module
 from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import Program
 from refimpl.verify import graph as graph_laws
@@ -100,7 +101,7 @@ def _graph_pass(name: str, rewrite: Callable[[Module], Module]) -> Callable[[Wor
 def _lower(w: Work) -> None:
     """Lower each Primitive; fusion has made one function of those with one structural hash."""
     for f in w.module.functions[:-1]:
-        if RESHAPE_ONLY not in f.attr and COMPILER not in f.attr:
+        if PRIMITIVE in f.attr and RESHAPE_ONLY not in f.attr and COMPILER not in f.attr:
             w.loops[f.name] = lower(f, w.module)
             if w.options.verify:
                 loop_laws.verify(w.loops[f.name])
@@ -141,6 +142,7 @@ def _wrap(w: Work) -> None:
 STAGES: tuple[Stage, ...] = (
     Stage("inline", _graph_pass("inline", inline), _always),
     Stage("simplify", _graph_pass("simplify", simplify), _simplifies),
+    Stage("slices", _graph_pass("slices", unroll_slices), _always),
     Stage("fuse", _graph_pass("fuse", fuse), _fuses),
     Stage("separate", _graph_pass("separate", separate), _separates),
     Stage("lower", _lower, _always),

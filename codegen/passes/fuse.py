@@ -13,16 +13,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from codegen.passes import cost
+from codegen.passes.dead import drop_dead
 from codegen.passes.groups import Group, emit
 from codegen.passes.merge import merge
 from codegen.passes.values import kind
-from refimpl.ir.graph import CALL, Function, Module, Node
+from refimpl.ir import control
+from refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
 from refimpl.ir.types import TensorType
 from refimpl.ops.spec import Kind
 
+RUNS = (CALL, *CONTROL)  # nodes that take buffers, and run apart
+
 
 def fuse(m: Module) -> Module:
-    """Partition the entry into Primitive functions, greedily; see the fused graph's rules.
+    """Partition the entry, and what control nodes run, into Primitive functions, greedily.
 
     * A kernel has at most one reduction or opaque op.  What it reads is computed in place
       (for a matmul, convolution, pool or running sum only light movement, since those read an
@@ -32,18 +36,26 @@ def fuse(m: Module) -> Module:
       ``cost.AGAIN``, and where its reader repeats it, less than ``cost.SPREAD``.
     * A reshape of a stored value is a view.
     """
-    plan = _Plan.of(m.entry)
-    plan.estimate()
-    plan.decide()
-    return emit(m, merge(plan.groups(), plan.types))
+
+    def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[Group]:
+        plan = _Plan.of(f, mentioned)
+        plan.estimate()
+        plan.decide()
+        return merge(plan.groups(), plan.types)
+
+    return emit(m, groups)
 
 
 def separate(m: Module) -> Module:
     """Make a Primitive of every op, sharing nothing but scalar constants."""
-    plan = _Plan.of(m.entry)
-    plan.stored = {i for i, n in enumerate(plan.nodes) if n.op != "constant"}
-    plan.decide()
-    return emit(m, plan.groups())
+
+    def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[Group]:
+        plan = _Plan.of(f, mentioned)
+        plan.stored = {i for i, n in enumerate(plan.nodes) if n.op != "constant"}
+        plan.decide()
+        return plan.groups()
+
+    return emit(m, groups)
 
 
 @dataclass
@@ -51,6 +63,7 @@ class _Plan:
     """The choice in the making; nodes are named by their position."""
 
     results: frozenset[str]
+    mentioned: Mapping[str, frozenset[str]]  # symbols by function
     nodes: tuple[Node, ...]
     kinds: list[Kind]
     types: dict[str, TensorType]
@@ -62,20 +75,31 @@ class _Plan:
     fold: dict[int, int] = field(default_factory=dict[int, int])  # root -> its one fold
     repeat: dict[int, int] = field(default_factory=dict[int, int])  # cost of a value inlined
     apart: dict[int, int] = field(default_factory=dict[int, int])  # of which at other indices
+    bound: frozenset[str] = field(init=False)  # symbols that nodes of this function bind
+
+    def __post_init__(self) -> None:
+        self.bound = frozenset(s for n in self.nodes for s in control.binds(n))
 
     @staticmethod
-    def of(f: Function) -> _Plan:
+    def of(f: Function, mentioned: Mapping[str, frozenset[str]]) -> _Plan:
+        f = drop_dead(f, mentioned)
         readers: dict[str, list[tuple[int, int]]] = {}
         for i, n in enumerate(f.nodes):
             for pos, a in enumerate(n.args):
                 readers.setdefault(a, []).append((i, pos))
         at = {r: i for i, n in enumerate(f.nodes) for r in n.results}
         return _Plan(
-            frozenset(f.results), f.nodes, [kind(n) for n in f.nodes], f.types(), at, readers
+            frozenset(f.results),
+            mentioned,
+            f.nodes,
+            [kind(n) for n in f.nodes],
+            f.types(),
+            at,
+            readers,
         )
 
     def is_read(self, n: Node) -> bool:
-        return any(r in self.readers or r in self.results for r in n.results)
+        return n.op in CONTROL or any(r in self.readers or r in self.results for r in n.results)
 
     def folds(self, i: int) -> bool:
         return self.kinds[i] in (Kind.REDUCTION, Kind.OPAQUE)
@@ -134,7 +158,7 @@ class _Plan:
         n = self.nodes[i]
         if n.op == "constant":
             return False
-        if n.op == CALL or not self.results.isdisjoint(n.results):
+        if n.op in RUNS or not self.results.isdisjoint(n.results):
             return True
         if self.kinds[i] != Kind.RESHAPE:
             return False
@@ -156,7 +180,7 @@ class _Plan:
             if n.op == "constant":
                 self.roots[i] = roots
                 continue
-            if not roots and self.results.isdisjoint(n.results):
+            if not roots and self.results.isdisjoint(n.results) and n.op not in CONTROL:
                 continue  # read by dead nodes alone
             if i in self.stored or not self.may_inline(i, readers, roots):
                 self.stored.add(i)
@@ -193,7 +217,7 @@ class _Plan:
 
     def needs_stored(self, j: int) -> bool:
         """Readers that take buffers: calls, and views, which are reshapes that are stored."""
-        return self.nodes[j].op == CALL or (self.kinds[j] == Kind.RESHAPE and j in self.stored)
+        return self.nodes[j].op in RUNS or (self.kinds[j] == Kind.RESHAPE and j in self.stored)
 
     def bears(self, i: int, j: int, pos: int) -> bool:
         """Tell whether reader ``j`` may compute value ``i`` as often as it reads it."""
@@ -216,10 +240,13 @@ class _Plan:
 
     def group(self, root: int, members: list[int]) -> Group:
         n = self.nodes[root]
-        if n.op == CALL:
-            return Group((root,), (n,), n.args, n.results, call=True)
+        if n.op in RUNS:
+            known = self.symbols(n).difference(control.binds(n))
+            binds = frozenset(control.binds(n))
+            return Group((root,), (n,), n.args, n.results, call=True, after=known, binds=binds)
         if self.kinds[root] == Kind.RESHAPE:
-            return Group((root,), (n,), n.args, n.results, view=True)
+            known = self.symbols(n)
+            return Group((root,), (n,), n.args, n.results, view=True, after=known)
         members = [i for i in members if not self.is_weight(i)]
         defined = {r for i in members for r in self.nodes[i].results}
         read = dict.fromkeys(a for i in members for a in self.nodes[i].args if a not in defined)
@@ -231,7 +258,15 @@ class _Plan:
             n.results,
             pointwise=root not in self.fold,
             aligned=aligned,
+            after=frozenset[str]().union(*(self.symbols(self.nodes[i]) for i in members)),
         )
+
+    def symbols(self, n: Node) -> frozenset[str]:
+        """Symbols that must have their values where a node runs."""
+        if not self.bound:
+            return frozenset()
+        found = control.symbols(n).union(*(self.mentioned[r] for r in control.references(n)))
+        return found & self.bound
 
     def only_aligned(self, value: str, root: int) -> bool:
         return self.reads_aligned([x for x in self.readers[value] if x[0] in self.roots], root)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from refimpl.ir import control
 from refimpl.ir.graph import (
     CALL,
     PRIMITIVE,
@@ -30,6 +32,7 @@ class Group:
 
     ``reads`` are stored values, parameters and weights; ``aligned`` those of them that are read
     at the index of the element computed and nowhere else; a ``pointwise`` group has no fold.
+    A group comes ``after`` those that bind these symbols.
     """
 
     at: tuple[int, ...]
@@ -40,29 +43,41 @@ class Group:
     view: bool = False
     pointwise: bool = False
     aligned: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
+    binds: frozenset[str] = frozenset()
 
 
-def emit(m: Module, groups: Sequence[Group]) -> Module:
-    """Make functions of groups, one for all that hash alike, and an entry that calls them."""
-    entry = m.entry
-    types = entry.types()
+Grouping: TypeAlias = Callable[[Function, Mapping[str, frozenset[str]]], Sequence[Group]]
+
+
+def emit(m: Module, grouping: Grouping) -> Module:
+    """Make functions of the groups of each block, one for all that hash alike, and calls to them.
+
+    Blocks are the entry and what its control nodes run.
+    """
+    mentioned = control.mentioned(m)
     names = _Names({f.name for f in m.functions})
     made: dict[str, Function] = {}
-    calls: list[Node] = []
-    for g in in_order(groups):
-        if g.call:
-            calls.append(g.nodes[0])
-            continue
-        f = _function(g, types)
-        key = structural_hash(f)
-        if key not in made:
-            made[key] = replace(f, name=names.of(g))
-        callee = attrs({"callee": made[key].name})
-        calls.append(Node(g.writes, CALL, g.reads, tuple(types[w] for w in g.writes), callee))
-    used = {a for n in calls for a in n.args} | set(entry.results)
-    constants = tuple(n for n in entry.nodes if n.op == "constant" and n.results[0] in used)
-    new = replace(entry, nodes=(*constants, *calls))
-    return replace(m, functions=(*m.functions[:-1], *made.values(), new))
+    blocks = control.blocks(m)
+    new: dict[str, Function] = {}
+    for f in blocks.values():
+        types = f.types()
+        groups = in_order(grouping(f, mentioned))
+        nodes = [g.nodes[0] if g.call else _call(g, types, made, names) for g in groups]
+        used = {a for n in nodes for a in n.args} | set(f.results)
+        constants = tuple(n for n in f.nodes if n.op == "constant" and n.results[0] in used)
+        new[f.name] = replace(f, nodes=(*constants, *nodes))
+    kept = (f for f in m.functions if f.name not in blocks)
+    return replace(m, functions=(*kept, *made.values(), *new.values()))
+
+
+def _call(g: Group, types: dict[str, TensorType], made: dict[str, Function], names: _Names) -> Node:
+    f = _function(g, types)
+    key = structural_hash(f)
+    if key not in made:
+        made[key] = replace(f, name=names.of(g))
+    callee = attrs({"callee": made[key].name})
+    return Node(g.writes, CALL, g.reads, tuple(types[w] for w in g.writes), callee)
 
 
 def _function(g: Group, types: dict[str, TensorType]) -> Function:
@@ -91,6 +106,7 @@ class _Names:
 def in_order(groups: Sequence[Group]) -> list[Group]:
     """Sort groups so that each follows those it reads from; else by what they store."""
     writer = {w: g for g in groups for w in g.writes}
+    binder = {s: g for g in groups for s in g.binds}
     done: list[Group] = []
     state: dict[int, bool] = {}  # a group's last node: being visited, or finished
     for top in sorted(groups, key=lambda g: g.at[-1]):
@@ -104,10 +120,10 @@ def in_order(groups: Sequence[Group]) -> list[Group]:
                     done.append(g)
                 continue
             state[g.at[-1]] = False
-            for a in reversed(g.reads):
-                before = writer.get(a)
+            needs = [writer.get(a) for a in reversed(g.reads)]
+            for before in (*needs, *(binder.get(s) for s in sorted(g.after))):
                 if before is not None and before.at[-1] not in state:
                     stack.append(before)
                 else:
-                    assert before is None or state[before.at[-1]], f"cycle through {a}"
+                    assert before is None or state[before.at[-1]], f"cycle through {before.writes}"
     return done

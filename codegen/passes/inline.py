@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from refimpl.ir import control
 from refimpl.ir.graph import CALL, COMPILER, PRIMITIVE, Function, Module, Node, rename
 
 
@@ -13,25 +14,33 @@ def stays(f: Function) -> bool:
 
 
 def inline(m: Module) -> Module:
-    """Replace every call to a plain function by its nodes; drop the functions nobody calls now.
+    """Replace every call to a plain function by its nodes; drop the functions nobody uses now.
 
     Values keep their names where they are free in the caller, else they get a number.
     """
     table: dict[str, Function] = {}
     for f in m.functions:
         table[f.name] = _inline_function(f, table)
-    entry = table[m.entry.name]
-    if entry is m.entry and len(m.functions) == 1:
-        return m
-    called = {n.callee for n in entry.nodes if n.op == CALL}
-    kept = tuple(table[f.name] for f in m.functions[:-1] if f.name in called)
-    return replace(m, functions=(*kept, entry))
+    return used(replace(m, functions=tuple(table.values())), m)
+
+
+def used(m: Module, old: Module) -> Module:
+    """Return the module without the functions nobody uses; ``old`` itself if that is equal."""
+    wanted = {m.entry.name}
+    for f in reversed(m.functions):
+        if f.name in wanted:
+            wanted.update(r for n in f.nodes for r in control.references(n))
+    kept = tuple(f for f in m.functions if f.name in wanted)
+    same = len(kept) == len(old.functions) and all(
+        f is g for f, g in zip(kept, old.functions, strict=True)
+    )
+    return old if same else replace(m, functions=kept)
 
 
 def _inline_function(f: Function, table: dict[str, Function]) -> Function:
     if stays(f) or not any(n.op == CALL and not stays(table[n.callee]) for n in f.nodes):
         return f
-    body = _Body({p.name for p in f.params} | {r for n in f.nodes for r in n.results})
+    body = Body({p.name for p in f.params} | {r for n in f.nodes for r in n.results})
     for n in f.nodes:
         if n.op == CALL and not stays(table[n.callee]):
             body.splice(n, table[n.callee])
@@ -42,7 +51,7 @@ def _inline_function(f: Function, table: dict[str, Function]) -> Function:
 
 
 @dataclass
-class _Body:
+class Body:
     """A function body under construction; ``names`` says what a call's results became."""
 
     taken: set[str]
@@ -67,6 +76,7 @@ class _Body:
                 self.names[outer] = inner[result]
 
     def fresh(self, wanted: str) -> str:
+        """Return a name that nothing has yet."""
         name, i = wanted, 0
         while name in self.taken:
             i += 1

@@ -17,7 +17,7 @@ def merge(groups: Sequence[Group], types: Mapping[str, TensorType]) -> list[Grou
     Two groups may merge unless a third lies between them: then the merged one would depend on
     the third and the third on it.
     """
-    todo = _Merge(types, {}, {}, {}, {})
+    todo = _Merge(types, {}, {}, {}, {}, {})
     for g in groups:
         todo.add(g)
     for i, g in enumerate(groups):
@@ -32,13 +32,16 @@ class _Merge:
     groups: dict[int, Group]
     writer: dict[str, int]
     readers: dict[str, list[int]]
-    needs: dict[int, set[int]]  # the groups a group reads from
+    needs: dict[int, set[int]]  # the groups a group reads from, or has symbols from
+    binder: dict[str, int]
 
     def add(self, g: Group) -> None:
         i = len(self.groups)
         self.groups[i] = g
         self.writer.update(dict.fromkeys(g.writes, i))
         self.needs[i] = {self.writer[a] for a in g.reads if a in self.writer}
+        self.needs[i].update(self.binder[s] for s in g.after if s in self.binder)
+        self.binder.update(dict.fromkeys(g.binds, i))
         for a in g.reads:
             self.readers.setdefault(a, []).append(i)
 
@@ -110,6 +113,7 @@ class _Merge:
                 for x in both
                 if (x in a.aligned or x not in a.reads) and (x in b.aligned or x not in b.reads)
             ),
+            after=a.after | b.after,
         )
         self.writer.update(dict.fromkeys(b.writes, i))
         for x in both:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from codegen.passes import algebra, folding, movement
+from codegen.passes.branches import settle
+from codegen.passes.dead import drop_dead
+from codegen.passes.inline import used
 from codegen.passes.values import Values
-from refimpl.ir.graph import Attr, Function, Module, Node, rename
+from refimpl.ir import control
+from refimpl.ir.graph import CONTROL, Attr, Function, Module, Node, rename
 from refimpl.ir.types import Tensor
+from refimpl.ops import OPS
 
 # A rule sees one node and the values before it.  It returns a better node that defines the same
 # names with the same types, the name of a value that is the same, or None.
@@ -36,22 +41,49 @@ MAX_REWRITES = 32  # of one node; every rule shrinks something, so this is never
 def simplify(m: Module) -> Module:
     """Apply ``RULES`` to each node from the top, merge equal nodes, drop what nobody uses.
 
-    The result computes the same bits, but for NaN payloads and, where an intermediate of f16 or
-    bf16 disappears, nothing at all: each rule is exact in the dtype it applies to.
+    So in the entry and in what its control nodes run, innermost first; branches and loops whose
+    course is known give way to what they come to.  The result computes the same bits, but for NaN
+    payloads and, where an intermediate of f16 or bf16 disappears, nothing at all: each rule is
+    exact in the dtype it applies to.
     """
-    entry = _drop_dead(_rewrite(m.entry, RULES))
-    if entry == m.entry:
+    table = {f.name: f for f in m.functions}
+    mentioned = control.mentioned(m)
+    for f in control.blocks(m).values():
+        table[f.name] = drop_dead(_rewrite(f, RULES, table), mentioned)
+    if all(table[f.name] == f for f in m.functions):
         return m
-    return replace(m, functions=(*m.functions[:-1], entry))
+    return used(replace(m, functions=tuple(table.values())), m)
 
 
-def _rewrite(f: Function, rules: Sequence[tuple[str, Rule]]) -> Function:
+def _rewrite(
+    f: Function, rules: Sequence[tuple[str, Rule]], table: Mapping[str, Function]
+) -> Function:
     values = Values.of(f)
     names: dict[str, str] = {}
     known: dict[object, tuple[str, ...]] = {}
     nodes: list[Node] = []
-    for old in f.nodes:
-        new = _apply(rename(old, names) if names else old, values, rules)
+    taken: set[str] = set()
+
+    def alone(g: Function) -> Function:
+        return _rewrite(g, rules, table)
+
+    # What is still to do, last first: nodes, and names for results once nodes have been seen.
+    todo: list[Node | Mapping[str, str]] = list(reversed(f.nodes))
+    while todo:
+        old = todo.pop()
+        if not isinstance(old, Node):
+            names.update({k: names.get(v, v) for k, v in old.items()})
+            continue
+        n = rename(old, names) if names else old
+        new: Node | str = n
+        if n.op in CONTROL:
+            taken = taken or set(f.types())
+            instead = settle(n, values, table, taken, alone)
+            if instead is not None:
+                todo += [instead.names, *reversed(instead.nodes)]
+                continue
+        elif n.op in OPS:
+            new = _apply(n, values, rules)
         if isinstance(new, str):
             names[old.results[0]] = new
             continue
@@ -101,13 +133,3 @@ def _bits(a: Attr) -> object:
             return a.dtype, a.shape, a.data
         case _:
             return a
-
-
-def _drop_dead(f: Function) -> Function:
-    live = set(f.results)
-    kept: list[Node] = []
-    for n in reversed(f.nodes):
-        if not live.isdisjoint(n.results):
-            live.update(n.args)
-            kept.append(n)
-    return f if len(kept) == len(f.nodes) else replace(f, nodes=tuple(reversed(kept)))

@@ -137,21 +137,27 @@ def solve(
     return found
 
 
-def put(d: Dim, sizes: Mapping[str, Dim]) -> Dim:
-    """Replace symbols of a size, all at once."""
-    if isinstance(d, int):
-        return d
-    table = {dims.symbol(k): sympy.sympify(v) for k, v in sizes.items()}
-    return dims.canonical(d.xreplace(table))
-
-
 def put_type(t: TensorType, sizes: Mapping[str, Dim]) -> TensorType:
     """Replace symbols in a type, all at once."""
     if not sizes or all(isinstance(d, int) for d in t.shape):
         return t
-    return t.with_shape(*(put(d, sizes) for d in t.shape))
+    return t.with_shape(*(dims.substitute(d, sizes) for d in t.shape))
 
 
 def put_types(ts: Sequence[TensorType], sizes: Mapping[str, Dim]) -> tuple[TensorType, ...]:
     """Replace symbols in types, all at once."""
     return tuple(put_type(t, sizes) for t in ts)
+
+
+def mentioned(m: Module) -> dict[str, frozenset[str]]:
+    """Symbols that each function, and what it calls or runs, mentions."""
+    if not m.dims:
+        return {f.name: frozenset() for f in m.functions}
+    found: dict[str, frozenset[str]] = {}
+    for f in m.functions:
+        names = set(dims.free(d for p in f.params for d in p.type.shape))
+        for n in f.nodes:
+            names |= symbols(n)
+            names.update(*(found[r] for r in references(n)))
+        found[f.name] = frozenset(names)
+    return found

@@ -1,0 +1,99 @@
+"""Control flow whose course is known: the branch taken, the loop never entered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from codegen.passes.inline import Body
+from codegen.passes.values import Values
+from refimpl.ir import control
+from refimpl.ir.graph import CALL, Function, Node, Param, attrs
+from refimpl.ir.types import Tensor, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """Nodes to put in the place of one, and which of the values then there its results are."""
+
+    nodes: Sequence[Node]
+    names: Mapping[str, str]
+
+
+def settle(
+    n: Node,
+    values: Values,
+    table: Mapping[str, Function],
+    taken: set[str],
+    simplify: Callable[[Function], Function],
+) -> Instead | None:
+    """Return what stands for a control node, if that is known; not where it binds symbols."""
+    if control.rebound(n):
+        return None
+    match n.op:
+        case "if":
+            return _branch(n, values, table, taken)
+        case "while":
+            return _loop(n, values, table, simplify)
+        case "scan":
+            return _scan(n)
+        case _:
+            return None
+
+
+def _branch(
+    n: Node, values: Values, table: Mapping[str, Function], taken: set[str]
+) -> Instead | None:
+    """The branch that a constant chooses, or the only one there is."""
+    then, otherwise = control.references(n)
+    known = values.splat(n.args[0])
+    if known is None and then != otherwise:
+        return None
+    chosen = table[otherwise if known == b"\x00" else then]
+    spliced = Body(taken)
+    spliced.splice(Node(n.results, CALL, n.args[1:], n.types), chosen)
+    return Instead(spliced.nodes, spliced.names)
+
+
+def _loop(
+    n: Node,
+    values: Values,
+    table: Mapping[str, Function],
+    simplify: Callable[[Function], Function],
+) -> Instead | None:
+    """The first values, where the test is false of them whatever the others are."""
+    test = table[control.references(n)[0]]
+    constants: list[Node] = []
+    params: list[Param] = []
+    for p, a in zip(test.params, n.args, strict=True):
+        value = values.constant(a)
+        if value is None:
+            params.append(p)
+        else:
+            constants.append(_constant(p.name, value))
+    first = Function(test.name, tuple(params), (*constants, *test.nodes), test.results)
+    simple = simplify(first)
+    known = Values.of(simple)
+    for node in simple.nodes:
+        known.define(node)
+    if known.splat(simple.results[0]) != b"\x00":
+        return None
+    return Instead((), dict(zip(n.results, n.args[: control.count(n, "carried")], strict=True)))
+
+
+def _scan(n: Node) -> Instead | None:
+    """The first states and empty results, where there is nothing to scan."""
+    k = control.count(n, "states")
+    shapes = [[d for d in t.shape if isinstance(d, int)] for t in n.types[k:]]
+    static = all(len(s) == t.rank for s, t in zip(shapes, n.types[k:], strict=True))
+    if control.extent(n) != 0 or not static:
+        return None
+    empty = [
+        _constant(r, Tensor(t.dtype, tuple(s), b""), t)
+        for r, t, s in zip(n.results[k:], n.types[k:], shapes, strict=True)
+    ]
+    return Instead(empty, dict(zip(n.results[:k], n.args[:k], strict=True)))
+
+
+def _constant(name: str, value: Tensor, t: TensorType | None = None) -> Node:
+    return Node((name,), "constant", (), (t or value.type,), attrs({"value": value}))

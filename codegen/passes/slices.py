@@ -1,0 +1,112 @@
+"""Scan bodies read what is scanned in place: reading a slice fuses into what uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from refimpl.ir import control, dims
+from refimpl.ir.dims import DimVar
+from refimpl.ir.graph import SCAN, Attr, Function, Module, Node, Param, attrs
+from refimpl.ir.types import DType, TensorType
+
+
+def unroll_slices(m: Module) -> Module:
+    """Give each ``scan`` an index, and its body the whole of what is scanned, to gather from.
+
+    A slice begins at a symbol, of which a type cannot tell that it lies inside; so the index is
+    taken as a value, the last element of 0..index, and the row gathered with it.
+    """
+    work = _Work(
+        {f.name: f for f in m.functions},
+        {v.name: v for v in m.dims},
+        {f.name for f in m.functions},
+    )
+    functions: list[Function] = []
+    for f in m.functions:
+        nodes = tuple(work.node(n) for n in f.nodes)
+        functions += work.made
+        work.made.clear()
+        if any(a is not b for a, b in zip(nodes, f.nodes, strict=True)):
+            f = replace(f, nodes=nodes)
+        work.table[f.name] = f
+        functions.append(f)
+    if not work.changed:
+        return m
+    new = replace(m, functions=tuple(functions), dims=tuple(work.dims.values()))
+    runs = {r for f in new.functions for n in f.nodes for r in control.references(n)}
+    kept = (f for f in new.functions if f.name in runs or f.name not in work.replaced)
+    return replace(new, functions=tuple(kept))
+
+
+@dataclass
+class _Work:
+    table: dict[str, Function]
+    dims: dict[str, DimVar]
+    taken: set[str]
+    made: list[Function] = field(default_factory=list[Function])
+    replaced: set[str] = field(default_factory=set[str])
+    changed: bool = False
+
+    def node(self, n: Node) -> Node:
+        """Rewrite a scan that scans."""
+        if n.op != SCAN or not control.count(n, "scanned"):
+            return n
+        self.changed = True
+        body = self.table[control.references(n)[0]]
+        index = str(n.attr["index"]) or self.index(n)
+        name = _fresh(body.name, self.taken)
+        self.taken.add(name)
+        self.made.append(replace(_gathering(body, n, index), name=name))
+        self.replaced.add(body.name)
+        changed: dict[str, Attr] = {"body": name, "index": index, "scanned": 0}
+        return replace(n, attrs=attrs(n.attr | changed))
+
+    def index(self, n: Node) -> str:
+        """Declare an index."""
+        ranges = {k: (v.lo, v.hi) for k, v in self.dims.items()}
+        most = max(0, dims.bounds(control.extent(n), ranges)[1] - 1)
+        name = _fresh("i", set(self.dims))
+        self.dims[name] = DimVar(name, 0, most)
+        return name
+
+
+def _fresh(wish: str, taken: set[str]) -> str:
+    name, i = wish, 0
+    while name in taken:
+        i += 1
+        name = f"{wish}_{i}"
+    return name
+
+
+def _gathering(body: Function, n: Node, index: str) -> Function:
+    """Return the body with whole operands instead of slices."""
+    k, s = control.count(n, "states"), control.count(n, "scanned")
+    taken = set(body.types())
+    whole: list[Param] = []
+    for p in body.params[k : k + s]:
+        name = _fresh(f"{p.name}_all", taken)
+        taken.add(name)
+        whole.append(Param(name, p.type.with_shape(control.extent(n), *p.type.shape)))
+    params = (*body.params[:k], *whole, *body.params[k + s :])
+    place = list(_place(index, taken))
+    last = place[-1].results[0]
+    rows = [
+        Node((p.name,), "gather", (w.name, last), (p.type,), attrs({"axis": 0}))
+        for p, w in zip(body.params[k : k + s], whole, strict=True)
+    ]
+    return replace(body, params=params, nodes=(*place, *rows, *body.nodes))
+
+
+def _place(index: str, taken: set[str]) -> Iterator[Node]:
+    """Nodes of which the last is the index as an i64 scalar."""
+    i = dims.symbol(index)
+    one = dims.add(i, 1)
+    row = TensorType(DType.I64, (one,))
+    count, last, at = (_fresh(f"{index}_{x}", taken) for x in ("count", "last", "at"))
+    taken |= {count, last, at}
+    shape: dict[str, Attr] = {"shape": (one,), "axis": 0, "dtype": DType.I64}
+    yield Node((count,), "iota", (), (row,), attrs(shape))
+    ends: dict[str, Attr] = {"starts": (i,), "stops": (one,), "steps": (1,)}
+    yield Node((last,), "slice", (count,), (row.with_shape(1),), attrs(ends))
+    yield Node((at,), "reshape", (last,), (row.with_shape(),), attrs({"shape": ()}))
