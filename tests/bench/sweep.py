@@ -80,8 +80,8 @@ def sample(task: Task, count: int, seed: int = 0) -> Array:
     if not dtype.is_float:
         bits = rng.integers(0, 8 * dtype.nbytes, count, np.uint64)
         raw = rng.integers(0, 2**64 - 1, count, np.uint64) >> bits
-        out = raw.astype(f"u{dtype.nbytes}").view(dtype.numpy)
-        out: Array = np.where(rng.random(count) < 0.3, -out if dtype.is_signed else out, out)
+        out: Array = raw.astype(f"u{dtype.nbytes}").view(dtype.numpy)
+        out = np.where(rng.random(count) < 0.3, -out if dtype.is_signed else out, out)
         out[: known.size] = known
         return out
     return _floats(rng, task, count, known)

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codegen.runtime.registry import engine
 from refimpl.ir.types import FLOATS, DType
+from refimpl.ops import OPS
 from refimpl.ops.bars import Contract
-from tests.bench import bars, programs, sweep, truth
+from tests.bench import bars, corners, programs, round_trip, sweep, truth
 from tests.bench.bed import Implementation
 from tests.bench.page import Shards, put
 from tests.refimpl.ops.definitions import function
@@ -91,6 +93,30 @@ def test_random_programs_are_not_accused() -> None:
     assert found["programs"] == 40
     assert not found["findings"]
     assert found["checked"] > 0.99 * found["elements"]
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I32, DType.U8])
+def test_corner_values_at_every_level(dtype: DType) -> None:
+    names = (
+        sorted(OPS)[int(dtype is DType.BF16) :: 4] if dtype is not DType.F32 else sorted(OPS)[::2]
+    )
+    rows, wrong = corners.run([engine("host")], names, [dtype], drawn=1)
+    assert not wrong, wrong[0]
+    assert rows[dtype].uses > 10
+    assert rows[dtype].checked > 0.9 * rows[dtype].total
+
+
+def test_texts_of_all_levels_read_back() -> None:
+    done = round_trip.trips(range(8_000_001, 8_000_101))
+    assert not done["wrong"], done["wrong"][0]
+    assert {k.split(",")[0] for k in done["done"]} == {"graph", "loop", "program"}
+
+
+def test_damaged_texts_of_all_levels_are_refused() -> None:
+    done = round_trip.mutants(range(8_000_001, 8_000_401))
+    assert not done["wrong"], done["wrong"][0]
+    assert done["done"]["parse"] > 100
+    assert done["slowest"] < 10
 
 
 def test_ranges_are_kept_and_not_run_again(tmp_path: Path) -> None:

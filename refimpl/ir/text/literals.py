@@ -134,7 +134,8 @@ def tensor_array(values: list[Any], dtype: DType, shape: tuple[int, ...]) -> Ten
 def _values_text(t: Tensor) -> str:
     """Elements as numbers in nested lists; empty where numbers do not say it all."""
     array = t.array()
-    values = array.astype(np.float64) if t.dtype.is_float else array
+    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like any other
+        values = array.astype(np.float64) if t.dtype.is_float else array
     flat = [math.copysign(math.nan, v) if v != v else v for v in values.ravel().tolist()]
     if tensor_array(flat, t.dtype, t.shape).data != t.data:
         return ""  # a NaN with a payload, or a bool that is neither 0 nor 1
