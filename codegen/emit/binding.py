@@ -13,6 +13,7 @@ from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.program import Assert, Program
+from refimpl.verify.symbols import binders
 
 
 def bind(p: Program, python: Mapping[str, str]) -> Iterator[str]:
@@ -21,7 +22,7 @@ def bind(p: Program, python: Mapping[str, str]) -> Iterator[str]:
     DidymaError ``unbound-dim`` if no input tells a size.
     """
     types = p.type
-    yield f"def shapes({', '.join(python[d.name] for d in used_dims(p))}):"
+    yield f"def shapes({', '.join(python[d.name] for d in told_dims(p))}):"
     yield '    """Return the shapes of the inputs."""'
     yield "    return ["
     for v in p.inputs:
@@ -43,17 +44,18 @@ def bind(p: Program, python: Mapping[str, str]) -> Iterator[str]:
                 want = f"{code(d, python)}, {quoted(dims.text(d))}"
                 got = f"{python[v]}[{axis}]"
                 yield f"    calls.size({quoted(sanitise(v))}, {axis}, {got}, {want})"
-    items = ", ".join(f"{quoted(d.name)}: {python[d.name]}" for d in used_dims(p))
+    items = ", ".join(f"{quoted(d.name)}: {python[d.name]}" for d in told_dims(p))
     yield f"    return arrays, {{{items}}}"
 
 
-def used_dims(p: Program) -> list[DimVar]:
-    """Return the declared sizes that the program speaks of."""
+def told_dims(p: Program) -> list[DimVar]:
+    """Return the declared sizes that the program speaks of, but for those that its lines bind."""
     if not p.dims:
         return []
     names = set(dims.free(d for _, t in p.types for d in t.shape))
     names.update(d.name for k in p.kernels for d in k.dims)
     names.update(dims.free(d for s in p.lines if isinstance(s, Assert) for d in (s.lhs, s.rhs)))
+    names.difference_update(name for name, _ in binders(p.lines))
     return [d for d in p.dims if d.name in names]
 
 
@@ -80,7 +82,7 @@ def _sizes(p: Program, python: Mapping[str, str], read: set[tuple[str, int]]) ->
             slope, offset = (code(part, python) for part in line)
             got = f"{python[v]}[{axis}]"
             yield f"    {python[unknown[0]]} = calls.solve({where}, {got}, {slope}, {offset})"
-    for var in used_dims(p):
+    for var in told_dims(p):
         if var.name not in known:
             raise DidymaError(
                 "unbound-dim", var.name, got="no input whose shape tells it",

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
 import sympy
 
-from codegen.emit.binding import shape, used_dims
+from codegen.emit.binding import shape, told_dims
+from codegen.emit.holders import Holders
 from codegen.emit.integers import code, quoted, tuple_of
+from refimpl.ir import dims
 from refimpl.ir.graph import Attr
 from refimpl.ir.program import (
     Allocate,
+    Arena,
     Assert,
+    Bind,
+    Carry,
     Copy,
     Extern,
     Free,
+    If,
     Launch,
     Line,
+    Place,
     PlacementAllocate,
     Program,
+    Repeat,
     Return,
     Reuse,
     View,
+    Wait,
+    While,
 )
 from refimpl.ir.types import DType, Tensor
 
@@ -39,14 +49,17 @@ Run on an engine and return the results.
 
 @dataclass(slots=True)
 class Writer:
-    """Writes the function ``call``; the tables give names in Python and in the kernel text."""
+    """Writes the function ``call``; the tables give names in Python and in the kernel text.
+
+    ``streams`` tells whether work runs on several.
+    """
 
     program: Program
     python: Mapping[str, str]
     kernels: Mapping[str, str]
-    _root: dict[str, str] = field(default_factory=dict[str, str])  # value -> its allocation's first
-    _owner: dict[str, str] = field(default_factory=dict[str, str])  # view -> whose bytes it shows
-    _held: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # root -> its owners
+    streams: bool = False
+    _holders: Holders = field(default_factory=Holders)
+    _pad: str = "    "
 
     def call(self) -> Iterator[str]:
         """Yield the lines of the function."""
@@ -54,7 +67,7 @@ class Writer:
         yield "def call(engine, inputs, kernels=None, weights=None, externs=None):"
         yield f'    """{_CALL}"""'
         yield "    arrays, sizes = bind(inputs)"
-        for d in used_dims(p):
+        for d in told_dims(p):
             yield f"    {self.python[d.name]} = sizes[{quoted(d.name)}]"
         yield "    if kernels is None:"
         yield "        kernels = engine.load(TEXT)"
@@ -64,28 +77,60 @@ class Writer:
             yield "    weights = constants(weights)"
         for i, (v, _) in enumerate(p.constants):
             yield f"    {self._own(v)} = engine.upload(weights[{i}]){self._remark(v)}"
-        for line in p.lines:
-            yield from self._line(line)
+        yield from self._lines(p.lines)
+
+    # ---- blocks
+
+    def _lines(self, lines: Sequence[Line]) -> Iterator[str]:
+        for line in lines:
+            for text in self._line(line):
+                yield f"{self._pad}{text}"
+
+    def _block(self, lines: Sequence[Line]) -> Iterator[str]:
+        """Yield a block, deeper by one step; its arenas go with it."""
+        outer = self._holders.arenas
+        self._holders.arenas = {}
+        self._pad, pad = "    ", self._pad
+        if self.streams:
+            yield "    engine.join()"
+        empty = not lines and not self.streams
+        yield from (["    pass"] if empty else self._lines(lines))
+        for name, give_back in self._holders.arenas.items():
+            yield f"    engine.{give_back}({name})"
+        if self.streams:
+            yield "    engine.join()"
+        self._pad = pad
+        self._holders.arenas = outer
+
+    def _if(self, s: If) -> Iterator[str]:
+        yield f"if calls.truth(engine, {self.python[s.cond]}):"
+        before = self._holders.copy()
+        yield from self._block(s.then)
+        self._holders, after = before, self._holders
+        if s.other or self._holders.held != after.held:
+            yield "else:"
+            yield from self._block(s.other)
+
+    def _while(self, s: While) -> Iterator[str]:
+        yield "while True:"
+        if s.test or self.streams:
+            yield from self._block(s.test)
+        yield f"    if not calls.truth(engine, {self.python[s.cond]}):"
+        yield "        break"
+        if s.body:
+            yield from self._block(s.body)
+
+    def _repeat(self, s: Repeat) -> Iterator[str]:
+        name = self.python[s.index]
+        yield f"for {name} in range({code(s.extent, self.python)}):"
+        yield f"    sizes[{quoted(s.index)}] = {name}"
+        yield from self._block(s.body)
+
+    # ---- memory
 
     def _own(self, v: str) -> str:
-        self._root[v] = v
-        self._held[v] = {v}
+        self._holders.own(v, self.python[v])
         return self.python[v]
-
-    def _take_over(self, v: str, over: str) -> str:
-        """Let a value have the allocation of another, and return the allocation."""
-        root = self._root[v] = self._root[over]
-        self._held[root].discard(self._owner.get(over, over))
-        self._held[root].add(v)
-        return self.python[root]
-
-    def _free(self, v: str) -> str:
-        root = self._root[v]
-        self._held[root].discard(v)
-        if self._held[root]:
-            return f"    # {self.python[v]} is dead; others live on in {self.python[root]}"
-        del self._held[root]
-        return f"    engine.free({self.python[root]})"
 
     def _remark(self, v: str, more: str = "") -> str:
         return f"  # {self.program.type[v]}{more}"
@@ -93,52 +138,143 @@ class Writer:
     def _bytes(self, v: str) -> str:
         return code(self.program.type[v].nbytes, self.python)
 
+    def _free(self, v: str) -> Iterator[str]:
+        holder = self._holders.free(v)
+        if holder:
+            yield f"engine.free({holder})"
+        elif others := self._holders.others(v):
+            yield f"# {self.python[v]} is dead; others live on in {others}"
+        else:
+            yield f"# {self.python[v]} is dead"
+
+    def _view(self, s: View) -> Iterator[str]:
+        py, types = self.python, self.program.type
+        v, of = s.value, s.of
+        self._holders.view(v, of)
+        same = dims.equal(types[v].nbytes, types[of].nbytes)
+        if isinstance(s.offset, int) and s.offset == 0 and same:
+            yield f"{py[v]} = {py[of]}{self._remark(v, ', the same bytes')}"
+        else:
+            view = f"{py[of]}, {code(s.offset, py)}, {self._bytes(v)}"
+            yield f"{py[v]} = engine.view({view}){self._remark(v, f', part of {py[of]}')}"
+
+    def _memory(
+        self, line: Allocate | Free | Reuse | PlacementAllocate | Arena | Place | View
+    ) -> Iterator[str]:
+        py, holders = self.python, self._holders
+        match line:
+            case Allocate(v):
+                yield f"{self._own(v)} = engine.allocate({self._bytes(v)}){self._remark(v)}"
+            case Free(v):
+                yield from self._free(v)
+            case Reuse(v, over):
+                holders.take_over(v, over)
+                yield f"{py[v]} = {py[over]}{self._remark(v, ', in place of the dead')}"
+            case PlacementAllocate(v, over, offset):
+                view = f"{holders.take_over(v, over)}, {code(offset, py)}, {self._bytes(v)}"
+                remark = self._remark(v, f", on the bytes of {py[over]}")
+                yield f"{py[v]} = engine.view({view}){remark}"
+            case Arena(name, nbytes, _, stack):
+                how, back = ("stack", "unstack") if stack else ("allocate", "free")
+                holders.arenas[py[name]] = back
+                yield f"{py[name]} = engine.{how}({code(nbytes, py)})"
+            case Place(v, arena, offset):
+                holders.place(v)
+                view = f"{py[arena]}, {code(offset, py)}, {self._bytes(v)}"
+                yield f"{py[v]} = engine.view({view}){self._remark(v)}"
+            case View():
+                yield from self._view(line)
+
+    def _carry(self, s: Carry) -> Iterator[str]:
+        py = self.python
+        moved = [(v, source, self._holders.holder(source)) for v, source in s.values]
+        for v, _, _ in moved:
+            if held := self._holders.release(v):
+                yield f"engine.free({held})"
+        for v, source, holder in moved:
+            self._holders.hand_over(source)
+            self._holders.own(v, py[v])
+            yield f"{py[v]} = {holder}{self._remark(v, ', carried')}"
+        if s.dims:
+            new = ", ".join(self._within(name, code(d, py)) for name, d in s.dims)
+            yield f"{', '.join(py[name] for name, _ in s.dims)} = {new}"
+        for name, _ in s.dims:
+            yield f"sizes[{quoted(name)}] = {py[name]}"
+
+    def _within(self, name: str, value: str) -> str:
+        (d,) = (d for d in self.program.dims if d.name == name)
+        return f"calls.within({quoted(name)}, {value}, {d.lo}, {d.hi})"
+
+    # ---- work
+
     def _line(self, line: Line) -> Iterator[str]:
         py = self.python
         match line:
-            case Allocate(v):
-                yield f"    {self._own(v)} = engine.allocate({self._bytes(v)}){self._remark(v)}"
-            case Free(v):
-                yield self._free(v)
-            case Reuse(v, over):
-                self._take_over(v, over)
-                yield f"    {py[v]} = {py[over]}{self._remark(v, ', in place of the dead')}"
-            case PlacementAllocate(v, over, offset):
-                view = f"{self._take_over(v, over)}, {code(offset, py)}, {self._bytes(v)}"
-                remark = self._remark(v, f", on the bytes of {py[over]}")
-                yield f"    {py[v]} = engine.view({view}){remark}"
-            case View(v, of):
-                self._root[v] = self._root[of]
-                self._owner[v] = self._owner.get(of, of)
-                yield f"    {py[v]} = {py[of]}{self._remark(v, ', the same bytes')}"
-            case Launch(kernel, args):
-                given = ", ".join(py[a] for a in args)
-                yield f"    kernels.launch({quoted(self.kernels[kernel])}, [{given}], sizes)"
+            case Allocate() | Free() | Reuse() | PlacementAllocate() | Arena() | Place() | View():
+                yield from self._memory(line)
+            case Launch():
+                yield from self._launch(line)
             case Copy(v, source):
-                yield f"    engine.copy({py[v]}, {py[source]})"
+                yield f"engine.copy({py[v]}, {py[source]})"
+            case Wait(stream, on):
+                yield f"engine.wait({stream}, {on})"
             case Assert(lhs, rhs, message):
-                yield f"    calls.equal({code(lhs, py)}, {code(rhs, py)}, {quoted(message)})"
+                yield f"calls.equal({code(lhs, py)}, {code(rhs, py)}, {quoted(message)})"
+            case Bind(dim, v):
+                yield f"{py[dim]} = {self._within(dim, f'calls.number(engine, {py[v]})')}"
+                yield f"sizes[{quoted(dim)}] = {py[dim]}"
+            case Carry():
+                yield from self._carry(line)
+            case If():
+                yield from self._if(line)
+            case While():
+                yield from self._while(line)
+            case Repeat():
+                yield from self._repeat(line)
             case Return(values):
                 yield from self._return(values)
-            case Extern(name, outputs, inputs, attrs):
-                routine = f"calls.routine(externs, {quoted(name)})"
-                outs, ins = (", ".join(py[v] for v in vs) for vs in (outputs, inputs))
-                given = ", ".join(f"{quoted(k)}: {self._attr(a)}" for k, a in attrs)
-                yield f"    {routine}(engine, [{outs}], [{ins}], {{{given}}})"
+            case Extern():
+                yield from self._extern(line)
             case _:
                 assert_never(line)
 
+    def _launch(self, s: Launch) -> Iterator[str]:
+        py = self.python
+        for v, source in s.inplace:
+            self._holders.inherit(v, source)
+            yield f"{py[v]} = {py[source]}{self._remark(v, ', written over what is read')}"
+        given = ", ".join(py[a] for a in s.args)
+        on = f", {s.stream}" if s.stream else ""
+        yield f"kernels.launch({quoted(self.kernels[s.kernel])}, [{given}], sizes{on})"
+
+    def _extern(self, s: Extern) -> Iterator[str]:
+        py = self.python
+        for v in s.allocates:
+            self._own(v)
+        made = f"{', '.join(py[v] for v in s.allocates)} = " if s.allocates else ""
+        routine = f"{made}calls.routine(externs, {quoted(s.name)})"
+        given_outputs = (v for v in s.outputs if v not in s.allocates)
+        outs, ins = (", ".join(py[v] for v in vs) for vs in (given_outputs, s.inputs))
+        given = ", ".join(f"{quoted(k)}: {self._attr(a)}" for k, a in s.attrs)
+        yield f"{routine}(engine, [{outs}], [{ins}], {{{given}}})"
+
     def _return(self, values: tuple[str, ...]) -> Iterator[str]:
         types = self.program.type
-        yield "    results = ["
+        if self.streams:
+            yield "engine.join()"
+        yield "results = ["
         for v in values:
             t = types[v]
             at = shape(t.shape, self.python)
-            yield f"        engine.download({self.python[v]}, DType.{t.dtype.name}, {at}),"
-        yield "    ]"
-        yield f"    for buffer in {tuple_of(self.python[v] for v in self._held)}:"
-        yield "        engine.free(buffer)"
-        yield "    return results"
+            yield f"    engine.download({self.python[v]}, DType.{t.dtype.name}, {at}),"
+        yield "]"
+        kept = [a for a, back in self._holders.arenas.items() if back == "free"]
+        yield f"for buffer in {tuple_of([*self._holders.held, *kept])}:"
+        yield "    engine.free(buffer)"
+        for name, back in self._holders.arenas.items():
+            if back != "free":
+                yield f"engine.{back}({name})"
+        yield "return results"
 
     def _attr(self, a: Attr) -> str:
         match a:

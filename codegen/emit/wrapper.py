@@ -15,13 +15,15 @@ import keyword
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from codegen.emit.binding import bind, used_dims
+from codegen.emit.binding import bind, told_dims
 from codegen.emit.integers import constructor, quoted, tuple_of
 from codegen.emit.names import Names, sanitise
 from codegen.emit.program_lines import Writer, constant
 from codegen.runtime.engine import KernelText, Signature
-from refimpl.ir.program import Program
+from refimpl.ir.program import Arena, Program
 from refimpl.ir.types import DType
+from refimpl.verify.streams import several
+from refimpl.verify.symbols import flat
 
 EMBEDDED = 1 << 16  # bytes
 _APART = 64  # a constant starts at a multiple of it in the file of weights
@@ -46,9 +48,10 @@ def emit(p: Program, text: KernelText) -> str:
     DidymaError ``unbound-dim`` if no input tells a size.
     """
     names = Names([*keyword.kwlist, *_OWN.split()])
-    python = {v: names.fresh(v) for v in (*(d.name for d in p.dims), *p.type)}
+    arenas = (s.name for s in flat(p.lines) if isinstance(s, Arena))
+    python = {v: names.fresh(v) for v in (*(d.name for d in p.dims), *p.type, *arenas)}
     called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
-    writer = Writer(p, python, called)
+    writer = Writer(p, python, called, several(p.lines))
     sections = [
         f'"""{_title(p)}"""\n\n{_IMPORTS}\n\nSOURCE = r"""{text.source}"""',
         "\n".join(_tables(p, text)),
@@ -99,7 +102,7 @@ def _tables(p: Program, text: KernelText) -> Iterator[str]:
     for v in p.inputs:
         yield f"    ({quoted(sanitise(v))}, {_dtype(types[v].dtype)}, {types[v].rank}),"
     yield ")"
-    yield f"DIMS = {{{', '.join(f'{quoted(d.name)}: ({d.lo}, {d.hi})' for d in used_dims(p))}}}"
+    yield f"DIMS = {{{', '.join(f'{quoted(d.name)}: ({d.lo}, {d.hi})' for d in told_dims(p))}}}"
 
 
 def _signature(s: Signature) -> Iterator[str]:

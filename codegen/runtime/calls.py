@@ -17,7 +17,8 @@ from refimpl.errors import DidymaError
 from refimpl.ir.types import Array, DType, Tensor, from_memory, nbytes_of
 
 Wanted = tuple[str, DType, int]  # name, dtype, rank
-Routine = Callable[[Engine, Sequence[Any], Sequence[Any], Mapping[str, Any]], None]
+# Returns the buffers that it allocates itself, if it does: one, or a sequence of several.
+Routine = Callable[[Engine, Sequence[Any], Sequence[Any], Mapping[str, Any]], Any]
 
 
 def arrays(given: Sequence[Array], wanted: Sequence[Wanted]) -> list[Array]:
@@ -72,6 +73,22 @@ def in_range(name: str, value: int, lo: int, hi: int) -> None:
             want=f"{lo} <= {name} <= {hi}",
             help="pass an input of a size in the declared range, or declare a wider one",
         )
+
+
+def within(name: str, value: int, lo: int, hi: int) -> int:
+    """Return a size that a program has found; ``dim-out-of-range`` outside its declared range."""
+    in_range(name, value, lo, hi)
+    return value
+
+
+def number(engine: Engine, buffer: Any) -> int:
+    """Read an i64 scalar."""
+    return int(engine.download(buffer, DType.I64, ()))
+
+
+def truth(engine: Engine, buffer: Any) -> bool:
+    """Read a bool scalar."""
+    return bool(engine.download(buffer, DType.BOOL, ()))
 
 
 def equal(lhs: int, rhs: int, message: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pycuda import driver
 
 POISON = 0xFF  # a NaN in every float type
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: no implicit order with the default stream
 _MEND = "on a machine with an NVIDIA GPU: python3 -m pip install pycuda nvidia-cuda-nvrtc"
 
 
@@ -82,6 +83,7 @@ class Cuda:
         self._cache = cache or cache_folder() / "cuda"
         self._poison = poison
         self._synchronous = synchronous
+        self._streams: dict[int, driver.Stream] = {}
         self._context: driver.Context | None = self.device.retain_primary_context()
         self._context.push()
         atexit.register(self.close)  # a context left current aborts the process at its end
@@ -89,6 +91,7 @@ class Cuda:
     def close(self) -> None:
         """Give the context back; the engine and its buffers are dead afterwards."""
         if self._context is not None:
+            self._streams.clear()
             self._context.pop()
             self._context = None
             atexit.unregister(self.close)
@@ -106,7 +109,7 @@ class Cuda:
         else:
             code = self._compiler.compile(source).code
             store(path, code)
-        return CudaLoaded(self._driver, text, code, self._synchronous)
+        return CudaLoaded(self._driver, text, code, self._synchronous, self._stream)
 
     def allocate(self, nbytes: int) -> CudaBuffer:
         """Return fresh bytes."""
@@ -114,6 +117,8 @@ class Cuda:
         buffer = CudaBuffer(int(owner), nbytes, owner)
         if self._poison and nbytes:
             self._driver.memset_d8(buffer.address, POISON, nbytes)
+            if self._streams:  # which do not wait for the default stream
+                self.join()
         return buffer
 
     def free(self, buffer: CudaBuffer) -> None:
@@ -176,15 +181,52 @@ class Cuda:
         if source.nbytes:
             self._driver.memcpy_dtod(target.address, source.address, source.nbytes)
 
+    def stack(self, nbytes: int) -> CudaBuffer:
+        """Allocate."""
+        return self.allocate(nbytes)
+
+    def unstack(self, buffer: CudaBuffer) -> None:
+        """Free."""
+        self.free(buffer)
+
+    def wait(self, stream: int, on: int) -> None:
+        """Let a stream wait for an event that another records; the host waits for stream 0."""
+        waiting, awaited = self._stream(stream), self._stream(on)
+        if waiting is None or awaited is None:
+            self.join()
+            return
+        event = self._driver.Event(self._driver.event_flags.DISABLE_TIMING)
+        event.record(awaited)
+        waiting.wait_for_event(event)
+
+    def join(self) -> None:
+        """Wait for the whole device."""
+        self._driver.Context.synchronize()
+
+    def _stream(self, number: int) -> driver.Stream | None:
+        """A stream by number; 0 is CUDA's default stream, for which the others do not wait."""
+        if number == 0:
+            return None
+        if number not in self._streams:
+            self.join()
+            self._streams[number] = self._driver.Stream(_NON_BLOCKING)
+        return self._streams[number]
+
 
 class CudaLoaded:
     """Kernels on the device; they stay as long as this object."""
 
     def __init__(
-        self, pycuda_driver: Any, text: KernelText, code: bytes, synchronous: bool
+        self,
+        pycuda_driver: Any,
+        text: KernelText,
+        code: bytes,
+        synchronous: bool,
+        streams: Callable[[int], driver.Stream | None],
     ) -> None:
         self.text = text
         self._driver = pycuda_driver
+        self._streams = streams
         self._synchronous = synchronous
         self._module: driver.Module = pycuda_driver.module_from_buffer(code)
         self._kernels = {s.name: self._prepare(s) for s in text.kernels}
@@ -194,7 +236,13 @@ class CudaLoaded:
         function = self._module.get_function(s.name)
         return function.prepare("P" * len(s.buffers) + "q" * len(s.dims))
 
-    def launch(self, kernel: str, buffers: Sequence[CudaBuffer], dims: Mapping[str, int]) -> None:
+    def launch(
+        self,
+        kernel: str,
+        buffers: Sequence[CudaBuffer],
+        dims: Mapping[str, int],
+        stream: int = 0,
+    ) -> None:
         """Start a kernel; KernelFault ``crash`` where CUDA reports one."""
         s = signature(self.text, kernel)
         key = (kernel, *(str(dims.get(d)) for d in s.dims))
@@ -205,8 +253,8 @@ class CudaLoaded:
         if g.empty:
             return
         try:
-            self._kernels[kernel].prepared_call(
-                g.grid, s.block, *(b.address for b in buffers), *g.dims
+            self._kernels[kernel].prepared_async_call(
+                g.grid, s.block, self._streams(stream), *(b.address for b in buffers), *g.dims
             )
             if self._synchronous:
                 self._driver.Context.synchronize()

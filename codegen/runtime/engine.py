@@ -73,10 +73,13 @@ class DeviceBuffer(Protocol):
 class Loaded(Protocol):
     """Kernel text made executable."""
 
-    def launch(self, kernel: str, buffers: Sequence[Any], dims: Mapping[str, int]) -> None:
-        """Run a kernel on device buffers, outputs included; returns when its effects are visible.
+    def launch(
+        self, kernel: str, buffers: Sequence[Any], dims: Mapping[str, int], stream: int = 0
+    ) -> None:
+        """Run a kernel on device buffers, outputs included.
 
-        Raises KernelFault where the engine checks.
+        Its effects are visible to what follows on the same stream, and to the host once that reads
+        them on stream 0.  Raises KernelFault where the engine checks.
         """
         ...
 
@@ -111,5 +114,24 @@ class Engine(Protocol):
         ...
 
     def copy(self, target: Any, source: Any) -> None:
-        """Copy all bytes of ``source`` over the start of ``target``."""
+        """Copy all bytes of ``source`` over the start of ``target``, on stream 0."""
+        ...
+
+    def stack(self, nbytes: int) -> Any:
+        """Return bytes as ``allocate`` does, at most 100 KiB, off the heap where that is possible.
+
+        They go back by ``unstack``, on the same thread.
+        """
+        ...
+
+    def unstack(self, buffer: Any) -> None:
+        """Give bytes back that ``stack`` returned."""
+        ...
+
+    def wait(self, stream: int, on: int) -> None:
+        """Let later work of a stream begin after all earlier work of another has ended."""
+        ...
+
+    def join(self) -> None:
+        """Let later work of every stream begin after all earlier work has ended."""
         ...

@@ -34,6 +34,7 @@ Order: TypeAlias = Literal["forward", "reverse"] | int
 GUARD = 64  # bytes on each side of a buffer
 POISON = 0xFF  # fills fresh and freed memory: a NaN in every float type
 _PATTERN = bytes(0x5B ^ i for i in range(GUARD))
+STACK = 100 * 1024  # bytes that a thread keeps for small arenas
 _MAX_THREADS = 1024
 _MAX_ARGS = 4096
 _STACK = (1 << 16) + 320  # bytes of a thread's stack; odd, so that tops fall in all cache sets
@@ -90,6 +91,8 @@ class Host:
         self._prelude = prelude.load("host")
         self._driver = (files(prelude) / "driver.c").read_text(encoding="utf-8")
         self._stage = _Stage(order)
+        self._local = threading.local()
+        self._stacked: dict[int, HostBuffer] = {}
 
     def load(self, text: KernelText) -> HostLoaded:
         """Compile kernel text; DidymaError ``kernel-text`` where it is not C."""
@@ -137,6 +140,35 @@ class Host:
         assert source.nbytes <= target.nbytes, "a copy into less than it needs"
         target.array[: source.nbytes] = source.array
 
+    def stack(self, nbytes: int) -> HostBuffer:
+        """Return poisoned bytes of a region that this thread keeps for the purpose."""
+        assert nbytes <= STACK, "too much for the stack"
+        regions = self._regions()
+        region = regions.pop() if regions else _fresh(STACK)
+        buffer = HostBuffer(region.array[:nbytes], region.address)
+        buffer.guard()
+        buffer.array.fill(POISON)
+        self._stacked[id(buffer)] = region
+        return buffer
+
+    def unstack(self, buffer: HostBuffer) -> None:
+        """Take a region back; KernelFault ``guard`` if the bytes beside it were written."""
+        assert buffer.live, "given back twice"
+        buffer.live = False
+        self._regions().append(self._stacked.pop(id(buffer)))
+        if where := buffer.overwritten():
+            raise KernelFault([Fault("guard", "", f"when the stack was given back: {where}")])
+
+    def _regions(self) -> list[HostBuffer]:
+        found: list[HostBuffer] = self._local.__dict__.setdefault("regions", [])
+        return found
+
+    def wait(self, stream: int, on: int) -> None:
+        """Nothing to wait for: work is done when it is given."""
+
+    def join(self) -> None:
+        """Nothing to wait for: work is done when it is given."""
+
 
 class HostLoaded:
     """Compiled kernels; the code lives as long as this object."""
@@ -152,8 +184,15 @@ class HostLoaded:
             for s in text.kernels
         }
 
-    def launch(self, kernel: str, buffers: Sequence[HostBuffer], dims: Mapping[str, int]) -> None:
+    def launch(
+        self,
+        kernel: str,
+        buffers: Sequence[HostBuffer],
+        dims: Mapping[str, int],
+        stream: int = 0,
+    ) -> None:
         """Run a kernel; KernelFault ``guard``, ``barrier-divergence`` or ``out-of-bounds``."""
+        del stream  # work is done when it is given
         k = self._kernels.get(kernel)
         if k is None:
             k = self._kernels[signature(self.text, kernel).name]

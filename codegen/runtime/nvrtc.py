@@ -132,6 +132,22 @@ class Nvrtc:
         """Raise EngineMissing."""
         raise _only_compiles()
 
+    def stack(self, nbytes: int) -> NoReturn:
+        """Raise EngineMissing."""
+        raise _only_compiles()
+
+    def unstack(self, buffer: Any) -> None:
+        """Raise EngineMissing."""
+        raise _only_compiles()
+
+    def wait(self, stream: int, on: int) -> None:
+        """Raise EngineMissing."""
+        raise _only_compiles()
+
+    def join(self) -> None:
+        """Raise EngineMissing."""
+        raise _only_compiles()
+
 
 @dataclass(frozen=True, slots=True)
 class NvrtcLoaded:
@@ -139,7 +155,9 @@ class NvrtcLoaded:
 
     cubin: Cubin
 
-    def launch(self, kernel: str, buffers: Sequence[Any], dims: Mapping[str, int]) -> None:
+    def launch(
+        self, kernel: str, buffers: Sequence[Any], dims: Mapping[str, int], stream: int = 0
+    ) -> None:
         """Raise EngineMissing."""
         raise _only_compiles()
 

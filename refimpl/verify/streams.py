@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refimpl.ir.dims import Dim
-from refimpl.ir.program import If, Launch, Line, Repeat, Wait, While
+from refimpl.ir.program import Launch, Line, Wait
 from refimpl.verify.ranges import Ranges
+from refimpl.verify.symbols import flat
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +70,8 @@ class Streams:
         return found
 
 
-def several(lines: Iterable[Line]) -> bool:
+def several(lines: Sequence[Line]) -> bool:
     """Tell whether lines use any stream but the first."""
-    for s in lines:
-        match s:
-            case Launch(stream=stream) if stream != 0:
-                return True
-            case Wait():
-                return True
-            case If(_, then, other):
-                if several((*then, *other)):
-                    return True
-            case While(test, _, body):
-                if several((*test, *body)):
-                    return True
-            case Repeat(body=body):
-                if several(body):
-                    return True
-            case _:
-                pass
-    return False
+    return any(
+        isinstance(s, Wait) or (isinstance(s, Launch) and s.stream != 0) for s in flat(lines)
+    )

@@ -17,24 +17,29 @@ def told(p: Program) -> set[str]:
     return set(dims.free(d for v in p.inputs if v in types for d in types[v].shape))
 
 
+def flat(lines: Sequence[Line]) -> Iterator[Line]:
+    """Lines and the lines in their blocks, in the order of the text."""
+    for s in lines:
+        yield s
+        match s:
+            case If(_, a, b) | While(a, _, b):
+                yield from flat(a)
+                yield from flat(b)
+            case Repeat(_, _, body):
+                yield from flat(body)
+            case _:
+                pass
+
+
 def binders(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:
     """Symbols that lines and the lines in their blocks bind, with the line that does."""
-    for s in lines:
+    for s in flat(lines):
         match s:
-            case Bind(dim):
-                yield dim, s
+            case Bind(name) | Repeat(name):
+                yield name, s
             case Carry(_, sizes):
                 for name, _ in sizes:
                     yield name, s
-            case If(_, then, other):
-                yield from binders(then)
-                yield from binders(other)
-            case While(test, _, body):
-                yield from binders(test)
-                yield from binders(body)
-            case Repeat(index, _, body):
-                yield index, s
-                yield from binders(body)
             case _:
                 pass
 

@@ -28,6 +28,26 @@ class Function:
         self, grid: tuple[int, ...], block: tuple[int, ...], *args: Any, shared_size: int = ...
     ) -> None: ...
 
+    def prepared_async_call(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        stream: Stream | None,
+        *args: Any,
+        shared_size: int = ...,
+    ) -> None: ...
+
+class Stream:
+    def __init__(self, flags: int = ...) -> None: ...
+    def wait_for_event(self, event: Event) -> None: ...
+
+class Event:
+    def __init__(self, flags: int = ...) -> None: ...
+    def record(self, stream: Stream | None = ...) -> Event: ...
+
+class event_flags:
+    DISABLE_TIMING: int
+
 class Module:
     def get_function(self, name: str) -> Function: ...
 

@@ -62,8 +62,15 @@ class Program:
             self.compiled[name] = Compiler().stmt(f.body), params
         return self.compiled[name]
 
-    def launch(self, kernel: str, buffers: Sequence[SimtBuffer], dims: Mapping[str, int]) -> None:
+    def launch(
+        self,
+        kernel: str,
+        buffers: Sequence[SimtBuffer],
+        dims: Mapping[str, int],
+        stream: int = 0,
+    ) -> None:
         """Run every block of a kernel; raises KernelFault with all that its checks saw."""
+        del stream  # work is done when it is given
         s = signature(self.text, kernel)
         g = geometry(s, dims)
         check_buffers(s, g, tuple(b.nbytes for b in buffers))
@@ -167,3 +174,17 @@ class Simt:
         """Copy all bytes of ``source`` over the start of ``target``."""
         target.data[: source.nbytes] = source.data
         target.written[: source.nbytes] = source.written
+
+    def stack(self, nbytes: int) -> SimtBuffer:
+        """Allocate."""
+        return self.allocate(nbytes)
+
+    def unstack(self, buffer: SimtBuffer) -> None:
+        """Free."""
+        self.free(buffer)
+
+    def wait(self, stream: int, on: int) -> None:
+        """Nothing to wait for: work is done when it is given."""
+
+    def join(self) -> None:
+        """Nothing to wait for: work is done when it is given."""

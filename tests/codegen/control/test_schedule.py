@@ -9,6 +9,7 @@ import pytest
 
 from codegen.lower import lower
 from codegen.memory import build
+from codegen.memory.plan import plan
 from codegen.memory.planners import planner
 from codegen.options import Options
 from codegen.schedule import schedule
@@ -41,7 +42,7 @@ def test_planned_programs_mean_what_their_graphs_mean(name: str) -> None:
     m = module(name)
     unplanned = bare(m)
     for how in ("none", "linear_scan", "greedy_by_size", "didyma"):
-        p = build.plan(unplanned, planner(how))
+        p = plan(unplanned, planner(how))
         laws.verify(p)
         assert parse(show(p)) == p
         for n in (0, 1, 5):

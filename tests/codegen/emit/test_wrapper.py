@@ -118,6 +118,20 @@ class Watched:
     def copy(self, target: Any, source: Any) -> None:
         self.inner.copy(target, source)
 
+    def stack(self, nbytes: int) -> Any:
+        return self.keep(self.inner.stack(nbytes))
+
+    def unstack(self, buffer: Any) -> None:
+        at = [b is buffer for b in self.held].index(True)
+        del self.held[at]
+        self.inner.unstack(buffer)
+
+    def wait(self, stream: int, on: int) -> None:
+        self.inner.wait(stream, on)
+
+    def join(self) -> None:
+        self.inner.join()
+
 
 @pytest.mark.parametrize("name", ["host", "simt"])
 @pytest.mark.parametrize("rows", [0, 1, 7])
