@@ -130,7 +130,7 @@ def _plan(w: Work) -> None:
 
 def _emit(w: Work) -> None:
     assert w.planned is not None
-    w.text = cuda.emit(w.planned.kernels)
+    w.text = cuda.emit(w.planned.kernels, cuda.in_place(w.planned))
 
 
 def _wrap(w: Work) -> None:

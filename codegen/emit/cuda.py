@@ -5,7 +5,7 @@ Above each kernel stands what it computes: its values in the graph and its loop 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from codegen.emit.intrinsics import c_type
 from codegen.emit.names import RESERVED_FOR_KERNELS, Names
@@ -15,16 +15,21 @@ from codegen.runtime.engine import KernelText, Signature
 from refimpl.ir import dims
 from refimpl.ir.expr import ONE, of_dim
 from refimpl.ir.loop import Const, Expr, PrimFunc
+from refimpl.ir.program import Launch, Program
+from refimpl.verify.symbols import flat
 
 INDENT = "  "
 WIDTH = 100
 
 
-def emit(kernels: Sequence[PrimFunc]) -> KernelText:
+def emit(
+    kernels: Sequence[PrimFunc], shared: Mapping[str, Collection[str]] | None = None
+) -> KernelText:
     """Return the text of the kernels, one ``extern "C" __global__ void`` each, in order.
 
-    A PrimFunc that binds no loop becomes a kernel of one thread.  TypeError for statements that
-    no kernel may hold.
+    ``shared`` names, by kernel, parameters that may have each other's bytes: a compiler may not
+    be told otherwise.  A PrimFunc that binds no loop becomes a kernel of one thread.  TypeError for
+    statements that no kernel may hold.
     """
     lines: list[str] = []
     origins: list[tuple[int, str]] = []
@@ -39,7 +44,7 @@ def emit(kernels: Sequence[PrimFunc]) -> KernelText:
         signatures.append(signature)
         above, said = remarks(f)
         lines += above
-        lines += _head(f, signature, writer)
+        lines += _head(f, signature, writer, (shared or {}).get(f.name, ()))
         for line in writer.lines.all():
             lines.append(INDENT * line.depth + line.text)
             if line.origin is not None:
@@ -70,11 +75,24 @@ def _signature(f: PrimFunc, name: str, writer: Statements) -> Signature:
     )
 
 
-def _head(f: PrimFunc, s: Signature, writer: Statements) -> list[str]:
-    params = [
-        f"{'' if b.name in f.outputs else 'const '}{c_type(b.dtype)} *__restrict__ {name}"
-        for b, (name, _) in zip(f.params, s.buffers, strict=True)
-    ]
+def in_place(p: Program) -> dict[str, set[str]]:
+    """Return, by kernel, the parameters that some launch of a program lets share bytes."""
+    found: dict[str, set[str]] = {}
+    kernels = p.kernel
+    for s in flat(p.lines):
+        if isinstance(s, Launch) and s.inplace:
+            names = {a: b.name for a, b in zip(s.args, kernels[s.kernel].params, strict=True)}
+            pairs = (names[v] for pair in s.inplace for v in pair)
+            found.setdefault(s.kernel, set()).update(pairs)
+    return found
+
+
+def _head(f: PrimFunc, s: Signature, writer: Statements, shared: Collection[str]) -> list[str]:
+    params: list[str] = []
+    for b, (name, _) in zip(f.params, s.buffers, strict=True):
+        const = "" if b.name in f.outputs else "const "
+        star = "*" if b.name in shared else "*__restrict__ "
+        params.append(f"{const}{c_type(b.dtype)} {star}{name}")
     params += [f"i64 {writer.expressions.variables[d].text}" for d in s.dims]
     bound = s.block[0] * s.block[1] * s.block[2]
     lines = [f'extern "C" __global__ void __launch_bounds__({max(bound, 1)})']
