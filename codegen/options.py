@@ -24,7 +24,7 @@ class Options:
     256
     """
 
-    planner: str = "linear_scan"
+    planner: str = "didyma"
     capacity: int | None = None
     block: int = 256
     vectorise: bool = True

@@ -30,7 +30,7 @@ Engine = Annotated[
     list[str] | None,
     typer.Option("--engine", "-e", help="Engine to judge; may be given more than once."),
 ]
-Planner = Annotated[str, typer.Option(help="Memory planner: none or linear_scan.")]
+Planner = Annotated[str, typer.Option(help="Memory planner, by name.")]
 Dim = Annotated[
     list[str] | None,
     typer.Option("--dim", "-d", metavar="NAME=N", help="Bind a symbolic size, e.g. batch=4."),
@@ -66,7 +66,7 @@ def fuzz(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes; as many as there are cores without.")
     ] = None,
-    planner: Planner = "linear_scan",
+    planner: Planner = "didyma",
     findings: Annotated[Path, typer.Option(help="Folder for findings.")] = Path("findings"),
     stop_after: Annotated[
         int, typer.Option(min=0, help="End after so many findings; 0: never.")
@@ -91,7 +91,7 @@ def check(
     engine: Engine = None,
     dim: Dim = None,
     seed: Annotated[int, typer.Option(help="Seed of the input values.")] = 1,
-    planner: Planner = "linear_scan",
+    planner: Planner = "didyma",
     timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
     peer: Annotated[
         list[str] | None,
@@ -140,7 +140,7 @@ def explain(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the texts.")] = Path(
         "explain"
     ),
-    planner: Planner = "linear_scan",
+    planner: Planner = "didyma",
     json: Json = False,
 ) -> None:
     """Write the text of every level of a program: graph, passes, loops, kernels, CUDA C, Python."""

@@ -178,7 +178,7 @@ class Executable:
         return self.compiled.wrapper
 
 
-def compile(program: Program, *, engine: str = "host", planner: str = "linear_scan") -> Executable:
+def compile(program: Program, *, engine: str = "host", planner: str = "didyma") -> Executable:
     """Compile for an engine; DidymaError for an unknown name, EngineMissing for one absent."""
     chosen = engine_by_name(engine)
     compiled = compile_module(program.module, Options(planner=planner))
@@ -211,7 +211,7 @@ def check(
     engines: Iterable[str] = ("host",),
     sizes: Mapping[str, int] | None = None,
     seed: int = 1,
-    planner: str = "linear_scan",
+    planner: str = "didyma",
 ) -> Report:
     """Judge every level on random inputs.
 

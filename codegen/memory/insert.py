@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
 
-from codegen.memory.liveness import Lives, blocks, flat
+from codegen.memory.liveness import Lives, flat, rewritten
 from codegen.memory.planners import Plan
 from refimpl.ir.dims import Dim
 from refimpl.ir.program import (
     Allocate,
     Free,
-    If,
     Launch,
     Line,
     Place,
     PlacementAllocate,
     Program,
-    Repeat,
     Reuse,
-    While,
 )
 
 
@@ -94,36 +90,17 @@ class Insertion:
         elif life.block == 0:
             self.before.setdefault((0, last), []).append(line)
         else:
-            self.after.setdefault((life.block, -1), []).append(line)
+            end = len(self.lives.spans[life.block]) - 1
+            self.after.setdefault((life.block, end), []).append(line)
 
     def run(self) -> Program:
         """Return the program with all these lines."""
-        numbers = count()
-        found = self._block(self.program.lines, lambda: next(numbers))
-        return replace(self.program, lines=(*self.start, *found))
+        lines = rewritten(self.program.lines, self._around)
+        return replace(self.program, lines=(*self.start, *lines))
 
-    def _block(self, lines: Sequence[Line], number: Callable[[], int]) -> tuple[Line, ...]:
-        block = number()
-        out: list[Line] = []
-        for i, line in enumerate(lines):
-            inner = tuple(self._block(b, number) for b in blocks(line))
-            whole = _with(line, inner) if inner else line
-            out += (*self.before.get((block, i), ()), whole, *self.after.get((block, i), ()))
-        out += self.after.get((block, -1), ())
-        return tuple(out)
-
-
-def _with(line: Line, inner: Sequence[tuple[Line, ...]]) -> Line:
-    """Return a line with other blocks."""
-    match line:
-        case If(cond):
-            return If(cond, *inner)
-        case While(_, cond, _):
-            return While(inner[0], cond, inner[1])
-        case Repeat(index, extent):
-            return Repeat(index, extent, *inner)
-        case _:
-            raise TypeError(f"a line without blocks: {line}")
+    def _around(self, line: Line, block: int, index: int) -> Sequence[Line]:
+        at = (block, index)
+        return (*self.before.get(at, ()), line, *self.after.get(at, ()))
 
 
 def heirs(lines: Sequence[Line], root: Mapping[str, str]) -> dict[str, str]:

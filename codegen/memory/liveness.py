@@ -9,8 +9,9 @@ what is dead for the whole loop, and with the locals of the other branch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import assert_never
 
 from codegen.memory.streams import Streams
@@ -111,6 +112,40 @@ def flat(lines: Iterable[Line]) -> Iterable[Line]:
             yield from flat(block)
 
 
+def rewritten(
+    lines: Sequence[Line], change: Callable[[Line, int, int], Sequence[Line] | Line]
+) -> tuple[Line, ...]:
+    """Return lines with each, innermost first, changed by its block's number and its index there.
+
+    Blocks are numbered as in ``Lives``.
+    """
+    numbers = count()
+
+    def walk(lines: Sequence[Line]) -> tuple[Line, ...]:
+        block = next(numbers)
+        out: list[Line] = []
+        for i, line in enumerate(lines):
+            inner = tuple(walk(b) for b in blocks(line))
+            found = change(with_blocks(line, inner) if inner else line, block, i)
+            out += found if isinstance(found, Sequence) else (found,)
+        return tuple(out)
+
+    return walk(lines)
+
+
+def with_blocks(line: Line, inner: Sequence[tuple[Line, ...]]) -> Line:
+    """Return a line with other blocks."""
+    match line:
+        case If(cond):
+            return If(cond, *inner)
+        case While(_, cond, _):
+            return While(inner[0], cond, inner[1])
+        case Repeat(index, extent):
+            return Repeat(index, extent, *inner)
+        case _:
+            raise TypeError(f"a line without blocks: {line}")
+
+
 def roots(lines: Iterable[Line]) -> dict[str, str]:
     """The value whose allocation another name stands for, through any number of names.
 
@@ -165,6 +200,10 @@ class Lives:
             if self._streams is not None:
                 start, end = self._ordered(name, block, start, end)
             self.of[name] = Life(Range(start, end), block, uses.first, uses.last)
+
+    def alone_on(self, value: str, stream: int) -> bool:
+        """Tell whether no other stream works on a buffer."""
+        return self._streams is None or self._streams.done.get(value, {}).keys() <= {stream}
 
     def line(self, step: int) -> Line:
         """Return the innermost line at a step."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from codegen.memory.arena.problem import Problem, loads, lower_bound, problem
 from codegen.memory.arena.registry import solve
+from codegen.memory.inplace import in_place
 from codegen.memory.insert import Insertion
 from codegen.memory.liveness import Lives, flat, touches
 from codegen.memory.peak import peak
@@ -36,10 +37,56 @@ STACK = 100 << 10  # bytes up to which an arena may be kept off the heap
 def plan(bare: Program, planner: Planner, capacity: int | None = None) -> Program:
     """Give memory to a program; no device may need more than ``capacity`` bytes for it.
 
-    DidymaError ``over-capacity`` if one does, with the line at which that cannot be helped.
+    Results take the bytes of dying operands where that lowers the peak.  DidymaError
+    ``over-capacity`` if a device needs more, with the line at which that cannot be helped.
     """
     values = Values(bare)
-    out = Insertion(bare, values.lives)
+    if planner.name == "none":
+        return _planned(values, planner, capacity)
+    reused = in_place(bare, values.lives, values.alone)
+    if reused is bare:
+        return _planned(values, planner, capacity)
+    return _better(values, Values(reused), planner, capacity)
+
+
+def _better(plain: Values, other: Values, planner: Planner, capacity: int | None) -> Program:
+    """Plan two forms of a program; the other is taken where its peak is lower, never higher."""
+    try:
+        first = _planned(plain, planner, capacity)
+    except DidymaError as e:
+        if e.code != "over-capacity":
+            raise
+        return _planned(other, planner, capacity)
+    if not plain.bare.dims and bound(other) >= peak(first, {}):
+        return first
+    second = _planned(other, planner, None)
+    pairs = [(peak(second, env), peak(first, env)) for env in _samples(plain.bare)]
+    lower = all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+    return second if lower else first
+
+
+def _samples(p: Program) -> list[dict[str, int]]:
+    """Return bindings at which plans of a program are compared: both ends and between."""
+    if not p.dims:
+        return [{}]
+    return [
+        {v.name: v.lo for v in p.dims},
+        {v.name: v.hi for v in p.dims},
+        {v.name: round(((v.lo + 1) * (v.hi + 1)) ** 0.5) - 1 for v in p.dims},
+    ]
+
+
+def bound(values: Values) -> int:
+    """Most bytes alive at once on all devices together, of the buffers whose sizes are known."""
+    known = [b for b in values.buffers if isinstance(b.type.nbytes, int)]
+    devices = {b.type.device for b in known}
+    return sum(
+        lower_bound(static_problem([b for b in known if b.type.device == d])) for d in devices
+    )
+
+
+def _planned(values: Values, planner: Planner, capacity: int | None) -> Program:
+    out = Insertion(values.bare, values.lives)
     for name in values.alone:
         if name not in values.made:
             out.allocate(name)

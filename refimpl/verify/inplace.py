@@ -248,10 +248,15 @@ def _one_by_one(load: _Access, store: _Access, same: bool, out: Buffer, src: Buf
         if a != b:
             break
         common.append(a)
-    if same and load.index == store.index and _apart(store.index, common):
+    written, read = _bounded(store.index, out), _bounded(load.index, src)
+    if same and written == read and _apart(store.index, common):
         return True
-    flat = _flat(store.index, out)
-    return flat == _flat(load.index, src) and _apart((flat,), common)
+    return _flat(written, out) == _flat(read, src) and _apart((_flat(store.index, out),), common)
+
+
+def _bounded(index: tuple[Poly, ...], b: Buffer) -> tuple[Poly, ...]:
+    """An index that is within bounds: on an axis of one element, it is 0."""
+    return tuple({} if d == 1 else i for i, d in zip(index, b.shape, strict=True))
 
 
 def _flat(index: tuple[Poly, ...], b: Buffer) -> Poly:

@@ -25,6 +25,9 @@ CHOICES = [
     Options(fuse=False),
     Options(simplify=False, vectorise=False, block=32),
     Options(planner="none"),
+    Options(planner="linear_scan", fuse=False),
+    Options(planner="size_class", fuse=False),
+    Options(planner="storage_id", fuse=False),
 ]
 
 
@@ -110,12 +113,32 @@ def test_equal_functions_are_lowered_once() -> None:
 
 def test_planned_and_unplanned_differ_in_allocations_alone() -> None:
     g = Graph()
-    v = g.param("x", 4, 4)
+    v = g.param("x", 40, 40)
     for _ in range(5):
         v = g("matmul", v, v)
-    c = compile(g.module(v))
-    count = [sum(isinstance(x, Allocate) for x in p.lines) for p in (c.program, c.unplanned)]
-    assert count == [2, 5]
+    m = g.module(v)
+    for name, most in (("linear_scan", 2), ("didyma", 0)):
+        c = compile(m, Options(planner=name))
+        count = [sum(isinstance(x, Allocate) for x in p.lines) for p in (c.program, c.unplanned)]
+        assert count == [most, 5]
+        assert [x for x in c.program.lines if isinstance(x, Launch)] == [
+            x for x in c.unplanned.lines if isinstance(x, Launch)
+        ]
+
+
+def test_a_capacity_is_kept_or_refused_with_the_line() -> None:
+    g = Graph()
+    v = g.param("x", 40, 40)
+    for _ in range(3):
+        v = g("matmul", v, v)
+    m = g.module(v)
+    compile(m, Options(capacity=13056))
+    with pytest.raises(DidymaError, match="over-capacity") as e:
+        compile(m, Options(capacity=12799))
+    assert "launch @" in e.value.where
+    assert "12800 bytes alive at once: %matmul" in e.value.got
+    with pytest.raises(DidymaError, match="bad-capacity"):
+        Options(capacity=-1)
 
 
 def test_an_unknown_planner_is_refused_before_anything_runs() -> None:

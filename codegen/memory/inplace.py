@@ -1,0 +1,91 @@
+"""Results in the bytes of an operand that dies in the same launch.
+
+The identical bytes only, and only where ``refimpl.verify.inplace`` proves from the kernel itself
+that no thread reads an element that another may have written.  What is found here is what may be;
+``plan`` takes it where the peak falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from codegen.memory.liveness import Lives, rewritten
+from refimpl.ir.loop import PrimFunc
+from refimpl.ir.program import Launch, Line, Program
+from refimpl.ir.types import TensorType
+from refimpl.verify.inplace import may_share
+
+
+def in_place(bare: Program, lives: Lives, alone: Collection[str] = ()) -> Program:
+    """Return the program with each launch in place that may be, or the program itself.
+
+    Values ``alone`` keep the bytes they have.
+    """
+    search = _Search(bare, lives, frozenset(alone))
+    lines = rewritten(bare.lines, search.line)
+    return replace(bare, lines=lines) if search.found else bare
+
+
+class _Search:
+    def __init__(self, bare: Program, lives: Lives, alone: frozenset[str]) -> None:
+        self.lives = lives
+        self.alone = alone
+        self.types: Mapping[str, TensorType] = bare.type
+        self.kernels: Mapping[str, PrimFunc] = bare.kernel
+        self.shares: dict[tuple[str, str, str], bool] = {}
+        self.found = 0
+
+    def line(self, line: Line, block: int, index: int) -> Line:
+        """Return a line, in place if it may be."""
+        if not isinstance(line, Launch) or line.inplace or line.kernel not in self.kernels:
+            return line
+        k = self.kernels[line.kernel]
+        names = [b.name for b in k.params]
+        read = [a for a, n in zip(line.args, names, strict=True) if n not in k.outputs]
+        dying = [a for a in dict.fromkeys(read) if self.dies(a, line, block, index)]
+        if not dying:
+            return line
+        places = dict(zip(line.args, names, strict=True))
+        pairs: list[tuple[str, str]] = []
+        for new in (a for a in line.args if places[a] in k.outputs):
+            if not self.starts(new, line, block, index):
+                continue
+            for old in dying:
+                if self.same(new, old) and self.may(k, places[new], places[old]):
+                    pairs.append((new, old))
+                    dying.remove(old)
+                    break
+        self.found += len(pairs)
+        return replace(line, inplace=tuple(pairs)) if pairs else line
+
+    def own(self, value: str, line: Launch) -> bool:
+        """Tell whether a value has its bytes to itself, and the launch sees them once."""
+        root = self.lives.root
+        return (
+            value in self.lives.of
+            and value not in self.alone
+            and [root.get(a, a) for a in line.args].count(root.get(value, value)) == 1
+        )
+
+    def dies(self, value: str, line: Launch, block: int, index: int) -> bool:
+        if not self.own(value, line):
+            return False
+        life = self.lives.of[value]
+        return (life.block, life.last) == (block, index) and self.lives.alone_on(value, line.stream)
+
+    def starts(self, value: str, line: Launch, block: int, index: int) -> bool:
+        if not self.own(value, line):
+            return False
+        life = self.lives.of[value]
+        return (life.block, life.first) == (block, index)
+
+    def same(self, new: str, old: str) -> bool:
+        a, b = self.types[new], self.types[old]
+        return a.nbytes == b.nbytes and a.device == b.device
+
+    def may(self, k: PrimFunc, new: str, old: str) -> bool:
+        key = (k.name, new, old)
+        if key not in self.shares:
+            self.shares[key] = may_share(k, new, old)
+        return self.shares[key]

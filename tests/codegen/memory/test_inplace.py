@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+
+from codegen.memory import PLANNERS, peak, planner
+from codegen.memory.inplace import in_place
+from codegen.memory.liveness import Lives
+from codegen.memory.plan import plan
+from codegen.options import Options
+from codegen.pipeline import STAGES, Work
+from refimpl.interp import program as program_interp
+from refimpl.ir.graph import Module
+from refimpl.ir.program import Launch, Program
+from refimpl.verify import program as laws
+from tests.codegen.make import Graph
+
+
+def bare(m: Module) -> Program:
+    """Launches of a module, an op each."""
+    w = Work(Options(fuse=False), m)
+    for stage in STAGES:
+        if stage.name == "plan":
+            break
+        if stage.wanted(w.options):
+            stage.run(w)
+    assert w.bare is not None
+    return w.bare
+
+
+def pairs(p: Program) -> list[tuple[str, str]]:
+    return [pair for x in p.lines if isinstance(x, Launch) for pair in x.inplace]
+
+
+def same_bits(p: Program) -> None:
+    r = np.random.default_rng(0)
+    inputs = [r.normal(size=p.type[v].shape).astype(np.float32) for v in p.inputs]
+    plain = plan(p, planner("none"))
+    for name in sorted(PLANNERS):
+        planned = plan(p, planner(name))
+        laws.verify(planned)
+        want = program_interp.run(plain, inputs)
+        for a, b in zip(want, program_interp.run(planned, inputs), strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+def chain(shape: tuple[int, ...]) -> Program:
+    g = Graph()
+    x = g("exp", g.param("x", *shape))
+    y = g("add", g("sin", x), g.param("y", *shape[-1:]))
+    return bare(g.module(g("sum", y, axes=(0,), keepdims=False)))
+
+
+def reused(p: Program) -> Program:
+    return in_place(p, Lives(p.lines, p.inputs))
+
+
+def test_a_chain_of_elementwise_ops_stays_where_it_is() -> None:
+    for shape in ((8, 16), (2, 64, 12, 1), (3, 1, 7, 5), (2, 1, 3)):
+        p = chain(shape)
+        assert pairs(reused(p)) == [("sin", "exp"), ("add", "sin")], shape
+    planned = plan(chain((8, 16)), planner("didyma"))
+    assert pairs(planned) == [("sin", "exp"), ("add", "sin")]
+    assert peak(planned, {}) == 768
+
+
+def test_an_operand_that_is_read_later_keeps_its_bytes() -> None:
+    g = Graph()
+    x = g("exp", g.param("x", 8, 16))
+    y = g("sin", x)
+    p = bare(g.module(g("add", y, x)))
+    assert pairs(reused(p)) == [("add", "sin")]
+    same_bits(p)
+
+
+def test_a_reader_of_other_elements_is_not_in_place() -> None:
+    g = Graph()
+    x = g("exp", g.param("x", 80, 80))
+    p = bare(g.module(g("permute_dims", g("flip", x, axes=(1,)), axes=(1, 0))))
+    assert pairs(reused(p)) == []
+
+
+def test_an_operand_given_twice_or_seen_through_a_view_is_not_taken() -> None:
+    g = Graph()
+    x = g("exp", g.param("x", 4, 4))
+    v = g("reshape", x, shape=(16,))
+    p = bare(g.module(g("multiply", g("sin", v), v)))
+    assert pairs(reused(p)) == [("multiply", "sin")]
+    same_bits(p)
+
+
+def test_an_input_a_constant_and_a_result_are_not_taken() -> None:
+    g = Graph()
+    x = g("exp", g.param("x", 4, 4))
+    p = bare(g.module(x, g("sin", x), g("cos", g.param("y", 4, 4))))
+    assert pairs(reused(p)) == []
