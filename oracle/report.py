@@ -27,12 +27,17 @@ class Finding:
 
 @dataclass(slots=True)
 class Level:
-    """What one level had to say."""
+    """What one level had to say.
+
+    ``unjudged`` counts uses of a kernel or node that ran, but were not held against bars: of what
+    runs many times, some are.
+    """
 
     name: str
     comparisons: list[Comparison] = field(default_factory=list[Comparison])
     findings: list[Finding] = field(default_factory=list[Finding])
     seconds: float = 0.0
+    unjudged: int = 0
 
     @property
     def agree(self) -> bool:

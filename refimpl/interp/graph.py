@@ -18,10 +18,8 @@ from refimpl.ops.bars import Bar, Contract
 
 # What a walk calls for each op and call: the function it stands in, the node, its operands, the
 # symbols bound, and what runs the node by the reference.
-Visit: TypeAlias = Callable[
-    [Function, Node, list[Array], Mapping[str, int], Callable[[], Sequence[Array]]],
-    Sequence[Array],
-]
+Run: TypeAlias = Callable[[], Sequence[Array]]
+Visit: TypeAlias = Callable[[Function, Node, list[Array], Mapping[str, int], Run], Sequence[Array]]
 
 
 def run(m: Module, inputs: Sequence[Array], dims: Mapping[str, int] | None = None) -> list[Array]:
@@ -185,5 +183,15 @@ class _Visited(_Arrays):
 
 
 __all__ = [
-    "Told", "Visit", "bars", "bind", "concrete_attrs", "last_uses", "run", "told", "values", "walk",
-]  # fmt: skip
+    "Run",
+    "Told",
+    "Visit",
+    "bars",
+    "bind",
+    "concrete_attrs",
+    "last_uses",
+    "run",
+    "told",
+    "values",
+    "walk",
+]

@@ -1,0 +1,167 @@
+"""The judge walks branches, loops and scans, and finds what is planted in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from codegen import pipeline
+from codegen.options import Options
+from oracle.report import Report
+from oracle.stages import JUDGED, Subject, judge
+from refimpl.ir.graph import Function, Module
+from refimpl.ir.loop import Binary, Expr, PrimFunc, Stmt
+from refimpl.ir.text import parse_module
+from refimpl.ir.types import Array
+from refimpl.ir.walk import map_expr, map_stmt
+from refimpl.verify.graph import verify
+
+# y is doubled while its sum is below 40, n times at most; what comes of it depends on a branch.
+TEXT = """module {
+  dims n in [0, 40], u in [0, 40]
+  func @test(%i: i64[], %y: f32[3], %k: i64[]) -> (%c) {
+    %c = less(%i, %k) : bool[]
+  }
+  func @body(%i: i64[], %y: f32[3], %k: i64[]) -> (%j, %z) {
+    %one = constant(value=i64[] 1) : i64[]
+    %j = add(%i, %one) : i64[]
+    %half = constant(value=f32[] 0.75) : f32[]
+    %e = exp(%y) : f32[3]
+    %z = multiply(%e, %half) : f32[3]
+  }
+  func @rows(%i: i64[], %y: f32[3]) -> (%s) {
+    () = bind(%i, dim="u")
+    %r = iota(axis=0, dtype=f32, shape=(u, 3)) : f32[u, 3]
+    %t = add(%r, %y) : f32[u, 3]
+    %s = sum(%t, axes=(0,), keepdims=false) : f32[3]
+  }
+  func @same(%i: i64[], %y: f32[3]) -> (%y) { }
+  func @main(%y: f32[3], %k: i64[], %c: bool[]) -> (%z, %s) {
+    %zero = constant(value=i64[] 0) : i64[]
+    %i, %z = while(%zero, %y, %k, binds=(), body="body", carried=2, cond="test") : i64[], f32[3]
+    %s = if(%c, %i, %z, binds=(), otherwise="same", then="rows") : f32[3]
+  }
+}"""
+
+
+def compiled(m: Module, options: Options) -> Subject:
+    """Every level but the text."""
+    w = pipeline.Work(options, m)
+    for stage in pipeline.STAGES:
+        if stage.wanted(options) and stage.name not in ("emit", "wrap"):
+            stage.run(w)
+    assert w.planned is not None
+    return Subject(m, tuple(w.passes), w.module, w.loops, w.kernels, w.planned)
+
+
+def subject(options: Options | None = None) -> Subject:
+    """The module above, compiled."""
+    m = parse_module(TEXT)
+    verify(m)
+    return compiled(m, options or Options())
+
+
+def inputs(k: int, c: bool) -> list[Array]:
+    """Rounds, and the branch."""
+    return [
+        np.linspace(-2, -1, 3).astype(np.float32),
+        np.asarray(np.int64(k)),
+        np.asarray(np.bool_(c)),
+    ]
+
+
+def level(r: Report, name: str) -> tuple[int, int, int]:
+    """Findings, comparisons and unjudged uses of a level."""
+    (found,) = (x for x in r.levels if x.name == name)
+    return len(found.findings), len(found.comparisons), found.unjudged
+
+
+def test_all_levels_agree() -> None:
+    for options in (Options(), Options(fuse=False), Options(simplify=False)):
+        s = subject(options)
+        for k, c in ((0, True), (1, False), (3, True)):
+            r = judge(s, inputs(k, c))
+            assert not r.findings, r.findings[0]
+            assert r.checked_share == 1
+
+
+def test_uses_beyond_some_are_counted() -> None:
+    r = judge(subject(), inputs(20, c=False))
+    assert not r.findings
+    # Of 20 rounds 8 and the 16th are judged, and so of 21 tests; a round has two kernels of one
+    # result, or one of two.
+    judged = JUDGED + 1
+    findings, comparisons, unjudged = level(r, "kernel")
+    assert findings == 0
+    assert comparisons == 3 * judged
+    assert unjudged in (21 - judged + 20 - judged, 21 - judged + 2 * (20 - judged))
+
+
+def wrong(f: PrimFunc) -> PrimFunc:
+    """A kernel that adds where it should multiply."""
+
+    def expr(e: Expr) -> Expr:
+        if isinstance(e, Binary) and e.op == "mul" and e.dtype.is_float:
+            return Binary("add", e.lhs, e.rhs)
+        return map_expr(expr, e)
+
+    def stmt(s: Stmt) -> Stmt:
+        return map_stmt(s, expr, stmt)
+
+    return replace(f, body=stmt(f.body))
+
+
+def test_a_wrong_kernel_of_a_body_is_blamed_alone() -> None:
+    s = subject()
+    kernels = {k: tuple(wrong(f) for f in fs) for k, fs in s.kernels.items()}
+    r = judge(replace(s, kernels=kernels), inputs(2, c=True))
+    assert level(r, "loop")[0] == 0
+    found = [f for f in r.findings if f.level == "kernel"]
+    assert len(found) == 2  # one a round, since the reference's values follow
+    assert {f.where for f in found} == {k for k in s.kernels if "multiply" in k}
+
+
+def test_a_pass_that_takes_the_wrong_branch() -> None:
+    def swapped(f: Function) -> Function:
+        nodes = tuple(
+            replace(n, attrs=(*n.attrs[:1], ("otherwise", "rows"), ("then", "same")))
+            if n.op == "if"
+            else n
+            for n in f.nodes
+        )
+        return replace(f, nodes=nodes)
+
+    s = subject()
+    bad = replace(s.source, functions=tuple(swapped(f) for f in s.source.functions))
+    verify(bad)
+    r = judge(replace(s, passes=(*s.passes, ("swap", bad))), inputs(2, c=True))
+    assert [f.where for f in r.findings] == ["swap"]
+
+
+def test_results_in_doubt_raise_no_alarm() -> None:
+    m = parse_module("""module {
+  dims u in [0, 40]
+  func @main(%x: f32[]) -> (%y, %z) {
+    %e = exp(%x) : f32[]
+    %l = log(%e) : f32[]
+    %k = cast(%l, dtype=i64) : i64[]
+    () = bind(%k, dim="u")
+    %y = iota(axis=0, dtype=f32, shape=(u,)) : f32[u]
+    %z = add(%x, %x) : f32[]
+  }
+}""")
+    verify(m)
+    s = compiled(m, Options())
+    # log(exp(3)) may be just below 3: a pass may find a size of 2.
+    other = parse_module(
+        "module { dims u in [0, 40] func @main(%x: f32[]) -> (%y, %z) {"
+        " %y = constant(value=f32[2] [0.0, 1.0]) : f32[2]"
+        " %z = add(%x, %x) : f32[] } }"
+    )
+    r = judge(replace(s, passes=(("other", other),)), [np.asarray(np.float32(3))])
+    assert not [f for f in r.findings if f.level == "passes"]
+    (passes,) = (x for x in r.levels if x.name == "passes")
+    assert passes.checked_share < 1
+    r = judge(replace(s, passes=(("other", other),)), [np.asarray(np.float32(3.5))])
+    assert [f.where for f in r.findings if f.level == "passes"] == ["other"]
