@@ -282,7 +282,8 @@ class Maker:
         owners: set[str] = set()
         for r in results:
             owner = self.root.get(r, r)
-            if owner in given or owner in owners or self.types[r] != self.types[owner]:
+            part = self.types[r].nbytes != self.types[owner].nbytes
+            if owner in given or owner in owners or part:
                 r = self.copy(r)
                 owner = r
             owners.add(owner)

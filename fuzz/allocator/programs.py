@@ -33,10 +33,10 @@ def mixed(seed: int) -> Shape:
     """Draw what may occur in the program of a seed: now this, now that, often several."""
     r = Random(~seed)
     return Shape(
-        symbolic=r.random() < 0.25,
-        branches=r.random() < 0.4,
+        symbolic=r.random() < 0.4,
+        branches=r.random() < 0.5,
         loops=r.random() < 0.4,
-        parts=r.random() < 0.4,
+        parts=r.random() < 0.6,
         allocates=r.random() < 0.3,
     )
 
@@ -60,10 +60,16 @@ class _Source:
                 n, m, dims.mul(2, n), dims.add(n, 1), dims.mul(n, m), dims.mul(3, m),
                 declared[0].hi, declared[0].lo, dims.mul(4, declared[0].hi), dims.mul(64, n),
             ]  # fmt: skip
-            numels = [*numels[:1], *(r.choice(pool) for _ in range(r.choice((2, 3, 4))))]
+            twins: tuple[tuple[Dim, Dim], ...] = (
+                (n, m), (dims.mul(2, n), dims.mul(2, m)), (dims.add(n, 1), dims.add(m, 1)),
+                (dims.mul(n, m), dims.mul(n, n)), (n, declared[0].hi),
+            )  # fmt: skip
+            numels = [*numels[:1], *(r.choice(pool) for _ in range(r.choice((1, 2, 3))))]
+            if r.random() < 0.6:  # unlike, and often of one size for all that
+                numels = [*r.choice(twins), *numels[: r.choice((0, 1, 2))]]
         self.numels = numels
         self.dtypes = [r.choice(DTYPES) for _ in range(r.choice((1, 1, 2, 3)))]
-        self.devices = ("", "", "cuda:1") if r.random() < 0.15 else ("",)
+        self.devices = ("", "cuda:1") if r.random() < 0.25 else ("",)
 
     def type(self) -> TensorType:
         """Draw a type."""
@@ -110,9 +116,10 @@ def _rewrite(s: _Source) -> None:
 
 def _view(s: _Source) -> None:
     known = s.m.known()
+    views = [n for n in known if n in s.m.root]
     if not known:
         return
-    of = s.one(known)
+    of = s.r.choice(views) if views and s.r.random() < 0.5 else s.one(known)
     t = s.m.types[of]
     shape: tuple[Dim, ...] = (1, t.numel)
     dtype = t.dtype
@@ -122,6 +129,8 @@ def _view(s: _Source) -> None:
             dtype = s.r.choice(sizes)
             shape = (t.nbytes // dtype.nbytes,)
     s.m.view(of, TensorType(dtype, shape, t.device))
+    if s.r.random() < 0.4 and of in s.m.block.names and of not in s.m.inputs:
+        s.m.block.names.remove(of)  # from here on it is reached through the view alone
 
 
 def _part(s: _Source) -> None:
@@ -175,7 +184,7 @@ def _next(s: _Source) -> None:
 
 
 STRAIGHT: tuple[tuple[Callable[[_Source], None], int], ...] = (
-    (_launch, 10), (_view, 4), (_update, 2), (_rewrite, 1), (_extern, 2), (_copy, 1),
+    (_launch, 10), (_view, 5), (_update, 2), (_rewrite, 1), (_extern, 2), (_copy, 1),
 )  # fmt: skip
 
 
@@ -192,18 +201,21 @@ def program(seed: int, shape: Shape = Shape()) -> Program:
         s.m.constant(TensorType(s.dtypes[0], (r.choice(NUMELS),)))
     kinds = list(STRAIGHT)
     if shape.parts:
-        kinds.append((_part, 2))
+        kinds.append((_part, 4))
     if shape.branches:
-        kinds.append((_branch, 2))
+        kinds.append((_branch, 3))
     if shape.loops:
-        kinds.append((_loop, 2))
-    if shape.branches or shape.loops:
-        kinds.append((_next, 3))
+        kinds.append((_loop, 3))
     rules = r.choices([k for k, _ in kinds], [w for _, w in kinds], k=r.randint(4, shape.lines))
     for rule in rules:
+        if r.random() < 0.3:
+            _next(s)
         rule(s)
     while len(s.m.blocks) > 1:
         s.m.end()
     known = s.m.known()
     results = [s.one(known) for _ in range(r.choice((1, 1, 2, 3)))]
+    views = [n for n in s.m.owned() if n in s.m.root]
+    if views and r.random() < 0.6:
+        results.append(r.choice(views))
     return s.m.finish(results)

@@ -1,4 +1,8 @@
-"""Plant each fault in a copy of the source, run a campaign there, and print what was found."""
+"""Plant each fault in a copy of the source, run a campaign there, and print what was found.
+
+With ``--memory`` the faults are those of memory planners, planted in this process and hunted with
+random programs.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ import time
 from pathlib import Path
 
 from tests.mutants.faults import FAULTS, Fault
+from tests.mutants.memory import page
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("refimpl", "codegen", "oracle", "fuzz", "didyma")
@@ -61,7 +66,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="faults to plant; all of them without")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--memory", action="store_true", help="faults of memory planners")
+    parser.add_argument("--rounds", type=int, default=20, help="first seeds a fault of memory")
+    parser.add_argument("--write", action="store_true", help="write docs/memory-fuzzing.md")
     args = parser.parse_args()
+    if args.memory:
+        page.main(args.names, args.rounds, args.write)
     chosen = [f for f in FAULTS if not args.names or f.name in args.names]
     survivors = 0
     for fault in chosen:

@@ -1,0 +1,1 @@
+"""Faults of memory planners, as they have happened, planted in ours."""

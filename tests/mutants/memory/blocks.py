@@ -1,0 +1,156 @@
+"""Faults where a program has blocks, streams or results in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+import numpy as np
+
+from codegen.memory import liveness
+from codegen.memory import plan as planning
+from codegen.memory.arena import Placement, Problem, solve
+from codegen.memory.arena.problem import placement
+from codegen.memory.insert import Insertion
+from codegen.memory.liveness import Lives
+from refimpl.ir import program as ir
+from refimpl.ir.program import Line, Program
+from tests.mutants.memory.fault import Plant, ProgramFault, patched
+
+GREEDY = "greedy_by_size"
+
+
+def branches_apart(bare: Program) -> AbstractContextManager[object]:
+    """Each block's arena is planned by itself, and all of them begin at 0."""
+    borrowed = frozenset((*bare.inputs, *(n for n, _ in bare.constants)))
+    block = {v: life.block for v, life in Lives(bare.lines, borrowed).of.items()}
+
+    def solved(p: Problem, name: str, limit: float | None = None) -> Placement:
+        del limit
+        offsets = np.zeros(p.count, np.int64)
+        for k in {block[n] for n in p.names}:
+            which = np.flatnonzero(np.array([block[n] == k for n in p.names]))
+            offsets[which] = solve(p.pick(which), name).offsets
+        return placement(p, offsets)
+
+    return patched(planning, "solve", solved)
+
+
+def rewritten(change: Callable[[Sequence[Line]], Sequence[Line]]) -> Plant:
+    """Change the lines of the planned program, each block's by itself."""
+
+    def all_(lines: Sequence[Line]) -> tuple[Line, ...]:
+        return tuple(change([_inside(line, all_) for line in lines]))
+
+    def plant(bare: Program) -> AbstractContextManager[object]:
+        del bare
+        run = Insertion.run
+
+        def wrong(self: Insertion) -> Program:
+            p = run(self)
+            return replace(p, lines=all_(p.lines))
+
+        return patched(Insertion, "run", wrong)
+
+    return plant
+
+
+def _inside(line: Line, all_: Callable[[Sequence[Line]], tuple[Line, ...]]) -> Line:
+    match line:
+        case ir.If(cond, then, other):
+            return ir.If(cond, all_(then), all_(other))
+        case ir.While(test, cond, body):
+            return ir.While(all_(test), cond, all_(body))
+        case ir.Repeat(index, extent, body):
+            return ir.Repeat(index, extent, all_(body))
+        case _:
+            return line
+
+
+def once(change: Callable[[Sequence[Line]], Sequence[Line] | None]) -> Plant:
+    """Change one block of the planned program: the first in which there is what to change."""
+
+    def plant(bare: Program) -> AbstractContextManager[object]:
+        done: list[bool] = []
+
+        def first(lines: Sequence[Line]) -> Sequence[Line]:
+            found = None if done else change(lines)
+            if found is None:
+                return lines
+            done.append(True)
+            return found
+
+        return rewritten(first)(bare)
+
+    return plant
+
+
+def a_free_lost(lines: Sequence[Line]) -> Sequence[Line] | None:
+    at = [i for i, x in enumerate(lines) if isinstance(x, ir.Free)]
+    return None if not at else [*lines[: at[0]], *lines[at[0] + 1 :]]
+
+
+def a_free_twice(lines: Sequence[Line]) -> Sequence[Line] | None:
+    at = [i for i, x in enumerate(lines) if isinstance(x, ir.Free)]
+    return None if not at else [*lines[: at[0] + 1], *lines[at[0] :]]
+
+
+def a_free_earlier(lines: Sequence[Line]) -> Sequence[Line] | None:
+    """A value is freed a line before its last use, in a loop's body or a branch too."""
+    for i, x in enumerate(lines):
+        if isinstance(x, ir.Free) and i and x.value in liveness.touches(lines[i - 1]):
+            return [*lines[: i - 1], x, lines[i - 1], *lines[i + 1 :]]
+    return None
+
+
+def a_copy_lost(lines: Sequence[Line]) -> Sequence[Line] | None:
+    at = [i for i, x in enumerate(lines) if isinstance(x, ir.Copy)]
+    return None if not at else [*lines[: at[0]], *lines[at[0] + 1 :]]
+
+
+def a_late_allocation(lines: Sequence[Line]) -> Sequence[Line] | None:
+    """An allocation and the line after it change places."""
+    for i, x in enumerate(lines[:-1]):
+        if isinstance(x, ir.Allocate) and x.value in liveness.touches(lines[i + 1]):
+            return [*lines[:i], lines[i + 1], x, *lines[i + 2 :]]
+    return None
+
+
+def results_in_another_order(lines: Sequence[Line]) -> Sequence[Line] | None:
+    last = lines[-1]
+    if isinstance(last, ir.Return) and len(last.values) > 1:
+        return [*lines[:-1], ir.Return(last.values[::-1])]
+    return None
+
+
+def arena_half(lines: Sequence[Line]) -> Sequence[Line] | None:
+    for i, x in enumerate(lines):
+        if isinstance(x, ir.Arena) and isinstance(x.nbytes, int) and x.nbytes > 512:
+            return [*lines[:i], replace(x, nbytes=x.nbytes // 2), *lines[i + 1 :]]
+    return None
+
+
+def arena_elsewhere(lines: Sequence[Line]) -> Sequence[Line] | None:
+    for i, x in enumerate(lines):
+        if isinstance(x, ir.Arena):
+            return [*lines[:i], replace(x, device="cuda:7"), *lines[i + 1 :]]
+    return None
+
+
+FAULTS: tuple[ProgramFault, ...] = (
+    ProgramFault(8, "a branch's arena over live outer values", "executorch#21494",
+                 branches_apart, GREEDY),
+    ProgramFault(3, "a free one line early", "pytorch#187678", once(a_free_earlier)),
+    ProgramFault(7, "a free forgotten", "onnxruntime#19480", once(a_free_lost)),
+    ProgramFault(7, "bytes freed twice", "onnxruntime#19480", once(a_free_twice)),
+    ProgramFault(12, "bytes allocated after they are used", "pytorch#159839",
+                 once(a_late_allocation)),
+    ProgramFault(10, "an arena smaller than what it holds", "AMDMIGraphX#4992",
+                 once(arena_half), GREEDY),
+    ProgramFault(11, "an arena of another device", "pytorch _inductor", once(arena_elsewhere),
+                 GREEDY),
+    ProgramFault(5, "a copy elided whose source changes", "onnxruntime#7645", once(a_copy_lost)),
+    ProgramFault(14, "results handed back in another order", "torch-spyre#4022",
+                 once(results_in_another_order)),
+)  # fmt: skip

@@ -1,0 +1,68 @@
+"""Tables of docs/memory-fuzzing.md, written by the commands that measured them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.mutants.memory import blocks, lives, others, wholes
+from tests.mutants.memory.fault import MOST, Fault, Hunt, hunt
+
+PAGE = Path(__file__).parents[3] / "docs" / "memory-fuzzing.md"
+
+
+def faults() -> list[Fault]:
+    """Every planted fault, by class."""
+    found: list[Fault] = [*lives.FAULTS, *wholes.FAULTS, *blocks.FAULTS, *others.FAULTS]
+    return sorted(found, key=lambda f: f.number)
+
+
+def hunted(chosen: Sequence[Fault], rounds: int) -> Iterable[Hunt]:
+    """Hunt faults, one after another, and say so."""
+    for f in chosen:
+        h = hunt(f, rounds)
+        verdict = "found" if h.median <= MOST else "MISSED"
+        told = ", ".join(f"{c} {n}" for c, n in h.told.items())
+        print(f"{verdict:7} {h.median:4.1f} programs  {f.number:2} {f.name}: {told}", flush=True)
+        yield h
+
+
+def table(hunts: Sequence[Hunt], rounds: int) -> str:
+    """Write the table of faults: programs until the first verdict, and which checks gave one."""
+    rows = [
+        "| class | fault | reported as | median programs | most | told by |",
+        "|---|---|---|---|---|---|",
+    ]
+    for h in hunts:
+        f = h.fault
+        told = sorted(h.told.items(), key=lambda item: -item[1])
+        most = str(max(h.took)) if not h.missed else f"missed {h.missed} of {rounds}"
+        rows.append(
+            f"| {f.number} | {f.name} | {f.cites} | {h.median:g} | {most} "
+            f"| {', '.join(f'{check} {100 * n // rounds} %' for check, n in told)} |"
+        )
+    return "\n".join(rows)
+
+
+def write(section: str, text: str, page: Path = PAGE) -> None:
+    """Put a text between the marks of a section of the page."""
+    old = page.read_text(encoding="utf-8")
+    begin, end = f"<!-- {section} -->\n", f"<!-- end of {section} -->"
+    head, mark, rest = old.partition(begin)
+    _, last, tail = rest.partition(end)
+    if not mark or not last:
+        raise SystemExit(f"{page} has no section {section}")
+    page.write_text(f"{head}{begin}\n{text}\n\n{end}{tail}", encoding="utf-8")
+
+
+def main(names: Sequence[str], rounds: int, keep: bool) -> None:
+    """Hunt the faults whose names have one of the words, or all; exit code 1 if one is missed."""
+    every = faults()
+    chosen = [f for f in every if not names or any(n in f.name for n in names)]
+    hunts = list(hunted(chosen, rounds))
+    slow = [h.fault.name for h in hunts if h.median > 10]
+    print(f"{len(hunts) - len(slow)} of {len(hunts)} faults found within 10 programs, by median")
+    if keep:
+        write("faults", table(hunts, rounds))
+    sys.exit(1 if slow else 0)
