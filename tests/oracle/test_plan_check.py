@@ -41,7 +41,7 @@ def kernel(name: str, inputs: int, outputs: int) -> PrimFunc:
 
 
 def program(*lines: Line, sizes: dict[str, int] | None = None) -> Program:
-    names = dict.fromkeys("xabcdv", 4) | (sizes or {})
+    names = dict.fromkeys("xabcdv", 4) | {"r": 1, "l": 400} | (sizes or {})
     types = [(v, TensorType(F32, (n,))) for v, n in names.items()]
     types += [("t", TensorType(DType.BOOL)), ("s", TensorType(DType.BOOL))]
     types += [("far", TensorType(F32, (4,), "cuda:1"))]
@@ -114,6 +114,22 @@ GOOD = {
         Repeat("i", 3, (Allocate("b"), Launch("one", ("a", "b")), Carry((("a", "b"),), ()))),
         Return(("a",)),
     ),
+    "rows of a whole": (
+        Allocate("a"),
+        Repeat("i", 4, (View("r", "a", 4 * symbol("i")), Launch("one", ("x", "r")))),
+        Return(("a",)),
+    ),
+    "rows of a large whole": (
+        Allocate("l"),
+        Repeat("i", 400, (View("r", "l", 4 * symbol("i")), Launch("one", ("x", "r")))),
+        Return(("l",)),
+    ),
+    "a test's own memory": (
+        Allocate("a"), Copy("a", "x"), Allocate("s"),
+        While((Allocate("b"), Launch("one", ("a", "b")), Launch("test", ("b", "s")), Free("b")),
+              "s", (Copy("a", "x"),)),
+        Free("s"), Return(("a",)),
+    ),
     "another stream, waited for": (
         Allocate("a"), Launch("one", ("x", "a"), stream=1), Wait(0, 1), Allocate("b"),
         Launch("one", ("a", "b")), Free("a"), Return(("b",)),
@@ -135,6 +151,12 @@ BAD: dict[str, tuple[str, tuple[Line, ...]]] = {
          Launch("one", ("x", "b")), Launch("one", ("v", "b")), Return(("b",))),
     ),
     "read before written": ("unwritten", (Allocate("a"), Return(("a",)))),
+    "made again in each test": (
+        "double-allocation",
+        (Allocate("a"), Copy("a", "x"),
+         While((Allocate("s"), Launch("test", ("a", "s"))), "s", (Copy("a", "x"),)),
+         Free("s"), Return(("a",))),
+    ),
     "never freed": ("leak", (*CHAIN, Return(("b",)))),
     "a view freed": (
         "not-owner", (Allocate("a"), Launch("one", ("x", "a")), View("v", "a"), Free("v"),
