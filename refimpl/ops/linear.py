@@ -11,7 +11,8 @@ from refimpl.ir import expr as ex
 from refimpl.ir.dims import Dim
 from refimpl.ir.loop import Binary, Expr
 from refimpl.ir.types import NUMBERS, Array, DType, Shape, TensorType
-from refimpl.ops.bars import Bar, Contract, dot_bar
+from refimpl.ops.bar_sums import dot_bar
+from refimpl.ops.bars import Bar, Contract
 from refimpl.ops.choose import flag, pick, size
 from refimpl.ops.rules import check, check_same_dtype, shape_error
 from refimpl.ops.spec import AttrMap, Chooser, Example, Fold, Index, Kind, Op, Read, Sample

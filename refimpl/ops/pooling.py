@@ -11,7 +11,8 @@ from refimpl.ir import expr as ex
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.loop import Binary, Cast, Const, Expr
 from refimpl.ir.types import FLOATS, NUMBERS, Array, TensorType
-from refimpl.ops.bars import Bar, Contract, sum_bar
+from refimpl.ops.bar_sums import sum_bar
+from refimpl.ops.bars import Bar, Contract
 from refimpl.ops.choose import flag
 from refimpl.ops.folds import divided, extreme, extreme_bar, lowest
 from refimpl.ops.rules import check, get_bool

@@ -12,7 +12,8 @@ from refimpl.ir import expr as ex
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.loop import Binary, Cast, Expr
 from refimpl.ir.types import FLOATS, NUMBERS, Array, DType, TensorType
-from refimpl.ops.bars import Bar, Contract, sum_bar
+from refimpl.ops.bar_sums import sum_bar
+from refimpl.ops.bars import Bar, Contract
 from refimpl.ops.choose import flag, subset
 from refimpl.ops.folds import Axes, divided, extreme, extreme_bar, prod_bar
 from refimpl.ops.movement import BarRule

@@ -12,7 +12,8 @@ from refimpl.ir import expr as ex
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.loop import Expr
 from refimpl.ir.types import NUMBERS, Array, DType, TensorType
-from refimpl.ops.bars import Bar, Contract, additions, fold, settle
+from refimpl.ops.bar_sums import additions, fold
+from refimpl.ops.bars import Bar, Contract, settle
 from refimpl.ops.choose import flag
 from refimpl.ops.folds import factors, product_bar
 from refimpl.ops.movement import BarRule

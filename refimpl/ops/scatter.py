@@ -10,7 +10,8 @@ from refimpl.ir import expr as ex
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.loop import AtomicOp, Expr
 from refimpl.ir.types import BYTES, NUMBERS, Array, DType, TensorType
-from refimpl.ops.bars import LEAST, Bar, Contract, as_error, centre_dtype, fold, settle
+from refimpl.ops.bar_sums import fold
+from refimpl.ops.bars import LEAST, Bar, Contract, as_error, centre_dtype, settle
 from refimpl.ops.choose import pick
 from refimpl.ops.folds import factors, product_bar
 from refimpl.ops.index import (

@@ -266,6 +266,30 @@ def cast_to_int(x: Array, dtype: DType) -> Array:
     return np.array([one(v) for v in x.astype(np.float64).tolist()], dtype.numpy)
 
 
+# Bits of the significand, exponent of the least subnormal, exponent above the largest number.
+FORMATS = {
+    DType.F64: (53, -1074, 1024), DType.F32: (24, -149, 128), DType.F16: (11, -24, 16),
+    DType.BF16: (8, -133, 128),
+}  # fmt: skip
+
+
+def cast(x: Array, source: DType, to: DType, saturating: bool) -> Array:
+    """What a conversion gives; a saturating one nothing beyond the ends of the range."""
+    if to is DType.BOOL:
+        return np.array([v != 0 for v in x.tolist()])
+    if to.is_int:
+        if saturating and not source.is_float:
+            least, most = to.limits
+            return np.array([min(max(int(v), least), most) for v in x.tolist()], to.numpy)
+        return cast_to_int(x, to)
+    out = x if to is source else nearest(x.astype(np.longdouble), to)
+    if not saturating:
+        return out
+    digits, _, top = FORMATS[to]
+    largest = to.numpy.type(math.ldexp(2 - 2.0 ** (1 - digits), top - 1))
+    return np.where(np.isinf(out), np.copysign(largest, out).astype(to.numpy), out)
+
+
 def nearest(exact: Array, dtype: DType) -> Array:
     """Numbers of a float dtype nearest to longdoubles, halves to even, from the definition.
 
@@ -273,10 +297,7 @@ def nearest(exact: Array, dtype: DType) -> Array:
     """
     if dtype in (DType.F16, DType.BF16):
         exact = nearest(exact, DType.F32).astype(np.longdouble)
-    digits, least = {
-        DType.F64: (53, -1074), DType.F32: (24, -149), DType.F16: (11, -24), DType.BF16: (8, -133),
-    }[dtype]  # fmt: skip
-    top = {DType.F64: 1024, DType.F32: 128, DType.F16: 16, DType.BF16: 128}[dtype]
+    digits, least, top = FORMATS[dtype]
     size = np.abs(exact)
     _, power = np.frexp(size)
     place = np.maximum(power - digits, least)

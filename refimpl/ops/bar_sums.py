@@ -1,0 +1,102 @@
+"""Error bars of sums, in any order that a contract allows.
+
+Source of the bounds: N. J. Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., ch. 3
+and 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from refimpl.ir.types import Array, DType
+from refimpl.ops.bars import BITS, LEAST, OVER, TINY, UNIT, Bar, Contract, as_error
+
+
+def gamma(rounds: int, dtype: DType) -> float:
+    """Relative error after a chain of correctly rounded ops (Higham's gamma)."""
+    t = rounds * UNIT[dtype.compute]
+    return t / (1 - t) if t < 0.5 else math.inf
+
+
+def additions(n: int, contract: Contract) -> int:
+    """Most inexact additions any of n terms goes through."""
+    return max(0, min(contract.chain(n), n - 1))
+
+
+def fold(
+    c: Array, e: Array, mass: Array, rounds: int, tinies: int, dtype: DType, known: Array
+) -> Bar:
+    """Bar of a sum of terms, in any order the contract allows.
+
+    ``c`` is the sum of the centres by IEEE, ``e`` the sum of the errors of the finite terms, and
+    ``mass`` the sum of their largest sizes.  Each term goes through at most ``rounds`` roundings,
+    of which ``tinies`` in all may lose a subnormal.  ``known`` marks sums that no rounding can
+    touch.  Partial sums may overflow where the whole does not: such elements are undecided,
+    unless the terms have one sign.
+    """
+    dt = dtype.compute
+    finite = np.isfinite(c)
+    e = as_error(e)
+    r = as_error(gamma(rounds, dt) * mass + tinies * TINY[dt])
+    full = np.where(known, e, np.where(finite | (e == np.inf), e + r, e))
+    over = OVER[dt]
+    size = np.abs(c)
+    if bool((mass + r >= over).any()):
+        # What cancels within the centre's own precision must not be able to overflow either.
+        one_sign = finite & (size * (1 + 2.0**-40) + e >= mass) & (mass < over * 2.0**38)
+        surely = one_sign & (size - full >= over)
+        risky = (mass + r >= over) & ~surely & ~np.isnan(c)
+        c = np.where(surely, np.copysign(np.inf, c), c).astype(c.dtype)
+        full = np.where(surely, 0.0, np.where(risky, np.inf, full))
+        finite = np.isfinite(c)
+    full = np.where(finite | (full == np.inf), full, 0.0)
+    return Bar(c, np.where((c == 0) & (full == 0), LEAST, full))
+
+
+def sum_bar(
+    b: Bar, axes: Sequence[int], dtype: DType, contract: Contract, *, keepdims: bool = False
+) -> Bar:
+    """Bar of a sum over axes; integers wrap and sum in their own dtype."""
+    over_axes = tuple(axes)
+    if not dtype.is_float:
+        c = np.asarray(b.c.sum(axis=over_axes, keepdims=keepdims, dtype=b.c.dtype))
+        if not b.e.any():
+            return Bar(c, np.zeros(c.shape))
+        e = np.asarray(b.e.sum(axis=over_axes, keepdims=keepdims))
+        return Bar(c, np.where(e > 0, np.inf, 0.0))
+    n = math.prod(b.c.shape[a] for a in over_axes)
+    c, e, mass, whole = sums(b, over_axes, keepdims)
+    known = (e == 0) & ((whole & (mass <= 2.0 ** BITS[dtype.compute])) | (n <= 1))
+    return fold(c, e, mass, additions(n, contract), 0, dtype, known)
+
+
+def sums(b: Bar, axes: tuple[int, ...], keepdims: bool) -> tuple[Array, Array, Array, Array]:
+    """Sum of centres, of errors, of sizes of the finite terms; and whether all are whole."""
+    size = np.abs(b.c) + b.e
+    finite = np.isfinite(b.c)
+    if not finite.all():
+        size = np.where(finite, size, 0)
+    whole = (np.rint(b.c) == b.c) | ~finite
+    return (
+        np.asarray(b.c.sum(axis=axes, keepdims=keepdims)),
+        np.asarray(b.e.sum(axis=axes, keepdims=keepdims)),
+        np.asarray(size.sum(axis=axes, keepdims=keepdims)),
+        np.asarray(whole.all(axis=axes, keepdims=keepdims)),
+    )
+
+
+def dot_bar(
+    c: Array, e: Array, mass: Array, n: int, dtype: DType, contract: Contract, whole: Array
+) -> Bar:
+    """Bar of a sum of ``n`` products (matmul, convolution), fused or not.
+
+    ``c``: sum of products of centres, by IEEE; ``e``: the operands' propagated errors,
+    sum of |a| eb + |b| ea + ea eb; ``mass``: sum of (|a| + ea)(|b| + eb); of finite terms each.
+    ``whole`` marks elements all of whose factors are whole numbers: with a small mass these sums
+    are exact in any order.
+    """
+    known = (e == 0) & ((whole & (mass <= 2.0 ** BITS[dtype.compute])) | (n == 0))
+    return fold(c, e, mass, additions(n, contract) + 1, n, dtype, known)
