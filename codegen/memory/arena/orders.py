@@ -71,6 +71,34 @@ def by_life_then_area(p: Problem) -> I64:
     return _sorted(p.upper - p.lower, _area(p), crowd(p))
 
 
+def meetings(p: Problem) -> I64:
+    """Of each buffer: how many others are alive with it at some time."""
+    begun = np.searchsorted(np.sort(p.lower), p.upper, "left")
+    return (begun - np.searchsorted(np.sort(p.upper), p.lower, "right") - 1).astype(np.int64)
+
+
+def spans(p: Problem) -> I64:
+    """Of each buffer: how many maximal sets of buffers alive together it is in."""
+    starts, ends = np.unique(p.lower), np.unique(p.upper)
+    cuts = starts[np.unique(np.searchsorted(starts, ends, "left")) - 1]
+    return (np.searchsorted(cuts, p.upper) - np.searchsorted(cuts, p.lower)).astype(np.int64)
+
+
+def by_box(p: Problem) -> I64:
+    """Largest product of size and of the sets it is in first: area that counts no idle time."""
+    return _sorted(_product(p.size, spans(p)))
+
+
+def by_meetings_then_size(p: Problem) -> I64:
+    """Alive with most others first, then largest."""
+    return _sorted(meetings(p), p.size)
+
+
+def by_heat_then_meetings(p: Problem) -> I64:
+    """Alive at the most crowded time first, then with most others."""
+    return _sorted(crowd(p), meetings(p))
+
+
 def by_start(p: Problem) -> I64:
     """First to be used first, as an allocator at run time sees them."""
     return _sorted(-p.lower, p.size)
@@ -86,10 +114,14 @@ def by_breadth(p: Problem) -> I64:
 
 
 def _area(p: Problem) -> I64:
+    return _product(p.size, p.upper - p.lower)
+
+
+def _product(a: I64, b: I64) -> I64:
     # A float would round, and a tie broken by rounding is broken by nothing.
-    area = p.size.astype(np.float64) * (p.upper - p.lower)
+    area = a.astype(np.float64) * b
     if area.max(initial=0.0) < 2.0**62:
-        return p.size * (p.upper - p.lower)
+        return a * b
     return np.unique(area, return_inverse=True)[1].astype(np.int64)
 
 

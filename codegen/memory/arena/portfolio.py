@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from codegen.memory.arena import orders
 from codegen.memory.arena.budget import Budget
-from codegen.memory.arena.canonical import Infeasible, OutOfNodes, within
+from codegen.memory.arena.canonical import within
+from codegen.memory.arena.search import Infeasible, OutOfNodes
 from codegen.memory.arena.fit import PAIRS, conflicts, pair_count, place
 from codegen.memory.arena.outward import outward
 from codegen.memory.arena.problem import Placement, Problem, lower_bound, placement

@@ -1,0 +1,402 @@
+"""Depth-first search for a placement within a capacity, which jumps back over what did not matter.
+
+The search is minimalloc's (Moffitt, "MiniMalloc: A Lightweight Memory Allocator for
+Hardware-Accelerated Machine Learning", ASPLOS 2023).  Only canonical solutions are looked at:
+buffers are placed in ascending order of offset, each as low as those below it allow, and none
+where another would fit underneath.  A branch ends when, at some time, the floor and what is still
+to be placed exceed the capacity; it falls apart into independent ones where nothing unplaced
+crosses a time.
+
+Three things are added.  A dead end is explained by a set of unplaced buffers which, as low as they
+can be by now, cannot be placed even if all others are forgotten; a choice that neither raised one
+of these nor came before one is not to blame, and is not made otherwise (conflict-directed
+backjumping, after Prosser 1993).  A buffer that is in the way of nothing is placed without a
+choice.  Of two neighbours with one life that lie on top of each other, the first in preorder is
+the lower, for they could change places.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codegen.memory.arena.problem import FREE, I64, Problem
+
+NEVER = 1 << 60  # least offset of what is placed already
+PLACED = np.uint64(1 << 59)
+LOOK = 32  # nodes between two looks at the clock
+
+
+class OutOfNodes(Exception):
+    """The search was cut short."""
+
+
+class Infeasible(Exception):
+    """There is no placement; the argument holds the indices of buffers that cannot be together."""
+
+    def __init__(self, core: I64) -> None:
+        super().__init__(core)
+        self.core = core
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Buffers to place, and the sections (maximal sets alive together) they span.
+
+    Section k holds ``entries[starts[k]:starts[k + 1]]``.
+    """
+
+    ids: I64
+    entries: I64
+    starts: I64
+    sections: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """A point of the search; arrays are never written to once they are here."""
+
+    least: I64  # offset that a buffer can have, NEVER once it is placed
+    remaining: I64  # bytes yet to be placed, by section
+    crossing: I64  # unplaced buffers in sections s and s + 1
+    left: int  # set of unplaced buffers
+
+
+@dataclass(slots=True, eq=False)
+class Choice:
+    """Which buffer of a part goes next; sets of buffers are the bits of an int."""
+
+    part: Part
+    floor: int
+    rank: int
+    state: State  # before the choice
+    candidates: list[int]
+    lowest: int  # the buffer whose top is the lowest: why others are no candidates
+    forced: bool = False
+    tried: int = 0
+    passed: int = 0  # candidates tried
+    blame: int = 0  # cannot be placed with any of the choices made so far
+    parts: list[Part] = field(default_factory=list[Part])  # to be solved under the choice made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """What stays of a problem whose buffers are numbered in preorder."""
+
+    size: I64
+    near: tuple[I64, ...]  # buffers alive with it
+    near_set: tuple[int, ...]
+    twins: tuple[tuple[int, ...], ...]  # with its very life, alignment and no fixed offset
+    latest: I64  # highest offset that a buffer can have
+    step: int  # all heights are rounded up to no more than a multiple of this
+    alignment: I64 | None  # None: whatever lies on another is aligned
+    first: list[int]  # section
+    last: list[int]
+    entries: I64
+    starts: I64
+    members: tuple[int, ...]  # set of each section
+    begin: State
+
+
+def frame(p: Problem, capacity: int, preorder: I64) -> Frame:
+    """Number the buffers of a problem in preorder, and find what meets what."""
+    n = p.count
+    q = p.pick(preorder)
+    cuts = _section_times(q)
+    first, last = np.searchsorted(cuts, q.lower, "left"), np.searchsorted(cuts, q.upper, "left")
+    times = np.arange(len(cuts))
+    inside = (first <= times[:, None]) & (last > times[:, None])
+    where, entries = np.nonzero(inside)
+    starts = np.searchsorted(where, times)
+    meets = (q.lower < q.upper[:, None]) & (q.upper > q.lower[:, None])
+    np.fill_diagonal(meets, val=False)
+    largest = int(q.alignment.max())
+    free = q.fixed == FREE
+    aligned = bool((q.size % largest == 0).all() and (q.fixed[~free] % largest == 0).all())
+    twin = meets & (first == first[:, None]) & (last == last[:, None]) & free & free[:, None]
+    if not aligned:
+        twin &= (q.alignment == q.alignment[:, None]) & (q.size == q.size[:, None])
+    change = np.zeros(len(cuts) + 1, np.int64)
+    np.add.at(change, first, 1)
+    np.add.at(change, last - 1, -1)
+    return Frame(
+        size=q.size,
+        near=tuple(np.flatnonzero(row) for row in meets),
+        near_set=tuple(map(_set, meets)),
+        twins=tuple(tuple(np.flatnonzero(row).tolist()) for row in twin),
+        latest=np.where(free, capacity - q.size, q.fixed),
+        step=1 if aligned else largest,
+        alignment=None if aligned else q.alignment,
+        first=first.tolist(),
+        last=last.tolist(),
+        entries=entries,
+        starts=starts,
+        members=tuple(map(_set, inside)),
+        begin=State(
+            np.where(free, 0, q.fixed),
+            np.add.reduceat(q.size[entries], starts),
+            np.cumsum(change)[:-1],
+            (1 << n) - 1,
+        ),
+    )
+
+
+def _section_times(p: Problem) -> I64:
+    """A time in each maximal set of buffers alive together: the last start before an end."""
+    starts, ends = np.unique(p.lower), np.unique(p.upper)
+    after = np.searchsorted(starts, ends, "left")  # starts before each end
+    return starts[np.unique(after) - 1]
+
+
+def _set(which: NDArray[np.bool_]) -> int:
+    return int.from_bytes(np.packbits(which, bitorder="little").tobytes(), "little")
+
+
+def _bits(s: int) -> Iterator[int]:
+    while s:
+        low = s & -s
+        yield low.bit_length() - 1
+        s ^= low
+
+
+@dataclass(slots=True, eq=False)
+class Search:
+    """A problem, a capacity, an order of preference, and the state at a point of the search."""
+
+    p: Problem
+    capacity: int
+    preorder: I64
+    f: Frame = field(init=False)
+    now: State = field(init=False)
+    offsets: list[int] = field(init=False)
+    nodes: int = 0
+
+    def __post_init__(self) -> None:
+        self.f = frame(self.p, self.capacity, self.preorder)
+
+    def run(self, limit: int, deadline: float | None) -> I64:
+        """Return offsets; Infeasible, or OutOfNodes after ``limit`` steps or at the deadline."""
+        f = self.f
+        n = len(f.size)
+        self.now = f.begin
+        self.offsets = [0] * n
+        self.nodes = 0
+        sections = np.arange(len(f.starts))
+        core = self.broken(Part(np.arange(n), f.entries, f.starts, sections), 0)
+        if not core:
+            gaps = np.flatnonzero(f.begin.crossing[:-1] == 0)
+            for part in self.parts(np.arange(n), gaps):
+                core = core or self.solve(part, limit, deadline)
+        if core:
+            raise Infeasible(np.sort(self.preorder[list(_bits(core))]))
+        found = np.empty(n, np.int64)
+        found[self.preorder] = self.offsets
+        return found
+
+    def solve(self, part: Part, limit: int, deadline: float | None) -> int:
+        """Place the buffers of a part; where that is impossible, return some that cannot be."""
+        stack = [self.enter(part, 0, 0)]
+        while True:
+            c = stack[-1]
+            if self.nodes >= limit:
+                raise OutOfNodes
+            if deadline is not None and self.nodes % LOOK == 0 and time.monotonic() > deadline:
+                raise OutOfNodes
+            if self.advance(c):
+                while not c.parts:  # solved: so is this part of the choice above
+                    stack.pop()
+                    if not stack:
+                        return 0
+                    c = stack[-1]
+                stack.append(self.enter(c.parts.pop(), *self.after(c)))
+                continue
+            why = c.blame
+            stack.pop()
+            while stack and not self.blamed(stack[-1], why):
+                stack.pop()
+            if not stack:
+                return why
+
+    def after(self, c: Choice) -> tuple[int, int]:
+        """What comes after the choice made has this offset at least, and at it this rank."""
+        if c.forced:
+            return c.floor, c.rank
+        i = c.candidates[c.tried - 1]
+        return self.offsets[i], i
+
+    def blamed(self, c: Choice, why: int) -> bool:
+        """Tell whether the choice made has to do with ``why`` there is no solution under it."""
+        if c.forced:
+            return False
+        i = c.candidates[c.tried - 1]
+        if not (why & c.passed or self.touched(i, c, why)):
+            return False
+        c.passed |= 1 << i
+        c.blame |= why | 1 << i
+        return True
+
+    def touched(self, i: int, c: Choice, why: int) -> bool:
+        """Tell whether placing a buffer raised any of these, or the floor beneath one."""
+        f, least = self.f, c.state.least
+        offset = int(least[i])
+        height = -(-(offset + int(f.size[i])) // f.step) * f.step
+        raised = f.near_set[i] & _set(least <= height)
+        return bool(why & raised) or (offset > c.floor and bool(why & _set(least <= c.floor)))
+
+    def enter(self, part: Part, floor: int, rank: int) -> Choice:
+        """Return the choices that keep to ascending offsets and leave no needless gap."""
+        f, now, ids = self.f, self.now, part.ids
+        least = now.least[ids]
+        top = least + f.size[ids]
+        lowest = int(top.argmin())
+        which = np.flatnonzero(least < top[lowest])
+        pairs = sorted(zip(least[which].tolist(), ids[which].tolist(), strict=True))
+        chosen = [i for o, i in pairs if o > floor or (o == floor and i >= rank)]
+        c = Choice(part, floor, rank, now, chosen, int(ids[lowest]))
+        among = 0
+        for i in chosen:
+            among |= 1 << i
+        for i in chosen:
+            near = f.near_set[i] & now.left
+            if not near & among and not (
+                near and (now.least[f.near[i]] < now.least[i] + f.size[i]).any()
+            ):
+                c.candidates, c.forced = [i], True
+                break
+        else:
+            if not chosen:
+                c.blame = sum(1 << i for i in ids.tolist())
+        return c
+
+    def advance(self, c: Choice) -> bool:
+        """Make the next choice that is feasible; else let ``blame`` say why there is none."""
+        f = self.f
+        self.now = now = c.state
+        while c.tried < len(c.candidates):
+            i = c.candidates[c.tried]
+            if c.tried and self.closed(c):
+                return False
+            c.tried += 1
+            if not c.forced and self.idle(i, c):
+                continue
+            self.nodes += 1
+            why = self.put(i, c)
+            if not why:
+                ids = c.part.ids
+                c.parts = self.split(c.part, ids[ids != i], i)
+                return True
+            self.now = now
+            if not self.blamed(c, why):
+                c.blame = why
+                return False
+        self.closed(c)
+        return False
+
+    def closed(self, c: Choice) -> bool:
+        """Tell whether all of those to blame have been tried, so that the others need not be."""
+        untried = c.candidates[c.tried :]
+        if any(c.blame >> i & 1 for i in untried):
+            return False
+        if not c.forced and not c.blame >> c.lowest & 1:
+            least = c.state.least
+            top = least[c.lowest] + self.f.size[c.lowest]
+            if c.blame & _set((least >= top) & (least < NEVER)):
+                c.blame |= 1 << c.lowest
+        return c.lowest not in untried or not c.blame >> c.lowest & 1
+
+    def idle(self, i: int, c: Choice) -> bool:
+        """Tell whether another choice comes to the same as this one."""
+        f, now = self.f, self.now
+        for j in f.twins[i]:
+            if now.left >> j & 1:
+                if j < i and f.size[j] == f.size[i]:
+                    c.blame |= 1 << i | 1 << j
+                    c.passed |= 1 << i
+                    return True
+            elif j > i and self.offsets[j] + f.size[j] == now.least[i]:
+                c.blame |= 1 << i
+                c.passed |= 1 << i
+                return True
+        return False
+
+    def put(self, i: int, c: Choice) -> int:
+        """Place a buffer as low as it can be; return who cannot be placed then, if anyone."""
+        f, now, near = self.f, self.now, self.f.near[i]
+        offset = int(now.least[i])
+        height = offset + int(f.size[i])
+        least = now.least.copy()
+        old = least[near]
+        if f.alignment is None:
+            least[near] = np.maximum(old, height)
+        else:
+            align = f.alignment[near]
+            least[near] = np.maximum(old, -(-height // align) * align)
+        least[i] = NEVER
+        late = (least - f.latest - 1).view(np.uint64) < PLACED
+        if late.any():
+            return 1 << int(late.argmax())
+        first, last = f.first[i], f.last[i]
+        remaining = now.remaining.copy()
+        remaining[first:last] -= f.size[i]
+        crossing = now.crossing.copy()
+        crossing[first : last - 1] -= 1
+        self.offsets[i] = offset
+        self.now = State(least, remaining, crossing, now.left ^ 1 << i)
+        return self.broken(c.part, c.floor if c.forced else offset)
+
+    def broken(self, part: Part, floor: int) -> int:
+        """Buffers of a section that exceed the capacity from the floor on, if there is one."""
+        now = self.now
+        low = np.minimum.reduceat(now.least[part.entries], part.starts)
+        need = np.maximum(low, floor) + now.remaining[part.sections]
+        over = (need - self.capacity - 1).view(np.uint64) < PLACED
+        at = int(over.argmax())
+        if not over[at]:
+            return 0
+        # Those that are the highest may be as many as exceed it needlessly.
+        spare = int(need[at]) - self.capacity - 1
+        who = self.f.members[part.sections[at]] & now.left
+        ids = np.array(list(_bits(who)))
+        by = ids[np.argsort(-now.least[ids], kind="stable")]
+        for i, size in zip(by.tolist(), self.f.size[by].tolist(), strict=True):
+            spare -= size
+            if spare < 0:
+                break
+            who ^= 1 << i
+        return who
+
+    def split(self, part: Part, ids: I64, i: int) -> list[Part]:
+        """Parts that share no time, the smallest last."""
+        if not len(ids):
+            return []
+        first, last = self.f.first[i], self.f.last[i]
+        inner = self.now.crossing[first : last - 1]
+        if len(inner) and not inner.all():
+            return self.parts(ids, np.flatnonzero(self.now.crossing[:-1] == 0))
+        if 2 * len(ids) > len(part.ids):
+            return [Part(ids, part.entries, part.starts, part.sections)]
+        return [self.part(ids)]
+
+    def parts(self, ids: I64, gaps: I64) -> list[Part]:
+        """Parts between these gaps, the smallest last."""
+        group = np.searchsorted(gaps, np.array(self.f.first)[ids], "left")
+        names, counts = np.unique(group, return_counts=True)
+        by = names[np.argsort(-counts, kind="stable")]
+        return [self.part(ids[group == g]) for g in by.tolist()]
+
+    def part(self, ids: I64) -> Part:
+        """Return the part of these buffers, without what is placed and times without any."""
+        f = self.f
+        which: list[int] = ids.tolist()
+        low, high = min(f.first[i] for i in which), max(f.last[i] for i in which)
+        ends = np.append(f.starts, len(f.entries))
+        entries = f.entries[ends[low] : ends[high]]
+        where = np.repeat(np.arange(low, high), np.diff(ends[low : high + 1]))
+        wanted = self.now.least[entries] < NEVER
+        entries, where = entries[wanted], where[wanted]
+        starts = np.flatnonzero(np.diff(where, prepend=-1))
+        return Part(ids, entries, starts, where[starts])
