@@ -5,10 +5,10 @@ from __future__ import annotations
 from codegen.memory.arena import orders
 from codegen.memory.arena.budget import Budget
 from codegen.memory.arena.canonical import within
-from codegen.memory.arena.search import Infeasible, OutOfNodes
 from codegen.memory.arena.fit import PAIRS, conflicts, pair_count, place
 from codegen.memory.arena.outward import outward
 from codegen.memory.arena.problem import Placement, Problem, lower_bound, placement
+from codegen.memory.arena.search import Infeasible, OutOfNodes
 
 ALWAYS = 3  # orders that are tried whatever the deadline: heat, size and breadth
 STEPS, STEPS_EACH = 200, 40  # of search, where there is no deadline: and more for each buffer

@@ -255,7 +255,7 @@ class Search:
         lowest = int(top.argmin())
         which = np.flatnonzero(least < top[lowest])
         pairs = sorted(zip(least[which].tolist(), ids[which].tolist(), strict=True))
-        chosen = [i for o, i in pairs if o > floor or (o == floor and i >= rank)]
+        chosen: list[int] = [i for o, i in pairs if o > floor or (o == floor and i >= rank)]
         c = Choice(part, floor, rank, now, chosen, int(ids[lowest]))
         among = 0
         for i in chosen:
@@ -274,7 +274,6 @@ class Search:
 
     def advance(self, c: Choice) -> bool:
         """Make the next choice that is feasible; else let ``blame`` say why there is none."""
-        f = self.f
         self.now = now = c.state
         while c.tried < len(c.candidates):
             i = c.candidates[c.tried]
@@ -354,12 +353,13 @@ class Search:
         low = np.minimum.reduceat(now.least[part.entries], part.starts)
         need = np.maximum(low, floor) + now.remaining[part.sections]
         over = (need - self.capacity - 1).view(np.uint64) < PLACED
-        at = int(over.argmax())
+        at: int = over.argmax().item()
         if not over[at]:
             return 0
         # Those that are the highest may be as many as exceed it needlessly.
         spare = int(need[at]) - self.capacity - 1
-        who = self.f.members[part.sections[at]] & now.left
+        section: int = part.sections[at].item()
+        who = self.f.members[section] & now.left
         ids = np.array(list(_bits(who)))
         by = ids[np.argsort(-now.least[ids], kind="stable")]
         for i, size in zip(by.tolist(), self.f.size[by].tolist(), strict=True):
