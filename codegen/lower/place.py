@@ -85,6 +85,22 @@ def _below(p: Place, top: Place) -> Place:
     return p
 
 
+def _outermost(places: Sequence[Place]) -> list[Place]:
+    """Those that lie in no other: who enters one of the rest has entered one of these.
+
+    What is left out may be guarded by the very value whose uses these are.
+    """
+    all_ = set(places)
+
+    def inside_another(p: Place) -> bool:
+        up = p.parent
+        while up is not None and up not in all_:
+            up = up.parent
+        return up is not None
+
+    return [p for p in dict.fromkeys(places) if not inside_another(p)]
+
+
 class Placer:
     """Binds the values of one nest and writes its innermost statements.
 
@@ -181,7 +197,7 @@ class Placer:
         self._bind(v, top)
         self._loops[v.var.name] = loop = Place(top, top.depth + 1)
         if not any(u is top for u in uses) and not self._harmless(v):
-            guard = reduce(_either, (self._path(u, top) for u in uses))
+            guard = reduce(_either, (self._path(u, top) for u in _outermost(uses)))
             self._guards[v.var.name] = guard
             self._walk(guard, top)
         for e in (v.expr, *fold.extents):

@@ -103,6 +103,15 @@ def test_a_fold_behind_a_guard_runs_only_where_it_may_read() -> None:
     agree(m.entry, m, [np.arange(20, dtype=np.float32).reshape(4, 5), array(-1)], {})
 
 
+def test_a_fold_behind_a_guard_may_decide_what_else_uses_it() -> None:
+    """Two f4 share a byte; the second, where there is one, is rounded by its own size."""
+    g = Graph()
+    x = g.param("x", 3, 4)
+    most = g("max", x, axes=(1,), keepdims=False)
+    m = primitive(g.module(g("cast", most, dtype=DType.F4E2M1)))
+    agree(m.entry, m, [np.linspace(-5, 7, 12, dtype=np.float32).reshape(3, 4)], {})
+
+
 def test_two_folds_in_one_function() -> None:
     g = Graph()
     x = g.param("x", 4, 50)
