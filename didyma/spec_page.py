@@ -247,7 +247,7 @@ def _loop() -> Iterator[str]:
         ("compare", " ".join(f"`{o}`" for o in loop.COMPARE_OPS)),
         ("unary", " ".join(f"`{o}`" for o in loop.UNARY_OPS)),
         ("atomic", " ".join(f"`{o}`" for o in loop.ATOMIC_OPS)),
-        ("intrinsic", " ".join(f"`{o}`" for o in loop.INTRINSICS)),
+        ("intrinsic", " ".join(f"`{o}`" for o in (*loop.INTRINSICS, *loop.BITCASTS))),
         ("axes", " ".join(f"`{a}`" for a in loop.AXES)),
     ]
     yield from _table(("of", "names"), rows)

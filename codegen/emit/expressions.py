@@ -40,6 +40,7 @@ from codegen.emit.wide import WideKey, wide_key
 from refimpl.ir.dims import Dim
 from refimpl.ir.expr import of_dim
 from refimpl.ir.loop import (
+    BITCASTS,
     Binary,
     Buffer,
     Cast,
@@ -136,7 +137,10 @@ class Expressions:
                 return self._unary(e)
             case Intrinsic():
                 dtype = c_type(e.args[0].dtype)
-                return call(f"{e.name}_{dtype}", [self.value(a) for a in e.args])
+                args = [self.value(a) for a in e.args]
+                if e.name in BITCASTS:
+                    return call(f"bitcast_{dtype}_{c_type(e.dtype)}", args)
+                return call(f"{e.name}_{dtype}", args)
             case LetExpr():
                 self.bind(e.var, self.value(e.value))
                 return self.value(e.body)

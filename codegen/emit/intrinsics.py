@@ -9,6 +9,7 @@ name               meaning
 ``floormod_f32``   float arithmetic that C has no operator for
 ``exp_f32`` …      each of ``loop.INTRINSICS``; predicates yield b8
 ``cast_a_b``       conversion; storage floats convert from and to f32 alone
+``bitcast_a_b``    the bits of a float as the unsigned integer of its width, and back
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
 ``load4_T``        four neighbours from an address that is a multiple of their size
 ``store4_T``       likewise
@@ -20,8 +21,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from refimpl.ir.loop import ATOMIC_OPS, INTRINSICS, PREDICATES
-from refimpl.ir.types import BYTES, F8, INTS, DType
+from refimpl.ir.loop import ATOMIC_OPS, BITCASTS, INTRINSICS, PREDICATES
+from refimpl.ir.types import BYTES, F8, INTS, UNSIGNED, DType
 
 LANES = 4  # of a wide access
 COMPONENTS = "xyzw"
@@ -106,6 +107,13 @@ def _casts() -> dict[str, Function]:
     return {f"cast_{a}_{b}": Function((a,), b) for a, b in named}
 
 
+def _bitcasts() -> dict[str, Function]:
+    pairs = [(d, u) for d in BITCASTS.values() for u in UNSIGNED if d.nbytes == u.nbytes]
+    named = [(c_type(d), c_type(u)) for d, u in pairs if d.is_float]
+    named += [(b, a) for a, b in named]
+    return {f"bitcast_{a}_{b}": Function((a,), b) for a, b in named}
+
+
 def _memory() -> dict[str, Function]:
     table: dict[str, Function] = {}
     for t in map(c_type, ATOMIC):
@@ -116,4 +124,4 @@ def _memory() -> dict[str, Function]:
     return table
 
 
-TABLE: dict[str, Function] = {**_ints(), **_floats(), **_casts(), **_memory()}
+TABLE: dict[str, Function] = {**_ints(), **_floats(), **_casts(), **_bitcasts(), **_memory()}

@@ -10,20 +10,9 @@ from collections.abc import Callable, Sequence
 
 from refimpl.ir import expr as ix
 from refimpl.ir.dims import mul
-from refimpl.ir.loop import (
-    Binary,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Intrinsic,
-    LetExpr,
-    Load,
-    Select,
-    Unary,
-    Var,
-)
+from refimpl.ir.loop import Binary, Cast, Const, Expr, Load
 from refimpl.ir.types import DType, TensorType
+from refimpl.ops.bitcast import bits_of, f4_value
 
 
 def count(dtype: DType) -> int:
@@ -50,35 +39,7 @@ def _decoded(byte: Expr, place: Expr, dtype: DType) -> Expr:
         high = Binary("shl", byte, Binary("sub", spare, place))
         return Binary("shr", Cast(high, DType.I8), Cast(spare, DType.I8))
     low = Binary("and", Binary("shr", byte, place), _u8((1 << dtype.bits) - 1))
-    return low if dtype.is_int else _f4(low)
-
-
-def _f4(bits: Expr) -> Expr:
-    """f4e2m1 from its bits: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and a sign."""
-    code = Var("code", DType.U8)
-    size = Cast(Binary("and", code, _u8(7)), DType.F32)
-    half = Binary("mul", size, _f32(0.5))
-    large = Select(Compare("eq", size, _f32(7.0)), _f32(6.0), Binary("sub", size, _f32(2.0)))
-    value = Select(Compare("lt", size, _f32(5.0)), half, large)
-    negative = Compare("ge", code, _u8(8))
-    return LetExpr(code, bits, Select(negative, Unary("neg", value), value))
-
-
-def _f32(v: float) -> Const:
-    return Const(v, DType.F32)
-
-
-def _encoded(value: Expr, dtype: DType) -> Expr:
-    """Bits of a value that is one of the dtype, the others 0."""
-    if dtype.is_int:
-        return Binary("and", Cast(value, DType.U8), _u8((1 << dtype.bits) - 1))
-    x = Var("value", DType.F32)
-    size = Unary("abs", x)
-    small = Select(Compare("le", size, _f32(2.0)), Binary("mul", size, _f32(2.0)),
-                   Binary("add", size, _f32(2.0)))  # fmt: skip
-    code = Select(Compare("eq", size, _f32(6.0)), _f32(7.0), small)
-    sign = Select(Intrinsic("signbit", (x,)), _u8(8), _u8(0))
-    return LetExpr(x, value, Binary("or", Cast(code, DType.U8), sign))
+    return low if dtype.is_int else f4_value(low)
 
 
 def byte_of(
@@ -94,7 +55,7 @@ def byte_of(
     total: Expr | None = None
     for k in range(many):
         flat = define(ix.add(ix.mul(at, ix.index(many)), ix.index(k)))
-        bits = _encoded(element(ix.unflatten(flat, shape)), t.dtype)
+        bits = bits_of(element(ix.unflatten(flat, shape)), t.dtype)
         if k:
             bits = Binary("shl", bits, _u8(k * t.dtype.bits))
         if k and ragged:

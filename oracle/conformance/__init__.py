@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oracle.conformance import scalars, structure
+from oracle.conformance import bits, scalars, structure
 from oracle.conformance.case import Case, Kernel, Outcome, Run, Text, agree, conform, judge
 
 __all__ = ["Case", "Kernel", "Outcome", "Run", "Text", "agree", "cases", "conform", "judge"]
@@ -17,4 +17,5 @@ __all__ = ["Case", "Kernel", "Outcome", "Run", "Text", "agree", "cases", "confor
 def cases() -> Iterator[Case]:
     """Yield every case; cases of one text follow each other."""
     yield from scalars.cases()
+    yield from bits.cases()
     yield from structure.cases()

@@ -19,7 +19,7 @@ from typing import cast as typed
 
 import numpy as np
 
-from refimpl.ir.loop import BinaryOp, CompareOp, UnaryOp
+from refimpl.ir.loop import BITCASTS, BinaryOp, CompareOp, UnaryOp
 from refimpl.ir.narrow import narrow
 from refimpl.ir.types import BYTES, INTS, SIGNED, DType
 
@@ -219,6 +219,14 @@ def _cast_rule(src: DType, dst: DType) -> Fn:
     return _plain(dst.numpy)
 
 
+def _viewing(to: np.dtype[Any]) -> Fn:
+    def view(x: Value) -> Value:
+        return x.view(to)
+
+    return view
+
+
+_BITCAST = {name: _viewing(d.numpy) for name, d in BITCASTS.items()}
 _BINARY = _binary_table()
 _UNARY = _unary_table()
 _INTRINSIC = _intrinsic_table()
@@ -242,6 +250,8 @@ def unary_fn(op: UnaryOp, dtype: DType) -> Fn:
 
 def intrinsic_fn(name: str, dtype: DType) -> Fn:
     """Return the function of an intrinsic on operands of a dtype; KeyError if it has none."""
+    if name in BITCASTS:
+        return _BITCAST[name]
     return _INTRINSIC[name, dtype]
 
 
@@ -271,7 +281,7 @@ def unary(op: UnaryOp, x: Value) -> Value:
 
 def intrinsic(name: str, args: Sequence[Value]) -> Value:
     """``name(*args)``."""
-    return _INTRINSIC[name, DType.of(args[0])](*args)
+    return intrinsic_fn(name, DType.of(args[0]))(*args)
 
 
 def cast(x: Value, src: DType, dst: DType) -> Value:

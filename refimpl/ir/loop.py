@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias, get_args
 
 from refimpl.ir.dims import DimVar
 from refimpl.ir.graph import Attrs
-from refimpl.ir.types import DType, Shape
+from refimpl.ir.types import UNSIGNED, DType, Shape
 
 INDEX = DType.I64  # dtype of indices, extents and symbolic dims
 
@@ -58,6 +58,11 @@ INTRINSICS: dict[str, int] = {
     "fma": 3,
 }  # fmt: skip
 PREDICATES = ("isnan", "isinf", "signbit")
+# Intrinsics that give bits another meaning: a float's as the unsigned integer of its width, and
+# back.  Storage floats may stand here too.
+BITCASTS: dict[str, DType] = {
+    f"as_{d}": d for d in DType if d in UNSIGNED or (d.is_float and not d.is_packed)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +146,16 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """A named function of ``INTRINSICS``."""
+    """A named function of ``INTRINSICS`` or ``BITCASTS``."""
 
     name: str
     args: tuple[Expr, ...]
 
     @property
     def dtype(self) -> DType:
-        """The operands' dtype, or bool for a predicate."""
+        """The operands' dtype, bool for a predicate, or what a bitcast is called by."""
+        if self.name in BITCASTS:
+            return BITCASTS[self.name]
         return DType.BOOL if self.name in PREDICATES else self.args[0].dtype
 
 

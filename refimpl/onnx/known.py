@@ -35,6 +35,8 @@ def _symbolic(operands: Operands) -> bool:
 def _cast(c: Context, x: Operands) -> Known | None:
     to = dtype_of(c.integer("to"), c.where)
     k = _first(x)
+    if to.is_packed:
+        return None
     if k.symbolic:
         return Known(k.array, to) if to.is_int else None
     return Known(k.array.astype(to.numpy), to) if to.is_int or to is DType.BOOL else None

@@ -11,7 +11,6 @@ import numpy as np
 from refimpl.ir import dims
 from refimpl.ir.types import DType
 from refimpl.onnx.context import Context
-from refimpl.onnx.tensors import dtype_of
 from refimpl.onnx.values import Item, size
 from refimpl.ops.builder import Value
 
@@ -65,14 +64,6 @@ def _pow(c: Context, x: Inputs) -> Sequence[Item]:
 
 def _cast_to(c: Context, v: Value, dtype: DType) -> Value:
     return v if v.type.dtype is dtype else c.builder("cast", [v], dtype=dtype)
-
-
-def _cast(c: Context, x: Inputs) -> Sequence[Item]:
-    return [c.emit("cast", c.operand(x, 0), dtype=dtype_of(int(c.attrs["to"]), c.where))]
-
-
-def _cast_like(c: Context, x: Inputs) -> Sequence[Item]:
-    return [c.emit("cast", c.operand(x, 0), dtype=c.operand(x, 1).type.dtype)]
 
 
 def _clip(c: Context, x: Inputs) -> Sequence[Item]:
@@ -210,8 +201,6 @@ HANDLERS: dict[str, Handler] = {
     "Div": _div,
     "Mod": _mod,
     "Pow": _pow,
-    "Cast": _cast,
-    "CastLike": _cast_like,
     "Clip": _clip,
     "BitShift": _bit_shift,
     "IsInf": _is_inf,

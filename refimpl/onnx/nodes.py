@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from refimpl.onnx import (
+    casts,
     deformable,
     known,
     lookup,
@@ -27,6 +28,7 @@ Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item] |
 
 HANDLERS: dict[str, Handler] = {
     **math.HANDLERS,
+    **casts.HANDLERS,
     **deformable.HANDLERS,
     **lookup.HANDLERS,
     **movement.HANDLERS,
@@ -57,7 +59,7 @@ def _small_ints(inputs: Sequence[Item | None]) -> list[Known | None] | None:
     for i in inputs:
         if i is not None and not isinstance(i, Known):
             return None
-        if i is not None and (i.dtype.is_float or i.array.size > SMALL):
+        if i is not None and (i.dtype.is_float or i.dtype.is_packed or i.array.size > SMALL):
             return None
         small.append(i)
     return small

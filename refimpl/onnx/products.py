@@ -181,11 +181,7 @@ def rescaled(c: Context, total: Value, scale: Value, zero: Value) -> Value:
 
 def saturated(c: Context, v: Value, dtype: DType) -> Value:
     """Cast with clipping to a small integer dtype's range."""
-    bits = 8 * dtype.nbytes
-    low, high = (
-        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
-    )
-    return c.cast(c.do("clip", v, low, high), dtype)
+    return c.cast(c.do("clip", v, *dtype.limits), dtype)
 
 
 def _qlinear_matmul(c: Context, x: Inputs) -> Sequence[Item]:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from refimpl.ir import dims
 from refimpl.ir.types import DType
+from refimpl.onnx.casts import cast
 from refimpl.onnx.context import Context
 from refimpl.onnx.products import saturated
 from refimpl.onnx.tensors import dtype_of
@@ -48,10 +49,12 @@ def _quantize(c: Context, x: Inputs) -> Sequence[Item]:
         wide = dtype_of(code, c.where)
     else:
         wide = scale.type.dtype
-    steps = c.do("round", c.do("divide", c.cast(v, wide), _spread(c, c.cast(scale, wide), v)))
+    steps = c.do("divide", c.cast(v, wide), _spread(c, c.cast(scale, wide), v))
+    if dtype.is_int:
+        steps = c.do("round", steps)
     if zero is not None:
         steps = c.do("add", steps, _spread(c, c.cast(zero, wide), v))
-    return [saturated(c, steps, dtype)]
+    return [saturated(c, steps, dtype) if dtype.is_int else cast(c, steps, dtype)]
 
 
 def _dequantize(c: Context, x: Inputs) -> Sequence[Item]:

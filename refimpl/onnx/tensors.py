@@ -11,7 +11,7 @@ import onnx
 from onnx import numpy_helper
 
 from refimpl.errors import DidymaError
-from refimpl.ir.types import Array, DType
+from refimpl.ir.types import Array, DType, from_memory, nbytes_of
 from refimpl.onnx.context import MAX_BYTES
 from refimpl.onnx.values import Known
 
@@ -29,6 +29,16 @@ _DTYPES: dict[int, DType] = {
     onnx.TensorProto.UINT32: DType.U32,
     onnx.TensorProto.UINT64: DType.U64,
     onnx.TensorProto.BOOL: DType.BOOL,
+    onnx.TensorProto.FLOAT8E4M3FN: DType.F8E4M3,
+    onnx.TensorProto.FLOAT8E4M3FNUZ: DType.F8E4M3FNUZ,
+    onnx.TensorProto.FLOAT8E5M2: DType.F8E5M2,
+    onnx.TensorProto.FLOAT8E5M2FNUZ: DType.F8E5M2FNUZ,
+    onnx.TensorProto.FLOAT8E8M0: DType.F8E8M0,
+    onnx.TensorProto.FLOAT4E2M1: DType.F4E2M1,
+    onnx.TensorProto.INT4: DType.I4,
+    onnx.TensorProto.UINT4: DType.U4,
+    onnx.TensorProto.INT2: DType.I2,
+    onnx.TensorProto.UINT2: DType.U2,
 }
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
@@ -53,7 +63,7 @@ def code_of(dtype: DType) -> int:
 
 def check_size(dtype: DType, shape: tuple[int, ...], where: str) -> None:
     """Raise ``onnx-too-large`` for a tensor that nobody could hold."""
-    nbytes = math.prod(shape) * dtype.nbytes
+    nbytes = nbytes_of(dtype, shape)
     if nbytes > MAX_BYTES:
         raise DidymaError(
             "onnx-too-large", where, got=f"{dtype}{list(shape)}, {nbytes:,} bytes",
@@ -77,15 +87,22 @@ def tensor(t: onnx.TensorProto, where: str, folder: Path | None) -> Known:
         return Known(_external(t, dtype, shape, where, folder), dtype, t.name)
     count = math.prod(shape)
     if t.HasField("raw_data"):
-        if len(t.raw_data) != count * dtype.nbytes:
+        if len(t.raw_data) != nbytes_of(dtype, shape):
             raise _broken(where, f"{len(t.raw_data)} bytes", f"{count} elements of {dtype}")
-        array = np.frombuffer(t.raw_data, dtype.numpy.newbyteorder("<"))
-        return Known(array.reshape(shape).astype(dtype.numpy, copy=False), dtype, t.name)
+        return Known(_elements(np.frombuffer(t.raw_data, np.uint8), dtype, shape), dtype, t.name)
     try:
         array = numpy_helper.to_array(t)
     except (ValueError, TypeError, OverflowError) as e:
         raise _broken(where, str(e), f"{count} elements of {dtype}") from None
     return Known(np.asarray(array, dtype.numpy, order="C").reshape(shape), dtype, t.name)
+
+
+def _elements(raw: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """Array of little-endian bytes, packed where the dtype is."""
+    if dtype.is_packed:
+        return from_memory(raw, dtype, shape)
+    little = dtype.numpy if dtype.numpy.itemsize == 1 else dtype.numpy.newbyteorder("<")
+    return raw.view(little).reshape(shape).astype(dtype.numpy, copy=False)
 
 
 def _broken(where: str, got: str, want: str) -> DidymaError:
@@ -106,17 +123,18 @@ def _external(
     count = math.prod(shape)
     try:
         offset = int(entries.get("offset", 0))
-        length = int(entries.get("length", count * dtype.nbytes))
+        nbytes = nbytes_of(dtype, shape)
+        length = int(entries.get("length", nbytes))
         held = path.stat().st_size
-        if offset < 0 or length != count * dtype.nbytes or offset + length > held:
+        if offset < 0 or length != nbytes or offset + length > held:
             got = f"{length} bytes at {offset} of a file of {held}"
             raise _broken(where, got, f"{count} elements of {dtype}")
-        array = np.fromfile(path, dtype.numpy.newbyteorder("<"), count, offset=offset)
+        raw = np.fromfile(path, np.uint8, nbytes, offset=offset)
     except (ValueError, OSError) as e:
         raise DidymaError(
             "onnx-external-data", where, got=str(e), want=f"{count} elements of {dtype}"
         ) from None
-    return array.reshape(shape).astype(dtype.numpy, copy=False)
+    return _elements(raw, dtype, shape)
 
 
 def _inside(location: str, folder: Path | None) -> Path | None:

@@ -83,7 +83,7 @@ def settle(array: Array, dtype: DType) -> Known:
 
 def wrapped(n: int, dtype: DType) -> int:
     """Return an integer as it is found in a dtype: modulo its range."""
-    bits = 8 * dtype.nbytes
+    bits = dtype.bits
     low = n & ((1 << bits) - 1)
     return low - (1 << bits) if dtype.is_signed and low >> (bits - 1) else low
 

@@ -2,6 +2,7 @@
 
 from refimpl.ops import (
     arithmetic,
+    bitcast,
     casting,
     convolution,
     create,
@@ -27,6 +28,7 @@ OPS: dict[str, Op] = {
         arithmetic,
         predicates,
         casting,
+        bitcast,
         create,
         shape,
         slicing,

@@ -15,6 +15,7 @@
 | L-op-dtype | an operation is defined on its operands' dtype |
 | L-condition | a condition is bool |
 | L-intrinsic | an intrinsic is known, and has its number of operands, f32 or f64 |
+| L-bits | bits are cast between a float and the unsigned integer of its width |
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import TypeAlias, assert_never
 
 from refimpl.errors import DidymaError
 from refimpl.ir.loop import (
+    BITCASTS,
     INDEX,
     INTRINSICS,
     PREDICATES,
@@ -59,6 +61,7 @@ _DEFINED: dict[str, frozenset[DType]] = {
     **dict.fromkeys(("and", "or", "xor", "not"), _BITS),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _NUMERIC | {DType.BOOL}),
 }
+_BITCAST = frozenset(BITCASTS.values())
 _STORAGE = frozenset(BYTES) - _NUMERIC - {DType.BOOL}
 _LIMITS = {d: d.limits for d in INTS}
 
@@ -208,8 +211,17 @@ class Scalars:
             raise self.broken("L-op-dtype", e, f"{op} on {dtype}", f"one of {want}")
         return dtype
 
+    def _bitcast(self, e: Intrinsic, source: DType) -> DType:
+        to = BITCASTS[e.name]
+        if source.nbytes != to.nbytes or source.is_float is to.is_float or source not in _BITCAST:
+            want = "a float and the unsigned integer of its width"
+            raise self.broken("L-bits", e, f"{e.name}({source})", want)
+        return to
+
     def _intrinsic(self, e: Intrinsic) -> DType:
         dtypes = [self.expr(a) for a in e.args]
+        if e.name in BITCASTS and len(dtypes) == 1:
+            return self._bitcast(e, dtypes[0])
         count = INTRINSICS.get(e.name)
         if count is None or len(dtypes) != count or not set(dtypes) <= _REALS:
             known = ", ".join(INTRINSICS)

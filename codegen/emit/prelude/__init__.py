@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from codegen.emit.intrinsics import NBYTES, TYPES
+from refimpl.ir.types import F8
 
 Target: TypeAlias = Literal["host", "cuda"]
 
@@ -35,6 +36,7 @@ _GROUPS = {
     "ints": (*_SIGNED, *_UNSIGNED),
     "floats": _FLOATS,
     "types": tuple(TYPES),
+    "f8s": tuple(d.value for d in F8),
 }
 _BITS = {t: 8 * n for t, n in NBYTES.items()}
 _INF = {"f32": "0x7f800000u", "f64": "0x7ff0000000000000ull"}

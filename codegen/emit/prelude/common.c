@@ -174,6 +174,27 @@ FN T cast_F_T(F x) {
 //:
 FN f32 cast_bf16_f32(bf16 x) { return float__f32((u32)x << 16); }
 
+//: T in f32
+#define bitcast_T_u32 bits__T
+
+#define bitcast_u32_T float__T
+
+//: T in f64
+#define bitcast_T_u64 bits__T
+
+#define bitcast_u64_T float__T
+
+//: T in f16 bf16
+#define bitcast_T_u16(x) ((u16)(x))
+
+#define bitcast_u16_T(x) ((T)(x))
+
+//: T in f8s
+#define bitcast_T_u8(x) ((u8)(x))
+
+#define bitcast_u8_T(x) ((T)(x))
+
+//:
 /* f8 of `m` bits of mantissa, apart from its NaN and infinities. */
 FN f32 widened__(u32 x, u32 m, u32 bias) {
   u32 sign = (x & 0x80u) << 24, e = (x & 0x7fu) >> m, rest = x & ((1u << m) - 1u);

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.emit.intrinsics import STORED
+from codegen.emit.intrinsics import STORED, TYPES
 from refimpl.interp import scalar
 from refimpl.ir.loop import BINARY_OPS, UNARY_OPS, BinaryOp, UnaryOp
 from refimpl.ir.narrow import narrow
@@ -45,6 +45,9 @@ def function(name: str) -> Callable[..., Any]:
     op, _, c_name = name.rpartition("_")
     if op.startswith("cast_"):
         return _cast(op.removeprefix("cast_"), c_name)
+    if op.startswith("bitcast_"):
+        held = np.dtype(NUMPY_OF_C[TYPES[c_name]])
+        return partial(_view, held)
     dtype = DType(c_name)
     if op in _LITERALS:
         literal = dtype.numpy.type(_LITERALS[op])
@@ -71,6 +74,10 @@ def _widen(dtype: np.dtype[Any], bits: Array) -> Array:
 
 def _narrow(dtype: DType, x: Array) -> Any:
     return narrow(x, dtype).view(f"u{dtype.nbytes}")
+
+
+def _view(dtype: np.dtype[Any], x: Array) -> Any:
+    return x.view(dtype)
 
 
 def _of_bool(convert: Callable[..., Any], x: Array) -> Any:

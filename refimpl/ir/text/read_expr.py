@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from refimpl.ir.loop import (
     BINARY_OPS,
+    BITCASTS,
     COMPARE_OPS,
     INDEX,
     INTRINSICS,
@@ -222,7 +223,7 @@ class ExprReader(Reader):
         name = self.next()
         self.next()
         args = self._exprs(")")
-        if name in INTRINSICS:
+        if name in INTRINSICS or name in BITCASTS:
             return Intrinsic(name, args)
         if name in _BINARY and len(args) == 2:
             return Binary(_BINARY[name], *args)
@@ -238,4 +239,4 @@ class ExprReader(Reader):
         if name in known:
             wanted = 3 if name == "select" else 2 if name in (*_BINARY, *_COMPARE) else 1
             raise self.error(f"{wanted} operands of {name}", got=str(len(args)), at=at)
-        raise self.error(f"a function: {', '.join((*known, *INTRINSICS))}", at=at)
+        raise self.error(f"a function: {', '.join((*known, *INTRINSICS, *BITCASTS))}", at=at)

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from refimpl.ir.loop import (
+    BITCASTS,
     INDEX,
     INTRINSICS,
     Allocate,
@@ -160,7 +161,7 @@ class LoopPrinter:
             case Select(cond, then, other):
                 return f"select({self.list((cond, then, other))})"
             case Intrinsic(name, args):
-                shown = name if name in INTRINSICS else f"%{quote(name)}"
+                shown = name if name in INTRINSICS or name in BITCASTS else f"%{quote(name)}"
                 return f"{shown}({self.list(args)})"
             case LetExpr(var, value, body):
                 bound = self.binding(var, value)

@@ -8,6 +8,7 @@ import numpy as np
 
 from refimpl.ir.loop import Load
 from refimpl.ir.types import ALL, Array, DType, TensorType
+from refimpl.ops.bitcast import targets
 from refimpl.ops.broadcasting import broadcast
 from refimpl.ops.spec import AttrMap, Kind, Op
 
@@ -69,6 +70,9 @@ def cases(op: Op) -> Iterator[tuple[list[DType], AttrMap]]:
     for dtype in op.dtypes:
         if op.name in ("cast", "saturating_cast"):
             for to in ALL:
+                yield [dtype], {"dtype": to}
+        elif op.name == "bitcast":
+            for to in targets(dtype):
                 yield [dtype], {"dtype": to}
         elif op.name == "where":
             yield [DType.BOOL, dtype, dtype], {}

@@ -12,7 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.ir.loop import Binary, Cast, Compare, Const, Expr, Intrinsic, Load, Select, Unary
+from refimpl.ir.loop import (
+    BITCASTS,
+    Binary,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Intrinsic,
+    LetExpr,
+    Load,
+    Select,
+    Unary,
+    Var,
+)
 from refimpl.ir.types import Array, DType
 
 
@@ -100,6 +113,7 @@ class Machine:
         self.args = args
         self.rng = rng
         self.ulp = ulp
+        self.bound: dict[str, Any] = {}
         self.known: dict[int, Any] = {}  # by identity: a value is computed once
 
     def noisy(self, y: Array) -> Array:
@@ -174,6 +188,13 @@ class Machine:
                 then: Array = self.run(a)
                 other: Array = self.run(b)
                 return np.where(self.run(c), then, other)
+            case Intrinsic(name, (arg,)) if name in BITCASTS:
+                return np.ascontiguousarray(self.run(arg)).view(BITCASTS[name].numpy)
+            case LetExpr(var, value, body):
+                self.bound[var.name] = self.run(value)
+                return self.run(body)
+            case Var(name):
+                return self.bound[name]
             case Intrinsic(name, args):
                 xs = [self.run(a) for a in args]
                 f: Callable[..., Any] = INTRINSIC.get(name) or getattr(np, name)

@@ -11,6 +11,7 @@ from refimpl.ir.loop import Expr
 from refimpl.ir.types import ALL, Array, DType, TensorType
 from refimpl.ops import OPS, bars
 from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.bitcast import targets
 from refimpl.ops.spec import Domain, Fold, Index, Kind, Read, Scatter
 from tests.refimpl.ops.corners import corners, reader
 from tests.refimpl.ops.machine import Machine
@@ -74,6 +75,9 @@ class Builder:
             dtypes[0] = DType.BOOL
         if op.name in ("cast", "saturating_cast"):
             attrs = (("dtype", ALL[int(self.rng.integers(len(ALL)))]),)
+        if op.name == "bitcast":
+            few = targets(dtype)
+            attrs = (("dtype", few[int(self.rng.integers(len(few)))]),)
         domains = op.domains([TensorType(d) for d in dtypes], dict(attrs))
         args = [self.pick(d, dom) for d, dom in zip(dtypes, domains, strict=True)]
         types = [self.types[a] for a in args]

@@ -1,0 +1,161 @@
+"""The bits of a number as a number of another dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from refimpl.ir.loop import (
+    Binary,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Intrinsic,
+    LetExpr,
+    Select,
+    Unary,
+    Var,
+)
+from refimpl.ir.types import ALL as EVERY
+from refimpl.ir.types import Array, DType, TensorType
+from refimpl.ops.bars import Bar, Contract, centre_dtype, store
+from refimpl.ops.broadcasting import quiet
+from refimpl.ops.conversion import convert, convert_expr
+from refimpl.ops.rules import check, get_dtype
+from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Example, Index, Kind, Op, Read, Sample
+
+_UNSIGNED = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
+TARGETS = tuple(d for d in EVERY if d is not DType.BOOL)
+
+
+def targets(source: DType) -> tuple[DType, ...]:
+    """Dtypes as wide as another; any number of bits is a number of each."""
+    return tuple(d for d in TARGETS if d.bits == source.bits)
+
+
+def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    t = check("bitcast", types, 1)
+    return t.with_dtype(get_dtype("bitcast", attrs, "dtype", targets(t.dtype)))
+
+
+def _eval(args: Sequence[Array], attrs: AttrMap, out: TensorType) -> Array:
+    del attrs
+    return reinterpreted(args[0], out.dtype)
+
+
+def reinterpreted(x: Array, to: DType) -> Array:
+    """The same bits; packed dtypes hold theirs in the low end of a byte."""
+    return np.ascontiguousarray(x).reshape(x.shape).view(to.numpy)
+
+
+def _bar(
+    bars: Sequence[Bar],
+    attrs: AttrMap,
+    types: Sequence[TensorType],
+    out: TensorType,
+    contract: Contract,
+) -> Bar:
+    del attrs, contract
+    source, to = types[0].dtype, out.dtype
+    b = store(bars[0], source)
+    number = b.c.astype(source.numpy) if source.is_float else convert(b.c, source)
+    c = reinterpreted(number, to).astype(centre_dtype(to))
+    return Bar(c, np.where((b.e == 0) & (b.c == b.c), 0.0, np.inf))
+
+
+def bits_of(x: Expr, source: DType) -> Expr:
+    """Bits of a value that an expression holds in its compute dtype, as an unsigned number."""
+    if source is DType.F4E2M1:
+        return f4_bits(x)
+    if source.is_packed:
+        byte = x if x.dtype is DType.U8 else Cast(x, DType.U8)
+        return Binary("and", byte, Const((1 << source.bits) - 1, DType.U8))
+    unsigned = _UNSIGNED[source.nbytes]
+    if source.is_float:
+        held = x if x.dtype is source else Cast(x, source)
+        return Intrinsic(f"as_{unsigned}", (held,))
+    return x if source is unsigned else Cast(x, unsigned)
+
+
+def of_bits(bits: Expr, to: DType) -> Expr:
+    """Value of bits, in its dtype's compute dtype."""
+    if to is DType.F4E2M1:
+        return f4_value(bits)
+    if not to.is_float:
+        return convert_expr(bits, to)
+    value = Intrinsic(f"as_{to}", (bits,))
+    return value if to.compute is to else Cast(value, to.compute)
+
+
+def _rule(
+    index: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    out: TensorType,
+) -> Expr:
+    del attrs
+    return of_bits(bits_of(reads[0](index), types[0].dtype), out.dtype)
+
+
+def _f32(v: float) -> Const:
+    return Const(v, DType.F32)
+
+
+def _u8(v: int) -> Const:
+    return Const(v, DType.U8)
+
+
+def f4_value(bits: Expr) -> Expr:
+    """f4e2m1 of four bits: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and a sign."""
+    code = Var("code", DType.U8)
+    size = Cast(Binary("and", code, _u8(7)), DType.F32)
+    half = Binary("mul", size, _f32(0.5))
+    large = Select(Compare("eq", size, _f32(7.0)), _f32(6.0), Binary("sub", size, _f32(2.0)))
+    value = Select(Compare("lt", size, _f32(5.0)), half, large)
+    return LetExpr(code, bits, Select(Compare("ge", code, _u8(8)), Unary("neg", value), value))
+
+
+def f4_bits(value: Expr) -> Expr:
+    """Four bits of an f32 that is an f4e2m1."""
+    x = Var("value", DType.F32)
+    size = Unary("abs", x)
+    double, more = Binary("mul", size, _f32(2.0)), Binary("add", size, _f32(2.0))
+    small = Select(Compare("le", size, _f32(2.0)), double, more)
+    code = Select(Compare("eq", size, _f32(6.0)), _f32(7.0), small)
+    sign = Select(Intrinsic("signbit", (x,)), _u8(8), _u8(0))
+    return LetExpr(x, value, Binary("or", Cast(code, DType.U8), sign))
+
+
+def _sample(ch: Chooser, t: TensorType) -> Sample | None:
+    few = targets(t.dtype)
+    return Sample((t,), (("dtype", few[ch.below(len(few))]),))
+
+
+BITCAST = Op(
+    name="bitcast",
+    doc="The elements' bits as elements of another dtype of as many bits.",
+    special=(
+        "-0 is not 0. Of a NaN any sign and payload may be found; whatever else the bits of a NaN"
+        " are, they become the NaN of the dtype when computed with. A float that is rounded when"
+        " it is stored is rounded first. true is 1; no bits become bool."
+    ),
+    kind=Kind.ELEMENTWISE,
+    arity=(1, 1),
+    attrs=(AttrSpec("dtype", "dtype", "the result's dtype", tuple(TARGETS)),),
+    dtypes=EVERY,
+    infer=_infer,
+    eval=_eval,
+    bar=quiet(_bar),
+    element=_rule,
+    sample=_sample,
+    example=Example(
+        (np.float32([1.0, -2.0]),),
+        np.uint32([0x3F800000, 0xC0000000]),
+        (("dtype", DType.U32),),
+    ),
+)
+
+ALL: tuple[Op, ...] = (BITCAST,)
