@@ -10,6 +10,7 @@ from typing import TypeAlias
 import onnx
 
 from refimpl.ir.types import ALL, DType
+from refimpl.onnx.casts import SATURATED
 from refimpl.onnx.signature import schema_of
 from refimpl.onnx.tensors import code_of
 
@@ -41,7 +42,11 @@ _WIDER: Mapping[DType, tuple[DType, ...]] = {
     DType.I32: _SIGNED[2:],
     DType.U32: _SIGNED[2:],
     DType.BOOL: (DType.U8, DType.I32),
+    **dict.fromkeys(SATURATED, (DType.F32, DType.F64)),
+    DType.I4: (DType.I8, *_SIGNED),
+    DType.U4: (DType.U8, *_SIGNED),
 }
+LATER = (DType.F4E2M1, DType.F8E8M0, DType.I2, DType.U2)  # types that came after OPSET
 _SAME_BITS: Mapping[DType, tuple[DType, ...]] = {
     DType.U64: (DType.I64,),
     DType.I64: (DType.U64,),

@@ -20,7 +20,6 @@ from refimpl.onnx.export.control import express
 from refimpl.onnx.export.legal import IR_VERSION, OPSET, Dialect, How
 from refimpl.onnx.export.writer import Use, Val, Writer
 from refimpl.onnx.opens import RANGES
-from refimpl.onnx.tensors import code_of
 from refimpl.verify import graph as verify
 
 RULES = {**pointwise.RULES, **shapes.RULES, **products.RULES}
@@ -88,7 +87,7 @@ class _Exporter:
             self.w.where = f"%{name}: {t}"
             raise self.w.inexpressible(f"the device {t.device}", "the program's own device")
         shape = [d if isinstance(d, int) else dim_text(d) for d in t.shape]
-        return helper.make_tensor_value_info(name, code_of(t.dtype), shape)
+        return helper.make_tensor_value_info(name, self.w.code(t.dtype), shape)
 
     def _symbols(self, f: Function, args: Mapping[str, Val]) -> None:
         """Find each symbol in the shape of a parameter."""

@@ -8,8 +8,10 @@ from typing import TypeAlias
 import numpy as np
 
 from refimpl.ir.types import DType
+from refimpl.onnx.casts import SATURATED
 from refimpl.onnx.export.legal import How
 from refimpl.onnx.export.writer import Use, Val, Writer
+from refimpl.ops.conversion import largest
 
 Rule: TypeAlias = Callable[[Use], Val]
 
@@ -47,7 +49,7 @@ def signbit(w: Writer, x: Val) -> Val:
 
 
 def _bits(dtype: DType) -> int:
-    return 8 * dtype.nbytes
+    return dtype.bits
 
 
 def _wide(f: Callable[[Writer, list[Val]], Val]) -> Rule:
@@ -343,7 +345,7 @@ def _not_equal(u: Use) -> Val:
 
 def _cast(u: Use) -> Val:
     w, (x,), to = u.w, u.args, u.out.dtype
-    if to.compute is not to and x.dtype is not to:
+    if to.is_float and to.compute is not to and x.dtype is not to:
         return w.cast(w.cast(x, to.compute), to)
     if not (x.dtype.is_float and to.is_int):
         return w.op("Identity", x, how=How.MOVES) if x.dtype is to else w.cast(x, to)
@@ -354,6 +356,25 @@ def _cast(u: Use) -> Val:
     safe = w.cast(where(w, inside, x, scalar_like(w, 0, x)), to)
     above, below = compare(w, "GreaterOrEqual", x, over), compare(w, "Less", x, least)
     return where(w, above, w.scalar(over - 1, to), where(w, below, w.scalar(least, to), safe))
+
+
+def _saturating_cast(u: Use) -> Val:
+    w, (x,), to = u.w, u.args, u.out.dtype
+    if to.is_float:
+        x = w.cast(x, to.compute)
+        if to in SATURATED:
+            return w.saturated(x, to)
+        top = largest(to)
+        return w.cast(_between(w, x, -top, top), to)
+    if x.dtype.is_int and to.is_int:
+        (a, b), (c, d) = x.dtype.limits, to.limits
+        x = w.cast(x, x.dtype.compute)
+        return w.cast(_between(w, x, max(a, c), min(b, d)), to)
+    return _cast(u)
+
+
+def _between(w: Writer, x: Val, low: float, high: float) -> Val:
+    return w.op("Min", w.op("Max", x, scalar_like(w, low, x)), scalar_like(w, high, x))
 
 
 _SAME = {
@@ -399,5 +420,6 @@ RULES: dict[str, Rule] = {
     "not_equal": _not_equal,
     "where": _where,
     "cast": _cast,
+    "saturating_cast": _saturating_cast,
     "clip": _clip,
 }

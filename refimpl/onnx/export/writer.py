@@ -15,7 +15,8 @@ from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import Array, DType, Tensor, TensorType
-from refimpl.onnx.export.legal import Dialect, How, candidates
+from refimpl.onnx.casts import SATURATED
+from refimpl.onnx.export.legal import LATER, OPSET, Dialect, How, candidates
 from refimpl.onnx.tensors import code_of
 
 
@@ -72,7 +73,7 @@ class Writer:
         t = value if isinstance(value, Tensor) else Tensor.of(value)
         if t not in self._constants:
             name = self.fresh(wish)
-            proto = onnx.TensorProto(name=name, data_type=code_of(t.dtype), dims=t.shape)
+            proto = onnx.TensorProto(name=name, data_type=self.code(t.dtype), dims=t.shape)
             proto.raw_data = t.data
             self.initializers.append(proto)
             self._constants[t] = Val(name, t.dtype)
@@ -146,8 +147,20 @@ class Writer:
         """Return a value in another type, by a plain Cast."""
         if v.dtype is dtype:
             return v
-        (name,) = self.node("Cast", [v.name], 1, wish="cast", to=code_of(dtype))
+        more = {"saturate": 0} if dtype in SATURATED else {}
+        (name,) = self.node("Cast", [v.name], 1, wish="cast", to=self.code(dtype), **more)
         return Val(name, dtype)
+
+    def saturated(self, v: Val, dtype: DType) -> Val:
+        """Return a value in a type of eight bits, by a Cast that ends at its largest number."""
+        (name,) = self.node("Cast", [v.name], 1, wish="cast", to=self.code(dtype), saturate=1)
+        return Val(name, dtype)
+
+    def code(self, dtype: DType) -> int:
+        """Return ONNX's code of a type that there is at OPSET."""
+        if dtype in LATER:
+            raise self.inexpressible(f"the type {dtype}", f"types of opset {OPSET}")
+        return code_of(dtype)
 
     @contextmanager
     def inside(self) -> Generator[Block]:

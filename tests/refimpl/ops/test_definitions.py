@@ -15,11 +15,8 @@ from tests.refimpl.ops import small_floats
 from tests.refimpl.ops.corners import cases, corners, sweep
 from tests.refimpl.ops.definitions import mp, of_floats, of_ints, wrap
 
-NAMED = [
-    op
-    for op in OPS.values()
-    if op.kind is Kind.ELEMENTWISE and op.name not in ("where", "cast", "saturating_cast", "bitcast")
-]
+OTHERWISE = ("where", "cast", "saturating_cast", "bitcast")
+NAMED = [op for op in OPS.values() if op.kind is Kind.ELEMENTWISE and op.name not in OTHERWISE]
 BITS = {DType.F64: (53, -1074), DType.F32: (24, -149), DType.F16: (11, -24), DType.BF16: (8, -133)}
 MOST = {DType.F64: 1023, DType.F32: 127, DType.F16: 15, DType.BF16: 127}
 
