@@ -112,16 +112,17 @@ class Ranges:
                     for n, (lo, hi) in ranges.items()
                 }
             )
-        return [env for env in drawn if self._bound_indices(env)]
+        # where a loop never runs at all, the rest of the program still has to be looked at
+        return [env for env in drawn if self._bound_indices(env)] or drawn
 
     def _bound_indices(self, env: dict[str, int]) -> bool:
         """Bring indices below their extents; false where there is no iteration."""
+        runs = True
         for name, extent in self.extents.items():
             most = _value(extent, env)
-            if most <= 0:
-                return False
-            env[name] %= most
-        return True
+            runs = runs and (most > 0 or extent == 0)
+            env[name] %= max(most, 1)
+        return runs
 
 
 def _apart(a: int, b: int, c: int, d: int) -> bool:
