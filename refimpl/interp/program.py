@@ -17,7 +17,7 @@ from refimpl.interp import loop
 from refimpl.interp.faults import ProgramFault
 from refimpl.interp.loop import Routine
 from refimpl.interp.memory import Memory, Spot
-from refimpl.interp.queues import Queues, Work
+from refimpl.interp.queues import Late, Queues, Work
 from refimpl.ir import dims
 from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import (
@@ -58,12 +58,13 @@ def run(
     inputs: Sequence[Array],
     launch: LaunchFn = loop.run,
     externals: Mapping[str, Routine] | None = None,
-    late: bool = False,
+    late: Late | None = None,
 ) -> list[Array]:
     """Run a program; the results are copies.
 
     ``externals`` are the routines that ``Extern`` names.  With ``late`` the work of each stream
-    is done only when it is waited for, so that a missing wait changes the results.  Raises
+    is done only when it is waited for, in the order it says where nothing else does, so that a
+    missing wait changes the results.  Raises
     DidymaError for inputs that do not fit and symbols out of range, ProgramFault for a line that
     touches what is not its own, and what ``launch`` raises.
     """
@@ -102,7 +103,7 @@ class _Machine(Memory):
         env: dict[str, int],
         launch: LaunchFn,
         externals: Mapping[str, Routine],
-        late: bool,
+        late: Late | None,
     ) -> None:
         super().__init__(p.type, env, p.lines[-1])
         self.program = p
@@ -111,8 +112,8 @@ class _Machine(Memory):
         self.kernels: dict[str, PrimFunc] = p.kernel
         self.declared = {v.name: v for v in p.dims}
         self.originals: list[tuple[Array, Array]] = []
-        self.queues = Queues() if late else None
-        self.poisons = not late  # which would come before the late work
+        self.queues = Queues(late) if late is not None else None
+        self.poisons = late is None  # which would come before the late work
         self.carried: set[str] = set()
         self.shares: dict[tuple[str, str, str], bool] = {}
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 Work: TypeAlias = Callable[[], None]
+Late: TypeAlias = Literal["lower first", "higher first"]  # which stream goes on when all may
 
 
 class Queues:
     """Work waits in its stream until somebody needs it; a missing wait then shows in the values."""
 
-    def __init__(self) -> None:
+    def __init__(self, order: Late) -> None:
+        self._backwards = order == "higher first"
         self._work: dict[int, list[Work]] = {}
         self._done: dict[int, int] = {}
 
@@ -29,8 +31,8 @@ class Queues:
         self._run(stream, len(self._work.get(stream, ())))
 
     def drain_all(self) -> None:
-        """Do all work, the first stream's last."""
-        for stream in sorted(self._work, reverse=True):
+        """Do all work, stream by stream."""
+        for stream in sorted(self._work, reverse=self._backwards):
             self.drain(stream)
 
     def _run(self, stream: int, until: int) -> None:
