@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 import numpy as np
 from hypothesis import strategies as st
 
+from codegen.memory import PLANNERS
 from codegen.options import Options
 from fuzz import values
 from fuzz.chooser import Bytes
@@ -43,11 +45,13 @@ _DTYPES = (
     DType.F32, DType.F32, DType.F32, DType.I32, DType.F16, DType.BOOL, DType.F64, DType.I64,
     DType.BF16, DType.F16, *PLAIN, *PLAIN, *PLAIN, *ALL,
 )  # fmt: skip
+_SLOW = ("canonical", "hill_climb", *(["exact"] if find_spec("ortools") else []))
+_QUICK = ("", "", "", *(name for name in PLANNERS if name not in (*_SLOW, "exact")))
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A graph with a binding of its dims, a seed for every parameter, and passes to leave out.
+    """A graph, a binding of its dims, a seed for every parameter, passes to leave out, a planner.
 
     Without simplification and fusion there are more buffers and views to plan.
     """
@@ -56,11 +60,14 @@ class Case:
     env: tuple[tuple[str, int], ...]
     seeds: tuple[int, ...]
     without: tuple[str, ...] = ()
+    planner: str = ""
 
     def options(self, base: Options) -> Options:
-        """Options of the compile."""
+        """Options of the compile; a planner that was asked for is kept."""
+        drawn = self.planner if base.planner == Options().planner else ""
         return replace(
             base,
+            planner=drawn or base.planner,
             simplify=base.simplify and "simplify" not in self.without,
             fuse=base.fuse and "fuse" not in self.without,
             vectorise=base.vectorise and "vectorise" not in self.without,
@@ -215,7 +222,8 @@ class _Builder:
         env = tuple((v.name, self.env[v.name]) for v in declared)
         passes = (("simplify", 4), ("fuse", 4), ("vectorise", 8))
         without = tuple(name for name, one_in in passes if c.chance(one_in))
-        return Case(Module((main,), declared), env, tuple(self.seeds), without)
+        planner = c.pick(_SLOW) if c.chance(32) else c.pick(_QUICK)
+        return Case(Module((main,), declared), env, tuple(self.seeds), without, planner)
 
 
 def decode(data: bytes) -> Case:

@@ -29,6 +29,8 @@ def candidates(case: Case) -> Iterator[Case]:
     f = case.module.entry
     if case.without:
         yield replace(case, without=())
+    if case.planner:
+        yield replace(case, planner="")
     if len(f.results) > 1:
         for r in f.results:
             yield _pruned(case, f.params, f.nodes, (r,), case.seeds)
@@ -69,4 +71,5 @@ def _pruned(
         tuple((name, n) for name, n in case.env if name in told),
         tuple(s for _, s in inputs),
         case.without,
+        case.planner,
     )
