@@ -82,11 +82,11 @@ class Scheduler:
             return name
         most = max(0, dims.bounds(length, self.ranges)[1] - 1)
         k = 0
-        while f"i{k}" in self.ranges or f"i{k}" in self.types:
+        while f"turn{k}" in self.ranges or f"turn{k}" in self.types:
             k += 1
-        self.ranges[f"i{k}"] = (0, most)
-        self.indices.append(DimVar(f"i{k}", 0, most))
-        return f"i{k}"
+        self.ranges[f"turn{k}"] = (0, most)
+        self.indices.append(DimVar(f"turn{k}", 0, most))
+        return f"turn{k}"
 
     # ---- blocks
 

@@ -208,7 +208,7 @@ class Maker:
 
     def begin_repeat(self, extent: int) -> str:
         """Begin a loop of a known number of rounds; returns the index symbol."""
-        index = f"i{len(self.indices)}"
+        index = f"turn{len(self.indices)}"
         self.indices.append(DimVar(index, 0, max(0, extent - 1)))
         self.blocks.append(Block("repeat", flag=index, extent=extent))
         return index
