@@ -11,8 +11,10 @@ from codegen.runtime.registry import engine
 from refimpl.ir.types import FLOATS, PLAIN, DType
 from refimpl.ops import OPS
 from refimpl.ops.bars import Contract
+from refimpl.ops.spec import Kind
 from tests.bench import bars, corners, programs, round_trip, sweep, truth
-from tests.bench.bed import Implementation
+from tests.bench.bed import COMPARISONS, Implementation
+from tests.bench.kernels import POOL
 from tests.bench.page import Shards, put
 from tests.refimpl.ops.definitions import function
 
@@ -34,6 +36,18 @@ def test_correct_implementations_are_inside_and_faults_outside() -> None:
     assert bars.quantile(tally.width, 0.5) <= 1
     ops = {k.split()[0] for k in tally.used}
     assert {"sum", "matmul", "tanh", "where", "cast", "pow", "floor_divide"} <= ops
+
+
+# In the beds of tests/refimpl/ops/test_bars_of_folds.py.
+FOLDED = {"conv", "max_pool", "avg_pool", "cumulative_prod", "scatter"}
+# Exact whatever an implementation does: which number it is, of its own dtype or a narrower one.
+EXACT = {"isnan", "isinf", "isfinite", "signbit", "saturating_cast", "argmin", "argmax"}
+
+
+def test_every_op_on_floats_has_a_bed() -> None:
+    moves = {n for n, op in OPS.items() if op.kind in (Kind.INJECTIVE, Kind.RESHAPE)}
+    rounds = {n for n, op in OPS.items() if set(op.dtypes) & set(FLOATS)} - moves - EXACT
+    assert rounds - FOLDED - set(COMPARISONS) <= set(POOL)
 
 
 def test_the_bed_reaches_the_edge_of_bars() -> None:

@@ -179,6 +179,46 @@ def test_products_in_any_order(dtype: DType) -> None:
     assert np.mean(verdict("prod", [x], left_out, ROWS)) < 0.2
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("counted", [True, False])
+def test_means_over_windows(dtype: DType, counted: bool) -> None:
+    x = draw((2, 3, 11), dtype, 6)
+    named: dict[str, Attr] = {
+        "window": (4,), "strides": (2,), "dilations": (1,), "low": (1,), "high": (2,),
+        "count_include_pad": counted,
+    }  # fmt: skip
+    padded = np.pad(wide(x), [(0, 0), (0, 0), (1, 2)])
+    places = np.stack([padded[..., k : k + 11 : 2] for k in range(4)], -1)
+    inside = np.pad(np.ones(11), (1, 2))
+    count = 4 if counted else np.array([inside[2 * i : 2 * i + 4].sum() for i in range(6)])
+    divisor = np.asarray(count, places.dtype)
+    for order in ORDERS:
+        assert np.all(verdict("avg_pool", [x], order(places) / divisor, named))
+    if dtype in (DType.F32, DType.F64):
+        lost = sequential(places[..., :-1]) / divisor
+        assert np.mean(verdict("avg_pool", [x], lost, named)) < 0.4  # some lose a padding zero
+        del named["count_include_pad"]
+        padded = np.pad(wide(x), [(0, 0), (0, 0), (1, 2)], constant_values=-np.inf)
+        top = np.stack([padded[..., k : k + 11 : 2] for k in range(4)], -1).max(-1)
+        assert np.all(verdict("max_pool", [x], top, named))
+        assert not np.any(
+            verdict("max_pool", [x], np.nextafter(top, np.inf, dtype=top.dtype), named)
+        )
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_running_products_in_any_order(dtype: DType) -> None:
+    rng = np.random.default_rng(11)
+    x = rng.uniform(0.5, 2, (4, 12)).astype(np.float32).astype(dtype.numpy)
+    named: dict[str, Attr] = {"axis": 1, "exclusive": False, "reverse": False}
+    for _ in range(4):
+        parts = [wide(x)[:, rng.permutation(i + 1)] for i in range(12)]
+        out = np.stack([np.multiply.accumulate(p, 1, dtype=p.dtype)[:, -1] for p in parts], 1)
+        assert np.all(verdict("cumulative_prod", [x], out, named))
+    wrong = np.multiply.accumulate(np.roll(wide(x), 1, 1), 1)
+    assert np.mean(verdict("cumulative_prod", [x], wrong, named)) < 0.4
+
+
 def test_products_may_lose_bits_to_underflow_on_the_way() -> None:
     x = np.array([[1e-30, 1e-12, 1e20, 1e13]], np.float32)
     for line in (x, x[:, ::-1]):
