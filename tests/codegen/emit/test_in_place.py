@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 
 from codegen.emit import cuda, wrapper
+from codegen.runtime.engine import Engine
+from codegen.runtime.host import Host
 from codegen.runtime.registry import engine
 from refimpl.interp import program
+from refimpl.ir import dims
+from refimpl.ir.loop import PrimFunc
 from refimpl.ir.text import parse_program
+from refimpl.ir.types import Array
 from refimpl.verify import program as laws
+from refimpl.verify.inplace import may_share
+from tests.codegen.emit import programs
 
 TEXT = """
 program @main {
@@ -71,3 +78,54 @@ def test_what_shares_bytes_is_not_called_restrict() -> None:
     assert "const f32 *a, f32 *u, f32 *__restrict__ v" in text.source
     assert cuda.emit(p.kernels).source.count("__restrict__") == 5
     engine("nvrtc").load(text)
+
+
+def inputs(f: PrimFunc, seed: int) -> dict[str, Array]:
+    return {
+        b.name: programs.data(b.dtype, tuple(dims.evaluate(d, ENV) for d in b.shape), seed + n)
+        for n, b in enumerate(f.params)
+    }
+
+
+def launched(
+    on: Engine, f: PrimFunc, given: dict[str, Array], pair: tuple[str, str] | None
+) -> list[bytes]:
+    """What a kernel leaves in its outputs, the first of a pair on the bytes of the second."""
+    shared = {f.name: pair} if pair else {}
+    buffers = {n: on.upload(a) for n, a in given.items()}
+    if pair:
+        on.free(buffers[pair[0]])
+        buffers[pair[0]] = buffers[pair[1]]
+    on.load(cuda.emit([f], shared)).launch(f.name, list(buffers.values()), ENV)
+    return [
+        on.download(buffers[b.name], b.dtype, given[b.name].shape).tobytes()
+        for b in f.params
+        if b.name in f.outputs
+    ]
+
+
+ENV = {"n": 13, "m": 5}
+MAKERS = (programs.pointwise, programs.reduction, programs.vectorised, programs.shared)
+
+
+def test_what_is_allowed_gives_the_same_bits_in_any_order() -> None:
+    engines = [Host(), Host(order="reverse"), Host(order=7)]
+    allowed = refused = 0
+    for make in MAKERS:
+        for seed in range(25):
+            f = make(seed)
+            given = inputs(f, seed)
+            sources = [b for b in f.params if b.name not in f.outputs]
+            for out in (b for b in f.params if b.name in f.outputs):
+                for src in sources:
+                    if given[out.name].nbytes != given[src.name].nbytes:
+                        continue
+                    if not may_share(f, out.name, src.name):
+                        refused += 1
+                        continue
+                    allowed += 1
+                    want = launched(engines[0], f, given, None)
+                    for on in engines:
+                        assert launched(on, f, given, (out.name, src.name)) == want, f
+    assert allowed > 20
+    assert refused > 20

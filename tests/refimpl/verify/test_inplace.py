@@ -1,0 +1,110 @@
+"""Which kernels may write a result over an operand."""
+
+from __future__ import annotations
+
+import pytest
+
+from refimpl.ir.text import parse_loop
+from refimpl.verify import loop
+from refimpl.verify.inplace import may_share
+
+HEAD = "kernel @k(a: f32[{n}], b: f32[{n}], out: f32[{n}], q: i32[{n}]) writes (out, q) "
+
+
+def shares(body: str, n: str = "40", dims: str = "", source: str = "a", out: str = "out") -> bool:
+    (f,) = parse_loop(f"{HEAD.format(n=n)}{dims} {{ {body} }}")
+    loop.verify(f)
+    return may_share(f, out, source)
+
+
+FLAT = """
+for x in 2 bound blockIdx.x { for t in 32 bound threadIdx.x {
+  let i = x * 32 + t
+  if i < 40 { %s }
+} }
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "may"),
+    [
+        ("out[i] = a[i] + 1.0:f32", True),
+        ("out[i] = a[39 - i]", False),
+        ("out[39 - i] = a[39 - i]", True),
+        ("out[i] = a[i] + b[39 - i]", True),
+        ("out[i] = a[0]", False),
+        ("out[i] = a[(i + 1) % 40]", False),
+        ("out[i] = select(i < 20, a[i], b[i])", True),
+        ("out[i] = select(i < 20, a[i], a[39 - i])", False),
+        ("out[i] = b[i]", True),  # the operand is not read at all
+        ("let v = a[i] out[i] = v q[i] = i32(v)", True),
+        ("out[i] = a[i] q[i] = i32(a[i])", False),  # the second read comes too late
+        ("q[i] = i32(a[i]) out[i] = a[i]", True),
+        ("out[i // 2] = a[i // 2]", False),  # two threads meet
+        ("out[i // 2 * 2 + i % 2] = a[i]", True),
+        ("for k in 3 { out[i] = a[i] }", False),  # the second turn reads what the first wrote
+        ("alloc s: f32[] local s[] = 0.0:f32 for k in 3 { s[] = s[] + a[i] } out[i] = s[]", True),
+        ("alloc s: f32[] local s[] = 0.0:f32 for k in 40 { s[] = s[] + a[k] } out[i] = s[]", False),
+        ("alloc c: i64[] local c[] = 0 while c[] < 3 { c[] = c[] + 1 out[i] = a[i] }", False),
+        ("out[i] = 0.0:f32 out[i] = a[i]", False),
+        ("if a[i] > 0.0:f32 { out[i] = a[i] } else { out[i] = b[i] }", True),
+        ("atomic add(out[i], a[i])", False),
+        ("out[i] = a[i] + out[i]", False),
+        ("out[i64(b[i]) % 40] = a[i]", False),  # the index is data
+    ],
+)
+def test_one_axis(line: str, may: bool) -> None:
+    assert shares(FLAT % line) is may
+
+
+def test_either_output() -> None:
+    body = FLAT % "let v = a[i] out[i] = v q[i] = i32(v)"
+    assert shares(body, out="q")  # of another dtype, as wide
+    assert not shares(FLAT % "out[i] = a[i] q[i] = i32(a[i])", out="out")
+    assert shares(FLAT % "out[i] = a[i] q[i] = i32(a[i])", out="q")
+
+
+GRID = """
+kernel @k(a: f32[n, m], t: f32[m, n], w: f32[m*n], h: f16[n, m], out: f32[n, m]) writes (out)
+    dims n in [0, 64], m in [1, 64] {
+  for x in (n + 7) // 8 bound blockIdx.x { for y in (m + 15) // 16 bound blockIdx.y {
+    for r in 8 bound threadIdx.y { for c in 16 bound threadIdx.x {
+      let i = x * 8 + r
+      let j = y * 16 + c
+      if i < n and j < m { %s }
+    } }
+  } }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "source", "may"),
+    [
+        ("out[i, j] = a[i, j]", "a", True),
+        ("out[i, j] = w[i * m + j]", "w", True),
+        ("out[i, j] = w[j * n + i]", "w", False),
+        ("out[i, j] = t[j, i]", "t", False),
+        ("out[i, j] = a[n - 1 - i, j]", "a", False),
+        ("out[n - 1 - i, j] = a[n - 1 - i, j]", "a", True),
+        ("out[i, j] = f32(h[i, j])", "h", False),  # half as wide
+        ("out[i, 0] = a[i, 0]", "a", False),  # many threads write one element
+    ],
+)
+def test_two_axes(line: str, source: str, may: bool) -> None:
+    (f,) = parse_loop(GRID % line)
+    loop.verify(f)
+    assert may_share(f, "out", source) is may
+
+
+def test_lanes_of_wide_accesses() -> None:
+    body = """
+    for x in (n + 127) // 128 bound blockIdx.x { for t in 32 bound threadIdx.x {
+      let i = x * 32 + t
+      if i * 4 < n { for v in 4 vectorized { out[i * 4 + v] = %s } }
+    } }
+    """
+    dims = "dims n in [1, 4096]"
+    assert shares(body % "a[i * 4 + v] * b[v]", "n", dims)
+    assert not shares(body % "a[i * 4 + v] * a[v]", "n", dims)
+    assert not shares(body % "a[i * 4 + 3 - v]", "n", dims)
