@@ -62,7 +62,9 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
         from fuzz.peers import ort
 
         progress(ort.NAME)
-        report = Report((*report.levels, ort.level(task.module, arrays, task.env, task.model)))
+        fused = compile(task.module, task.options).fused
+        whole = ort.level(task.module, arrays, task.env, task.model)
+        report = Report((*report.levels, whole, ort.by_kernel(fused, arrays, task.env)))
     return Verdict(report, memory)
 
 

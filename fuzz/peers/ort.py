@@ -10,19 +10,21 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 import numpy as np
 import onnx
 
-from oracle.compare import compare
+from oracle.compare import Comparison, compare
 from oracle.report import Finding, Level
 from oracle.stages import exact, guard
 from refimpl.errors import DidymaError, EngineMissing
 from refimpl.interp import graph
 from refimpl.ir import dims
-from refimpl.ir.graph import Function, Module, Node, Param
+from refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node, Param
+from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.types import ALL, Array, DType, TensorType
 from refimpl.onnx.export import to_model
 from refimpl.onnx.export.legal import Allowed, Dialect, type_name
@@ -137,14 +139,76 @@ def _judge(
         outs = run_model(model, {p.name: a for p, a in named})
     given = [exact(a) for a in inputs]
     bars = graph.bars(f, m, given, env, CONTRACT, stored=True)
-    for name, bar, out, t in zip(f.results, bars, outs, f.result_types(), strict=True):
-        type = t.with_shape(*dims.values(t.shape, env))
+    _compare(found, f, bars, outs, env)
+
+
+def _compare(
+    found: Level, f: Function, bars: Sequence[Bar], outs: Sequence[Array], env: Mapping[str, int]
+) -> None:
+    types = _fixed(f.result_types(), env)
+    for name, bar, out, t in zip(f.results, bars, outs, types, strict=True):
         if t.dtype.is_float:
             bar = Bar(bar.c, np.maximum(bar.e, LEAST))
-        c = compare(name, bar, out, type)
+        c = compare(name, bar, out, t)
         found.comparisons.append(c)
         if not c.agree:
-            found.findings.append(Finding(NAME, "outputs", "value", c.message))
+            found.findings.append(Finding(found.name, f.name, "value", c.message))
+
+
+def by_kernel(m: Module, inputs: Sequence[Array], env: Mapping[str, int]) -> Level:
+    """Judge it on each Primitive of a fused module alone, on the reference's own operands.
+
+    End to end, bars grow with the depth of a model until they decide nothing; these do not.
+    """
+    found = Level(f"{NAME}, by kernel")
+    start = time.perf_counter()
+    dialect = kernels()
+    with np.errstate(all="ignore"):
+        values = graph.values(m.entry, m, inputs, env)
+        for n in m.entry.nodes:
+            if n.op != CALL or RESHAPE_ONLY in m.function(n.callee).attr:
+                continue
+            f = m.function(n.callee)
+            alone = Module((replace(f, attrs=()),), m.dims)
+            args = [values[a] for a in n.args]
+            guard(found, n.callee, partial(_kernel, found, alone, args, env, dialect))
+    found.seconds = time.perf_counter() - start
+    return found
+
+
+def _kernel(
+    found: Level, m: Module, args: Sequence[Array], env: Mapping[str, int], dialect: Dialect
+) -> None:
+    """Judge one kernel; what it will not run, or has no kernel for, is no disagreement."""
+    f = m.entry
+    fixed = concrete(m, env)
+    try:
+        outs = run_module(fixed, args, dialect)
+    except DidymaError as e:
+        if e.code not in ("peer-refused", "onnx-inexpressible"):
+            raise
+        found.comparisons += [
+            Comparison(0, int(dims.evaluate(t.numel, env)), 0.0) for t in f.result_types()
+        ]
+        return
+    given = [exact(a) for a in args]
+    bars = graph.bars(f, m, given, env, CONTRACT, stored=True)
+    _compare(found, f, bars, outs, env)
+
+
+def concrete(m: Module, env: Mapping[str, int]) -> Module:
+    """Return a module of one function with numbers for its sizes."""
+    f = m.entry
+    nodes = tuple(
+        replace(n, types=_fixed(n.types, env), attrs=freeze(graph.concrete_attrs(n, env)))
+        for n in f.nodes
+    )
+    params = tuple(Param(p.name, _fixed((p.type,), env)[0]) for p in f.params)
+    return Module((replace(f, params=params, nodes=nodes),))
+
+
+def _fixed(types: Sequence[TensorType], env: Mapping[str, int]) -> tuple[TensorType, ...]:
+    return tuple(t.with_shape(*dims.values(t.shape, env)) for t in types)
 
 
 def run_module(m: Module, inputs: Sequence[Array], d: Dialect | None = None) -> list[Array]:
