@@ -11,13 +11,14 @@ import numpy as np
 from refimpl.errors import DidymaError
 from refimpl.interp import graph as interp
 from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.graph import Attr, Module
+from refimpl.ir.dims import Dim
+from refimpl.ir.graph import CONTROL, Attr, Module
 from refimpl.ir.types import Array, DType, TensorType
 from refimpl.onnx.values import Item, Known, as_value
 from refimpl.ops.builder import Builder, Value
 
 MAX_BYTES = 1 << 36  # a model with a larger tensor is refused before anything is made
+SMALL = 1 << 10  # elements of a tensor whose value is looked for
 MAX_FOLDED = 1 << 22  # elements that may be worked out at import
 
 
@@ -32,8 +33,8 @@ class Context:
     """One node: where it is, its operator set, outputs and attributes, and the graph's builder."""
 
     builder: Builder
-    symbols: dict[str, DimVar]
     placed: dict[Known, Value]
+    most: int = 1 << 20  # of a size that only the values tell
     opset: int = 0
     where: str = ""
     outputs: tuple[str, ...] = ()
@@ -169,7 +170,7 @@ class Context:
 
     def bounds(self, d: Dim) -> tuple[int, int]:
         """Smallest and largest value of a size."""
-        return dims.bounds(d, {v.name: (v.lo, v.hi) for v in self.symbols.values()})
+        return dims.bounds(d, self.builder.ranges())
 
     def known(self, item: Item) -> Known:
         """Return an item's value; NotConstant if it depends on an input.
@@ -181,7 +182,11 @@ class Context:
         f = self.builder.cone(item)
         if f.params:
             raise self._unknown(f"%{item.name}, computed from inputs", [p.name for p in f.params])
-        m = Module((f,), tuple(self.symbols.values()))
+        made = {r for n in f.nodes for r in n.results}
+        used = {item.name}.union(*(n.args for n in f.nodes))
+        if any(n.op in CONTROL for n in f.nodes) or not used <= made:
+            raise self._unknown(f"%{item.name}, computed in a branch or loop", [])
+        m = Module((f,), self.builder.declared())
         for n in f.nodes:
             for t in n.types:
                 if not isinstance(t.numel, int):
@@ -190,6 +195,20 @@ class Context:
                     raise self._unknown(f"%{item.name}, of {t.numel} elements", [])
         (array,) = interp.run(m, [])
         return Known(array, item.type.dtype, item.name)
+
+    def perhaps(self, item: Item) -> Item:
+        """Return an item's value if it is known and small, else the item."""
+        if isinstance(item, Value) and isinstance(n := item.type.numel, int) and n <= SMALL:
+            try:
+                return self.known(item)
+            except NotConstant:
+                pass
+        return item
+
+    def bound(self, count: Value, wish: str) -> Dim:
+        """Bind a size to a number that only the run tells."""
+        n = self.reshape(self.cast(count, DType.I64))
+        return self.builder.bind(n, self.most, wish)
 
     def array(self, item: Item) -> Array:
         """Return an item's numbers; NotConstant if they are not known."""
@@ -218,6 +237,10 @@ class Context:
         if a.size != 1:
             raise self.wrong(f"{a.size} elements", "one")
         return np.asarray(a).reshape(()).item()
+
+    def unknown(self, got: str) -> NotConstant:
+        """Return the error for what must be known and is not."""
+        return self._unknown(got, [])
 
     def _unknown(self, got: str, inputs: Sequence[str]) -> NotConstant:
         e = NotConstant(

@@ -1,4 +1,4 @@
-"""Branches and loops whose course is known at import: they are written out."""
+"""Branches, loops and scans: written out where their course is known at import, else run."""
 
 from __future__ import annotations
 
@@ -12,35 +12,70 @@ from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType
+from refimpl.onnx import loops
+from refimpl.onnx.bodies import Body, Made, closed, made
 from refimpl.onnx.context import Context, NotConstant
 from refimpl.onnx.movement import join
 from refimpl.onnx.values import Item, Known, size
 from refimpl.ops.builder import Value
 
-MAX_STEPS = 1 << 10  # rounds that are written out
-Body: TypeAlias = Callable[[onnx.GraphProto, Sequence[Item]], list[Item]]
+MAX_STEPS = 1 << 10  # rounds that are written out at most
+FEW_NODES = 1 << 8  # nodes that are written out rather than run as a function
+SMALL_BRANCHES = 8  # nodes of both branches that are cheaper computed than chosen from
 Control: TypeAlias = Callable[[Context, Sequence[Item | None], Body], Sequence[Item]]
+
+
+def _nodes(g: onnx.GraphProto) -> int:
+    """Nodes of a body, those of the bodies within it included."""
+    return sum(1 + sum(_nodes(a.g) for a in n.attribute if a.type == a.GRAPH) for n in g.node)
 
 
 def _branch(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
     """Results of the branch that is taken; where that is known only at run time, a choice.
 
-    Nodes have no effects, so both branches may be computed; their results must have one type.
+    Nodes have no effects, so both of two small branches may be computed, if their results have one
+    type.
     """
     try:
         taken = c.number(c.item(x, 0))
     except NotConstant as unknown:
-        return _choice(c, x, body, unknown)
+        if _nodes(c.attrs["then_branch"]) + _nodes(c.attrs["else_branch"]) <= SMALL_BRANCHES:
+            try:
+                return _choice(c, x, body, unknown)
+            except NotConstant:
+                pass
+        return _if(c, x, body)
     return body(c.attrs["then_branch" if taken else "else_branch"], [])
+
+
+def _condition(c: Context, x: Sequence[Item | None]) -> Value:
+    condition = c.operand(x, 0)
+    if condition.type.numel != 1 or condition.type.dtype is not DType.BOOL:
+        raise c.wrong(str(condition.type), "one condition")
+    return c.reshape(condition)
+
+
+def _if(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
+    condition = _condition(c, x)
+    both: list[tuple[str, Made]] = []
+    for name in ("then_branch", "else_branch"):
+        g: onnx.GraphProto = c.attrs[name]
+
+        def build(inner: Context, g: onnx.GraphProto = g) -> Sequence[Item]:
+            return body.inside(inner, g, [])
+
+        both.append((name, made(c, build)))
+    counts = {len(m.results) for _, m in both}
+    if len(counts) != 1:
+        raise c.wrong(f"branches of {counts} results", "as many results of both")
+    (then, otherwise), captures = closed(c, both)
+    return c.builder.branch(condition, then, otherwise, captures)
 
 
 def _choice(
     c: Context, x: Sequence[Item | None], body: Body, unknown: NotConstant
 ) -> Sequence[Item]:
-    condition = c.operand(x, 0)
-    if condition.type.numel != 1:
-        raise c.wrong(str(condition.type), "one condition")
-    condition = c.reshape(condition)
+    condition = _condition(c, x)
     try:
         both = [body(c.attrs[name], []) for name in ("then_branch", "else_branch")]
     except DidymaError:
@@ -57,23 +92,41 @@ def _choice(
 
 
 def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
-    """Rounds of a loop, one after another; each round's condition must be known."""
+    """Rounds of a loop: written out, as a scan where it only counts, or as a loop."""
     g: onnx.GraphProto = c.attrs["body"]
     most, again = c.maybe(x, 0), c.maybe(x, 1)
-    limit = None if most is None else int(c.number(most))
-    states = [c.item(x, i) for i in range(2, len(x))]
+    limit = None if most is None else c.perhaps(most)
+    steps = None
+    if isinstance(limit, Known) and not limit.symbolic:
+        steps = int(c.number(limit))
+    if steps is None or steps * _nodes(g) > FEW_NODES or steps > MAX_STEPS:
+        found = loops.counted(c, g, limit, again, x[2:], body)
+        if found is not None:
+            return found
+    try:
+        return _unrolled(c, g, steps, again, [c.item(x, i) for i in range(2, len(x))], body)
+    except NotConstant:
+        return loops.loop(c, g, limit, again, x[2:], body)
+
+
+def _unrolled(
+    c: Context, g: onnx.GraphProto, limit: int | None, again: Item | None, states: list[Item],
+    body: Body,
+) -> Sequence[Item]:  # fmt: skip
     collected: list[list[Item]] = [[] for _ in range(len(g.output) - 1 - len(states))]
     true = Known(np.array(True), DType.BOOL)
     step = 0
     while (again is None or c.number(again)) and (limit is None or step < limit):
         if step >= MAX_STEPS:
-            raise c.bad(f"more than {MAX_STEPS} rounds of a loop", "fewer", code="onnx-control")
+            raise c.unknown(f"more than {MAX_STEPS} rounds of a loop")
         outs = body(g, [size(step), true, *states])
         again = outs[0]
         states = outs[1 : 1 + len(states)]
         for held, item in zip(collected, outs[1 + len(states) :], strict=True):
             held.append(item)
         step += 1
+    if collected and not step:
+        raise c.unknown("a loop of no rounds whose results are collected")
     return [*states, *(_stacked(c, items, 0) for items in collected)]
 
 
@@ -97,11 +150,20 @@ def _scan(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
     g: onnx.GraphProto = c.attrs["body"]
     inputs, states = _split(c, x)
     outs = len(g.output) - len(states)
+    if len(g.input) != len(x) or outs < 0:
+        raise c.wrong(
+            f"a body of {len(g.input)} inputs, {len(g.output)} outputs", f"{len(x)} inputs"
+        )
     axes = c.attrs.get("scan_input_axes", (0,) * len(inputs))
     backward = c.attrs.get("scan_input_directions", (0,) * len(inputs))
     out_axes = c.attrs.get("scan_output_axes", (0,) * outs)
     turned = c.attrs.get("scan_output_directions", (0,) * outs)
     at = [c.axis(a, v.type.rank) for a, v in zip(axes, inputs, strict=True)]
+    steps: Dim = inputs[0].type.shape[at[0]]
+    if not isinstance(steps, int) or steps * _nodes(g) > FEW_NODES or not 1 <= steps <= MAX_STEPS:
+        found = loops.scanned(c, g, states, inputs, (at, backward, out_axes, turned), body)
+        if found is not None:
+            return found
     states, collected = _rounds(c, body, states, inputs, at, backward, outs)
     rows = zip(collected, out_axes, turned, strict=True)
     return [*states, *(_stacked(c, items[::-1] if t else items, a) for items, a, t in rows)]

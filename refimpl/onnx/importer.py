@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import onnx
 
 from refimpl.errors import DidymaError
-from refimpl.ir import dims
 from refimpl.ir.graph import Module
 from refimpl.ir.types import Array, TensorType
 from refimpl.onnx import functions, signature
+from refimpl.onnx.bodies import pruned
 from refimpl.onnx.context import Context
 from refimpl.onnx.control import CONTROL
 from refimpl.onnx.nodes import import_node
 from refimpl.onnx.opens import Opens, Symbols
 from refimpl.onnx.tensors import check_size, dtype_of, tensor
 from refimpl.onnx.values import Item, Known
-from refimpl.ops.builder import Builder
+from refimpl.ops.builder import Builder, Value
 
 MAX_DEPTH = 64  # functions within functions
 _MALFORMED = (
@@ -30,11 +28,33 @@ _MALFORMED = (
 )  # fmt: skip
 
 
+def _as_it_is(item: Item) -> Item:
+    return item
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of one graph, and those around it, whose values are taken over when they are used."""
+
+    own: dict[str, Item] = field(default_factory=dict[str, Item])
+    outer: Names | None = None
+    take: Callable[[Item], Item] = _as_it_is
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.own or (self.outer is not None and name in self.outer)
+
+    def __getitem__(self, name: str) -> Item:
+        if name in self.own or self.outer is None:
+            return self.own[name]
+        return self.take(self.outer[name])
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Names in sight, and what the nodes there mean."""
 
-    items: MutableMapping[str, Item]
+    items: Names
+    context: Context
     opsets: Mapping[str, int]
     attrs: Mapping[str, onnx.AttributeProto]  # what a function was called with
     depth: int = 0
@@ -64,15 +84,15 @@ class Importer:
         self.source = source
         self.folder = folder
         self.given = values
-        self.opens = Opens(model, symbols)
         self.builder = Builder()
-        self.context = Context(self.builder, self.opens.found, {})
+        self.opens = Opens(model, symbols, self.builder)
+        self.context = Context(self.builder, {}, symbols.most)
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
 
     def module(self) -> Module:
         """Import the model's graph."""
         g = self.model.graph
-        scope = Scope({}, _opsets(self.model.opset_import), {})
+        scope = Scope(Names(), self.context, _opsets(self.model.opset_import), {})
         if not 1 <= scope.opset <= signature.NEWEST:
             raise DidymaError(
                 "onnx-unsupported", self.source, got=f"opset {scope.opset}",
@@ -84,17 +104,14 @@ class Importer:
         self._check_declared(g, scope)
         context = replace(self.context, where=f"{self.source}: outputs")
         results = [context.value(self._item(scope, o.name, "output")) for o in g.output]
-        main = self.builder.function("main", results)
-        used = set(dims.free(d for p in main.params for d in p.type.shape))
-        return Module((main,), tuple(v for v in self.context.symbols.values() if v.name in used))
+        return pruned(self.builder.module("main", results))
 
     # Names ----------------------------------------------------------------------------------
 
     def _define(self, scope: Scope, name: str, item: Item, where: str) -> None:
-        own = scope.items.maps[0] if isinstance(scope.items, ChainMap) else scope.items
-        if name in own:
+        if name in scope.items.own:
             raise self._broken(where, f"a second definition of {name!r}", "one")
-        own[name] = item
+        scope.items.own[name] = item
 
     def _item(self, scope: Scope, name: str, where: str) -> Item:
         if name not in scope.items:
@@ -138,9 +155,9 @@ class Importer:
                 array = self.given[i.name]
                 if array.dtype != type.dtype.numpy:
                     raise self._broken(where, f"a value of {array.dtype}", str(type))
-                scope.items[i.name] = Known(array, type.dtype, i.name)
+                scope.items.own[i.name] = Known(array, type.dtype, i.name)
             else:
-                scope.items[i.name] = self.builder.param(i.name, type)
+                scope.items.own[i.name] = self.builder.param(i.name, type)
 
     def _declared_type(self, i: onnx.ValueInfoProto) -> TensorType:
         where = f"{self.source}: input {i.name}"
@@ -196,7 +213,7 @@ class Importer:
     def _node(self, n: onnx.NodeProto, scope: Scope) -> None:
         label = f"node {n.op_type} {n.name}".strip()
         where = f"{self.source}: {label} (opset {scope.opset})"
-        c = replace(self.context, opset=scope.opset, where=where, outputs=tuple(n.output))
+        c = replace(scope.context, opset=scope.opset, where=where, outputs=tuple(n.output))
         inputs = [self._item(scope, i, label) if i else None for i in n.input]
         try:
             outputs = self._apply(c, n, inputs, scope)
@@ -232,7 +249,7 @@ class Importer:
         signature.check(c, n, schema)
         c = replace(c, attrs=self._attrs(c, n))
         if not domain and n.op_type in CONTROL:
-            return CONTROL[n.op_type](c, inputs, partial(self._body, scope))
+            return CONTROL[n.op_type](c, inputs, Body(self, scope))
         if not domain and any(a.type in (a.GRAPH, a.GRAPHS) for a in n.attribute):
             raise c.bad(
                 f"{n.op_type}, which has a body", "operators without bodies", code="onnx-control"
@@ -287,22 +304,53 @@ class Importer:
         given |= {a.name: a for a in self._resolved(n, scope).attribute}
         named = {name: i for name, i in zip(f.input, inputs, strict=False) if i is not None}
         opsets = {"": signature.NEWEST, **scope.opsets, **_opsets(f.opset_import)}
-        inner = Scope(dict(named), opsets, given, scope.depth + 1)
+        inner = Scope(Names(dict(named)), scope.context, opsets, given, scope.depth + 1)
         self._nodes(_without(f.node, {x for x in f.input if x not in named}), inner)
-        found = [inner.items.get(o) for o in f.output[: len(n.output)]]
+        found = [inner.items.own.get(o) for o in f.output[: len(n.output)]]
         for o, name, item in zip(f.output, n.output, found, strict=False):
             if name and item is None:
                 raise c.bad(f"{o}, which the function {f.name} leaves out", "its other outputs")
         return found
 
-    def _body(self, scope: Scope, g: onnx.GraphProto, inputs: Sequence[Item]) -> list[Item]:
+    def body(self, scope: Scope, g: onnx.GraphProto, inputs: Sequence[Item]) -> list[Item]:
         """Import a subgraph, which sees the names around it."""
-        inner = replace(scope, items=ChainMap({}, scope.items), depth=scope.depth + 1)
+        if scope.depth >= MAX_DEPTH:
+            raise self._broken(g.name, f"{MAX_DEPTH} bodies within each other", "fewer")
         for i, item in zip(g.input, inputs, strict=True):
-            self._define(inner, i.name, item, f"input {i.name} of {g.name}")
-        self._initializers(g, inner)
-        self._nodes(g.node, inner)
-        return [self._item(inner, o.name, "output of a body") for o in g.output]
+            self._define(scope, i.name, item, f"input {i.name} of {g.name}")
+        self._initializers(g, scope)
+        self._nodes(g.node, scope)
+        return [self._item(scope, o.name, "output of a body") for o in g.output]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """How the bodies of one node are imported."""
+
+    importer: Importer
+    scope: Scope
+
+    def __call__(self, g: onnx.GraphProto, inputs: Sequence[Item]) -> list[Item]:
+        """Write a body out: its nodes become nodes of the function at hand."""
+        names = Names({}, self.scope.items)
+        inner = replace(self.scope, items=names, depth=self.scope.depth + 1)
+        return self.importer.body(inner, g, inputs)
+
+    def inside(self, c: Context, g: onnx.GraphProto, inputs: Sequence[Item]) -> list[Item]:
+        """Import a body into a function of its own, whose builder a context holds.
+
+        What it takes from around it becomes captures of that function.
+        """
+        inner = c.builder
+
+        def take(item: Item) -> Item:
+            around = self.scope.context
+            item = around.perhaps(item)
+            return inner.capture(item, around.builder) if isinstance(item, Value) else item
+
+        names = Names({}, self.scope.items, take)
+        scope = replace(self.scope, items=names, context=c, depth=self.scope.depth + 1)
+        return self.importer.body(scope, g, inputs)
 
 
 def _without(nodes: Iterable[onnx.NodeProto], absent: set[str]) -> Iterable[onnx.NodeProto]:

@@ -11,6 +11,7 @@ from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.text.reader import Reader
+from refimpl.ops.builder import Builder
 
 RANGES = "didyma.dims"  # key of a model's metadata: what Didyma's text says of its symbols
 MAX_TEXT = 1 << 12  # characters of a size or of the ranges that are read at all
@@ -32,9 +33,10 @@ class Symbols:
 class Opens:
     """Turns the sizes of a model's inputs into dims."""
 
-    def __init__(self, model: onnx.ModelProto, symbols: Symbols) -> None:
+    def __init__(self, model: onnx.ModelProto, symbols: Symbols, builder: Builder) -> None:
         self.symbols = symbols
-        self.found: dict[str, DimVar] = {}
+        self._builder = builder
+        self._found: dict[str, DimVar] = {}
         self._ranges = {v.name: v for v in _ranges(model)}
         self._bare = self._names(model)
 
@@ -66,14 +68,19 @@ class Opens:
         if name in self._ranges:
             if name in self.symbols.fixed:
                 return self.symbols.fixed[name]
-            self.found.setdefault(name, self._ranges[name])
-            return dims.symbol(name)
+            return self._declared(self._ranges[name])
         plain = "".join(ch if ch.isascii() and ch.isalnum() else "_" for ch in name) or "d"
         plain = plain if plain[0].isalpha() else f"d{plain}"
         if plain in self.symbols.fixed:
             return self.symbols.fixed[plain]
-        self.found.setdefault(plain, DimVar(plain, 1, self.symbols.most))
-        return dims.mul(dims.symbol(plain), self.symbols.multiple if axis >= 2 else 1)
+        d = self._declared(DimVar(plain, 1, self.symbols.most))
+        return dims.mul(d, self.symbols.multiple if axis >= 2 else 1)
+
+    def _declared(self, v: DimVar) -> Dim:
+        if v.name not in self._found:
+            self._found[v.name] = v
+            self._builder.know([v])
+        return dims.symbol(v.name)
 
 
 def _expression(text: str) -> Dim | None:

@@ -118,9 +118,17 @@ class Builder:
         """Enter symbols declared elsewhere; the range of one entered twice is the second."""
         self._shared.dims.update({v.name: v for v in declared})
 
+    def declared(self) -> tuple[DimVar, ...]:
+        """Symbols of the module, so far."""
+        return tuple(self._shared.dims.values())
+
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """Inclusive range of each symbol."""
+        return {k: (v.lo, v.hi) for k, v in self._shared.dims.items()}
+
     def most(self, d: Dim) -> int:
         """Largest value a size may take, as far as its symbols are declared."""
-        ranges = {k: (v.lo, v.hi) for k, v in self._shared.dims.items()}
+        ranges = self.ranges()
         if not set(dims.free(d)) <= ranges.keys():
             return UNBOUNDED
         return dims.bounds(d, ranges)[1]
