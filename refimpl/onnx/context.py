@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from refimpl.errors import DidymaError
 from refimpl.interp import graph as interp
 from refimpl.ir import dims
-from refimpl.ir.dims import Dim
+from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.graph import CONTROL, Attr, Module
 from refimpl.ir.types import Array, DType, TensorType
 from refimpl.onnx.values import Item, Known, as_value
@@ -19,6 +20,7 @@ from refimpl.ops.builder import Builder, Value
 
 MAX_BYTES = 1 << 36  # a model with a larger tensor is refused before anything is made
 SMALL = 1 << 10  # elements of a tensor whose value is looked for
+MOST_TRIED = 1 << 12  # numbers that are tried for a symbol
 MAX_FOLDED = 1 << 22  # elements that may be worked out at import
 
 
@@ -205,6 +207,28 @@ class Context:
                 pass
         return item
 
+    def require(self, d: Dim, value: int) -> None:
+        """Narrow the range of the symbol that a size depends on, so that it has a value.
+
+        DidymaError ``onnx-unsupported`` where no range of one symbol gives it.
+        """
+        names = dims.free(d)
+        found = range(0)
+        if len(names) == 1:
+            lo, hi = self.builder.ranges()[names[0]]
+            found = _interval(d, names[0], lo, hi, value)
+        if not found:
+            raise self.bad(f"the size {dims.text(d)}", f"one that can be {value}")
+        self.builder.know([DimVar(names[0], found[0], found[-1])])
+
+    def sized(self, item: Item) -> bool:
+        """Tell whether an item depends on sizes alone, on no value of an input."""
+        if isinstance(item, Known):
+            return True
+        f = self.builder.cone(item)
+        made = {r for n in f.nodes for r in n.results}
+        return {item.name}.union(*(n.args for n in f.nodes)) <= made
+
     def bound(self, count: Value, wish: str) -> Dim:
         """Bind a size to a number that only the run tells."""
         n = self.reshape(self.cast(count, DType.I64))
@@ -252,3 +276,13 @@ class Context:
         )
         e.inputs = tuple(inputs)
         return e
+
+
+def _interval(d: Dim, name: str, lo: int, hi: int, value: int) -> range:
+    """Numbers for which a size has a value, if it grows with its symbol; else none."""
+    first = bisect_left(range(lo, hi + 1), value, key=lambda n: dims.evaluate(d, {name: n})) + lo
+    last = bisect_right(range(lo, hi + 1), value, key=lambda n: dims.evaluate(d, {name: n})) + lo
+    found = range(first, last)
+    if len(found) > MOST_TRIED or any(dims.evaluate(d, {name: n}) != value for n in found):
+        return range(0)  # it does not grow, or too slowly to be sure
+    return found

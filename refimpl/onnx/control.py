@@ -44,7 +44,16 @@ def _branch(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
                 return _choice(c, x, body, unknown)
             except NotConstant:
                 pass
-        return _if(c, x, body)
+        try:
+            return _if(c, x, body)
+        except DidymaError as e:
+            if e.code == "branch-mismatch" and c.sized(c.item(x, 0)):
+                for name in ("then_branch", "else_branch"):
+                    if any(n.op_type == "Squeeze" for n in c.attrs[name].node):
+                        # exporters write this where they do not know that an axis is 1: taken to
+                        # be, which Squeeze itself requires
+                        return body(c.attrs[name], [])
+            raise
     return body(c.attrs["then_branch" if taken else "else_branch"], [])
 
 

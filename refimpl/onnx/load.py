@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,9 @@ RANGES = (
     Symbols(1 << 20), Symbols(1 << 14), Symbols(1 << 11), Symbols(1 << 9),
     Symbols(1 << 6, 32), Symbols(1 << 4, 32),
 )  # fmt: skip
+
+MOST_ALIKE = 16  # sizes that are taken to be another's
+_UNEQUAL = re.compile(r"sizes ([A-Za-z]\w*) and ([A-Za-z]\w*) on axis")
 
 
 def load(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
@@ -72,17 +76,34 @@ def load_model(
     first: DidymaError | None = None
     for symbols in RANGES:
         try:
-            known = replace(symbols, fixed=sizes or {})
-            m = Importer(model, source, folder, values or {}, known).module()
-            verify.verify(m)
+            return _alike(model, source, folder, values or {}, replace(symbols, fixed=sizes or {}))
         except DidymaError as e:
             if e.code not in ("D-too-large", "shape-mismatch") or not _open(model):
                 raise
             first = first or e
-            continue
-        return m
     assert first is not None
     raise first
+
+
+def _alike(
+    model: onnx.ModelProto, source: str, folder: Path | None, values: Mapping[str, Array],
+    symbols: Symbols,
+) -> Module:  # fmt: skip
+    """Import a model; where two of its sizes must be equal, for sizes that are."""
+    first: DidymaError | None = None
+    while True:
+        try:
+            m = Importer(model, source, folder, values, symbols).module()
+            verify.verify(m)
+            return m
+        except DidymaError as e:
+            first = first or e
+            pair = _UNEQUAL.match(e.got) if e.code == "shape-mismatch" else None
+            if pair is None or len(symbols.same) >= MOST_ALIKE:
+                raise first if e.code == "shape-mismatch" else e from None
+            kept, gone = pair.groups()
+            table = {k: kept if v == gone else v for k, v in symbols.same.items()}
+            symbols = replace(symbols, same={**table, gone: kept})
 
 
 def _open(model: onnx.ModelProto) -> bool:

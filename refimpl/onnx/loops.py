@@ -60,7 +60,7 @@ def counted(
 
 
 def _counts(c: Context, g: onnx.GraphProto, again: Item | None) -> bool:
-    """Tell whether a body never ends its loop: the condition it gives is the one it got, or true."""
+    """Tell whether a body never ends its loop: it gives the condition that it got, or true."""
     if again is not None:
         again = c.perhaps(again)
         if not (isinstance(again, Known) and bool(again.array.all())):
@@ -91,7 +91,7 @@ def _steps(c: Context, limit: Item) -> Dim:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """A loop's body as a function: of the round, the condition, states and rows collected so far."""
+    """A loop's body as a function of the round, the condition, states and rows so far."""
 
     made: Made
     names: tuple[str, ...]

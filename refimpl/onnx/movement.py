@@ -12,7 +12,7 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType
 from refimpl.onnx.context import Context
-from refimpl.onnx.values import Item, Known, sizes
+from refimpl.onnx.values import Item, Known, size, sizes
 from refimpl.ops.broadcasting import broadcast
 from refimpl.ops.builder import Value
 from refimpl.ops.slicing import MANY
@@ -136,14 +136,30 @@ def _unsqueeze(c: Context, x: Inputs) -> Sequence[Item]:
     return [c.emit("reshape", v, shape=tuple(1 if i in new else next(old) for i in range(rank)))]
 
 
+def _single(c: Context, v: Value, axis: int) -> Value:
+    """Take the one element of an axis; where its size is open, for sizes for which it is one."""
+    d = v.type.shape[axis]
+    low, high = c.bounds(d)
+    if d == 1:
+        return v
+    if not low <= 1 <= high:
+        raise c.bad(f"axis {axis} of {v.type}", "an axis of size 1")
+    if c.builder.depth:  # in a branch that may not be taken: asserted where it is
+        one = c.builder.bind(c.reshape(c.value(size(d))), 1, "one", 1)
+        first = c.value(sizes((dims.sub(one, 1),)))
+    else:
+        c.require(d, 1)
+        first = c.constant(np.zeros(1, np.int64))
+    return c.emit("gather", v, first, axis=axis)
+
+
 def _squeeze(c: Context, x: Inputs) -> Sequence[Item]:
     v = c.operand(x, 0)
     axes = c.axes(x, 1, v.type.rank)
     if axes is None:
         axes = tuple(i for i, d in enumerate(v.type.shape) if d == 1)
     for a in axes:
-        if v.type.shape[a] != 1:
-            raise c.bad(f"axis {a} of {v.type}", "an axis of size 1")
+        v = _single(c, v, a)
     return [
         c.emit("reshape", v, shape=tuple(d for i, d in enumerate(v.type.shape) if i not in axes))
     ]

@@ -22,12 +22,13 @@ class Symbols:
     """What is taken to be known of sizes that a model leaves open.
 
     They are at most ``most``; from the third axis on, where images have theirs, they are multiples.
-    ``fixed`` gives numbers for some names.
+    ``fixed`` gives numbers for some names; ``same`` gives names that are another name's size.
     """
 
     most: int = 1 << 20
     multiple: int = 1
     fixed: Mapping[str, int] = field(default_factory=dict[str, int])
+    same: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Opens:
@@ -71,6 +72,7 @@ class Opens:
             return self._declared(self._ranges[name])
         plain = "".join(ch if ch.isascii() and ch.isalnum() else "_" for ch in name) or "d"
         plain = plain if plain[0].isalpha() else f"d{plain}"
+        plain = self.symbols.same.get(plain, plain)
         if plain in self.symbols.fixed:
             return self.symbols.fixed[plain]
         d = self._declared(DimVar(plain, 1, self.symbols.most))

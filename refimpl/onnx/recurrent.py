@@ -1,24 +1,25 @@
-"""RNN, GRU and LSTM over sequences of a known length: one step after another."""
+"""RNN, GRU and LSTM: a few steps written out one after another, more as a scan."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from refimpl.ir.dims import Dim
-from refimpl.ir.types import DType
+from refimpl.ir.types import DType, TensorType
+from refimpl.onnx.bodies import closed, made
 from refimpl.onnx.context import Context
 from refimpl.onnx.movement import join
 from refimpl.onnx.values import Item
 from refimpl.ops import composite
-from refimpl.ops.builder import Value
+from refimpl.ops.builder import Builder, Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 Activation: TypeAlias = Callable[[Value], Value]
 
-MAX_STEPS = 1 << 10  # steps that are written out
+MAX_STEPS = 16  # steps that are written out
 
 
 def _activation(c: Context, name: str, alpha: float | None, beta: float | None) -> Activation:
@@ -70,6 +71,10 @@ def _entry(c: Context, v: Value, axis: int, k: int) -> Value:
     return c.reshape(_cut(c, v, axis, k, k + 1), *shape)
 
 
+# Names of the activations with their alphas and betas.
+Words: TypeAlias = tuple[tuple[str, ...], tuple[float | None, ...], tuple[float | None, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Direction:
     """Weights of one direction, and what is the same at each step."""
@@ -82,6 +87,7 @@ class Direction:
     w_bias: Value | None
     r_bias: Value | None
     peepholes: Value | None
+    words: Words
 
     def gates(self, v: Value, bias: Value | None) -> Value:
         """Add a bias."""
@@ -100,6 +106,20 @@ class Direction:
     def apply(self, k: int, v: Value) -> Value:
         """Apply the k-th activation."""
         return self.activations[k](self.clipped(v))
+
+    def inside(self, c: Context, outer: Builder) -> Direction:
+        """Return what is the same at each step, as captures of a function of the step."""
+
+        def take(v: Value | None) -> Value | None:
+            return None if v is None else c.builder.capture(v, outer)
+
+        r = c.builder.capture(self.r, outer)
+        names, alphas, betas = self.words
+        found = tuple(_activation(c, n, a, b) for n, a, b in zip(names, alphas, betas, strict=True))
+        return replace(
+            self, c=c, activations=found, r=r, w_bias=None, r_bias=take(self.r_bias),
+            peepholes=take(self.peepholes),
+        )  # fmt: skip
 
 
 Step: TypeAlias = Callable[[Direction, Value, Sequence[Value]], list[Value]]
@@ -180,13 +200,13 @@ def _direction(c: Context, x: Inputs, kind: Kind, k: int, count: int) -> Directi
     each = len(kind.defaults)
     if len(names) != each * count:
         raise c.wrong(f"activations {names}", f"{each * count} of them")
-    found = tuple(
-        _activation(
-            c, _word(names[i]), alphas[i] if i < len(alphas) else None,
-            betas[i] if i < len(betas) else None,
-        )
-        for i in range(k * each, (k + 1) * each)
-    )  # fmt: skip
+    mine = range(k * each, (k + 1) * each)
+    words: Words = (
+        tuple(_word(names[i]) for i in mine),
+        tuple(alphas[i] if i < len(alphas) else None for i in mine),
+        tuple(betas[i] if i < len(betas) else None for i in mine),
+    )
+    found = tuple(_activation(c, n, a, b) for n, a, b in zip(*words, strict=True))
     w_bias = r_bias = None
     if (bias := c.optional(x, 3)) is not None:
         own, width = _entry(c, bias, 0, k), kind.gates * hidden
@@ -194,7 +214,7 @@ def _direction(c: Context, x: Inputs, kind: Kind, k: int, count: int) -> Directi
     peep = c.optional(x, 7) if kind.states == 2 else None
     w, r = (c.emit("permute_dims", m, axes=(1, 0)) for m in (w, r))
     holes = None if peep is None else _entry(c, peep, 0, k)
-    return Direction(c, hidden, found, w, r, w_bias, r_bias, holes)
+    return Direction(c, hidden, found, w, r, w_bias, r_bias, holes, words)
 
 
 def _word(x: bytes | str) -> str:
@@ -204,23 +224,56 @@ def _word(x: bytes | str) -> str:
 def _run(
     c: Context, d: Direction, kind: Kind, v: Value, first: list[Value], lengths: Value | None,
     backward: bool,
-) -> tuple[list[Value], list[Value]]:  # fmt: skip
+) -> tuple[Value, list[Value]]:  # fmt: skip
     """Outputs of every step, in the order of time, and the last states."""
     steps = v.type.shape[0]
-    assert isinstance(steps, int)
     from_x = d.gates(c.emit("matmul", v, d.w), d.w_bias)
+    if not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
+        return _scan(c, d, kind, from_x, first, lengths, backward)
     states = first
     outs: list[Value] = []
     for t in reversed(range(steps)) if backward else range(steps):
-        new = kind.step(d, _entry(c, from_x, 0, t), states)
-        out = new[0]
-        if lengths is not None:  # a sequence that is over keeps its state and yields zeros
-            on = c.do("greater", lengths, t)
-            new = [c.do("where", on, a, b) for a, b in zip(new, states, strict=True)]
-            out = c.do("where", on, out, c.scalar(0, out))
-        states = new
-        outs.append(out)
-    return (outs[::-1] if backward else outs), states
+        on = None if lengths is None else c.do("greater", lengths, t)
+        out, states = _step(d, kind, _entry(c, from_x, 0, t), states, on)
+        outs.append(c.reshape(out, 1, *out.type.shape))
+    return join(c, outs[::-1] if backward else outs, 0), states
+
+
+def _step(
+    d: Direction, kind: Kind, x: Value, states: Sequence[Value], on: Value | None
+) -> tuple[Value, list[Value]]:
+    """Output and states after a step; a sequence that is over keeps its state and yields zeros."""
+    c = d.c
+    new = kind.step(d, x, states)
+    if on is None:
+        return new[0], new
+    kept = [c.do("where", on, a, b) for a, b in zip(new, states, strict=True)]
+    return c.do("where", on, new[0], c.scalar(0, new[0])), kept
+
+
+def _scan(
+    c: Context, d: Direction, kind: Kind, from_x: Value, first: Sequence[Value],
+    lengths: Value | None, backward: bool,
+) -> tuple[Value, list[Value]]:  # fmt: skip
+    """Run the steps as a scan."""
+    steps = from_x.type.shape[0]
+    rows = [from_x, c.iota(steps)]
+    if backward:
+        rows = [c.emit("flip", r, axes=(0,)) for r in rows]
+
+    def build(inner: Context) -> Sequence[Item]:
+        states = [inner.builder.param(f"state{k}", v.type) for k, v in enumerate(first)]
+        x = inner.builder.param("x", from_x.type.with_shape(*from_x.type.shape[1:]))
+        turn = inner.builder.param("turn", TensorType(DType.I64))
+        on = None
+        if lengths is not None:
+            on = inner.do("greater", inner.builder.capture(lengths, c.builder), turn)
+        out, new = _step(d.inside(inner, c.builder), kind, x, states, on)
+        return [*new, out]
+
+    (f,), captures = closed(c, [("steps", made(c, build))])
+    *last, outs = c.builder.scan(f, first, rows, captures, steps)
+    return (c.emit("flip", outs, axes=(0,)) if backward else outs), last
 
 
 def _layer(name: str) -> Handler:
@@ -232,22 +285,20 @@ def _layer(name: str) -> Handler:
         if by_batch:
             v = c.emit("permute_dims", v, axes=(1, 0, 2))
         steps, batch = v.type.shape[:2]
-        if not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
-            raise c.bad(f"{steps} steps", f"a number of steps known at import, up to {MAX_STEPS}")
         word = c.choice("direction", "forward", "reverse", "bidirectional")
         ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[word]
         lengths = c.optional(x, 4)
         if lengths is not None:
             lengths = c.reshape(c.cast(lengths, DType.I64), batch, 1)
-        outs: list[list[Value]] = []
+        outs: list[Value] = []
         lasts: list[list[Value]] = []
         for k, backward in enumerate(ways):
             d = _direction(c, x, kind, k, len(ways))
             first = [_initial(c, x, 5 + s, k, d.hidden, batch, v) for s in range(kind.states)]
             y, last = _run(c, d, kind, v, first, lengths, backward)
-            outs.append([c.reshape(o, 1, 1, batch, d.hidden) for o in y])
+            outs.append(c.reshape(y, steps, 1, batch, d.hidden))
             lasts.append([c.reshape(s, 1, batch, d.hidden) for s in last])
-        whole = join(c, [join(c, list(o), 1) for o in zip(*outs, strict=True)], 0)
+        whole = join(c, outs, 1)
         ends = [join(c, list(s), 0) for s in zip(*lasts, strict=True)]
         if by_batch:
             whole = c.emit("permute_dims", whole, axes=(2, 0, 1, 3))

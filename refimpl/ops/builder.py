@@ -133,9 +133,9 @@ class Builder:
             return UNBOUNDED
         return dims.bounds(d, ranges)[1]
 
-    def bind(self, count: Value, most: Dim, wish: str = "u") -> Dim:
+    def bind(self, count: Value, most: Dim, wish: str = "u", least: int = 0) -> Dim:
         """Bind a fresh symbol, of at most so much, to an i64 scalar; return it as a size."""
-        size = self.declare(wish, 0, self.most(most))
+        size = self.declare(wish, least, self.most(most))
         self._nodes.append(Node((), BIND, (count.name,), (), freeze({"dim": size.name})))
         return size
 
