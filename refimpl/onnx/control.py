@@ -112,6 +112,8 @@ def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
         found = loops.counted(c, g, limit, again, x[2:], body)
         if found is not None:
             return found
+    if limit is not None and steps is None:
+        return loops.loop(c, g, limit, again, x[2:], body)
     try:
         return _unrolled(c, g, steps, again, [c.item(x, i) for i in range(2, len(x))], body)
     except NotConstant:

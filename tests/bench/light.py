@@ -1,8 +1,8 @@
 """Onnx's nine light CNNs: expected outputs on levels, and the graph's speed.
 
-``python -m tests.bench.light`` runs graph and host on every model, with the tolerances of onnx's own
+``python -m tests.bench.light`` runs graph and host on each, with the tolerances of onnx's own
 test, and times graph against ``onnx.reference.ReferenceEvaluator`` in the same process;
-``-k NAME`` takes some, ``--docs`` writes the table into docs/onnx.md.
+``-k NAME`` takes some, ``--save FILE`` keeps the table.
 """
 
 from __future__ import annotations

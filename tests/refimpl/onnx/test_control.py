@@ -1,0 +1,196 @@
+"""Branches, loops, scans and recurrent layers that run, judged by ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from codegen.pipeline import compile
+from codegen.runtime.registry import engine
+from fuzz.levels import runner
+from fuzz.peers.ort import run_model
+from refimpl.errors import DidymaError
+from refimpl.interp import graph
+from refimpl.ir.graph import Module
+from refimpl.ir.types import Array
+from refimpl.onnx.load import load_model
+from tests.refimpl.onnx.models import model, value
+
+I64, BOOL = TensorProto.INT64, TensorProto.BOOL
+node = helper.make_node
+
+
+def body(
+    nodes: Sequence[onnx.NodeProto], inputs: Sequence[Any], outputs: Sequence[Any]
+) -> onnx.GraphProto:
+    return helper.make_graph(list(nodes), "body", list(inputs), list(outputs))
+
+
+def free(name: str, type: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+    """Declare an output whose shape the model does not tell."""
+    made = helper.make_empty_tensor_value_info(name)
+    made.type.tensor_type.elem_type = type
+    return made
+
+
+def agrees(m: onnx.ModelProto, feeds: Mapping[str, Array], levels: bool = True) -> Module:
+    """Require ONNX Runtime's values of the graph and of the program on the host."""
+    pytest.importorskip("onnxruntime")
+    m.ir_version = 10
+    want = run_model(m, feeds)
+    found = load_model(m)
+    given = [feeds[p.name] for p in found.entry.params]
+    runs = [graph.run(found, given)]
+    if levels:
+        host = engine("host")
+        runs.append(runner(compile(found), host)(host, given))
+    for got in runs:
+        for w, g in zip(want, got, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6, strict=True)
+    return found
+
+
+def ops(m: Module) -> set[str]:
+    return {n.op for f in m.functions for n in f.nodes}
+
+
+def branch(count: int) -> onnx.ModelProto:
+    """Make an If of branches of several nodes, the sizes of whose results differ."""
+    then = [node("Mul", ["x" if i == 0 else f"t{i - 1}", "x"], [f"t{i}"]) for i in range(count)]
+    other = [node("Add", ["x" if i == 0 else f"e{i - 1}", "x"], [f"e{i}"]) for i in range(count)]
+    other.append(node("Concat", [f"e{count - 1}", "x"], ["e"], axis=0))
+    made = node(
+        "If", ["c"], ["y"],
+        then_branch=body(then, [], [free(f"t{count - 1}")]),
+        else_branch=body(other, [], [free("e")]),
+    )  # fmt: skip
+    return model([made], [value("c", type=BOOL), value("x", 3)], [free("y")])
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_an_if_runs_the_branch_it_takes(taken: bool) -> None:
+    x = np.array([0.5, -1, 2], np.float32)
+    assert "if" in ops(agrees(branch(6), {"c": np.array(taken), "x": x}))
+
+
+def loop(test: Sequence[onnx.NodeProto], grows: bool = False) -> onnx.ModelProto:
+    """Make a Loop that adds up rounds and collects them; ``test`` yields ``again``."""
+    nodes = [
+        node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+        node("Concat", ["s", "x"], ["s1"], axis=0) if grows else node("Add", ["s", "f"], ["s1"]),
+        node("Identity", ["f"], ["row"]),
+        *test,
+    ]
+    inner = body(
+        nodes,
+        [value("i", type=I64), value("going", type=BOOL), free("s")],
+        [value("again", type=BOOL), free("s1"), free("row")],
+    )
+    made = node("Loop", ["n", "", "x"], ["last", "rows"], body=inner)
+    return model([made], [value("n", type=I64), value("x", 2)], [free("last"), free("rows")])
+
+
+X = np.array([1, 2], np.float32)
+FOREVER = (node("Identity", ["going"], ["again"]),)
+UNTIL = (
+    node("Constant", [], ["three"], value_int=3),
+    node("Less", ["i", "three"], ["again"]),
+)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_a_loop_that_only_counts_is_a_scan(n: int) -> None:
+    found = agrees(loop(FOREVER), {"n": np.array(n), "x": X})
+    assert "scan" in ops(found)
+    assert "while" not in ops(found)
+
+
+@pytest.mark.parametrize("n", [0, 2, 9])
+def test_a_loop_that_its_body_ends(n: int) -> None:
+    assert "while" in ops(agrees(loop(UNTIL), {"n": np.array(n), "x": X}))
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_values_that_grow(n: int) -> None:
+    agrees(loop(FOREVER, grows=True), {"n": np.array(n), "x": X})
+
+
+def test_values_that_change_their_type_are_refused() -> None:
+    m = loop(UNTIL)
+    inner = next(a.g for a in m.graph.node[0].attribute if a.name == "body")
+    inner.node[1].CopyFrom(node("Cast", ["s"], ["s1"], to=TensorProto.DOUBLE))
+    with pytest.raises(DidymaError) as caught:
+        load_model(m)
+    assert caught.value.code == "onnx-control"
+
+
+@pytest.mark.parametrize("back", [0, 1])
+def test_a_scan_of_a_size_that_the_input_tells(back: int) -> None:
+    inner = body(
+        [node("Add", ["s", "x"], ["s1"]), node("Mul", ["s1", "w"], ["y"])],
+        [free("s"), free("x")],
+        [free("s1"), free("y")],
+    )
+    made = node(
+        "Scan", ["s0", "xs"], ["last", "ys"], body=inner, num_scan_inputs=1,
+        scan_input_axes=[1], scan_input_directions=[back], scan_output_axes=[1],
+    )  # fmt: skip
+    m = model(
+        [made], [value("s0", 3), value("xs", 3, "n"), value("w", 3)], [free("last"), free("ys")]
+    )
+    rng = np.random.default_rng(0)
+    feeds = {
+        k: rng.standard_normal(s).astype(np.float32)
+        for k, s in (("s0", (3,)), ("xs", (3, 7)), ("w", (3,)))
+    }
+    found = agrees(m, feeds)
+    assert "scan" in ops(found)
+    assert [v.name for v in found.dims] == ["n"]
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("op", ["RNN", "GRU", "LSTM"])
+def test_recurrent_layers_over_a_size_that_the_input_tells(op: str, direction: str) -> None:
+    gates, ways = {"RNN": 1, "GRU": 3, "LSTM": 4}[op], 1 + (direction == "bidirectional")
+    rng = np.random.default_rng(1)
+    shapes = {"w": (ways, gates * 3, 2), "r": (ways, gates * 3, 3), "b": (ways, 2 * gates * 3)}
+    weights = {k: rng.standard_normal(s).astype(np.float32) for k, s in shapes.items()}
+
+    def made(length: int | str) -> onnx.ModelProto:
+        layer = node(
+            op, ["x", "w", "r", "b", "lengths"], ["y", "h"], hidden_size=3, direction=direction
+        )
+        inputs = [value("x", length, 2, 2), value("lengths", 2, type=TensorProto.INT32)]
+        return model([layer], inputs, [free("y"), free("h")], **weights)
+
+    x = rng.standard_normal((5, 2, 2)).astype(np.float32)
+    feeds = [x, np.array([5, 3], np.int32)]
+    symbolic, static = load_model(made("n")), load_model(made(5))
+    assert "scan" in ops(symbolic)
+    assert "scan" not in ops(static)
+    host = engine("host")
+    want = graph.run(static, feeds)
+    for got in (graph.run(symbolic, feeds), runner(compile(symbolic), host)(host, feeds)):
+        for a, b in zip(want, got, strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+
+
+def test_squeeze_narrows_the_range_of_a_size() -> None:
+    pool = node("MaxPool", ["x"], ["p"], kernel_shape=[4], strides=[4])
+    squeeze = node("Squeeze", ["p", "axes"], ["y"])
+    m = model([pool, squeeze], [value("x", 1, 2, "n")], [free("y")], axes=np.array([2], np.int64))
+    (n,) = load_model(m).dims
+    assert (n.lo, n.hi) == (4, 7)
+    agrees(m, {"x": np.arange(10, dtype=np.float32).reshape(1, 2, 5)})
+
+
+def test_sizes_that_must_be_equal_are_one() -> None:
+    m = model(
+        [node("Add", ["a", "b"], ["y"])], [value("a", "m", 2), value("b", "n", 2)], [free("y")]
+    )
+    assert [v.name for v in load_model(m).dims] == ["m"]
