@@ -249,9 +249,11 @@ def _one_by_one(load: _Access, store: _Access, same: bool, out: Buffer, src: Buf
             break
         common.append(a)
     written, read = _bounded(store.index, out), _bounded(load.index, src)
-    if same and written == read and _apart(store.index, common):
-        return True
-    return _flat(written, out) == _flat(read, src) and _apart((_flat(store.index, out),), common)
+    flat = _flat(store.index, out)
+    if not (same and written == read) and _flat(written, out) != _flat(read, src):
+        return False
+    # An index within its buffer on every axis is told by its place, and its place by it.
+    return _apart(store.index, common) or _apart((flat,), common)
 
 
 def _bounded(index: tuple[Poly, ...], b: Buffer) -> tuple[Poly, ...]:

@@ -128,4 +128,4 @@ def test_what_is_allowed_gives_the_same_bits_in_any_order() -> None:
                     for on in engines:
                         assert launched(on, f, given, (out.name, src.name)) == want, f
     assert allowed > 20
-    assert refused > 20
+    assert refused > 10
