@@ -26,7 +26,7 @@ from refimpl.ir.types import FLOATS, Array, DType, TensorType
 from refimpl.ops import OPS, bars
 from refimpl.ops.bars import Bar, Contract
 from tests.bench.bed import Implementation, lanes, stored, tree, ulp
-from tests.bench.kernels import Kernel, draw
+from tests.bench.kernels import POOL, Kernel, draw
 from tests.bench.page import Shards, put, table
 
 SHARD = 2000
@@ -279,6 +279,10 @@ def lines(shards: Shards) -> Iterator[str]:
         ("kernels a second", f"{kernels / max(seconds, 1e-9):.0f}"),
     ]
     yield from table(("", ""), rows)
+    yield ""
+    used = added(shards.done, "used")
+    rarest = min((used[f"{op} {d}"], op, d) for op in sorted({*POOL}) for d in FLOATS)
+    yield f"The rarest op, `{rarest[1]}` of {rarest[2]}, stood in {rarest[0]} kernels."
     yield ""
     yield "Half-width of the bar of a random element of the result, in ulp:"
     yield ""
