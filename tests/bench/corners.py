@@ -13,6 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 
@@ -24,6 +25,7 @@ from codegen.runtime.registry import engine
 from fuzz.levels import check
 from fuzz.values import array, corners
 from oracle import compare
+from refimpl.errors import DidymaError
 from refimpl.ir.graph import Attrs, Function, Module, Node, Param
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.types import ALL, Array, DType, TensorType
@@ -89,11 +91,13 @@ def elementwise(op: Op, dtype: DType) -> Iterator[Use]:
         x = values(op, d)
         x = x[:: -(-x.size // WIDE)] if arity > 2 else x
         operands.append(x.reshape([-1 if j == i else 1 for j in range(arity)]))
-    if op.name == "cast":
-        for to in ALL:
-            yield Use(op, dtype, tuple(operands), (("dtype", to),))
-    else:
+    if not op.attrs:
         yield Use(op, dtype, tuple(operands), ())
+        return
+    for to in ALL:  # of the casts
+        with suppress(DidymaError):
+            op.infer([TensorType(dtype)], {"dtype": to})
+            yield Use(op, dtype, tuple(operands), (("dtype", to),))
 
 
 def folds(op: Op, dtype: DType) -> Iterator[Use]:

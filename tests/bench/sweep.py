@@ -18,6 +18,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from codegen.pipeline import compile
 from codegen.runtime.registry import engine
 from fuzz.levels import EngineBackend
 from fuzz.values import corners
+from refimpl.errors import DidymaError
 from refimpl.ir.graph import Attr, Function, Module, Node, Param
 from refimpl.ir.types import FLOATS, PLAIN, Array, DType, TensorType
 from refimpl.ops import OPS, bars
@@ -41,6 +43,7 @@ from tests.bench.page import Shards, put, table
 CHUNK = 1 << 16
 CASTS = ("cast", "saturating_cast")
 UNARY = tuple(op for op in OPS.values() if op.kind is Kind.ELEMENTWISE and op.arity == (1, 1))
+KNOWN = {*CASTS, "bitcast", *truth.FUNCTIONS, *truth.OF_FLOATS, *truth.OF_INTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +61,21 @@ class Task:
 
 
 def tasks() -> Iterator[Task]:
-    """Every op of one operand on every dtype it takes."""
+    """Every op of one operand that has a truth, on every plain dtype it takes and gives."""
     for op in UNARY:
-        for dtype in (d for d in op.dtypes if d in PLAIN):
-            if op.name in CASTS:
-                for to in PLAIN:
-                    yield Task(op, dtype, (("dtype", to),))
+        for dtype in (d for d in op.dtypes if d in PLAIN and op.name in KNOWN):
+            if op.attrs:
+                yield from (Task(op, dtype, (("dtype", to),)) for to in targets(op, dtype))
             else:
                 yield Task(op, dtype)
+
+
+def targets(op: Op, source: DType) -> Iterator[DType]:
+    """Plain dtypes that an op with the attribute ``dtype`` can give."""
+    for to in PLAIN:
+        with suppress(DidymaError):
+            op.infer([TensorType(source)], {"dtype": to})
+            yield to
 
 
 def sample(task: Task, count: int, seed: int = 0) -> Array:
@@ -123,6 +133,8 @@ def exact(task: Task, x: Array) -> tuple[Array, float]:
     name, dtype, to = task.op.name, task.source, task.result
     if name in CASTS:
         return truth.cast(x, dtype, to, name == "saturating_cast"), 0
+    if name == "bitcast":
+        return x.view(to.numpy), 0
     if dtype.is_float:
         if name in truth.FUNCTIONS:
             f = truth.FUNCTIONS[name]
@@ -198,6 +210,10 @@ def check(task: Task, x: Array, run: Any, seen: dict[str, float]) -> list[str]:
 
         for what, y in (("reference", value), ("engine", got)):
             note(f"{what} outside its bar", ~bars.judge(bar, y, to).ok, y)
+        if task.op.name == "bitcast" and task.source.is_float and not to.is_float:
+            sure = ~np.isnan(x)  # of a NaN any sign and payload may be found
+            value, got, want, x = value[sure], got[sure], want[sure], x[sure]
+            bar = Bar(bar.c[sure], bar.e[sure])
         if k == 0:
             for what, y in (("reference", value), ("engine", got)):
                 note(f"{what} is not the value", ~same(y, want), y)
@@ -256,6 +272,9 @@ def lines(done: Sequence[dict[str, Any]], shards: Shards, name: str) -> Iterator
             for d, rows in by_dtype if rows
         ),
     )  # fmt: skip
+    yield ""
+    missing = sorted({op.name for op in UNARY} - KNOWN)
+    yield f"Ops of one operand that have no truth to be held to: {', '.join(missing) or 'none'}."
     yield ""
     yield f"Largest error in ulp of the result, of the reference and of `{name}`:"
     yield ""

@@ -41,7 +41,7 @@ def test_correct_implementations_are_inside_and_faults_outside() -> None:
 # In the beds of tests/refimpl/ops/test_bars_of_folds.py.
 FOLDED = {"conv", "max_pool", "avg_pool", "cumulative_prod", "scatter"}
 # Exact whatever an implementation does: which number it is, of its own dtype or a narrower one.
-EXACT = {"isnan", "isinf", "isfinite", "signbit", "saturating_cast", "argmin", "argmax"}
+EXACT = {"isnan", "isinf", "isfinite", "signbit", "saturating_cast", "bitcast", "argmin", "argmax"}
 
 
 def test_every_op_on_floats_has_a_bed() -> None:
@@ -97,6 +97,7 @@ def test_enclosures_agree_with_multiple_precision(name: str) -> None:
 def test_sums_of_all_float_dtypes_are_swept() -> None:
     """The sweep has every op of one operand, and every float dtype of each that takes floats."""
     pairs = {(t.op.name, t.source) for t in sweep.tasks()}
+    assert {op.name for op in sweep.UNARY} == sweep.KNOWN & {op.name for op in sweep.UNARY}
     for op in sweep.UNARY:
         assert {(op.name, d) for d in op.dtypes if d in PLAIN} <= pairs
     assert {d for n, d in pairs if n == "exp"} == set(FLOATS)
