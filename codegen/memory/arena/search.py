@@ -7,9 +7,9 @@ where another would fit underneath.  A branch ends when, at some time, the floor
 to be placed exceed the capacity; it falls apart into independent ones where nothing unplaced
 crosses a time.
 
-Three things are added.  A dead end is explained by a set of unplaced buffers which, as low as they
-can be by now, cannot be placed even if all others are forgotten; a choice that neither raised one
-of these nor came before one is not to blame, and is not made otherwise (conflict-directed
+Three things are added.  A dead end is explained by a set of buffers: those of them that are yet to
+be placed cannot all be, as long as they are no lower than they are now and those that are placed
+lie where they do.  A choice that has no part in that is not made otherwise (conflict-directed
 backjumping, after Prosser 1993).  A buffer that is in the way of nothing is placed without a
 choice.  Of two neighbours with one life that lie on top of each other, the first in preorder is
 the lower, for they could change places.
@@ -233,10 +233,13 @@ class Search:
         if c.forced:
             return False
         i = c.candidates[c.tried - 1]
-        if not (why & c.passed or self.touched(i, c, why)):
+        pinned = why >> i & 1
+        if not (pinned or why & c.passed or self.touched(i, c, why)):
             return False
         c.passed |= 1 << i
         c.blame |= why | 1 << i
+        if pinned:  # it is to blame as it lies, and might be raised by what it meets
+            c.blame |= self.f.near_set[i]
         return True
 
     def touched(self, i: int, c: Choice, why: int) -> bool:
@@ -296,16 +299,30 @@ class Search:
         return False
 
     def closed(self, c: Choice) -> bool:
-        """Tell whether all of those to blame have been tried, so that the others need not be."""
-        untried = c.candidates[c.tried :]
-        if any(c.blame >> i & 1 for i in untried):
+        """Tell whether all of those to blame have been tried, so that the others need not be.
+
+        What is no candidate because it is too low, or would leave a gap, may yet be raised by
+        what it meets: that is to blame as well.
+        """
+        if c.forced:
+            return True
+        untried = 0
+        for i in c.candidates[c.tried :]:
+            untried |= 1 << i
+        if c.blame & untried:
             return False
-        if not c.forced and not c.blame >> c.lowest & 1:
-            least = c.state.least
-            top = least[c.lowest] + self.f.size[c.lowest]
-            if c.blame & _set((least >= top) & (least < NEVER)):
-                c.blame |= 1 << c.lowest
-        return c.lowest not in untried or not c.blame >> c.lowest & 1
+        f, least = self.f, c.state.least
+        low = _set(least < c.floor) | _set(least == c.floor) & (1 << c.rank) - 1
+        high = _set((least >= least[c.lowest] + f.size[c.lowest]) & (least < NEVER))
+        done = before = 0
+        while c.blame != before:
+            before = c.blame
+            if before & high:
+                c.blame |= 1 << c.lowest | f.near_set[c.lowest]
+            for i in _bits(before & low & ~done):
+                c.blame |= f.near_set[i]
+            done |= before & low
+        return not c.blame & untried
 
     def idle(self, i: int, c: Choice) -> bool:
         """Tell whether another choice comes to the same as this one."""
@@ -317,7 +334,7 @@ class Search:
                     c.passed |= 1 << i
                     return True
             elif j > i and self.offsets[j] + f.size[j] == now.least[i]:
-                c.blame |= 1 << i
+                c.blame |= 1 << i | f.near_set[i]
                 c.passed |= 1 << i
                 return True
         return False
@@ -348,16 +365,16 @@ class Search:
         return self.broken(c.part, c.floor if c.forced else offset)
 
     def broken(self, part: Part, floor: int) -> int:
-        """Buffers of a section that exceed the capacity from the floor on, if there is one."""
+        """Buffers of the section that most exceeds the capacity from the floor on, if one does."""
         now = self.now
         low = np.minimum.reduceat(now.least[part.entries], part.starts)
         need = np.maximum(low, floor) + now.remaining[part.sections]
-        over = (need - self.capacity - 1).view(np.uint64) < PLACED
-        at: int = over.argmax().item()
-        if not over[at]:
-            return 0
-        # Those that are the highest may be as many as exceed it needlessly.
+        need[low >= NEVER] = 0
+        at: int = need.argmax().item()
         spare = int(need[at]) - self.capacity - 1
+        if spare < 0:
+            return 0
+        # It would be exceeded without some of them: they are not to blame.
         section: int = part.sections[at].item()
         who = self.f.members[section] & now.left
         ids = np.array(list(_bits(who)))
