@@ -7,21 +7,24 @@ is a single draw, built once; so generation is fast and shrinking is deletion.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import numpy as np
+import sympy
 from hypothesis import strategies as st
 
 from codegen.memory import PLANNERS
 from codegen.options import Options
-from fuzz import values
+from fuzz import control, values
 from fuzz.chooser import Bytes
 from refimpl.errors import DidymaError
+from refimpl.ir import control as control_
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.graph import Attrs, Function, Module, Node, Param
+from refimpl.ir.graph import Attr, Attrs, Function, Module, Node, Param
+from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.types import ALL, PLAIN, Array, DType, Tensor, TensorType
 from refimpl.ops import OPS
 from refimpl.ops.spec import Domain, Sample
@@ -34,6 +37,7 @@ BYTES = HEADER_BYTES + NODES * NODE_BYTES
 MAX_ELEMENTS = 2048  # of any value, at the largest binding tried
 MAX_PARAMS = 8
 MAX_RESULTS = 5
+CONTROLLED = 6  # one graph in so many has branches, loops, calls and sizes known at run time only
 
 _OPS = [
     *sorted(OPS), *["reshape"] * 4, *["cast"] * 3, *["add", "subtract", "multiply"] * 2,
@@ -104,7 +108,9 @@ def _domains(f: Function) -> dict[str, Domain]:
     return found
 
 
-class _Builder:
+class Builder:
+    """A graph in the making."""
+
     def __init__(self, header: bytes) -> None:
         c = Bytes(header)
         self.dims: list[DimVar] = []
@@ -113,6 +119,9 @@ class _Builder:
             lo, hi = c.pick(((1, 8), (0, 5), (1, 40), (2, 3), (4, 4)))
             self.dims.append(DimVar(name, lo, hi))
             self.env[name] = min(hi, lo + c.below(hi - lo + 1))
+        self.controlled = c.chance(CONTROLLED)
+        self.unbacked: list[DimVar] = []
+        self.functions: list[Function] = []
         self.sizes = Sizes(self.dims, "fuzz")
         self.params: list[Param] = []
         self.nodes: list[Node] = []
@@ -123,16 +132,19 @@ class _Builder:
             self.param(TensorType(c.pick(_DTYPES), self.shape(c)), c)
 
     def shape(self, c: Bytes) -> tuple[Dim, ...]:
+        """Draw a shape."""
         rank = c.pick((2, 1, 2, 3, 0, 2, 3, 4, 1, 5))
         return tuple(self.size(c, rank) for _ in range(rank))
 
     def size(self, c: Bytes, rank: int) -> Dim:
+        """Draw the size of one of so many axes."""
         if self.dims and c.chance(3):
             n = dims.symbol(c.pick(self.dims).name)
             return c.pick((n, n, n, dims.add(n, 1), dims.mul(n, 2)))
         return c.pick(_SIZES if rank < 4 else _SIZES[:5])
 
     def param(self, t: TensorType, c: Bytes) -> str:
+        """Add a parameter."""
         name = f"p{len(self.params)}"
         self.params.append(Param(name, t))
         self.seeds.append(c.below(2**24))
@@ -150,12 +162,16 @@ class _Builder:
         return True
 
     def node(self, data: bytes) -> None:
+        """Decode a node; where nothing fits, there is none."""
         c = Bytes(data)
         if c.below(8) == 0:
             return
         start = c.below(len(_OPS))
         back = c.below(4) if c.chance(2) else c.below(len(self.pool))
-        _, focus = self.pool[-1 - min(back, len(self.pool) - 1)]
+        name, focus = self.pool[-1 - min(back, len(self.pool) - 1)]
+        if self.controlled and c.chance(4) and self.fits(focus):
+            control.draw(self, data, (name, focus))
+            return
         for i in range(3):  # an op that cannot take the focus lets its neighbours try
             op = OPS[_OPS[(start + i * 7) % len(_OPS)]]
             sample = op.sample(c, focus)
@@ -163,6 +179,7 @@ class _Builder:
                 return
 
     def use(self, op: str, sample: Sample, c: Bytes) -> bool:
+        """Add a use of an op, if it fits."""
         try:
             t = OPS[op].infer(sample.operands, dict(sample.attrs))
         except DidymaError:
@@ -175,13 +192,50 @@ class _Builder:
             if arg is None:
                 return False
             args.append(arg)
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(Node((name,), op, tuple(args), (t,), sample.attrs))
-        self.used.update(args)
-        self.pool.append((name, t))
+        self.emit(op, args, (t,), dict(sample.attrs))
         return True
 
+    def emit(
+        self, op: str, args: Sequence[str], types: Sequence[TensorType], attrs: Mapping[str, Attr]
+    ) -> tuple[str, ...]:
+        """Add a node."""
+        at = len(self.nodes)
+        names = (f"v{at}",) if len(types) == 1 else tuple(f"v{at}_{i}" for i in range(len(types)))
+        self.nodes.append(Node(names, op, tuple(args), tuple(types), freeze(attrs)))
+        self.used.update(args)
+        self.pool.extend(zip(names, types, strict=True))
+        return names
+
+    def op(self, op: str, args: Sequence[str], t: TensorType, **attrs: Attr) -> str:
+        """Add a use of an op whose type is known."""
+        (name,) = self.emit(op, args, (t,), attrs)
+        return name
+
+    def number(self, x: float, dtype: DType) -> str:
+        """Add a scalar constant."""
+        value = Tensor.of(np.array(x).astype(dtype.numpy))
+        return self.op("constant", (), value.type, value=value)
+
+    def function(self, f: Function, wish: str) -> Function:
+        """Add a function under a name of its own."""
+        f = replace(f, name=f"{wish}_{len(self.functions)}")
+        self.functions.append(f)
+        return f
+
+    def symbol(self, most: int, usual: int) -> sympy.Symbol:
+        """Declare a size known at run time only, for a while taken to be ``usual``."""
+        v = DimVar(f"r{len(self.unbacked)}", 0, most)
+        self.unbacked.append(v)
+        self.env[v.name] = usual
+        self.sizes.ranges[v.name] = (v.lo, v.hi)
+        return dims.symbol(v.name)
+
+    def most(self, d: Dim) -> int:
+        """Largest value of a size."""
+        return dims.bounds(d, self.sizes.ranges)[1]
+
     def operand(self, want: TensorType, c: Bytes) -> str | None:
+        """Find or make a value of a type."""
         have = [name for name, t in self.pool if t == want]
         if have and not c.chance(4):
             return have[-1 - c.below(min(len(have), 4))]
@@ -198,6 +252,7 @@ class _Builder:
         return all(dims.symbol(s) in bare for s in dims.free(t.shape))
 
     def constant(self, t: TensorType, c: Bytes) -> str:
+        """Add a constant."""
         shape = tuple(dims.evaluate(d, {}) for d in t.shape)
         if c.chance(2):
             corners = values.corners(t.dtype)
@@ -211,6 +266,7 @@ class _Builder:
         return name
 
     def case(self, c: Bytes) -> Case:
+        """Return the graph, with what it takes to run it."""
         sinks = [r for n in self.nodes for r in n.results if r not in self.used]
         results = sinks[-MAX_RESULTS:] or [self.params[0].name]
         if c.chance(4):  # a value that is also read
@@ -218,12 +274,29 @@ class _Builder:
         used_dims = dims.free(d for p in self.params for d in p.type.shape)
         attrs: Attrs = ()
         main = Function("main", tuple(self.params), tuple(self.nodes), tuple(results), attrs)
-        declared = tuple(v for v in self.dims if v.name in used_dims)
-        env = tuple((v.name, self.env[v.name]) for v in declared)
+        backed = tuple(v for v in self.dims if v.name in used_dims)
+        env = tuple((v.name, self.env[v.name]) for v in backed)
         passes = (("simplify", 4), ("fuse", 4), ("vectorise", 8))
         without = tuple(name for name, one_in in passes if c.chance(one_in))
         planner = c.pick(_SLOW) if c.chance(32) else c.pick(_QUICK)
-        return Case(Module((main,), declared), env, tuple(self.seeds), without, planner)
+        m = Module((*self.functions, main), (*backed, *self.unbacked))
+        if self.controlled:
+            m = used(m)
+        return Case(m, env, tuple(self.seeds), without, planner)
+
+
+def used(m: Module) -> Module:
+    """Return a module without functions that nobody uses and dims that nobody mentions."""
+    wanted = {m.entry.name}
+    for f in reversed(m.functions):
+        if f.name in wanted:
+            wanted.update(r for n in f.nodes for r in control_.references(n))
+    m = replace(m, functions=tuple(f for f in m.functions if f.name in wanted))
+    named = control_.mentioned(m)[m.entry.name] | control_.told(m)
+    bound = {
+        s for f in m.functions for n in f.nodes for s in (*control_.binds(n), *control_.inner(n))
+    }
+    return replace(m, dims=tuple(v for v in m.dims if v.name in named | bound))
 
 
 def decode(data: bytes) -> Case:
@@ -232,7 +305,7 @@ def decode(data: bytes) -> Case:
     >>> decode(bytes(BYTES)).module.entry.nodes
     ()
     """
-    b = _Builder(data[: HEADER_BYTES - 4])
+    b = Builder(data[: HEADER_BYTES - 4])
     for at in range(HEADER_BYTES, len(data), NODE_BYTES):
         b.node(data[at : at + NODE_BYTES])
     return b.case(Bytes(data[HEADER_BYTES - 4 : HEADER_BYTES]))

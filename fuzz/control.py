@@ -1,0 +1,280 @@
+"""Draws branches, loops, scans, sizes bound at run time and calls into random graphs.
+
+Loops count: the test compares a counter with a small limit, whatever else it asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fuzz.chooser import Bytes
+from refimpl.errors import DidymaError
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim
+from refimpl.ir.graph import BIND, CALL, IF, SCAN, WHILE, Attr, Function, Node, Param
+from refimpl.ir.graph import attrs as freeze
+from refimpl.ir.types import PLAIN, DType, Tensor, TensorType
+from refimpl.ops import OPS
+from refimpl.ops.recipes import RECIPES
+
+if TYPE_CHECKING:
+    from fuzz.graphs import Builder
+
+_BOOL = TensorType(DType.BOOL)
+_COUNT = TensorType(DType.I64)
+_SAME = (
+    "add", "multiply", "maximum", "negative", "where", "subtract", "abs", "flip", "sign", "floor",
+    "cumulative_sum", "minimum", "square", "bitwise_xor", "logical_xor", "logical_not", "tanh",
+)  # fmt: skip
+MOST_ROUNDS = 4
+
+
+def draw(b: Builder, data: bytes, focus: tuple[str, TensorType]) -> bool:
+    """Add a control node that works on a value; tell whether there was one that could."""
+    c = Bytes(data + hashlib.blake2b(data, digest_size=40).digest())
+    kinds: tuple[Callable[[Builder, Bytes, str, TensorType], bool], ...] = (
+        _branch, _loop, _scan, _bind, _call, _growth, _other_size, _loop,
+    )  # fmt: skip
+    return c.pick(kinds)(b, c, *focus)
+
+
+@dataclass
+class _Body:
+    """A function under construction, whose parameters are values of the graph."""
+
+    b: Builder
+    params: list[Param] = field(default_factory=list[Param])
+    nodes: list[Node] = field(default_factory=list[Node])
+
+    def param(self, t: TensorType) -> str:
+        name = f"a{len(self.params)}"
+        self.params.append(Param(name, t))
+        return name
+
+    def node(self, op: str, args: Sequence[str], t: TensorType, **attrs: Attr) -> str:
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(Node((name,), op, tuple(args), (t,), freeze(attrs)))
+        return name
+
+    def number(self, x: float | bool, dtype: DType) -> str:
+        value = Tensor.of(np.array(x).astype(dtype.numpy))
+        return self.node("constant", (), value.type, value=value)
+
+    def chain(self, c: Bytes, name: str, t: TensorType, others: Sequence[str] = ()) -> str:
+        """Ops that keep a type, on a value and others of its type; perhaps none."""
+        for _ in range(c.below(4)):
+            op = OPS[c.pick(_SAME)]
+            sample = op.sample(c, t)
+            if sample is None:
+                continue
+            try:
+                made = op.infer(sample.operands, dict(sample.attrs))
+            except DidymaError:
+                continue
+            args = [
+                c.pick((name, *others)) if want == t else self.constant(c, want)
+                for want in sample.operands
+            ]
+            if made == t and all(args):
+                name = self.node(op.name, [a for a in args if a], t, **dict(sample.attrs))
+        return name
+
+    def constant(self, c: Bytes, t: TensorType) -> str | None:
+        shape = [d for d in t.shape if isinstance(d, int)]
+        if len(shape) < t.rank or not self.b.fits(t):
+            return None
+        fill = c.pick((0, 1, 2, -1)) if t.dtype.is_signed else c.pick((0, 1))
+        value = Tensor.of(np.full(shape, fill).astype(t.dtype.numpy))
+        return self.node("constant", (), t, value=value)
+
+    def function(self, kind: str, *results: str) -> Function:
+        return self.b.function(Function("", tuple(self.params), tuple(self.nodes), results), kind)
+
+
+def _twin(b: Builder, c: Bytes, name: str, t: TensorType) -> str:
+    """Another value of a type, or the same."""
+    have = [n for n, u in b.pool if u == t]
+    return c.pick(have) if c.chance(2) else name
+
+
+def _branch(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+    condition = b.operand(_BOOL, c)
+    if condition is None:
+        return False
+    other = _twin(b, c, name, t)
+    functions: list[str] = []
+    for kind in ("then", "otherwise"):
+        f = _Body(b)
+        x, y = f.param(t), f.param(t)
+        first = f.chain(c, x, t, (y,))
+        functions.append(f.function(kind, first, c.pick((first, y, x))).name)
+    attrs: dict[str, Attr] = {"then": functions[0], "otherwise": functions[1], "binds": ()}
+    b.emit(IF, (condition, name, other), (t, t), attrs)
+    return True
+
+
+def _limit(b: Builder, c: Bytes) -> str:
+    """A number of rounds: a constant, or one that depends on an input."""
+    rounds = c.below(MOST_ROUNDS + 1)
+    limit = b.number(rounds, DType.I64)
+    if c.chance(2):
+        return limit
+    (asked,) = (b.operand(_COUNT, c),)
+    return limit if asked is None else b.op("minimum", (asked, limit), _COUNT)
+
+
+def _test(b: Builder, c: Bytes, carried: Sequence[TensorType], captured: TensorType) -> str:
+    """A test that compares the counter, first of what is carried, with the captured limit."""
+    f = _Body(b)
+    at, *values = [f.param(u) for u in carried]
+    limit = f.param(_COUNT)
+    f.param(captured)
+    go = f.node("less", (at, limit), _BOOL)
+    t = carried[1]
+    if c.chance(3) and t.dtype.is_float and t.dtype in PLAIN and t.rank:
+        axes = tuple(range(t.rank))
+        row = t.with_shape()
+        most = f.node("max", (values[0],), row, axes=axes, keepdims=False)
+        small = f.node("less", (most, f.number(c.pick((4, 0, 100)), t.dtype)), _BOOL)
+        go = f.node("logical_and", (go, small), _BOOL)
+    return f.function("test", go).name
+
+
+def _counted(b: Builder, f: _Body, at: str) -> str:
+    return f.node("add", (at, f.number(1, DType.I64)), _COUNT)
+
+
+def _loop(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+    limit, other, captured = _limit(b, c), _twin(b, c, name, t), _twin(b, c, name, t)
+    carried = (_COUNT, t, t)
+    test = _test(b, c, carried, t)
+    f = _Body(b)
+    at, x, y = (f.param(u) for u in carried)
+    f.param(_COUNT)
+    z = f.param(t)
+    new = f.chain(c, x, t, (y, z))
+    pair = c.pick(((new, y), (y, new), (new, x), (y, x), (new, f.chain(c, y, t, (x,)))))
+    body = f.function("body", _counted(b, f, at), *pair)
+    attrs: dict[str, Attr] = {"cond": test, "body": body.name, "carried": 3, "binds": ()}
+    start = b.number(0, DType.I64)
+    b.emit(WHILE, (start, name, other, limit, captured), carried, attrs)
+    return True
+
+
+def _growth(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+    """A value that grows by a captured one along its first axis."""
+    if not t.rank:
+        return False
+    n = t.shape[0]
+    most = b.most(n) * (MOST_ROUNDS + 1)
+    u = b.symbol(most, dims.evaluate(n, b.env) * (MOST_ROUNDS + 1))
+    grown = t.with_shape(u, *t.shape[1:])
+    if not b.fits(grown):
+        return False
+    limit = _limit(b, c)
+    test = _test(b, c, (_COUNT, grown), t)
+    f = _Body(b)
+    at, x = f.param(_COUNT), f.param(grown)
+    f.param(_COUNT)
+    row = f.chain(c, f.param(t), t)
+    longer = f.node(
+        "concat", c.pick(((x, row), (row, x))), grown.with_shape(dims.add(u, n), *t.shape[1:]),
+        axis=0,
+    )  # fmt: skip
+    body = f.function("body", _counted(b, f, at), longer)
+    none = b.op("slice", (name,), t.with_shape(0, *t.shape[1:]), **_part(t, 0))
+    first = c.pick((none, name))
+    attrs: dict[str, Attr] = {"cond": test, "body": body.name, "carried": 2, "binds": (str(u),)}
+    b.emit(WHILE, (b.number(0, DType.I64), first, limit, name), (_COUNT, grown), attrs)
+    return True
+
+
+def _part(t: TensorType, stop: Dim) -> dict[str, Attr]:
+    zeros = (0,) * t.rank
+    return {"starts": zeros, "stops": (stop, *t.shape[1:]), "steps": (1,) * t.rank}
+
+
+def _scan(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+    if not t.rank:
+        return False
+    row = t.with_shape(*t.shape[1:])
+    state = b.operand(row, c)
+    if state is None:
+        return False
+    f = _Body(b)
+    s, x, k = f.param(row), f.param(row), f.param(row)
+    new = f.chain(c, s, row, (x, k))
+    body = f.function("step", new, f.chain(c, x, row, (s, new)))
+    attrs: dict[str, Attr] = {"body": body.name, "states": 1, "scanned": 1, "length": t.shape[0]}
+    index = str(b.symbol(max(0, b.most(t.shape[0]) - 1), 0)) if c.chance(3) else ""
+    b.emit(SCAN, (state, name, _twin(b, c, state, row)), (row, t), attrs | {"index": index})
+    return True
+
+
+def _bind(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+    """A size that is the number of elements that are not zero, and values of that size."""
+    if t.dtype not in PLAIN:
+        return False
+    most = b.most(t.numel)
+    if t.dtype is DType.BOOL:
+        mask = name
+    else:
+        mask = b.op("not_equal", (name, b.number(0, t.dtype)), t.with_dtype(DType.BOOL))
+    ones = b.op("cast", (mask,), t.with_dtype(DType.I64), dtype=DType.I64)
+    axes = tuple(range(t.rank))
+    count = b.op("sum", (ones,), _COUNT, axes=axes, keepdims=False) if t.rank else ones
+    u = b.symbol(most, dims.evaluate(t.numel, b.env))
+    b.emit(BIND, (count,), (), {"dim": str(u)})
+    at = TensorType(c.pick((DType.I64, DType.F32)), (u,))
+    b.op("iota", (), at, dtype=at.dtype, shape=(u,), axis=0)
+    if t.rank and c.chance(2):
+        shape = (dims.minimum(u, t.shape[0]), *t.shape[1:])
+        part = _part(t, u)
+        try:
+            if OPS["slice"].infer([t], part) == t.with_shape(*shape):
+                b.op("slice", (name,), t.with_shape(*shape), **part)
+        except DidymaError:
+            pass
+    return True
+
+
+def _other_size(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+    """A branch whose result has one of two sizes."""
+    condition = b.operand(_BOOL, c)
+    if condition is None or not t.rank:
+        return False
+    n = t.shape[0]
+    u = b.symbol(2 * b.most(n), 2 * dims.evaluate(n, b.env))
+    joined = t.with_shape(u, *t.shape[1:])
+    if not b.fits(joined):
+        return False
+    same, twice = _Body(b), _Body(b)
+    x = same.param(t)
+    one = same.function("then", same.chain(c, x, t))
+    x = twice.param(t)
+    y = twice.chain(c, x, t)
+    both = twice.node("concat", (x, y), t.with_shape(dims.add(n, n), *t.shape[1:]), axis=0)
+    two = twice.function("otherwise", both)
+    attrs: dict[str, Attr] = {"then": one.name, "otherwise": two.name, "binds": (str(u),)}
+    b.emit(IF, (condition, name), (joined,), attrs)
+    return True
+
+
+def _call(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+    """One function, called once or twice."""
+    f = c.pick(RECIPES).function(c, t)
+    if f is None or not all(b.fits(u) for u in f.types().values()):
+        return False
+    f = b.function(f, f.name)
+    results = f.result_types()
+    for _ in range(1 + c.below(2)):
+        rest = [b.operand(p.type, c) for p in f.params[1:]]
+        if not all(rest):
+            return False
+        b.emit(CALL, (name, *(r for r in rest if r)), results, {"callee": f.name})
+    return True
