@@ -6,9 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from fuzz.graphs import Case
-from refimpl.ir import dims
-from refimpl.ir.graph import Function, Module, Node, Param
+from codegen.passes.dead import drop_dead
+from codegen.passes.inline import inline
+from fuzz.graphs import Case, used
+from refimpl.errors import DidymaError
+from refimpl.ir import control
+from refimpl.ir.graph import CALL, WHILE, Function, Module, Node, Param, attrs, rename
+from refimpl.verify.graph import verify
 
 
 def shrink(case: Case, still: Callable[[Case], bool], end: float) -> Case:
@@ -25,7 +29,21 @@ def shrink(case: Case, still: Callable[[Case], bool], end: float) -> Case:
 
 
 def candidates(case: Case) -> Iterator[Case]:
-    """Yield smaller cases: one result alone, an inner value as the result, a node made an input."""
+    """Yield smaller cases that are valid.
+
+    One result alone, an inner value as the result, a node made an input; a branch or body in the
+    place of the node that runs it, a loop that is not entered; and in any function a value that
+    gives way to one it is computed from.
+    """
+    for smaller in _proposals(case):
+        try:
+            verify(smaller.module)
+        except DidymaError:
+            continue  # such as a size that nothing binds any more
+        yield smaller
+
+
+def _proposals(case: Case) -> Iterator[Case]:
     f = case.module.entry
     if case.without:
         yield replace(case, without=())
@@ -35,15 +53,73 @@ def candidates(case: Case) -> Iterator[Case]:
         for r in f.results:
             yield _pruned(case, f.params, f.nodes, (r,), case.seeds)
     for n in f.nodes[:-1]:
-        smaller = _pruned(case, f.params, f.nodes, n.results, case.seeds)
-        if len(smaller.module.entry.nodes) < len(f.nodes):
-            yield smaller
+        if n.results:
+            smaller = _pruned(case, f.params, f.nodes, n.results, case.seeds)
+            if len(smaller.module.entry.nodes) < len(f.nodes):
+                yield smaller
+    counts = _counts(f)
     for i, n in enumerate(f.nodes):
+        if not counts.isdisjoint(n.results):
+            continue
         made = tuple(Param(r, t) for r, t in zip(n.results, n.types, strict=True))
         nodes = f.nodes[:i] + f.nodes[i + 1 :]
         seeds = (*case.seeds, *range(i + 1, i + 1 + len(made)))
-        if nodes and not set(n.results) & set(f.results):
+        if made and nodes and not set(n.results) & set(f.results):
             yield _pruned(case, (*f.params, *made), nodes, f.results, seeds)
+    if any(n.op == CALL for g in case.module.functions for n in g.nodes):
+        yield _of(case, inline(case.module))
+    for g in case.module.functions:
+        for module in _within(case.module, g):
+            yield _of(case, module)
+
+
+def _within(m: Module, f: Function) -> Iterator[Module]:
+    """Yield modules in which one node of a function has given way; loops must still end."""
+    loops = [n for g in m.functions for n in g.nodes if n.op == WHILE]
+    if any(control.references(n)[0] == f.name for n in loops):
+        return
+    counts = _counts(f)
+    if any(control.references(n)[1] == f.name for n in loops):
+        counts |= {f.results[0]}
+    for i, n in enumerate(f.nodes):
+        if not counts.isdisjoint(n.results):
+            continue
+        if control.references(n) and n.op != CALL and not control.binds(n):
+            for name in control.references(n):
+                callee = attrs({"callee": name})
+                for args in (n.args, n.args[1:]):
+                    call = replace(n, op=CALL, args=args, attrs=callee)
+                    yield _with(m, replace(f, nodes=(*f.nodes[:i], call, *f.nodes[i + 1 :])))
+        types = f.types()
+        for shift in range(2 if control.references(n) else len(n.args)):
+            given = n.args[shift : shift + len(n.results)]
+            if n.results and [types[a] for a in given] == list(n.types):
+                names = dict(zip(n.results, given, strict=True))
+                nodes = tuple(rename(x, names) for x in f.nodes if x is not n)
+                results = tuple(names.get(r, r) for r in f.results)
+                yield _with(m, replace(f, nodes=nodes, results=results))
+
+
+def _counts(f: Function) -> set[str]:
+    """Values that bound how often loops run: the first count, the limit, and what it is made of."""
+    by = {r: n for n in f.nodes for r in n.results}
+    ends = {
+        a
+        for n in f.nodes
+        if n.op == WHILE
+        for a in (n.args[0], *n.args[control.count(n, "carried") :][:1])
+    }
+    return ends | {a for e in ends if e in by for a in by[e].args}
+
+
+def _with(m: Module, f: Function) -> Module:
+    return replace(m, functions=tuple(f if g.name == f.name else g for g in m.functions))
+
+
+def _of(case: Case, m: Module) -> Case:
+    """Return a case of a smaller module of the same parameters."""
+    f = m.entry
+    return _pruned(replace(case, module=m), f.params, f.nodes, f.results, case.seeds)
 
 
 def _pruned(
@@ -54,22 +130,13 @@ def _pruned(
     seeds: Sequence[int],
 ) -> Case:
     """Return a case of what the results need, and nothing else."""
-    f = case.module.entry
-    live = set(results)
-    kept: list[Node] = []
-    for n in reversed(nodes):
-        if live & set(n.results):
-            kept.append(n)
-            live.update(n.args)
-    inputs = [(p, s) for p, s in zip(params, seeds, strict=True) if p.name in live]
-    main = Function(
-        f.name, tuple(p for p, _ in inputs), tuple(reversed(kept)), tuple(results), f.attrs
-    )
-    told = dims.free(d for p, _ in inputs for d in p.type.shape)
-    return Case(
-        Module((main,), tuple(v for v in case.module.dims if v.name in told)),
-        tuple((name, n) for name, n in case.env if name in told),
-        tuple(s for _, s in inputs),
-        case.without,
-        case.planner,
-    )
+    f = replace(case.module.entry, params=tuple(params), nodes=tuple(nodes), results=tuple(results))
+    m = used(_with(case.module, f))
+    named = control.mentioned(m)
+    m = used(replace(m, functions=tuple(drop_dead(g, named) for g in m.functions)))
+    read = {a for n in m.entry.nodes for a in n.args} | set(results)
+    inputs = [(p, s) for p, s in zip(params, seeds, strict=True) if p.name in read]
+    m = used(_with(m, replace(m.entry, params=tuple(p for p, _ in inputs))))
+    told = control.told(m)
+    env = tuple((name, n) for name, n in case.env if name in told)
+    return Case(m, env, tuple(s for _, s in inputs), case.without, case.planner)

@@ -133,7 +133,7 @@ def substitute(d: Dim, new: Mapping[str, Dim]) -> Dim:
 
     >>> n, m = symbol("n"), symbol("m")
     >>> substitute(n + 2 * m, {"n": m, "m": n})
-    2*n + m
+    m + 2*n
     """
     if isinstance(d, int):
         return d
@@ -201,7 +201,7 @@ def bounds(d: Dim, ranges: Ranges) -> tuple[int, int]:
     if isinstance(d, int):
         return d, d
     lo, hi = _interval(d, ranges)
-    return math.ceil(lo), math.floor(hi)
+    return int(-(-lo // 1)), int(hi // 1)  # sympy's ends are sympy's numbers
 
 
 def _interval(e: Any, ranges: Ranges) -> tuple[Any, Any]:
