@@ -198,8 +198,11 @@ class Builder:
     def _absorb(self, e: Expr) -> Expr:
         """Make values of the variables that a rule bound, so that their names are unique."""
         if isinstance(e, LetExpr):
-            bound = self.define(e.var.name, e.value)
-            return self._absorb(substitute_expr(e.body, {e.var.name: bound}))
+            bound: dict[str, Expr] = {}
+            while isinstance(e, LetExpr):  # each part is walked once, however long the chain
+                bound[e.var.name] = self.define(e.var.name, substitute_expr(e.value, bound))
+                e = e.body
+            return self._absorb(substitute_expr(e, bound))
         if isinstance(e, Var):
             used = self.by_name.get(e.name)
             if used is not None and used.depth > self._nesting:

@@ -17,6 +17,7 @@ SLOW = frozenset((
 SLOW_COST = 8
 GATHERS = frozenset(("gather", "gather_elements"))
 GATHER_COST = 4
+RANDOM_COST = 60  # ten rounds
 
 GROUP = 128  # a kernel computes at most so much for one element
 AGAIN = 10  # what may be computed again in another kernel, rather than written and read
@@ -34,6 +35,8 @@ def weight(n: Node) -> int:
     """Cost of one element of a node, its operands not counted."""
     if n.op == "constant":
         return 0
+    if n.op == "random_bits":
+        return RANDOM_COST
     return SLOW_COST if n.op in SLOW else GATHER_COST if n.op in GATHERS else 1
 
 

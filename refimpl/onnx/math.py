@@ -10,6 +10,7 @@ import numpy as np
 
 from refimpl.ir import dims
 from refimpl.ir.types import DType
+from refimpl.onnx import chance
 from refimpl.onnx.context import Context
 from refimpl.onnx.values import Item, size
 from refimpl.ops.builder import Value
@@ -157,11 +158,15 @@ def _dropout(c: Context, x: Inputs) -> Sequence[Item]:
     """Identity, unless in training: which is random."""
     v = c.operand(x, 0)
     training = c.opset < 7 and not c.flag("is_test")
-    if (mode := c.maybe(x, 2)) is not None and bool(c.number(mode)):
-        ratio = c.maybe(x, 1)
-        training = ratio is None or float(c.number(ratio)) != 0
+    if (mode := c.maybe(x, 2)) is not None:
+        training = bool(c.number(mode))
     if training:
-        raise c.bad("dropout in training, which is random", "inference")
+        given = c.maybe(x, 1)
+        ratio = c.real("ratio", 0.5) if given is None else float(c.number(given))
+        if not 0 <= ratio < 1:
+            raise c.wrong(f"a ratio of {ratio}", "0 <= ratio < 1")
+        if ratio:
+            return chance.dropout(c, v, ratio)
     if not c.wants(1):
         return [v]
     one = c.builder.scalar(True, DType.BOOL if c.opset >= 10 else v.type.dtype)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from refimpl.onnx import (
     casts,
+    chance,
     deformable,
     known,
     lookup,
@@ -29,6 +30,7 @@ Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item] |
 HANDLERS: dict[str, Handler] = {
     **math.HANDLERS,
     **casts.HANDLERS,
+    **chance.HANDLERS,
     **deformable.HANDLERS,
     **lookup.HANDLERS,
     **movement.HANDLERS,

@@ -1,0 +1,184 @@
+"""Random bits by counter: element i is the same whoever computes it, in any order.
+
+Philox4x32-10 of J. K. Salmon, M. A. Moraes, R. O. Dror and D. E. Shaw, *Parallel random numbers: as
+easy as 1, 2, 3* (SC11): ten rounds turn a counter of four words and a key of two into four words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from refimpl.ir import expr as ex
+from refimpl.ir.graph import attrs as freeze
+from refimpl.ir.loop import Binary, Cast, Const, Expr, LetExpr, Var
+from refimpl.ir.types import Array, DType, TensorType
+from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.choose import pick
+from refimpl.ops.create import small_shape
+from refimpl.ops.rules import attr_error, check, get_dims, get_dtype, get_int, shape_error
+from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Example, Index, Kind, Op, Read, Sample
+
+ROUNDS = 10
+FACTORS = (0xD2511F53, 0xCD9E8D57)
+STEPS = (0x9E3779B9, 0xBB67AE85)  # what the key grows by: the golden ratio, and sqrt(3) - 1
+DTYPES = (DType.U32, DType.U64)
+_WORD = 0xFFFFFFFF
+
+
+def philox(counter: Sequence[Array], key: Sequence[int]) -> tuple[Array, Array, Array, Array]:
+    """Four words of each counter, whose words are arrays of u32.
+
+    >>> [hex(int(w)) for w in philox([np.uint32(0)] * 4, (0, 0))]
+    ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
+    """
+    a, b, c, d = (np.asarray(w, np.uint32) for w in counter)
+    k, m = key
+    for _ in range(ROUNDS):
+        p, q = (x.astype(np.uint64) * np.uint64(f) for x, f in zip((a, c), FACTORS, strict=True))
+        a = (q >> np.uint64(32)).astype(np.uint32) ^ b ^ np.uint32(k)
+        c = (p >> np.uint64(32)).astype(np.uint32) ^ d ^ np.uint32(m)
+        b, d = q.astype(np.uint32), p.astype(np.uint32)
+        k, m = (k + STEPS[0]) & _WORD, (m + STEPS[1]) & _WORD
+    return a, b, c, d
+
+
+def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+    t = check("random_bits", types, 1, dtypes=(DType.U64,))
+    if t.rank:
+        raise shape_error("random_bits", types, f"a seed of rank {t.rank}", "a scalar seed")
+    stream = get_int("random_bits", attrs, "stream")
+    if not 0 <= stream < 1 << 63:
+        raise attr_error("random_bits", "stream", stream, "a number in [0, 2**63)")
+    dtype = get_dtype("random_bits", attrs, "dtype", DTYPES)
+    return TensorType(dtype, get_dims("random_bits", attrs, "shape"), t.device)
+
+
+def bits(seed: int, stream: int, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Elements of ``random_bits``."""
+    place = np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.uint64)
+    low, high = place.astype(np.uint32), (place >> np.uint64(32)).astype(np.uint32)
+    words = philox((low, high, *_halves(stream)), _split(seed))
+    if dtype is DType.U32:
+        return words[0].reshape(shape)
+    return (words[0] | words[1].astype(np.uint64) << np.uint64(32)).reshape(shape)
+
+
+def _split(n: int) -> tuple[int, int]:
+    return n & _WORD, n >> 32
+
+
+def _halves(n: int) -> tuple[Array, Array]:
+    low, high = _split(n)
+    return np.asarray(low, np.uint32), np.asarray(high, np.uint32)
+
+
+def _eval(args: Sequence[Array], attrs: AttrMap, out: TensorType) -> Array:
+    stream = get_int("random_bits", attrs, "stream")
+    return bits(int(args[0]), stream, small_shape(out.shape, 0), out.dtype)
+
+
+def _bar(
+    bars: Sequence[Bar],
+    attrs: AttrMap,
+    types: Sequence[TensorType],
+    out: TensorType,
+    contract: Contract,
+) -> Bar:
+    del types, contract
+    c = _eval([bars[0].c], attrs, out)
+    return Bar(c, np.full(c.shape, np.inf if bars[0].e.any() else 0.0))
+
+
+def _u32(n: int) -> Const:
+    return Const(n & _WORD, DType.U32)
+
+
+def _half(x: Expr, high: bool) -> Expr:
+    """Low or high word of 64 bits."""
+    return Cast(Binary("shr", x, Const(32, x.dtype)) if high else x, DType.U32)
+
+
+def _element(
+    at: Index,
+    reads: Sequence[Read],
+    types: Sequence[TensorType],
+    attrs: AttrMap,
+    out: TensorType,
+) -> Expr:
+    del types
+    place, seed = Var("place"), Var("seed", DType.U64)
+    stream = _split(get_int("random_bits", attrs, "stream"))
+    products: list[tuple[Var, Expr]] = []
+
+    def product(x: Expr, factor: int) -> Var:
+        made = Binary("mul", Cast(x, DType.U64), Const(factor, DType.U64))
+        products.append((Var(f"product{len(products)}", DType.U64), made))
+        return products[-1][0]
+
+    a, b = _half(place, False), _half(place, True)
+    c, d = _u32(stream[0]), _u32(stream[1])
+    for i in range(ROUNDS):
+        k, m = (_added(_half(seed, j == 1), i * STEPS[j]) for j in range(2))
+        p, q = product(a, FACTORS[0]), product(c, FACTORS[1])
+        a, c = _mixed(q, b, k), _mixed(p, d, m)
+        b, d = _half(q, False), _half(p, False)
+    value = a
+    if out.dtype is DType.U64:
+        upper = Binary("shl", Cast(b, DType.U64), Const(32, DType.U64))
+        value = Binary("or", Cast(a, DType.U64), upper)
+    for var, e in reversed(products):
+        value = LetExpr(var, e, value)
+    value = LetExpr(seed, reads[0](()), value)
+    return LetExpr(place, ex.flatten(at, map(ex.of_dim, out.shape)), value)
+
+
+def _mixed(product: Expr, word: Expr, key: Expr) -> Expr:
+    return Binary("xor", Binary("xor", _half(product, True), word), key)
+
+
+def _added(word: Expr, n: int) -> Expr:
+    return Binary("add", word, _u32(n)) if n else word
+
+
+def _sample(ch: Chooser, t: TensorType) -> Sample | None:
+    if t.rank != 0 or t.dtype is not DType.U64:
+        if ch.below(4):  # its seed is drawn besides: a scalar of u64 is rare
+            return None
+        t = TensorType(DType.U64, (), t.device)
+    shape = pick(ch, ((3,), (2, 3), (), (4, 1, 5), (0,), (33,)))
+    stream = pick(ch, (0, 1, 5, 1 << 40))
+    return Sample((t,), freeze({"dtype": pick(ch, DTYPES), "shape": shape, "stream": stream}))
+
+
+RANDOM_BITS = Op(
+    name="random_bits",
+    doc=(
+        "Random bits of a seed (operand 0, a scalar of u64): element i, counted in row-major order,"
+        " is made by Philox4x32-10 of the counter (i mod 2 ** 32, i // 2 ** 32, stream mod 2 ** 32,"
+        " stream // 2 ** 32) and the key (seed mod 2 ** 32, seed // 2 ** 32). u32 is the first"
+        " word; u64 is the first, and the second above it."
+    ),
+    special="Other streams of one seed are independent. An empty shape gives nothing.",
+    kind=Kind.INJECTIVE,
+    arity=(1, 1),
+    attrs=(
+        AttrSpec("dtype", "dtype", "dtype of the result", tuple(DTYPES)),
+        AttrSpec("shape", "dims", "shape of the result"),
+        AttrSpec("stream", "int", "which of a seed's streams, at least 0"),
+    ),
+    dtypes=(DType.U64,),
+    infer=_infer,
+    eval=_eval,
+    bar=_bar,
+    element=_element,
+    sample=_sample,
+    example=Example(
+        (np.array(0, np.uint64),),
+        np.array([0x6627E8D5, 0xF8E4CCA4], np.uint32),
+        freeze({"dtype": DType.U32, "shape": (2,), "stream": 0}),
+    ),
+)
+
+ALL: tuple[Op, ...] = (RANDOM_BITS,)
