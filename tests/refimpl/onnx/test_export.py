@@ -18,7 +18,7 @@ from refimpl.errors import DidymaError
 from refimpl.interp import graph
 from refimpl.ir import dims
 from refimpl.ir.dims import DimVar
-from refimpl.ir.graph import Function, Module, Node, Param
+from refimpl.ir.graph import BIND, Function, Module, Node, Param
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.text import parse_module
 from refimpl.ir.types import ALL, PLAIN, Array, DType, Tensor, TensorType
@@ -102,11 +102,14 @@ def test_types_that_came_later_are_refused(dtype: DType) -> None:
 
 
 def read_again(model: onnx.ModelProto) -> Module | None:
-    """Import a model; None where sizes that are told differently are not seen to be equal."""
+    """Import a model; None where sizes that are told differently are not seen to be equal.
+
+    Nor are sizes that only a run tells read again as such.
+    """
     try:
         return load_model(model)
     except DidymaError as e:
-        if e.code != "shape-mismatch":
+        if e.code not in ("shape-mismatch", "onnx-not-constant"):
             raise
         return None
 
@@ -120,7 +123,7 @@ def test_fuzzed_graphs_come_back_with_their_meaning() -> None:
         model = to_model(case.module)
         check(model)
         if (again := read_again(model)) is None:
-            assert case.env
+            assert case.env or any(n.op == BIND for f in case.module.functions for n in f.nodes)
             continue
         same(case.module, again, case.inputs(), dict(case.env))
         came += 1
