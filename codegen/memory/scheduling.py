@@ -241,7 +241,7 @@ class Scheduler:
                 self._copy(r, value)
         if new:
             pairs = [(r, v) for r, v, g in zip(results, given, grows, strict=True) if g]
-            self._carry(n.types, [self.types[v] for v in given], pairs, new, args)
+            self._carry(n.types, [self.types[v] for v in given], pairs, new, [*args, *results])
 
     def _carry(
         self,

@@ -231,10 +231,14 @@ class _Machine(Memory):
         self.line = head
         if self.queues is not None:
             self.queues.drain_all()
-        for name in [n for n in self.spots if n not in outer and n not in self.carried]:
-            spot = self.spots.pop(name)
-            if spot.owner == name and name in spot.allocation.owners:
+        for name in [n for n in self.spots if n not in outer]:
+            spot = self.spots[name]
+            alive = spot.owner == name and name in spot.allocation.owners
+            if alive and name in self.carried:
+                continue
+            if alive:
                 raise self.fault("leak", f"{name} is alive at the end of a block that made it")
+            del self.spots[name]
         for name in [n for n in self.arenas if n not in arenas]:
             del self.arenas[name]
 

@@ -125,9 +125,9 @@ class BlockVerifier(LineVerifier):
         then, self.state = self.state, before.copy()
         self._block(s.other, "else ")
         other = self.state
-        if then.alive() != other.alive() or then.bound != other.bound:
+        other.bound &= then.bound
+        if then.alive() != other.alive():
             odd = sorted(f"%{n}" for n in then.alive() ^ other.alive())
-            odd += sorted(then.bound ^ other.bound)
             raise self.broken("P-branches", f"{', '.join(odd)} in one branch", "the same in both")
         now = self.numbers.next()
         for name, v in other.values.items():

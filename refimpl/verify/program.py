@@ -36,7 +36,7 @@
 | P-carry | a carried value takes the whole allocation of one of its type at the new sizes |
 | P-repeat | an index's declared range holds every iteration |
 | P-left | a block frees what it makes, unless it is carried |
-| P-branches | both branches leave the same values alive and the same symbols bound |
+| P-branches | both branches leave the same values alive; symbols that both bind stay bound |
 | P-loop | an iteration leaves alive what it found alive |
 | P-return | the last line, and no other, is a return, of values that own their bytes, each once |
 """

@@ -1,0 +1,54 @@
+"""Random nested control flow through the whole compile: one result at every level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from codegen.emit import wrapper
+from codegen.options import Options
+from codegen.pipeline import Compiled, compile
+from codegen.runtime.registry import engine
+from oracle import plan_check
+from refimpl.interp import graph, program
+from refimpl.ir.graph import Module
+from refimpl.ir.types import Array
+from tests.codegen.control.random_modules import Draw
+
+PLANNERS = ("none", "linear_scan", "didyma", "greedy_by_size")
+
+
+def compiled(m: Module, seed: int) -> Compiled:
+    how = Options(planner=PLANNERS[seed % 4], fuse=seed % 5 != 0, simplify=seed % 3 != 0)
+    return compile(m, how)
+
+
+def inputs(m: Module, seed: int) -> list[Array]:
+    """Small whole numbers, so that sums are exact in any order."""
+    r = np.random.default_rng(seed)
+    shapes = ([int(str(d)) for d in p.type.shape] for p in m.entry.params)
+    return [r.integers(-9, 9, s).astype(np.float32) for s in shapes]
+
+
+def same(got: Sequence[Array], want: Sequence[Array]) -> bool:
+    pairs = zip(got, want, strict=True)
+    return all(a.shape == b.shape and np.array_equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_levels_agree(seed: int) -> None:
+    m = Draw(seed).module()
+    c = compiled(m, seed)
+    assert plan_check.check(c.program, {}) == []
+    call = wrapper.load(c.wrapper)
+    for k in range(2):
+        given = inputs(m, 10 * seed + k)
+        want = graph.run(m, given)
+        assert same(program.run(c.program, given), want)
+        assert same(program.run(c.program, given, late="lower first"), want)
+        assert same(program.run(c.unplanned, given), want)
+        assert same(call(engine("host"), given), want)
+        if seed < 6:
+            assert same(call(engine("simt"), given), want)
