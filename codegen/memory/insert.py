@@ -17,6 +17,7 @@ from refimpl.ir.program import (
     PlacementAllocate,
     Program,
     Reuse,
+    Wait,
 )
 
 
@@ -76,22 +77,26 @@ class Insertion:
         """Write the placing of a buffer in an arena."""
         life = self.lives.of[name]
         self.before.setdefault((life.block, life.first), []).append(Place(name, arena, offset))
-        self.free(name)
+        self.free(name, stays=True)
 
-    def free(self, name: str, hold: bool = False) -> None:
-        """Write the end of a buffer's life, or, to hold it, at the end of its block."""
+    def free(self, name: str, hold: bool = False, stays: bool = False) -> None:
+        """Write the end of a buffer's life, or, to hold it, at the end of its block.
+
+        Unless the allocation stays, its bytes go back on stream 0, after all work on them.
+        """
         life = self.lives.of[name]
         last = len(self.program.lines) - 1
         if life.block == 0 and life.last == last:
             return
-        line = Free(self._heirs.get(name, name))
+        waits = [Wait(0, s) for s in self.lives.streams(name) if s and not stays]
+        lines = (*waits, Free(self._heirs.get(name, name)))
         if not hold:
-            self.after.setdefault((life.block, life.last), []).append(line)
+            self.after.setdefault((life.block, life.last), []).extend(lines)
         elif life.block == 0:
-            self.before.setdefault((0, last), []).append(line)
+            self.before.setdefault((0, last), []).extend(lines)
         else:
             end = len(self.lives.spans[life.block]) - 1
-            self.after.setdefault((life.block, end), []).append(line)
+            self.after.setdefault((life.block, end), []).extend(lines)
 
     def run(self) -> Program:
         """Return the program with all these lines."""

@@ -205,6 +205,10 @@ class Lives:
         """Tell whether no other stream works on a buffer."""
         return self._streams is None or self._streams.done.get(value, {}).keys() <= {stream}
 
+    def streams(self, value: str) -> tuple[int, ...]:
+        """Streams that work on a buffer, where there are several."""
+        return () if self._streams is None else tuple(sorted(self._streams.done.get(value, {})))
+
     def line(self, step: int) -> Line:
         """Return the innermost line at a step."""
         return self._at[step]

@@ -27,9 +27,9 @@ class Streams:
 
     @classmethod
     def of(cls, lines: Iterable[Line]) -> Streams | None:
-        """Return the bookkeeping for a program, None where all work is on one stream."""
+        """Return the bookkeeping for a program, None where all work is on stream 0."""
         used = {stream_of(x) for x in lines if isinstance(x, Launch | Copy | Extern)}
-        return cls(frozenset(used)) if len(used) > 1 else None
+        return cls(frozenset(used)) if used - {0} else None
 
     def line(self, line: Line, step: int, block: int, root: Mapping[str, str]) -> None:
         """Note a line."""

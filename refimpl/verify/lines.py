@@ -180,7 +180,8 @@ class LineVerifier:
                 if r is None or r.gone or not r.storage.ours or r.owner != value:
                     raise self.broken("P-free", f"%{value}", "a live value that owns its bytes")
                 assert v is not None
-                self.order(value, v, r, 0, write=True)  # the bytes may be another's from here on
+                if not r.storage.arena:  # an arena stays; whoever has the bytes next must wait
+                    self.order(value, v, r, 0, write=True)
                 self.state.end(value, s)
             case Reuse(value, over):
                 t, r = self._take(s, value, over)
