@@ -156,7 +156,8 @@ class _Replay:
         if found is None:
             return
         at, e = found
-        self.touch(value, e, at, 0, True)
+        if e.kind == "heap":  # an arena stays; whoever has the bytes next must wait
+            self.touch(value, e, at, 0, True)
         others = {o for o, _ in e.holders(at.start, at.stop)} - {value}
         if others and at.start < at.stop:
             self.bad("lost-value", f"%{value} is freed, but its bytes are of {_list(others)}")
@@ -171,6 +172,9 @@ class _Replay:
         if found is None:
             return
         at, e = found
+        others = {o for o, _ in e.holders(at.start, at.stop)} - {at.owner}
+        if others and at.start < at.stop:
+            self.bad("lost-value", f"%{of} is viewed, but its bytes are of {_list(others)}")
         start = at.start + offset
         stop = start + self.size(value)
         if offset < 0 or stop > at.stop:
@@ -298,6 +302,10 @@ class _Replay:
 
     def give_back(self, values: Sequence[str]) -> None:
         """Return values: each has bytes that no other has; no allocation of its own may be left."""
+        clock = self.s.clocks.setdefault(0, {})  # a return waits for all streams
+        for seen in list(self.s.clocks.values()):
+            for k, tick in seen.items():
+                clock[k] = max(clock.get(k, 0), tick)
         kept: set[int] = set()
         returned: list[tuple[str, Place]] = []
         for value in values:

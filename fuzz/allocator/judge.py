@@ -76,6 +76,7 @@ def _work(lines: Sequence[Line]) -> Iterator[Line]:
                 | ir.PlacementAllocate()
                 | ir.Arena()
                 | ir.Place()
+                | ir.Wait()  # whether there are enough is for laws and replay
             ):
                 pass
             case ir.Launch():
@@ -115,11 +116,12 @@ def run(bare: Program, planned: Program, env: Mapping[str, int], seed: int) -> l
 
 
 def bindings(declared: Sequence[DimVar], r: Random) -> list[dict[str, int]]:
-    """Both ends of all ranges, and a binding between; the one empty binding for no dims."""
+    """Both ends of all ranges, mixed ends, and a binding between; the empty one for no dims."""
     if not declared:
         return [{}]
     return [
         {v.name: v.lo for v in declared},
         {v.name: v.hi for v in declared},
+        {v.name: r.choice((v.lo, v.hi)) for v in declared},
         {v.name: r.randint(v.lo, v.hi) for v in declared},
     ]

@@ -128,6 +128,16 @@ def decision(
     return PrimFunc(name, (x, y), ("y0",), Store("y0", (), even), dims)
 
 
+def number(
+    name: str, of: TensorType, salt: int, low: int, high: int, dims: tuple[DimVar, ...] = ()
+) -> PrimFunc:
+    """Write a kernel of one i64 from ``low`` to ``high`` that hangs on some elements."""
+    x, y = Buffer("x0", of.dtype, (of.numel,)), Buffer("y0", INDEX, ())
+    total = ix.add(ix.index(salt), _element(x, Read(of, At.SHIFTED), ix.ZERO, 0))
+    value = ix.add(ix.index(low), ix.mod(total, ix.index(high - low + 1)))
+    return PrimFunc(name, (x, y), ("y0",), Store("y0", (), value), dims)
+
+
 def zero(name: str) -> PrimFunc:
     """Write a kernel that starts a counter."""
     return PrimFunc(name, (Buffer("y0", INDEX, ()),), ("y0",), Store("y0", (), ix.ZERO))

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from fuzz.allocator import kernels
 from fuzz.allocator.kernels import At, Read
 from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.dims import Dim, DimVar, symbol
 from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import (
+    Bind,
+    Carry,
     Copy,
     Extern,
     If,
@@ -23,6 +25,7 @@ from refimpl.ir.program import (
     Repeat,
     Return,
     View,
+    Wait,
     While,
 )
 from refimpl.ir.types import DType, Tensor, TensorType
@@ -56,7 +59,11 @@ class Maker:
         self.root: dict[str, str] = {}  # the value whose bytes a value shows
         self.blocks: list[Block] = [Block("program")]
         self.indices: list[DimVar] = []
+        self.late: list[DimVar] = []  # symbols that lines bind
         self.salt = 0
+        self.stream = 0  # of the kernels to come
+        self.used: dict[str, dict[tuple[int, bool], int]] = {}  # (stream, written): last tick
+        self.clocks: dict[int, dict[int, int]] = {}
 
     # ---- facts
 
@@ -91,7 +98,9 @@ class Maker:
         m.types, m.kernels, m.root = dict(self.types), dict(self.kernels), dict(self.root)
         m.inputs, m.constants = [*self.inputs], dict(self.constants)
         m.blocks = [replace(b, lines=[*b.lines], names=[*b.names]) for b in self.blocks]
-        m.indices, m.salt = [*self.indices], self.salt
+        m.indices, m.late, m.salt = [*self.indices], [*self.late], self.salt
+        m.stream, m.used = self.stream, {k: dict(v) for k, v in self.used.items()}
+        m.clocks = {k: dict(v) for k, v in self.clocks.items()}
         return m
 
     # ---- lines
@@ -142,11 +151,37 @@ class Maker:
         types = [self.types[w] for w in writes]
         specs = [Read(self.types[r], at) for r, at in reads]
         used = dims.free(t.numel for t in (*types, *(s.type for s in specs)))
-        declared = tuple(v for v in (*self.dims, *self.indices) if v.name in used)
+        declared = tuple(v for v in (*self.dims, *self.indices, *self.late) if v.name in used)
         self.kernels[name] = kernels.kernel(
             name, specs, types, self.next_salt(), updates=updates, dims=declared
         )
-        self.block.lines.append(Launch(name, (*(r for r, _ in reads), *writes)))
+        values = [r for r, _ in reads]
+        self._wait(self.stream, values, writes)
+        self.block.lines.append(Launch(name, (*values, *writes), self.stream))
+
+    def _wait(self, stream: int, reads: Sequence[str], writes: Sequence[str]) -> None:
+        """Wait for what other streams do to the values of the next line, and note the line."""
+        if not self.stream and not self.clocks:
+            return  # there has been one stream only
+        clock = self.clocks.setdefault(stream, {})
+        clock[stream] = clock.get(stream, 0) + 1
+        for value, written in (*((r, False) for r in reads), *((w, True) for w in writes)):
+            uses = self.used.setdefault(self.root.get(value, value), {})
+            for (other, wrote), tick in uses.items():
+                if other != stream and (written or wrote) and clock.get(other, 0) < tick:
+                    self.block.lines.append(Wait(stream, other))
+                    for k, seen in self.clocks[other].items():
+                        clock[k] = max(clock.get(k, 0), seen)
+            uses[stream, written] = clock[stream]
+
+    def switch(self, stream: int) -> None:
+        """Launch the kernels to come on a stream; all work so far is of stream 0."""
+        if not self.clocks:
+            self.clocks[0] = {0: 1}
+            for value in self.types:
+                self.used.setdefault(self.root.get(value, value), {})[0, True] = 1
+        self.stream = stream
+        self.clocks.setdefault(stream, {})
 
     def view(self, of: str, t: TensorType, offset: Dim = 0) -> str:
         """Name a value's bytes, or some of them, again."""
@@ -163,6 +198,7 @@ class Maker:
         made = [self.fresh("e", t) for t in writes]
         attrs = (("salt", self.next_salt()), ("workspace", workspace))
         own = tuple(made[: len(made) - workspace]) if allocates else ()
+        self._wait(0, reads, made)
         self.block.lines.append(Extern("mix", tuple(made), tuple(reads), attrs, own))
         self.block.names += made[: len(made) - workspace]
         return made
@@ -170,9 +206,42 @@ class Maker:
     def copy(self, of: str) -> str:
         """Copy a value."""
         name = self.fresh("c", self.types[of])
+        self._wait(0, (of,), (name,))
         self.block.lines.append(Copy(name, of))
         self.block.names.append(name)
         return name
+
+    # ---- sizes that the run tells
+
+    def bind(self, source: str, low: int, high: int) -> DimVar:
+        """Bind a new symbol to a number that is computed from a value."""
+        name = f"k{len(self.kernels)}"
+        t = self.types[source]
+        declared = tuple(v for v in (*self.dims, *self.late) if v.name in dims.free(t.numel))
+        self.kernels[name] = kernels.number(name, t, self.next_salt(), low, high, declared)
+        value = self.fresh("u", COUNTER)
+        self.block.lines.append(Launch(name, (source, value)))
+        v = DimVar(f"late{len(self.late)}", low, high)
+        self.late.append(v)
+        self.block.lines.append(Bind(v.name, value))
+        return v
+
+    def grow(self, dtype: DType, rounds: int) -> str:
+        """A loop whose value is longer after each round."""
+        u = DimVar(f"late{len(self.late)}", 2, 2 + 3 * (rounds + 1))
+        self.late.append(u)
+        n = symbol(u.name)
+        (first,) = self.launch([], [TensorType(dtype, (2,))])
+        self.block.names.remove(first)
+        value = self.fresh("g", TensorType(dtype, (n,)))
+        self.block.lines.append(Carry(((value, first),), ((u.name, 2),)))
+        index = self.begin_repeat(rounds)
+        del index
+        (longer,) = self.launch([(value, At.SHIFTED)], [TensorType(dtype, (dims.add(n, 3),))])
+        self.block.lines.append(Carry(((value, longer),), ((u.name, dims.add(n, 3)),)))
+        self.end()
+        self.block.names.append(value)
+        return value
 
     # ---- control flow
 
@@ -241,7 +310,7 @@ class Maker:
         flag = self.fresh("t", FLAG)
         t = self.types[source]
         used = dims.free(t.numel)
-        declared = tuple(v for v in self.dims if v.name in used)
+        declared = tuple(v for v in (*self.dims, *self.late) if v.name in used)
         self.kernels[name] = kernels.decision(name, t, self.next_salt(), one_in, declared)
         self.block.lines.append(Launch(name, (source, flag)))
         return flag
@@ -291,7 +360,7 @@ class Maker:
         self.block.lines.append(Return(tuple(returned)))
         return Program(
             name,
-            (*self.dims, *self.indices),
+            (*self.dims, *self.indices, *self.late),
             tuple(self.inputs),
             tuple(self.constants.items()),
             tuple(self.types.items()),

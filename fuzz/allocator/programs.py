@@ -27,17 +27,22 @@ class Shape:
     loops: bool = False
     parts: bool = False  # views of some of the bytes
     allocates: bool = False  # routines that allocate their outputs
+    streams: bool = False  # kernels on several streams, in programs without blocks
+    late: bool = False  # sizes that the run tells
 
 
 def mixed(seed: int) -> Shape:
     """Draw what may occur in the program of a seed: now this, now that, often several."""
     r = Random(~seed)
+    streams = r.random() < 0.25
     return Shape(
         symbolic=r.random() < 0.4,
-        branches=r.random() < 0.5,
-        loops=r.random() < 0.4,
+        branches=not streams and r.random() < 0.6,
+        loops=not streams and r.random() < 0.5,
         parts=r.random() < 0.6,
         allocates=r.random() < 0.3,
+        streams=streams,
+        late=not streams and r.random() < 0.3,
     )
 
 
@@ -176,6 +181,22 @@ def _loop(s: _Source) -> None:
         s.m.begin_repeat(s.r.randrange(4))
 
 
+def _stream(s: _Source) -> None:
+    s.m.switch(s.r.randrange(3))
+
+
+def _late(s: _Source) -> None:
+    """A size that the run tells; values of that size may follow in the outermost block."""
+    known = [n for n in s.m.known() if s.m.types[n].device == ""]
+    if len(s.m.blocks) > 1 or not known or len(s.m.late) > 2:
+        return
+    if s.r.random() < 0.5:
+        u = symbol(s.m.bind(s.one(known), s.r.randrange(3), s.r.choice((4, 70))).name)
+        s.numels += [u, dims.mul(2, u)]
+    else:
+        s.m.grow(s.r.choice(s.dtypes), s.r.randrange(4))
+
+
 def _next(s: _Source) -> None:
     if s.m.block.kind == "then":
         s.m.begin_else()
@@ -206,6 +227,10 @@ def program(seed: int, shape: Shape = Shape()) -> Program:
         kinds.append((_branch, 3))
     if shape.loops:
         kinds.append((_loop, 3))
+    if shape.streams:
+        kinds.append((_stream, 8))
+    if shape.late:
+        kinds.append((_late, 3))
     rules = r.choices([k for k, _ in kinds], [w for _, w in kinds], k=r.randint(4, shape.lines))
     for rule in rules:
         if r.random() < 0.3:
