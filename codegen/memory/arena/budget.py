@@ -32,6 +32,6 @@ class Budget:
         return Budget(now + max(0.0, self.deadline - now) * share)
 
 
-def seconds(n: float | None) -> Budget:
+def within(n: float | None) -> Budget:
     """Return the budget of so many seconds from now; None is for no deadline."""
     return Budget(None if n is None else time.monotonic() + n)

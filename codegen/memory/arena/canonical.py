@@ -25,12 +25,15 @@ def within(
 
     Heuristics take turns, each time with twice the steps of the turn before.
     """
-    searches = [Search(p, capacity, h(p)) for h in HEURISTICS]
+    searches: list[Search] = []
     limit = p.count
     spent = 0
     while True:
         limit *= 2
-        for search in searches:
+        for k, order in enumerate(HEURISTICS):
+            if k == len(searches):
+                searches.append(Search(p, capacity, order(p)))
+            search = searches[k]
             left = limit if nodes is None else min(limit, nodes - spent)
             try:
                 return search.run(left, deadline)

@@ -1,12 +1,14 @@
 """Placing buffers one after another into the gaps left by those before: best fit and its kin.
 
-The result depends on the order alone.  Two ways to compute it: ``_Rounds`` takes many buffers at
+The result depends on the order alone.  Three ways to compute it: ``_Rounds`` takes many buffers at
 once, all whose conflicting predecessors are placed (after Jones and Plassmann 1993), and wins
-where a buffer meets few others; ``_scan`` takes one at a time and looks at all that is placed.
+where a buffer meets few others; ``_scan`` takes one at a time and looks at all that is placed;
+``_plain`` does so without NumPy.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -56,6 +58,7 @@ def conflicts(p: Problem) -> Conflicts:
 
 PAIRS = 6_000_000  # above this, lists of neighbours take too much memory
 SMALL = 2_000  # buffers; up to this, a look at all of them is as quick
+TINY = 64  # buffers; up to this, Python is quicker than NumPy
 
 
 def place(p: Problem, order: I64, fit: Fit = "best", known: Conflicts | None = None) -> I64:
@@ -66,11 +69,39 @@ def place(p: Problem, order: I64, fit: Fit = "best", known: Conflicts | None = N
     """
     fixed = p.fixed[order] != FREE
     order = np.concatenate([order[fixed], order[~fixed]])
+    if p.count <= TINY:
+        return _plain(p, order.tolist(), fit)
     if p.count <= SMALL:
         return _scan(p, order, fit)
     if known is None and pair_count(p) <= PAIRS:
         known = conflicts(p)
     return _scan(p, order, fit) if known is None else _Rounds(p, order, fit, known).run()
+
+
+def _plain(p: Problem, order: list[int], fit: Fit) -> I64:
+    lower, upper, size = p.lower.tolist(), p.upper.tolist(), p.size.tolist()
+    alignment, fixed = p.alignment.tolist(), p.fixed.tolist()
+    placed: list[tuple[int, int, int, int]] = []  # (start, end, lower, upper), by start
+    offsets = fixed.copy()
+    for i in order:
+        first, last, need, align = lower[i], upper[i], size[i], alignment[i]
+        o = fixed[i]
+        if o == FREE:
+            reach, room = 0, -1
+            for start, end, low, high in placed:
+                if low < last and high > first:
+                    floor = -(-reach // align) * align
+                    gap = start - floor
+                    if gap >= need and (room < 0 or gap < room) and fit != "top":
+                        o, room = floor, gap
+                        if fit == "first":
+                            break
+                    reach = max(reach, end)
+            if room < 0:
+                o = -(-reach // align) * align
+        offsets[i] = o
+        insort(placed, (o, o + need, first, last))
+    return np.array(offsets, np.int64)
 
 
 def _scan(p: Problem, order: I64, fit: Fit) -> I64:

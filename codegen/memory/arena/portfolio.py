@@ -5,9 +5,9 @@ from __future__ import annotations
 from codegen.memory.arena import orders
 from codegen.memory.arena.budget import Budget
 from codegen.memory.arena.canonical import within
-from codegen.memory.arena.fit import PAIRS, conflicts, pair_count, place
+from codegen.memory.arena.fit import PAIRS, TINY, conflicts, pair_count, place
 from codegen.memory.arena.outward import outward
-from codegen.memory.arena.problem import Placement, Problem, lower_bound, placement
+from codegen.memory.arena.problem import Placement, Problem, placement, tight_bound
 from codegen.memory.arena.search import Infeasible, OutOfNodes
 
 ALWAYS = 3  # orders that are tried whatever the deadline: heat, size and breadth
@@ -29,11 +29,12 @@ def didyma(p: Problem, budget: Budget) -> Placement:
     deadline.  One exception: with more than ``HEAVY`` pairs alive together, a plan within a
     thousandth of the bound is taken as it is.
     """
-    goal = max(lower_bound(p), p.capacity or 0)
+    goal = max(tight_bound(p), p.capacity or 0)
     best: Placement | None = None
-    pairs = pair_count(p)
-    known = conflicts(p) if pairs <= PAIRS else None
-    found = outward(p) if known is None or p.count <= MANY else None
+    tiny = p.count <= TINY
+    pairs = 0 if tiny else pair_count(p)
+    known = conflicts(p) if not tiny and pairs <= PAIRS else None
+    found = None if tiny or (known is not None and p.count > MANY) else outward(p)
     if found is not None:
         best = placement(p, found)
         near = goal >> 10 if pairs > HEAVY else 0
@@ -41,7 +42,7 @@ def didyma(p: Problem, budget: Budget) -> Placement:
             return best
     wanted = ORDERS if p.count <= MANY else ORDERS[:ALWAYS]
     for k, order in enumerate(wanted):
-        if k >= ALWAYS and budget.over():
+        if k >= ALWAYS and not tiny and budget.over():
             break
         tried = placement(p, place(p, order(p), "best", known))
         if best is None or tried.peak < best.peak:
@@ -49,7 +50,7 @@ def didyma(p: Problem, budget: Budget) -> Placement:
         if best.peak <= goal:
             return best
     assert best is not None
-    return best if p.count > WIDEST else improve(p, best, goal, budget)
+    return best if p.count > WIDEST or budget.over() else improve(p, best, goal, budget)
 
 
 def improve(p: Problem, best: Placement, goal: int, budget: Budget) -> Placement:

@@ -174,6 +174,32 @@ def lower_bound(p: Problem) -> int:
     return max(int(loads(p)[1].max()), int((p.fixed + p.size)[used].max(initial=0)))
 
 
+TIMES = 64  # looked at one by one for what alignment costs
+
+
+def tight_bound(p: Problem) -> int:
+    """Bytes that no placement can do without, with what alignment wastes between buffers.
+
+    All offsets are multiples of the least alignment, so that of the buffers alive at once only
+    the uppermost can do without its padding.
+    """
+    bound = lower_bound(p)
+    unit = int(p.alignment.min(initial=1 << 30))
+    if not p.count or unit == 1:
+        return bound
+    alive = p.upper > p.lower
+    size = np.where(alive, -(-p.size // unit) * unit, 0)
+    pad = np.where(alive, size - p.size, 0)
+    times, at = np.unique(np.concatenate([p.lower, p.upper]), return_inverse=True)
+    load = np.cumsum(np.bincount(at, np.concatenate([size, -size]), len(times))).astype(np.int64)
+    for t in np.argsort(-load, kind="stable")[:TIMES].tolist():
+        if load[t] <= bound:
+            break
+        here = (p.lower <= times[t]) & (p.upper > times[t])
+        bound = max(bound, int(load[t]) - int(pad[here].max(initial=0)))
+    return bound
+
+
 def require_capacity(p: Problem) -> None:
     """DidymaError ``over-capacity`` if the bound alone is above the capacity; says when, and what
     is alive then.

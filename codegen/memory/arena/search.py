@@ -28,7 +28,7 @@ from codegen.memory.arena.problem import FREE, I64, Problem
 
 NEVER = 1 << 60  # least offset of what is placed already
 PLACED = np.uint64(1 << 59)
-LOOK = 32  # nodes between two looks at the clock
+LOOK = 8  # nodes between two looks at the clock
 
 
 class OutOfNodes(Exception):

@@ -27,7 +27,7 @@ def test_networks_take_no_more_than_the_bound(file: Path) -> None:
 
 def test_a_trace_of_a_thousand_buffers_takes_no_more_than_the_bound() -> None:
     p = read(DATA / "somas" / "resnet50.csv")
-    assert solve(p, limit=30.0).peak == lower_bound(p) == 1515472556
+    assert solve(p, seconds=30.0).peak == lower_bound(p) == 1515472556
 
 
 def test_a_trace_that_needs_a_search_fits_its_capacity() -> None:

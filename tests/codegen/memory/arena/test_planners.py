@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from codegen.memory.arena import ARENA, FREE, Problem, lower_bound, problem, solve
+from codegen.memory.arena.fit import Fit, _Rounds, _scan, conflicts, place  # pyright: ignore[reportPrivateUsage]  # three ways to one result
+from codegen.memory.arena.problem import tight_bound
 from oracle.placement_check import check
 from refimpl.errors import DidymaError
 
@@ -93,6 +97,41 @@ def test_didyma_is_never_above_greedy(p: Problem) -> None:
 def test_a_deadline_that_is_past_leaves_it_no_worse_than_greedy(p: Problem) -> None:
     mine = solve(p, "didyma", 0.0).peak
     assert mine <= min(solve(p, n).peak for n in ("greedy_by_size", "greedy_by_breadth"))
+
+
+@pytest.mark.parametrize("fit", ["best", "first", "top"])
+@settings(deadline=None, max_examples=60)
+@given(p=problems())
+def test_three_ways_to_fit_agree(fit: Fit, p: Problem) -> None:
+    p = p.pick(np.flatnonzero((p.size > 0) & (p.upper > p.lower)))
+    assume(p.count)
+    order = np.argsort(-p.size, kind="stable")
+    a = place(p, order, fit)
+    order = np.concatenate([order[p.fixed[order] != FREE], order[p.fixed[order] == FREE]])
+    assert a.tolist() == _scan(p, order, fit).tolist()
+    assert a.tolist() == _Rounds(p, order, fit, conflicts(p)).run().tolist()
+
+
+def test_what_alignment_costs_is_part_of_the_bound() -> None:
+    p = problem([0, 0, 0, 2], [2, 2, 2, 3], [10, 20, 5, 30], alignment=16)
+    assert (lower_bound(p), tight_bound(p)) == (35, 16 + 16 + 20)
+    assert solve(p).peak == 52
+
+
+@settings(deadline=None, max_examples=60)
+@given(p=problems())
+def test_the_bound_with_alignment_is_one(p: Problem) -> None:
+    assert lower_bound(p) <= tight_bound(p) <= solve(p, "canonical").peak
+
+
+def test_ten_buffers_are_placed_at_once() -> None:
+    p = problem(range(10), range(3, 13), [256 * (k % 4 + 1) for k in range(10)], alignment=256)
+    took: list[float] = []
+    for _ in range(20):
+        began = time.process_time()
+        assert solve(p, "didyma", seconds=0.0).peak == lower_bound(p)
+        took.append(time.process_time() - began)
+    assert min(took) < 0.002
 
 
 def best(p: Problem) -> int:
