@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from codegen.memory.liveness import Lives, flat, rewritten
 from codegen.memory.planners import Plan
-from refimpl.ir.dims import Dim
+from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.program import (
     Allocate,
     Free,
@@ -34,6 +34,7 @@ class Insertion:
         default_factory=dict[tuple[int, int], list[Line]]
     )
     start: list[Line] = field(default_factory=list[Line])
+    symbols: list[DimVar] = field(default_factory=list[DimVar])
 
     def __post_init__(self) -> None:
         self._types = self.program.type
@@ -101,7 +102,8 @@ class Insertion:
     def run(self) -> Program:
         """Return the program with all these lines."""
         lines = rewritten(self.program.lines, self._around)
-        return replace(self.program, lines=(*self.start, *lines))
+        known = (*self.program.dims, *self.symbols)
+        return replace(self.program, dims=known, lines=(*self.start, *lines))
 
     def _around(self, line: Line, block: int, index: int) -> Sequence[Line]:
         at = (block, index)

@@ -14,14 +14,16 @@ from codegen.memory.arena.registry import solve
 from codegen.memory.inplace import in_place
 from codegen.memory.insert import Insertion
 from codegen.memory.liveness import Lives, flat, touches
+from codegen.memory.oriented import layout
 from codegen.memory.peak import peak
-from codegen.memory.planners import Buffer, Planner, linear_scan
+from codegen.memory.planners import Buffer, Planner
 from codegen.memory.sizes import Sizes
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.program import (
     ALIGNMENT,
     Arena,
+    Assert,
     Bind,
     Carry,
     Extern,
@@ -181,11 +183,12 @@ def _whole(values: Values, planner: Planner, out: Insertion) -> None:
 def _arenas(values: Values, planner: Planner, capacity: int | None, out: Insertion) -> None:
     known: dict[str, list[Buffer]] = {}
     late: list[Buffer] = []
+    open_on = {b.type.device for b in values.buffers if not isinstance(b.type.nbytes, int)}
     for b in values.buffers:
-        if isinstance(b.type.nbytes, int):
-            known.setdefault(b.type.device, []).append(b)
-        else:
+        if b.type.device in open_on:
             late.append(b)
+        else:
+            known.setdefault(b.type.device, []).append(b)
     for device, buffers in known.items():
         p = static_problem(buffers, capacity)
         _require(values, p)
@@ -194,9 +197,29 @@ def _arenas(values: Values, planner: Planner, capacity: int | None, out: Inserti
         out.start.append(Arena(name, placed.peak, device, stack=placed.peak <= STACK))
         for b, offset in zip(buffers, placed.offsets.tolist(), strict=True):
             out.place(b.name, name, offset)
-    sizes = Sizes({v.name: (v.lo, v.hi) for v in values.bare.dims})
-    for some in values.by_block(late).values():
-        out.whole([b.name for b in some], linear_scan(some, sizes))
+    for device in dict.fromkeys(b.type.device for b in late):
+        _oriented(values, [b for b in late if b.type.device == device], planner, capacity, out)
+
+
+def _oriented(
+    values: Values,
+    buffers: Sequence[Buffer],
+    planner: Planner,
+    capacity: int | None,
+    out: Insertion,
+) -> None:
+    """Place buffers of one device whose sizes are known when the program starts."""
+    found = layout(buffers, values.bare.dims, planner.name, out.fresh)
+    out.start += found.lines
+    out.symbols += found.symbols
+    if capacity is not None and found.most > capacity:
+        over = dims.maximum(found.nbytes, capacity)
+        out.start.append(Assert(over, capacity, f"memory is within {capacity} bytes"))
+    name = out.fresh("arena")
+    device = buffers[0].type.device
+    out.start.append(Arena(name, found.nbytes, device, stack=found.most <= STACK))
+    for b in buffers:
+        out.place(b.name, name, found.offsets[b.name])
 
 
 def static_problem(buffers: Sequence[Buffer], capacity: int | None = None) -> Problem:

@@ -29,7 +29,7 @@ from refimpl.verify.memory import Numbers, Region, Shown, State, Storage, symbol
 from refimpl.verify.ranges import Ranges
 from refimpl.verify.sizes import Sizes
 from refimpl.verify.streams import Streams, several
-from refimpl.verify.symbols import extents, told
+from refimpl.verify.symbols import extents, settled, told
 
 WIDE = 16  # bytes; what a kernel is given starts at a multiple of them
 MOST_STACK = 100 * 1024  # bytes of an arena on the stack
@@ -42,7 +42,7 @@ class LineVerifier:
         self.p = p
         self.at = f"@{p.name}"
         self.sizes = Sizes(p.dims, self.at)
-        self.ranges = Ranges(self.sizes, extents(p.lines))
+        self.ranges = Ranges(self.sizes, extents(p.lines), settled(p.lines))
         self.types: dict[str, TensorType] = {}
         self.kernels: dict[str, PrimFunc] = {}
         self.equal: set[tuple[Dim, Dim]] = set()

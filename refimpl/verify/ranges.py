@@ -19,11 +19,17 @@ _SAMPLES = 12
 
 
 class Ranges:
-    """Answers for one program; ``extents`` are those of its indices, outer ones first."""
+    """Answers for one program; ``extents`` are those of its indices, outer ones first.
 
-    def __init__(self, sizes: Sizes, extents: Mapping[str, Dim]) -> None:
+    ``told`` are the symbols that lines give a value once and for all, in their order.
+    """
+
+    def __init__(
+        self, sizes: Sizes, extents: Mapping[str, Dim], told: Sequence[tuple[str, Dim]] = ()
+    ) -> None:
         self.sizes = sizes
         self.extents = extents
+        self.told = told
         self._values: dict[Dim, tuple[int, ...]] = {}
         self._bindings: list[dict[str, int]] | None = None
 
@@ -112,6 +118,9 @@ class Ranges:
                     for n, (lo, hi) in ranges.items()
                 }
             )
+        for env in drawn:
+            for name, d in self.told:
+                env[name] = _value(d, env)
         # where a loop never runs at all, the rest of the program still has to be looked at
         return [env for env in drawn if self._bound_indices(env)] or drawn
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from refimpl.ir import dims
@@ -47,6 +48,17 @@ def binders(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:
 def extents(lines: Sequence[Line]) -> dict[str, Dim]:
     """Extent of every index, outer ones first."""
     return {name: s.extent for name, s in binders(lines) if isinstance(s, Repeat)}
+
+
+def settled(lines: Sequence[Line]) -> list[tuple[str, Dim]]:
+    """Symbols that a program's first lines set, and what to: they keep that value."""
+    first: list[tuple[str, Dim]] = []
+    for s in lines:
+        if not isinstance(s, Carry) or s.values:
+            break
+        first += s.dims
+    again = Counter(name for name, _ in binders(lines))
+    return [(name, d) for name, d in first if again[name] == 1]
 
 
 def carried(lines: Sequence[Line]) -> dict[str, set[str]]:

@@ -9,6 +9,7 @@ from refimpl.ir.dims import DimVar, evaluate, symbol
 from refimpl.ir.program import (
     Allocate,
     Arena,
+    Carry,
     Copy,
     Extern,
     Free,
@@ -30,6 +31,7 @@ class Broken(Exception):
 
 def replay(p: Program, env: Mapping[str, int]) -> int:
     """Follow each allocation and who may use it; return the number of allocations."""
+    known = dict(env)
     types = p.type
     size = {name: evaluate(t.nbytes, env) for name, t in p.types}
     caller = {*p.inputs, *(name for name, _ in p.constants)}
@@ -66,9 +68,11 @@ def replay(p: Program, env: Mapping[str, int]) -> int:
             case Allocate(value):
                 give(value, room(size[value]))
             case Arena(name, nbytes):
-                arenas[name] = room(evaluate(nbytes, env))
+                arenas[name] = room(evaluate(nbytes, known))
             case Place(value, arena, offset):
-                give(value, arenas[arena], evaluate(offset, env))
+                give(value, arenas[arena], evaluate(offset, known))
+            case Carry((), symbols):
+                known |= {name: evaluate(d, known) for name, d in symbols}
             case Reuse(value, over):
                 use(over)
                 if types[value] != types[over]:

@@ -16,7 +16,6 @@ from refimpl.errors import DidymaError
 from refimpl.ir.dims import Dim, DimVar, evaluate, floordiv, symbol
 from refimpl.ir.program import (
     Allocate,
-    Arena,
     Copy,
     Free,
     Launch,
@@ -48,7 +47,7 @@ def test_random_programs_keep_every_value(name: str) -> None:
     for seed in range(60 if name not in SLOW else 15):
         bare = bare_program(seed)
         p = plan(bare, planner(name))
-        for env in corners(p):
+        for env in corners(bare):
             replay(p, env)
             assert peak(p, env) <= unplanned_total(p, env)
         kinds = [type(line) for line in p.lines]
@@ -59,13 +58,13 @@ def test_random_programs_keep_every_value(name: str) -> None:
         )
         assert tuple(x for x in p.lines if isinstance(x, Launch | View | Return)) == bare.lines
     assert (reused > 3) == (name != "none")
-    assert (symbolic > 0) == (name not in ("none", "size_class"))
+    assert (symbolic > 0) == (name == "linear_scan")
 
 
 def shares(p: Program) -> bool:
     """Tell whether an arena hands out a byte twice."""
-    total = sum(evaluate(p.type[x.value].nbytes, {}) for x in p.lines if isinstance(x, Place))
-    return any(isinstance(x, Arena) and evaluate(x.nbytes, {}) < total for x in p.lines)
+    places = [(x.arena, x.offset) for x in p.lines if isinstance(x, Place)]
+    return len(set(places)) < len(places)
 
 
 @pytest.mark.parametrize("name", ["none", "linear_scan", "size_class"])

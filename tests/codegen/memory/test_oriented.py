@@ -1,0 +1,156 @@
+"""Arenas of sizes that are known when a program starts, judged at many of them."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+import pytest
+import sympy
+
+from codegen.emit.wrapper import load
+from codegen.memory import peak, planner
+from codegen.memory.liveness import Range
+from codegen.memory.oriented import Layout, layout
+from codegen.memory.plan import plan
+from codegen.memory.planners import Buffer
+from codegen.options import Options
+from codegen.pipeline import compile
+from codegen.runtime.registry import engine
+from oracle.plan_check import check as check_plan
+from oracle.symbolic_plan import Block, bindings, check
+from refimpl.errors import DidymaError
+from refimpl.interp import program as program_interp
+from refimpl.interp.program import ProgramFault
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim, DimVar, evaluate, floordiv, symbol
+from refimpl.ir.graph import Module
+from refimpl.ir.program import Arena, Carry
+from refimpl.ir.text import parse, show
+from refimpl.ir.types import DType, TensorType
+from refimpl.verify import program as laws
+from tests.codegen.make import Graph
+from tests.codegen.memory.replay import bare_program, replay
+
+N, M = symbol("n"), symbol("m")
+DIMS = (DimVar("n", 0, 300), DimVar("m", 1, 40))
+SIZES: tuple[Dim, ...] = (
+    N, 3 * N, N * M, M * M, 700, 64, dims.add(N, 5), floordiv(dims.add(N, 1), 2), N * N, 0,
+)  # fmt: skip
+
+
+def drawn(seed: int, count: int) -> list[Buffer]:
+    r = random.Random(seed)
+    found: list[Buffer] = []
+    for i in range(count):
+        start = r.randrange(count)
+        life = Range(start, min(count, start + r.choice((0, 1, 2, 3, count // 2))))
+        found.append(Buffer(f"b{i}", TensorType(DType.F32, (r.choice(SIZES),)), life))
+    return found
+
+
+class Fresh:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, wanted: str) -> str:
+        self.count += 1
+        return f"{wanted}_{self.count}"
+
+
+def faults(buffers: list[Buffer], found: Layout) -> list[object]:
+    """Everything the judge of symbolic plans has against a layout; its lines are run first."""
+    blocks = [Block(b.name, b.type.nbytes, b.live.start, b.live.end + 1) for b in buffers]
+
+    def placed(env: dict[str, int]) -> tuple[int, dict[str, int]]:
+        known = dict(env)
+        for line in found.lines:
+            assert isinstance(line, Carry)
+            assert not line.values
+            known |= {name: evaluate(d, known) for name, d in line.dims}
+        for v in found.symbols:
+            assert v.lo <= known[v.name] <= v.hi
+        top = evaluate(found.nbytes, known)
+        assert top <= found.most
+        return top, {name: evaluate(d, known) for name, d in found.offsets.items()}
+
+    return list(check(blocks, 256, placed, bindings(DIMS, 20)))
+
+
+@pytest.mark.parametrize("name", ["didyma", "greedy_by_size", "storage_id", "linear_scan"])
+def test_nothing_overlaps_at_any_size(name: str) -> None:
+    for seed in range(12):
+        buffers = drawn(seed, 2 + seed)
+        assert faults(buffers, layout(buffers, DIMS, name, Fresh())) == []
+
+
+def test_many_buffers_are_given_several_orders() -> None:
+    several = 0
+    for seed in range(3):
+        buffers = drawn(seed, 24)
+        began = time.process_time()
+        found = layout(buffers, DIMS, "didyma", Fresh())
+        assert time.process_time() - began < 20
+        assert faults(buffers, found) == []
+        several += any(v.name.startswith("take") for v in found.symbols)
+    assert several
+
+
+def test_programs_keep_every_value_and_read_back() -> None:
+    dispatched = 0
+    for seed in range(20):
+        bare = bare_program(seed)
+        p = plan(bare, planner("didyma"))
+        assert parse(show(p)) == p
+        settled = [x for x in p.lines if isinstance(x, Carry)]
+        dispatched += bool(settled)
+        for env in ({"n": 2, "m": 2}, {"n": 9, "m": 9}, {"n": 3, "m": 8}):
+            replay(p, env)
+    assert dispatched > 2
+
+
+def ladder(steps: int) -> Module:
+    """A graph whose values take n, n*m and m*m elements in turn, and are read again later."""
+    g = Graph()
+    x, y = g.param("x", N, M), g.param("y", M, N)
+    values = [x]
+    for _ in range(steps):
+        left = values[-1]
+        square = g("matmul", left, y)
+        values.append(g("matmul", square, left))
+    out = values[-1]
+    for v in values[1:-1]:
+        out = g("add", out, v)
+    return g.module(out, dims=(DimVar("n", 1, 60), DimVar("m", 1, 9)))
+
+
+def test_a_compiled_program_runs_at_every_size() -> None:
+    c = compile(ladder(7), Options(fuse=False))
+    laws.verify(c.program)
+    assert any(isinstance(x, Carry) for x in c.program.lines)
+    assert isinstance(next(x for x in c.program.lines if isinstance(x, Arena)).nbytes, sympy.Expr)
+    call = load(c.wrapper)
+    host = engine("host")
+    r = np.random.default_rng(0)
+    for n, k in ((1, 1), (60, 9), (7, 9), (33, 2)):
+        assert check_plan(c.program, {"n": n, "m": k}) == []
+        inputs = [r.normal(size=s).astype(np.float32) * 0.1 for s in ((n, k), (k, n))]
+        want = program_interp.run(c.unplanned, inputs)
+        got = program_interp.run(c.program, inputs)
+        assert [a.tobytes() for a in want] == [a.tobytes() for a in got]
+        ran = call(host, inputs)
+        np.testing.assert_allclose(ran[0], want[0], rtol=1e-3, atol=1e-3)
+        env = {"n": n, "m": k}
+        assert peak(c.program, env) <= peak(c.unplanned, env)
+
+
+def test_a_capacity_is_checked_when_the_program_starts() -> None:
+    m = ladder(2)
+    c = compile(m, Options(fuse=False, capacity=6000))
+    small, large = ([np.ones(s, np.float32) for s in ((n, 4), (4, n))] for n in (4, 60))
+    assert len(program_interp.run(c.program, small)) == 1
+    with pytest.raises(ProgramFault, match="memory is within 6000 bytes"):
+        program_interp.run(c.program, large)
+    with pytest.raises(DidymaError, match="over-capacity"):
+        compile(m, Options(fuse=False, capacity=300))
