@@ -17,7 +17,7 @@ import numpy as np
 
 from codegen.runtime.compiler import cache_folder, store
 from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
-from codegen.runtime.geometry import Geometry, check_buffers, geometry, signature
+from codegen.runtime.geometry import Geometries, check_buffers, signature
 from codegen.runtime.nvrtc import Compiler
 from refimpl.errors import DidymaError, EngineMissing
 from refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
@@ -230,7 +230,7 @@ class CudaLoaded:
         self._synchronous = synchronous
         self._module: driver.Module = pycuda_driver.module_from_buffer(code)
         self._kernels = {s.name: self._prepare(s) for s in text.kernels}
-        self._geometries: dict[tuple[str, ...], Geometry] = {}
+        self._geometries = {s.name: Geometries(s) for s in text.kernels}
 
     def _prepare(self, s: Signature) -> driver.Function:
         function = self._module.get_function(s.name)
@@ -244,11 +244,10 @@ class CudaLoaded:
         stream: int = 0,
     ) -> None:
         """Start a kernel; KernelFault ``crash`` where CUDA reports one."""
-        s = signature(self.text, kernel)
-        key = (kernel, *(str(dims.get(d)) for d in s.dims))
-        if key not in self._geometries:
-            self._geometries[key] = geometry(s, dims)
-        g = self._geometries[key]
+        geometries = self._geometries.get(kernel)
+        if geometries is None:
+            geometries = self._geometries[signature(self.text, kernel).name]
+        s, g = geometries.signature, geometries(dims)
         check_buffers(s, g, [b.nbytes for b in buffers])
         if g.empty:
             return

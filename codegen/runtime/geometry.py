@@ -24,6 +24,7 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
+from refimpl.ir.walk import subexprs
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,33 @@ def geometry(signature: Signature, dims: Mapping[str, int]) -> Geometry:
     sizes = [evaluate(e, dims) for e in signature.sizes]
     nbytes = [n * d.nbytes for n, (_, d) in zip(sizes, signature.buffers, strict=True)]
     return Geometry((x, y, z), tuple(nbytes), tuple(dims[d] for d in signature.dims))
+
+
+class Geometries:
+    """The geometries of one signature; those that differ in no size of theirs are one.
+
+    The index of a loop is most often none of them: its rounds share one evaluation.
+    """
+
+    def __init__(self, s: Signature) -> None:
+        self.signature = s
+        used = {
+            e.name for size in (*s.grid, *s.sizes) for e in subexprs(size) if isinstance(e, Var)
+        }
+        self._used = tuple(sorted(used))
+        self._known: dict[tuple[int, ...], Geometry] = {}
+
+    def __call__(self, dims: Mapping[str, int]) -> Geometry:
+        """Return the geometry for a binding; DidymaError ``unbound-dim`` where one is missing."""
+        try:
+            key = tuple([dims[d] for d in self._used])
+            values = tuple([dims[d] for d in self.signature.dims])
+        except KeyError:
+            return geometry(self.signature, dims)  # which says what is missing
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = geometry(self.signature, dims)
+        return found if found.dims == values else replace(found, dims=values)
 
 
 def evaluate(e: Expr, dims: Mapping[str, int]) -> int:

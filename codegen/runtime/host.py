@@ -22,7 +22,7 @@ import numpy as np
 from codegen.emit import prelude
 from codegen.runtime.compiler import Compiler
 from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
-from codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
+from codegen.runtime.geometry import Geometries, Geometry, check_buffers, located, signature
 from codegen.runtime.hosttext import Part, assemble
 from codegen.runtime.native import Native
 from codegen.runtime.tinycc import TinyCC
@@ -224,13 +224,7 @@ class _Kernel:
         self.signature = s
         self.part = part
         self.entry = entry
-        self._geometries: dict[tuple[int, ...], Geometry] = {}
-
-    def geometry(self, dims: Mapping[str, int]) -> Geometry:
-        key = tuple(dims.get(d, -1) for d in self.signature.dims)
-        if key not in self._geometries:
-            self._geometries[key] = geometry(self.signature, dims)
-        return self._geometries[key]
+        self.geometry = Geometries(s)
 
 
 class _Stage:
