@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import ml_dtypes
 import numpy as np
 
 from refimpl.ir.types import Array, DType
@@ -30,16 +29,30 @@ def corners(dtype: DType) -> Array:
         ends = [least, least + 1, most, most - 1]
         return np.array([v for v in [*near, *ends] if least <= v <= most], dtype.numpy)
     with np.errstate(all="ignore"):
-        tiny, least, most, eps = _float_limits(dtype)
-        edges = [tiny, -tiny, least, -least, most, -most, 1 + eps, 1 - eps / 2]
+        tiny, normal, largest, eps = _float_limits(dtype)
+        edges = [tiny, -tiny, normal, -normal, largest, -largest, 1 + eps, 1 - eps / 2]
         return np.array([*_FLOAT_CORNERS, *edges], np.float64).astype(dtype.numpy)
 
 
 def _float_limits(dtype: DType) -> tuple[float, float, float, float]:
     """Smallest subnormal, smallest normal, largest, epsilon."""
-    info = ml_dtypes.finfo(dtype.numpy)
-    subnormal, normal = float(info.smallest_subnormal), float(info.smallest_normal)
-    return subnormal, normal, float(info.max), float(info.eps)
+    if dtype in _SMALL_LIMITS:
+        return _SMALL_LIMITS[dtype]
+    bits = {DType.F64: (11, 52), DType.F32: (8, 23), DType.F16: (5, 10), DType.BF16: (8, 7)}
+    exponent, mantissa = bits[dtype]
+    bias = 2 ** (exponent - 1) - 1
+    eps = 2.0**-mantissa
+    return 2.0 ** (1 - bias - mantissa), 2.0 ** (1 - bias), (2 - eps) * 2.0**bias, eps
+
+
+_SMALL_LIMITS = {
+    DType.F8E4M3: (2.0**-9, 2.0**-6, 448.0, 2.0**-3),
+    DType.F8E4M3FNUZ: (2.0**-10, 2.0**-7, 240.0, 2.0**-3),
+    DType.F8E5M2: (2.0**-16, 2.0**-14, 57344.0, 2.0**-2),
+    DType.F8E5M2FNUZ: (2.0**-17, 2.0**-15, 57344.0, 2.0**-2),
+    DType.F8E8M0: (2.0**-127, 2.0**-127, 2.0**127, 1.0),
+    DType.F4E2M1: (0.5, 1.0, 6.0, 0.5),
+}
 
 
 def _ramp(rng: np.random.Generator, n: int, dtype: DType) -> Array:

@@ -152,8 +152,8 @@ BITCAST = Op(
     element=_rule,
     sample=_sample,
     example=Example(
-        (np.float32([1.0, -2.0]),),
-        np.uint32([0x3F800000, 0xC0000000]),
+        (np.array([1.0, -2.0], np.float32),),
+        np.array([0x3F800000, 0xC0000000], np.uint32),
         (("dtype", DType.U32),),
     ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 
 from refimpl.ir.loop import Binary, BinaryOp, Cast, Compare, Const, Expr, Intrinsic, Select, Unary
@@ -115,13 +114,27 @@ def _packed_expr(x: Expr, to: DType) -> Expr:
     return Binary("shr", Binary("shl", _cast(x, byte), spare), spare)
 
 
+_LARGEST = {
+    DType.F64: float(np.finfo(np.float64).max),
+    DType.F32: float(np.finfo(np.float32).max),
+    DType.F16: 65504.0,
+    DType.BF16: (2 - 2.0**-7) * 2.0**127,
+    DType.F8E4M3: 448.0,
+    DType.F8E4M3FNUZ: 240.0,
+    DType.F8E5M2: 57344.0,
+    DType.F8E5M2FNUZ: 57344.0,
+    DType.F8E8M0: 2.0**127,
+    DType.F4E2M1: 6.0,
+}
+
+
 def largest(to: DType) -> float:
     """Largest finite number of a float dtype.
 
     >>> largest(DType.F8E4M3), largest(DType.F8E5M2), largest(DType.F16)
     (448.0, 57344.0, 65504.0)
     """
-    return float(ml_dtypes.finfo(to.numpy).max)
+    return _LARGEST[to]
 
 
 def _ends(to: DType) -> tuple[float, float]:
@@ -142,12 +155,12 @@ def saturate(x: Array, to: DType) -> Array:
 
 def _clamp_float(x: Array, to: DType) -> Array:
     low, high = (x.dtype.type(v) for v in _ends(to))
-    return np.minimum(np.maximum(x, low), high)
+    return np.asarray(np.minimum(np.maximum(x, low), high))
 
 
 def _clamp_int(x: Array, to: DType) -> Array:
     low, high = _overlap(DType.of(x), to)
-    return np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high))
+    return np.asarray(np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high)))
 
 
 def _overlap(source: DType, to: DType) -> tuple[int, int]:
@@ -161,8 +174,8 @@ def saturate_bar(b: Bar, source: DType, to: DType) -> Bar:
         return b
     if to.is_float:
         wide = cast_bar(b, source, to.compute)
-        ends = (_clamp_float(x, to) for x in (wide.c, wide.c - wide.e, wide.c + wide.e))
-        held = close(*ends, wide.e == 0)
+        c, lo, hi = (_clamp_float(x, to) for x in (wide.c, wide.c - wide.e, wide.c + wide.e))
+        held = close(c, lo, hi, wide.e == 0)
         held = Bar(held.c, np.where(wide.e == np.inf, np.inf, held.e))
         return rounded(held, to) if stored(to) else held
     if source.is_int and to.is_int:
@@ -177,8 +190,8 @@ def saturate_expr(x: Expr, source: DType, to: DType) -> Expr:
         wide = _cast(x, to.compute)
         return convert_expr(Binary("min", Binary("max", wide, low), high), to)
     if source.is_int and to.is_int:
-        low, high = _overlap(source, to)
-        for op, bound, own in (("max", low, source.limits[0]), ("min", high, source.limits[1])):
+        least, most = _overlap(source, to)
+        for op, bound, own in (("max", least, source.limits[0]), ("min", most, source.limits[1])):
             x = x if bound == own else Binary(_EXTREME[op], x, Const(bound, x.dtype))
     return convert_expr(x, to)
 

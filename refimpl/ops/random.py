@@ -30,18 +30,26 @@ _WORD = 0xFFFFFFFF
 def philox(counter: Sequence[Array], key: Sequence[int]) -> tuple[Array, Array, Array, Array]:
     """Four words of each counter, whose words are arrays of u32.
 
-    >>> [hex(int(w)) for w in philox([np.uint32(0)] * 4, (0, 0))]
+    >>> [hex(int(w)) for w in philox([np.zeros((), np.uint32)] * 4, (0, 0))]
     ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
     """
-    a, b, c, d = (np.asarray(w, np.uint32) for w in counter)
+    a, b, c, d = counter
     k, m = key
     for _ in range(ROUNDS):
-        p, q = (x.astype(np.uint64) * np.uint64(f) for x, f in zip((a, c), FACTORS, strict=True))
-        a = (q >> np.uint64(32)).astype(np.uint32) ^ b ^ np.uint32(k)
-        c = (p >> np.uint64(32)).astype(np.uint32) ^ d ^ np.uint32(m)
+        p, q = _product(a, FACTORS[0]), _product(c, FACTORS[1])
+        a, c = _mixed_words(q, b, k), _mixed_words(p, d, m)
         b, d = q.astype(np.uint32), p.astype(np.uint32)
         k, m = (k + STEPS[0]) & _WORD, (m + STEPS[1]) & _WORD
     return a, b, c, d
+
+
+def _product(x: Array, factor: int) -> Array:
+    return np.asarray(x.astype(np.uint64) * np.uint64(factor))
+
+
+def _mixed_words(product: Array, word: Array, key: int) -> Array:
+    upper = (product >> np.uint64(32)).astype(np.uint32)
+    return np.asarray(upper ^ word ^ np.uint32(key))
 
 
 def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
@@ -62,7 +70,8 @@ def bits(seed: int, stream: int, shape: tuple[int, ...], dtype: DType) -> Array:
     words = philox((low, high, *_halves(stream)), _split(seed))
     if dtype is DType.U32:
         return words[0].reshape(shape)
-    return (words[0] | words[1].astype(np.uint64) << np.uint64(32)).reshape(shape)
+    upper = words[1].astype(np.uint64) << np.uint64(32)
+    return np.asarray(words[0] | upper).reshape(shape)
 
 
 def _split(n: int) -> tuple[int, int]:
@@ -117,8 +126,8 @@ def _element(
         products.append((Var(f"product{len(products)}", DType.U64), made))
         return products[-1][0]
 
-    a, b = _half(place, False), _half(place, True)
-    c, d = _u32(stream[0]), _u32(stream[1])
+    counter: list[Expr] = [_half(place, False), _half(place, True), *map(_u32, stream)]
+    a, b, c, d = counter
     for i in range(ROUNDS):
         k, m = (_added(_half(seed, j == 1), i * STEPS[j]) for j in range(2))
         p, q = product(a, FACTORS[0]), product(c, FACTORS[1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -202,4 +202,4 @@ class Machine:
                     return np.asarray(f(*xs))
                 return self.library(f, *xs)
             case _:
-                raise AssertionError(e)
+                assert_never(e)

@@ -12,7 +12,7 @@ from fuzz.levels import check
 from refimpl.errors import DidymaError
 from refimpl.interp import graph
 from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import Module
+from refimpl.ir.graph import Attr, Module
 from refimpl.ir.types import Array, DType, TensorType
 from refimpl.ops import OPS, chance
 from refimpl.ops.builder import Builder, Value
@@ -35,7 +35,7 @@ SEED = np.array(0x299F31D0_A4093822, np.uint64)
 def test_known_answers(
     counter: tuple[int, ...], key: tuple[int, int], answer: tuple[int, ...]
 ) -> None:
-    words = philox([np.uint32(w) for w in counter], key)
+    words = philox([np.array(w, np.uint32) for w in counter], key)
     assert tuple(int(w) for w in words) == answer
 
 
@@ -43,7 +43,7 @@ def test_an_element_is_its_counters() -> None:
     stream = 0x03707344_13198A2E
     got = bits(int(SEED), stream, (3, 5), DType.U64)
     for i, value in enumerate(got.reshape(-1).tolist()):
-        counter = [np.uint32(w) for w in (i, 0, stream & 0xFFFFFFFF, stream >> 32)]
+        counter = [np.array(w, np.uint32) for w in (i, 0, stream & 0xFFFFFFFF, stream >> 32)]
         w = philox(counter, (0xA4093822, 0x299F31D0))
         assert value == int(w[0]) | int(w[1]) << 32
     assert np.array_equal(bits(int(SEED), stream, (15,), DType.U32), got.reshape(-1) & 0xFFFFFFFF)
@@ -129,13 +129,15 @@ def test_dropout_keeps_the_mean() -> None:
 
 
 def test_wrong_uses_are_refused() -> None:
-    op, attrs = OPS["random_bits"], {"dtype": DType.U32, "shape": (2,), "stream": 0}
-    for t, more, code in (
+    op = OPS["random_bits"]
+    attrs: dict[str, Attr] = {"dtype": DType.U32, "shape": (2,), "stream": 0}
+    wrong: tuple[tuple[TensorType, dict[str, Attr], str], ...] = (
         (TensorType(DType.U64, (1,)), {}, "shape-mismatch"),
         (TensorType(DType.I64), {}, "dtype-mismatch"),
         (TensorType(DType.U64), {"stream": -1}, "bad-attr"),
         (TensorType(DType.U64), {"dtype": DType.F32}, "bad-attr"),
-    ):
+    )
+    for t, more, code in wrong:
         with pytest.raises(DidymaError) as caught:
             op.infer([t], {**attrs, **more})
         assert caught.value.code == code

@@ -24,8 +24,9 @@ def ties(dtype: DType) -> Array:
     with np.errstate(over="ignore"):
         at = np.array([float(m) for m in middles]).astype(np.float32)
     near = [np.nextafter(at, np.float32(-np.inf)), at, np.nextafter(at, np.float32(np.inf))]
-    values = np.concatenate([*near, np.float32([float(v) for v in every if v < 2.0**127])])
-    specials = np.float32([0.0, np.inf, np.nan, 1e-45, 3e38])
+    numbers = np.array([float(v) for v in every if v < 2.0**127], np.float32)
+    values = np.concatenate([*near, numbers])
+    specials = np.array([0.0, np.inf, np.nan, 1e-45, 3e38], np.float32)
     positive = np.unique(np.concatenate([values, specials]))
     return np.concatenate([positive, -positive])
 
