@@ -123,8 +123,10 @@ class Writer:
     def _repeat(self, s: Repeat) -> Iterator[str]:
         name = self.python[s.index]
         yield f"for {name} in range({code(s.extent, self.python)}):"
-        yield f"    sizes[{quoted(s.index)}] = {name}"
-        yield from self._block(s.body)
+        told = [f"    {line}" for line in self._told(s.index)]
+        yield from told
+        if s.body or self.streams or not told:
+            yield from self._block(s.body)
 
     # ---- memory
 
@@ -142,10 +144,8 @@ class Writer:
         holder = self._holders.free(v)
         if holder:
             yield f"engine.free({holder})"
-        elif others := self._holders.others(v):
+        elif others := self._holders.others(v):  # none in an arena
             yield f"# {self.python[v]} is dead; others live on in {others}"
-        else:
-            yield f"# {self.python[v]} is dead"
 
     def _view(self, s: View) -> Iterator[str]:
         py, types = self.python, self.program.type
@@ -199,7 +199,12 @@ class Writer:
             new = ", ".join(self._within(name, code(d, py)) for name, d in s.dims)
             yield f"{', '.join(py[name] for name, _ in s.dims)} = {new}"
         for name, _ in s.dims:
-            yield f"sizes[{quoted(name)}] = {py[name]}"
+            yield from self._told(name)
+
+    def _told(self, name: str) -> Iterator[str]:
+        """Tell kernels a size, if one asks for it."""
+        if any(d.name == name for k in self.program.kernels for d in k.dims):
+            yield f"sizes[{quoted(name)}] = {self.python[name]}"
 
     def _within(self, name: str, value: str) -> str:
         (d,) = (d for d in self.program.dims if d.name == name)
@@ -222,7 +227,7 @@ class Writer:
                 yield f"calls.equal({code(lhs, py)}, {code(rhs, py)}, {quoted(message)})"
             case Bind(dim, v):
                 yield f"{py[dim]} = {self._within(dim, f'calls.number(engine, {py[v]})')}"
-                yield f"sizes[{quoted(dim)}] = {py[dim]}"
+                yield from self._told(dim)
             case Carry():
                 yield from self._carry(line)
             case If():
