@@ -24,6 +24,16 @@ from didyma.composites import (
     triu,
     var,
 )
+from didyma.control import (
+    compress,
+    cond,
+    non_max_suppression,
+    nonzero,
+    scan,
+    unique_all,
+    unique_values,
+    while_loop,
+)
 from didyma.functions import (
     abs_ as abs,
 )
@@ -201,7 +211,9 @@ __all__ = [
     "check",
     "clip",
     "compile",
+    "compress",
     "concat",
+    "cond",
     "conv",
     "copysign",
     "cos",
@@ -259,6 +271,8 @@ __all__ = [
     "mish",
     "multiply",
     "negative",
+    "non_max_suppression",
+    "nonzero",
     "not_equal",
     "one_hot",
     "pad",
@@ -272,6 +286,7 @@ __all__ = [
     "rms_norm",
     "round",
     "rsqrt",
+    "scan",
     "scatter",
     "selu",
     "sigmoid",
@@ -303,6 +318,9 @@ __all__ = [
     "u16",
     "u32",
     "u64",
+    "unique_all",
+    "unique_values",
     "var",
     "where",
+    "while_loop",
 ]

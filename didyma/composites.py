@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from didyma.tensor import Tensor
+from didyma.tensor import Tensor, common, within
 from didyma.types import Element
 from refimpl.ops import composite
 from refimpl.ops.builder import Builder, Value
@@ -15,11 +15,20 @@ Axes: TypeAlias = int | Sequence[int]
 
 
 def _wrap(x: Tensor, f: Callable[[Builder, Value], Value]) -> Tensor:
-    return Tensor(x.builder, f(x.builder, x.value))
+    b = common(x)
+    return Tensor(b, f(b, within(b, x)))
 
 
-def _value(x: Tensor | None) -> Value | None:
-    return None if x is None else x.value
+def _joined(
+    f: Callable[[Builder, Value, Value | None, Value | None], Value],
+    x: Tensor,
+    y: Tensor | None,
+    z: Tensor | None,
+) -> Tensor:
+    """Apply a composite in the innermost function that an operand belongs to."""
+    b = common(*(t for t in (x, y, z) if t is not None))
+    rest = [None if t is None else within(b, t) for t in (y, z)]
+    return Tensor(b, f(b, within(b, x), *rest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +106,7 @@ def layer_norm(
 ) -> Tensor:
     """Subtract the mean, divide by the standard deviation, scale and shift."""
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    s, t = _value(scale), _value(bias)
-    return _wrap(x, lambda b, v: composite.layer_norm(b, v, axes, s, t, eps))
+    return _joined(lambda b, v, s, t: composite.layer_norm(b, v, axes, s, t, eps), x, scale, bias)
 
 
 def rms_norm(
@@ -106,8 +114,7 @@ def rms_norm(
 ) -> Tensor:
     """Divide by the root of the mean square, and scale."""
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    s = _value(scale)
-    return _wrap(x, lambda b, v: composite.rms_norm(b, v, axes, s, eps))
+    return _joined(lambda b, v, s, _: composite.rms_norm(b, v, axes, s, eps), x, scale, None)
 
 
 def one_hot(x: Tensor, depth: int, /, *, dtype: Element, axis: int = -1) -> Tensor:
@@ -117,7 +124,8 @@ def one_hot(x: Tensor, depth: int, /, *, dtype: Element, axis: int = -1) -> Tens
 
 def attention(q: Tensor, k: Tensor, v: Tensor, /, *, scale: float | None = None) -> Tensor:
     """``softmax(q @ transposed k * scale) @ v`` over the last two axes."""
-    return _wrap(q, lambda b, x: composite.attention(b, x, k.value, v.value, scale))
+    b = common(q, k, v)
+    return Tensor(b, composite.attention(b, within(b, q), within(b, k), within(b, v), scale))
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.tensor import Operand, Tensor, apply, binary, scalar, together
+from didyma.tensor import Operand, Tensor, apply, binary, common, scalar, together
 from didyma.types import AnySize, Element, size
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
@@ -242,10 +242,11 @@ def conv(
 
 def asarray(like: Tensor, array: Array, /) -> Tensor:
     """Return a NumPy array as a constant of the graph that ``like`` belongs to."""
-    return Tensor(like.builder, like.builder.constant(np.asarray(array)))
+    b = common(like)
+    return Tensor(b, b.constant(np.asarray(array)))
 
 
 def arange(like: Tensor, n: AnySize, /, *, dtype: Element) -> Tensor:
     """0, 1, ... n - 1 in the graph that ``like`` belongs to."""
-    b = like.builder
+    b = common(like)
     return Tensor(b, b("iota", [], dtype=dtype.dtype, shape=(size(n).value,), axis=0))

@@ -17,14 +17,14 @@ from codegen.pipeline import compile as compile_module
 from codegen.runtime.engine import Engine
 from codegen.runtime.registry import engine as engine_by_name
 from didyma.files import read_module
-from didyma.tensor import Tensor
+from didyma.tensor import Tensor, within
 from didyma.types import Element, Spec, merge_ranges
 from fuzz import levels
 from fuzz.graphs import inputs as random_inputs
 from oracle.report import Report
 from refimpl.errors import DidymaError
 from refimpl.interp import graph as interpreter
-from refimpl.ir import dims
+from refimpl.ir import control, dims
 from refimpl.ir.dims import DimVar
 from refimpl.ir.graph import Module
 from refimpl.ir.text import show
@@ -103,6 +103,7 @@ def _trace(f: Traceable, hints: Mapping[str, object]) -> Program:
     for name in inspect.signature(f).parameters:
         spec = _spec(hints.get(name), f"{f.__name__}({name})")
         ranges.append(spec.ranges)
+        builder.know(merge_ranges(ranges))
         tensors.append(Tensor(builder, builder.param(name, spec.type)))
     result = f(*tensors)
     results = [result] if isinstance(result, Tensor) else list(result)
@@ -113,8 +114,7 @@ def _trace(f: Traceable, hints: Mapping[str, object]) -> Program:
                 "type-mismatch", f.__name__, got=f"a result of type {result.value.type}",
                 want=str(want), help="mend the annotation or the function",
             )  # fmt: skip
-    main = builder.function(f.__name__, [r.value for r in results])
-    m = Module((main,), merge_ranges(ranges))
+    m = builder.module(f.__name__, [within(builder, r) for r in results])
     verify.verify(m)
     return Program(m, f)
 
@@ -218,7 +218,8 @@ def check(
     It runs in this process: ``didyma check`` runs it in one that may crash.
     """
     m = program.module
-    env = {v.name: min(v.hi, v.lo + 2) for v in m.dims} | dict(sizes or {})
+    told = control.told(m)
+    env = {v.name: min(v.hi, v.lo + 2) for v in m.dims if v.name in told} | dict(sizes or {})
     dims.check_ranges(env, m.dims)
     seeds = [seed * 1000 + i for i in range(len(m.entry.params))]
     arrays = random_inputs(m, env, seeds)

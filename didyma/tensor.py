@@ -51,7 +51,7 @@ class Tensor:
             f"%{self._value.name}",
             got="a Python branch on a tensor's value, which tracing does not know",
             want="a graph that is the same for every value",
-            help="use dd.where(cond, a, b)",
+            help="use dd.where(cond, a, b), dd.cond or dd.while_loop",
         )
 
     def __add__(self, other: Operand) -> Tensor:
@@ -162,8 +162,23 @@ def _operand(x: object) -> Operand:
 
 def apply(op: str, *args: Tensor, **attrs: Attr) -> Tensor:
     """Add a node; raises what the op's ``infer`` raises."""
-    builder = args[0].builder
-    return Tensor(builder, builder(op, [a.value for a in args], **attrs))
+    builder = common(*args)
+    return Tensor(builder, builder(op, [within(builder, a) for a in args], **attrs))
+
+
+def common(*tensors: Tensor) -> Builder:
+    """Builder of the function being traced, which the tensors or those around it belong to."""
+    if not tensors:
+        raise TypeError("at least one operand must be a tensor")
+    return tensors[0].builder.current
+
+
+def within(b: Builder, x: Tensor) -> Value:
+    """Value of a tensor in a function; what belongs to a function around it becomes a capture.
+
+    DidymaError ``foreign-value`` where it belongs to neither.
+    """
+    return b.capture(x.value, x.builder)
 
 
 def binary(op: str, a: Operand, b: Operand) -> Tensor:
@@ -218,7 +233,8 @@ def scalar(like: Tensor, x: Operand) -> Tensor:
             "dtype-mismatch", f"{x!r} with {like!r}", got=type(x).__name__,
             want=f"a number that {dtype} can hold", help="call astype on the tensor first",
         )  # fmt: skip
-    return Tensor(like.builder, like.builder.scalar(x, dtype))
+    b = common(like)
+    return Tensor(b, b.scalar(x, dtype))
 
 
 def promote(a: DType, b: DType) -> DType:

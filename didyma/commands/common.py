@@ -10,7 +10,7 @@ from codegen.memory import planner as planner_by_name
 from codegen.options import Options
 from codegen.runtime.registry import NAMES, engine
 from refimpl.errors import DidymaError, EngineMissing
-from refimpl.ir import dims
+from refimpl.ir import control, dims
 from refimpl.ir.graph import Module
 
 Engines: TypeAlias = tuple[str, ...] | None
@@ -73,22 +73,26 @@ def bindings(
 
     Errors: ``bad-option`` for a word that is not ``NAME=N``, ``dim-out-of-range``.
     """
+    told = control.told(m)
     env: dict[str, int] = {}
     for item in given:
         name, _, value = item.partition("=")
         if fixed and name in fixed:
             continue
-        if not (value.isascii() and value.isdecimal()) or name not in m.ranges():
-            known = ", ".join(m.ranges()) or "none: this program has no symbolic size"
+        if not (value.isascii() and value.isdecimal()) or name not in told:
+            known = ", ".join(v.name for v in m.dims if v.name in told)
+            known = known or "none: no input has a symbolic size"
             raise DidymaError(
                 "bad-option", f"--dim {item}", got=item, want=f"NAME=N with NAME of: {known}"
             )
         env[name] = int(value)
     dims.check_ranges(env, m.dims)
-    above = {v.name: min(v.hi, v.lo + 1) for v in m.dims} | env
-    if sum(dims.evaluate(t.numel, above) for t in m.entry.types().values()) <= MANY:
+    least = {v.name: v.lo for v in m.dims}  # of sizes that the run itself finds, a guess
+    above = {v.name: min(v.hi, v.lo + 1) for v in m.dims if v.name in told} | env
+    types = m.entry.types().values()
+    if sum(dims.evaluate(t.numel, least | above) for t in types) <= MANY:
         return above
-    return {v.name: v.lo for v in m.dims} | env
+    return {name: lo for name, lo in least.items() if name in told} | env
 
 
 def print_json(document: Any) -> None:

@@ -100,6 +100,11 @@ def told(m: Module) -> frozenset[str]:
     return frozenset(dims.free(d for p in m.entry.params for d in p.type.shape))
 
 
+def bound(m: Module) -> frozenset[str]:
+    """Symbols that nodes of a module bind, after them or inside what they run."""
+    return frozenset(s for f in m.functions for n in f.nodes for s in (*binds(n), *inner(n)))
+
+
 def attr_symbols(a: Attr) -> tuple[str, ...]:
     """Symbols that occur in an attribute."""
     if isinstance(a, sympy.Expr):

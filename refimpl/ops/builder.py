@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -33,6 +34,7 @@ class _Shared:
 
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     dims: dict[str, DimVar] = field(default_factory=dict[str, DimVar])
+    open: list[Builder] = field(default_factory=list["Builder"])  # being filled, innermost last
 
     def fresh(self, wish: str, taken: Mapping[str, object]) -> str:
         name, i = wish, 0
@@ -53,7 +55,6 @@ class Builder:
 
     def __init__(self, parent: Builder | None = None) -> None:
         self.parent = parent
-        self.depth: int = parent.depth + 1 if parent else 0
         self.captures: dict[str, tuple[Value, Value]] = {}  # the parent's value, and ours
         self._shared: _Shared = parent._shared if parent else _Shared()
         self._params: list[Param] = []
@@ -64,6 +65,20 @@ class Builder:
     def inner(self) -> Builder:
         """Return a builder of a function that a control node of this one will run."""
         return Builder(self)
+
+    @property
+    def current(self) -> Builder:
+        """The innermost builder of this module that is being filled."""
+        return self._shared.open[-1] if self._shared.open else self
+
+    @contextmanager
+    def filling(self) -> Iterator[None]:
+        """Make this the ``current`` builder for a while."""
+        self._shared.open.append(self)
+        try:
+            yield
+        finally:
+            self._shared.open.pop()
 
     def capture(self, v: Value, home: Builder) -> Value:
         """Return a value of an enclosing function as a parameter of this one."""
@@ -286,10 +301,17 @@ class Builder:
         return Function(name, tuple(params), tuple(self._nodes), tuple(r.name for r in results))
 
     def module(self, name: str, results: Sequence[Value]) -> Module:
-        """Return the module: the functions added, and last the one built so far."""
+        """Return the module: the functions added that are used, and last the one built so far."""
         taken = self._shared.functions
         entry = self.function(self._shared.fresh(name, taken), results)
-        return Module((*taken.values(), entry), tuple(self._shared.dims.values()))
+        wanted = {r for n in entry.nodes for r in control.references(n)}
+        for f in reversed(taken.values()):
+            if f.name in wanted:
+                wanted.update(r for n in f.nodes for r in control.references(n))
+        used = (f for f in taken.values() if f.name in wanted)
+        m = Module((*used, entry), tuple(self._shared.dims.values()))
+        named = control.mentioned(m)[entry.name].union(control.told(m), control.bound(m))
+        return Module(m.functions, tuple(v for v in m.dims if v.name in named))
 
     def _fresh(self, wish: str) -> str:
         name = wish

@@ -1,0 +1,291 @@
+"""Branches, loops and scans under tracing, and results as large as the data says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, overload
+
+import sympy
+
+from didyma.tensor import Scalar, Tensor, common, within
+from refimpl.errors import DidymaError
+from refimpl.ir.dims import Dim
+from refimpl.ir.types import DType, TensorType
+from refimpl.ops import selection
+from refimpl.ops.builder import Builder, Value
+
+Results: TypeAlias = Tensor | Sequence[Tensor]
+Traced: TypeAlias = Callable[..., Results]
+MOST_TRACES = 8  # of a body until the types of what it carries hold
+
+
+def _many(x: Results) -> list[Tensor]:
+    return [x] if isinstance(x, Tensor) else list(x)
+
+
+def _tensors(b: Builder, values: Sequence[Value]) -> tuple[Tensor, ...]:
+    return tuple(Tensor(b, v) for v in values)
+
+
+def _traced(
+    b: Builder, f: Traced, types: Sequence[TensorType]
+) -> tuple[Builder, list[Value], bool]:
+    """Trace a function of a branch or body; tell whether it gives a tensor, not a sequence."""
+    inner = b.inner()
+    params = [Tensor(inner, inner.param(f"x{i}", t)) for i, t in enumerate(types)]
+    with inner.filling():
+        results = f(*params)
+    return inner, [within(inner, r) for r in _many(results)], isinstance(results, Tensor)
+
+
+def _captures(*inner: Builder) -> list[Value]:
+    return list({name: v for i in inner for name, (v, _) in i.captures.items()}.values())
+
+
+@overload
+def cond(
+    pred: Tensor,
+    then: Callable[..., Tensor],
+    otherwise: Callable[..., Tensor],
+    /,
+    *args: Tensor,
+) -> Tensor: ...
+
+
+@overload
+def cond(
+    pred: Tensor,
+    then: Callable[..., Sequence[Tensor]],
+    otherwise: Callable[..., Sequence[Tensor]],
+    /,
+    *args: Tensor,
+) -> tuple[Tensor, ...]: ...
+
+
+def cond(
+    pred: Tensor, then: Traced, otherwise: Traced, /, *args: Tensor
+) -> Tensor | tuple[Tensor, ...]:
+    """``then(*args)`` where the bool scalar is true, else ``otherwise(*args)``; only one is run.
+
+    Both may use tensors from around them, and give as many results, of the same dtypes and ranks;
+    a size that differs is known at run time only.
+
+    >>> import numpy as np
+    >>> import didyma as dd
+    >>> @dd.trace(dd.f32[4])
+    ... def f(x: dd.Tensor) -> dd.Tensor:
+    ...     return dd.cond(dd.sum(x) > 0, lambda: x * 2, lambda: -x)
+    >>> dd.compile(f)(np.float32([1, 2, 3, -5]))
+    array([  2.,   4.,   6., -10.], dtype=float32)
+    """
+    b = common(pred, *args)
+    types = [a.value.type for a in args]
+    first, yes, single = _traced(b, then, types)
+    second, no, _ = _traced(b, otherwise, types)
+    captures = _captures(first, second)
+    branches = [
+        b.add(inner.function(name, values, captures))
+        for inner, name, values in ((first, "then", yes), (second, "otherwise", no))
+    ]
+    given = [*(within(b, a) for a in args), *captures]
+    tensors = _tensors(b, b.branch(within(b, pred), branches[0], branches[1], given))
+    return tensors[0] if single else tensors
+
+
+def while_loop(
+    test: Callable[..., Tensor], body: Traced, /, *carried: Tensor | Scalar, most: int | None = None
+) -> tuple[Tensor, ...]:
+    """Give what is carried to ``body`` and take what it gives, as long as ``test`` is true of it.
+
+    Both may use tensors from around them.  What is carried keeps its dtype and rank; where its
+    size changes, ``most`` says how large it may become (``dim-out-of-range`` beyond that).
+    Numbers begin as i64, f32 or bool scalars.
+
+    >>> import numpy as np
+    >>> import didyma as dd
+    >>> @dd.trace(dd.f32[2], dd.i64[()])
+    ... def power(x: dd.Tensor, n: dd.Tensor) -> dd.Tensor:
+    ...     _, y = dd.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * x), 0, x)
+    ...     return y
+    >>> dd.compile(power)(np.float32([2, 3]), np.int64(3))
+    array([16., 81.], dtype=float32)
+    """
+    b = common(*(c for c in carried if isinstance(c, Tensor)))
+    start = [within(b, c) if isinstance(c, Tensor) else _number(b, c) for c in carried]
+    types = [v.type for v in start]
+    new: dict[tuple[Dim, Dim], sympy.Symbol] = {}
+    for _ in range(MOST_TRACES):
+        inner, results, _ = _traced(b, body, types)
+        found = [r.type for r in results]
+        wider = _wider(b, types, found, new, most)
+        if wider == types:
+            break
+        types = wider
+    else:
+        raise _changes(types, found, f"sizes that settle within {MOST_TRACES} traces")
+    asked, answer, _ = _traced(b, test, types)
+    captures = _captures(asked, inner)
+    functions = (
+        b.add(asked.function("test", answer, captures)),
+        b.add(inner.function("body", results, captures)),
+    )
+    binds = [s.name for s in new.values() if any(s in t.shape for t in types)]
+    return _tensors(b, b.loop(*functions, start, captures, binds))
+
+
+def _number(b: Builder, x: Scalar) -> Value:
+    kinds = {bool: DType.BOOL, int: DType.I64, float: DType.F32}
+    return b.scalar(x, kinds[type(x)])
+
+
+def _changes(types: Sequence[TensorType], found: Sequence[TensorType], want: str) -> DidymaError:
+    return DidymaError(
+        "carried-mismatch",
+        "while_loop",
+        got=f"({', '.join(map(str, found))}) of ({', '.join(map(str, types))})",
+        want=want,
+        help="cast what the body gives; for sizes that change pass most=, the largest",
+    )
+
+
+def _wider(
+    b: Builder,
+    types: Sequence[TensorType],
+    found: Sequence[TensorType],
+    new: dict[tuple[Dim, Dim], sympy.Symbol],
+    most: int | None,
+) -> list[TensorType]:
+    """Types of what is carried that hold what the body gives: a size that changes is a symbol."""
+    alike = [(t.dtype, t.rank) for t in types] == [(t.dtype, t.rank) for t in found]
+    if not alike:
+        raise _changes(types, found, "as many values, each of its dtype and rank")
+    symbols = set(new.values())
+    wider: list[TensorType] = []
+    for t, u in zip(types, found, strict=True):
+        shape: list[Dim] = []
+        for m, n in zip(t.shape, u.shape, strict=True):
+            if m == n or m in symbols:
+                shape.append(m)
+                continue
+            if most is None:
+                raise _changes(types, found, "sizes that stay")
+            if (m, n) not in new:
+                new[m, n] = b.declare("u", 0, most)
+            shape.append(new[m, n])
+        wider.append(t.with_shape(*shape))
+    return wider
+
+
+def scan(
+    f: Traced, states: Results, xs: Results, /, *, length: Dim | None = None
+) -> tuple[Tensor, ...]:
+    """Run ``f(*states, *slices)`` for each slice of ``xs`` along the first axis.
+
+    It gives the states anew, then one slice of each further result.  Results: the last states,
+    then those slices stacked.  ``f`` may use tensors from around it.  Where there are no ``xs``,
+    ``length`` says how often it runs.
+
+    >>> import numpy as np
+    >>> import didyma as dd
+    >>> @dd.trace(dd.f32[3])
+    ... def running(x: dd.Tensor) -> dd.Tensor:
+    ...     zero = dd.sum(x) * 0
+    ...     return dd.scan(lambda s, v: (s + v, s + v), zero, x)[1]
+    >>> dd.compile(running)(np.float32([1, 2, 3]))
+    array([1., 3., 6.], dtype=float32)
+    """
+    carried, scanned = _many(states), _many(xs)
+    b = common(*carried, *scanned)
+    if length is None:
+        if not scanned or not scanned[0].shape:
+            raise DidymaError(
+                "scan-length", "scan", got="nothing to scan", want="xs of rank 1 or more, or length"
+            )
+        length = scanned[0].shape[0]
+    rows = [x.value.type.with_shape(*x.shape[1:]) for x in scanned]
+    inner, results, _ = _traced(b, f, [*(s.value.type for s in carried), *rows])
+    captures = _captures(inner)
+    body = b.add(inner.function("step", results, captures))
+    given, whole = ([within(b, x) for x in many] for many in (carried, scanned))
+    values = b.scan(body, given, whole, captures, length)
+    return _tensors(b, values)
+
+
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+    """Indices of the elements that are not zero, axis by axis.
+
+    >>> import numpy as np
+    >>> import didyma as dd
+    >>> @dd.trace(dd.f32[5])
+    ... def f(x: dd.Tensor) -> dd.Tensor:
+    ...     return dd.nonzero(x)[0]
+    >>> dd.compile(f)(np.float32([0, 3, 0, 4, 5]))
+    array([1, 3, 4])
+    """
+    b = common(x)
+    return tuple(Tensor(b, v) for v in selection.nonzero(b, within(b, x)))
+
+
+def compress(x: Tensor, condition: Tensor, /, *, axis: int | None = None) -> Tensor:
+    """Slices along an axis where a vector is true; elements of ``x`` laid flat if None.
+
+    >>> import numpy as np
+    >>> import didyma as dd
+    >>> @dd.trace(dd.f32[4])
+    ... def f(x: dd.Tensor) -> dd.Tensor:
+    ...     return dd.compress(x, x > 1)
+    >>> dd.compile(f)(np.float32([0, 3, 1, 4]))
+    array([3., 4.], dtype=float32)
+    """
+    b = common(x, condition)
+    return Tensor(b, selection.compress(b, within(b, x), within(b, condition), axis))
+
+
+def unique_all(x: Tensor, /, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Distinct elements, first place of each, place of every one among them, counts.
+
+    >>> import numpy as np
+    >>> import didyma as dd
+    >>> @dd.trace(dd.i32[5])
+    ... def f(x: dd.Tensor) -> tuple[dd.Tensor, ...]:
+    ...     return dd.unique_all(x)
+    >>> [a.tolist() for a in dd.compile(f)(np.int32([3, 1, 3, 2, 1]))]
+    [[1, 2, 3], [1, 3, 0], [2, 0, 2, 1, 0], [2, 1, 2]]
+    """
+    b = common(x)
+    u = selection.unique(b, within(b, x), sorted)
+    inverse = b("reshape", (u.inverse,), shape=x.shape)
+    return (Tensor(b, u.values), Tensor(b, u.indices), Tensor(b, inverse), Tensor(b, u.counts))
+
+
+def unique_values(x: Tensor, /) -> Tensor:
+    """Distinct elements, sorted; NaNs are distinct and come last."""
+    return unique_all(x)[0]
+
+
+def non_max_suppression(
+    boxes: Tensor,
+    scores: Tensor,
+    /,
+    *,
+    most: int,
+    overlap: float,
+    least: float | None = None,
+    centred: bool = False,
+) -> Tensor:
+    """Rows (batch, class, box) of the boxes that are kept; see ``refimpl.ops.selection``."""
+    b = common(boxes, scores)
+    x, y = within(b, boxes), within(b, scores)
+    return Tensor(b, selection.non_max_suppression(b, x, y, most, overlap, least, centred))
+
+
+__all__ = [
+    "compress",
+    "cond",
+    "non_max_suppression",
+    "nonzero",
+    "scan",
+    "unique_all",
+    "unique_values",
+    "while_loop",
+]
