@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -71,8 +72,13 @@ def _gather(x: Array, indices: Array, attrs: AttrMap) -> Array:
     axis = get_axis("gather", attrs, "axis", x.ndim)
     n = x.shape[axis]
     if n == 0:
-        return np.zeros((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
+        return _nothing((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
     return np.asarray(np.take(x, resolved(indices, n), axis))
+
+
+def _nothing(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """What an empty axis yields: 0 as ``cast`` gives it, which f8e8m0 has no number for."""
+    return np.zeros(shape, np.int8).astype(dtype)
 
 
 def _gather_element(
@@ -166,7 +172,7 @@ def _elements(x: Array, indices: Array, attrs: AttrMap) -> Array:
     axis = get_axis("gather_elements", attrs, "axis", x.ndim)
     n = x.shape[axis]
     if n == 0:
-        return np.zeros(indices.shape, x.dtype)
+        return _nothing(indices.shape, x.dtype)
     part = tuple(slice(None) if a == axis else slice(0, m) for a, m in enumerate(indices.shape))
     return np.asarray(np.take_along_axis(x[part], resolved(indices, n), axis))
 

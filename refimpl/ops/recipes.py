@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from refimpl.ir.graph import Function
-from refimpl.ir.types import FLOATS, DType, TensorType
+from refimpl.ir.types import FLOATS, SIGNED, DType, TensorType
 from refimpl.ops import composite
 from refimpl.ops.builder import Builder, Value
 from refimpl.ops.choose import flag, pick, size, subset
@@ -198,7 +198,7 @@ def _attention(ch: Chooser, t: TensorType) -> Proposal | None:
 
 
 def _one_hot(ch: Chooser, t: TensorType) -> Proposal | None:
-    if not t.dtype.is_int or not t.dtype.is_signed:
+    if t.dtype not in SIGNED:
         return None
     depth, axis = pick(ch, (3, 1, 5)), ch.below(t.rank + 1)
     dtype = pick(ch, (DType.F32, DType.I32, DType.F16))

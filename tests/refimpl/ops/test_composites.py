@@ -11,7 +11,7 @@ import pytest
 from refimpl.interp import graph
 from refimpl.ir.dims import DimVar, symbol
 from refimpl.ir.graph import Function, Module
-from refimpl.ir.types import Array, DType, TensorType
+from refimpl.ir.types import ALL, Array, DType, TensorType
 from refimpl.ops import bars, composite
 from refimpl.ops.builder import Value
 from refimpl.ops.composite import Emit
@@ -148,6 +148,16 @@ def test_recipes_run_inside_their_bars(recipe: Recipe) -> None:
         made += 1
         check(f, dice)
     assert made >= 2
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_recipes_propose_what_their_ops_take(dtype: DType) -> None:
+    """A dtype that a composite is not for is declined, not drawn and then refused."""
+    for seed, recipe in enumerate(RECIPES * 3):
+        dice = Dice(seed)
+        shape = tuple((2, 3, 1)[dice.below(3)] for _ in range(dice.below(4)))
+        f = recipe.function(dice, TensorType(dtype, shape))
+        assert f is None or f.params[0].type.dtype is dtype
 
 
 def check(f: Function, dice: Dice) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refimpl.ir.graph import Attr
-from refimpl.ir.types import Array, DType, TensorType
+from refimpl.ir.types import ALL, Array, DType, TensorType
 from refimpl.ops import OPS
 
 INF, NAN = math.inf, math.nan
@@ -28,6 +28,16 @@ def f32(*xs: float) -> Array:
 )
 def test_empty_folds(op: str, empty: float) -> None:
     np.testing.assert_array_equal(value(op, f32(), **FOLD), np.float32(empty))
+
+
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("op", ["gather", "gather_elements"])
+def test_what_an_empty_axis_gives(op: str, dtype: DType) -> None:
+    """0 as a cast gives it: f8e8m0 has no zero, and NaN instead."""
+    got = value(op, np.zeros(0, dtype.numpy), np.array([0, -1]), axis=0)
+    want = value("cast", np.zeros(2, np.float32), dtype=dtype)
+    assert got.dtype == dtype.numpy
+    assert got.tobytes() == want.tobytes()
 
 
 def test_empty_folds_of_integers_and_bool() -> None:
