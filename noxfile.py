@@ -51,7 +51,8 @@ def fuzz(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Run the benchmarks, and compare them with the last saved run where there is one.
 
-    Memory traces that are not in this repository may be given by path (``.csv``).
+    Memory traces that are not in this repository may be given by path (``.csv``).  Each module of
+    ``tests/bench`` runs by itself, too, for as long as its arguments say.
     """
     session.install("-e", ".[dev,onnx]")
     session.install("--no-deps", MODEL)
@@ -59,6 +60,8 @@ def bench(session: nox.Session) -> None:
     rest = [a for a in session.posargs if a not in traces]
     session.run("pytest", "tests/bench", "--benchmark-only", "--benchmark-autosave", *rest)
     session.run("python", "-m", "tests.bench.planners", "-o", "docs/memory.md", *traces)
+    for name in ("symbolic_plans", "inplace", "light", "bars", "round_trip", "programs"):
+        session.run("python", "-m", f"tests.bench.{name}")
 
 
 @nox.session
