@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from codegen.emit import cuda, wrapper
 from codegen.lower import lower
 from codegen.memory import build, planner
+from codegen.memory.host import movers
 from codegen.memory.plan import plan
 from codegen.options import Options
 from codegen.passes.fuse import fuse, separate
@@ -121,7 +122,8 @@ def _order(w: Work) -> None:
 
 def _plan(w: Work) -> None:
     assert w.bare is not None
-    w.planned = plan(w.bare, planner(w.options.planner), w.options.capacity)
+    moved = movers(w.module, w.loops, w.kernels)
+    w.planned = plan(w.bare, planner(w.options.planner), w.options.capacity, moved)
     w.unplanned = plan(w.bare, planner("none"))
     if w.options.verify:
         program_laws.verify(w.planned, kernels=False)

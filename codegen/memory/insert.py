@@ -90,7 +90,7 @@ class Insertion:
         if life.block == 0 and life.last == last:
             return
         waits = [Wait(0, s) for s in self.lives.streams(name) if s and not stays]
-        lines = (*waits, Free(self._heirs.get(name, name)))
+        lines: list[Line] = [*waits, Free(self._heirs.get(name, name))]
         if not hold:
             self.after.setdefault((life.block, life.last), []).extend(lines)
         elif life.block == 0:

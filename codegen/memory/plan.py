@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from codegen.memory.arena.problem import Problem, loads, lower_bound, problem
 from codegen.memory.arena.registry import solve
+from codegen.memory.host import Mover, hosted
 from codegen.memory.inplace import in_place
 from codegen.memory.insert import Insertion
 from codegen.memory.liveness import Lives, flat, touches
@@ -36,12 +37,43 @@ from refimpl.ir.types import TensorType
 STACK = 100 << 10  # bytes up to which an arena may be kept off the heap
 
 
-def plan(bare: Program, planner: Planner, capacity: int | None = None) -> Program:
+def plan(
+    bare: Program,
+    planner: Planner,
+    capacity: int | None = None,
+    movers: Mapping[str, Mover] | None = None,
+) -> Program:
     """Give memory to a program; no device may need more than ``capacity`` bytes for it.
 
-    Results take the bytes of dying operands where that lowers the peak.  DidymaError
-    ``over-capacity`` if a device needs more, with the line at which that cannot be helped.
+    Results take the bytes of dying operands where that lowers the peak; launches of ``movers`` go
+    where the peak is no higher without.  DidymaError ``over-capacity`` if a device needs more, with
+    the line at which that cannot be helped.
     """
+    if movers and planner.name != "none" and not bare.dims:
+        fewer = hosted(bare, movers, _cost)
+        if fewer is not bare:
+            return _no_higher(bare, fewer, planner, capacity)
+    return _plan(bare, planner, capacity)
+
+
+def _cost(p: Program) -> int:
+    values = Values(p)
+    return bound(Values(in_place(p, values.lives, values.alone)))
+
+
+def _no_higher(bare: Program, fewer: Program, planner: Planner, capacity: int | None) -> Program:
+    """Plan a program without some launches, or with them if its peak is lower so."""
+    try:
+        whole = _plan(bare, planner, capacity)
+    except DidymaError as e:
+        if e.code != "over-capacity":
+            raise
+        return _plan(fewer, planner, capacity)
+    planned = _plan(fewer, planner, None)
+    return planned if peak(planned, {}) <= peak(whole, {}) else whole
+
+
+def _plan(bare: Program, planner: Planner, capacity: int | None) -> Program:
     values = Values(bare)
     if planner.name == "none":
         return _planned(values, planner, capacity)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def faults(buffers: list[Buffer], found: Layout) -> list[object]:
     """Everything the judge of symbolic plans has against a layout; its lines are run first."""
     blocks = [Block(b.name, b.type.nbytes, b.live.start, b.live.end + 1) for b in buffers]
 
-    def placed(env: dict[str, int]) -> tuple[int, dict[str, int]]:
+    def placed(env: Mapping[str, int]) -> tuple[int, dict[str, int]]:
         known = dict(env)
         for line in found.lines:
             assert isinstance(line, Carry)

@@ -1,0 +1,219 @@
+"""Parts written straight into the whole, and slices that are views: launches that need not be.
+
+A concatenation whose parts lie one after another in memory needs no kernel if what makes a part
+writes it there; a slice that is one run of bytes is a view of its operand.  The part then lives as
+long as the whole, so this may cost memory: it is done only where the bytes alive at the most
+crowded line are no more than without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from codegen.memory.liveness import Lives, flat, rewritten
+from refimpl.ir import dims
+from refimpl.ir.graph import Function, Module
+from refimpl.ir.loop import PrimFunc
+from refimpl.ir.program import Carry, Copy, Extern, Launch, Line, Program, View
+from refimpl.ir.types import TensorType
+
+MOST = 100  # movers that are looked at one after another
+WIDE = 16  # bytes: a kernel's buffer starts at a multiple of them
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """A kernel that only moves bytes: ``parts`` of its ``whole``, each a parameter and an offset.
+
+    ``joins`` tells a concatenation from a slice, which has one part.
+    """
+
+    joins: bool
+    whole: str
+    parts: tuple[tuple[str, int], ...]
+
+
+def movers(
+    m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, Sequence[PrimFunc]]
+) -> dict[str, Mover]:
+    """Return by name the kernels of a fused module that only move runs of bytes."""
+    found: dict[str, Mover] = {}
+    for f in m.functions:
+        ks = kernels.get(f.name, ())
+        if len(ks) != 1 or len(f.nodes) != 1 or f.nodes[0].op not in ("concat", "slice"):
+            continue
+        types = f.types()
+        if all(isinstance(d, int) for t in types.values() for d in t.shape):
+            names = [b.name for b in loops[f.name].params]
+            param = dict(zip((*(p.name for p in f.params), *f.results), names, strict=True))
+            mover = (
+                _concat(f, types, param) if f.nodes[0].op == "concat" else _slice(f, types, param)
+            )
+            if mover is not None:
+                found[ks[0].name] = mover
+    return found
+
+
+def _sizes(t: TensorType) -> list[int]:
+    return list(dims.values(t.shape, {}))
+
+
+def _bytes(t: TensorType) -> int:
+    return dims.evaluate(t.nbytes, {})
+
+
+def _concat(f: Function, types: Mapping[str, TensorType], param: Mapping[str, str]) -> Mover | None:
+    (n,) = f.nodes
+    axis = n.attr["axis"]
+    assert isinstance(axis, int)
+    if math.prod(_sizes(types[n.results[0]])[:axis]) != 1 or len(set(n.args)) < len(n.args):
+        return None
+    parts: list[tuple[str, int]] = []
+    at = 0
+    for a in n.args:
+        parts.append((param[a], at))
+        at += _bytes(types[a])
+    return Mover(True, param[n.results[0]], tuple(parts)) if _wide(parts) else None
+
+
+def _slice(f: Function, types: Mapping[str, TensorType], param: Mapping[str, str]) -> Mover | None:
+    (n,) = f.nodes
+    source, part = _sizes(types[n.args[0]]), _sizes(types[n.results[0]])
+    starts, steps = n.attr["starts"], n.attr["steps"]
+    assert isinstance(starts, tuple)
+    assert isinstance(steps, tuple)
+    cut = [k for k, (a, b) in enumerate(zip(source, part, strict=True)) if a != b]
+    if 0 in part or not cut or math.prod(part[: cut[-1]]) != 1:
+        return None
+    if any(step != 1 for step, size in zip(steps, part, strict=True) if size > 1):
+        return None
+    at = 0
+    for start, size in zip(starts, source, strict=True):
+        assert isinstance(start, int)
+        at = at * size + start
+    at = at * _bytes(types[n.args[0]]) // math.prod(source)
+    parts = [(param[n.results[0]], at)]
+    return Mover(False, param[n.args[0]], tuple(parts)) if _wide(parts) else None
+
+
+def _wide(parts: Sequence[tuple[str, int]]) -> bool:
+    return all(at % WIDE == 0 for _, at in parts)
+
+
+def hosted(
+    bare: Program, by_kernel: Mapping[str, Mover], cost: Callable[[Program], int]
+) -> Program:
+    """Return the program without the movers that need not be, where that costs no more.
+
+    All of them at once if that is so; else one after another, ``MOST`` at most.
+    """
+    work = [x for x in flat(bare.lines) if isinstance(x, Launch) and x.kernel in by_kernel]
+    if not work:
+        return bare
+    every = bare
+    for line in work:
+        every = _without(every, line, by_kernel[line.kernel]) or every
+    least = cost(bare)
+    if every is bare or cost(every) <= least:
+        return every
+    p = bare
+    for line in work[:MOST]:
+        q = _without(p, line, by_kernel[line.kernel])
+        if q is not None and (found := cost(q)) <= least:
+            p, least = q, found
+    return p
+
+
+def _without(p: Program, line: Launch, mover: Mover) -> Program | None:
+    """Return the program without a launch; None where its values do not allow that."""
+    lives = Lives(p.lines, {*p.inputs, *(name for name, _ in p.constants)})
+    names = (b.name for b in p.kernel[line.kernel].params)
+    arg = dict(zip(names, line.args, strict=True))
+    parts = [(arg[name], at) for name, at in mover.parts]
+    return (_join if mover.joins else _cut)(p, lives, line, arg[mover.whole], parts)
+
+
+def _join(
+    p: Program, lives: Lives, line: Launch, whole: str, parts: Sequence[tuple[str, int]]
+) -> Program | None:
+    if not _plain(lives, whole) or not _first(lives, whole, line):
+        return None
+    block = lives.of[whole].block
+    returned = {lives.root.get(v, v) for v in p.results}
+    views: dict[int, list[Line]] = {}
+    for part, at in parts:
+        fine = _plain(lives, part) and part not in returned and lives.alone_on(part, line.stream)
+        if not fine or lives.of[part].block != block or p.type[part].device != p.type[whole].device:
+            return None
+        views.setdefault(lives.of[part].first, []).append(View(part, whole, at))
+    handed = {v for x in flat(p.lines) for v in _handed(x)}
+    if handed & {whole, *(part for part, _ in parts)}:
+        return None
+
+    def change(x: Line, b: int, i: int) -> Sequence[Line]:
+        kept = () if x is line else (x,)
+        return (*views.get(i, ()), *kept) if b == block else kept
+
+    return replace(p, lines=rewritten(p.lines, change))
+
+
+def _cut(
+    p: Program, lives: Lives, line: Launch, source: str, parts: Sequence[tuple[str, int]]
+) -> Program | None:
+    ((part, at),) = parts
+    root = lives.root.get(source, source)
+    returned = {lives.root.get(v, v) for v in p.results}
+    if not _plain(lives, part) or not _first(lives, part, line) or part in returned:
+        return None
+    writers = [x for x in flat(p.lines) if root in {lives.root.get(v, v) for v in _written(p, x)}]
+    once = root in lives.borrowed or (_plain(lives, root) and len(writers) == 1)
+    if not once or p.type[part].device != p.type[source].device:
+        return None
+    if any(part in _written(p, x) for x in flat(p.lines) if x is not line):
+        return None
+    if part in {v for x in flat(p.lines) for v in _handed(x)}:
+        return None
+
+    def change(x: Line, b: int, i: int) -> Line:
+        del b, i
+        return View(part, source, at) if x is line else x
+
+    return replace(p, lines=rewritten(p.lines, change))
+
+
+def _plain(lives: Lives, value: str) -> bool:
+    """Tell whether a value has bytes of its own, in which others may have theirs."""
+    return value in lives.of and lives.root.get(value, value) == value
+
+
+def _first(lives: Lives, value: str, line: Launch) -> bool:
+    return lives.line(lives.of[value].live.start) is line
+
+
+def _written(p: Program, x: Line) -> tuple[str, ...]:
+    match x:
+        case Launch(kernel, args):
+            k = p.kernel[kernel]
+            pairs = zip(args, k.params, strict=True)
+            return tuple(a for a, b in pairs if b.name in k.outputs)
+        case Extern(_, outputs):
+            return outputs
+        case Copy(value):
+            return (value,)
+        case Carry(pairs):
+            return tuple(v for v, _ in pairs)
+        case _:
+            return ()
+
+
+def _handed(x: Line) -> tuple[str, ...]:
+    """Values that routines see or make, or that are handed on with their allocation."""
+    match x:
+        case Extern(_, outputs, inputs):
+            return (*outputs, *inputs)
+        case Carry(pairs):
+            return tuple(v for pair in pairs for v in pair)
+        case _:
+            return ()

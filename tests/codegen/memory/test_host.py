@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import numpy as np
+
+from codegen.emit.wrapper import load
+from codegen.memory import PLANNERS, peak
+from codegen.options import Options
+from codegen.pipeline import Compiled, compile
+from codegen.runtime.registry import engine
+from oracle.plan_check import check
+from refimpl.interp import program as program_interp
+from refimpl.ir.graph import Module
+from refimpl.ir.program import Launch, View
+from refimpl.verify import program as laws
+from tests.codegen.make import Graph
+
+
+def judged(m: Module, planner: str = "didyma") -> Compiled:
+    """Compile op by op; the plan is sound and gives the bits of the program without one."""
+    c = compile(m, Options(fuse=False, planner=planner))
+    laws.verify(c.program)
+    assert check(c.program, {}) == []
+    r = np.random.default_rng(0)
+    types = [p.type for p in m.entry.params]
+    inputs = [r.normal(size=[int(str(d)) for d in t.shape]).astype(np.float32) for t in types]
+    want = program_interp.run(c.unplanned, inputs)
+    got = program_interp.run(c.program, inputs)
+    ran = load(c.wrapper)(engine("simt"), inputs)
+    assert [a.tobytes() for a in got] == [a.tobytes() for a in want]
+    assert [a.shape for a in ran] == [a.shape for a in want]
+    assert peak(c.program, {}) <= peak(compile(m, Options(fuse=False, planner="none")).program, {})
+    return c
+
+
+def launches(c: Compiled) -> list[int]:
+    return [sum(isinstance(x, Launch) for x in p.lines) for p in (c.program, c.unplanned)]
+
+
+def halves(rows: int, axis: int = 0) -> Module:
+    g = Graph()
+    x = g.param("x", 4, 16)
+    a, b = g("exp", x), g("sin", g.param("y", rows, 16))
+    c = g("concat", a, b, axis=axis)
+    return g.module(g("sum", c, axes=(1,), keepdims=False))
+
+
+def test_parts_are_written_into_the_whole() -> None:
+    for name in sorted(PLANNERS):
+        c = judged(halves(8), name)
+        assert launches(c) == ([4, 4] if name == "none" else [3, 4])
+    assert View("sin", "concat", 256) in judged(halves(8)).program.lines
+
+
+def test_parts_that_are_no_runs_stay() -> None:
+    assert launches(judged(halves(4, axis=1))) == [4, 4]
+
+
+def test_a_part_at_an_odd_offset_stays() -> None:
+    g = Graph()
+    a, b = g("exp", g.param("x", 3)), g("sin", g.param("y", 5))
+    c = judged(g.module(g("abs", g("concat", a, b, axis=0))))
+    assert launches(c) == [4, 4]
+
+
+def test_an_input_a_result_and_a_part_given_twice_stay() -> None:
+    g = Graph()
+    x = g.param("x", 4)
+    a = g("exp", x)
+    c = judged(g.module(g("concat", x, a, axis=0), g("concat", a, a, axis=0), a))
+    assert launches(c) == [3, 3]
+
+
+def test_a_whole_may_be_a_part() -> None:
+    g = Graph()
+    a, b = g("exp", g.param("x", 64)), g("sin", g.param("y", 64))
+    inner = g("concat", a, b, axis=0)
+    outer = g("concat", inner, g("cos", inner), axis=0)
+    c = judged(g.module(g("negative", outer)))
+    assert launches(c) == [4, 6]
+
+
+def test_a_slice_of_one_run_is_a_view() -> None:
+    g = Graph()
+    x = g("exp", g.param("x", 8, 16))
+    top = g("slice", x, starts=(4, 0), stops=(8, 16), steps=(1, 1))
+    left = g("slice", x, starts=(0, 0), stops=(8, 8), steps=(1, 1))
+    c = judged(g.module(g("sin", top), g("cos", left)))
+    assert View("slice", "exp", 256) in c.program.lines
+    assert launches(c) == [4, 5]
+
+
+def test_a_part_that_would_keep_much_alive_is_copied() -> None:
+    """The slice is small and lives long: as a view it would keep all of its operand."""
+    g = Graph()
+    x = g("exp", g.param("x", 64, 64))
+    part = g("slice", x, starts=(0, 0), stops=(1, 64), steps=(1, 1))
+    y = g("matmul", g.param("y", 64, 64), g.param("z", 64, 64))
+    y = g("matmul", y, g("matmul", y, y))
+    c = judged(g.module(g("add", y, part)))
+    assert not any(isinstance(v, View) for v in c.program.lines)
