@@ -127,14 +127,17 @@ class _Verifier(BlockVerifier):
 
     def _binders(self) -> None:
         """Law P-bind."""
-        known: dict[str, str] = dict.fromkeys(self.state.bound, "the inputs")
+        known: dict[str, Line | None] = dict.fromkeys(self.state.bound)
         for name, s in binders(self.p.lines):
             self.sizes.declared(dims.symbol(name), self.at)
-            by = known.setdefault(name, show_instruction(s))
-            if by != show_instruction(s) and not (by.startswith("carry ") and isinstance(s, Carry)):
-                raise self.broken("P-bind", f"`{show_instruction(s)}` and {by}", f"one for {name}")
-            if not isinstance(s, Carry):
-                known[name] = f"`{by}`"
+            if name not in known:
+                known[name] = s
+                continue
+            by = known[name]
+            if not (isinstance(s, Carry) and isinstance(by, Carry)):
+                other = "the inputs" if by is None else f"`{show_instruction(by)}`"
+                got = f"`{show_instruction(s)}` and {other}"
+                raise self.broken("P-bind", got, f"one for {name}")
 
     def lines(self, lines: Sequence[Line], part: str = "") -> None:
         """Verify lines one after another; messages count them from 1."""

@@ -1,14 +1,19 @@
 """Byte ranges of symbolic ends: which hold others, which lie apart.
 
-What is a number is compared as one.  Of symbolic sizes a proof is tried first; failing that, they
-are compared at the ends of the symbols' ranges and at some sizes between, the same ones every
-time.  An index of a ``Repeat`` is below its extent in both.
+What is a number is compared as one.  Symbolic sizes are compared at the ends of the symbols' ranges
+and at some sizes between, the same ones every time; an index of a ``Repeat`` is below its extent
+there.  Whoever runs a program compares at the sizes it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from random import Random
+from typing import Any, TypeAlias
+
+import sympy
 
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
@@ -16,6 +21,31 @@ from refimpl.ir.dims import Dim
 from refimpl.verify.sizes import Sizes
 
 _SAMPLES = 12
+Number: TypeAlias = int | Fraction
+
+
+def _first_floor(x: Sequence[Number]) -> Number:
+    return math.floor(x[0])
+
+
+def _first_ceil(x: Sequence[Number]) -> Number:
+    return math.ceil(x[0])
+
+
+_FOLDS: Mapping[Any, Callable[[Sequence[Number]], Number]] = {
+    sympy.Add: sum,
+    sympy.Mul: math.prod,
+    sympy.Max: max,
+    sympy.Min: min,
+    sympy.floor: _first_floor,
+    sympy.ceiling: _first_ceil,
+}
+
+
+def _whole(x: Number) -> int:
+    if x.denominator != 1:
+        raise ArithmeticError(x)
+    return int(x)
 
 
 class Ranges:
@@ -31,15 +61,14 @@ class Ranges:
         self.extents = extents
         self.told = told
         self._values: dict[Dim, tuple[int, ...]] = {}
+        self._parts: dict[Any, Sequence[Number]] = {}
         self._bindings: list[dict[str, int]] | None = None
 
     def at_least(self, a: Dim, b: Dim) -> bool:
-        """Tell whether ``a >= b`` is proven, or holds at every size tried."""
+        """Tell whether ``a >= b`` at every size tried."""
         if isinstance(a, int) and isinstance(b, int):
             return a >= b
-        if a == b or self.sizes.at_least(self._lowest(dims.sub(a, b)), 0):
-            return True
-        return all(x >= y for x, y in zip(self.values(a), self.values(b), strict=True))
+        return a is b or all(x >= y for x, y in zip(self.values(a), self.values(b), strict=True))
 
     def multiple(self, d: Dim, of: int) -> bool:
         """Tell whether ``d`` is a multiple of a number at every size tried."""
@@ -76,32 +105,36 @@ class Ranges:
     def _inside(self, b: Dim, e: Dim, at: Dim) -> bool:
         return self.at_least(at, b) and self.at_least(e, dims.add(at, 1))
 
-    def _lowest(self, d: Dim) -> Dim:
-        """Replace indices, inner ones first, by what makes a size that is linear in them least."""
-        for name in reversed(list(self.extents)):
-            if isinstance(d, int):
-                return d
-            index = dims.symbol(name)
-            if index not in d.free_symbols:
-                continue
-            slope = dims.canonical(d.diff(index))
-            if not isinstance(slope, int) and index in slope.free_symbols:
-                return d
-            if self.sizes.at_least(slope, 0):
-                d = dims.substitute(d, {name: 0})
-            elif self.sizes.at_least(dims.mul(slope, -1), 0):
-                d = dims.substitute(d, {name: dims.sub(self.extents[name], 1)})
-        return d
-
     def values(self, d: Dim) -> tuple[int, ...]:
         """A size at every binding tried."""
         if self._bindings is None:
             self._bindings = self._draw()
         if isinstance(d, int):
             return (d,) * len(self._bindings)
-        if d not in self._values:
-            self._values[d] = tuple(_value(d, env) for env in self._bindings)
-        return self._values[d]
+        found = self._values.get(d)
+        if found is None:
+            try:
+                found = tuple(map(_whole, self._many(d, self._bindings)))
+            except (ArithmeticError, LookupError):  # at some of them there is no such size
+                found = tuple(_value(d, env) for env in self._bindings)
+            self._values[d] = found
+        return found
+
+    def _many(self, e: Any, bindings: Sequence[Mapping[str, int]]) -> Sequence[Number]:
+        """Values of an expression, part by part; each part once."""
+        known = self._parts.get(e)
+        if known is None:
+            if isinstance(e, sympy.Symbol):
+                known = [env[e.name] for env in bindings]
+            elif e.is_Rational:
+                known = [Fraction(e.p, e.q) if e.q != 1 else int(e.p)] * len(bindings)
+            else:
+                fold = _FOLDS[e.func]
+                known = [
+                    fold(x) for x in zip(*(self._many(a, bindings) for a in e.args), strict=True)
+                ]
+            self._parts[e] = known
+        return known
 
     def _draw(self) -> list[dict[str, int]]:
         r = Random(0)
