@@ -26,14 +26,16 @@ from codegen.memory.arena import (
 from codegen.memory.liveness import live_ranges
 from codegen.options import Options
 from codegen.pipeline import compile
-from didyma.commands.common import AGREE, DISAGREE, NOTHING_RAN, bindings, print_json
-from didyma.files import read_module
+from didyma.commands.common import AGREE, DISAGREE, NOTHING_RAN, print_json
+from didyma.files import read_fixed
 from didyma.plan_plot import svg
-from fuzz.disk import write_text
+from fuzz import disk
 from oracle.placement_check import check
 from refimpl.errors import DidymaError, EngineMissing
 from refimpl.ir import dims
-from refimpl.ir.program import ALIGNMENT
+from refimpl.ir.program import ALIGNMENT, Program
+from refimpl.ir.text import parse
+from refimpl.verify import program as program_laws
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +49,42 @@ class Row:
     faults: tuple[str, ...] = ()
 
 
-def read(file: Path, given: Sequence[str], capacity: int | None) -> Problem:
-    """Read a trace, or compile a program and take its buffers at a binding of its dims.
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Buffers to place, and the sizes that a program's symbols were taken to have."""
 
-    DidymaError as the readers, and ``bad-option`` for a dim that is not the program's.
+    problem: Problem
+    dims: Mapping[str, int]
+    given: frozenset[str] = frozenset()
+
+
+def read(file: Path, given: Sequence[str], capacity: int | None) -> Task:
+    """Read a trace or a program, or compile a graph, and take its buffers at a binding of its dims.
+
+    A symbol that is not given has the least size it may have.  DidymaError as the readers, and
+    ``bad-option`` for a dim that is not the program's.
     """
     if file.suffix == ".csv":
         if given:
             raise DidymaError("bad-option", "--dim", got=given[0], want="none: a trace has no dims")
-        return trace.parse(_text(file), str(file), capacity)
-    m = read_module(file)
-    env = bindings(m, given)
-    p = compile(m, Options(planner="none")).unplanned
+        return Task(trace.parse(_text(file), str(file), capacity), {})
+    sizes, fixed = bound(given), dict[str, int]()
+    p = _program(file)
+    if p is None:
+        m, known = read_fixed(file, sizes)
+        fixed.update(known)
+        p = compile(m, Options(planner="none")).unplanned
+    ranges = {v.name: v for v in p.dims}
+    for name, n in sizes.items():
+        if name not in ranges and name not in fixed:
+            want = f"NAME=N with NAME of: {', '.join(ranges) or 'none: no size is symbolic'}"
+            raise DidymaError("bad-option", f"--dim {name}={n}", got=name, want=want)
+    known = {name: n for name, n in sizes.items() if name in ranges}
+    env = {name: v.lo for name, v in ranges.items()} | known
+    dims.check_ranges(env, p.dims)
     types = p.type
     live = live_ranges(p.lines, {*p.inputs, *(name for name, _ in p.constants)})
-    return problem(
+    placed = problem(
         [r.start for r in live.values()],
         [r.end + 1 for r in live.values()],
         [dims.evaluate(types[name].nbytes, env) for name in live],
@@ -69,6 +92,30 @@ def read(file: Path, given: Sequence[str], capacity: int | None) -> Problem:
         alignment=ALIGNMENT,
         capacity=capacity,
     )
+    return Task(placed, env | fixed, frozenset(sizes))
+
+
+def bound(given: Sequence[str]) -> dict[str, int]:
+    """Return the sizes of words NAME=N; DidymaError ``bad-option``."""
+    found: dict[str, int] = {}
+    for item in given:
+        name, _, value = item.partition("=")
+        if not (name and value.isascii() and value.isdecimal() and len(value) < 19):
+            raise DidymaError("bad-option", f"--dim {item}", got=item, want="NAME=N")
+        found[name] = int(value)
+    return found
+
+
+def _program(file: Path) -> Program | None:
+    """The program of a text that is one; None where it is a graph."""
+    if file.suffix != ".dym":
+        return None
+    text = disk.read_text(file)
+    found = parse(text, str(file)) if text.lstrip().startswith("program") else None
+    if not isinstance(found, Program):
+        return None
+    program_laws.verify(found)
+    return found
 
 
 def _text(file: Path) -> str:
@@ -107,7 +154,8 @@ def plan(
 ) -> int:
     """Plan a file and print what came of it; exit code 1 if a placement is not sound."""
     names = list(ARENA) if planner == "all" else [arena_planner(planner).name]
-    p = read(file, given, capacity)
+    task = read(file, given, capacity)
+    p = task.problem
     if not p.count:
         raise DidymaError("no-buffers", str(file), got="no buffers", want="one at least")
     require_capacity(p)
@@ -116,12 +164,12 @@ def plan(
         raise rows[0].error
     best = min((r for r in reversed(rows) if r.placed), key=_peak, default=None)
     if plot is not None and best is not None and best.placed is not None:
-        write_text(plot, svg(p, best.placed, f"{file.name}, {best.planner}"))
+        disk.write_text(plot, svg(p, best.placed, f"{file.name}, {best.planner}"))
     if json:
-        records = [_record(p, r) for r in rows]
+        records = [_record(task, r) for r in rows]
         print_json(records if planner == "all" else records[0])
     else:
-        _print(p, file, rows)
+        _print(task, file, rows)
     if any(r.faults for r in rows):
         return DISAGREE
     return AGREE if best is not None else NOTHING_RAN
@@ -132,7 +180,8 @@ def _peak(r: Row) -> int:
     return r.placed.peak
 
 
-def _record(p: Problem, r: Row) -> Mapping[str, Any]:
+def _record(task: Task, r: Row) -> Mapping[str, Any]:
+    p = task.problem
     bound = lower_bound(p)
     head = {"planner": r.planner, "buffers": p.count}
     if r.placed is None:
@@ -148,6 +197,7 @@ def _record(p: Problem, r: Row) -> Mapping[str, Any]:
         "ratio": _ratio(r.placed.peak, bound),
         "seconds": round(r.seconds, 6),
         "offsets": dict(zip(p.names, r.placed.offsets.tolist(), strict=True)),
+        **({"dims": dict(task.dims)} if task.dims else {}),
         **({"faults": list(r.faults)} if r.faults else {}),
     }
 
@@ -156,7 +206,8 @@ def _ratio(peak: int, bound: int) -> float:
     return round(peak / bound, 6) if bound else 1.0
 
 
-def _print(p: Problem, file: Path, rows: Sequence[Row]) -> None:
+def _print(task: Task, file: Path, rows: Sequence[Row]) -> None:
+    p = task.problem
     bound = lower_bound(p)
     lives = np.unique(np.concatenate([p.lower, p.upper]))
     console = Console()
@@ -165,6 +216,9 @@ def _print(p: Problem, file: Path, rows: Sequence[Row]) -> None:
     span = f"times {lives[0]} to {lives[-1]}"
     title = f"{file.name}: {p.count:,} buffers, {span}, lower bound {bound:,} B{held}"
     console.print(title, soft_wrap=True, markup=False, highlight=False)
+    if task.dims:
+        told = (f"{k}={n}{'' if k in task.given else ' (its least)'}" for k, n in task.dims.items())
+        console.print(f"at {', '.join(told)}", soft_wrap=True, markup=False, highlight=False)
     table = Table()
     for head in ("planner", "peak", "lower bound", "ratio", "seconds"):
         table.add_column(head, justify="left" if head == "planner" else "right")
