@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -105,7 +106,7 @@ def test_a_graph_is_compiled_and_planned_at_the_sizes_given(
     assert least["peak"] == 3 * 2 * 32 * 4
     assert more["peak"] == 2 * least["peak"]
     for words in (("n=65",), ("n=1",), ("k=4",), ("n",), ("n=x",)):
-        with pytest.raises(DidymaError, match="bad-option|dim-out-of-range"):
+        with pytest.raises(DidymaError, match=r"bad-option|dim-out-of-range"):
             run(capsys, file, given=words)
 
 
@@ -127,9 +128,7 @@ def test_a_model_is_planned(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     from tests.refimpl.onnx.models import model, value
 
     chain = ["x", "a", "b", "y"]
-    nodes = [
-        helper.make_node("MatMul", [v, "w"], [u]) for v, u in zip(chain, chain[1:], strict=False)
-    ]
+    nodes = [helper.make_node("MatMul", [v, "w"], [u]) for v, u in pairwise(chain)]
     w = np.ones((16, 16), np.float32)
     made = model(nodes, [value("x", "batch", 16)], [value("y", "batch", 16)], w=w)
     file = tmp_path / "m.onnx"
