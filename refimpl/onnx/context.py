@@ -232,7 +232,7 @@ class Context:
     def bound(self, count: Value, wish: str) -> Dim:
         """Bind a size to a number that only the run tells."""
         n = self.reshape(self.cast(count, DType.I64))
-        return self.builder.bind(n, self.most, wish)
+        return self.builder.bind(n, self.most, f"u_{wish}")
 
     def array(self, item: Item) -> Array:
         """Return an item's numbers; NotConstant if they are not known."""

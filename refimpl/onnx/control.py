@@ -108,12 +108,20 @@ def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
     steps = None
     if isinstance(limit, Known) and not limit.symbolic:
         steps = int(c.number(limit))
-    if steps is None or steps * _nodes(g) > FEW_NODES or steps > MAX_STEPS:
-        found = loops.counted(c, g, limit, again, x[2:], body)
-        if found is not None:
-            return found
-    if limit is not None and steps is None:
-        return loops.loop(c, g, limit, again, x[2:], body)
+    if limit is None and loops.counts(c, g, again):
+        raise c.bad("a loop without end: it has no number of rounds, and its body never ends it",
+                    "one that ends", code="onnx-control")  # fmt: skip
+    try:
+        if steps is None or steps * _nodes(g) > FEW_NODES or steps > MAX_STEPS:
+            found = loops.counted(c, g, limit, again, x[2:], body)
+            if found is not None:
+                return found
+        if limit is not None and steps is None:
+            return loops.loop(c, g, limit, again, x[2:], body)
+    except DidymaError:
+        if steps is None and limit is not None:
+            c.number(limit)  # raises the error that names the inputs that decide it, if they do
+        raise
     try:
         return _unrolled(c, g, steps, again, [c.item(x, i) for i in range(2, len(x))], body)
     except NotConstant:

@@ -78,7 +78,7 @@ def load_model(
         try:
             return _alike(model, source, folder, values or {}, replace(symbols, fixed=sizes or {}))
         except DidymaError as e:
-            if e.code not in ("D-too-large", "shape-mismatch") or not _open(model):
+            if e.code != "D-too-large" and not (e.code == "shape-mismatch" and _open(model)):
                 raise
             first = first or e
     assert first is not None

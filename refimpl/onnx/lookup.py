@@ -10,7 +10,8 @@ import numpy as np
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import Array, DType
-from refimpl.onnx.context import Context
+from refimpl.onnx import dynamic
+from refimpl.onnx.context import Context, NotConstant
 from refimpl.onnx.tensors import dtype_of
 from refimpl.onnx.values import Item, Known
 from refimpl.ops.builder import Value
@@ -103,7 +104,7 @@ def _tensor_scatter(c: Context, x: Inputs) -> Sequence[Item]:
 
 def _one_hot(c: Context, x: Inputs) -> Sequence[Item]:
     at, pair = c.operand(x, 0), c.operand(x, 2)
-    (depth,) = c.ints(c.item(x, 1)) if _is_int(c.item(x, 1)) else (int(c.number(c.item(x, 1))),)
+    (depth,) = _depth(c, c.item(x, 1))
     if not at.type.dtype.is_int:
         at = c.cast(at, DType.I64)
     rank = at.type.rank + 1
@@ -117,8 +118,13 @@ def _one_hot(c: Context, x: Inputs) -> Sequence[Item]:
     return [c.emit("where", hit, on, off)]
 
 
-def _is_int(item: Item) -> bool:
-    return item.type.dtype.is_int
+def _depth(c: Context, item: Item) -> tuple[Dim, ...]:
+    if item.type.dtype.is_int:
+        return dynamic.sizes_or_bound(c, item, "depth")
+    try:
+        return (int(c.number(item)),)
+    except NotConstant:
+        return (c.bound(c.value(item), "depth"),)
 
 
 def _eye_like(c: Context, x: Inputs) -> Sequence[Item]:
@@ -147,10 +153,12 @@ def _hardmax(c: Context, x: Inputs) -> Sequence[Item]:
 def _top_k(c: Context, x: Inputs) -> Sequence[Item]:
     """Each element's rank is the number of elements before it; equal ones keep their order."""
     v = c.operand(x, 0)
-    (k,) = c.ints(c.item(x, 1)) if len(x) > 1 else (c.integer("k"),)
+    k: Dim = c.integer("k")
+    if len(x) > 1:
+        (k,) = dynamic.sizes_or_bound(c, c.item(x, 1), "k")
     axis = c.axis(c.integer("axis", -1), v.type.rank)
     n, rank = v.type.shape[axis], v.type.rank
-    if isinstance(n, int) and not 0 <= k <= n:
+    if isinstance(n, int) and isinstance(k, int) and not 0 <= k <= n:
         raise c.wrong(f"the best {k} of {n}", f"from 0 to {n}")
     mine = c.reshape(v, *v.type.shape[: axis + 1], 1, *v.type.shape[axis + 1 :])
     other = c.reshape(v, *v.type.shape[:axis], 1, *v.type.shape[axis:])
@@ -188,8 +196,11 @@ def _reverse_sequence(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _compress(c: Context, x: Inputs) -> Sequence[Item]:
+    try:
+        chosen = np.flatnonzero(c.array(c.item(x, 1)))
+    except NotConstant:
+        return dynamic.compress(c, x)
     v = c.operand(x, 0)
-    chosen = np.flatnonzero(c.array(c.item(x, 1)))
     if "axis" not in c.attrs:
         v = c.reshape(v, v.type.numel)
     axis = c.axis(c.integer("axis"), v.type.rank)
@@ -200,12 +211,18 @@ def _compress(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _non_zero(c: Context, x: Inputs) -> Sequence[Item]:
-    a = np.atleast_1d(c.array(c.item(x, 0)))
+    try:
+        a = np.atleast_1d(c.array(c.item(x, 0)))
+    except NotConstant:
+        return dynamic.non_zero(c, x)
     return [Known(np.stack(np.nonzero(a)).astype(np.int64), DType.I64)]
 
 
 def _unique(c: Context, x: Inputs) -> Sequence[Item]:
-    a = c.array(c.item(x, 0))
+    try:
+        a = c.array(c.item(x, 0))
+    except NotConstant:
+        return dynamic.unique(c, x)
     dtype = c.item(x, 0).type.dtype
     axis = c.axis(c.integer("axis"), a.ndim) if "axis" in c.attrs else None
     found = np.unique(a, return_index=True, return_inverse=True, return_counts=True, axis=axis)

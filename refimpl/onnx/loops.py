@@ -37,7 +37,7 @@ def counted(
     x: Sequence[Item | None], body: Body,
 ) -> Sequence[Item] | None:  # fmt: skip
     """Return a loop that only counts, as a scan; None where its body decides, or values grow."""
-    if limit is None or not _counts(c, g, again):
+    if limit is None or not counts(c, g, again):
         return None
     first = [c.operand(x, i) for i in range(len(x))]
 
@@ -59,7 +59,7 @@ def counted(
     return c.builder.scan(f, first, [c.iota(steps)], captures, steps)
 
 
-def _counts(c: Context, g: onnx.GraphProto, again: Item | None) -> bool:
+def counts(c: Context, g: onnx.GraphProto, again: Item | None) -> bool:
     """Tell whether a body never ends its loop: it gives the condition that it got, or true."""
     if again is not None:
         again = c.perhaps(again)

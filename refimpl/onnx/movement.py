@@ -11,7 +11,14 @@ import numpy as np
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType
-from refimpl.onnx.context import Context
+from refimpl.onnx.context import Context, NotConstant
+from refimpl.onnx.dynamic import (
+    bound_within,
+    end_within,
+    entry,
+    numbers,
+    sizes_or_bound,
+)
 from refimpl.onnx.values import Item, Known, size, sizes
 from refimpl.ops.broadcasting import broadcast
 from refimpl.ops.builder import Value
@@ -40,7 +47,7 @@ def _constant(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _constant_of_shape(c: Context, x: Inputs) -> Sequence[Item]:
-    shape = c.sizes(c.item(x, 0))
+    shape = sizes_or_bound(c, c.item(x, 0))
     value = c.attrs.get("value", Known(np.zeros(1, np.float32), DType.F32))
     plain = [d for d in shape if isinstance(d, int)]
     if value.dtype.is_int and len(plain) == len(shape) and np.prod(plain, dtype=object) <= 64:
@@ -57,6 +64,11 @@ def _shape(c: Context, x: Inputs) -> Sequence[Item]:
 def _range(c: Context, x: Inputs) -> Sequence[Item]:
     items = [c.item(x, i) for i in range(3)]
     dtype = items[0].type.dtype
+    try:
+        for i in items:
+            c.known(i)
+    except NotConstant:
+        return numbers(c, x)
     if not dtype.is_int:
         return [_float_range(c, items, dtype)]
     start, stop, step = (c.sizes(i)[0] for i in items)
@@ -116,9 +128,25 @@ def _quotient(c: Context, v: Value, rest: Dim) -> Dim:
 
 def _expand(c: Context, x: Inputs) -> Sequence[Item]:
     v = c.operand(x, 0)
-    wanted = v.type.with_shape(*c.sizes(c.item(x, 1)))
+    try:
+        wanted = v.type.with_shape(*c.sizes(c.item(x, 1)))
+    except NotConstant:
+        wanted = v.type.with_shape(*_wanted(c, v, c.operand(x, 1)))
     shape, _ = broadcast("Expand", [v.type, wanted])
     return [v if shape == v.type.shape else c.emit("broadcast_to", v, shape=shape)]
+
+
+def _wanted(c: Context, v: Value, shape: Value) -> tuple[Dim, ...]:
+    """Sizes to expand to that only the run tells; an axis that is not 1 keeps its own."""
+    rank = shape.type.numel
+    if not isinstance(rank, int):
+        raise c.unknown(f"a shape of {dims.text(rank)} sizes")
+    own = (1,) * (rank - v.type.rank) + v.type.shape
+    found: list[Dim] = []
+    for k in range(rank):
+        d = own[k - rank + len(own)]
+        found.append(c.bound(entry(c, shape, k), "size") if d == 1 else d)
+    return (*own[: len(own) - rank], *found) if len(own) > rank else tuple(found)
 
 
 def _transpose(c: Context, x: Inputs) -> Sequence[Item]:
@@ -217,7 +245,13 @@ def _split(c: Context, x: Inputs) -> Sequence[Item]:
 def _slice(c: Context, x: Inputs) -> Sequence[Item]:
     v = c.operand(x, 0)
     if len(x) > 1:
-        starts, stops = c.sizes(c.item(x, 1)), c.sizes(c.item(x, 2))
+        try:
+            starts, stops = c.sizes(c.item(x, 1)), c.sizes(c.item(x, 2))
+        except NotConstant as unknown:
+            try:
+                return [_cut_at(c, v, x)]
+            except NotConstant:
+                raise unknown from None
         third = x[3] if len(x) > 3 else None
         fourth = x[4] if len(x) > 4 else None
         axes = c.ints(third) if third is not None else tuple(range(len(starts)))
@@ -233,6 +267,28 @@ def _slice(c: Context, x: Inputs) -> Sequence[Item]:
         first[a], last[a] = _bounds(c, v.type.shape[a], start, stop, step)
         by[a] = step
     return [c.emit("slice", v, starts=tuple(first), stops=tuple(last), steps=tuple(by))]
+
+
+def _cut_at(c: Context, v: Value, x: Inputs) -> Value:
+    """Return a slice whose ends only the run tells; steps and axes must be known."""
+    many = c.operand(x, 1).type.numel
+    if not isinstance(many, int):
+        raise c.unknown(f"{dims.text(many)} ends of a slice")
+    axes = tuple(range(many)) if c.maybe(x, 3) is None else c.ints(c.item(x, 3))
+    steps = (1,) * many if c.maybe(x, 4) is None else c.ints(c.item(x, 4))
+    first: list[Dim] = [0] * v.type.rank
+    last: list[Dim] = list(v.type.shape)
+    for k, (axis, step) in enumerate(zip(axes, steps, strict=True)):
+        if step < 1:
+            raise c.unknown("the ends of a slice backwards")
+        a = c.axis(axis, v.type.rank)
+        n = v.type.shape[a]
+        ends = (end_within(c, entry(c, c.operand(x, i), k), n, 0) for i in (1, 2))
+        first[a], last[a] = (bound_within(c, e, n, "end") for e in ends)
+    by = [1] * v.type.rank
+    for axis, step in zip(axes, steps, strict=True):
+        by[c.axis(axis, v.type.rank)] = step
+    return c.emit("slice", v, starts=tuple(first), stops=tuple(last), steps=tuple(by))
 
 
 def _bounds(c: Context, size: Dim, start: Dim, stop: Dim, step: int) -> tuple[Dim, Dim]:

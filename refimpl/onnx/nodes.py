@@ -19,6 +19,7 @@ from refimpl.onnx import (
     recurrent,
     resample,
     signal,
+    suppression,
     unpooling,
     windows,
 )
@@ -40,6 +41,7 @@ HANDLERS: dict[str, Handler] = {
     **recurrent.HANDLERS,
     **resample.HANDLERS,
     **signal.HANDLERS,
+    **suppression.HANDLERS,
     **unpooling.HANDLERS,
     **windows.HANDLERS,
 }
