@@ -118,8 +118,8 @@ def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
                 return found
         if limit is not None and steps is None:
             return loops.loop(c, g, limit, again, x[2:], body)
-    except DidymaError:
-        if steps is None and limit is not None:
+    except DidymaError as e:
+        if e.code == "shape-mismatch" and steps is None and limit is not None:
             c.number(limit)  # raises the error that names the inputs that decide it, if they do
         raise
     try:

@@ -172,7 +172,7 @@ def _single(c: Context, v: Value, axis: int) -> Value:
         return v
     if not low <= 1 <= high:
         raise c.bad(f"axis {axis} of {v.type}", "an axis of size 1")
-    if c.builder.depth:  # in a branch that may not be taken: asserted where it is
+    if c.builder.parent is not None:  # in a branch that may not be taken: asserted where it is
         one = c.builder.bind(c.reshape(c.value(size(d))), 1, "one", 1)
         first = c.value(sizes((dims.sub(one, 1),)))
     else:
