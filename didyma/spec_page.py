@@ -157,8 +157,11 @@ def _types() -> Iterator[str]:
     yield from _paragraphs(
         f"""
         What is computed in another dtype is storage: it is rounded once, when a kernel stores it.
-        Integers wrap. `TensorType`: {_first(TensorType)} Its text is `f32[n, 4]`, with
-        `@cuda:1` after it where a device is named. Tensors are row-major and dense.
+        The dtypes of less than a byte are packed in memory, the first element in the lowest bits:
+        see [dtypes.md](dtypes.md). There is no complex dtype: DFT uses real arrays with a trailing
+        axis of 2, as ONNX does. Integers wrap. `TensorType`: {_first(TensorType)} Its text is
+        `f32[n, 4]`, with `@cuda:1` after it where a device is named. Tensors are row-major and
+        dense.
         """
     )
 

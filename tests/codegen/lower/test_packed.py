@@ -1,0 +1,89 @@
+"""Packed elements at every level: odd counts, sizes known late, moves, views, weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codegen.options import Options
+from codegen.runtime.registry import engine
+from fuzz import values
+from fuzz.levels import check
+from refimpl.ir import packing
+from refimpl.ir.dims import DimVar, symbol
+from refimpl.ir.graph import Module
+from refimpl.ir.types import PACKED, DType, Tensor, TensorType
+from refimpl.ops.builder import Builder
+
+ENGINES = ("host", "simt")
+
+
+@pytest.mark.parametrize("dtype", PACKED)
+def test_bytes_hold_what_onnx_says(dtype: DType) -> None:
+    count, shift = 8 // dtype.bits, dtype.bits
+    codes = (np.arange(11) * 7 % (1 << dtype.bits)).astype(np.uint8)
+    held = packing.pack(codes.view(dtype.numpy), dtype.bits)
+    assert held.size == -(-11 // count) == TensorType(dtype, (11,)).nbytes
+    for i, code in enumerate(codes.tolist()):
+        assert (int(held[i // count]) >> (i % count * shift)) & ((1 << shift) - 1) == code
+    spare = 11 % count * shift
+    assert spare == 0 or int(held[-1]) >> spare == 0
+    t = Tensor.of(codes.view(dtype.numpy).reshape(11, 1))
+    assert t.data == held.tobytes()
+    assert t.array().view(np.uint8).reshape(-1).tolist() == codes.tolist()
+
+
+@pytest.mark.parametrize("dtype", PACKED)
+@pytest.mark.parametrize("shape", [(1,), (7,), (3, 5), (0, 3), (2, 2, 4)])
+def test_casts_and_moves(dtype: DType, shape: tuple[int, ...]) -> None:
+    b = Builder()
+    x = b.param("x", TensorType(dtype, shape))
+    wide = b("cast", [x], dtype=DType.F32)
+    twice = b("add", [wide, wide])
+    axes = tuple(reversed(range(len(shape))))
+    made = [
+        b("cast", [twice], dtype=dtype),
+        b("saturating_cast", [twice], dtype=dtype),
+        b("permute_dims", [x], axes=axes),
+        b("reshape", [x], shape=(int(np.prod(shape)),)),
+        b("concat", [x, x], axis=0),
+        wide,
+    ]
+    m = Module((b.function("main", made),))
+    report = check(m, [values.array(9, dtype, shape)], [engine(e) for e in ENGINES])
+    assert report.agree, [f.message for level in report.levels for f in level.findings][:3]
+
+
+@pytest.mark.parametrize("planner", ["none", "linear_scan"])
+@pytest.mark.parametrize("dtype", [DType.I4, DType.U2, DType.F4E2M1])
+def test_sizes_known_late(dtype: DType, planner: str) -> None:
+    b, n = Builder(), symbol("n")
+    x = b.param("x", TensorType(dtype, (n, 3)))
+    scale = b.param("s", TensorType(DType.F32, (n, 1)))
+    real = b("multiply", [b("cast", [x], dtype=DType.F32), scale])
+    total = b("sum", [real], axes=(0,), keepdims=False)
+    again = b("saturating_cast", [b("subtract", [real, total])], dtype=dtype)
+    m = Module((b.function("main", [again, total]),), (DimVar("n", 0, 20),))
+    for size in (0, 1, 6, 9):
+        inputs = [values.array(9, dtype, (size, 3)), values.array(2, DType.F32, (size, 1))]
+        report = check(m, inputs, [engine("host")], Options(planner=planner))
+        assert report.agree, [f.message for level in report.levels for f in level.findings][:3]
+
+
+def test_weights_stay_packed() -> None:
+    """Quantised weights of a product, each row with its scale, as constants of half a byte."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-8, 8, (33, 65)).astype(DType.I4.numpy)
+    b = Builder()
+    x = b.param("x", TensorType(DType.F32, (5, 33)))
+    w = b("cast", [b.constant(codes)], dtype=DType.F32)
+    scaled = b("multiply", [w, b.constant(rng.random((33, 1)).astype(np.float32))])
+    m = Module((b.function("main", [b("matmul", [x, scaled])]),))
+    (held,) = [
+        t
+        for n in m.entry.nodes
+        if isinstance(t := n.attr.get("value"), Tensor) and t.dtype is DType.I4
+    ]
+    assert len(held.data) == -(-33 * 65 // 2)
+    report = check(m, [rng.standard_normal((5, 33)).astype(np.float32)], [engine("host")])
+    assert report.agree, [f.message for level in report.levels for f in level.findings][:3]
