@@ -114,15 +114,17 @@ def while_loop(
     start = [within(b, c) if isinstance(c, Tensor) else _number(b, c) for c in carried]
     types = [v.type for v in start]
     new: dict[tuple[Dim, Dim], sympy.Symbol] = {}
+    inner, results, _ = _traced(b, body, types)
     for _ in range(MOST_TRACES):
-        inner, results, _ = _traced(b, body, types)
         found = [r.type for r in results]
         wider = _wider(b, types, found, new, most)
         if wider == types:
             break
         types = wider
+        inner, results, _ = _traced(b, body, types)
     else:
-        raise _changes(types, found, f"sizes that settle within {MOST_TRACES} traces")
+        want = f"sizes that settle within {MOST_TRACES} traces"
+        raise _changes(types, [r.type for r in results], want)
     asked, answer, _ = _traced(b, test, types)
     captures = _captures(asked, inner)
     functions = (

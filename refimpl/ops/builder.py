@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -72,7 +72,7 @@ class Builder:
         return self._shared.open[-1] if self._shared.open else self
 
     @contextmanager
-    def filling(self) -> Iterator[None]:
+    def filling(self) -> Generator[None]:
         """Make this the ``current`` builder for a while."""
         self._shared.open.append(self)
         try:

@@ -110,8 +110,12 @@ def kept(boxes: Array, scores: Array, most: int, overlap: float, least: float) -
 
 def _overlap(a: Array, b: Array) -> float:
     (a0, a1), (b0, b1) = np.sort(a.reshape(2, 2), 0), np.sort(b.reshape(2, 2), 0)
-    shared = np.prod(np.maximum(np.minimum(a1, b1) - np.maximum(a0, b0), 0))
-    return float(shared / (np.prod(a1 - a0) + np.prod(b1 - b0) - shared))
+    shared = _area(np.maximum(np.minimum(a1, b1) - np.maximum(a0, b0), 0))
+    return shared / (_area(a1 - a0) + _area(b1 - b0) - shared)
+
+
+def _area(sides: Array) -> float:
+    return float(sides[0]) * float(sides[1])
 
 
 @pytest.mark.parametrize(
