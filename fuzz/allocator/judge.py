@@ -12,7 +12,7 @@ import numpy as np
 from codegen.memory import peak
 from fuzz.allocator import meaning
 from fuzz.allocator.kernels import ROUTINES
-from oracle import plan_check
+from oracle import in_place, plan_check
 from refimpl.errors import DidymaError
 from refimpl.interp import program as interp
 from refimpl.interp.faults import LoopFault, ProgramFault
@@ -25,7 +25,7 @@ from refimpl.verify.program import verify
 
 Check: TypeAlias = Literal[
     "planner", "laws", "replay", "lines", "peak", "run", "equal", "placement", "order", "proof",
-    "reader",
+    "reader", "in place",
 ]  # fmt: skip
 
 
@@ -106,7 +106,9 @@ def run(bare: Program, planned: Program, env: Mapping[str, int], seed: int) -> l
     given = inputs(bare, env, seed)
     want = meaning.run(bare, given, env)
     try:
-        got = interp.run(planned, given, externals=ROUTINES)
+        got = interp.run(planned, given, in_place.launch, ROUTINES)
+    except in_place.InterferenceError as e:
+        return [Verdict("in place", str(e))]
     except (ProgramFault, LoopFault, DidymaError) as e:
         return [Verdict("run", str(e))]
     for name, a, b in zip(bare.results, want, got, strict=True):

@@ -107,6 +107,21 @@ def _launch(s: _Source) -> None:
     s.m.launch(reads, types, scratch)
 
 
+def _like(s: _Source) -> None:
+    """A kernel on a value that nothing reads again, and now and then reads twice."""
+    r = s.r
+    names = s.m.block.names
+    own = [n for n in s.m.owned() if n in names]
+    if not own:
+        return
+    of = s.one(own)
+    reads = [(of, s.at()), *s.some(1)]
+    if r.random() < 0.3:
+        reads.append((of, s.at()))
+    s.m.launch(reads, [s.m.types[of]])
+    names.remove(of)
+
+
 def _update(s: _Source) -> None:
     own = s.m.owned()
     if own:
@@ -205,7 +220,7 @@ def _next(s: _Source) -> None:
 
 
 STRAIGHT: tuple[tuple[Callable[[_Source], None], int], ...] = (
-    (_launch, 10), (_view, 5), (_update, 2), (_rewrite, 1), (_extern, 2), (_copy, 1),
+    (_launch, 9), (_like, 3), (_view, 5), (_update, 2), (_rewrite, 1), (_extern, 2), (_copy, 1),
 )  # fmt: skip
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from codegen.memory import liveness
+from codegen.memory import inplace, liveness
 from codegen.memory import plan as planning
 from codegen.memory.arena import Placement, Problem, solve
 from codegen.memory.arena.problem import placement
 from codegen.memory.insert import Insertion
 from codegen.memory.liveness import Lives
+from codegen.memory.planners import Planner
+from codegen.memory.streams import Streams
 from refimpl.ir import program as ir
 from refimpl.ir.program import Line, Program
 from tests.mutants.memory.fault import Plant, ProgramFault, patched
@@ -138,7 +141,118 @@ def arena_elsewhere(lines: Sequence[Line]) -> Sequence[Line] | None:
     return None
 
 
+# ---- results in place
+
+
+def searching(name: str, wrong: Callable[..., bool]) -> Plant:
+    """Answer one of the questions wrongly that are asked before a result is put in place."""
+
+    def plant(bare: Program) -> AbstractContextManager[object]:
+        del bare
+        return patched(inplace._Search, name, wrong)  # pyright: ignore[reportPrivateUsage]
+
+    return plant
+
+
+def always_in_place(bare: Program) -> AbstractContextManager[object]:
+    """Put results in place wherever it was found that they may be, higher peak or not."""
+    del bare
+    return patched(planning, "_better", _second)
+
+
+def _second(
+    plain: planning.Values, other: planning.Values, planner: Planner, capacity: int | None
+) -> Program:
+    del plain
+    return planning._planned(other, planner, capacity)  # pyright: ignore[reportPrivateUsage]
+
+
+def in_place(**wrong: Callable[..., bool]) -> Plant:
+    """Results in place, whatever the peak, by wrong answers to questions of the search."""
+
+    def plant(bare: Program) -> AbstractContextManager[object]:
+        stack = ExitStack()
+        for name, answer in wrong.items():
+            stack.enter_context(searching(name, answer)(bare))
+        stack.enter_context(always_in_place(bare))
+        return stack
+
+    return plant
+
+
+def _used_here(self: Any, value: str, line: ir.Launch, block: int, index: int) -> bool:
+    """An operand may be read again later."""
+    del block, index
+    return bool(self.own(value, line))
+
+
+def _owned(self: Any, value: str, line: ir.Launch) -> bool:
+    """An operand may be read under two names by the same launch."""
+    del line
+    return value in self.lives.of and value not in self.alone
+
+
+def _larger(self: Any, new: str, old: str) -> bool:
+    """A result is larger than what it lies on."""
+    a, b = self.types[new], self.types[old]
+    sizes = isinstance(a.nbytes, int) and isinstance(b.nbytes, int)
+    return bool(sizes and a.device == b.device and a.nbytes > b.nbytes > 0)
+
+
+def _anything(self: Any, k: object, new: str, old: str) -> bool:
+    """A kernel may read any element of what it writes over."""
+    del self, k, new, old
+    return True
+
+
+# ---- streams and late sizes
+
+
+def streams_unseen(bare: Program) -> AbstractContextManager[object]:
+    """All work is in the order of the lines."""
+    del bare
+
+    def none(lines: object) -> None:
+        del lines
+
+    return patched(Streams, "of", none)
+
+
+def streams_by_hops(bare: Program) -> AbstractContextManager[object]:
+    """A buffer is free after its last line, whatever other streams still do."""
+    del bare
+
+    def at_once(self: object, name: str, blocks: object, end: int, last: int) -> int:
+        del self, name, blocks, last
+        return end
+
+    return patched(Streams, "released", at_once)
+
+
+def sizes_known_early(bare: Program) -> AbstractContextManager[object]:
+    """Symbols that the run binds are taken for known: space is handed on at once."""
+    del bare
+
+    def none(self: object) -> set[str]:
+        del self
+        return set()
+
+    return patched(planning.Values, "_late", none)
+
+
 FAULTS: tuple[ProgramFault, ...] = (
+    ProgramFault(5, "in place where another line reads on", "onnxruntime#7645",
+                 in_place(dies=_used_here)),
+    ProgramFault(5, "in place of what the same launch reads under two names", "onnxruntime#7645",
+                 in_place(own=_owned)),
+    ProgramFault(5, "in place though other elements are read", "openxla/xla#49176",
+                 in_place(may=_anything)),
+    ProgramFault(6, "in place of a smaller operand", "openxla/xla#46543",
+                 in_place(same=_larger, may=_anything)),
+    ProgramFault(7, "reuse across streams without a wait", "onnxruntime#32466", streams_unseen),
+    ProgramFault(7, "bytes free before another stream is done", "onnxruntime#32466",
+                 streams_by_hops, GREEDY),
+    ProgramFault(12, "a size used before it is known", "pytorch#159839", sizes_known_early),
     ProgramFault(8, "a branch's arena over live outer values", "executorch#21494",
                  branches_apart, GREEDY),
     ProgramFault(3, "a free one line early", "pytorch#187678", once(a_free_earlier)),
