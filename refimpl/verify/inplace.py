@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from refimpl.ir import dims
 from refimpl.ir.expr import of_dim
@@ -233,7 +233,10 @@ def _linear(p: Poly, var: Atom) -> Poly | None:
 
 
 def _mentions(a: object, var: Atom) -> bool:
-    return a == var or (isinstance(a, tuple) and any(_mentions(x, var) for x in a))
+    """Tell whether a variable stands anywhere in an atom, whose parts are tuples all the way."""
+    if a == var or not isinstance(a, tuple):
+        return a == var
+    return any(_mentions(x, var) for x in cast("tuple[object, ...]", a))
 
 
 # ---- the judgement
