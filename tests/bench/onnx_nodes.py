@@ -130,6 +130,18 @@ def line_of(level: str, outcomes: Sequence[Outcome]) -> str:
 # The page ---------------------------------------------------------------------------------------
 
 
+# Where the expected numbers are one answer of several.
+LAWFUL = (
+    "`bernoulli…`, `training_dropout…`: random, and ONNX leaves the generator open; the numbers"
+    " expected are those of NumPy's.",
+    "`dft_inverse…`: 10 imaginary parts that are exactly 0 are expected as 1.9e-7, the rounding of"
+    " a fast transform in complex64; ours are below 4e-15.",
+    "`attention_4d_gqa_with_past_and_present_fp16…`, below graph: 4 elements are the other of the"
+    " two f16 numbers next to the exact one, since a kernel keeps intermediates in f32. Against"
+    " f64 the largest error is 0.000477, that of the expected numbers 0.000508.",
+)
+
+
 def page(levels: Mapping[str, Sequence[Outcome]]) -> str:
     """Text of ``docs/onnx.md``."""
     first = next(iter(levels))
@@ -167,6 +179,7 @@ def page(levels: Mapping[str, Sequence[Outcome]]) -> str:
     for level, outcomes in list(levels.items())[1:]:
         lines += ["", f"## {level}, where it differs from {first}", ""]
         lines += _differences(levels[first], outcomes)
+    lines += ["", "## Values that differ and may", "", *(f"- {note}" for note in LAWFUL)]
     return "\n".join(lines) + "\n"
 
 
