@@ -166,7 +166,7 @@ def test_recurrent_layers_over_a_size_that_the_input_tells(op: str, direction: s
             op, ["x", "w", "r", "b", "lengths"], ["y", "h"], hidden_size=3, direction=direction
         )
         inputs = [value("x", length, 2, 2), value("lengths", 2, type=TensorProto.INT32)]
-        return model([layer], inputs, [free("y"), free("h")], **weights)
+        return model([layer], inputs, [free("y"), free("h")], 17, **weights)
 
     x = rng.standard_normal((5, 2, 2)).astype(np.float32)
     feeds = [x, np.array([5, 3], np.int32)]
