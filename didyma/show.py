@@ -78,7 +78,8 @@ def verdict_record(report: Report, memory: Mapping[str, Any]) -> dict[str, Any]:
         {"level": f.level, "where": f.where, "kind": f.kind, "message": f.message}
         for f in report.findings
     ]
-    return {"agree": report.agree, "levels": rows, "findings": findings, **memory}
+    refused = {"refused": report.refused} if report.refused else {}
+    return {"agree": report.agree, "levels": rows, "findings": findings, **refused, **memory}
 
 
 def verdict(report: Report, memory: Mapping[str, Any]) -> None:
@@ -93,6 +94,8 @@ def verdict(report: Report, memory: Mapping[str, Any]) -> None:
         agrees = "yes" if v.agree else "NO"
         table.add_row(v.name, agrees, share, worst if v.comparisons else "-", f"{v.seconds:.2f}")
     console.print(table)
+    if report.refused:
+        _line(console, f"every level refuses these inputs, as the reference does: {report.refused}")
     for f in report.findings[:_FINDINGS]:
         _line(console, f"{f.level}: {f.where} ({f.kind}): {f.message}")
     if len(report.findings) > _FINDINGS:

@@ -58,9 +58,14 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The verdict of every level, in order."""
+    """The verdict of every level, in order.
+
+    ``refused`` says why the reference refuses the inputs, where it does: a size that only the run
+    tells is out of its range.
+    """
 
     levels: tuple[Level, ...]
+    refused: str = ""
 
     @property
     def agree(self) -> bool:

@@ -26,6 +26,7 @@ from oracle.backend import Backend
 from oracle.compare import Comparison
 from oracle.kernels import run_primfuncs
 from oracle.report import Finding, Level, Report
+from refimpl.errors import DidymaError
 from refimpl.interp import graph as graph_interp
 from refimpl.interp import program as program_interp
 from refimpl.ir import dims as dims_
@@ -79,14 +80,30 @@ class _Judge:
         self.folds: dict[str, bool] = {}
         self.results: Sequence[Array] = ()
         self.unplanned: Sequence[Array] | None = None
+        self.refusal: DidymaError | None = None  # of the inputs, by the reference
 
     def level(self, name: str, run: Callable[[Level], None]) -> None:
         self.progress(name)
         level = Level(name)
         start = time.perf_counter()
-        guard(level, name, lambda: run(level))
+        self.attempt(level, name, lambda: run(level))
         level.seconds = time.perf_counter() - start
         self.levels.append(level)
+
+    def attempt(self, level: Level, where: str, run: Callable[[], None]) -> None:
+        """Run, and blame what goes wrong; what the reference refuses must be refused alike."""
+
+        def alike() -> None:
+            try:
+                run()
+            except DidymaError as e:
+                if self.refusal is None or e.code != self.refusal.code:
+                    raise
+            else:
+                if self.refusal is not None:
+                    raise RuntimeError(f"it runs, where the reference says {self.refusal}")
+
+        guard(level, where, alike)
 
     def record(self, level: Level, where: str, many: Iterable[Comparison]) -> None:
         for c in many:
@@ -125,10 +142,19 @@ class _Judge:
             self.record(level, n.op, [compare.compare(n.results[0], bar, outs[0], t)])
             return outs
 
-        self.results = graph_interp.walk(m, self.inputs, visit, self.env)
+        try:
+            self.results = graph_interp.walk(m, self.inputs, visit, self.env)
+        except DidymaError as e:
+            self.refusal = e if e.code == "dim-out-of-range" else None
+            raise
 
     def passes(self, level: Level) -> None:
         """Each graph pass end to end: the same results, or within the source's accumulated bars."""
+        if self.refusal is not None:
+            for name, m in self.s.passes:
+                again = partial(graph_interp.run, m, self.inputs, self.env)
+                self.attempt(level, name, partial(_discard, again))
+            raise self.refusal
         f = self.s.source.entry
         given = [exact(a) for a in self.inputs]
         want = graph_interp.told(f, self.s.source, given, self.env, self.contract, stored=True)
@@ -226,6 +252,8 @@ class _Judge:
         for e in plan_check.check(self.s.program, self.env):
             where = f"line {e.step}"
             level.findings.append(Finding(level.name, where, "plan", f"{e.kind}: {e.message}"))
+        if self.refusal is not None:
+            raise self.refusal  # a plan refuses nothing
 
     def same_bits(self, level: Level, want: Sequence[Array], got: Sequence[Array]) -> None:
         names = self.s.source.entry.results
@@ -242,11 +270,18 @@ class _Judge:
         def run(function: str, args: Sequence[Array], env: Env) -> Sequence[Array]:
             return b.run_function(function, args, env)
 
+        if self.refusal is not None:
+            b.run_program(self.inputs)
+            return
         want = self.chain(level, run, self.s.kernels.__getitem__)
         if level.agree:
             got = b.run_program(self.inputs)
             if b.deterministic:
                 self.same_bits(level, want, got)
+
+
+def _discard(run: Callable[[], object]) -> None:
+    run()
 
 
 def exact(a: Array) -> Bar:
@@ -289,7 +324,8 @@ def judge(
     """Judge every level on the given inputs.
 
     Levels: ``graph``, ``passes``, ``loop``, ``kernel``, ``plan``, ``program``, then one per backend
-    by its name.  A level that fails does not stop the others.
+    by its name.  A level that fails does not stop the others.  Where a size found at run time is
+    out of its range, the reference refuses the inputs, and so must every level.
     """
     with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
         j = _Judge(s, inputs, contract or Contract(), progress)
@@ -304,4 +340,4 @@ def judge(
             j.level(name, run)
         for b in backends:
             j.level(b.name, partial(j.backend, b))
-        return Report(tuple(j.levels))
+        return Report(tuple(j.levels), str(j.refusal or ""))

@@ -64,7 +64,8 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
         progress(ort.NAME)
         fused = compile(task.module, task.options).fused
         whole = ort.level(task.module, arrays, task.env, task.model)
-        report = Report((*report.levels, whole, ort.by_kernel(fused, arrays, task.env)))
+        levels_ = (*report.levels, whole, ort.by_kernel(fused, arrays, task.env))
+        report = Report(levels_, report.refused)
     return Verdict(report, memory)
 
 

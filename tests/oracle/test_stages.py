@@ -165,3 +165,16 @@ def test_results_in_doubt_raise_no_alarm() -> None:
     assert passes.checked_share < 1
     r = judge(replace(s, passes=(("other", other),)), [np.asarray(np.float32(3.5))])
     assert [f.where for f in r.findings if f.level == "passes"] == ["other"]
+
+
+def test_what_the_reference_refuses_all_levels_refuse() -> None:
+    s = subject()
+    refused = [*inputs(60, c=True)]  # 60 rows, of at most 40
+    r = judge(s, refused)
+    assert not r.findings, r.findings[0]
+    assert "u = 60" in r.refused
+    wide = tuple(replace(v, hi=100) for v in s.program.dims)
+    lax = replace(s, program=replace(s.program, dims=wide), passes=())
+    (found,) = judge(lax, refused).findings
+    assert found.level == "program"
+    assert "it runs, where the reference says" in found.message
