@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 import pytest
 
 from codegen.emit import cuda, wrapper
 from codegen.memory.plan import plan
 from codegen.memory.planners import planner
+from codegen.runtime.engine import Engine, KernelFault
+from codegen.runtime.host import STACK, Host
 from codegen.runtime.registry import engine
 from refimpl.interp import graph
+from refimpl.ir.text import parse_program
+from refimpl.ir.types import DType
+from refimpl.verify import program as laws
 from tests.codegen.control.modules import TEXTS, module
 from tests.codegen.control.test_schedule import bare, inputs
 from tests.codegen.emit.test_wrapper import Watched
@@ -29,3 +39,54 @@ def test_engines_run_what_graphs_mean(where: str, name: str) -> None:
             assert [a.tobytes() for a in got] == [a.tobytes() for a in want], (how, n)
             assert [a.shape for a in got] == [a.shape for a in want]
             assert on.held == []
+
+
+ALLOCATES = """
+program @main {
+  inputs (%x)
+  types { %x: f32[4]  %y: f32[4]  %z: f32[4]  %w: f32[4] }
+  lines {
+    allocate %w
+    extern "both"(%x, by=2.0) -> (%y, %w, %z) allocates (%y, %z)
+    free %y
+    return (%z, %w)
+  }
+}
+"""
+
+
+def both(on: Engine, outputs: Sequence[Any], inputs: Sequence[Any], attrs: Any) -> list[Any]:
+    """A routine that allocates two of its outputs and is given the third."""
+    x = on.download(inputs[0], DType.F32, (4,))
+    made = [on.upload(x), on.upload(x * np.float32(attrs["by"]))]
+    on.copy(outputs[0], made[0])
+    return made
+
+
+@pytest.mark.parametrize("where", ["host", "simt"])
+def test_a_routine_that_allocates(where: str) -> None:
+    p = parse_program(ALLOCATES)
+    laws.verify(p)
+    on = Watched(engine(where))
+    call = wrapper.load(wrapper.emit(p, cuda.emit(p.kernels)))
+    x = np.arange(4, dtype=np.float32)
+    z, w = call(on, [x], externs={"both": both})
+    assert z.tolist() == [0, 2, 4, 6]
+    assert w.tolist() == [0, 1, 2, 3]
+    assert on.held == []
+
+
+def test_the_stack_of_a_thread() -> None:
+    on = Host()
+    first, second = on.stack(1000), on.stack(STACK)
+    assert abs(first.address - second.address) >= STACK
+    assert first.address % 256 == second.address % 256 == 0
+    at = first.address
+    on.unstack(first)
+    again = on.stack(40)
+    assert again.address == at, "the region is kept"
+    assert (again.array == 0xFF).all()
+    ctypes.memset(again.address + 40, 7, 1)
+    with pytest.raises(KernelFault, match="guard"):
+        on.unstack(again)
+    on.unstack(second)
