@@ -156,7 +156,8 @@ def reading(
     def wrong(self: object, cell: dict[str, str]) -> list[int]:
         return change(numbers(self, cell))  # type: ignore[arg-type]  # the reader itself
 
-    return lambda: patched(trace._Reader, "numbers", wrong)  # pyright: ignore[reportPrivateUsage]
+    reader = trace._Reader  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
+    return lambda: patched(reader, "numbers", wrong)
 
 
 def inverted_taken() -> AbstractContextManager[object]:
