@@ -170,7 +170,8 @@ def inverted_taken() -> AbstractContextManager[object]:
             cell = {**cell, "lower": b, "upper": a}
         return numbers(self, cell)  # type: ignore[arg-type]  # the reader itself
 
-    return patched(trace._Reader, "numbers", wrong)  # pyright: ignore[reportPrivateUsage]
+    reader = trace._Reader  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
+    return patched(reader, "numbers", wrong)
 
 
 def no_carriage_returns() -> AbstractContextManager[object]:
