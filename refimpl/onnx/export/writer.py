@@ -47,7 +47,7 @@ class Writer:
         self.dialect = dialect
         self.ranges = ranges
         self.where = ""
-        self.block = Block([], {}, {})
+        self.block: Block = Block([], {}, {})
         self.initializers: list[onnx.TensorProto] = []
         self._names: dict[str, int] = {}
         self._constants: dict[Tensor, Val] = {}
