@@ -23,7 +23,7 @@ from codegen.memory.arena.problem import lower_bound
 from codegen.memory.symbolic import SymbolicBuffer, plan
 from fuzz.allocator import judge, traces
 from fuzz.allocator.judge import Verdict
-from fuzz.allocator.machine import planned
+from fuzz.allocator.machine import names_for, planned
 from fuzz.allocator.programs import Shape, mixed, program
 from oracle import placement_check, symbolic_plan
 from oracle.symbolic_plan import Block
@@ -56,7 +56,8 @@ class Case:
 def programs(domain: str, seed: int, *, run: bool = False) -> Case:
     """Plan and judge a random program; ``run`` also runs it."""
     bare = program(seed, SHAPES.get(domain) or mixed(seed))
-    name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
+    names = names_for(bare, PLANNERS_OF_PROGRAMS)
+    name = names[seed % len(names)]
     return Case(domain, seed, name, judged(bare, name, seed, run=run))
 
 
