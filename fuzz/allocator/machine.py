@@ -41,7 +41,9 @@ def names_for(bare: Program, names: Sequence[str]) -> tuple[str, ...]:
     Arenas of symbolic sizes lie at symbols that lines of the plan bind; law P-fits tries those
     symbols' values one by one, and refuses what holds for all of them together.
     """
-    return tuple(n for n in names if not bare.dims or planner(n).whole is not None)
+    types = bare.type
+    symbolic = any(dims.free(types[x].shape) for x in bare.inputs)
+    return tuple(n for n in names if not symbolic or planner(n).whole is not None)
 
 
 def planned(bare: Program, name: str) -> Program:
