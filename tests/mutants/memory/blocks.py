@@ -149,7 +149,8 @@ def searching(name: str, wrong: Callable[..., bool]) -> Plant:
 
     def plant(bare: Program) -> AbstractContextManager[object]:
         del bare
-        return patched(inplace._Search, name, wrong)  # pyright: ignore[reportPrivateUsage]
+        search = inplace._Search  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
+        return patched(search, name, wrong)
 
     return plant
 
@@ -164,7 +165,8 @@ def _second(
     plain: planning.Values, other: planning.Values, planner: Planner, capacity: int | None
 ) -> Program:
     del plain
-    return planning._planned(other, planner, capacity)  # pyright: ignore[reportPrivateUsage]
+    plan = planning._planned  # pyright: ignore[reportPrivateUsage]  # what the fault stands before
+    return plan(other, planner, capacity)
 
 
 def in_place(**wrong: Callable[..., bool]) -> Plant:

@@ -191,7 +191,8 @@ def crash_at_an_empty_cell() -> AbstractContextManager[object]:
         del self
         return int(cell[column])
 
-    return patched(trace._Reader, "number", wrong)  # pyright: ignore[reportPrivateUsage]
+    reader = trace._Reader  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
+    return patched(reader, "number", wrong)
 
 
 def _arena(domain: str) -> Callable[[int], Sequence[Verdict]]:
