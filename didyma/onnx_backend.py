@@ -28,6 +28,7 @@ from refimpl.onnx.load import load_model
 Run = Callable[[Sequence[Array]], Sequence[Array]]
 
 ENGINES = ("host", "simt", "cuda")
+SMALL = 64  # elements of an input that may be sizes
 LEVELS = ("graph", "loop", "program", *ENGINES)
 
 
@@ -132,6 +133,12 @@ class Prepared(BackendRep):
                     raise
                 self.needed |= more
                 continue
+            except DidymaError:
+                more = {n for n, a in inputs.items() if a.dtype.kind in "iu" and a.size <= SMALL}
+                if more <= self.needed:
+                    raise
+                self.needed |= more  # sizes that are not seen to fit while they are open
+                continue
             self.ready[key] = m, self.make(m)
             return self.ready[key]
 
@@ -163,6 +170,9 @@ class LevelBackend(Backend):
             load_model(model)
         except NotConstant as e:
             ready.needed |= set(e.inputs)
+        except DidymaError as e:
+            if e.code not in ("shape-mismatch", "branch-mismatch", "D-too-large"):
+                raise
         return ready
 
     @classmethod
