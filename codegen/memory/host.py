@@ -131,6 +131,8 @@ def _without(p: Program, line: Launch, mover: Mover) -> Program | None:
     lives = Lives(p.lines, {*p.inputs, *(name for name, _ in p.constants)})
     names = (b.name for b in p.kernel[line.kernel].params)
     arg = dict(zip(names, line.args, strict=True))
+    if any(name not in arg for name, _ in mover.parts):
+        return None  # a part without elements is no parameter of the kernel
     parts = [(arg[name], at) for name, at in mover.parts]
     return (_join if mover.joins else _cut)(p, lives, line, arg[mover.whole], parts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from codegen.passes.values import Values
+from refimpl.ir.control import attr_symbols
 from refimpl.ir.graph import Node, attrs
 from refimpl.ir.types import DType, Tensor
 from refimpl.ops import OPS
@@ -36,6 +37,8 @@ def fold(n: Node, values: Values) -> Node | None:
     if len(known) < len(operands) or largest > MAX_OPERAND:
         return None
     if not isinstance(numel, int) or numel > max(MAX_RESULT, largest):
+        return None
+    if any(attr_symbols(value) for _, value in n.attrs):
         return None
     result = op.eval([c.array() for c in known], n.attr, t)
     return Node(n.results, "constant", (), n.types, attrs({"value": Tensor.of(result)}))

@@ -140,6 +140,10 @@ def _of(e: Any) -> Expr:
         return Var(e.name)
     if e.is_Integer:
         return index(int(e))
+    if e.func in (sympy.Add, sympy.Mul) and e.as_content_primitive()[0].q != 1:
+        # a whole number all the same, such as n*(n + 1)/2: sympy has dropped its floor
+        numerator, denominator = sympy.fraction(sympy.together(e))
+        return floordiv(_of(sympy.expand(numerator)), _of(denominator))
     if e.func is sympy.Add:
         return add(*(_of(a) for a in e.args))
     if e.func is sympy.Mul:

@@ -8,7 +8,7 @@ there.  Whoever runs a program compares at the sizes it has.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from random import Random
 from typing import Any, TypeAlias
@@ -63,18 +63,19 @@ class Ranges:
         self._values: dict[Dim, tuple[int, ...]] = {}
         self._parts: dict[Any, Sequence[Number]] = {}
         self._bindings: list[dict[str, int]] | None = None
+        self._idle: list[frozenset[str]] = []  # indices without a round, at each binding
 
     def at_least(self, a: Dim, b: Dim) -> bool:
         """Tell whether ``a >= b`` at every size tried."""
         if isinstance(a, int) and isinstance(b, int):
             return a >= b
-        return a is b or all(x >= y for x, y in zip(self.values(a), self.values(b), strict=True))
+        return a is b or all(x >= y for x, y in self._tried(a, b))
 
     def multiple(self, d: Dim, of: int) -> bool:
         """Tell whether ``d`` is a multiple of a number at every size tried."""
         if isinstance(d, int):
             return d % of == 0
-        return all(x % of == 0 for x in self.values(d))
+        return all(x % of == 0 for (x,) in self._tried(d))
 
     def apart(self, a: tuple[Dim, Dim], b: tuple[Dim, Dim]) -> bool:
         """Tell whether two ranges share no byte at any size tried; an empty one never does."""
@@ -85,7 +86,7 @@ class Ranges:
             return a[0] == a[1]
         if a[1] == b[0] or b[1] == a[0]:
             return True
-        return all(_apart(*four) for four in zip(*(self.values(d) for d in ends), strict=True))
+        return all(_apart(*four) for four in self._tried(*ends))
 
     def covered(self, written: Sequence[tuple[Dim, Dim]], lo: Dim, hi: Dim) -> bool:
         """Tell whether ranges put end to end hold all from ``lo`` to ``hi``."""
@@ -105,10 +106,22 @@ class Ranges:
     def _inside(self, b: Dim, e: Dim, at: Dim) -> bool:
         return self.at_least(at, b) and self.at_least(e, dims.add(at, 1))
 
+    def _tried(self, *ds: Dim) -> Iterator[tuple[int, ...]]:
+        """The sizes together at each binding at which the indices that they mention have a round.
+
+        A loop that never runs at some size has no lines there that could be wrong.
+        """
+        rows = zip(*(self.values(d) for d in ds), strict=True)
+        if not self.extents:
+            return rows
+        mentioned = self.extents.keys() & dims.free(ds)
+        return (row for row, idle in zip(rows, self._idle, strict=True) if not mentioned & idle)
+
     def values(self, d: Dim) -> tuple[int, ...]:
         """A size at every binding tried."""
         if self._bindings is None:
             self._bindings = self._draw()
+            self._idle = [self._bound_indices(env) for env in self._bindings]
         if isinstance(d, int):
             return (d,) * len(self._bindings)
         found = self._values.get(d)
@@ -154,17 +167,17 @@ class Ranges:
         for env in drawn:
             for name, d in self.told:
                 env[name] = _value(d, env)
-        # where a loop never runs at all, the rest of the program still has to be looked at
-        return [env for env in drawn if self._bound_indices(env)] or drawn
+        return drawn
 
-    def _bound_indices(self, env: dict[str, int]) -> bool:
-        """Bring indices below their extents; false where there is no iteration."""
-        runs = True
+    def _bound_indices(self, env: dict[str, int]) -> frozenset[str]:
+        """Bring indices below their extents; return those of loops without a round."""
+        idle: set[str] = set()
         for name, extent in self.extents.items():
             most = _value(extent, env)
-            runs = runs and (most > 0 or extent == 0)
+            if most <= 0:
+                idle.add(name)
             env[name] %= max(most, 1)
-        return runs
+        return frozenset(idle)
 
 
 def _apart(a: int, b: int, c: int, d: int) -> bool:
