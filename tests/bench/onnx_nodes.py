@@ -30,6 +30,7 @@ from refimpl.onnx import signature
 from refimpl.onnx.control import CONTROL
 from refimpl.onnx.functions import defined
 from refimpl.onnx.nodes import HANDLERS
+from tests.bench.onnx_core import is_core
 
 PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
 
@@ -38,13 +39,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
 class Outcome:
     """What became of one case: ``reason`` is empty if it passed.
 
-    ``folded``: the inputs had to be known, and then nothing was left to run.
+    ``folded``: the inputs had to be known, and then nothing was left to run.  ``core``: see
+    ``tests.bench.onnx_core``.
     """
 
     name: str
     reason: str
     folded: bool
     seconds: float
+    core: bool
 
 
 def cases() -> Sequence[TestCase]:
@@ -71,7 +74,7 @@ def run_case(case: TestCase, level: str) -> Outcome:
         )
     except Exception as e:  # whatever a case comes to is its outcome
         reason = why(e)
-    return Outcome(case.name, reason, folded, time.perf_counter() - start)
+    return Outcome(case.name, reason, folded, time.perf_counter() - start, is_core(case.model))
 
 
 def as_array(x: Any) -> Any:
@@ -124,7 +127,8 @@ def line_of(level: str, outcomes: Sequence[Outcome]) -> str:
     passed = [o for o in outcomes if not o.reason]
     folded = sum(o.folded for o in passed)
     seconds = sum(o.seconds for o in outcomes)
-    return f"| {level} | {len(passed)} | {len(outcomes)} | {folded} | {seconds:.0f} |"
+    core = f"{sum(o.core for o in passed)} of {sum(o.core for o in outcomes)}"
+    return f"| {level} | {len(passed)} | {len(outcomes)} | {core} | {folded} | {seconds:.0f} |"
 
 
 # The page ---------------------------------------------------------------------------------------
@@ -153,9 +157,12 @@ def page(levels: Mapping[str, Sequence[Outcome]]) -> str:
         f"{onnx.__version__}'s node tests, each run as `onnx.backend.test.BackendTest` runs it.",
         "A level that is not in the table was not measured.",
         "",
-        "| level | pass | cases | of which folded | seconds |",
-        "|---|---:|---:|---:|---:|",
+        "| level | pass | cases | core | folded | seconds |",
+        "|---|---:|---:|---:|---:|---:|",
         *(line_of(level, outcomes) for level, outcomes in levels.items()),
+        "",
+        "*Core*: cases of plain element types without an op of the wider families, as",
+        "`tests/bench/onnx_core.py` lists them.",
         "",
         "*Folded*: the case passes, but its output hangs on the inputs' values in a way that",
         "needs them at import, and then nothing is left to run: it says nothing of a level.",
