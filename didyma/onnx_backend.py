@@ -19,9 +19,8 @@ from fuzz.levels import runner
 from oracle.kernels import run_primfuncs
 from refimpl.errors import DidymaError
 from refimpl.interp import graph, program
-from refimpl.ir import dims
-from refimpl.ir.graph import CALL, RESHAPE_ONLY, Module
-from refimpl.ir.types import Array, Tensor
+from refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node
+from refimpl.ir.types import Array
 from refimpl.onnx.context import NotConstant
 from refimpl.onnx.load import load_model
 
@@ -50,25 +49,19 @@ def _loop(m: Module) -> Run:
             stage.run(work)
     fused = work.module
 
+    table = {f.name: f for f in fused.functions}
+
+    def visit(
+        f: Function, n: Node, args: list[Array], env: Mapping[str, int], by_reference: graph.Run
+    ) -> Sequence[Array]:
+        del f
+        if n.op != CALL or RESHAPE_ONLY in table[n.callee].attr:
+            return by_reference()
+        whole = work.loops[n.callee]
+        return run_primfuncs([whole], whole, args, env, table[n.callee].result_types())
+
     def run(inputs: Sequence[Array]) -> Sequence[Array]:
-        env = graph.bind(fused.entry, fused, inputs)
-        found: dict[str, Array] = {
-            p.name: a for p, a in zip(fused.entry.params, inputs, strict=True)
-        }
-        for n in fused.entry.nodes:
-            args = [found[a] for a in n.args]
-            if n.op != CALL:
-                value = n.attr["value"]
-                assert isinstance(value, Tensor)
-                outs: Sequence[Array] = [value.array()]
-            elif RESHAPE_ONLY in fused.function(n.callee).attr:
-                outs = [args[0].reshape(dims.values(n.types[0].shape, env))]
-            else:
-                whole = work.loops[n.callee]
-                types = fused.function(n.callee).result_types()
-                outs = run_primfuncs([whole], whole, args, env, types)
-            found.update(zip(n.results, outs, strict=True))
-        return [found[r] for r in fused.entry.results]
+        return graph.walk(fused, inputs, visit)
 
     return run
 

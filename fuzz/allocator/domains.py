@@ -1,6 +1,6 @@
 """What is fuzzed about memory planning: in each domain a seed makes a case, which is judged.
 
-- ``programs``: static programs through every planner of compiles;
+- ``programs``: programs of known sizes through every planner of compiles;
 - ``symbolic``: programs whose sizes are symbols, judged at the ends of their ranges and between;
 - ``mixed``: programs with branches, loops, views of parts, routines that allocate; often several;
 - ``arena``: problems of one arena through the planners that take no search;
@@ -23,7 +23,7 @@ from codegen.memory.arena.problem import lower_bound
 from codegen.memory.symbolic import SymbolicBuffer, plan
 from fuzz.allocator import judge, traces
 from fuzz.allocator.judge import Verdict
-from fuzz.allocator.machine import names_for, planned
+from fuzz.allocator.machine import planned
 from fuzz.allocator.programs import Shape, mixed, program
 from oracle import placement_check, symbolic_plan
 from oracle.symbolic_plan import Block
@@ -56,8 +56,7 @@ class Case:
 def programs(domain: str, seed: int, *, run: bool = False) -> Case:
     """Plan and judge a random program; ``run`` also runs it."""
     bare = program(seed, SHAPES.get(domain) or mixed(seed))
-    names = names_for(bare, PLANNERS_OF_PROGRAMS)
-    name = names[seed % len(names)]
+    name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
     return Case(domain, seed, name, judged(bare, name, seed, run=run))
 
 

@@ -35,17 +35,6 @@ T = TypeVar("T")
 Planned = Callable[[Program, str], Program]
 
 
-def names_for(bare: Program, names: Sequence[str]) -> tuple[str, ...]:
-    """Planners whose plans of a program the laws can judge.
-
-    Arenas of symbolic sizes lie at symbols that lines of the plan bind; law P-fits tries those
-    symbols' values one by one, and refuses what holds for all of them together.
-    """
-    types = bare.type
-    symbolic = any(dims.free(types[x].shape) for x in bare.inputs)
-    return tuple(n for n in names if not symbolic or planner(n).whole is not None)
-
-
 def planned(bare: Program, name: str) -> Program:
     """Plan a program by a planner of the registry."""
     return plan(bare, planner(name))
@@ -224,8 +213,6 @@ class MemoryMachine(RuleBasedStateMachine):
         while len(m.blocks) > 1:
             m.end()
         bare = m.finish(self.held or [m.known()[-1]])
-        if name not in names_for(bare, NAMES):
-            return
         plan = self.make_plan(bare, name)
         laws = judge.laws(bare, plan)
         for env in judge.bindings(bare.dims, Random(seed)):

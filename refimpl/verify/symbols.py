@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
-from refimpl.ir.program import Bind, Carry, If, Line, Program, Repeat, While
+from refimpl.ir.program import Arena, Bind, Carry, If, Line, Program, Repeat, While
 
 
 def told(p: Program) -> set[str]:
@@ -54,6 +54,8 @@ def settled(lines: Sequence[Line]) -> list[tuple[str, Dim]]:
     """Symbols that a program's first lines set, and what to: they keep that value."""
     first: list[tuple[str, Dim]] = []
     for s in lines:
+        if isinstance(s, Arena):
+            continue
         if not isinstance(s, Carry) or s.values:
             break
         first += s.dims

@@ -102,7 +102,7 @@ FILES: dict[str, tuple[Make, str, str]] = {
     "attribute": (text(EXP.replace("exp(%x)", "exp(%x, axis=1)")), "G-attr-names", "axis"),
     "undefined": (text(EXP.replace("exp(%x)", "exp(%z)")), "G-undefined", "%z"),
     "operands": (text(EXP.replace("exp(%x)", "exp(%x, %x)")), "G-arity", "exp"),
-    "a size nothing tells": (text(UNBOUND), "unbound-dim", "n"),
+    "a size nothing tells": (text(UNBOUND), "G-unbacked", "n"),
     "garbage": (raw("bad.dym", bytes(range(256))), "unreadable-file", "bad.dym"),
     "garbage of ONNX": (raw("bad.onnx", b"\xff\x00" * 99), "onnx-broken", "bad.onnx"),
     "empty ONNX": (raw("bad.onnx", b""), "onnx-broken", "bad.onnx"),

@@ -90,10 +90,17 @@ def test_unknown_level() -> None:
 
 
 def test_page_counts_and_groups() -> None:
-    rows = [Outcome("test_a", "", False, 1.0), Outcome("test_b", "code: no", False, 1.0)]
-    other = [Outcome("test_a", "code: worse", False, 1.0), Outcome("test_b", "", True, 1.0)]
+    rows = [
+        Outcome("test_a", "", False, 1.0, True),
+        Outcome("test_b", "code: no", False, 1.0, False),
+    ]
+    other = [
+        Outcome("test_a", "code: worse", False, 1.0, True),
+        Outcome("test_b", "", True, 1.0, False),
+    ]
     text = page({"graph": rows, "host": other})
-    assert "| graph | 1 | 2 | 0 | 2 |" in text
+    assert "| graph | 1 | 2 | 1 of 1 | 0 | 2 |" in text
+    assert "| host | 1 | 2 | 0 of 1 | 1 | 2 |" in text
     assert "- **1: code: no**<br>b" in text
     assert "- **1: code: worse**<br>a" in text
     assert "passes besides: test_b" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal, TypeAlias
 from unittest import mock
@@ -41,8 +41,6 @@ class ProgramFault:
     def kill(self, seed: int) -> Sequence[Verdict]:
         """Every verdict on the plan of the random program of a seed."""
         shape = mixed(seed)
-        if isinstance(self.planner, str) and planner(self.planner).whole is None:
-            shape = replace(shape, symbolic=False)  # see ``names_for``
         bare = program(seed, shape)
         try:
             with self.plant(bare):
