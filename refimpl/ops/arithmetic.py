@@ -11,6 +11,7 @@ from refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
 from refimpl.ops import bar_math as bm
 from refimpl.ops.bars import Bar, Contract
 from refimpl.ops.elementwise import binary, through_f64
+from refimpl.ops.folds import has_negative_zero
 from refimpl.ops.pointwise import ToBar, example, pointwise, within
 from refimpl.ops.spec import Domain, Op
 
@@ -29,7 +30,7 @@ def _two(on_ints: Callable[[Array, Array], Array], on_floats: OfTwo) -> ToBar:
 def maximum(a: Array, b: Array) -> Array:
     """Larger number: NaN if either is NaN; +0 of two zeros of different sign."""
     r = np.maximum(a, b)
-    return np.where((a == 0) & (b == 0), a + b, r) if r.dtype.kind == "f" else r
+    return np.where((a == 0) & (b == 0), a + b, r) if has_negative_zero(r) else r
 
 
 def minimum(a: Array, b: Array) -> Array:

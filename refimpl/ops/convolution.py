@@ -39,8 +39,8 @@ from refimpl.ops.windows import (
     choose_frame,
     frame,
     frame_attrs,
+    gathered,
     need_spatial,
-    windows,
 )
 
 
@@ -80,16 +80,14 @@ def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
 
 def _correlate(x: Array, w: Array, f: Frame, groups: int) -> Array:
     """Sum over channels and places of a padded operand times weights, as one matrix product."""
-    places = windows(x, f)  # batch, channel, window on each axis, place
+    places = gathered(x, f)  # batch, channel, place, window on each axis
     batch, channels = x.shape[:2]
-    out = places.shape[2:-1]
-    each, taps = channels // groups, places.shape[-1]
-    terms, count = each * taps, math.prod(out)
-    split = places.reshape(batch, groups, each, count, taps).transpose(0, 1, 3, 2, 4)
-    rows = split.reshape(batch, groups, count, terms)
-    columns = w.reshape(groups, w.shape[0] // groups, terms).transpose(0, 2, 1)
-    result = product(rows, columns)  # batch, group, window, output of the group
-    return result.swapaxes(2, 3).reshape(batch, w.shape[0], *out)
+    out = places.shape[3:]
+    each = channels // groups
+    terms = each * math.prod(f.window)
+    rows = w.reshape(groups, w.shape[0] // groups, terms)
+    columns = places.reshape(batch, groups, terms, math.prod(out))
+    return product(rows, columns).reshape(batch, w.shape[0], *out)
 
 
 def _eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:

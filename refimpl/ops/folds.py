@@ -24,6 +24,11 @@ def lowest(dtype: np.dtype[Any]) -> Any:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
+def has_negative_zero(x: Array) -> bool:
+    """Tell whether any element is -0, where a rule must choose among zeros."""
+    return x.dtype.kind == "f" and bool(((x == 0) & np.signbit(x)).any())
+
+
 def extreme(x: Array, axes: Axes, keepdims: bool, largest: bool) -> Array:
     """Max or min over axes; NaN if any is NaN; -0 is below +0; empty: the dtype's other end."""
     dtype = x.dtype

@@ -21,7 +21,9 @@ def contiguous(move: Move) -> Move:
     """Return the rule with a fresh row-major array as result."""
 
     def run(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-        return np.array(move(args, attrs, result), order="C", copy=True)
+        out = move(args, attrs, result)
+        fresh = out.flags.owndata and out.flags.c_contiguous and not any(out is a for a in args)
+        return out if fresh else np.array(out, order="C", copy=True)
 
     return run
 

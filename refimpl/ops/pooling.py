@@ -14,7 +14,7 @@ from refimpl.ir.types import FLOATS, NUMBERS, Array, TensorType
 from refimpl.ops.bar_sums import sum_bar
 from refimpl.ops.bars import Bar, Contract
 from refimpl.ops.choose import flag
-from refimpl.ops.folds import divided, extreme, extreme_bar, lowest
+from refimpl.ops.folds import divided, extreme_bar, has_negative_zero, lowest
 from refimpl.ops.rules import check, get_bool
 from refimpl.ops.spec import (
     AttrMap,
@@ -40,6 +40,7 @@ from refimpl.ops.windows import (
     frame,
     frame_attrs,
     pooled,
+    slid,
     windows,
 )
 
@@ -68,9 +69,13 @@ def _max_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
 def _max_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
     x = args[0].astype(result.dtype.compute.numpy, copy=False)
     f = frame("max_pool", attrs, x.ndim - 2)
-    places, axes = _places(x, f, lowest(x.dtype))
+    x = bordered(x, f, lowest(x.dtype))
     with np.errstate(all="ignore"):
-        return extreme(places, axes, False, True).astype(result.dtype.numpy)
+        out = slid(x, f, np.maximum)
+        if has_negative_zero(x):
+            positive = slid((x == 0) & ~np.signbit(x), f, np.logical_or)
+            out = np.where(out == 0, np.where(positive, 0.0, -0.0).astype(x.dtype), out)
+        return out.astype(result.dtype.numpy, copy=False)
 
 
 def _max_bar(
@@ -134,9 +139,8 @@ def _counts(attrs: AttrMap, f: Frame, shape: tuple[int, ...], out: tuple[int, ..
 def _avg_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
     x = args[0].astype(result.dtype.compute.numpy, copy=False)
     f = frame("avg_pool", attrs, x.ndim - 2)
-    places, axes = _places(x, f, 0)
     with np.errstate(all="ignore"):
-        total = places.sum(axis=axes, dtype=x.dtype)
+        total = slid(bordered(x, f, 0), f, np.add)
         count = _counts(attrs, f, x.shape, total.shape).astype(x.dtype)
         return np.asarray(total / count).astype(result.dtype.numpy)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from refimpl.ir import dims
 from refimpl.ir import expr as ex
@@ -108,20 +109,49 @@ def bordered(x: Array, f: Frame, fill: float) -> Array:
     return out
 
 
+def _counts(x: Array, f: Frame) -> tuple[int, ...]:
+    """Return how many windows fit on each spatial axis of a padded operand."""
+    bare = Frame(f.window, f.strides, f.dilations, (0,) * len(f.window), (0,) * len(f.window))
+    return tuple(int(n) for n in bare.sizes(x.shape[2:]))
+
+
+def _view(x: Array, f: Frame) -> Array:
+    """Return a padded operand seen as batch, channel, window on each axis, place on each axis."""
+    shape = (*x.shape[:2], *_counts(x, f), *f.window)
+    if 0 in shape:
+        return np.empty(shape, x.dtype)
+    far = (n * s for n, s in zip(x.strides[2:], f.strides, strict=True))
+    near = (n * d for n, d in zip(x.strides[2:], f.dilations, strict=True))
+    return as_strided(x, shape, (*x.strides[:2], *far, *near), writeable=False)
+
+
 def windows(x: Array, f: Frame) -> Array:
     """Return a padded operand's windows: batch, channel, window on each axis, all its places."""
-    bare = Frame(f.window, f.strides, f.dilations, (0,) * len(f.window), (0,) * len(f.window))
-    sizes = tuple(int(n) for n in bare.sizes(x.shape[2:]))
-    shape = (*x.shape[:2], *sizes, *f.window)
-    places = math.prod(f.window)
-    if 0 in shape:
-        return np.empty((*shape[: x.ndim], places), x.dtype)
-    x = np.ascontiguousarray(x)
-    spatial = x.strides[2:]
-    far = (n * s for n, s in zip(spatial, f.strides, strict=True))
-    near = (n * d for n, d in zip(spatial, f.dilations, strict=True))
-    view: Array = np.ndarray(shape, x.dtype, x, 0, (*x.strides[:2], *far, *near))
-    return view.reshape(*shape[: x.ndim], places)
+    view = _view(x, f)
+    return view.reshape(*view.shape[: x.ndim], math.prod(f.window))
+
+
+def gathered(x: Array, f: Frame) -> Array:
+    """Return a padded operand's windows: batch, channel, all places, window on each axis."""
+    view = _view(x, f)
+    out = view.shape[2 : x.ndim]
+    axes = (0, 1, *range(x.ndim, view.ndim), *range(2, x.ndim))
+    return view.transpose(axes).reshape(*x.shape[:2], math.prod(f.window), *out)
+
+
+def slid(x: Array, f: Frame, fold: np.ufunc) -> Array:
+    """Fold each window of a padded operand, axis after axis: batch, channel, windows."""
+    for axis, count in enumerate(_counts(x, f)):
+        span = max(0, (count - 1) * f.strides[axis] + 1)
+        before = (slice(None),) * (2 + axis)
+        total: Array | None = None
+        for k in range(f.window[axis]):
+            start = k * f.dilations[axis]
+            part = x[(*before, slice(start, start + span, f.strides[axis]))]
+            total = part.copy() if total is None else fold(total, part, out=total)
+        assert total is not None, "a window has at least one place"
+        x = total
+    return x
 
 
 def choose_frame(ch: Chooser, spatial: Shape, window: tuple[int, ...] | None = None) -> Frame:

@@ -2,7 +2,9 @@
 
 ``python -m tests.bench.light`` runs graph and host on each, with the tolerances of onnx's own
 test, and times graph against ``onnx.reference.ReferenceEvaluator`` in the same process;
-``-k NAME`` takes some, ``--save FILE`` keeps the table.
+``-k NAME`` takes some, ``--levels graph`` leaves the slow compilation for host out, ``--save FILE``
+keeps the table.  On a busy machine set ``OPENBLAS_NUM_THREADS=1``, which holds for both sides: a
+thread of the BLAS that waits for a processor holds up many small products.
 """
 
 from __future__ import annotations
@@ -123,11 +125,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-k", default="", help="only models whose name contains this")
+    parser.add_argument(
+        "--levels", nargs="+", choices=LEVELS, default=LEVELS, help="run host, or graph alone"
+    )
     parser.add_argument("--save", type=Path, help="write the table into a file")
     args = parser.parse_args(argv)
     rows: list[Row] = []
     for path in sorted(folder().glob(f"*{args.k}*.onnx")):
-        rows.append(measure(path))
+        rows.append(measure(path, [x for x in LEVELS if x == "graph" or x in args.levels]))
         print(table(rows[-1:])[2], flush=True)
     lines = table(rows)
     print("\n".join(["", *lines]))
