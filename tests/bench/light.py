@@ -130,8 +130,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--save", type=Path, help="write the table into a file")
     args = parser.parse_args(argv)
+    paths = sorted(p for p in folder().glob("*.onnx") if args.k in p.stem)
+    if not paths:
+        parser.error(f"no model's name contains {args.k!r}")
     rows: list[Row] = []
-    for path in sorted(folder().glob(f"*{args.k}*.onnx")):
+    for path in paths:
         rows.append(measure(path, [x for x in LEVELS if x == "graph" or x in args.levels]))
         print(table(rows[-1:])[2], flush=True)
     lines = table(rows)
