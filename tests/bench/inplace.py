@@ -70,7 +70,7 @@ def lines_of(m: Module, fuse: bool) -> Program:
 
 def by_node(path: Path) -> Program:
     """Return a program in which each node of a model is compiled alone, as if fused."""
-    model = onnx.shape_inference.infer_shapes(onnx.load(path))
+    model = onnx.shape_inference.infer_shapes(onnx.load_model_from_string(path.read_bytes()))
     g = model.graph
     known = {v.name: v for v in (*g.input, *g.value_info, *g.output)}
     held = {t.name: t for t in g.initializer}

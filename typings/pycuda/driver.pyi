@@ -27,7 +27,6 @@ class Function:
     def prepared_call(
         self, grid: tuple[int, ...], block: tuple[int, ...], *args: Any, shared_size: int = ...
     ) -> None: ...
-
     def prepared_async_call(
         self,
         grid: tuple[int, ...],
