@@ -5,6 +5,7 @@ Faults are planted in a copy of the source, as `nox -s mutants` does, and the co
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -185,6 +186,19 @@ def in_session(session: int) -> list[int]:
     return found
 
 
+def worked(session: int) -> float:
+    """Processor seconds that the living processes of a session have had."""
+    ticks = 0
+    for pid in in_session(session):
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+WARM_SECONDS = 16.0  # of three processes together: far more than imports and a first program take
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see processes")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_process_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
@@ -198,7 +212,9 @@ def test_no_process_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     ) as process:
-        time.sleep(6)
+        patience = time.monotonic() + 60
+        while worked(process.pid) < WARM_SECONDS and time.monotonic() < patience:
+            time.sleep(0.1)
         assert len(in_session(process.pid)) >= 3
         if how is signal.SIGINT:  # a terminal tells the whole group
             os.killpg(process.pid, how)
