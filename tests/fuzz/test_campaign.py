@@ -196,7 +196,7 @@ def worked(session: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-WARM_SECONDS = 16.0  # of three processes together: far more than imports and a first program take
+WARM_SECONDS = 10.0  # of three processes together: far more than imports and a first program take
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see processes")
