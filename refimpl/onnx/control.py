@@ -124,8 +124,13 @@ def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
         raise
     try:
         return _unrolled(c, g, steps, again, [c.item(x, i) for i in range(2, len(x))], body)
-    except NotConstant:
-        return loops.loop(c, g, limit, again, x[2:], body)
+    except NotConstant as unknown:
+        try:
+            return loops.loop(c, g, limit, again, x[2:], body)
+        except DidymaError as e:
+            if e.code == "shape-mismatch" and unknown.inputs:
+                raise unknown from None  # it names the inputs that decide how often it runs
+            raise
 
 
 def _unrolled(

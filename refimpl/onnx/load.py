@@ -92,16 +92,20 @@ def _alike(
     """Import a model; where two of its sizes must be equal, for sizes that are."""
     first: DidymaError | None = None
     while True:
+        importer = Importer(model, source, folder, values, symbols)
         try:
-            m = Importer(model, source, folder, values, symbols).module()
+            m = importer.module()
             verify.verify(m)
             return m
         except DidymaError as e:
             first = first or e
             pair = _UNEQUAL.match(e.got) if e.code == "shape-mismatch" else None
-            if pair is None or len(symbols.same) >= MOST_ALIKE:
+            # sizes of inputs alone can be taken for each other: others are bound where they are
+            if pair is None or not importer.opens.names >= set(pair.groups()):
                 raise first if e.code == "shape-mismatch" else e from None
             kept, gone = pair.groups()
+            if len(symbols.same) >= MOST_ALIKE:
+                raise first from None
             table = {k: kept if v == gone else v for k, v in symbols.same.items()}
             symbols = replace(symbols, same={**table, gone: kept})
 

@@ -41,6 +41,11 @@ class Opens:
         self._ranges = {v.name: v for v in _ranges(model)}
         self._bare = self._names(model)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the symbols declared so far."""
+        return frozenset(self._found)
+
     def _names(self, model: onnx.ModelProto) -> frozenset[str]:
         """Names that are the whole size of some axis."""
         each = (d.dim_param for i in model.graph.input for d in i.type.tensor_type.shape.dim)

@@ -14,12 +14,11 @@ PLAIN = frozenset(
         TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64,
     }
 )  # fmt: skip
-# Ops by family, beyond elementwise, movement, reduction, products, convolution, pooling, gather,
-# scatter, normalisation, losses and control flow.
+# Ops by family, beyond elementwise, movement, reduction, products and convolution (of integers as
+# well), pooling, gather, scatter, normalisation, losses and control flow.
 WIDER = {
-    "attention": "Attention RotaryEmbedding TensorScatter",
-    "quantised": "QuantizeLinear DequantizeLinear DynamicQuantizeLinear QLinearMatMul QLinearConv "
-    "MatMulInteger ConvInteger",
+    "attention": "Attention RotaryEmbedding",
+    "quantised": "QuantizeLinear DequantizeLinear DynamicQuantizeLinear QLinearMatMul QLinearConv",
     "resampling": "Resize Upsample GridSample AffineGrid RoiAlign MaxRoiPool",
     "sizes by value": "TopK Unique NonZero Compress NonMaxSuppression",
     "recurrent and signal": "RNN LSTM GRU DFT STFT MelWeightMatrix HannWindow HammingWindow "

@@ -18,6 +18,7 @@ from refimpl.errors import DidymaError
 from refimpl.interp import graph
 from refimpl.ir.graph import Module
 from refimpl.ir.types import Array
+from refimpl.onnx.context import NotConstant
 from refimpl.onnx.load import load_model
 from tests.refimpl.onnx.models import model, value
 
@@ -194,3 +195,48 @@ def test_sizes_that_must_be_equal_are_one() -> None:
         [node("Add", ["a", "b"], ["y"])], [value("a", "m", 2), value("b", "n", 2)], [free("y")]
     )
     assert [v.name for v in load_model(m).dims] == ["m"]
+
+
+def test_sizes_of_the_run_that_are_not_seen_to_be_equal_are_told_at_once() -> None:
+    nodes = [
+        node("Expand", ["x", "shape"], ["wide"]),
+        node("Gather", ["shape", "zero"], ["n"]),
+        node("Range", ["zero", "n", "one"], ["counted"]),
+        node("Mul", ["wide", "counted"], ["y"]),
+    ]
+    m = model(
+        nodes, [value("x", 1, type=I64), value("shape", 1, type=I64)], [free("y", I64)],
+        zero=np.array(0), one=np.array(1),
+    )  # fmt: skip
+    with pytest.raises(DidymaError) as caught:
+        load_model(m)
+    assert caught.value.code == "shape-mismatch"
+    assert "u_size" in caught.value.got
+
+
+def test_a_loop_that_must_be_written_out_names_the_input_that_ends_it() -> None:
+    """A row of a round's own number is of one size only where the rounds are known."""
+    rows = [
+        node("Add", ["i", "one"], ["next"]),
+        node("Unsqueeze", ["i", "front"], ["start"]),
+        node("Unsqueeze", ["next", "front"], ["stop"]),
+        node("Slice", ["table", "start", "stop"], ["row"]),
+        node("Add", ["s", "row"], ["s1"]),
+        node("Identity", ["going"], ["again"]),
+    ]
+    inner = body(
+        rows, [value("i", type=I64), value("going", type=BOOL), free("s")],
+        [value("again", type=BOOL), free("s1")],
+    )  # fmt: skip
+    table = np.array([3, 1, 4], np.float32)
+    m = model(
+        [node("Loop", ["n", "c", "x"], ["last"], body=inner)],
+        [value("c", type=BOOL), value("x", 1)], [free("last")],
+        n=np.array(3), one=np.array(1), front=np.array([0]), table=table,
+    )  # fmt: skip
+    with pytest.raises(NotConstant) as caught:
+        load_model(m)
+    assert caught.value.inputs == ("c",)
+    x = np.array([0.5], np.float32)
+    known = load_model(m, values={"c": np.array(True)})
+    assert graph.run(known, [x])[0].tolist() == [8.5]
