@@ -4,6 +4,7 @@ from didyma.chance import (
     bernoulli,
     bitcast,
     dropout,
+    multinomial,
     random_bits,
     random_normal,
     random_uniform,
@@ -155,6 +156,7 @@ from didyma.functions import (
 from didyma.functions import (
     sum_ as sum,
 )
+from didyma.ordering import argsort, sort, top_k
 from didyma.program import (
     Executable,
     Interpreted,
@@ -209,6 +211,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "asarray",
     "asin",
     "asinh",
@@ -299,6 +302,7 @@ __all__ = [
     "min",
     "minimum",
     "mish",
+    "multinomial",
     "multiply",
     "negative",
     "non_max_suppression",
@@ -333,6 +337,7 @@ __all__ = [
     "softmax",
     "softplus",
     "softsign",
+    "sort",
     "sqrt",
     "square",
     "squeeze",
@@ -343,6 +348,7 @@ __all__ = [
     "take_along_axis",
     "tan",
     "tanh",
+    "top_k",
     "trace",
     "tril",
     "triu",

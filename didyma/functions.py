@@ -58,7 +58,7 @@ class ArgReduction:
 
     def __call__(self, x: Tensor, /, *, axis: int, keepdims: bool = False) -> Tensor:
         """Apply it."""
-        return apply(self.op, x, axis=_axis(x, axis), keepdims=keepdims)
+        return apply(self.op, x, axis=axis_of(x, axis), keepdims=keepdims)
 
 
 abs_, negative, sign, square = Unary("abs"), Unary("negative"), Unary("sign"), Unary("square")
@@ -91,7 +91,8 @@ mean, any_, all_ = Reduction("mean"), Reduction("any"), Reduction("all")
 argmin, argmax = ArgReduction("argmin"), ArgReduction("argmax")
 
 
-def _axis(x: Tensor, axis: int) -> int:
+def axis_of(x: Tensor, axis: int) -> int:
+    """Return the axis counted from the front; DidymaError ``bad-axis`` if there is none."""
     rank = len(x.shape)
     if not -rank <= axis < rank:
         raise DidymaError("bad-axis", repr(x), got=f"axis {axis}", want=f"{-rank} <= axis < {rank}")
@@ -102,7 +103,7 @@ def _axes(x: Tensor, axis: Axis) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(len(x.shape)))
     given = (axis,) if isinstance(axis, int) else axis
-    return tuple(sorted(_axis(x, a) for a in given))
+    return tuple(sorted(axis_of(x, a) for a in given))
 
 
 def _shape(shape: Sequence[AnySize] | AnySize) -> tuple[dims.Dim, ...]:
@@ -140,7 +141,7 @@ def reshape(x: Tensor, /, shape: Sequence[AnySize]) -> Tensor:
 
 def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
     """Reorder axes."""
-    return apply("permute_dims", x, axes=tuple(_axis(x, a) for a in axes))
+    return apply("permute_dims", x, axes=tuple(axis_of(x, a) for a in axes))
 
 
 def broadcast_to(x: Tensor, /, shape: Sequence[AnySize]) -> Tensor:
@@ -165,7 +166,7 @@ def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
 
 def concat(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     """Join along an axis."""
-    return apply("concat", *arrays, axis=_axis(arrays[0], axis))
+    return apply("concat", *arrays, axis=axis_of(arrays[0], axis))
 
 
 def flip(x: Tensor, /, *, axis: Axis = None) -> Tensor:
@@ -196,19 +197,19 @@ def pad(
 
 def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     """Elements at positions along an axis; a negative one counts from the end."""
-    return apply("gather", x, indices, axis=_axis(x, axis))
+    return apply("gather", x, indices, axis=axis_of(x, axis))
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     """Elements at positions along an axis, position by position."""
-    return apply("gather_elements", x, indices, axis=_axis(x, axis))
+    return apply("gather_elements", x, indices, axis=axis_of(x, axis))
 
 
 def scatter(
     x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0, reduction: str = "none"
 ) -> Tensor:
     """Put updates at positions along an axis, replacing or combining."""
-    axis = _axis(x, axis)
+    axis = axis_of(x, axis)
     return apply("scatter", x, indices, updates, axis=axis, reduction=reduction)
 
 
@@ -216,7 +217,7 @@ def cumulative_sum(
     x: Tensor, /, *, axis: int = -1, exclusive: bool = False, reverse: bool = False
 ) -> Tensor:
     """Running sum along an axis."""
-    at = _axis(x, axis)
+    at = axis_of(x, axis)
     return apply("cumulative_sum", x, axis=at, exclusive=exclusive, reverse=reverse)
 
 

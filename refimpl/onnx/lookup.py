@@ -15,6 +15,7 @@ from refimpl.onnx.context import Context, NotConstant
 from refimpl.onnx.tensors import dtype_of
 from refimpl.onnx.values import Item, Known
 from refimpl.ops.builder import Value
+from refimpl.ops.ordering import top_k
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
@@ -151,35 +152,16 @@ def _hardmax(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _top_k(c: Context, x: Inputs) -> Sequence[Item]:
-    """Each element's rank is the number of elements before it; equal ones keep their order."""
+    """The best first whatever ``sorted`` says, which leaves the order open."""
     v = c.operand(x, 0)
     k: Dim = c.integer("k")
     if len(x) > 1:
         (k,) = dynamic.sizes_or_bound(c, c.item(x, 1), "k")
     axis = c.axis(c.integer("axis", -1), v.type.rank)
-    n, rank = v.type.shape[axis], v.type.rank
+    n = v.type.shape[axis]
     if isinstance(n, int) and isinstance(k, int) and not 0 <= k <= n:
         raise c.wrong(f"the best {k} of {n}", f"from 0 to {n}")
-    mine = c.reshape(v, *v.type.shape[: axis + 1], 1, *v.type.shape[axis + 1 :])
-    other = c.reshape(v, *v.type.shape[:axis], 1, *v.type.shape[axis:])
-    better = c.do("greater" if c.integer("largest", 1) else "less", other, mine)
-    earlier = c.do(
-        "less",
-        c.iota(n, rank=rank + 1, axis=axis + 1),
-        c.iota(n, rank=rank + 1, axis=axis),
-    )
-    tied = c.do("logical_and", c.do("equal", other, mine), earlier)
-    before = c.cast(c.do("logical_or", better, tied), DType.I64)
-    place = c.emit("sum", before, axes=(axis + 1,), keepdims=False)
-    hit = c.do(
-        "equal",
-        c.reshape(place, *v.type.shape[:axis], 1, *v.type.shape[axis:]),
-        c.iota(k, rank=rank + 1, axis=axis),
-    )
-    number = c.iota(n, rank=rank + 1, axis=axis + 1)
-    picked = c.do("where", hit, number, c.builder.scalar(0, DType.I64))
-    indices = c.emit("sum", picked, axes=(axis + 1,), keepdims=False)
-    return [c.emit("gather_elements", v, indices, axis=axis), indices]
+    return list(top_k(c.builder, v, k, axis, bool(c.integer("largest", 1))))
 
 
 def _reverse_sequence(c: Context, x: Inputs) -> Sequence[Item]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType
 from refimpl.ops.builder import Builder, Value
 from refimpl.ops.composite import Emit, like, scalar
+from refimpl.ops.ordering import argsort
 
 V = TypeVar("V")
 NOWHERE = 2**62  # an index that no axis has: what is scattered there is dropped
@@ -88,65 +89,56 @@ def compress(b: Sizing[V], x: V, condition: V, axis: int | None = None) -> V:
 
 
 @dataclass(frozen=True, slots=True)
-class Unique(Generic[V]):
+class Unique:
     """Distinct values, the first place and count of each, and the place among them of every one."""
 
-    values: V
-    indices: V
-    inverse: V
-    counts: V
+    values: Value
+    indices: Value
+    inverse: Value
+    counts: Value
 
 
-def unique(b: Sizing[V], x: V, by_value: bool = True) -> Unique[V]:
+def unique(b: Builder, x: Value, by_value: bool = True) -> Unique:
     """Distinct elements of ``x`` laid flat, sorted by value or else by first place.
 
-    NaNs are distinct from each other and come last; zeros are equal whatever their signs.  All
-    pairs are compared: for n elements n**2 steps.
+    NaNs are distinct from each other and come last; zeros are equal whatever their signs.
     """
     flat = _flat(b, x)
-    t = b.type_of(flat)
-    (n,) = t.shape
-    row, column = (b("reshape", (flat,), shape=s) for s in ((1, n), (n, 1)))
+    (n,) = flat.type.shape
     at = _numbers(b, n)
-    here, there = (b("reshape", (at,), shape=s) for s in ((n, 1), (1, n)))
-    alike = b("logical_or", (b("equal", (column, row)), b("equal", (here, there))))
-    first = _first(b, alike, there)
-    new = b("equal", (first, at))
-    rank = _ranks(b, flat, new) if by_value else b("gather", (_before(b, new), first), axis=0)
+    order = argsort(b, flat)
+    ordered = b("gather", (flat, order), axis=0)
+    left = b("maximum", (b("subtract", (at, like(b, 1, at))), like(b, 0, at)))
+    differs = b("not_equal", (ordered, b("gather", (ordered, left), axis=0)))
+    new = b("logical_or", (differs, b("equal", (at, like(b, 0, at)))))
     u = _counted(b, new)
-    none = b("broadcast_to", (scalar(b, 0, DType.I64),), shape=(u,))
-    one = b("broadcast_to", (scalar(b, 1, DType.I64),), shape=(n,))
-    return Unique(
-        _packed(b, u, new, rank, flat),
-        _packed(b, u, new, rank, at),
-        rank,
-        b("scatter", (none, rank, one), axis=0, reduction="add"),
-    )
+    group = b("cumulative_sum", (b("cast", (new,), dtype=DType.I64),), axis=0, exclusive=False,
+              reverse=False)  # fmt: skip
+    group = b("subtract", (group, like(b, 1, group)))
+    firsts = _packed(b, u, new, group, order)
+    inverse = b("scatter", (_zeros(b, n), order, group), axis=0, reduction="none")
+    if not by_value:
+        marks = b("scatter", (_zeros(b, n), firsts, _ones(b, u)), axis=0, reduction="none")
+        first = b("equal", (marks, like(b, 1, marks)))
+        label = b("gather", (_before(b, first), firsts), axis=0)
+        inverse = b("gather", (label, inverse), axis=0)
+        firsts = _packed(b, u, first, _before(b, first), at)
+    counts = b("scatter", (_zeros(b, u), inverse, _ones(b, n)), axis=0, reduction="add")
+    return Unique(b("gather", (flat, firsts), axis=0), firsts, inverse, counts)
+
+
+def _zeros(b: Emit[V], n: Dim) -> V:
+    return b("broadcast_to", (scalar(b, 0, DType.I64),), shape=(n,))
+
+
+def _ones(b: Emit[V], n: Dim) -> V:
+    return b("broadcast_to", (scalar(b, 1, DType.I64),), shape=(n,))
 
 
 def _first(b: Emit[V], mask: V, numbers: V) -> V:
     """The first number along the last axis where the mask is true; ``NOWHERE`` if it never is."""
     at = b("where", (mask, numbers, scalar(b, NOWHERE, DType.I64)))
     return b("min", (at,), axes=(b.type_of(at).rank - 1,), keepdims=False)
-
-
-def _ranks(b: Emit[V], flat: V, new: V) -> V:
-    """How many distinct elements come before each."""
-    t = b.type_of(flat)
-    (n,) = t.shape
-    row, column = (b("reshape", (flat,), shape=s) for s in ((1, n), (n, 1)))
-    if t.dtype is DType.BOOL:
-        less = b("logical_and", (b("logical_not", (row,)), column))
-    else:
-        less = b("less", (row, column))
-    if t.dtype.is_float:
-        at = _numbers(b, n)
-        earlier = b("less", tuple(b("reshape", (at,), shape=s) for s in ((1, n), (n, 1))))
-        numbers = b("logical_not", (b("isnan", (row,)),))
-        late = b("logical_and", (b("isnan", (column,)), b("logical_or", (numbers, earlier))))
-        less = b("logical_or", (less, late))
-    counted = b("logical_and", (less, b("reshape", (new,), shape=(1, n))))
-    return b("sum", (b("cast", (counted,), dtype=DType.I64),), axes=(1,), keepdims=False)
 
 
 def non_max_suppression(
