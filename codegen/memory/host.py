@@ -9,18 +9,17 @@ crowded line are no more than without.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from codegen.memory.elide import writes
+from codegen.memory.fewer import Cost, fewer, wide
 from codegen.memory.liveness import Lives, flat, rewritten
 from refimpl.ir import dims
 from refimpl.ir.graph import Function, Module
 from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Carry, Copy, Extern, Launch, Line, Program, View
+from refimpl.ir.program import Carry, Extern, Launch, Line, Program, View
 from refimpl.ir.types import TensorType
-
-MOST = 100  # movers that are looked at one after another
-WIDE = 16  # bytes: a kernel's buffer starts at a multiple of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,36 +98,24 @@ def _slice(f: Function, types: Mapping[str, TensorType], param: Mapping[str, str
 
 
 def _wide(parts: Sequence[tuple[str, int]]) -> bool:
-    return all(at % WIDE == 0 for _, at in parts)
+    return all(wide(at) for _, at in parts)
 
 
-def hosted(
-    bare: Program, by_kernel: Mapping[str, Mover], cost: Callable[[Program], int]
-) -> Program:
-    """Return the program without the movers that need not be, where that costs no more.
-
-    All of them at once if that is so; else one after another, ``MOST`` at most.
-    """
+def hosted(bare: Program, by_kernel: Mapping[str, Mover], cost: Cost) -> Program:
+    """Return the program without the movers that need not be, where no cost is higher."""
     work = [x for x in flat(bare.lines) if isinstance(x, Launch) and x.kernel in by_kernel]
     if not work:
         return bare
-    every = bare
-    for line in work:
-        every = _without(every, line, by_kernel[line.kernel]) or every
-    least = cost(bare)
-    if every is bare or cost(every) <= least:
-        return every
-    p = bare
-    for line in work[:MOST]:
-        q = _without(p, line, by_kernel[line.kernel])
-        if q is not None and (found := cost(q)) <= least:
-            p, least = q, found
-    return p
+
+    def without(p: Program, lives: Lives, line: Line) -> Program | None:
+        assert isinstance(line, Launch)
+        return _without(p, lives, line, by_kernel[line.kernel])
+
+    return fewer(bare, work, without, cost)
 
 
-def _without(p: Program, line: Launch, mover: Mover) -> Program | None:
+def _without(p: Program, lives: Lives, line: Launch, mover: Mover) -> Program | None:
     """Return the program without a launch; None where its values do not allow that."""
-    lives = Lives(p.lines, {*p.inputs, *(name for name, _ in p.constants)})
     names = (b.name for b in p.kernel[line.kernel].params)
     arg = dict(zip(names, line.args, strict=True))
     if any(name not in arg for name, _ in mover.parts):
@@ -153,6 +140,11 @@ def _join(
     handed = {v for x in flat(p.lines) for v in _handed(x)}
     if handed & {whole, *(part for part, _ in parts)}:
         return None
+    ends = [lives.of[v].live.end for v in (whole, *(part for part, _ in parts))]
+    later = range(lives.of[whole].live.start + 1, max(ends) + 1)
+    kernels = p.kernel
+    if any(_owners(kernels, lives, lives.line(k)) & {whole, *dict(parts)} for k in later):
+        return None
 
     def change(x: Line, b: int, i: int) -> Sequence[Line]:
         kept = () if x is line else (x,)
@@ -169,13 +161,12 @@ def _cut(
     returned = {lives.root.get(v, v) for v in p.results}
     if not _plain(lives, part) or not _first(lives, part, line) or part in returned:
         return None
-    writers = [x for x in flat(p.lines) if root in {lives.root.get(v, v) for v in _written(p, x)}]
-    once = root in lives.borrowed or (_plain(lives, root) and len(writers) == 1)
+    kernels = p.kernel
+    written = [_owners(kernels, lives, x) for x in flat(p.lines) if x is not line]
+    once = root in lives.borrowed or (_plain(lives, root) and sum(root in w for w in written) == 1)
     if not once or p.type[part].device != p.type[source].device:
         return None
-    if any(part in _written(p, x) for x in flat(p.lines) if x is not line):
-        return None
-    if part in {v for x in flat(p.lines) for v in _handed(x)}:
+    if any(part in w for w in written) or part in {v for x in flat(p.lines) for v in _handed(x)}:
         return None
 
     def change(x: Line, b: int, i: int) -> Line:
@@ -185,6 +176,11 @@ def _cut(
     return replace(p, lines=rewritten(p.lines, change))
 
 
+def _owners(kernels: Mapping[str, PrimFunc], lives: Lives, x: Line) -> set[str]:
+    """Whose bytes a line writes."""
+    return {lives.root.get(v, v) for v in writes(kernels, x)}
+
+
 def _plain(lives: Lives, value: str) -> bool:
     """Tell whether a value has bytes of its own, in which others may have theirs."""
     return value in lives.of and lives.root.get(value, value) == value
@@ -192,22 +188,6 @@ def _plain(lives: Lives, value: str) -> bool:
 
 def _first(lives: Lives, value: str, line: Launch) -> bool:
     return lives.line(lives.of[value].live.start) is line
-
-
-def _written(p: Program, x: Line) -> tuple[str, ...]:
-    match x:
-        case Launch(kernel, args):
-            k = p.kernel[kernel]
-            pairs = zip(args, k.params, strict=True)
-            return tuple(a for a, b in pairs if b.name in k.outputs)
-        case Extern(_, outputs):
-            return outputs
-        case Copy(value):
-            return (value,)
-        case Carry(pairs):
-            return tuple(v for v, _ in pairs)
-        case _:
-            return ()
 
 
 def _handed(x: Line) -> tuple[str, ...]:

@@ -17,23 +17,35 @@ from refimpl.ir.types import TensorType
 from refimpl.verify.inplace import may_share
 
 
-def in_place(bare: Program, lives: Lives, alone: Collection[str] = ()) -> Program:
+def in_place(
+    bare: Program,
+    lives: Lives,
+    alone: Collection[str] = (),
+    shares: dict[tuple[str, str, str], bool] | None = None,
+) -> Program:
     """Return the program with each launch in place that may be, or the program itself.
 
-    Values ``alone`` keep the bytes they have.
+    Values ``alone`` keep the bytes they have.  ``shares`` keeps what was found out about kernels,
+    for programs of the same ones.
     """
-    search = _Search(bare, lives, frozenset(alone))
+    search = _Search(bare, lives, frozenset(alone), {} if shares is None else shares)
     lines = rewritten(bare.lines, search.line)
     return replace(bare, lines=lines) if search.found else bare
 
 
 class _Search:
-    def __init__(self, bare: Program, lives: Lives, alone: frozenset[str]) -> None:
+    def __init__(
+        self,
+        bare: Program,
+        lives: Lives,
+        alone: frozenset[str],
+        shares: dict[tuple[str, str, str], bool],
+    ) -> None:
         self.lives = lives
         self.alone = alone
         self.types: Mapping[str, TensorType] = bare.type
         self.kernels: Mapping[str, PrimFunc] = bare.kernel
-        self.shares: dict[tuple[str, str, str], bool] = {}
+        self.shares = shares
         self.found = 0
 
     def line(self, line: Line, block: int, index: int) -> Line:

@@ -8,9 +8,12 @@ is allocated on its own, where it is first used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from codegen.memory.arena.problem import Problem, loads, lower_bound, problem
 from codegen.memory.arena.registry import solve
+from codegen.memory.elide import elided
+from codegen.memory.fewer import no_higher
 from codegen.memory.host import Mover, hosted
 from codegen.memory.inplace import in_place
 from codegen.memory.insert import Insertion
@@ -34,6 +37,7 @@ from refimpl.ir.program import (
 from refimpl.ir.text import show_instruction
 from refimpl.ir.types import TensorType
 
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
 STACK = 100 << 10  # bytes up to which an arena may be kept off the heap
 
 
@@ -45,32 +49,55 @@ def plan(
 ) -> Program:
     """Give memory to a program; no device may need more than ``capacity`` bytes for it.
 
-    Results take the bytes of dying operands where that lowers the peak; launches of ``movers`` go
-    where the peak is no higher without.  DidymaError ``over-capacity`` if a device needs more, with
-    the line at which that cannot be helped.
+    Results take the bytes of dying operands where that lowers the peak; copies, and launches of
+    ``movers``, go where the peak is no higher without.  DidymaError ``over-capacity`` if a device
+    needs more, with the line at which that cannot be helped.
     """
-    if movers and planner.name != "none" and not bare.dims:
-        fewer = hosted(bare, movers, _cost)
-        if fewer is not bare:
-            return _no_higher(bare, fewer, planner, capacity)
-    return _plan(bare, planner, capacity)
+    if planner.name == "none":
+        return _plan(bare, planner, capacity)
+    costs = _Costs(bare)
+    less = bare
+    if movers and not bare.dims:
+        less = hosted(less, movers, costs)
+    less = elided(less, costs)
+    if less is bare:
+        return _plan(bare, planner, capacity)
+    return _no_higher(bare, less, planner, capacity, costs)
 
 
-def _cost(p: Program) -> int:
-    values = Values(p)
-    return bound(Values(in_place(p, values.lives, values.alone)))
+class _Costs:
+    """Most bytes alive at once of forms of one program, with results in place, at some sizes."""
+
+    def __init__(self, bare: Program) -> None:
+        self.samples = _samples(bare)
+        self.shares: dict[tuple[str, str, str], bool] = {}
+        self.known: dict[int, tuple[Program, tuple[int, ...]]] = {}
+
+    def __call__(self, p: Program) -> tuple[int, ...]:
+        if id(p) not in self.known:
+            values = Values(p)
+            reused = Values(in_place(p, values.lives, values.alone, self.shares))
+            self.known[id(p)] = p, tuple(bound(reused, env) for env in self.samples)
+        return self.known[id(p)][1]
 
 
-def _no_higher(bare: Program, fewer: Program, planner: Planner, capacity: int | None) -> Program:
-    """Plan a program without some launches, or with them if its peak is lower so."""
+def _no_higher(
+    bare: Program, less: Program, planner: Planner, capacity: int | None, costs: _Costs
+) -> Program:
+    """Plan a program without some lines, or with them if its peak is lower so."""
+    planned = _plan(less, planner, None)
+    peaks = [peak(planned, env) for env in costs.samples]
+    if no_higher(peaks, costs(bare)):
+        return planned if capacity is None else _plan(less, planner, capacity)
     try:
         whole = _plan(bare, planner, capacity)
     except DidymaError as e:
         if e.code != "over-capacity":
             raise
-        return _plan(fewer, planner, capacity)
-    planned = _plan(fewer, planner, None)
-    return planned if peak(planned, {}) <= peak(whole, {}) else whole
+        return _plan(less, planner, capacity)
+    if no_higher(peaks, [peak(whole, env) for env in costs.samples]):
+        return planned if capacity is None else _plan(less, planner, capacity)
+    return whole
 
 
 def _plan(bare: Program, planner: Planner, capacity: int | None) -> Program:
@@ -110,12 +137,18 @@ def _samples(p: Program) -> list[dict[str, int]]:
     ]
 
 
-def bound(values: Values) -> int:
-    """Most bytes alive at once on all devices together, of the buffers whose sizes are known."""
-    known = [b for b in values.buffers if isinstance(b.type.nbytes, int)]
+def bound(values: Values, env: Mapping[str, int] | None = None) -> int:
+    """Most bytes alive at once on all devices together, of the buffers whose sizes are known.
+
+    Those are numbers, or symbols that ``env`` has.
+    """
+    known = values.buffers
+    if env is None:
+        known = [b for b in known if isinstance(b.type.nbytes, int)]
     devices = {b.type.device for b in known}
     return sum(
-        lower_bound(static_problem([b for b in known if b.type.device == d])) for d in devices
+        lower_bound(static_problem([b for b in known if b.type.device == d], env=env or {}))
+        for d in devices
     )
 
 
@@ -254,12 +287,15 @@ def _oriented(
         out.place(b.name, name, found.offsets[b.name])
 
 
-def static_problem(buffers: Sequence[Buffer], capacity: int | None = None) -> Problem:
-    """Return the problem of buffers whose sizes are integers."""
+def static_problem(
+    buffers: Sequence[Buffer], capacity: int | None = None, env: Mapping[str, int] = NO_SIZES
+) -> Problem:
+    """Return the problem of buffers whose sizes are integers, or are so by ``env``."""
+    size = {d: dims.evaluate(d, env) for d in {b.type.nbytes for b in buffers}}
     return problem(
         [b.live.start for b in buffers],
         [b.live.end + 1 for b in buffers],
-        [dims.evaluate(b.type.nbytes, {}) for b in buffers],
+        [size[b.type.nbytes] for b in buffers],
         names=[b.name for b in buffers],
         alignment=ALIGNMENT,
         capacity=capacity,

@@ -321,7 +321,7 @@ class Maker:
         for result in b.carried:
             same = [n for n in b.names if self.types[n] == self.types[result]]
             if same:
-                b.lines.append(Copy(result, same[-1]))
+                b.lines.append(Copy(result, same[self.next_salt() % len(same)]))
             else:
                 known = self.known()
                 self._launch([(known[-1], At.SHIFTED)] if known else [], [result], updates=False)
@@ -333,8 +333,8 @@ class Maker:
         for s in state:
             same = [n for n in b.names if self.types[n] == self.types[s]]
             same = [n for n in same if self.root.get(n, n) != self.root.get(s, s)]
-            if same:
-                b.lines.append(Copy(s, same[-1]))
+            if same:  # the old value may have been read since
+                b.lines.append(Copy(s, same[self.next_salt() % len(same)]))
             else:
                 self._launch([], [s], updates=True)
         self.blocks.pop()

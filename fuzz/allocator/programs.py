@@ -191,7 +191,10 @@ def _loop(s: _Source) -> None:
     own = s.m.known()
     if s.r.random() < 0.5 and own:
         carried = [s.one(own) for _ in range(s.r.choice((1, 1, 2)))]
-        s.m.begin_while(carried, s.r.randrange(4))
+        (state, *_) = s.m.begin_while(carried, s.r.randrange(4))
+        if s.r.random() < 0.5:  # the next state, and a look at both: has it changed?
+            (new,) = s.m.launch([(state, s.at())], [s.m.types[state]])
+            s.m.launch([(new, s.at()), (state, s.at())], [s.type()])
     else:
         s.m.begin_repeat(s.r.randrange(4))
 

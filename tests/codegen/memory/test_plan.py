@@ -397,7 +397,7 @@ def test_copies_are_uses() -> None:
         Launch("f", ("x", "a")),
         Launch("g", ("x", "b")),
         Copy("c", "a"),
-        results=("b", "c"),
+        results=("a", "b", "c"),
         x=vec(64),
         a=vec(64),
         b=vec(64),

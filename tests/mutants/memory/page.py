@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.mutants.memory import blocks, lives, others, wholes
+from tests.mutants.memory import blocks, elisions, lives, others, wholes
 from tests.mutants.memory.fault import MOST, Fault, Hunt, hunt
 
 PAGE = Path(__file__).parents[3] / "docs" / "memory-fuzzing.md"
@@ -14,7 +14,13 @@ PAGE = Path(__file__).parents[3] / "docs" / "memory-fuzzing.md"
 
 def faults() -> list[Fault]:
     """Every planted fault, by class."""
-    found: list[Fault] = [*lives.FAULTS, *wholes.FAULTS, *blocks.FAULTS, *others.FAULTS]
+    found: list[Fault] = [
+        *lives.FAULTS,
+        *wholes.FAULTS,
+        *blocks.FAULTS,
+        *elisions.FAULTS,
+        *others.FAULTS,
+    ]
     return sorted(found, key=lambda f: f.number)
 
 

@@ -1,0 +1,225 @@
+"""Copies that need not be: source and destination are one buffer.
+
+A copy whose source dies at it goes if the destination begins there (it becomes a view of the
+source), or if its bytes are free from the source's first line on (the source becomes a view of the
+destination: what a loop carries, a branch's result, a row of a whole).  A copy of what nobody
+writes while the copy is read, an input among others, goes if nobody writes the copy either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from codegen.memory.fewer import Cost, fewer, wide
+from codegen.memory.liveness import Lives, blocks, flat, rewritten, touches
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim
+from refimpl.ir.loop import PrimFunc
+from refimpl.ir.program import Carry, Copy, Extern, Launch, Line, Program, View
+from refimpl.ir.types import TensorType
+
+
+def elided(bare: Program, cost: Cost) -> Program:
+    """Return the program without the copies that need not be, where no cost is higher."""
+    copies = [x for x in flat(bare.lines) if isinstance(x, Copy)]
+    return fewer(bare, copies, without, cost) if copies else bare
+
+
+def without(p: Program, lives: Lives, line: Line) -> Program | None:
+    """Return a program without a copy; None where that might change a result."""
+    assert isinstance(line, Copy)
+    found = _where(p.lines, line)
+    if found is None:
+        return None
+    e = Elision(p, lives, line, *found, p.type, p.kernel)
+    return e.view_of_source() or e.view_of_destination() or e.handed_on()
+
+
+def _where(lines: Sequence[Line], line: Line) -> tuple[int, int, Sequence[Line]] | None:
+    """Block and index of a line, and the lines of the block."""
+    numbers = iter(range(1 << 30))
+
+    def walk(lines: Sequence[Line]) -> tuple[int, int, Sequence[Line]] | None:
+        block = next(numbers)
+        for i, x in enumerate(lines):
+            if x is line:
+                return block, i, lines
+            for b in blocks(x):
+                if (found := walk(b)) is not None:
+                    return found
+        return None
+
+    return walk(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Elision:
+    """One copy, at an index of a block, and what must hold for it to go."""
+
+    p: Program
+    lives: Lives
+    copy: Copy
+    block: int
+    index: int
+    lines: Sequence[Line]  # of the block
+    types: Mapping[str, TensorType]
+    kernels: Mapping[str, PrimFunc]
+
+    def root(self, value: str) -> str:
+        """The value whose bytes a value shows."""
+        return self.lives.root.get(value, value)
+
+    # ---- ways
+
+    def view_of_source(self) -> Program | None:
+        """Let the destination, which begins here, be a view of the source."""
+        value, source = self.copy.value, self.copy.source
+        whole = self.root(source)
+        if not self.begins(value) or not self.in_order(value, whole):
+            return None
+        if not (self.dies(whole) or self.still(value, whole)):
+            return None
+        if self.kept(value) and not self.may_be_kept(value, whole):
+            return None
+        if self.handed(value, whole) or not self.reachable(source, (value, source)):
+            return None
+        return self.rewritten({self.index: (View(value, source),)})
+
+    def view_of_destination(self) -> Program | None:
+        """Let the source, made in this block and dead here, be a view of the destination."""
+        value, part = self.copy.value, self.copy.source
+        source, whole = self.root(part), self.root(value)
+        t, other = self.types[source], self.types[value]
+        if whole not in self.lives.of or not self.dies(source) or not self.in_order(source, whole):
+            return None
+        same = t == other or (dims.equal(t.nbytes, other.nbytes) and isinstance(t.nbytes, int))
+        first = self.lives.of[source].first
+        if not same or source == whole or not self.idle(whole, value, first):
+            return None
+        if self.handed(source) or not self.reachable(value, (source,)):
+            return None
+        begin = (View(source, value), *([self.lines[first]] if first < self.index else []))
+        return self.rewritten({self.index: (), first: begin})
+
+    def handed_on(self) -> Program | None:
+        """Hand the source on instead of the destination, which is for that alone."""
+        value, source = self.copy.value, self.copy.source
+        users = [x for x in flat(self.p.lines) if value in touches(x) and x is not self.copy]
+        if len(users) != 1 or not isinstance(carry := users[0], Carry):
+            return None
+        if value not in {new for _, new in carry.values} or self.root(source) != source:
+            return None
+        if not self.dies(source) or not self.in_order(value, source) or self.handed(source):
+            return None
+        at = next((i for i, x in enumerate(self.lines) if x is carry), None)
+        if self.root(value) != value or at is None:
+            return None
+        pairs = tuple((x, source if new == value else new) for x, new in carry.values)
+        return self.rewritten({self.index: (), at: (replace(carry, values=pairs),)})
+
+    def rewritten(self, instead: Mapping[int, Sequence[Line]]) -> Program:
+        """Return the program with other lines at some indices of the block."""
+
+        def change(x: Line, block: int, index: int) -> Sequence[Line]:
+            if block != self.block or index not in instead:
+                return (x,)
+            return [x if y is self.lines[index] else y for y in instead[index]]
+
+        return replace(self.p, lines=rewritten(self.p.lines, change))
+
+    # ---- what must hold
+
+    def begins(self, value: str) -> bool:
+        """Tell whether a value with bytes of its own has none before the copy."""
+        life = self.lives.of.get(value)
+        return life is not None and (life.block, life.first) == (self.block, self.index)
+
+    def dies(self, value: str) -> bool:
+        """Tell whether nothing reads the bytes of a value of the program's after the copy."""
+        life = self.lives.of.get(value)
+        return life is not None and (life.block, life.last) == (self.block, self.index)
+
+    def in_order(self, *values: str) -> bool:
+        """Tell whether all work on values is of the copy's stream."""
+        return all(self.lives.alone_on(v, 0) for v in values)
+
+    def still(self, value: str, whole: str) -> bool:
+        """Tell whether a value's bytes, and those it is copied from, stay as they are meanwhile."""
+        if any(x is not self.copy and value in self.written(x) for x in flat(self.p.lines)):
+            return False
+        if whole in self.lives.borrowed:
+            return True
+        meanwhile = self.lines[self.index + 1 : self.lives.of[value].last + 1]
+        return not any(whole in self.written(x) for x in flat(meanwhile))
+
+    def idle(self, whole: str, value: str, first: int) -> bool:
+        """Tell whether nothing uses a destination, nor makes its name, from a line to the copy."""
+        between = self.lines[first : self.index]
+        made = {x.value for x in flat(between) if isinstance(x, View)}
+        return value not in made and not any(whole in self.touched(x) for x in flat(between))
+
+    def touched(self, x: Line) -> set[str]:
+        """Whose bytes a line uses."""
+        return {self.root(v) for v in touches(x)}
+
+    def written(self, x: Line) -> set[str]:
+        """Whose bytes a line writes."""
+        return {self.root(v) for v in writes(self.kernels, x)}
+
+    def kept(self, value: str) -> bool:
+        """Tell whether a value is returned."""
+        return value in {self.root(v) for v in self.p.results}
+
+    def may_be_kept(self, value: str, whole: str) -> bool:
+        """Tell whether a value may be returned as a view: of all of what is returned only so."""
+        ours = whole in self.lives.of and not self.kept(whole)
+        return ours and dims.equal(self.types[value].nbytes, self.types[whole].nbytes)
+
+    def handed(self, *values: str) -> bool:
+        """Tell whether a value is handed on with its allocation, or comes with one."""
+        return any(
+            v in values
+            for x in flat(self.p.lines)
+            for v in (
+                x.allocates
+                if isinstance(x, Extern)
+                else (self.root(v) for pair in x.values for v in pair)
+                if isinstance(x, Carry)
+                else ()
+            )
+        )
+
+    def reachable(self, of: str, users: Sequence[str]) -> bool:
+        """Tell whether kernels and routines may be given the bytes of a value."""
+        at = list(offsets(self.p.lines, of))
+        if not all(wide(d) for d in at):
+            return False
+        shown = {v for x in flat(self.p.lines) if isinstance(x, Extern) for v in touches(x)}
+        return all(isinstance(d, int) and d == 0 for d in at) or shown.isdisjoint(users)
+
+
+def offsets(lines: Sequence[Line], value: str) -> Iterator[Dim]:
+    """Yield the offsets of a view in what it shows, and of that, down to bytes of its own."""
+    views = {x.value: x for x in flat(lines) if isinstance(x, View)}
+    while value in views:
+        yield views[value].offset
+        value = views[value].of
+
+
+def writes(kernels: Mapping[str, PrimFunc], x: Line) -> tuple[str, ...]:
+    """Values that a line writes; of an unknown kernel, all that it is given."""
+    match x:
+        case Launch(kernel, args):
+            if (k := kernels.get(kernel)) is None:
+                return args
+            pairs = zip(args, k.params, strict=True)
+            return tuple(a for a, b in pairs if b.name in k.outputs)
+        case Extern(_, outputs):
+            return outputs
+        case Copy(value):
+            return (value,)
+        case Carry(pairs):
+            return tuple(v for v, _ in pairs)
+        case _:
+            return ()
