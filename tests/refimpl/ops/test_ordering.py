@@ -92,8 +92,10 @@ def test_merging_on_engines(engine: str) -> None:
 def test_sorted_within_a_loop() -> None:
     @dd.trace(dd.i32[2, 5])
     def f(x: dd.Tensor) -> dd.Tensor:
-        rows = dd.scan(lambda row: (dd.sort(row),), (), x)
-        return rows[0]
+        def step(row: dd.Tensor) -> tuple[dd.Tensor]:
+            return (dd.sort(row),)
+
+        return dd.scan(step, (), x)[0]
 
     x = np.array([[3, 1, 2, 9, 0], [5, 5, 4, 7, -1]], np.int32)
     assert np.array_equal(dd.compile(f)(x), np.sort(x, axis=1))
