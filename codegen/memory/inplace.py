@@ -1,7 +1,8 @@
 """Results in the bytes of an operand that dies in the same launch.
 
 The identical bytes only, and only where ``refimpl.verify.inplace`` proves from the kernel itself
-that no thread reads an element that another may have written.  What is found here is what may be;
+that no thread reads an element that another may have written.  An operand may be seen through views
+of all its bytes.  What is found here is what may be;
 ``plan`` takes it where the peak falls.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from codegen.memory.liveness import Lives, rewritten
+from refimpl.ir import dims
 from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import Launch, Line, Program
 from refimpl.ir.types import TensorType
@@ -55,21 +57,38 @@ class _Search:
         k = self.kernels[line.kernel]
         names = [b.name for b in k.params]
         read = [a for a, n in zip(line.args, names, strict=True) if n not in k.outputs]
-        dying = [a for a in dict.fromkeys(read) if self.dies(a, line, block, index)]
+        owner = {a: self.whole(a) for a in dict.fromkeys(read)}
+        dying = [a for a, of in owner.items() if self.dies(of, line, block, index)]
         if not dying:
             return line
         places = dict(zip(line.args, names, strict=True))
         pairs: list[tuple[str, str]] = []
+        given = {a: a for a in line.args}
         for new in (a for a in line.args if places[a] in k.outputs):
             if not self.starts(new, line, block, index):
                 continue
             for old in dying:
-                if self.same(new, old) and self.may(k, places[new], places[old]):
-                    pairs.append((new, old))
+                if self.same(new, owner[old]) and self.may(k, places[new], places[old]):
+                    pairs.append((new, owner[old]))
+                    given[old] = owner[old]  # the view goes with what it shows
                     dying.remove(old)
                     break
         self.found += len(pairs)
-        return replace(line, inplace=tuple(pairs)) if pairs else line
+        if not pairs:
+            return line
+        return replace(line, args=tuple(given[a] for a in line.args), inplace=tuple(pairs))
+
+    def whole(self, value: str) -> str:
+        """The value whose bytes a view shows if it shows all of them, as elements of its dtype.
+
+        A kernel may be given that instead of the view.
+        """
+        root = self.lives.root.get(value, value)
+        if root == value or root not in self.lives.of:
+            return value
+        t, other = self.types[value], self.types[root]
+        same = t.dtype is other.dtype and dims.equal(t.numel, other.numel)
+        return root if same else value
 
     def own(self, value: str, line: Launch) -> bool:
         """Tell whether a value has its bytes to itself, and the launch sees them once."""

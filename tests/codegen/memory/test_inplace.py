@@ -8,10 +8,14 @@ from codegen.memory.liveness import Lives
 from codegen.memory.plan import plan
 from codegen.options import Options
 from codegen.pipeline import STAGES, Work
+from fuzz.allocator.domains import every
+from fuzz.allocator.kernels import At
+from fuzz.allocator.maker import Maker
 from refimpl.interp import program as program_interp
 from refimpl.ir import dims
 from refimpl.ir.graph import Module
 from refimpl.ir.program import Launch, Program
+from refimpl.ir.types import DType, TensorType
 from refimpl.verify import program as laws
 from tests.bench.inplace import rows
 from tests.codegen.make import Graph
@@ -103,3 +107,37 @@ def test_the_bound_of_a_net_falls() -> None:
     assert found["node"].ratio <= 0.63
     assert found["op"].ratio <= 0.63
     assert found["fused"].reused == found["op"].reused
+
+
+def viewed(end: int) -> Program:
+    """A kernel reads a value through two views, and another reads some of it afterwards."""
+    m = Maker()
+    t = TensorType(DType.I32, (64,))
+    (a,) = m.launch([(m.input(t), At.SHIFTED)], [t])
+    v = m.view(m.view(a, TensorType(DType.I32, (8, 8))), TensorType(DType.I32, (4, 16)))
+    m.launch([(v, At.SAME)], [t])
+    for read in (a, v)[:end]:
+        m.launch([(read, At.SHIFTED)], [t])
+    return m.finish([m.known()[-1]])
+
+
+def test_an_operand_seen_through_views_dies_too() -> None:
+    p = viewed(0)
+    found = reused(p)
+    assert pairs(found) == [("a4", "a1")]
+    assert every(p, plan(p, planner("didyma")), 0, run=True) == []
+    assert peak(plan(p, planner("didyma")), {}) == 256
+
+
+def test_an_operand_whose_other_name_is_read_on_stays() -> None:
+    assert all(("a4", "a1") not in pairs(reused(viewed(end))) for end in (1, 2))
+
+
+def test_a_view_of_other_elements_or_of_a_part_stays() -> None:
+    for of, offset in ((TensorType(DType.U8, (512,)), 0), (TensorType(DType.I32, (64,)), 256)):
+        m = Maker()
+        (a,) = m.launch([(m.input(of), At.SHIFTED)], [TensorType(DType.I32, (128,))])
+        v = m.view(a, of, offset)
+        m.launch([(v, At.SAME)], [of])
+        p = m.finish([m.known()[-1]])
+        assert pairs(reused(p)) == []

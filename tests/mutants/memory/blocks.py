@@ -144,7 +144,7 @@ def arena_elsewhere(lines: Sequence[Line]) -> Sequence[Line] | None:
 # ---- results in place
 
 
-def searching(name: str, wrong: Callable[..., bool]) -> Plant:
+def searching(name: str, wrong: Callable[..., object]) -> Plant:
     """Answer one of the questions wrongly that are asked before a result is put in place."""
 
     def plant(bare: Program) -> AbstractContextManager[object]:
@@ -169,7 +169,7 @@ def _second(
     return plan(other, planner, capacity)
 
 
-def in_place(**wrong: Callable[..., bool]) -> Plant:
+def in_place(**wrong: Callable[..., object]) -> Plant:
     """Results in place, whatever the peak, by wrong answers to questions of the search."""
 
     def plant(bare: Program) -> AbstractContextManager[object]:
@@ -201,10 +201,22 @@ def _larger(self: Any, new: str, old: str) -> bool:
     return bool(sizes and a.device == b.device and a.nbytes > b.nbytes > 0)
 
 
+def _fits_within(self: Any, new: str, old: str) -> bool:
+    """A result is smaller than what it lies on."""
+    a, b = self.types[new], self.types[old]
+    sizes = isinstance(a.nbytes, int) and isinstance(b.nbytes, int)
+    return bool(sizes and a.device == b.device and 0 < a.nbytes < b.nbytes)
+
+
 def _anything(self: Any, k: object, new: str, old: str) -> bool:
     """A kernel may read any element of what it writes over."""
     del self, k, new, old
     return True
+
+
+def _shown(self: Any, value: str) -> str:
+    """A view stands for all of what it shows, even where it shows a part, or other elements."""
+    return str(self.lives.root.get(value, value))
 
 
 # ---- streams and late sizes
@@ -251,6 +263,8 @@ FAULTS: tuple[ProgramFault, ...] = (
                  in_place(may=_anything)),
     ProgramFault(6, "in place of a smaller operand", "openxla/xla#46543",
                  in_place(same=_larger, may=_anything)),
+    ProgramFault(6, "in place of what a view shows a part of", "openxla/xla#49176",
+                 in_place(whole=_shown, same=_fits_within, may=_anything)),
     ProgramFault(7, "reuse across streams without a wait", "onnxruntime#32466", streams_unseen),
     ProgramFault(7, "bytes free before another stream is done", "onnxruntime#32466",
                  streams_by_hops, GREEDY),
