@@ -100,6 +100,49 @@ def subject(c: Compiled) -> Subject:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A compile that raised: at which stage, and what."""
+
+    stage: str
+    error: Exception
+
+    def report(self) -> Report:
+        """Return it as a finding of the stage."""
+        level = Level(self.stage)
+        text = f"{type(self.error).__name__}: {self.error}"
+        level.findings.append(Finding(self.stage, "while compiling", "error", text))
+        return Report((level,))
+
+
+def compiled(
+    m: Module, options: Options | None = None, progress: Callable[[str], None] = lambda _: None
+) -> Compiled | Failed:
+    """Compile a module, or tell what became of it."""
+    stages: list[str] = ["source"]
+
+    def on_stage(name: str) -> None:
+        stages.append(name)
+        progress(name)
+
+    try:
+        return compile(m, options or Options(), on_stage)
+    except Exception as e:
+        return Failed(stages[-1], e)
+
+
+def judged(
+    c: Compiled,
+    inputs: Sequence[Array],
+    engines: Iterable[Engine],
+    contract: Contract | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Judge every level of a compiled module."""
+    backends: list[Backend] = [EngineBackend(e, c) for e in engines]
+    return judge(subject(c), inputs, backends, contract, progress)
+
+
 def check(
     m: Module,
     inputs: Sequence[Array],
@@ -112,18 +155,7 @@ def check(
 
     A compile that fails is a finding too; its level is the stage.
     """
-    stages: list[str] = ["source"]
-
-    def on_stage(name: str) -> None:
-        stages.append(name)
-        progress(name)
-
-    try:
-        compiled = compile(m, options or Options(), on_stage)
-    except Exception as e:
-        level = Level(stages[-1])
-        text = f"{type(e).__name__}: {e}"
-        level.findings.append(Finding(level.name, "while compiling", "error", text))
-        return Report((level,))
-    backends: list[Backend] = [EngineBackend(e, compiled) for e in engines]
-    return judge(subject(compiled), inputs, backends, contract, progress)
+    made = compiled(m, options, progress)
+    if isinstance(made, Failed):
+        return made.report()
+    return judged(made, inputs, engines, contract, progress)

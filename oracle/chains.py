@@ -255,7 +255,8 @@ class _Walk:
                     "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__,
                     "min": min, "max": max,
                 }  # fmt: skip
-                ends = [rule[op](x, y) for x in self.interval(a) for y in self.interval(b)]
+                left, right = self.interval(a), self.interval(b)
+                ends = [rule[op](x, y) for x in left for y in right]
                 return min(ends), max(ends)
             case Binary("floordiv" | "floormod" | "shr" as op, a, Const(value)) if value > 0:
                 (lo, hi), n = self.interval(a), int(value)

@@ -58,6 +58,11 @@ class Subject:
     program: Program
 
 
+def due(n: int) -> bool:
+    """Tell whether the ``n``-th use of something is judged."""
+    return n <= JUDGED or n & (n - 1) == 0
+
+
 class _Judge:
     def __init__(
         self,
@@ -114,8 +119,7 @@ class _Judge:
     def due(self, level: Level, uses: Counter[object], what: object) -> bool:
         """Count a use and tell whether it is judged."""
         uses[what] += 1
-        n = uses[what]
-        judged = n <= JUDGED or n & (n - 1) == 0
+        judged = due(uses[what])
         level.unjudged += not judged
         return judged
 

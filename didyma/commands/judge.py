@@ -12,7 +12,7 @@ from rich.console import Console
 
 from codegen.memory.peak import peak, unplanned_total
 from codegen.options import Options
-from codegen.pipeline import compile
+from codegen.pipeline import Compiled
 from codegen.runtime.registry import engine
 from didyma import show
 from didyma.commands import common
@@ -54,36 +54,32 @@ Judge: TypeAlias = Callable[[Task, Callable[[str], None]], Verdict]
 def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
     """Judge in this process; DidymaError where the program cannot be compiled by its own fault."""
     progress("compile")
-    memory = _memory(task)
-    arrays = random_inputs(task.module, dict(task.env), task.seeds)
     engines = [engine(e) for e in task.engines]
-    report = levels.check(task.module, arrays, engines, task.options, progress=progress)
+    made = levels.compiled(task.module, task.options, progress)
+    if isinstance(made, levels.Failed):
+        # The source is lawful: where a law is broken, or the compiler fails, that is a finding.
+        if isinstance(made.error, DidymaError) and not _LAW.match(made.error.code):
+            raise made.error
+        return Verdict(made.report(), {})
+    arrays = random_inputs(task.module, dict(task.env), task.seeds)
+    report = levels.judged(made, arrays, engines, progress=progress)
     if task.peers:
         from fuzz.peers import ort
 
         progress(ort.NAME)
-        fused = compile(task.module, task.options).fused
         whole = ort.level(task.module, arrays, task.env, task.model)
-        levels_ = (*report.levels, whole, ort.by_kernel(fused, arrays, task.env))
+        levels_ = (*report.levels, whole, ort.by_kernel(made.fused, arrays, task.env))
         report = Report(levels_, report.refused)
-    return Verdict(report, memory)
+    return Verdict(report, _memory(made, task))
 
 
-def _memory(task: Task) -> dict[str, Any]:
-    try:
-        program = compile(task.module, task.options).program
-    except DidymaError as e:
-        if _LAW.match(e.code):
-            return {}  # the source is lawful, so a pass broke a law: the report says so
-        raise
-    except Exception:
-        return {}  # likewise
+def _memory(made: Compiled, task: Task) -> dict[str, Any]:
     return {
         "dims": dict(task.env),
         "planner": task.options.planner,
-        "planned_peak": peak(program, task.env),
-        "unplanned_total": unplanned_total(program, task.env),
-        "kernels": [k.name for k in program.kernels],
+        "planned_peak": peak(made.program, task.env),
+        "unplanned_total": unplanned_total(made.program, task.env),
+        "kernels": [k.name for k in made.program.kernels],
     }
 
 

@@ -89,13 +89,48 @@ def ceildiv(a: Dim, b: Dim) -> Dim:
 def maximum(*ds: Dim) -> Dim:
     """Largest."""
     ints = _ints(ds)
-    return canonical(sympy.Max(*ds)) if ints is None else max(ints)
+    return _extreme(sympy.Max, ds, 1) if ints is None else max(ints)
 
 
 def minimum(*ds: Dim) -> Dim:
     """Smallest."""
     ints = _ints(ds)
-    return canonical(sympy.Min(*ds)) if ints is None else min(ints)
+    return _extreme(sympy.Min, ds, -1) if ints is None else min(ints)
+
+
+def _extreme(func: Any, ds: Sequence[Dim], sign: int) -> Dim:
+    """Largest (``sign`` 1) or smallest, as sympy writes it.
+
+    Of linear sizes we tell ourselves which can never be it, as sympy would, only much faster: the
+    difference of two is never negative where no coefficient of it is.
+    """
+    rows = {d: _linear(d) for d in ds}
+    kept: list[tuple[Dim, Mapping[Any, int]]] = []
+    for d, row in rows.items():
+        if row is None:
+            return canonical(func(*ds))
+        if any(_never_below(k, row, sign) for _, k in kept):
+            continue
+        kept = [(e, k) for e, k in kept if not _never_below(row, k, sign)]
+        kept.append((d, row))
+    return kept[0][0] if len(kept) == 1 else func(*(d for d, _ in kept), evaluate=False)
+
+
+def _never_below(a: Mapping[Any, int], b: Mapping[Any, int], sign: int) -> bool:
+    return all(sign * (a.get(s, 0) - b.get(s, 0)) >= 0 for s in {*a, *b})
+
+
+def _linear(d: Dim) -> dict[Any, int] | None:
+    """Coefficients by symbol, and the constant by 1; None where a size is not linear."""
+    if isinstance(d, int):
+        return {1: d}
+    row: dict[Any, int] = {}
+    for term in d.args if d.func is sympy.Add else (d,):
+        coefficient, rest = term.as_coeff_Mul()
+        if not coefficient.is_Integer or not (rest.is_Symbol or rest == 1):
+            return None
+        row[1 if rest == 1 else rest] = int(coefficient)
+    return row
 
 
 def align(d: Dim, to: int) -> Dim:

@@ -140,7 +140,7 @@ def _of(e: Any) -> Expr:
         return Var(e.name)
     if e.is_Integer:
         return index(int(e))
-    if e.func in (sympy.Add, sympy.Mul) and e.as_content_primitive()[0].q != 1:
+    if e.func in (sympy.Add, sympy.Mul) and _fractional(e):
         # a whole number all the same, such as n*(n + 1)/2: sympy has dropped its floor
         numerator, denominator = sympy.fraction(sympy.together(e))
         return floordiv(_of(sympy.expand(numerator)), _of(denominator))
@@ -161,6 +161,12 @@ def _of(e: Any) -> Expr:
         quotient = floordiv if e.func is sympy.floor else ceildiv
         return quotient(_of(sympy.expand(numerator)), _of(sympy.expand(denominator)))
     raise TypeError(f"no loop expression for {e}")
+
+
+def _fractional(e: Any) -> bool:
+    """Tell whether an expanded sum or product has a coefficient that is no whole number."""
+    terms = e.args if e.func is sympy.Add else (e,)
+    return any(t.as_coeff_Mul()[0].q != 1 for t in terms)
 
 
 def flatten(at: Iterable[Expr], shape: Iterable[Expr]) -> Expr:

@@ -16,17 +16,21 @@ from oracle.stages import judge
 from refimpl.interp import loop as loop_interp
 from refimpl.ir.loop import (
     Binary,
+    Block,
+    Buffer,
     Compare,
     Const,
     Expr,
+    For,
     Load,
     PrimFunc,
     Select,
     Stmt,
+    Store,
     Var,
 )
 from refimpl.ir.text import parse_loop, parse_module
-from refimpl.ir.types import Array
+from refimpl.ir.types import Array, DType
 from refimpl.ir.walk import map_expr, map_stmt
 
 ROWS = """module {
@@ -231,3 +235,17 @@ def test_a_dropped_term_of_a_long_sum_is_found_by_the_kernel_alone(seed: int) ->
     assert [f.level for f in report.findings if f.kind == "value"][:1] == ["kernel"]
     loops = judge(replace(s, kernels={name: (faulty,)}, loops={name: kernel}), [x])
     assert next(level for level in loops.levels if level.name == "loop").agree
+
+
+def test_a_bound_that_names_itself_often_is_read_once() -> None:
+    """Doubled forty times, it would be read 4**40 times if each end were asked for anew."""
+    i = Var("n")
+    extent: Expr = i
+    for _ in range(40):
+        extent = Binary("min", Binary("add", i, extent), Const(7, i.dtype))
+    zero = Const(0.0, DType.F32)
+    body = Store("acc", (), Binary("add", Load("acc", (), DType.F32), Load("x", (), DType.F32)))
+    loop = For(Var("k0"), extent, Block((body,)))
+    scalars = (Buffer("x", DType.F32, ()), Buffer("acc", DType.F32, ()))
+    f = PrimFunc("f", scalars, ("acc",), Block((Store("acc", (), zero), loop)))
+    assert chains.longest([f], {"n": 3}) == 6  # the first of 7 adds to an exact zero

@@ -108,3 +108,32 @@ def test_without_the_package_the_engine_is_missing(monkeypatch: pytest.MonkeyPat
         ort.require()
     assert caught.value.code == "engine-missing"
     assert caught.value.exit_code == 4
+
+
+BRANCHES = """module {
+  func @yes(%a: f32[4]) -> (%y) attrs(Primitive=1) {
+    %y = exp(%a) : f32[4]
+  }
+  func @no(%a: f32[4]) -> (%y) attrs(Primitive=1) {
+    %y = sqrt(%a) : f32[4]
+  }
+  func @then(%a: f32[4]) -> (%y) {
+    %y = call @yes(%a) : f32[4]
+  }
+  func @else(%a: f32[4]) -> (%y) {
+    %y = call @no(%a) : f32[4]
+  }
+  func @main(%c: bool[], %x: f32[4]) -> (%y) {
+    %y = if(%c, %x, binds=(), otherwise="else", then="then") : f32[4]
+  }
+}
+"""
+
+
+@needs_runtime
+@pytest.mark.parametrize("taken", [True, False])
+def test_kernels_of_the_branch_that_is_taken_are_judged_alone(taken: bool) -> None:
+    m = parse_module(BRANCHES)
+    found = ort.by_kernel(m, [np.array(taken), np.linspace(1, 2, 4, dtype=np.float32)], {})
+    assert found.findings == []
+    assert [c.checked for c in found.comparisons] == [4]
