@@ -13,6 +13,7 @@ from codegen.memory.plan import plan
 from codegen.options import Options
 from codegen.passes.fuse import fuse, separate
 from codegen.passes.inline import inline
+from codegen.passes.running import block_runs
 from codegen.passes.simplify import simplify
 from codegen.passes.slices import unroll_slices
 from codegen.runtime.engine import KernelText
@@ -144,6 +145,7 @@ def _wrap(w: Work) -> None:
 STAGES: tuple[Stage, ...] = (
     Stage("inline", _graph_pass("inline", inline), _always),
     Stage("simplify", _graph_pass("simplify", simplify), _simplifies),
+    Stage("runs", _graph_pass("runs", block_runs), _simplifies),
     Stage("slices", _graph_pass("slices", unroll_slices), _always),
     Stage("fuse", _graph_pass("fuse", fuse), _fuses),
     Stage("separate", _graph_pass("separate", separate), _separates),

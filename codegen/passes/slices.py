@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from codegen.passes.values import fresh
 from refimpl.ir import control, dims
 from refimpl.ir.dims import DimVar
 from refimpl.ir.graph import SCAN, Attr, Function, Module, Node, Param, attrs
@@ -55,7 +56,7 @@ class _Work:
         self.changed = True
         body = self.table[control.references(n)[0]]
         index = str(n.attr["index"]) or self.index(n)
-        name = _fresh(body.name, self.taken)
+        name = fresh(body.name, self.taken)
         self.taken.add(name)
         self.made.append(replace(_gathering(body, n, index), name=name))
         self.replaced.add(body.name)
@@ -66,17 +67,9 @@ class _Work:
         """Declare an index."""
         ranges = {k: (v.lo, v.hi) for k, v in self.dims.items()}
         most = max(0, dims.bounds(control.extent(n), ranges)[1] - 1)
-        name = _fresh("i", set(self.dims))
+        name = fresh("i", set(self.dims))
         self.dims[name] = DimVar(name, 0, most)
         return name
-
-
-def _fresh(wish: str, taken: set[str]) -> str:
-    name, i = wish, 0
-    while name in taken:
-        i += 1
-        name = f"{wish}_{i}"
-    return name
 
 
 def _gathering(body: Function, n: Node, index: str) -> Function:
@@ -85,7 +78,7 @@ def _gathering(body: Function, n: Node, index: str) -> Function:
     taken = set(body.types())
     whole: list[Param] = []
     for p in body.params[k : k + s]:
-        name = _fresh(f"{p.name}_all", taken)
+        name = fresh(f"{p.name}_all", taken)
         taken.add(name)
         whole.append(Param(name, p.type.with_shape(control.extent(n), *p.type.shape)))
     params = (*body.params[:k], *whole, *body.params[k + s :])
@@ -103,7 +96,7 @@ def _place(index: str, taken: set[str]) -> Iterator[Node]:
     i = dims.symbol(index)
     one = dims.add(i, 1)
     row = TensorType(DType.I64, (one,))
-    count, last, at = (_fresh(f"{index}_{x}", taken) for x in ("count", "last", "at"))
+    count, last, at = (fresh(f"{index}_{x}", taken) for x in ("count", "last", "at"))
     taken |= {count, last, at}
     shape: dict[str, Attr] = {"shape": (one,), "axis": 0, "dtype": DType.I64}
     yield Node((count,), "iota", (), (row,), attrs(shape))

@@ -1,0 +1,99 @@
+"""Running sums and products in blocks: n steps for each of n elements become a few dozen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from codegen.passes.cost import SCANS
+from codegen.passes.values import fresh
+from refimpl.ir.graph import Function, Module, Node, rename
+from refimpl.ir.types import TensorType
+from refimpl.ops.builder import Builder, Value
+from refimpl.ops.composite import like
+
+BLOCK = 32
+LONG = 4 * BLOCK  # shorter axes are run along as they are
+
+
+def block_runs(m: Module) -> Module:
+    """Run along blocks, then along the blocks' totals, and combine them (G. Blelloch, 1990).
+
+    ``cumulative_sum`` and ``cumulative_prod`` leave the order free; f16 and bf16 are taken as f32
+    until the end.  Axes of a symbolic size stay as they are.
+    """
+    functions = tuple(_function(f) for f in m.functions)
+    same = all(a is b for a, b in zip(functions, m.functions, strict=True))
+    return m if same else replace(m, functions=functions)
+
+
+def _function(f: Function) -> Function:
+    if not any(map(_long, f.nodes)):
+        return f
+    types = f.types()
+    taken = set(types)
+    nodes: list[Node] = []
+    for n in f.nodes:
+        nodes += _blocked(n, types[n.args[0]], taken) if _long(n) else (n,)
+    return replace(f, nodes=tuple(nodes))
+
+
+def _long(n: Node) -> bool:
+    if n.op not in SCANS:
+        return False
+    size = n.types[0].shape[int(str(n.attr["axis"]))]
+    return isinstance(size, int) and size >= LONG
+
+
+def _blocked(n: Node, operand: TensorType, taken: set[str]) -> Sequence[Node]:
+    """Nodes that compute the same, under names of their own."""
+    b = Builder()
+    x = b.param(n.args[0], operand)
+    wide = b("cast", (x,), dtype=operand.dtype.compute)
+    run = _Run(b, n.op, bool(n.attr["reverse"]))
+    y = run.along(wide, int(str(n.attr["axis"])), bool(n.attr["exclusive"]))
+    y = b("cast", (y,), dtype=operand.dtype)
+    made = b.function("run", (y,)).nodes
+    names: dict[str, str] = {}
+    for r in (r for m in made for r in m.results):
+        names[r] = n.results[0] if r == y.name else fresh(f"{n.results[0]}_{r}", taken)
+        taken.add(names[r])
+    return [rename(m, names) for m in made]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    b: Builder
+    op: str  # cumulative_sum or cumulative_prod
+    reverse: bool
+
+    def along(self, x: Value, axis: int, exclusive: bool) -> Value:
+        """Run along an axis, in blocks if it is long."""
+        shape = x.type.shape
+        n = shape[axis]
+        assert isinstance(n, int)
+        if n < LONG:
+            return self.b(self.op, (x,), axis=axis, exclusive=exclusive, reverse=self.reverse)
+        fold, join, unit = _PARTS[self.op]
+        count = -(-n // BLOCK)
+        lead, trail = shape[:axis], shape[axis + 1 :]
+        whole = self._padded(x, axis, count * BLOCK - n, unit)
+        blocks = self.b("reshape", (whole,), shape=(*lead, count, BLOCK, *trail))
+        inner = self.b(self.op, (blocks,), axis=axis + 1, exclusive=exclusive, reverse=self.reverse)
+        totals = self.b(fold, (blocks,), axes=(axis + 1,), keepdims=False)
+        before = self.along(totals, axis, exclusive=True)
+        beside = self.b("reshape", (before,), shape=(*lead, count, 1, *trail))
+        spread = self.b("broadcast_to", (beside,), shape=blocks.type.shape)
+        joined = self.b(join, (spread, inner))
+        flat = self.b("reshape", (joined,), shape=(*lead, count * BLOCK, *trail))
+        zeros, ones = (0,) * len(shape), (1,) * len(shape)
+        return self.b("slice", (flat,), starts=zeros, stops=shape, steps=ones)
+
+    def _padded(self, x: Value, axis: int, more: int, unit: int) -> Value:
+        high = tuple(more if i == axis else 0 for i in range(x.type.rank))
+        low = (0,) * x.type.rank
+        fill = like(self.b, unit, x)
+        return self.b("pad", (x, fill), low=low, high=high, mode="constant")
+
+
+_PARTS = {"cumulative_sum": ("sum", "add", 0), "cumulative_prod": ("prod", "multiply", 1)}

@@ -1,0 +1,71 @@
+"""Running sums in blocks are those of one loop: exactly for integers, within bars for floats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codegen.options import Options
+from codegen.passes.running import BLOCK, LONG, block_runs
+from codegen.runtime.registry import engine
+from fuzz.graphs import inputs as random_inputs
+from fuzz.levels import check
+from refimpl.interp.graph import run
+from refimpl.ir.graph import Module
+from refimpl.ir.types import DType, TensorType
+from refimpl.ops.builder import Builder
+from refimpl.verify.graph import verify
+
+
+def module(op: str, dtype: DType, shape: tuple[int, ...], axis: int, **how: bool) -> Module:
+    b = Builder()
+    x = b.param("x", TensorType(dtype, shape))
+    return b.module("main", [b(op, [x], axis=axis, **how)])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("op", ["cumulative_sum", "cumulative_prod"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((LONG,), 0),
+        ((LONG * BLOCK + 7,), 0),
+        ((2, LONG + 1, 3), 1),
+        ((0, LONG), 1),
+    ],
+)
+def test_integers(
+    op: str, shape: tuple[int, ...], axis: int, exclusive: bool, reverse: bool
+) -> None:
+    m = module(op, DType.I32, shape, axis, exclusive=exclusive, reverse=reverse)
+    blocked = block_runs(m)
+    verify(blocked)
+    assert len(blocked.entry.nodes) > len(m.entry.nodes)
+    x = np.random.default_rng(7).integers(-9, 10, shape, np.int32)
+    (want,), (got,) = run(m, [x]), run(blocked, [x])
+    assert np.array_equal(want, got)
+
+
+def test_no_loop_is_long_any_more() -> None:
+    m = block_runs(
+        module("cumulative_sum", DType.F32, (100_000,), 0, exclusive=False, reverse=False)
+    )
+    axes = [(n.types[0].shape, n.attr["axis"]) for n in m.entry.nodes if "cumulative" in n.op]
+    sizes = [shape[axis] for shape, axis in axes if isinstance(axis, int)]
+    assert sizes
+    assert all(isinstance(n, int) and n < LONG for n in sizes)
+
+
+@pytest.mark.parametrize("n", [LONG - 1, 3])
+def test_what_is_short_stays(n: int) -> None:
+    m = module("cumulative_sum", DType.F32, (2, n), 1, exclusive=False, reverse=False)
+    assert block_runs(m) is m
+
+
+@pytest.mark.parametrize("dtype", [DType.F64, DType.F32, DType.F16, DType.BF16, DType.U8])
+def test_every_level_agrees(dtype: DType) -> None:
+    m = module("cumulative_sum", dtype, (2, LONG + 5), 1, exclusive=True, reverse=False)
+    x = random_inputs(m, {}, [5])
+    report = check(m, x, [engine("host")], Options())
+    assert report.agree, report.findings
