@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from codegen.memory import planner as planner_by_name
 from codegen.options import Options
 from codegen.runtime.registry import NAMES, engine
+from didyma import fitting
 from refimpl.errors import DidymaError, EngineMissing
 from refimpl.ir import control, dims
 from refimpl.ir.graph import Module
@@ -48,7 +49,6 @@ def require_peers(names: Sequence[str]) -> None:
 
 
 PEERS = ("onnxruntime",)
-MANY = 1 << 21
 
 
 def sizes(given: Sequence[str]) -> dict[str, int]:
@@ -66,10 +66,10 @@ def options(planner: str) -> Options:
 def bindings(
     m: Module, given: Sequence[str], fixed: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Sizes for a module's symbols: as given, else one more than the least.
+    """Sizes for a module's symbols: as given, else one more than the least, or more to do anything.
 
-    A module that would then take more than ``MANY`` elements in all gets the least: judging it runs
-    every level element by element.  ``fixed`` are sizes that the module was imported for.
+    A module that would then take too many elements in all gets the least: judging it runs every
+    level element by element.  ``fixed`` are sizes that the module was imported for.
 
     Errors: ``bad-option`` for a word that is not ``NAME=N``, ``dim-out-of-range``.
     """
@@ -87,12 +87,9 @@ def bindings(
             )
         env[name] = int(value)
     dims.check_ranges(env, m.dims)
-    least = {v.name: v.lo for v in m.dims}  # of sizes that the run itself finds, a guess
+    least = {v.name: v.lo for v in m.dims if v.name in told} | env
     above = {v.name: min(v.hi, v.lo + 1) for v in m.dims if v.name in told} | env
-    types = m.entry.types().values()
-    if sum(dims.evaluate(t.numel, least | above) for t in types) <= MANY:
-        return above
-    return {name: lo for name, lo in least.items() if name in told} | env
+    return fitting.fit(m, above if fitting.elements(m, above) <= fitting.MANY else least, env)
 
 
 def print_json(document: Any) -> None:

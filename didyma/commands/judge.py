@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from codegen.memory.peak import peak, unplanned_total
 from codegen.options import Options
 from codegen.pipeline import Compiled
 from codegen.runtime.registry import engine
-from didyma import show
+from didyma import fitting, show
 from didyma.commands import common
 from didyma.files import read_fixed
 from fuzz import levels, watchdog
@@ -23,6 +23,7 @@ from fuzz.graphs import inputs as random_inputs
 from oracle.report import Finding, Level, Report
 from refimpl.errors import DidymaError
 from refimpl.ir.graph import Module
+from refimpl.ir.types import Array
 
 _LAW = re.compile(r"[DGLP]-")
 
@@ -38,6 +39,7 @@ class Task:
     options: Options
     peers: tuple[str, ...] = ()
     model: bytes | None = None  # the ONNX model that the module was imported from
+    free: frozenset[str] = frozenset()  # symbols whose size nobody chose
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,12 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
         if isinstance(made.error, DidymaError) and not _LAW.match(made.error.code):
             raise made.error
         return Verdict(made.report(), {})
-    arrays = random_inputs(task.module, dict(task.env), task.seeds)
+
+    def values(env: Mapping[str, int]) -> Sequence[Array]:
+        return random_inputs(task.module, dict(env), task.seeds)
+
+    task = replace(task, env=fitting.fit_run(task.module, task.env, task.free, values))
+    arrays = values(task.env)
     report = levels.judged(made, arrays, engines, progress=progress)
     if task.peers:
         from fuzz.peers import ort
@@ -126,7 +133,8 @@ def check(
     env = common.bindings(m, given, fixed)
     seeds = tuple(seed * 1000 + i for i in range(len(m.entry.params)))
     model = file.read_bytes() if peers and file.suffix == ".onnx" else None
-    task = Task(m, env, seeds, wanted, options, tuple(peers), model)
+    free = frozenset(env) - {item.partition("=")[0] for item in given}
+    task = Task(m, env, seeds, wanted, options, tuple(peers), model, free)
     return tell(guarded(task, timeout), json)
 
 

@@ -1,0 +1,105 @@
+"""Sizes at which a model does what it is for, where its user names none.
+
+A network that halves images has nothing left of one of two pixels, and a frame of sound that is
+shorter than its window cannot be mirrored.  Sizes are grown until no value is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from refimpl.errors import DidymaError
+from refimpl.interp import graph
+from refimpl.ir import control, dims
+from refimpl.ir.dims import Dim
+from refimpl.ir.graph import Module
+from refimpl.ir.types import Array, TensorType
+
+MANY = 1 << 21  # elements in all: judging runs every level element by element
+ROUNDS = 64
+SCALES = (16, 64, 256, 1024)  # tried where the run itself finds that there is nothing to do
+
+
+def fit(m: Module, env: Mapping[str, int], keep: Collection[str] = ()) -> dict[str, int]:
+    """Return sizes grown until no value is empty; those given if that takes too much.
+
+    ``env`` binds the symbols of the entry's parameters; ``keep`` are those whose size is decided.
+    """
+    most = {v.name: v.hi for v in m.dims}
+    sizes = dict(env)
+    for _ in range(ROUNDS):
+        names = {s for d in _starved(m, sizes) for s in dims.free(d)}
+        grown = {s: min(most[s], 2 * sizes[s]) for s in names if s in sizes and s not in keep}
+        if all(sizes[s] == n for s, n in grown.items()):
+            return sizes if not names else dict(env)
+        sizes |= grown
+        if elements(m, sizes) > MANY:
+            break
+    return dict(env)
+
+
+def elements(m: Module, env: Mapping[str, int]) -> int:
+    """Elements of all values of the entry; sizes that the run finds count with their least."""
+    known = {v.name: v.lo for v in m.dims} | dict(env)
+    return sum(dims.evaluate(t.numel, known) for t in m.entry.types().values())
+
+
+def _starved(m: Module, env: Mapping[str, int]) -> Iterator[Dim]:
+    """Sizes that are too small: of empty values, and of what is mirrored further than it goes."""
+    for f in m.functions:
+        types: Mapping[str, TensorType] | None = None
+        for n in f.nodes:
+            yield from (d for t in n.types for d in t.shape if _at_most(d, 0, env))
+            if n.op == "pad" and n.attr["mode"] == "reflect":
+                types = types or f.types()
+                yield from _mirrored(types[n.args[0]], n.attr, env)
+
+
+def _mirrored(t: TensorType, attrs: Mapping[str, object], env: Mapping[str, int]) -> Iterator[Dim]:
+    for side in ("low", "high"):
+        widths = attrs[side]
+        assert isinstance(widths, tuple)
+        yield from (d for d, w in zip(t.shape, widths, strict=True) if _at_most(d, w, env))
+
+
+def _at_most(d: Dim, limit: Dim, env: Mapping[str, int]) -> bool:
+    """Tell whether a symbolic size is known to be no more than a limit."""
+    if isinstance(d, int) or not set(dims.free((d, limit))) <= set(env):
+        return False
+    return dims.evaluate(d, env) <= dims.evaluate(limit, env)
+
+
+def fit_run(
+    m: Module,
+    env: Mapping[str, int],
+    free: Collection[str],
+    values: Callable[[Mapping[str, int]], Sequence[Array]],
+) -> dict[str, int]:
+    """Return sizes at which the reference runs a module on ``values``, or else those given.
+
+    It refuses inputs at which a size that only the run tells is out of its range, such as none of
+    so many frames.  ``free`` are the symbols that may grow: each alone first, then all.
+    """
+    sizes = dict(env)
+    if not control.bound(m) or not free or _runs(m, sizes, values):
+        return sizes
+    most = {v.name: v.hi for v in m.dims}
+    each = [(s,) for s in sorted(free)]
+    for scale in SCALES:
+        for names in (*each, tuple(sorted(free)))[: len(each) + (len(each) > 1)]:
+            tried = fit(m, sizes | {s: min(most[s], scale * sizes[s]) for s in names}, names)
+            if elements(m, tried) <= MANY and _runs(m, tried, values):
+                return tried
+    return sizes
+
+
+def _runs(
+    m: Module,
+    env: Mapping[str, int],
+    values: Callable[[Mapping[str, int]], Sequence[Array]],
+) -> bool:
+    try:
+        graph.run(m, values(env), env)
+    except DidymaError as e:
+        return e.code != "dim-out-of-range"
+    return True

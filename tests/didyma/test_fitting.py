@@ -1,0 +1,58 @@
+"""Sizes that nobody chose are such that there is something to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from didyma import fitting
+from didyma.commands import common
+from refimpl.ir.text import parse_module
+from refimpl.ir.types import Array
+
+HALVED = """module {
+  dims n in [1, 500], b in [1, 9]
+  func @main(%x: f32[b, n]) -> (%z) {
+    %y = slice(%x, starts=(0, 0), stops=(b, n), steps=(1, 8)) : f32[b, (n + 7)//8]
+    %z = slice(%y, starts=(0, 1), stops=(b, (n + 7)//8), steps=(1, 1)) : f32[b, (n + 7)//8 - 1]
+  }
+}"""
+MIRRORED = """module {
+  dims n in [2, 500]
+  func @main(%x: f32[n]) -> (%y) {
+    %c = constant(value=f32[] 0.0) : f32[]
+    %y = pad(%x, %c, low=(5,), high=(3,), mode="reflect") : f32[n + 8]
+  }
+}"""
+COUNTED = """module {
+  dims n in [1, 500], k in [20, 500]
+  func @main(%x: f32[n]) -> (%y) {
+    %o = iota(dtype=i64, shape=(n,), axis=0) : i64[n]
+    %c = max(%o, axes=(0,), keepdims=false) : i64[]
+    () = bind(%c, dim="k")
+    %y = iota(dtype=f32, shape=(k,), axis=0) : f32[k]
+  }
+}"""
+
+
+def test_a_size_grows_until_no_value_is_empty() -> None:
+    assert common.bindings(parse_module(HALVED), []) == {"n": 16, "b": 2}
+
+
+def test_a_size_that_was_given_stays() -> None:
+    assert common.bindings(parse_module(HALVED), ["n=3"]) == {"n": 3, "b": 2}
+
+
+def test_what_is_mirrored_is_longer_than_what_is_added() -> None:
+    assert common.bindings(parse_module(MIRRORED), []) == {"n": 6}
+
+
+def test_a_size_grows_until_the_reference_takes_the_inputs() -> None:
+    m = parse_module(COUNTED)
+
+    def values(env: Mapping[str, int]) -> Sequence[Array]:
+        return (np.zeros(env["n"], np.float32),)
+
+    assert fitting.fit_run(m, {"n": 2}, {"n"}, values) == {"n": 32}
+    assert fitting.fit_run(m, {"n": 2}, set(), values) == {"n": 2}
