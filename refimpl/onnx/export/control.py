@@ -34,6 +34,7 @@ def _info(w: Writer, v: Val, t: TensorType | None) -> onnx.ValueInfoProto:
     made = helper.make_empty_tensor_value_info(v.name)
     made.type.tensor_type.elem_type = w.code(v.dtype)
     if t is not None:
+        made.type.tensor_type.shape.SetInParent()  # a scalar has a shape, too: of no sizes
         for d in t.shape:
             size = made.type.tensor_type.shape.dim.add()
             if isinstance(d, int):
