@@ -17,6 +17,7 @@ from refimpl.errors import DidymaError
 
 Dim: TypeAlias = int | sympy.Expr
 Ranges: TypeAlias = Mapping[str, tuple[int, int]]
+MOST_TERMS = 1 << 11  # of a product that is written out
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,20 @@ def sub(a: Dim, b: Dim) -> Dim:
 
 
 def mul(*ds: Dim) -> Dim:
-    """Product; 1 for none."""
+    """Product; 1 for none.
+
+    DidymaError ``D-too-large`` for sums of so many terms that nobody could write it out.
+    """
     ints = _ints(ds)
-    return canonical(sympy.Mul(*ds)) if ints is None else math.prod(ints)
+    if ints is not None:
+        return math.prod(ints)
+    count = math.prod(terms(d) for d in ds)
+    if count > MOST_TERMS:
+        raise DidymaError(
+            "D-too-large", "a product of sizes", got=f"{count:,} terms",
+            want=f"at most {MOST_TERMS:,}",
+        )  # fmt: skip
+    return canonical(sympy.Mul(*ds))
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
@@ -154,6 +166,15 @@ def free(ds: Dim | Iterable[Dim]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def terms(d: Dim) -> int:
+    """Count the terms of a size: how much work it is to compute with it.
+
+    >>> terms(7), terms(2 * symbol("n") + 1)
+    (1, 2)
+    """
+    return len(d.args) if not isinstance(d, int) and d.func is sympy.Add else 1
+
+
 def text(d: Dim) -> str:
     """Text form, which the parser reads back.
 
@@ -161,6 +182,15 @@ def text(d: Dim) -> str:
     '2*n + 1'
     """
     return str(d)
+
+
+def count_text(n: int) -> str:
+    """Text of a number for people; a power of two near it where it has too many digits.
+
+    >>> count_text(1 << 20), count_text(10**5000)
+    ('1,048,576', '2**16609 or more')
+    """
+    return f"{n:,}" if n.bit_length() <= 128 else f"2**{n.bit_length() - 1} or more"
 
 
 def substitute(d: Dim, new: Mapping[str, Dim]) -> Dim:

@@ -15,6 +15,7 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.graph import CONTROL, Attr, Module
 from refimpl.ir.types import Array, DType, TensorType
+from refimpl.onnx.told import Told
 from refimpl.onnx.values import Item, Known, as_value
 from refimpl.ops.builder import Builder, Value
 
@@ -41,6 +42,7 @@ class Context:
     where: str = ""
     outputs: tuple[str, ...] = ()
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    told: Told = field(default_factory=Told)
 
     def bad(self, got: str, want: str, help: str = "", code: str = "onnx-unsupported") -> Exception:
         """Return an error that names the node."""
@@ -231,8 +233,17 @@ class Context:
 
     def bound(self, count: Value, wish: str) -> Dim:
         """Bind a size to a number that only the run tells."""
+        return self.bound_within(count, self.most, wish)
+
+    def bound_within(self, count: Value, most: Dim, wish: str) -> Dim:
+        """Bind a size to a number of at most another size; one bound already is that size."""
+        found = self.told.find(self.builder, count)
+        if found is not None and self.bounds(found[0])[0] >= 0:
+            return found[0]
         n = self.reshape(self.cast(count, DType.I64))
-        return self.builder.bind(n, self.most, f"u_{wish}")
+        d = self.builder.bind(n, most, f"u_{wish}")
+        self.told.learn(self.builder, n, d)
+        return d
 
     def array(self, item: Item) -> Array:
         """Return an item's numbers; NotConstant if they are not known."""
@@ -241,9 +252,18 @@ class Context:
             raise self._unknown(f"the sizes {', '.join(map(dims.text, k.dims()))}", [])
         return k.array
 
-    def sizes(self, item: Item) -> tuple[Dim, ...]:
-        """Return a known vector of sizes; NotConstant otherwise."""
-        k = self.known(item)
+    def sizes(self, item: Item, least: int | None = None) -> tuple[Dim, ...]:
+        """Return a vector of sizes that are known, or bound by now; NotConstant otherwise.
+
+        ``least``: they are sizes of at least so much and may be bound, see ``Told``.
+        """
+        try:
+            k = self.known(item)
+        except NotConstant:
+            found = self.told.find(self.builder, item, least) if isinstance(item, Value) else None
+            if found is None or item.type.rank > 1:
+                raise
+            return tuple(found)
         if not k.dtype.is_int or k.array.ndim > 1:
             raise self.wrong(str(k.type), "a vector of integers")
         return k.dims()

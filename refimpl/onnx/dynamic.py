@@ -20,15 +20,10 @@ Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
 
-def bound_within(c: Context, count: Value, most: Dim, wish: str) -> Dim:
-    """Bind a size to an i64 scalar that is at most another size."""
-    return c.builder.bind(c.reshape(c.cast(count, DType.I64)), most, f"u_{wish}")
-
-
 def sizes_or_bound(c: Context, item: Item, wish: str = "size") -> tuple[Dim, ...]:
     """Return a vector of sizes; those that only the run tells are bound."""
     try:
-        return c.sizes(item)
+        return c.sizes(item, least=0)
     except NotConstant:
         v = c.value(item)
         count = v.type.numel
@@ -54,7 +49,7 @@ class Selection:
         if place is None:
             place = c.emit("cumulative_sum", ones, axis=0, exclusive=True, reverse=False)
         total = c.emit("sum", ones, axes=(0,), keepdims=False)
-        self.count = bound_within(c, total, n, "chosen")
+        self.count = c.bound_within(total, n, "chosen")
         nowhere = c.reshape(c.value(size(n)))  # out of range, so that the update is dropped
         self.places = c.do("where", mask, place, nowhere)
 

@@ -19,6 +19,7 @@ from refimpl.onnx.control import CONTROL
 from refimpl.onnx.nodes import import_node
 from refimpl.onnx.opens import Opens, Symbols
 from refimpl.onnx.tensors import check_size, dtype_of, tensor
+from refimpl.onnx.told import Told
 from refimpl.onnx.values import Item, Known
 from refimpl.ops.builder import Builder, Value
 
@@ -86,7 +87,8 @@ class Importer:
         self.given = values
         self.builder = Builder()
         self.opens = Opens(model, symbols, self.builder)
-        self.context = Context(self.builder, {}, symbols.most)
+        told = Told(eager=symbols.most if symbols.eager else 0)
+        self.context = Context(self.builder, {}, symbols.most, told=told)
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
 
     def module(self) -> Module:

@@ -14,6 +14,8 @@ from refimpl.onnx.context import Context
 from refimpl.onnx.tensors import dtype_of
 from refimpl.onnx.values import Known, settle
 
+MOST_TERMS = 64  # of a size: products of sums grow without end, and are left to the run
+
 Operands: TypeAlias = Sequence[Known | None]
 Handler: TypeAlias = Callable[[Context, Operands], Known | None]
 
@@ -110,11 +112,16 @@ def _identity(c: Context, x: Operands) -> Known | None:
     return _first(x)
 
 
+def _long(a: Array) -> int:
+    """Count the terms of the longest of some sizes."""
+    return 1 if a.dtype != object else max((dims.terms(_dim(d)) for d in a.flat), default=1)
+
+
 def _arithmetic(f: Callable[[object, object], object]) -> Handler:
     def run(c: Context, x: Operands) -> Known | None:
         del c
         a, b = _arrays(x)
-        if _first(x).dtype is DType.BOOL:
+        if _first(x).dtype is DType.BOOL or _long(a) * _long(b) > MOST_TERMS:
             return None
         both = np.frompyfunc(f, 2, 1)(a.astype(object), b.astype(object))
         return settle(np.asarray(both, object), _first(x).dtype)

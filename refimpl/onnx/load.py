@@ -99,13 +99,16 @@ def _alike(
             return m
         except DidymaError as e:
             first = first or e
+            open_sizes = e.code in ("shape-mismatch", "onnx-not-constant")
+            if open_sizes and importer.opens.bound and not symbols.eager:
+                symbols = replace(symbols, eager=True)
+                continue
             pair = _UNEQUAL.match(e.got) if e.code == "shape-mismatch" else None
             # sizes of inputs alone can be taken for each other: others are bound where they are
-            if pair is None or not importer.opens.names >= set(pair.groups()):
-                raise first if e.code == "shape-mismatch" else e from None
+            alike = pair is not None and importer.opens.names >= set(pair.groups())
+            if pair is None or not alike or len(symbols.same) >= MOST_ALIKE:
+                raise first if symbols.eager or e.code == "shape-mismatch" else e from None
             kept, gone = pair.groups()
-            if len(symbols.same) >= MOST_ALIKE:
-                raise first from None
             table = {k: kept if v == gone else v for k, v in symbols.same.items()}
             symbols = replace(symbols, same={**table, gone: kept})
 

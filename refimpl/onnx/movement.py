@@ -13,7 +13,6 @@ from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType
 from refimpl.onnx.context import Context, NotConstant
 from refimpl.onnx.dynamic import (
-    bound_within,
     end_within,
     entry,
     numbers,
@@ -65,13 +64,11 @@ def _range(c: Context, x: Inputs) -> Sequence[Item]:
     items = [c.item(x, i) for i in range(3)]
     dtype = items[0].type.dtype
     try:
-        for i in items:
-            c.known(i)
+        if not dtype.is_int:
+            return [_float_range(c, items, dtype)]
+        start, stop, step = (c.sizes(i, least=0)[0] for i in items)
     except NotConstant:
         return numbers(c, x)
-    if not dtype.is_int:
-        return [_float_range(c, items, dtype)]
-    start, stop, step = (c.sizes(i)[0] for i in items)
     if not isinstance(step, int) or step == 0:
         raise c.bad(f"step {dims.text(step)}", "a step that is a number, not 0")
     count = (
@@ -79,7 +76,7 @@ def _range(c: Context, x: Inputs) -> Sequence[Item]:
         if step > 0
         else dims.ceildiv(dims.sub(start, stop), -step)
     )
-    count = max(count, 0) if isinstance(count, int) else count
+    count = count if c.bounds(count)[0] >= 0 else dims.maximum(count, 0)
     v = c.builder("iota", [], dtype=dtype, shape=(count,), axis=0)
     if step != 1:
         v = c.builder("multiply", [v, c.builder.scalar(step, dtype)])
@@ -98,8 +95,13 @@ def _float_range(c: Context, items: Sequence[Item], dtype: DType) -> Value:
 
 def _reshape(c: Context, x: Inputs) -> Sequence[Item]:
     v = c.operand(x, 0)
-    wanted = c.sizes(c.item(x, 1)) if len(x) > 1 else tuple(c.attrs["shape"])
     keep_zero = c.flag("allowzero")
+    if len(x) < 2:
+        wanted: Sequence[Dim] = tuple(c.attrs["shape"])
+    elif keep_zero:  # then sizes that only the run tells mean themselves
+        wanted = sizes_or_bound(c, c.item(x, 1))
+    else:
+        wanted = c.sizes(c.item(x, 1), least=1)
     shape: list[Dim] = []
     for i, d in enumerate(wanted):
         copy = d == 0 and not keep_zero
@@ -129,7 +131,7 @@ def _quotient(c: Context, v: Value, rest: Dim) -> Dim:
 def _expand(c: Context, x: Inputs) -> Sequence[Item]:
     v = c.operand(x, 0)
     try:
-        wanted = v.type.with_shape(*c.sizes(c.item(x, 1)))
+        wanted = v.type.with_shape(*c.sizes(c.item(x, 1), least=0))
     except NotConstant:
         wanted = v.type.with_shape(*_wanted(c, v, c.operand(x, 1)))
     shape, _ = broadcast("Expand", [v.type, wanted])
@@ -284,7 +286,7 @@ def _cut_at(c: Context, v: Value, x: Inputs) -> Value:
         a = c.axis(axis, v.type.rank)
         n = v.type.shape[a]
         ends = (end_within(c, entry(c, c.operand(x, i), k), n, 0) for i in (1, 2))
-        first[a], last[a] = (bound_within(c, e, n, "end") for e in ends)
+        first[a], last[a] = (c.bound_within(e, n, "end") for e in ends)
     by = [1] * v.type.rank
     for axis, step in zip(axes, steps, strict=True):
         by[c.axis(axis, v.type.rank)] = step

@@ -23,12 +23,14 @@ class Symbols:
 
     They are at most ``most``; from the third axis on, where images have theirs, they are multiples.
     ``fixed`` gives numbers for some names; ``same`` gives names that are another name's size.
+    ``eager``: integers of inputs that sizes are computed of are sizes themselves.
     """
 
     most: int = 1 << 20
     multiple: int = 1
     fixed: Mapping[str, int] = field(default_factory=dict[str, int])
     same: Mapping[str, str] = field(default_factory=dict[str, str])
+    eager: bool = False
 
 
 class Opens:
@@ -46,6 +48,11 @@ class Opens:
         """Names of the symbols declared so far."""
         return frozenset(self._found)
 
+    @property
+    def bound(self) -> bool:
+        """Tell whether there are symbols besides, which the run binds."""
+        return len(self._builder.declared()) > len(self._found)
+
     def _names(self, model: onnx.ModelProto) -> frozenset[str]:
         """Names that are the whole size of some axis."""
         each = (d.dim_param for i in model.graph.input for d in i.type.tensor_type.shape.dim)
@@ -58,12 +65,12 @@ class Opens:
         if not any(ch.isalnum() for ch in d.dim_param):
             return self._symbol(f"{name}_{axis}", axis)  # "?" is no name: two of them may differ
         composed = None if d.dim_param in self._bare else _expression(d.dim_param)
-        if composed is None or not self._bound(composed):
+        if composed is None or not self._settled(composed):
             return self._symbol(d.dim_param, axis)
         table = {dims.symbol(s): self._symbol(s, 0) for s in dims.free(composed)}
         return dims.canonical(composed.subs(table)) if not isinstance(composed, int) else composed
 
-    def _bound(self, d: Dim) -> bool:
+    def _settled(self, d: Dim) -> bool:
         """Tell whether other axes bind all the symbols of a size, or this one binds its own."""
         names = dims.free(d)
         if set(names) <= self._bare:

@@ -11,6 +11,7 @@ import onnx
 from onnx import numpy_helper
 
 from refimpl.errors import DidymaError
+from refimpl.ir import dims
 from refimpl.ir.types import Array, DType, from_memory, nbytes_of
 from refimpl.onnx.context import MAX_BYTES
 from refimpl.onnx.values import Known
@@ -66,7 +67,7 @@ def check_size(dtype: DType, shape: tuple[int, ...], where: str) -> None:
     nbytes = nbytes_of(dtype, shape)
     if nbytes > MAX_BYTES:
         raise DidymaError(
-            "onnx-too-large", where, got=f"{dtype}{list(shape)}, {nbytes:,} bytes",
+            "onnx-too-large", where, got=f"{dtype}{list(shape)}, {dims.count_text(nbytes)} bytes",
             want=f"at most {MAX_BYTES:,} bytes",
         )  # fmt: skip
 

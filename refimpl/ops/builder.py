@@ -274,6 +274,24 @@ class Builder:
         """Type of a value."""
         return v.type
 
+    def maker(self, v: Value) -> Node | None:
+        """Node of this function that a value is a result of; None for its parameters."""
+        at = self._places.get(v.name)
+        return None if at is None else self._nodes[at]
+
+    def values(self, names: Sequence[str]) -> list[Value]:
+        """Values of this function by name: parameters, captures, results of nodes."""
+        types = {p.name: p.type for p in self._params}
+        types |= {own.name: own.type for _, own in self.captures.values()}
+        found: list[Value] = []
+        for name in names:
+            if name in self._places:
+                n = self._nodes[self._places[name]]
+                found.append(Value(name, n.types[n.results.index(name)]))
+            else:
+                found.append(Value(name, types[name]))
+        return found
+
     def cone(self, v: Value) -> Function:
         """Return the part of the graph that a value needs, as a function."""
         wanted = {v.name}

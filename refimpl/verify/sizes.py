@@ -77,8 +77,8 @@ class Sizes:
             raise DidymaError(
                 "D-too-large",
                 where,
-                got=f"up to {bytes_at_most} bytes",
-                want=f"at most {MOST_BYTES} bytes",
+                got=f"up to {dims.count_text(bytes_at_most)} bytes",
+                want=f"at most {MOST_BYTES:,} bytes",
                 help="declare narrower ranges" if dims.free(shape) else "",
             )
 

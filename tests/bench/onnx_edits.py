@@ -9,7 +9,9 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-SIZES = (-(1 << 63), -(1 << 31), -2, -1, 0, 1, 2, 3, 7, 64, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1)
+SIZES = (
+    -(1 << 63), -(1 << 31), -2, -1, 0, 1, 2, 3, 7, 64, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1,
+)  # fmt: skip
 REALS = (0.0, -0.0, -1.0, 1e30, float("inf"), float("nan"))
 WORDS = ("", "SAME_UPPER", "linear", "reflect", "\0", "é" * 40)
 CODES = tuple(range(26))  # of element types and attribute types, some of which there are not

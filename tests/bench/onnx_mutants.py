@@ -1,7 +1,7 @@
 """Damage ONNX models at random: importing them may show coded errors alone, and soon.
 
-``python -m tests.bench.onnx_mutants --count 10000`` takes models of onnx's node tests in turn; every
-other one is damaged in its bytes, the others within the format.
+``python -m tests.bench.onnx_mutants --count 10000`` takes models of onnx's node tests; every other
+one is damaged in its bytes, the others within the format.
 """
 
 from __future__ import annotations

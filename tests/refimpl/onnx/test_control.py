@@ -197,21 +197,57 @@ def test_sizes_that_must_be_equal_are_one() -> None:
     assert [v.name for v in load_model(m).dims] == ["m"]
 
 
-def test_sizes_of_the_run_that_are_not_seen_to_be_equal_are_told_at_once() -> None:
+def expanded(other: str) -> onnx.ModelProto:
+    """Multiply what is expanded to a size of the run with as many numbers as another tells."""
     nodes = [
-        node("Expand", ["x", "shape"], ["wide"]),
         node("Gather", ["shape", "zero"], ["n"]),
-        node("Range", ["zero", "n", "one"], ["counted"]),
+        node("Gather", ["other", "zero"], ["m"]),
+        node("Range", ["zero", other, "one"], ["counted"]),
+        node("Expand", ["x", "shape"], ["wide"]),
         node("Mul", ["wide", "counted"], ["y"]),
     ]
-    m = model(
-        nodes, [value("x", 1, type=I64), value("shape", 1, type=I64)], [free("y", I64)],
-        zero=np.array(0), one=np.array(1),
-    )  # fmt: skip
+    inputs = [value(name, 1, type=I64) for name in ("x", "shape", "other")]
+    return model(nodes, inputs, [free("y", I64)], zero=np.array(0), one=np.array(1))
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_sizes_that_one_value_tells_are_one(n: int) -> None:
+    feeds = {"x": np.array([3]), "shape": np.array([n]), "other": np.array([7])}
+    agrees(expanded("n"), feeds)
+
+
+def test_sizes_of_the_run_that_are_not_seen_to_be_equal_are_told_at_once() -> None:
     with pytest.raises(DidymaError) as caught:
-        load_model(m)
+        load_model(expanded("m"))
     assert caught.value.code == "shape-mismatch"
-    assert "u_size" in caught.value.got
+    assert "u_" in caught.value.got
+
+
+def test_what_is_computed_of_a_size_of_the_run_is_a_size() -> None:
+    """What is not zero is laid out in rows whose number is computed of how many there are."""
+    nodes = [
+        node("NonZero", ["x"], ["at"]),
+        node("ReduceSum", ["ones"], ["n"], keepdims=0),
+        node("Mul", ["n", "two"], ["twice"]),
+        node("Unsqueeze", ["n", "front"], ["n1"]),
+        node("Unsqueeze", ["twice", "front"], ["rows"]),
+        node("Expand", ["k", "n1"], ["one"]),
+        node("Concat", ["one", "one"], ["both"], axis=0),
+        node("Concat", ["rows", "three"], ["shape"], axis=0),
+        node("Expand", ["k", "shape"], ["wide"]),
+        node("Concat", ["three", "rows"], ["turned"], axis=0),
+        node("Reshape", ["wide", "turned"], ["y"]),
+        node("ConstantOfShape", ["rows"], ["zeros"]),
+        node("Sum", ["y", "zeros", "both"], ["z"]),
+    ]
+    m = model(
+        [node("Cast", ["x"], ["ones"], to=I64), *nodes], [value("x", 6, type=BOOL)],
+        [free("z"), free("at", I64)],
+        two=np.array(2), three=np.array([3]), front=np.array([0]), k=np.array(1.5, np.float32),
+    )  # fmt: skip
+    for x in ([1, 0, 1, 1, 0, 0], [1] * 6):
+        found = agrees(m, {"x": np.array(x, np.bool_)})
+    assert str(found.entry.result_types()[0]) == "f32[3, 2*u_size]"
 
 
 def test_a_loop_that_must_be_written_out_names_the_input_that_ends_it() -> None:

@@ -129,6 +129,34 @@ def test_absurd_sizes_are_refused_before_anything_is_made() -> None:
     assert time.perf_counter() - start < 2
 
 
+def test_absurd_sizes_have_a_text() -> None:
+    many = one("Relu", (1 << 62,) * 400)
+    assert "2**" in refused(many).got
+    t = TensorProto(data_type=TensorProto.FLOAT, dims=[1 << 62] * 400, name="w")
+    lying = model([relu("x", "y")], IN, OUT)
+    lying.graph.initializer.append(t)
+    assert refused(lying).code == "onnx-too-large"
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_sizes_do_not_grow_without_end(values: bool) -> None:
+    """A sum of sizes squared thirty times over has more terms than anybody can write out."""
+    names = [f"x{i}" for i in range(6)]
+    nodes: list[onnx.NodeProto] = []
+    for i, name in enumerate(names):
+        nodes.append(helper.make_node("Shape", [name], [f"s{i}"]))
+        parts = [name if values else f"s{i}"] + ([f"t{i - 1}"] if i else [])
+        nodes.append(helper.make_node("Sum", parts, [f"t{i}"]))
+    nodes += [helper.make_node("Mul", [f"t{i}"] * 2, [f"t{i + 1}"]) for i in range(5, 35)]
+    nodes.append(helper.make_node("Expand", ["one", "t35"], ["y"]))
+    kind = TensorProto.INT64
+    inputs = [value(n, 1 if values else n, type=kind) for n in names]
+    m = model(nodes, inputs, [value("y", "m")], one=f32(1))
+    start = time.perf_counter()
+    load_model(m)
+    assert time.perf_counter() - start < 10
+
+
 def test_tensor_with_too_few_bytes() -> None:
     m = model([helper.make_node("Add", ["x", "w"], ["y"])], IN, OUT, w=f32(1, 2))
     m.graph.initializer[0].raw_data = b"1234"
