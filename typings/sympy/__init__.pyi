@@ -63,7 +63,7 @@ class Min(Expr):
     def __new__(cls, *args: Expr | int) -> Expr: ...  # type: ignore[misc]  # folds
 
 class floor(Expr):
-    def __new__(cls, arg: Expr | int) -> Expr: ...  # type: ignore[misc]  # folds
+    def __new__(cls, arg: Expr | int, evaluate: bool = ...) -> Expr: ...  # type: ignore[misc]  # folds
 
 class ceiling(Expr):
     def __new__(cls, arg: Expr | int) -> Expr: ...  # type: ignore[misc]  # folds
