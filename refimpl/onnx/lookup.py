@@ -1,4 +1,4 @@
-"""Look-ups with indices of several parts, one-hot, selection by rank, and what is known only."""
+"""Look-ups and scatters, one-hot, selection by rank, and what is known only."""
 
 from __future__ import annotations
 
@@ -49,6 +49,26 @@ def _flat_index(c: Context, at: Value, lead: Sequence[Dim]) -> Value:
     if total is None:
         raise c.bad("index tuples without parts", "at least one")
     return total
+
+
+def _gather(c: Context, x: Inputs) -> Sequence[Item]:
+    v, at = c.operand(x, 0), c.operand(x, 1)
+    axis = c.axis(c.integer("axis", 0), v.type.rank)
+    return [c.emit("gather", v, at, axis=axis)]
+
+
+def _gather_elements(c: Context, x: Inputs) -> Sequence[Item]:
+    v, at = c.operand(x, 0), c.operand(x, 1)
+    axis = c.axis(c.integer("axis", 0), v.type.rank)
+    return [c.emit("gather_elements", v, at, axis=axis)]
+
+
+def _scatter_elements(c: Context, x: Inputs) -> Sequence[Item]:
+    v = c.operand(x, 0)
+    axis = c.axis(c.integer("axis", 0), v.type.rank)
+    how = c.attrs.get("reduction", "none")
+    args = v, c.operand(x, 1), c.operand(x, 2)
+    return [c.emit("scatter", *args, axis=axis, reduction=how)]
 
 
 def _gather_nd(c: Context, x: Inputs) -> Sequence[Item]:
@@ -220,6 +240,10 @@ def _unique(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 HANDLERS: dict[str, Handler] = {
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "Scatter": _scatter_elements,
+    "ScatterElements": _scatter_elements,
     "GatherND": _gather_nd,
     "ScatterND": _scatter_nd,
     "TensorScatter": _tensor_scatter,

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from refimpl.onnx import (
     casts,
     chance,
+    cutting,
     deformable,
     known,
     lookup,
@@ -32,6 +33,7 @@ HANDLERS: dict[str, Handler] = {
     **math.HANDLERS,
     **casts.HANDLERS,
     **chance.HANDLERS,
+    **cutting.HANDLERS,
     **deformable.HANDLERS,
     **lookup.HANDLERS,
     **movement.HANDLERS,
