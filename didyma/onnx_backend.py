@@ -32,10 +32,7 @@ LEVELS = ("graph", "loop", "program", *ENGINES)
 
 
 def _graph(m: Module) -> Run:
-    def run(inputs: Sequence[Array]) -> Sequence[Array]:
-        return graph.run(m, inputs)
-
-    return run
+    return graph.Prepared(m).run
 
 
 def _loop(m: Module) -> Run:

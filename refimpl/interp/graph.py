@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -11,10 +12,11 @@ from refimpl.errors import DidymaError
 from refimpl.interp.control import Machine, Step, concrete_attrs, last_uses
 from refimpl.interp.doubt import Told, on_bars
 from refimpl.ir import dims as d
-from refimpl.ir.graph import CONTROL, Function, Module, Node
+from refimpl.ir.graph import CONTROL, Function, Module, Node, Param
 from refimpl.ir.types import Array, TensorType
 from refimpl.ops import OPS
 from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.spec import Kind
 
 # What a walk calls for each op and call: the function it stands in, the node, its operands, the
 # symbols bound, and what runs the node by the reference.
@@ -30,8 +32,73 @@ def run(m: Module, inputs: Sequence[Array], dims: Mapping[str, int] | None = Non
     at their last use.
     """
     env = bind(m.entry, m, inputs, dims)
+    given = [np.asarray(a) for a in inputs]
     with np.errstate(all="ignore"):
-        return _Arrays(m, env).call(m.entry, [np.asarray(a) for a in inputs])
+        return _own(_Views(m, env).call(m.entry, list(given)), given)
+
+
+class Prepared:
+    """A module to be run many times: what does not depend on its inputs is computed once.
+
+    That is kept, like the constants that it replaces, and laid out for who reads it.
+    """
+
+    def __init__(self, m: Module) -> None:
+        self.m = m
+        machine = _Views(m, {})
+        with np.errstate(all="ignore"):
+            self._entry, self._known = _folded(m, machine)
+        # sizes that a step has worked out are those of one run
+        self._steps = {} if m.dims else machine.prepared
+
+    def run(self, inputs: Sequence[Array], dims: Mapping[str, int] | None = None) -> list[Array]:
+        """Return the results of the entry function; errors as of ``run``."""
+        machine = _Views(self.m, bind(self.m.entry, self.m, inputs, dims))
+        machine.prepared |= self._steps
+        given = [np.asarray(a) for a in inputs]
+        with np.errstate(all="ignore"):
+            return _own(machine.call(self._entry, [*given, *self._known]), given, self._known)
+
+
+def _folded(m: Module, machine: _Views) -> tuple[Function, list[Array]]:
+    """Return the entry with what it knows before it runs as further parameters, and that."""
+    entry = m.entry
+    known: dict[str, Array] = {}
+    types: dict[str, TensorType] = {}
+    left: list[Node] = []
+    asked = set(entry.results)  # by what is left to run
+    spread = set(asked)  # by what is slow to read an array whose elements are not side by side
+    for step in [Step(n, (), bool(m.dims)) for n in entry.nodes]:
+        n = step.node
+        if step.op is not None and not step.symbols and all(a in known for a in n.args):
+            (name,) = n.results
+            (known[name],) = machine.node(entry, step, [known[a] for a in n.args])
+            types[name] = n.types[0]
+            continue
+        left.append(n)
+        asked.update(n.args)
+        if step.op is None or step.op.kind is not Kind.ELEMENTWISE:
+            spread.update(n.args)
+    kept = {name: a for name, a in known.items() if name in asked}
+    for name in spread & kept.keys():
+        if 0 in kept[name].strides:
+            kept[name] = kept[name].copy()
+    params = (*entry.params, *(Param(name, types[name]) for name in kept))
+    return replace(entry, params=params, nodes=tuple(left)), list(kept.values())
+
+
+def _own(
+    results: Sequence[Array], given: Sequence[Array], kept: Sequence[Array] = ()
+) -> list[Array]:
+    """Copy what shares memory with more than an input that is a result: it may be written."""
+
+    def own(r: Array) -> Array:
+        if any(r is a for a in given):
+            return r
+        alone = r.flags.owndata and r.flags.c_contiguous and not any(r is a for a in kept)
+        return r if alone else r.copy()
+
+    return [own(r) for r in results]
 
 
 def walk(
@@ -165,6 +232,21 @@ class _Arrays(Machine[Array]):
         return whole
 
 
+class _Views(_Arrays):
+    """Machine whose values nobody writes: they may share memory, also with the module."""
+
+    def apply(self, f: Function, step: Step, args: list[Array]) -> Sequence[Array]:
+        op = step.op
+        if op is None or op.view is None:
+            return super().apply(f, step, args)
+        use = step.sized(self.env)
+        t = use.types[0]
+        out = op.view(args, use.attrs, t)
+        assert out.shape == t.shape, f"{out.shape} for {t}"
+        assert out.dtype == t.dtype.numpy, f"{out.dtype} for {t}"
+        return (out,)
+
+
 class _Visited(_Arrays):
     def __init__(self, m: Module, env: Mapping[str, int], visit: Visit) -> None:
         super().__init__(m, env)
@@ -183,6 +265,7 @@ class _Visited(_Arrays):
 
 
 __all__ = [
+    "Prepared",
     "Run",
     "Told",
     "Visit",

@@ -25,8 +25,12 @@ def _constant_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
 
 
 def _constant_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    return _constant_view(args, attrs, result).copy()
+
+
+def _constant_view(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
     del args, result
-    return get_tensor("constant", attrs, "value").array().copy()
+    return get_tensor("constant", attrs, "value").array()
 
 
 def _constant_bar(
@@ -165,6 +169,7 @@ CONSTANT = Op(
     dtypes=EVERY,
     infer=_constant_infer,
     eval=_constant_eval,
+    view=_constant_view,
     bar=_constant_bar,
     element=_constant_element,
     sample=_constant_sample,

@@ -131,7 +131,9 @@ class Op:
     attributes: symbols have been replaced by ints.  ``eval`` yields the result's dtype; f16 and
     bf16 are computed in f32 and rounded once.  ``element`` speaks compute dtypes: reads yield
     ``dtype.compute`` and the rule must yield the result's ``dtype.compute``.  ``sample`` proposes a
-    use of the op on an operand of the given type, or None where there is none.
+    use of the op on an operand of the given type, or None where there is none.  ``view`` is
+    ``eval`` for who will not write the result: it may be read-only, in any layout, and share the
+    operand's memory.
     """
 
     name: str
@@ -143,6 +145,7 @@ class Op:
     dtypes: tuple[DType, ...]  # the result's, or the first operand's where it differs
     infer: Callable[[Sequence[TensorType], AttrMap], TensorType]
     eval: Callable[[Sequence[Array], AttrMap, TensorType], Array]
+    view: Callable[[Sequence[Array], AttrMap, TensorType], Array] | None = None
     bar: Callable[[Sequence[Bar], AttrMap, Sequence[TensorType], TensorType, Contract], Bar]
     element: Callable[[Index, Sequence[Read], Sequence[TensorType], AttrMap, TensorType], Rule]
     sample: Callable[[Chooser, TensorType], Sample | None]
