@@ -11,6 +11,7 @@ from refimpl.ir import expr as ex
 from refimpl.ir.dims import Dim
 from refimpl.ir.loop import Binary, Expr
 from refimpl.ir.types import NUMBERS, Array, DType, Shape, TensorType
+from refimpl.ops import blas
 from refimpl.ops.bar_sums import dot_bar
 from refimpl.ops.bars import Bar, Contract
 from refimpl.ops.choose import flag, pick, size
@@ -60,19 +61,36 @@ def product(a: Array, b: Array) -> Array:
 
     A BLAS may skip zeros, and with them the NaN that zero times infinity is.
     """
+    return multiplier(a, b)(a, b)
+
+
+def multiplier(a: Array, b: Array) -> Callable[[Array, Array], Array]:
+    """Return what multiplies matrices of nothing but elements of a and elements of b, or zeros."""
     if a.dtype.kind != "f" or a.dtype.itemsize > 8:
-        return np.asarray(np.matmul(a, b))
-    if not (_finite(a) and _finite(b)):
-        return np.asarray(np.einsum("...mk,...kn->...mn", a, b))
-    return np.asarray(np.matmul(_dense(a), _dense(b)))
+        return _exactly
+    return _by_blas if _finite(a) and _finite(b) else _in_full
+
+
+def _exactly(a: Array, b: Array) -> Array:
+    return np.asarray(np.matmul(a, b))
+
+
+def _in_full(a: Array, b: Array) -> Array:
+    return np.asarray(np.einsum("...mk,...kn->...mn", a, b))
+
+
+def _by_blas(a: Array, b: Array) -> Array:
+    return blas.matmul(dense(a), dense(b))
 
 
 def _finite(x: Array) -> bool:
     """Tell whether all is finite; a finite sum, which takes no memory, says so, too."""
+    once = tuple(0 if stride == 0 else slice(None) for stride in x.strides)
+    x = x[once] if x.size else x  # what is broadcast counts once
     return bool(np.isfinite(x.sum()) or np.isfinite(x).all())
 
 
-def _dense(x: Array) -> Array:
+def dense(x: Array) -> Array:
     """Return an array as a BLAS takes it, rows or columns apart: NumPy's own loop is slow."""
     (rows, columns), (down, across), one = x.shape[-2:], x.strides[-2:], x.itemsize
     apart = (across == one and down >= columns * one) or (down == one and across >= rows * one)

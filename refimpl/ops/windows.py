@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,7 +109,7 @@ def bordered(x: Array, f: Frame, fill: float) -> Array:
     return out
 
 
-def _counts(x: Array, f: Frame) -> tuple[int, ...]:
+def counts(x: Array, f: Frame) -> tuple[int, ...]:
     """Return how many windows fit on each spatial axis of a padded operand."""
     bare = Frame(f.window, f.strides, f.dilations, (0,) * len(f.window), (0,) * len(f.window))
     return tuple(int(n) for n in bare.sizes(x.shape[2:]))
@@ -117,7 +117,7 @@ def _counts(x: Array, f: Frame) -> tuple[int, ...]:
 
 def _view(x: Array, f: Frame) -> Array:
     """Return a padded operand seen as batch, channel, window on each axis, place on each axis."""
-    shape = (*x.shape[:2], *_counts(x, f), *f.window)
+    shape = (*x.shape[:2], *counts(x, f), *f.window)
     if 0 in shape:
         return np.empty(shape, x.dtype)
     far = (n * s for n, s in zip(x.strides[2:], f.strides, strict=True))
@@ -139,9 +139,25 @@ def gathered(x: Array, f: Frame) -> Array:
     return view.transpose(axes).reshape(*x.shape[:2], math.prod(f.window), *out)
 
 
+def stripes(x: Array, f: Frame, most: int) -> Iterator[tuple[slice, Array]]:
+    """Cut a padded operand across its first spatial axis, so that windows are gathered by parts.
+
+    Yields windows of that axis, and what of the operand they see: as many as have not more than
+    ``most`` bytes when gathered, and at least one.
+    """
+    first, *others = counts(x, f)
+    each = math.prod((*x.shape[:2], *f.window, *others)) * x.itemsize
+    height = max(1, most // max(1, each))
+    reach = f.dilations[0] * (f.window[0] - 1) + 1
+    for start in range(0, first, height):
+        stop = min(start + height, first)
+        low, high = start * f.strides[0], (stop - 1) * f.strides[0] + reach
+        yield slice(start, stop), x[:, :, low:high]
+
+
 def slid(x: Array, f: Frame, fold: np.ufunc) -> Array:
     """Fold each window of a padded operand, axis after axis: batch, channel, windows."""
-    for axis, count in enumerate(_counts(x, f)):
+    for axis, count in enumerate(counts(x, f)):
         span = max(0, (count - 1) * f.strides[axis] + 1)
         before = (slice(None),) * (2 + axis)
         total: Array | None = None
