@@ -14,7 +14,9 @@ class Options:
     """Choices of a compile; every stage sees the same ones.
 
     ``planner`` names a memory planner of ``codegen.memory.PLANNERS``, and ``capacity`` is what it
-    may use on each device, in bytes, beside inputs and constants; ``block`` is the number of
+    may use on each device, in bytes, beside inputs and constants; it may search for
+    ``plan_seconds`` for each arena, and without takes milliseconds and gives the same plan on every
+    machine; ``block`` is the number of
     threads a block should have where the shape asks for no other; ``vectorise`` lets kernels
     load and store 16 bytes at once; ``simplify`` and ``fuse`` turn whole passes off, and without
     ``fuse`` every op becomes a kernel of its own; ``verify`` checks the laws of each level between
@@ -26,6 +28,7 @@ class Options:
 
     planner: str = "didyma"
     capacity: int | None = None
+    plan_seconds: float | None = None
     block: int = 256
     vectorise: bool = True
     simplify: bool = True
@@ -35,6 +38,11 @@ class Options:
     def __post_init__(self) -> None:
         if self.capacity is not None and self.capacity < 0:
             raise DidymaError("bad-capacity", "capacity", got=str(self.capacity), want="0 or more")
+        if self.plan_seconds is not None and not 0 <= self.plan_seconds < float("inf"):
+            raise DidymaError(
+                "bad-option", f"plan_seconds = {self.plan_seconds}", got=str(self.plan_seconds),
+                want="seconds, 0 or more",
+            )  # fmt: skip
         if not 32 <= self.block <= MAX_BLOCK or self.block & (self.block - 1):
             raise DidymaError(
                 "bad-option",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from codegen.emit import cuda, wrapper
 from codegen.lower import lower
@@ -124,7 +124,8 @@ def _order(w: Work) -> None:
 def _plan(w: Work) -> None:
     assert w.bare is not None
     moved = movers(w.module, w.loops, w.kernels)
-    w.planned = plan(w.bare, planner(w.options.planner), w.options.capacity, moved)
+    chosen = replace(planner(w.options.planner), seconds=w.options.plan_seconds)
+    w.planned = plan(w.bare, chosen, w.options.capacity, moved)
     w.unplanned = plan(w.bare, planner("none"))
     if w.options.verify:
         program_laws.verify(w.planned, kernels=False)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from codegen.memory.arena.problem import problem
 from codegen.memory.arena.registry import solve
-from codegen.memory.planners import Buffer
+from codegen.memory.planners import Buffer, Planner
 from codegen.memory.symbolic import SymbolicBuffer
 from codegen.memory.symbolic import plan as search
 from codegen.memory.symbolic.arcs import Orientation
@@ -46,7 +46,7 @@ class Layout:
 def layout(
     buffers: Sequence[Buffer],
     declared: Sequence[DimVar],
-    planner: str,
+    planner: Planner,
     fresh: Callable[[str], str],
 ) -> Layout:
     """Lay out buffers whose sizes are expressions over the declared dims.
@@ -57,7 +57,7 @@ def layout(
     ordered = sorted(
         buffers, key=lambda b: (b.live.start, b.live.end, dims.text(b.type.nbytes), b.name)
     )
-    if planner == "didyma" and FEW < len(ordered) <= MANY:
+    if planner.name == "didyma" and FEW < len(ordered) <= MANY:
         blocks = [
             SymbolicBuffer(b.name, b.type.nbytes, b.live.start, b.live.end + 1) for b in ordered
         ]
@@ -70,7 +70,7 @@ def layout(
     return _Writer(ordered, declared, fresh).run(orientations)
 
 
-def _placed(buffers: Sequence[Buffer], declared: Sequence[DimVar], planner: str) -> Orientation:
+def _placed(buffers: Sequence[Buffer], declared: Sequence[DimVar], planner: Planner) -> Orientation:
     """Turn the planner's placement at some sizes into an order: the best of a few."""
     stack = Stack.of([(b.live.start, b.live.end + 1) for b in buffers])
     some = [
@@ -86,7 +86,8 @@ def _placed(buffers: Sequence[Buffer], declared: Sequence[DimVar], planner: str)
             names=[b.name for b in buffers],
             alignment=ALIGNMENT,
         )
-        offsets: list[int] = solve(p, planner).offsets.tolist()
+        placed = solve(p, planner.name, planner.seconds, brief=planner.seconds is None)
+        offsets: list[int] = placed.offsets.tolist()
         order = tuple(sorted(range(len(buffers)), key=lambda i: (offsets[i], i)))
         worst = max(stack.peak(order, r) / max(1, *stack.load(r)) for r in rows)
         if best is None or worst < best[0]:

@@ -112,6 +112,8 @@ def _plan(bare: Program, planner: Planner, capacity: int | None) -> Program:
 
 def _better(plain: Values, other: Values, planner: Planner, capacity: int | None) -> Program:
     """Plan two forms of a program; the other is taken where its peak is lower, never higher."""
+    if plain.bare.dims and capacity is None:
+        return _better_symbolic(plain, other, planner)
     try:
         first = _planned(plain, planner, capacity)
     except DidymaError as e:
@@ -124,6 +126,20 @@ def _better(plain: Values, other: Values, planner: Planner, capacity: int | None
     pairs = [(peak(second, env), peak(first, env)) for env in _samples(plain.bare)]
     lower = all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
     return second if lower else first
+
+
+def _better_symbolic(plain: Values, other: Values, planner: Planner) -> Program:
+    """``_better``, with one plan instead of two where the bounds tell: such plans take long."""
+    samples = _samples(plain.bare)
+    least = [bound(plain, env) for env in samples]
+    if [bound(other, env) for env in samples] == least:
+        return _planned(plain, planner, None)
+    second = _planned(other, planner, None)
+    peaks = [peak(second, env) for env in samples]
+    if no_higher(peaks, least):
+        return second
+    first = _planned(plain, planner, None)
+    return second if no_higher(peaks, [peak(first, env) for env in samples]) else first
 
 
 def _samples(p: Program) -> list[dict[str, int]]:
@@ -257,7 +273,7 @@ def _arenas(values: Values, planner: Planner, capacity: int | None, out: Inserti
     for device, buffers in known.items():
         p = static_problem(buffers, capacity)
         _require(values, p)
-        placed = solve(p, planner.name)
+        placed = solve(p, planner.name, planner.seconds, brief=planner.seconds is None)
         name = out.fresh("arena")
         out.start.append(Arena(name, placed.peak, device, stack=placed.peak <= STACK))
         for b, offset in zip(buffers, placed.offsets.tolist(), strict=True):
@@ -274,7 +290,7 @@ def _oriented(
     out: Insertion,
 ) -> None:
     """Place buffers of one device whose sizes are known when the program starts."""
-    found = layout(buffers, values.bare.dims, planner.name, out.fresh)
+    found = layout(buffers, values.bare.dims, planner, out.fresh)
     out.start += found.lines
     out.symbols += found.symbols
     if capacity is not None and found.most > capacity:

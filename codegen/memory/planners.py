@@ -43,10 +43,14 @@ Whole: TypeAlias = Callable[[Sequence[Buffer], Sizes], Plan]
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """A planner of programs: ``whole`` allocations, or else the arena planner of that name."""
+    """A planner of programs: ``whole`` allocations, or else the arena planner of that name.
+
+    That may take ``seconds`` for each arena; without, it takes so many steps.
+    """
 
     name: str
     whole: Whole | None = None
+    seconds: float | None = None
 
 
 def none(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:

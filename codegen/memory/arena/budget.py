@@ -11,10 +11,11 @@ class Budget:
     """``deadline`` is a time of the monotonic clock, or None for none.
 
     Without a deadline planners stop after a number of steps, so that the same problem always has
-    the same plan; with one they search until then.
+    the same plan; with one they search until then.  ``brief``: fewer steps, for compiles.
     """
 
     deadline: float | None = None
+    brief: bool = False
 
     def over(self) -> bool:
         """Tell whether the deadline is past."""
@@ -29,9 +30,9 @@ class Budget:
         if self.deadline is None:
             return self
         now = time.monotonic()
-        return Budget(now + max(0.0, self.deadline - now) * share)
+        return Budget(now + max(0.0, self.deadline - now) * share, self.brief)
 
 
-def within(n: float | None) -> Budget:
+def within(n: float | None, brief: bool = False) -> Budget:
     """Return the budget of so many seconds from now; None is for no deadline."""
-    return Budget(None if n is None else time.monotonic() + n)
+    return Budget(None if n is None else time.monotonic() + n, brief)

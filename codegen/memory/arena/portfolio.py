@@ -12,6 +12,7 @@ from codegen.memory.arena.search import Infeasible, OutOfNodes
 
 ALWAYS = 3  # orders that are tried whatever the deadline: heat, size and breadth
 STEPS, STEPS_EACH = 200, 40  # of search, where there is no deadline: and more for each buffer
+STEPS_BRIEF = 1000  # in all, where somebody waits for a compile: some tenths of a second
 STEPS_TINY = 64  # of few buffers: compiles ask for thousands of plans
 WIDEST = 4_000  # buffers that a search can handle
 ORDERS: tuple[orders.Order, ...] = (
@@ -58,8 +59,10 @@ def improve(p: Problem, best: Placement, goal: int, budget: Budget) -> Placement
     """Search for a placement at the goal, and failing that between it and the best known."""
     low, target = goal, goal
     steps = STEPS_TINY if p.count <= TINY else STEPS + STEPS_EACH * p.count
-    nodes = None if budget.deadline is not None else steps
     hard = p.capacity is not None  # then there is one target, which gets all the time
+    if budget.brief and not hard:
+        steps = min(steps, STEPS_BRIEF)
+    nodes = None if budget.deadline is not None else steps
     while low < best.peak:
         if nodes is not None:
             nodes //= 2

@@ -70,11 +70,14 @@ def arena_planner(name: str) -> ArenaPlanner:
     return ARENA[name]
 
 
-def solve(p: Problem, name: str = "didyma", seconds: float | None = None) -> Placement:
+def solve(
+    p: Problem, name: str = "didyma", seconds: float | None = None, *, brief: bool = False
+) -> Placement:
     """Place the buffers of a problem; ``seconds`` is the planner's time.
 
     With 0 it is up to the planner's quick ways, which for ten buffers take less than a
-    millisecond; with that and with None the placement does not hang on the machine.
+    millisecond; with that and with None the placement does not hang on the machine.  ``brief``:
+    with None, and without a capacity, ``didyma`` searches for fewer steps.
 
     The planner sees only buffers that have bytes and a life, in an order of their own: the
     placement does not depend on the order in which they are given.  DidymaError as
@@ -84,7 +87,7 @@ def solve(p: Problem, name: str = "didyma", seconds: float | None = None) -> Pla
     planner = arena_planner(name)
     validate(p)
     require_capacity(p)
-    budget = within(seconds)
+    budget = within(seconds, brief)
     real = np.flatnonzero((p.size > 0) & (p.upper > p.lower))
     offsets = np.where(p.fixed == FREE, 0, p.fixed)
     if len(real):

@@ -83,7 +83,7 @@ def faults(buffers: list[Buffer], found: Layout) -> list[object]:
 def test_nothing_overlaps_at_any_size(name: str) -> None:
     for seed in range(12):
         buffers = drawn(seed, 2 + seed)
-        assert faults(buffers, layout(buffers, DIMS, name, Fresh())) == []
+        assert faults(buffers, layout(buffers, DIMS, planner(name), Fresh())) == []
 
 
 def test_many_buffers_are_given_several_orders() -> None:
@@ -91,7 +91,7 @@ def test_many_buffers_are_given_several_orders() -> None:
     for seed in range(3):
         buffers = drawn(seed, 24)
         began = time.process_time()
-        found = layout(buffers, DIMS, "didyma", Fresh())
+        found = layout(buffers, DIMS, planner("didyma"), Fresh())
         assert time.process_time() - began < 20
         assert faults(buffers, found) == []
         several += any(v.name.startswith("take") for v in found.symbols)

@@ -29,8 +29,8 @@ def branches_apart(bare: Program) -> AbstractContextManager[object]:
     borrowed = frozenset((*bare.inputs, *(n for n, _ in bare.constants)))
     block = {v: life.block for v, life in Lives(bare.lines, borrowed).of.items()}
 
-    def solved(p: Problem, name: str, limit: float | None = None) -> Placement:
-        del limit
+    def solved(p: Problem, name: str, *limits: object, **others: object) -> Placement:
+        del limits, others
         offsets = np.zeros(p.count, np.int64)
         for k in {block[n] for n in p.names}:
             which = np.flatnonzero(np.array([block[n] == k for n in p.names]))
