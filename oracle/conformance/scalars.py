@@ -122,9 +122,39 @@ def _int_cases(dtype: DType) -> Iterator[Case]:
               .astype(dtype.numpy) if dtype.is_signed else ~x)  # fmt: skip
     negated = array([exact.wrap(-v, dtype) for v in values], dtype)
     sweep.add(f"neg_{dtype}", f"neg_{dtype}(a)", (x,), negated)
+    _add_chains(sweep, dtype)
     sizes = array([exact.wrap(abs(v), dtype) for v in values], dtype)
     sweep.add(f"abs_{dtype}", f"abs_{dtype}(a)", (x,), sizes)
     yield from sweep.cases()
+
+
+def _add_chains(sweep: Sweep, dtype: DType) -> None:
+    """The least and greatest of three, some negated: assemblers have an instruction for it."""
+    some = exact.ints(dtype)[::3]
+    triples = list(product(some, some, some))
+    operands = tuple(array(side, dtype) for side in zip(*triples, strict=True))
+    for op, choose, sign in (("min", min, "<"), ("max", max, ">")):
+        for negated in ("abc", "a", "c", "bc"):
+            x, y, z = (f"neg_{dtype}({v})" if v in negated else v for v in "abc")
+            want = array(
+                [
+                    choose(
+                        exact.wrap(-v, dtype) if name in negated else v
+                        for name, v in zip("abc", triple, strict=True)
+                    )
+                    for triple in triples
+                ],
+                dtype,
+            )
+            f = f"{op}_{dtype}"
+            inner = f"({x} {sign} {y} ? {x} : {y})"
+            texts = {
+                "left": f"{f}({f}({x}, {y}), {z})",
+                "right": f"{f}({x}, {f}({y}, {z}))",
+                "chosen": f"({inner} {sign} {z} ? {inner} : {z})",
+            }
+            for how, text in texts.items():
+                sweep.add(f"{op} of three {dtype}, {how}, minus {negated}", text, operands, want)
 
 
 def _float_cases(dtype: DType) -> Iterator[Case]:

@@ -10,11 +10,7 @@
 //: T in ints
 #define add_T(a, b) ((T)((U)(a) + (U)(b)))
 
-#define sub_T(a, b) ((T)((U)(a) - (U)(b)))
-
 #define mul_T(a, b) ((T)((U)(a) * (U)(b)))
-
-#define neg_T(a) ((T)(0 - (U)(a)))
 
 FN T min_T(T a, T b) { return b < a ? b : a; }
 
@@ -23,7 +19,7 @@ FN T max_T(T a, T b) { return a < b ? b : a; }
 FN T shl_T(T a, T b) { return (U)b < BITS ? (T)((U)a << b) : (T)0; }
 
 //: T in signed
-FN T abs_T(T a) { return a < 0 ? (T)(0 - (U)a) : a; }
+FN T abs_T(T a) { return a < 0 ? neg_T(a) : a; }
 
 FN T truncdiv_T(T a, T b) { return b == 0 ? (T)0 : b == -1 ? (T)(0 - (U)a) : (T)(a / b); }
 

@@ -1,6 +1,28 @@
 /* Intrinsics of CUDA devices: what differs from the host; no header is needed.  The mathematics is
  * CUDA's own, without fast-math. */
 
+/* Before 13.5 the assembler drops negations of what a chain of two 32-bit minima or maxima takes
+ * (VIMNMX3 on sm_90); a negation it cannot tell from other arithmetic is kept. */
+FN u32 minus__(u32 a) {
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1305
+  u32 r;
+  asm("not.b32 %0, %1;" : "=r"(r) : "r"(a));
+  return r + 1u;
+#else
+  return 0u - a;
+#endif
+}
+
+//: T in i8 i16 i32 u8 u16 u32
+#define sub_T(a, b) ((T)((U)(a) + minus__((U)(b))))
+
+#define neg_T(a) ((T)minus__((U)(a)))
+
+//: T in i64 u64
+#define sub_T(a, b) ((T)((U)(a) - (U)(b)))
+
+#define neg_T(a) ((T)(0 - (U)(a)))
+
 //: T in floats
 FN T exp_T(T x) { return exp@(x); }
 

@@ -1,6 +1,11 @@
 /* Intrinsics of the host: C99 as TinyCC, gcc and clang share it; the mathematics is libm's.
  * One thread runs at a time, so a plain update is indivisible. */
 
+//: T in ints
+#define sub_T(a, b) ((T)((U)(a) - (U)(b)))
+
+#define neg_T(a) ((T)(0 - (U)(a)))
+
 //: T in floats
 extern T exp@(T);
 FN T exp_T(T x) { return exp@(x); }
