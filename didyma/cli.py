@@ -74,12 +74,20 @@ def fuzz(
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds until one graph counts as hung.")
     ] = 30.0,
+    memory: Annotated[
+        bool,
+        typer.Option("--memory", help="Judge plans of random programs and arenas instead."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Judge random graphs at every level and on every engine given (default: simt and host)."""
+    chosen = _engines(engine)
+    if memory:
+        from didyma.commands import fuzz_memory
+
+        raise typer.Exit(fuzz_memory.fuzz(seconds, chosen, seed, jobs, stop_after, json))
     from didyma.commands import fuzz as command
 
-    chosen = _engines(engine)
     raise typer.Exit(
         command.fuzz(seconds, chosen, seed, jobs, planner, findings, stop_after, timeout, json)
     )

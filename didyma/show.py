@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from codegen.runtime.registry import Availability
+from fuzz.allocator.campaign import Result as MemoryResult
 from fuzz.campaign import Result
 from oracle.report import Report
 from refimpl.ops.spec import Op
@@ -26,6 +27,23 @@ def _console() -> Console:
 def _line(console: Console, text: str) -> None:
     """Print a line as it is: neither wrapped nor read as markup, so that it can be copied."""
     console.print(text, soft_wrap=True, markup=False)
+
+
+def memory_campaign(r: MemoryResult) -> None:
+    """Print what a campaign on memory plans saw, and how to see each finding again."""
+    console = _console()
+    rate = f"{r.a_minute:,.0f} a minute of a core"
+    table = Table(title=f"{r.schedules:,} schedules in {r.seconds:.0f} s, {rate}")
+    table.add_column("domain")
+    table.add_column("schedules", justify="right")
+    for domain, n in sorted(r.by_domain.items()):
+        table.add_row(domain, f"{n:,}")
+    console.print(table)
+    for c in r.findings[:_FINDINGS]:
+        again = f"--domain {c.domain} --seed {c.seed} --count 1 --run-every 1"
+        _line(console, f"{c.domain}, planner {c.planner}: python -m fuzz.allocator {again}")
+        for v in c.verdicts[:3]:
+            _line(console, f"  {v.check}: {v.message}")
 
 
 def campaign(r: Result) -> None:

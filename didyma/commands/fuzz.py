@@ -31,7 +31,7 @@ def fuzz(
     disk.must_take_files(findings)
     plan = campaign.Plan(
         seconds,
-        campaign.teams(wanted, jobs or _cores()),
+        campaign.teams(wanted, jobs or cores()),
         seed,
         common.options(planner),
         hang_seconds=timeout,
@@ -50,7 +50,8 @@ def fuzz(
     return common.AGREE if result.all.programs else common.NOTHING_RAN
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return how many processors this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
