@@ -28,8 +28,9 @@ def fit(m: Module, env: Mapping[str, int], keep: Collection[str] = ()) -> dict[s
     most = {v.name: v.hi for v in m.dims}
     sizes = dict(env)
     for _ in range(ROUNDS):
-        names = {s for d in _starved(m, sizes) for s in dims.free(d)}
-        grown = {s: min(most[s], 2 * sizes[s]) for s in names if s in sizes and s not in keep}
+        free = {s: min(most[s], 2 * n) for s, n in sizes.items() if s not in keep}
+        names = {s for d in _starved(m, sizes) for s in _causes(d, sizes, most)}
+        grown = {s: free[s] for s in names if s in free}
         if all(sizes[s] == n for s, n in grown.items()):
             return sizes if not names else dict(env)
         sizes |= grown
@@ -39,9 +40,13 @@ def fit(m: Module, env: Mapping[str, int], keep: Collection[str] = ()) -> dict[s
 
 
 def elements(m: Module, env: Mapping[str, int]) -> int:
-    """Elements of all values of the entry; sizes that the run finds count with their least."""
+    """Elements of all values that the entry computes.
+
+    Sizes that the run finds count with their least, and constants not at all: they do not grow.
+    """
     known = {v.name: v.lo for v in m.dims} | dict(env)
-    return sum(dims.evaluate(t.numel, known) for t in m.entry.types().values())
+    types = [t for n in m.entry.nodes if n.op != "constant" for t in n.types]
+    return sum(dims.evaluate(t.numel, known) for t in types)
 
 
 def _starved(m: Module, env: Mapping[str, int]) -> Iterator[Dim]:
@@ -53,6 +58,13 @@ def _starved(m: Module, env: Mapping[str, int]) -> Iterator[Dim]:
             if n.op == "pad" and n.attr["mode"] == "reflect":
                 types = types or f.types()
                 yield from _mirrored(types[n.args[0]], n.attr, env)
+
+
+def _causes(d: Dim, env: Mapping[str, int], most: Mapping[str, int]) -> Collection[str]:
+    """Symbols of a size: if it has several and is 0, those that alone can make it more."""
+    names = dims.free(d)
+    alone = [s for s in names if dims.evaluate(d, {**env, s: most[s]}) > 0]
+    return alone if alone and dims.evaluate(d, env) <= 0 else names
 
 
 def _mirrored(t: TensorType, attrs: Mapping[str, object], env: Mapping[str, int]) -> Iterator[Dim]:

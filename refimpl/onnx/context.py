@@ -214,6 +214,8 @@ class Context:
 
         DidymaError ``onnx-unsupported`` where no range of one symbol gives it.
         """
+        if self.bounds(d) == (value, value):
+            return
         names = dims.free(d)
         found = range(0)
         if len(names) == 1:
