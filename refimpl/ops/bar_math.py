@@ -67,6 +67,8 @@ def add(a: Bar, b: Bar, dtype: DType) -> Bar:
     """Sum; a product that overflows by itself may have been fused with it."""
     known = certain(a, b)
     out = finish(_sum(a, b, dtype, known), a.e + b.e, dtype, known)
+    if not known.all():
+        out = nonnegative(out, ~known & (a.c >= a.e) & (b.c >= b.e))
     over = OVER[dtype.compute]
     pending = (np.isfinite(a.c) & (np.abs(a.c) + a.e >= over)) | (
         np.isfinite(b.c) & (np.abs(b.c) + b.e >= over)
@@ -218,13 +220,13 @@ def signed(a: Bar, to: Bar) -> Bar:
     return Bar(c, as_error(np.where(np.isnan(a.c) & (a.e == 0), 0.0, crossing)))
 
 
-def nonnegative(b: Bar) -> Bar:
+def nonnegative(b: Bar, where: Array | bool = True) -> Bar:
     """Centre a bar around zero anew, of a value that rounding cannot make negative."""
-    below = (b.c < b.e) & np.isfinite(b.e)
+    below = (b.c < b.e) & np.isfinite(b.e) & where
     if not below.any():
         return b
-    half = (b.c + b.e) / 2
-    return Bar(np.where(below, half, b.c), np.where(below, as_error(half), b.e))
+    half = as_error((b.c + b.e) / 2)  # the same number for both, so that the least end is 0
+    return Bar(np.where(below, half.astype(b.c.dtype), b.c), np.where(below, half, b.e))
 
 
 def square(a: Bar, dtype: DType, contract: Contract) -> Bar:
@@ -274,7 +276,8 @@ def power(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
         e = np.where(surely_nan, 0.0, e)
         e = np.where(undecided(a, b), np.inf, e)
     at_zero = known & (c == 0) & ((a.c == 0) | np.isinf(a.c) | np.isinf(b.c))
-    return finish(c, e, dtype, known, contract.of("pow", dt), sharp=at_zero)
+    out = finish(c, e, dtype, known, contract.of("pow", dt), sharp=at_zero)
+    return nonnegative(out, ~known & (b.e == 0) & (np.remainder(b.c, 2) == 0))
 
 
 def angle(y: Bar, x: Bar, dtype: DType, contract: Contract) -> Bar:

@@ -10,7 +10,7 @@ from refimpl.ir.graph import Function, Module, Node, Param
 from refimpl.ir.loop import Expr
 from refimpl.ir.types import ALL, Array, DType, TensorType
 from refimpl.ops import OPS, bars
-from refimpl.ops.bars import Bar, Contract
+from refimpl.ops.bars import Bar, Contract, centre_dtype
 from refimpl.ops.bitcast import targets
 from refimpl.ops.spec import Domain, Fold, Index, Kind, Read, Scatter
 from tests.refimpl.ops.corners import corners, reader
@@ -188,3 +188,21 @@ def test_a_product_that_overflows_against_a_greater_one_is_undecided() -> None:
     out = TensorType(DType.F32, (1, 1))
     bar = OPS["matmul"].bar(bars_, {}, types, out, Contract())
     assert bar.e[0, 0] == np.inf
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
+def test_the_length_of_a_vector_that_may_be_zero_is_decided(dtype: DType) -> None:
+    """Neither an even power nor a sum of what is not negative is rounded below zero."""
+    x = Bar(np.array([1e-9, -3e-4, 0.0, 2.0], centre_dtype(dtype)), np.array([2e-3, 1e-3, 1e-5, 1]))
+    t = TensorType(dtype, (4,))
+    two = bars.exact(np.full(4, 2, dtype.numpy))
+    with np.errstate(all="ignore"):
+        power = OPS["pow"].bar([x, two], {}, [t, t], t, Contract())
+        total = OPS["add"].bar([power, power], {}, [t, t], t, Contract())
+        root = OPS["sqrt"].bar([total], {}, [t], t, Contract())
+    assert (power.c >= power.e).all()
+    assert (total.c >= total.e).all()
+    assert np.isfinite(root.e).all()
+    most = np.sqrt(2.0) * (np.abs(x.c) + x.e)
+    assert (root.c + root.e >= most).all()
+    assert (root.c + root.e <= 3 * most).all()
