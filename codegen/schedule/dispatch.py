@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from codegen.lower.affine import Poly, coefficient
+from codegen.lower.affine import Poly, coefficient, is_constant
 from codegen.options import Options
-from codegen.schedule import folds, matmul, reduction, transpose
+from codegen.schedule import folds, matmul, reduction, serial, transpose
 from codegen.schedule.folds import FoldNest
 from codegen.schedule.nest import Nest, Scene, nests, unrolled
 from codegen.schedule.pointwise import elementwise
 from refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
 from refimpl.ir.walk import expr_children, exprs
+
+MANY = 4096  # results that fill a device with a thread each
+NEAR = 4  # elements apart that neighbouring threads may read
 
 
 def schedule(p: PrimFunc, options: Options) -> tuple[PrimFunc, ...]:
@@ -68,13 +71,27 @@ def _fold(scene: Scene, fold: FoldNest) -> PrimFunc:
         for e in exprs(fold.step)
         if isinstance(e, Load) and e.buffer in scene.buffers
     ]
+    results = scene.largest(fold.nest.numel)
+    if results >= MANY and all(_is_near(r, fold.nest.index[-1]) for r in reads):
+        return _alone(scene, fold)
     along = any(_is_unit(r, fold.ks[-1]) for r in reads)
     across = bool(fold.nest.index) and any(_is_unit(r, fold.nest.index[-1]) for r in reads)
     if across and not along:
         return reduction.columns(scene, fold)
-    if along or scene.largest(fold.nest.numel) < reduction.FEW:
+    if along or results < reduction.FEW:
         return reduction.rows(scene, fold)
+    return _alone(scene, fold)
+
+
+def _alone(scene: Scene, fold: FoldNest) -> PrimFunc:
+    scene.nest = serial.in_parts(scene, fold)
     return _by_thread(scene)
+
+
+def _is_near(offset: Poly, var: Var) -> bool:
+    """Tell whether neighbouring results read the same, or what is near."""
+    step = coefficient(offset, var.name)
+    return step is not None and is_constant(step) and abs(step.get((), 0)) <= NEAR
 
 
 def _is_unit(offset: Poly, var: Var) -> bool:
