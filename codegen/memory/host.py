@@ -8,17 +8,19 @@ crowded line are no more than without.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import sympy
 
 from codegen.memory.elide import writes
 from codegen.memory.fewer import Cost, fewer, wide
 from codegen.memory.liveness import Lives, flat, rewritten
 from refimpl.ir import dims
+from refimpl.ir.dims import Dim
 from refimpl.ir.graph import Function, Module
 from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Carry, Extern, Launch, Line, Program, View
+from refimpl.ir.program import Bind, Carry, Extern, Launch, Line, Program, Repeat, View
 from refimpl.ir.types import TensorType
 
 
@@ -31,7 +33,7 @@ class Mover:
 
     joins: bool
     whole: str
-    parts: tuple[tuple[str, int], ...]
+    parts: tuple[tuple[str, Dim], ...]
 
 
 def movers(
@@ -44,60 +46,53 @@ def movers(
         if len(ks) != 1 or len(f.nodes) != 1 or f.nodes[0].op not in ("concat", "slice"):
             continue
         types = f.types()
-        if all(isinstance(d, int) for t in types.values() for d in t.shape):
-            names = [b.name for b in loops[f.name].params]
-            param = dict(zip((*(p.name for p in f.params), *f.results), names, strict=True))
-            mover = (
-                _concat(f, types, param) if f.nodes[0].op == "concat" else _slice(f, types, param)
-            )
-            if mover is not None:
-                found[ks[0].name] = mover
+        names = [b.name for b in loops[f.name].params]
+        param = dict(zip((*(p.name for p in f.params), *f.results), names, strict=True))
+        mover = _concat(f, types, param) if f.nodes[0].op == "concat" else _slice(f, types, param)
+        if mover is not None:
+            found[ks[0].name] = mover
     return found
-
-
-def _sizes(t: TensorType) -> list[int]:
-    return list(dims.values(t.shape, {}))
-
-
-def _bytes(t: TensorType) -> int:
-    return dims.evaluate(t.nbytes, {})
 
 
 def _concat(f: Function, types: Mapping[str, TensorType], param: Mapping[str, str]) -> Mover | None:
     (n,) = f.nodes
     axis = n.attr["axis"]
     assert isinstance(axis, int)
-    if math.prod(_sizes(types[n.results[0]])[:axis]) != 1 or len(set(n.args)) < len(n.args):
+    one_run = all(d == 1 for d in types[n.results[0]].shape[:axis])
+    if not one_run or len(set(n.args)) < len(n.args):
         return None
-    parts: list[tuple[str, int]] = []
-    at = 0
+    parts: list[tuple[str, Dim]] = []
+    at: Dim = 0
     for a in n.args:
         parts.append((param[a], at))
-        at += _bytes(types[a])
+        at = dims.add(at, types[a].nbytes)
     return Mover(True, param[n.results[0]], tuple(parts)) if _wide(parts) else None
 
 
 def _slice(f: Function, types: Mapping[str, TensorType], param: Mapping[str, str]) -> Mover | None:
     (n,) = f.nodes
-    source, part = _sizes(types[n.args[0]]), _sizes(types[n.results[0]])
+    whole = types[n.args[0]]
+    source, part = whole.shape, types[n.results[0]].shape
     starts, steps = n.attr["starts"], n.attr["steps"]
     assert isinstance(starts, tuple)
     assert isinstance(steps, tuple)
-    cut = [k for k, (a, b) in enumerate(zip(source, part, strict=True)) if a != b]
-    if 0 in part or not cut or math.prod(part[: cut[-1]]) != 1:
+    cut = [k for k, (a, b) in enumerate(zip(source, part, strict=True)) if not dims.equal(a, b)]
+    if 0 in part or not cut or any(d != 1 for d in part[: cut[-1]]):
         return None
-    if any(step != 1 for step, size in zip(steps, part, strict=True) if size > 1):
+    if any(step != 1 for step, size in zip(steps, part, strict=True) if size != 1):
         return None
-    at = 0
+    at: Dim = 0
     for start, size in zip(starts, source, strict=True):
-        assert isinstance(start, int)
-        at = at * size + start
-    at = at * _bytes(types[n.args[0]]) // math.prod(source)
-    parts = [(param[n.results[0]], at)]
+        assert isinstance(start, (int, sympy.Expr))
+        at = dims.add(dims.mul(at, size), start)
+    bits = dims.mul(at, whole.dtype.bits)
+    if isinstance(bits, int) and bits % 8:
+        return None
+    parts = [(param[n.results[0]], dims.floordiv(bits, 8))]
     return Mover(False, param[n.args[0]], tuple(parts)) if _wide(parts) else None
 
 
-def _wide(parts: Sequence[tuple[str, int]]) -> bool:
+def _wide(parts: Sequence[tuple[str, Dim]]) -> bool:
     return all(wide(at) for _, at in parts)
 
 
@@ -125,7 +120,7 @@ def _without(p: Program, lives: Lives, line: Launch, mover: Mover) -> Program | 
 
 
 def _join(
-    p: Program, lives: Lives, line: Launch, whole: str, parts: Sequence[tuple[str, int]]
+    p: Program, lives: Lives, line: Launch, whole: str, parts: Sequence[tuple[str, Dim]]
 ) -> Program | None:
     if not _plain(lives, whole) or not _first(lives, whole, line):
         return None
@@ -138,7 +133,10 @@ def _join(
             return None
         views.setdefault(lives.of[part].first, []).append(View(part, whole, at))
     handed = {v for x in flat(p.lines) for v in _handed(x)}
-    if handed & {whole, *(part for part, _ in parts)}:
+    known_late = late(p.lines).intersection(
+        dims.free((*p.type[whole].shape, *dict(parts).values()))
+    )
+    if handed & {whole, *dict(parts)} or known_late:
         return None
     ends = [lives.of[v].live.end for v in (whole, *(part for part, _ in parts))]
     later = range(lives.of[whole].live.start + 1, max(ends) + 1)
@@ -154,7 +152,7 @@ def _join(
 
 
 def _cut(
-    p: Program, lives: Lives, line: Launch, source: str, parts: Sequence[tuple[str, int]]
+    p: Program, lives: Lives, line: Launch, source: str, parts: Sequence[tuple[str, Dim]]
 ) -> Program | None:
     ((part, at),) = parts
     root = lives.root.get(source, source)
@@ -166,7 +164,10 @@ def _cut(
     once = root in lives.borrowed or (_plain(lives, root) and sum(root in w for w in written) == 1)
     if not once or p.type[part].device != p.type[source].device:
         return None
-    if any(part in w for w in written) or part in {v for x in flat(p.lines) for v in _handed(x)}:
+    carried = {v for x in flat(p.lines) if isinstance(x, Carry) for v in _handed(x)}
+    if any(part in w for w in written) or root in carried:
+        return None
+    if part in {v for x in flat(p.lines) for v in _handed(x)}:
         return None
 
     def change(x: Line, b: int, i: int) -> Line:
@@ -174,6 +175,20 @@ def _cut(
         return View(part, source, at) if x is line else x
 
     return replace(p, lines=rewritten(p.lines, change))
+
+
+def late(lines: Sequence[Line]) -> set[str]:
+    """Symbols that lines give a value."""
+    found: set[str] = set()
+    for x in flat(lines):
+        match x:
+            case Bind(symbol) | Repeat(symbol):
+                found.add(symbol)
+            case Carry(_, sizes):
+                found.update(s for s, _ in sizes)
+            case _:
+                pass
+    return found
 
 
 def _owners(kernels: Mapping[str, PrimFunc], lives: Lives, x: Line) -> set[str]:

@@ -56,10 +56,7 @@ def plan(
     if planner.name == "none":
         return _plan(bare, planner, capacity)
     costs = _Costs(bare)
-    less = bare
-    if movers and not bare.dims:
-        less = hosted(less, movers, costs)
-    less = elided(less, costs)
+    less = elided(hosted(bare, movers, costs) if movers else bare, costs)
     if less is bare:
         return _plan(bare, planner, capacity)
     return _no_higher(bare, less, planner, capacity, costs)
