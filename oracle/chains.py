@@ -185,6 +185,7 @@ class _Walk:
         if most < 1:
             return state
         self.ranges[s.var.name] = (0, most - 1)
+        self.values.pop(s.var.name, None)
         if s.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED):
             out = self.stmt(s.body, state, times * most)
         else:
@@ -198,6 +199,7 @@ class _Walk:
         if d is not None:
             return {**state, var.name: d}
         self.values[var.name] = value
+        self.ranges.pop(var.name, None)  # a size outside may have the name
         return state
 
     def depth(self, e: Expr, state: State) -> Depth | None:

@@ -249,3 +249,13 @@ def test_a_bound_that_names_itself_often_is_read_once() -> None:
     scalars = (Buffer("x", DType.F32, ()), Buffer("acc", DType.F32, ()))
     f = PrimFunc("f", scalars, ("acc",), Block((Store("acc", (), zero), loop)))
     assert chains.longest([f], {"n": 3}) == 6  # the first of 7 adds to an exact zero
+
+
+@pytest.mark.parametrize("name", ["i", "i0", "k0", "tx"])
+def test_a_size_of_a_name_that_a_kernel_uses_itself(name: str) -> None:
+    c = compile(parse_module(RUNNING), Options())
+    (kernels,) = c.kernels.values()
+    alone = chains.longest(kernels, {})
+    assert alone is not None
+    assert alone >= 49
+    assert chains.longest(kernels, {name: 0}) == alone
