@@ -90,6 +90,9 @@ def _choice(
     except DidymaError:
         raise unknown from None  # one of them may be impossible: which one must be known
     found: list[Item] = []
+    if len({len(items) for items in both}) != 1:
+        counts = " and ".join(str(len(items)) for items in both)
+        raise c.wrong(f"branches of {counts} results", "as many results of both")
     for yes, no in zip(*both, strict=True):
         if yes is no:
             found.append(yes)
@@ -103,6 +106,12 @@ def _choice(
 def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
     """Rounds of a loop: written out, as a scan where it only counts, or as a loop."""
     g: onnx.GraphProto = c.attrs["body"]
+    states = max(len(x) - 2, 0)
+    if len(g.input) != states + 2 or len(g.output) < states + 1:
+        raise c.wrong(
+            f"a body of {len(g.input)} inputs, {len(g.output)} outputs",
+            f"{states + 2} inputs and at least {states + 1} outputs",
+        )
     most, again = c.maybe(x, 0), c.maybe(x, 1)
     limit = None if most is None else c.perhaps(most)
     steps = None
@@ -182,6 +191,14 @@ def _scan(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
     backward = c.attrs.get("scan_input_directions", (0,) * len(inputs))
     out_axes = c.attrs.get("scan_output_axes", (0,) * outs)
     turned = c.attrs.get("scan_output_directions", (0,) * outs)
+    for name, many, count in (
+        ("scan_input_axes", axes, len(inputs)), ("scan_input_directions", backward, len(inputs)),
+        ("scan_output_axes", out_axes, outs), ("scan_output_directions", turned, outs),
+    ):  # fmt: skip
+        if len(many) != count:
+            raise c.wrong(f"{len(many)} {name}", f"{count}")
+        if name.endswith("directions") and not set(many) <= {0, 1}:
+            raise c.wrong(f"{name} {list(many)}", "each 0 or 1")
     at = [c.axis(a, v.type.rank) for a, v in zip(axes, inputs, strict=True)]
     steps: Dim = inputs[0].type.shape[at[0]]
     if not isinstance(steps, int) or steps * _nodes(g) > FEW_NODES or not 1 <= steps <= MAX_STEPS:

@@ -34,9 +34,15 @@ def _split(c: Context, x: Inputs) -> Sequence[Item]:
         parts = tuple(c.attrs["split"])
     else:
         n = c.integer("num_outputs", len(c.outputs))
+        if n != len(c.outputs):
+            raise c.wrong(f"num_outputs {n}", f"{len(c.outputs)}, as many as there are outputs")
         size = v.type.shape[axis]
         each = dims.ceildiv(size, n)
         parts = [each] * (n - 1) + [dims.sub(size, dims.mul(each, n - 1))]
+    if len(parts) != len(c.outputs):
+        raise c.wrong(f"{len(parts)} parts", f"{len(c.outputs)}, as many as there are outputs")
+    if any(isinstance(p, int) and p < 0 for p in parts):
+        raise c.wrong(f"parts of {', '.join(map(dims.text, parts))}", "sizes that are not negative")
     at: Dim = 0
     found: list[Item] = []
     for size in parts:

@@ -34,7 +34,10 @@ def body(
             text = schema.get_context_dependent_function_with_opset_version(
                 version, n.SerializeToString(), types
             )
-        except RuntimeError as e:  # onnx's own builder chokes on names or types
+        except (
+            RuntimeError,
+            onnx.shape_inference.InferenceError,
+        ) as e:  # onnx's own builder chokes on names or types
             raise ValueError(str(e)) from None
         if text:
             f.ParseFromString(text)

@@ -24,6 +24,7 @@ from refimpl.onnx.values import Item, Known
 from refimpl.ops.builder import Builder, Value
 
 MAX_DEPTH = 64  # functions within functions
+MAX_NODES = 1 << 14  # that functions and bodies are written out to, for each 1,000 that there are
 _MALFORMED = (
     ValueError, TypeError, KeyError, IndexError, OverflowError, ZeroDivisionError, AttributeError,
 )  # fmt: skip
@@ -66,8 +67,12 @@ class Scope:
         return self.opsets.get("", 1)
 
 
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in imports}
+    return {_domain(o.domain): o.version for o in imports}
 
 
 class Importer:
@@ -89,12 +94,16 @@ class Importer:
         self.opens = Opens(model, symbols, self.builder)
         told = Told(eager=symbols.most if symbols.eager else 0)
         self.context = Context(self.builder, {}, symbols.most, told=told)
-        self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+        self.functions: dict[tuple[str, str, str], onnx.FunctionProto] = {}
+        held = len(model.graph.node) + sum(len(f.node) for f in model.functions)
+        self.most_nodes = MAX_NODES * (1 + held // 1000)
+        self.inlined = 0
 
     def module(self) -> Module:
         """Import the model's graph."""
         g = self.model.graph
-        scope = Scope(Names(), self.context, _opsets(self.model.opset_import), {})
+        self._functions()
+        scope = Scope(Names(), self.context, self._opsets(), {})
         if not 1 <= scope.opset <= signature.NEWEST:
             raise DidymaError(
                 "onnx-unsupported", self.source, got=f"opset {scope.opset}",
@@ -107,6 +116,27 @@ class Importer:
         context = replace(self.context, where=f"{self.source}: outputs")
         results = [context.value(self._item(scope, o.name, "output")) for o in g.output]
         return pruned(self.builder.module("main", results))
+
+    def _functions(self) -> None:
+        for f in self.model.functions:
+            where, key = f"function {f.name}", (f.domain, f.name, f.overload)
+            if key in self.functions:
+                raise self._broken(where, f"a second function {f.domain}::{f.name}", "one")
+            if len(set(f.input)) != len(f.input):
+                raise self._broken(where, f"inputs {', '.join(f.input)}", "names, each once")
+            self.functions[key] = f
+
+    def _opsets(self) -> dict[str, int]:
+        found = _opsets(self.model.opset_import)
+        if any(o.version != found[_domain(o.domain)] for o in self.model.opset_import):
+            got = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in self.model.opset_import)
+            raise self._broken("opset_import", got, "one version of each operator set")
+        if "" not in found and any(n.domain in ("", "ai.onnx") for n in self.model.graph.node):
+            raise self._broken(
+                "opset_import", f"operator sets of {', '.join(found) or 'no domain'}",
+                "that of ai.onnx, whose operators the graph has",
+            )  # fmt: skip
+        return found
 
     # Names ----------------------------------------------------------------------------------
 
@@ -214,6 +244,13 @@ class Importer:
 
     def _node(self, n: onnx.NodeProto, scope: Scope) -> None:
         label = f"node {n.op_type} {n.name}".strip()
+        self.inlined += scope.depth > 0
+        if self.inlined > self.most_nodes:
+            raise DidymaError(
+                "onnx-too-large", f"{self.source}: {label}",
+                got=f"functions and bodies of more than {self.most_nodes:,} nodes",
+                want="a model that can be written out",
+            )  # fmt: skip
         where = f"{self.source}: {label} (opset {scope.opset})"
         c = replace(scope.context, opset=scope.opset, where=where, outputs=tuple(n.output))
         inputs = [self._item(scope, i, label) if i else None for i in n.input]
@@ -251,7 +288,10 @@ class Importer:
         signature.check(c, n, schema)
         c = replace(c, attrs=self._attrs(c, n))
         if not domain and n.op_type in CONTROL:
-            return CONTROL[n.op_type](c, inputs, Body(self, scope))
+            found = CONTROL[n.op_type](c, inputs, Body(self, scope))
+            if len(found) != len(n.output):
+                raise c.wrong(f"{len(n.output)} results", f"{len(found)}, as its bodies give")
+            return found
         if not domain and any(a.type in (a.GRAPH, a.GRAPHS) for a in n.attribute):
             raise c.bad(
                 f"{n.op_type}, which has a body", "operators without bodies", code="onnx-control"
@@ -318,6 +358,10 @@ class Importer:
         """Import a subgraph, which sees the names around it."""
         if scope.depth >= MAX_DEPTH:
             raise self._broken(g.name, f"{MAX_DEPTH} bodies within each other", "fewer")
+        if len(g.input) != len(inputs):
+            raise self._broken(
+                f"the body {g.name}", f"{len(g.input)} inputs", f"{len(inputs)}, as its node gives"
+            )
         for i, item in zip(g.input, inputs, strict=True):
             self._define(scope, i.name, item, f"input {i.name} of {g.name}")
         self._initializers(g, scope)

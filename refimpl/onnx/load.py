@@ -50,7 +50,12 @@ def load_bytes(
         model = onnx.load_model_from_string(data)
     except (DecodeError, RecursionError):
         model = None
-    if model is None or not model.HasField("graph") or not model.opset_import:
+    if model is not None and model.HasField("graph") and not model.opset_import:
+        raise DidymaError(
+            "onnx-broken", source, got="no opset_import",
+            want="the version of the operator set that the model is written in",
+        )  # fmt: skip
+    if model is None or not model.HasField("graph"):
         raise DidymaError(
             "onnx-broken",
             source,

@@ -28,8 +28,11 @@ def _params(c: Context, types: Sequence[TensorType], names: Sequence[str]) -> li
 
 
 def _names(g: onnx.GraphProto) -> list[str]:
-    """Names for a body's parameters, each once."""
-    return list(dict.fromkeys(i.name or f"x{k}" for k, i in enumerate(g.input)))
+    """Names for a body's parameters, each once; that the body's own are, the importer checks."""
+    found: list[str] = []
+    for k, i in enumerate(g.input):
+        found.append(f"x{k}" if not i.name or i.name in found else i.name)
+    return found
 
 
 def counted(

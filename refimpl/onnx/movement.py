@@ -197,6 +197,8 @@ def _squeeze(c: Context, x: Inputs) -> Sequence[Item]:
 def _flatten(c: Context, x: Inputs) -> Sequence[Item]:
     v = c.operand(x, 0)
     axis = c.integer("axis", 1)
+    if not -v.type.rank <= axis <= v.type.rank:
+        raise c.wrong(f"axis {axis} of {v.type}", f"from {-v.type.rank} to {v.type.rank}")
     axis = axis + v.type.rank if axis < 0 else axis
     two = dims.mul(*v.type.shape[:axis]), dims.mul(*v.type.shape[axis:])
     return [c.emit("reshape", v, shape=two)]

@@ -17,6 +17,8 @@ from refimpl.ops.builder import Builder, Value
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
+MAX_WINDOW = 1 << 10  # channels that are added up one by one
+
 
 def _activation(f: Callable[[Builder, Value], Value]) -> Handler:
     def run(c: Context, x: Inputs) -> Sequence[Item]:
@@ -105,17 +107,23 @@ def _lrn(c: Context, x: Inputs) -> Sequence[Item]:
     """Each element over a power of the sum of squares in the channels around it."""
     v, size = c.operand(x, 0), c.integer("size")
     rank, channels = v.type.rank, v.type.shape[1]
+    if size < 1:
+        raise c.wrong(f"size {size}", "a size of at least 1")
     before, after = (size - 1) // 2, size // 2
+    if isinstance(channels, int):  # there is nothing beyond them
+        before, after = min(before, channels), min(after, channels)
+    if before + after >= MAX_WINDOW:
+        raise c.bad(f"size {size}", f"windows of at most {MAX_WINDOW} channels",
+                    code="onnx-too-large")  # fmt: skip
     low, high = (tuple(p if i == 1 else 0 for i in range(rank)) for p in (before, after))
     squares = c.emit("pad", c.do("square", v), c.scalar(0, v), low=low, high=high, mode="constant")
     total: Value | None = None
-    for k in range(size):
+    for k in range(before + 1 + after):
         starts = tuple(k if i == 1 else 0 for i in range(rank))
         stops = tuple(dims.add(channels, k) if i == 1 else d for i, d in enumerate(v.type.shape))
         part = c.emit("slice", squares, starts=starts, stops=stops, steps=(1,) * rank)
         total = part if total is None else c.do("add", total, part)
-    if total is None:
-        raise c.wrong(f"size {size}", "a size of at least 1")
+    assert total is not None
     scaled = c.do("multiply", total, c.real("alpha", 1e-4) / size)
     power = c.do("pow", c.do("add", scaled, c.real("bias", 1.0)), c.real("beta", 0.75))
     return [c.do("divide", v, power)]

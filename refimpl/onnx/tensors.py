@@ -16,6 +16,7 @@ from refimpl.ir.types import Array, DType, from_memory, nbytes_of
 from refimpl.onnx.context import MAX_BYTES
 from refimpl.onnx.values import Known
 
+MAX_RANK = 64  # of NumPy's arrays
 _DTYPES: dict[int, DType] = {
     onnx.TensorProto.DOUBLE: DType.F64,
     onnx.TensorProto.FLOAT: DType.F32,
@@ -41,6 +42,7 @@ _DTYPES: dict[int, DType] = {
     onnx.TensorProto.INT2: DType.I2,
     onnx.TensorProto.UINT2: DType.U2,
 }
+_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
 
@@ -64,7 +66,12 @@ def code_of(dtype: DType) -> int:
 
 def check_size(dtype: DType, shape: tuple[int, ...], where: str) -> None:
     """Raise ``onnx-too-large`` for a tensor that nobody could hold."""
-    nbytes = nbytes_of(dtype, shape)
+    if len(shape) > MAX_RANK:
+        raise DidymaError(
+            "onnx-too-large", where, got=f"{len(shape)} axes", want=f"at most {MAX_RANK}"
+        )
+    # an axis of size 0 does not help: NumPy has no such array where the others are absurd
+    nbytes = nbytes_of(dtype, tuple(d or 1 for d in shape))
     if nbytes > MAX_BYTES:
         raise DidymaError(
             "onnx-too-large", where, got=f"{dtype}{list(shape)}, {dims.count_text(nbytes)} bytes",
@@ -87,6 +94,9 @@ def tensor(t: onnx.TensorProto, where: str, folder: Path | None) -> Known:
     if t.data_location == onnx.TensorProto.EXTERNAL:
         return Known(_external(t, dtype, shape, where, folder), dtype, t.name)
     count = math.prod(shape)
+    held = [f for f in _FIELDS if t.HasField("raw_data") and len(getattr(t, f))]
+    if held:
+        raise _broken(where, f"raw_data and {', '.join(held)}", "numbers in one field")
     if t.HasField("raw_data"):
         if len(t.raw_data) != nbytes_of(dtype, shape):
             raise _broken(where, f"{len(t.raw_data)} bytes", f"{count} elements of {dtype}")

@@ -29,6 +29,8 @@ def _counted(c: Context, v: Value, w: Windows) -> Value:
 def _conv(c: Context, x: Inputs) -> Sequence[Item]:
     v, w, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     kernel = [d for d in w.type.shape[2:] if isinstance(d, int)]
+    if "kernel_shape" in c.attrs and list(c.attrs["kernel_shape"]) != kernel:
+        raise c.wrong(f"kernel_shape {list(c.attrs['kernel_shape'])}", f"{kernel}, the weights'")
     windows = Windows(c, v.type.shape[2:], kernel)
     y = windows.emit(c, "conv", v, w, groups=c.integer("group", 1))
     if bias is not None:
