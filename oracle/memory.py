@@ -6,7 +6,7 @@ nobody owns it any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, TypeAlias
@@ -113,6 +113,17 @@ class State:
             {s: dict(c) for s, c in self.clocks.items()},
         )
 
+    def tick(self, stream: int) -> None:
+        """Count a piece of a stream's work."""
+        clock = self.clocks.setdefault(stream, {})
+        clock[stream] = clock.get(stream, 0) + 1
+
+    def meet(self, streams: Iterable[int]) -> None:
+        """Let every stream, and these, have seen all work of every other."""
+        last = {s: clock.get(s, 0) for s, clock in self.clocks.items()}
+        for s in {*streams, *last}:
+            self.clocks.setdefault(s, {}).update(last)
+
     def join(self, other: State) -> set[str]:
         """Keep what holds in both; return the values that have bytes in one of them, or move."""
         lost = self.at.keys() ^ other.at.keys()
@@ -130,9 +141,10 @@ class State:
             if twin is not None and k not in own:
                 e.join(twin)
         self.made |= other.made
-        for s, clock in self.clocks.items():
-            seen = other.clocks.get(s, {})
-            self.clocks[s] = {k: min(t, seen.get(k, 0)) for k, t in clock.items()}
+        for s in other.clocks:  # each way has ended with all streams waited for
+            clock = self.clocks.setdefault(s, {})
+            clock[s] = max(clock.get(s, 0), other.clocks[s].get(s, 0))
+        self.meet(self.clocks)
         return lost
 
     def _owned(self, name: str) -> bool:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from oracle.kernels import reads_before_it_writes
+from oracle.lines import bound, count, streams
 from oracle.memory import NOBODY, Extent, Kind, Place, State
 from refimpl.ir import dims
 from refimpl.ir import program as ir
@@ -43,11 +45,11 @@ def check(p: Program, env: Mapping[str, int]) -> list[PlanError]:
     Symbols that are bound at run time have the value that ``env`` gives them; else the program is
     replayed with the highest of their ranges, and with the lowest.
     """
-    bound = [v for v in p.dims if v.name not in env and v.name in _bound(p.lines)]
-    if not bound:
+    late = [v for v in p.dims if v.name not in env and v.name in bound(p.lines)]
+    if not late:
         return list(replay(p, env).errors)
     errors: dict[PlanError, None] = {}
-    for ends in ({v.name: v.hi for v in bound}, {v.name: v.lo for v in bound}):
+    for ends in ({v.name: v.hi for v in late}, {v.name: v.lo for v in late}):
         errors |= dict.fromkeys(replay(p, {**env, **ends}).errors)
     return list(errors)
 
@@ -70,7 +72,7 @@ class _Replay:
         self.step = -1
         self.peak = 0
         self.count = 0
-        self.streams = any(_concurrent(line) for line in p.lines)
+        self.streams = {s for line in p.lines for s in streams(line)}  # of several, all
         self.s = State(dict(env))
         for name in (*p.inputs, *(n for n, _ in p.constants)):
             k = self.extent(self.size(name), "caller", self.types[name].device)
@@ -243,8 +245,7 @@ class _Replay:
         pairs = list(zip((b.name for b in k.params), line.args, strict=True))
         outs = [a for n, a in pairs if n in k.outputs]
         ins = [a for n, a in pairs if n not in k.outputs]
-        clock = self.s.clocks.setdefault(line.stream, {})
-        clock[line.stream] = clock.get(line.stream, 0) + 1
+        self.s.tick(line.stream)
         for value in ins:
             self.read(value, line.stream)
         if k.name not in self.olds:
@@ -266,8 +267,7 @@ class _Replay:
             self.write(out, line.stream)
 
     def extern(self, line: ir.Extern) -> None:
-        clock = self.s.clocks.setdefault(0, {})
-        clock[0] = clock.get(0, 0) + 1
+        self.s.tick(0)
         for value in line.inputs:
             self.read(value)
         for value in line.allocates:
@@ -302,10 +302,7 @@ class _Replay:
 
     def give_back(self, values: Sequence[str]) -> None:
         """Return values: each has bytes that no other has; no allocation of its own may be left."""
-        clock = self.s.clocks.setdefault(0, {})  # a return waits for all streams
-        for seen in list(self.s.clocks.values()):
-            for k, tick in seen.items():
-                clock[k] = max(clock.get(k, 0), tick)
+        self.s.meet({0})  # a return waits for all streams
         kept: set[int] = set()
         returned: list[tuple[str, Place]] = []
         for value in values:
@@ -327,11 +324,19 @@ class _Replay:
     # ---- control flow
 
     def block(self, lines: Sequence[Line]) -> None:
-        """_Replay lines; the arenas that begin in them end with them."""
+        """_Replay lines; the arenas that begin in them end with them.
+
+        Where a block inside a line begins or ends, every stream has waited for every other.
+        """
         before = set(self.s.arenas)
+        inside = self.step >= 0
+        if inside:
+            self.s.meet(self.streams)
         for line in lines:
             self.step += 1
             self.line(line)
+        if inside:
+            self.s.meet(self.streams)
         for name in self.s.arenas.keys() - before:
             k = self.s.arenas.pop(name)
             self.s.extents[k].alive = False
@@ -372,14 +377,12 @@ class _Replay:
             self.block(line.test)
             self.read(line.cond)
 
-        def body() -> None:
-            self.block(line.body)
-
-        self.loop((body, body), test)
-        self.step += _count(line.body)
+        self.loop([partial(self.block, line.body)] * 2, test)
+        self.step += count(line.body)
 
     def repeat(self, line: ir.Repeat) -> None:
         n = dims.evaluate(line.extent, self.s.env)
+        self.s.meet(self.streams)  # also where there is no round
         step = self.step
         made = set(self.s.made)
         rows = self.rows(line) if n > MOST_ROUNDS else set[str]()
@@ -388,20 +391,20 @@ class _Replay:
             self.step = step
             self.s.made = set(made)
             self.block(line.body)
-        self.step = step + _count(line.body)
+        self.step = step + count(line.body)
         for value in rows:
             self.write(value)
 
     def rows(self, line: ir.Repeat) -> set[str]:
         """Unwritten values of which each round writes a part: rounds left out do so as well."""
         found: set[str] = set()
-        for inner in line.body:
-            if isinstance(inner, ir.View) and line.index in dims.free(inner.offset):
-                at = self.s.at.get(inner.of)
+        for x in line.body:
+            if isinstance(x, ir.View) and line.index in dims.free(x.offset):
+                at = self.s.at.get(x.of)
                 if at is not None and (at.owner, False) in self.s.extents[at.extent].holders(
                     at.start, at.stop
                 ):
-                    found.add(inner.of)
+                    found.add(x.of)
         return found
 
     def line(self, line: Line) -> None:
@@ -435,6 +438,7 @@ class _Replay:
             case ir.Extern():
                 self.extern(line)
             case ir.Copy(value, source):
+                self.s.tick(0)
                 self.read(source)
                 self.apart((value,), (source,))
                 self.write(value)
@@ -460,35 +464,3 @@ class _Replay:
 def _list(values: Sequence[str] | set[str]) -> str:
     names = sorted(values)
     return ", ".join(f"%{v}" if v.isidentifier() else v or "nobody" for v in names)
-
-
-def _inner(line: Line) -> tuple[Line, ...]:
-    match line:
-        case ir.If(_, then, other):
-            return (*then, *other)
-        case ir.While(test, _, body):
-            return (*test, *body)
-        case ir.Repeat(_, _, body):
-            return body
-        case _:
-            return ()
-
-
-def _bound(lines: Sequence[Line]) -> set[str]:
-    """Symbols that get their value at run time."""
-    found: set[str] = set()
-    for line in lines:
-        if isinstance(line, ir.Bind):
-            found.add(line.dim)
-        found |= _bound(_inner(line))
-    return found
-
-
-def _count(lines: Sequence[Line]) -> int:
-    return sum(1 + _count(_inner(line)) for line in lines)
-
-
-def _concurrent(line: Line) -> bool:
-    if isinstance(line, ir.Wait) or (isinstance(line, ir.Launch) and line.stream):
-        return True
-    return any(_concurrent(x) for x in _inner(line))

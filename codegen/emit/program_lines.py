@@ -122,6 +122,8 @@ class Writer:
 
     def _repeat(self, s: Repeat) -> Iterator[str]:
         name = self.python[s.index]
+        if self.streams:
+            yield "engine.join()"  # also where there is no round
         yield f"for {name} in range({code(s.extent, self.python)}):"
         told = [f"    {line}" for line in self._told(s.index)]
         yield from told

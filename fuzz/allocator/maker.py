@@ -183,6 +183,16 @@ class Maker:
         self.stream = stream
         self.clocks.setdefault(stream, {})
 
+    def _join(self) -> None:
+        """Where a block begins or ends every stream has waited for every other."""
+        last = {s: clock.get(s, 0) for s, clock in self.clocks.items()}
+        for clock in self.clocks.values():
+            clock.update(last)
+
+    def _copy(self, value: str, source: str) -> None:
+        self._wait(0, (source,), (value,))
+        self.block.lines.append(Copy(value, source))
+
     def view(self, of: str, t: TensorType, offset: Dim = 0) -> str:
         """Name a value's bytes, or some of them, again."""
         name = self.fresh("v", t)
@@ -206,8 +216,7 @@ class Maker:
     def copy(self, of: str) -> str:
         """Copy a value."""
         name = self.fresh("c", self.types[of])
-        self._wait(0, (of,), (name,))
-        self.block.lines.append(Copy(name, of))
+        self._copy(name, of)
         self.block.names.append(name)
         return name
 
@@ -249,6 +258,7 @@ class Maker:
         """Begin a branch on whether a sum of some elements divides by ``one_in``."""
         flag = self._decide(source, one_in)
         made = tuple(self.fresh("r", t) for t in results)
+        self._join()
         self.blocks.append(Block("then", flag=flag, carried=made))
 
     def begin_else(self) -> None:
@@ -256,6 +266,7 @@ class Maker:
         b = self.blocks.pop()
         assert b.kind == "then"
         self._fill(b)
+        self._join()
         other = Block("else", done=tuple(b.lines), flag=b.flag, carried=b.carried)
         self.blocks.append(other)
 
@@ -263,7 +274,7 @@ class Maker:
         """Begin a loop of some rounds whose body writes copies of these values anew."""
         state = tuple(self.fresh("s", self.types[c]) for c in carried)
         for new, old in zip(state, carried, strict=True):
-            self.block.lines.append(Copy(new, old))
+            self._copy(new, old)
         count = self.fresh("n", COUNTER)
         flag = self.fresh("t", FLAG)
         self.kernels.setdefault("zero", kernels.zero("zero"))
@@ -272,6 +283,7 @@ class Maker:
         self.kernels.setdefault(below, kernels.below(below, rounds))
         self.block.names += state
         test = (Launch(below, (count, flag)),)
+        self._join()
         self.blocks.append(Block("while", done=test, flag=flag, carried=(*state, count)))
         return state
 
@@ -279,6 +291,7 @@ class Maker:
         """Begin a loop of a known number of rounds; returns the index symbol."""
         index = f"turn{len(self.indices)}"
         self.indices.append(DimVar(index, 0, max(0, extent - 1)))
+        self._join()
         self.blocks.append(Block("repeat", flag=index, extent=extent))
         return index
 
@@ -304,6 +317,7 @@ class Maker:
                 self.block.lines.append(Repeat(b.flag, b.extent, tuple(b.lines)))
             case _:
                 raise AssertionError(b.kind)
+        self._join()
 
     def _decide(self, source: str, one_in: int) -> str:
         name = f"k{len(self.kernels)}"
@@ -312,6 +326,7 @@ class Maker:
         used = dims.free(t.numel)
         declared = tuple(v for v in (*self.dims, *self.late) if v.name in used)
         self.kernels[name] = kernels.decision(name, t, self.next_salt(), one_in, declared)
+        self._wait(0, (source,), (flag,))
         self.block.lines.append(Launch(name, (source, flag)))
         return flag
 
@@ -321,7 +336,7 @@ class Maker:
         for result in b.carried:
             same = [n for n in b.names if self.types[n] == self.types[result]]
             if same:
-                b.lines.append(Copy(result, same[self.next_salt() % len(same)]))
+                self._copy(result, same[self.next_salt() % len(same)])
             else:
                 known = self.known()
                 self._launch([(known[-1], At.SHIFTED)] if known else [], [result], updates=False)
@@ -334,7 +349,7 @@ class Maker:
             same = [n for n in b.names if self.types[n] == self.types[s]]
             same = [n for n in same if self.root.get(n, n) != self.root.get(s, s)]
             if same:  # the old value may have been read since
-                b.lines.append(Copy(s, same[self.next_salt() % len(same)]))
+                self._copy(s, same[self.next_salt() % len(same)])
             else:
                 self._launch([], [s], updates=True)
         self.blocks.pop()

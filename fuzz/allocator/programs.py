@@ -27,7 +27,7 @@ class Shape:
     loops: bool = False
     parts: bool = False  # views of some of the bytes
     allocates: bool = False  # routines that allocate their outputs
-    streams: bool = False  # kernels on several streams, in programs without blocks
+    streams: bool = False  # kernels on several streams
     late: bool = False  # sizes that the run tells
 
 
@@ -37,8 +37,8 @@ def mixed(seed: int) -> Shape:
     streams = r.random() < 0.25
     return Shape(
         symbolic=r.random() < 0.4,
-        branches=not streams and r.random() < 0.6,
-        loops=not streams and r.random() < 0.5,
+        branches=r.random() < (0.3 if streams else 0.6),
+        loops=r.random() < (0.3 if streams else 0.5),
         parts=r.random() < 0.6,
         allocates=r.random() < 0.3,
         streams=streams,

@@ -197,6 +197,8 @@ class _Machine(Memory):
             case While():
                 self._while(line)
             case Repeat(index, extent, body):
+                if self.queues is not None:
+                    self.queues.drain_all()  # also where there is no round
                 for k in range(self.size(extent)):
                     self._bind({index: k})
                     self._block(body, line)

@@ -187,12 +187,12 @@ def absurd(count: int) -> float:
         file = Path(folder) / "long.csv"
         rows = (f"b{k},{k},{k + 3 + k % 7},{64 * (1 + k % 5)}" for k in range(count))
         data = "\n".join(["id,lower,upper,size", *rows]).encode()
-        began = time.perf_counter()
+        began = time.process_time()
         assert run(file, data, "didyma") == "planned"
         assert run(file, data + f"\nlast,0,1,{1 << 80}".encode(), "didyma") == "bad-size"
         whole = "\n".join(f"c{k},0,1,{1 << 55}" for k in range(4)).encode()
         assert run(file, data + b"\n" + whole, "didyma") == "bad-size"
-        return time.perf_counter() - began
+        return time.process_time() - began
 
 
 def main() -> None:

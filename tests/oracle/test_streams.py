@@ -1,0 +1,48 @@
+"""Blocks and streams: where a block begins or ends, all streams have waited for one another."""
+
+from __future__ import annotations
+
+from codegen.emit import cuda, wrapper
+from codegen.memory import planner
+from codegen.memory.plan import plan
+from fuzz.allocator.domains import every
+from fuzz.allocator.kernels import At
+from fuzz.allocator.maker import Maker
+from oracle.plan_check import check
+from refimpl.ir.program import Copy, Launch, Program
+from refimpl.ir.types import DType, TensorType
+
+T = TensorType(DType.I32, (64,))
+
+
+def looped(rounds: int) -> Program:
+    """Stream 1 makes a value; after a loop it is copied without another wait."""
+    m = Maker()
+    m.switch(1)
+    (a,) = m.launch([(m.input(T), At.SHIFTED)], [T])
+    m.switch(0)
+    m.begin_repeat(rounds)
+    m.end()
+    return m.finish([a, m.copy(a)])
+
+
+def test_a_loop_is_waited_for_though_it_has_no_round() -> None:
+    for rounds in (0, 2):
+        bare = looped(rounds)
+        planned = plan(bare, planner("greedy_by_size"))
+        assert any(isinstance(x, Launch) and x.stream for x in planned.lines)
+        assert any(isinstance(x, Copy) for x in planned.lines)
+        assert every(bare, planned, 0, run=True) == []
+        text = wrapper.emit(planned, cuda.emit(planned.kernels))
+        before, _, _ = text.partition("for turn0")
+        assert before.rstrip().endswith("engine.join()")
+
+
+def test_a_missing_wait_is_seen() -> None:
+    m = Maker()
+    m.switch(1)
+    (a,) = m.launch([(m.input(T), At.SHIFTED)], [T])
+    m.stream, m.clocks = 0, {}  # forget that stream 1 has to be waited for
+    (b,) = m.launch([(a, At.SHIFTED)], [T])
+    planned = plan(m.finish([b]), planner("none"))
+    assert [e.kind for e in check(planned, {})] == ["race"]
