@@ -16,11 +16,13 @@ def stays(f: Function) -> bool:
 def inline(m: Module) -> Module:
     """Replace every call to a plain function by its nodes; drop the functions nobody uses now.
 
-    Values keep their names where they are free in the caller, else they get a number.
+    Values keep their names where they are free in the caller, else they get a number; so do those
+    named like a size, with which they share the names of what is emitted.
     """
     table: dict[str, Function] = {}
+    sizes = frozenset(v.name for v in m.dims)
     for f in m.functions:
-        table[f.name] = _inline_function(f, table)
+        table[f.name] = _apart(_inline_function(f, table), sizes)
     return used(replace(m, functions=tuple(table.values())), m)
 
 
@@ -48,6 +50,23 @@ def _inline_function(f: Function, table: dict[str, Function]) -> Function:
             body.nodes.append(rename(n, body.names))
     results = tuple(body.names.get(r, r) for r in f.results)
     return replace(f, nodes=tuple(body.nodes), results=results)
+
+
+def _apart(f: Function, sizes: frozenset[str]) -> Function:
+    """Give values that are named like sizes other names."""
+    if not sizes:
+        return f
+    named = {p.name for p in f.params} | {r for n in f.nodes for r in n.results}
+    if sizes.isdisjoint(named):
+        return f
+    body = Body(named | sizes)
+    body.names.update({v: body.fresh(v) for v in sorted(named & sizes)})
+    return replace(
+        f,
+        params=tuple(replace(p, name=body.names.get(p.name, p.name)) for p in f.params),
+        nodes=tuple(rename(n, body.names) for n in f.nodes),
+        results=tuple(body.names.get(r, r) for r in f.results),
+    )
 
 
 @dataclass

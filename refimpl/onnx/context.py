@@ -15,9 +15,12 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.graph import CONTROL, Attr, Module
 from refimpl.ir.types import Array, DType, TensorType
+from refimpl.onnx import alike
 from refimpl.onnx.told import Told
 from refimpl.onnx.values import Item, Known, as_value
+from refimpl.ops import OPS
 from refimpl.ops.builder import Builder, Value
+from refimpl.ops.spec import Kind
 
 MAX_BYTES = 1 << 36  # a model with a larger tensor is refused before anything is made
 SMALL = 1 << 10  # elements of a tensor whose value is looked for
@@ -42,6 +45,7 @@ class Context:
     where: str = ""
     outputs: tuple[str, ...] = ()
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    held: bool = False  # sizes that only the run tells are held equal where they must be
     told: Told = field(default_factory=Told)
 
     def bad(self, got: str, want: str, help: str = "", code: str = "onnx-unsupported") -> Exception:
@@ -88,8 +92,17 @@ class Context:
     # Building -------------------------------------------------------------------------------
 
     def emit(self, op: str, *args: Value, **attrs: Attr) -> Value:
-        """Add a node named for the ONNX output."""
-        return self.builder.node(op, args, attrs, self.outputs[0] if self.outputs else "")
+        """Add a node named for the ONNX output; sizes that only the run tells are held equal."""
+        name = self.outputs[0] if self.outputs else ""
+        try:
+            return self.builder.node(op, args, attrs, name)
+        except DidymaError as e:
+            equal = None
+            if self.held and e.code == "shape-mismatch" and OPS[op].kind is Kind.ELEMENTWISE:
+                equal = alike.broadcast(self.builder, args)
+            if equal is None:
+                raise
+            return self.builder.node(op, equal, attrs, name)
 
     def do(self, op: str, *args: Value | float, **attrs: Attr) -> Value:
         """Add a node; numbers become scalars of the first value's dtype."""

@@ -93,7 +93,8 @@ class Importer:
         self.builder = Builder()
         self.opens = Opens(model, symbols, self.builder)
         told = Told(eager=symbols.most if symbols.eager else 0)
-        self.context = Context(self.builder, {}, symbols.most, told=told)
+        most = symbols.most * symbols.multiple
+        self.context = Context(self.builder, {}, most, told=told, held=symbols.held)
         self.functions: dict[tuple[str, str, str], onnx.FunctionProto] = {}
         held = len(model.graph.node) + sum(len(f.node) for f in model.functions)
         self.most_nodes = MAX_NODES * (1 + held // 1000)

@@ -112,6 +112,9 @@ def _alike(
             # sizes of inputs alone can be taken for each other: others are bound where they are
             alike = pair is not None and importer.opens.names >= set(pair.groups())
             if pair is None or not alike or len(symbols.same) >= MOST_ALIKE:
+                if e.code == "shape-mismatch" and not symbols.held:
+                    symbols = replace(symbols, held=True)
+                    continue
                 raise first if symbols.eager or e.code == "shape-mismatch" else e from None
             kept, gone = pair.groups()
             table = {k: kept if v == gone else v for k, v in symbols.same.items()}

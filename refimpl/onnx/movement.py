@@ -173,7 +173,8 @@ def _single(c: Context, v: Value, axis: int) -> Value:
         return v
     if not low <= 1 <= high:
         raise c.bad(f"axis {axis} of {v.type}", "an axis of size 1")
-    if c.builder.parent is not None:  # in a branch that may not be taken: asserted where it is
+    in_branch = c.builder.parent is not None  # that may not be taken: asserted where it is
+    if in_branch or not c.builder.told().issuperset(dims.free(d)):
         one = c.builder.bind(c.reshape(c.value(size(d))), 1, "one", 1)
         first = c.value(sizes((dims.sub(one, 1),)))
     else:

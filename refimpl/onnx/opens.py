@@ -24,6 +24,7 @@ class Symbols:
     They are at most ``most``; from the third axis on, where images have theirs, they are multiples.
     ``fixed`` gives numbers for some names; ``same`` gives names that are another name's size.
     ``eager``: integers of inputs that sizes are computed of are sizes themselves.
+    ``held``: sizes that only the run tells are held equal in the run where they must be.
     """
 
     most: int = 1 << 20
@@ -31,6 +32,7 @@ class Symbols:
     fixed: Mapping[str, int] = field(default_factory=dict[str, int])
     same: Mapping[str, str] = field(default_factory=dict[str, str])
     eager: bool = False
+    held: bool = False
 
 
 class Opens:

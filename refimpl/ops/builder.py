@@ -141,6 +141,13 @@ class Builder:
         """Inclusive range of each symbol."""
         return {k: (v.lo, v.hi) for k, v in self._shared.dims.items()}
 
+    def told(self) -> frozenset[str]:
+        """Symbols that the shapes of the entry's parameters tell."""
+        root = self
+        while root.parent is not None:
+            root = root.parent
+        return frozenset(dims.free(d for p in root._params for d in p.type.shape))
+
     def most(self, d: Dim) -> int:
         """Largest value a size may take, as far as its symbols are declared."""
         ranges = self.ranges()

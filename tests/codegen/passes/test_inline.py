@@ -1,7 +1,13 @@
 from __future__ import annotations
 
+import numpy as np
+
 from codegen.passes.inline import inline
+from codegen.pipeline import compile
+from codegen.runtime.registry import engine
+from fuzz.levels import runner
 from refimpl.ir.graph import CALL, PRIMITIVE, Module
+from refimpl.ir.text import parse_module
 from refimpl.ir.types import DType
 from tests.codegen.make import Graph
 
@@ -51,3 +57,22 @@ def test_kernels_stay_calls() -> None:
     m = inline(Module((f, unused, main.function(p))))
     assert [n.op for n in m.entry.nodes] == [CALL]
     assert [fn.name for fn in m.functions] == ["kernel", "main"]
+
+
+def test_values_named_like_sizes_keep_apart_from_them() -> None:
+    m = parse_module(
+        """module {
+          dims n in [1, 9], y in [0, 9]
+          func @main(%n: f32[n], %k: i64[]) -> (%y, %z) {
+            %y = negative(%n) : f32[n]
+            () = bind(%k, dim="y")
+            %z = iota(axis=0, dtype=f32, shape=(y,)) : f32[y]
+          }
+        }"""
+    )
+    c = compile(m)
+    e = engine("simt")
+    y, z = runner(c, e)(e, [np.ones(3, np.float32), np.array(2)])
+    assert y.tolist() == [-1, -1, -1]
+    assert z.tolist() == [0, 1]
+    assert {p.name for p in c.passes[0][1].entry.params}.isdisjoint({"n", "y"})

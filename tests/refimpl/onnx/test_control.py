@@ -216,11 +216,40 @@ def test_sizes_that_one_value_tells_are_one(n: int) -> None:
     agrees(expanded("n"), feeds)
 
 
-def test_sizes_of_the_run_that_are_not_seen_to_be_equal_are_told_at_once() -> None:
+def test_sizes_of_the_run_that_are_not_seen_to_be_equal_are_held_equal() -> None:
+    m = expanded("m")
+    agrees(m, {"x": np.array([3]), "shape": np.array([4]), "other": np.array([4])})
     with pytest.raises(DidymaError) as caught:
-        load_model(expanded("m"))
+        graph.run(load_model(m), [np.array([3]), np.array([4]), np.array([5])])
+    assert caught.value.code == "dim-out-of-range"
+    assert "unequal" in caught.value.where
+
+
+def test_sizes_of_inputs_that_differ_are_told_at_once() -> None:
+    nodes = [node("Concat", ["a", "a"], ["aa"], axis=0), node("Add", ["aa", "a"], ["y"])]
+    with pytest.raises(DidymaError) as caught:
+        load_model(model(nodes, [value("a", "m")], [free("y")]))
     assert caught.value.code == "shape-mismatch"
-    assert "u_" in caught.value.got
+
+
+def test_a_size_of_the_run_is_held_to_what_inputs_tell() -> None:
+    """As many numbers as are counted, added to an input; one of them only, squeezed."""
+    nodes = [
+        node("NonZero", ["mask"], ["at"]),
+        node("Squeeze", ["at", "front"], ["places"]),
+        node("Add", ["places", "x"], ["y"]),
+        node("Min", ["n", "one"], ["few"]),
+        node("ConstantOfShape", ["few"], ["zeros"]),
+        node("Squeeze", ["zeros", "front"], ["zero"]),
+    ]
+    inputs = [value("mask", 4, type=BOOL), value("x", "k", type=I64), value("n", 1, type=I64)]
+    m = model(nodes, inputs, [free("y", I64), free("zero")], front=np.array([0]), one=np.array([1]))
+    feeds = {"mask": np.array([1, 0, 1, 1], np.bool_), "x": np.arange(3), "n": np.array([7])}
+    agrees(m, feeds)
+    for name, wrong in (("x", np.arange(2)), ("n", np.array([0]))):
+        with pytest.raises(DidymaError) as caught:
+            graph.run(load_model(m), list({**feeds, name: wrong}.values()))
+        assert caught.value.code == "dim-out-of-range"
 
 
 def test_what_is_computed_of_a_size_of_the_run_is_a_size() -> None:
