@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ import numpy as np
 from codegen.runtime.compiler import cache_folder, store
 from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
 from codegen.runtime.geometry import Geometries, check_buffers, signature
-from codegen.runtime.nvrtc import Compiler
+from codegen.runtime.nvrtc import SOUND, Compiler
 from refimpl.errors import DidymaError, EngineMissing
 from refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
@@ -80,6 +81,12 @@ class Cuda:
         major, minor = self.device.compute_capability()
         own = "a" if major >= 9 else ""  # the architecture's own instructions
         self._compiler = Compiler(f"sm_{major}{minor}{own}")
+        if not self._compiler.sound:
+            warnings.warn(
+                f"NVRTC {self._compiler.version} is known to miscompile some integer arithmetic:"
+                f" python3 -m pip install 'nvidia-cuda-nvrtc>={SOUND[0]}.{SOUND[1]}'",
+                stacklevel=2,
+            )
         self._cache = cache or cache_folder() / "cuda"
         self._poison = poison
         self._synchronous = synchronous
