@@ -269,7 +269,7 @@ class _Machine(Memory):
         touched = [*written, *(self.owned(v) for v in inputs)]
         for i, a in enumerate(written):
             for b in touched[i + 1 :]:
-                if a.owner == b.owner and (_meet(a, b) or a.lo == b.lo):
+                if a.owner == b.owner and _meet(a, b):
                     raise self.fault("ownership", f"{a.owner} is written under two names")
 
     def _launch(self, line: Launch) -> None:

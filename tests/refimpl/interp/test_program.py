@@ -276,6 +276,18 @@ def test_a_launch_must_not_write_what_it_reads() -> None:
     assert (f.kind, f.detail) == ("ownership", "a is written under two names")
 
 
+def test_what_has_no_bytes_is_written_beside_itself() -> None:
+    """The empty parts of a whole begin at one place."""
+    part = TensorType(DType.F32, (0,))
+    types = {"whole": part, "first": part, "second": part, "none": part}
+    lines = (
+        View("none", "x"), Allocate("whole"), View("first", "whole"), View("second", "whole"),
+        Copy("first", "none"), Copy("second", "first"),
+    )  # fmt: skip
+    (got,) = program.run(build(*lines, Return(("whole",)), types=types), [X])
+    assert got.shape == (0,)
+
+
 def test_asserts_and_the_text_of_faults() -> None:
     f = fault(Assert(2, 3, "sizes agree"), Return(()))
     assert (f.kind, f.detail) == ("assert", "sizes agree (2 != 3)")
