@@ -139,15 +139,17 @@ def _judge(
         named = zip(f.params, inputs, strict=True)
         outs = run_model(model, {p.name: a for p, a in named})
     given = [exact(a) for a in inputs]
-    bars = graph.bars(f, m, given, env, CONTRACT, stored=True)
-    _compare(found, f, bars, outs, env)
+    _compare(found, f, graph.told(f, m, given, env, CONTRACT, stored=True), outs)
 
 
 def _compare(
-    found: Level, f: Function, bars: Sequence[Bar], outs: Sequence[Array], env: Mapping[str, int]
+    found: Level, f: Function, wanted: Sequence[graph.Told], outs: Sequence[Array]
 ) -> None:
-    types = _fixed(f.result_types(), env)
-    for name, bar, out, t in zip(f.results, bars, outs, types, strict=True):
+    for name, told, out, open_type in zip(f.results, wanted, outs, f.result_types(), strict=True):
+        bar, t = told.bar, open_type.with_shape(*told.bar.c.shape)
+        if not told.sure and out.shape != bar.c.shape:
+            found.comparisons.append(Comparison(0, bar.c.size, 0.0))
+            continue
         if t.dtype.is_float:
             bar = Bar(bar.c, np.maximum(bar.e, LEAST))
         c = compare(name, bar, out, t)
@@ -201,8 +203,7 @@ def _kernel(
         ]
         return
     given = [exact(a) for a in args]
-    bars = graph.bars(f, m, given, env, CONTRACT, stored=True)
-    _compare(found, f, bars, outs, env)
+    _compare(found, f, graph.told(f, m, given, env, CONTRACT, stored=True), outs)
 
 
 def concrete(m: Module, env: Mapping[str, int]) -> Module:

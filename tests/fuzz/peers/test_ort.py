@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from fuzz.graphs import BYTES, decode
 from fuzz.peers import ort
@@ -18,6 +19,7 @@ from refimpl.ir.graph import Module
 from refimpl.ir.text import parse_module
 from refimpl.ir.types import PLAIN, DType
 from refimpl.onnx.export import to_model
+from tests.refimpl.onnx.models import model, value
 
 needs_runtime = pytest.mark.skipif(find_spec("onnxruntime") is None, reason="onnxruntime is absent")
 
@@ -137,3 +139,23 @@ def test_kernels_of_the_branch_that_is_taken_are_judged_alone(taken: bool) -> No
     found = ort.by_kernel(m, [np.array(taken), np.linspace(1, 2, 4, dtype=np.float32)], {})
     assert found.findings == []
     assert [c.checked for c in found.comparisons] == [4]
+
+
+@needs_runtime
+def test_results_of_sizes_that_the_run_finds_are_compared() -> None:
+    text = """module {
+      dims k in [0, 9]
+      func @main(%n: i64[], %x: f32[]) -> (%y) {
+        () = bind(%n, dim="k")
+        %y = broadcast_to(%x, shape=(k,)) : f32[k]
+      }
+    }"""
+    shape = helper.make_node("Reshape", ["n", "one"], ["shape"])
+    expand = helper.make_node("Expand", ["x", "shape"], ["y"])
+    inputs = [value("n", type=TensorProto.INT64), value("x")]
+    wide = model([shape, expand], inputs, [value("y", "k")], one=np.array([1]))
+    wide.ir_version = 8
+    given = [np.array(3), np.array(0.5, np.float32)]
+    found = ort.level(parse_module(text), given, {}, wide.SerializeToString())
+    assert found.findings == []
+    assert [c.checked for c in found.comparisons] == [3]
