@@ -34,7 +34,7 @@ class Shape:
 def mixed(seed: int) -> Shape:
     """Draw what may occur in the program of a seed: now this, now that, often several."""
     r = Random(~seed)
-    streams = r.random() < 0.25
+    streams = r.random() < 0.3
     return Shape(
         symbolic=r.random() < 0.4,
         branches=r.random() < (0.3 if streams else 0.6),
@@ -135,11 +135,12 @@ def _rewrite(s: _Source) -> None:
 
 
 def _view(s: _Source) -> None:
-    known = s.m.known()
+    own = s.m.owned()
+    known = own if own and s.r.random() < 0.8 else s.m.known()
     views = [n for n in known if n in s.m.root]
     if not known:
         return
-    of = s.r.choice(views) if views and s.r.random() < 0.5 else s.one(known)
+    of = s.r.choice(views[-2:]) if views and s.r.random() < 0.6 else s.one(known)
     t = s.m.types[of]
     shape: tuple[Dim, ...] = (1, t.numel)
     dtype = t.dtype
@@ -148,9 +149,13 @@ def _view(s: _Source) -> None:
         if s.r.random() < 0.3 and sizes and not dtype.is_float:
             dtype = s.r.choice(sizes)
             shape = (t.nbytes // dtype.nbytes,)
-    s.m.view(of, TensorType(dtype, shape, t.device))
-    if s.r.random() < 0.4 and of in s.m.block.names and of not in s.m.inputs:
-        s.m.block.names.remove(of)  # from here on it is reached through the view alone
+    view = s.m.view(of, TensorType(dtype, shape, t.device))
+    if s.r.random() < 0.5:  # from here on the bytes are reached through the last view alone
+        root = s.m.root[view]
+        names = s.m.block.names
+        for n in [n for n in names if s.m.root.get(n, n) == root and n != view]:
+            if n not in s.m.inputs:
+                names.remove(n)
 
 
 def _part(s: _Source) -> None:
@@ -223,7 +228,7 @@ def _next(s: _Source) -> None:
 
 
 STRAIGHT: tuple[tuple[Callable[[_Source], None], int], ...] = (
-    (_launch, 9), (_like, 3), (_view, 5), (_update, 2), (_rewrite, 1), (_extern, 2), (_copy, 1),
+    (_launch, 9), (_like, 4), (_view, 7), (_update, 2), (_rewrite, 1), (_extern, 2), (_copy, 1),
 )  # fmt: skip
 
 
