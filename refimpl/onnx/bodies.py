@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import onnx
-import sympy
 
 from refimpl.ir import control, dims
-from refimpl.ir.graph import Attr, Function, Module
+from refimpl.ir.graph import Function, Module, Node
 from refimpl.onnx.context import Context
 from refimpl.onnx.values import Item
 from refimpl.ops.builder import Builder, Value
@@ -54,30 +53,41 @@ def closed(c: Context, named: Sequence[tuple[str, Made]]) -> tuple[list[Function
 
 
 def pruned(m: Module) -> Module:
-    """Leave out functions that nothing runs, and symbols that nothing uses."""
+    """Leave out nodes that no result needs, functions that nothing runs, symbols nobody uses.
+
+    What was tried and given up while a model was imported may hold sizes that a run would bind
+    for nothing, and refuse.
+    """
+    used: frozenset[str] = frozenset()
+    while True:
+        kept = _kept(m, used)
+        found = frozenset(s for f in kept for s in _symbols(f))
+        if found == used:
+            return Module(kept, tuple(v for v in m.dims if v.name in used))
+        used = found
+
+
+def _kept(m: Module, used: frozenset[str]) -> tuple[Function, ...]:
+    """Functions that the entry runs, with the nodes that yield their results or bind symbols."""
     table = {f.name: f for f in m.functions}
-    wanted = {m.entry.name}
-    for f in reversed(m.functions):
-        if f.name in wanted:
-            wanted.update(r for n in f.nodes for r in control.references(n))
-    kept = tuple(f for f in m.functions if f.name in wanted)
-    assert wanted <= table.keys()
-    used = {s for f in kept for s in _symbols(f)}
-    return Module(kept, tuple(v for v in m.dims if v.name in used))
+    found: dict[str, Function] = {}
+    todo = [m.entry.name]
+    while todo:
+        name = todo.pop()
+        if name in found:
+            continue
+        f = table[name]
+        wanted, nodes = set(f.results), list[Node]()
+        for n in reversed(f.nodes):
+            if not wanted.isdisjoint(n.results) or not used.isdisjoint(control.binds(n)):
+                nodes.append(n)
+                wanted.update(n.args)
+                todo += control.references(n)
+        found[name] = replace(f, nodes=tuple(reversed(nodes)))
+    return tuple(found[f.name] for f in m.functions if f.name in found)
 
 
 def _symbols(f: Function) -> Iterator[str]:
-    for t in f.types().values():
-        yield from dims.free(t.shape)
+    yield from dims.free(d for p in f.params for d in p.type.shape)
     for n in f.nodes:
-        yield from control.binds(n)
-        yield from control.inner(n)
-        yield from _mentioned(a for _, a in n.attrs)
-
-
-def _mentioned(values: Iterable[Attr]) -> Iterator[str]:
-    for a in values:
-        if isinstance(a, sympy.Expr):
-            yield from dims.free(a)
-        elif isinstance(a, tuple):
-            yield from _mentioned(a)
+        yield from control.symbols(n)

@@ -85,10 +85,15 @@ def _choice(
     c: Context, x: Sequence[Item | None], body: Body, unknown: NotConstant
 ) -> Sequence[Item]:
     condition = _condition(c, x)
+    before, known = len(c.builder.declared()), len(c.told.order)
     try:
         both = [body(c.attrs[name], []) for name in ("then_branch", "else_branch")]
     except DidymaError:
+        c.told.forget(known)
         raise unknown from None  # one of them may be impossible: which one must be known
+    if len(c.builder.declared()) > before:
+        c.told.forget(known)
+        raise unknown  # sizes that are bound in a branch are asserted where it is taken alone
     found: list[Item] = []
     if len({len(items) for items in both}) != 1:
         counts = " and ".join(str(len(items)) for items in both)
@@ -131,9 +136,11 @@ def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
         if e.code == "shape-mismatch" and steps is None and limit is not None:
             c.number(limit)  # raises the error that names the inputs that decide it, if they do
         raise
+    known = len(c.told.order)
     try:
         return _unrolled(c, g, steps, again, [c.item(x, i) for i in range(2, len(x))], body)
     except NotConstant as unknown:
+        c.told.forget(known)
         try:
             return loops.loop(c, g, limit, again, x[2:], body)
         except DidymaError as e:

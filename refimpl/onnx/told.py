@@ -22,6 +22,7 @@ MOST = 64  # elements of a value whose sizes are looked for
 MOST_TERMS = 64  # of a size: products of sums grow without end
 DEPTH = 64  # nodes from a value back to what is bound
 
+_NARROWER = (DType.I8, DType.I16, DType.I32, DType.U8, DType.U16, DType.U32)  # than i64
 Element: TypeAlias = tuple[Builder, str, int]  # of a value of a function
 Two: TypeAlias = Callable[[Dim, Dim], Dim]
 
@@ -38,10 +39,17 @@ class Told:
         default_factory=dict[Element, list[tuple[Builder, Dim]]]
     )
     eager: int = 0
+    order: list[Element] = field(default_factory=list[Element])  # as they were bound
+
+    def forget(self, since: int) -> None:
+        """Forget all but the first so many that were bound: what followed was given up."""
+        while len(self.order) > since:
+            self.bound[self.order.pop()].pop()
 
     def learn(self, b: Builder, scalar: Value, d: Dim) -> None:
         """Remember that a function has bound a size to a value of one element."""
-        self.bound.setdefault(root(b, scalar), []).append((b, d))
+        self.order.append(root(b, scalar))
+        self.bound.setdefault(self.order[-1], []).append((b, d))
 
     def find(self, b: Builder, v: Value, least: int | None = None) -> Sequence[Dim] | None:
         """Elements of a value of integers as sizes; None where any of them is not told.
@@ -60,13 +68,12 @@ def root(b: Builder, v: Value) -> Element:
     """Return the element of an operation's result that a value of one element merely moves."""
     at = 0
     while True:
-        home, v = home_of(b, v)
-        b = home
+        b, v = home_of(b, v)
         n = b.maker(v)
         if n is None or n.op not in ("reshape", "cast", "slice", "concat"):
             return b, v.name, at
         args = b.values(n.args)
-        if n.op == "cast" and not args[0].type.dtype.is_int:
+        if n.op == "cast" and not (v.type.dtype is DType.I64 and args[0].type.dtype in _NARROWER):
             return b, v.name, at
         if n.op == "slice":
             starts, steps = n.attr["starts"], n.attr["steps"]

@@ -79,6 +79,35 @@ def test_an_if_runs_the_branch_it_takes(taken: bool) -> None:
     assert "if" in ops(agrees(branch(6), {"c": np.array(taken), "x": x}))
 
 
+def test_sizes_of_a_branch_are_asserted_where_it_is_taken() -> None:
+    """Both of two small branches may be computed, but not where one of them may refuse."""
+    then = [node("Expand", ["x", "n"], ["wide"]), node("ReduceSum", ["wide"], ["t"], keepdims=0)]
+    other = [node("ReduceMax", ["x"], ["e"], keepdims=0)]
+    made = node(
+        "If", ["c"], ["y"],
+        then_branch=body(then, [], [free("t")]), else_branch=body(other, [], [free("e")]),
+    )  # fmt: skip
+    m = load_model(
+        model([made], [value("c", type=BOOL), value("x", 1), value("n", 1, type=I64)], [free("y")])
+    )
+    x = np.array([2.5], np.float32)
+    for c, n, want in ((True, 4, 10.0), (False, -4, 2.5), (False, 4, 2.5)):
+        assert graph.run(m, [np.array(c), x, np.array([n])])[0] == want
+    with pytest.raises(DidymaError, match="dim-out-of-range"):
+        graph.run(m, [np.array(True), x, np.array([-4])])
+
+
+def test_what_no_result_needs_is_left_out() -> None:
+    nodes = [
+        node("Expand", ["x", "n"], ["wide"]),
+        node("ReduceSum", ["wide"], ["unused"], keepdims=0),
+        node("Neg", ["x"], ["y"]),
+    ]
+    found = load_model(model(nodes, [value("x", 1), value("n", 1, type=I64)], [free("y")]))
+    assert [n.op for n in found.entry.nodes] == ["negative"]
+    assert found.dims == ()
+
+
 def loop(test: Sequence[onnx.NodeProto], grows: bool = False) -> onnx.ModelProto:
     """Make a Loop that adds up rounds and collects them; ``test`` yields ``again``."""
     nodes = [
