@@ -7,18 +7,10 @@ full size.  ``--write`` keeps what was measured on the page.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import sys
-import tempfile
-import time
-from collections import Counter
-from pathlib import Path
 
-from didyma import plan_command
-from fuzz.allocator import traces
 from fuzz.allocator.campaign import Plan, Result, run
-from refimpl.errors import DidymaError
+from tests.bench import trace_mutants
 from tests.mutants.memory.page import write
 
 
@@ -37,24 +29,6 @@ def clean(r: Result) -> str:
     )
 
 
-def damaged(count: int) -> tuple[Counter[str], float]:
-    """Give random traces to ``didyma plan``; anything but a coded error is raised."""
-    said: Counter[str] = Counter()
-    began = time.process_time()
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "trace.csv"
-        for seed in range(count):
-            text = traces.text(seed)
-            file.write_bytes(text.text.encode("utf-8"))
-            try:
-                with contextlib.redirect_stdout(io.StringIO()):
-                    code = plan_command.plan(file, "greedy_by_size", None, (), 1.0, None, True)
-                said["planned" if code == 0 else f"exit code {code}"] += 1
-            except DidymaError as e:
-                said[e.code] += 1
-    return said, time.process_time() - began
-
-
 def main() -> None:
     """Run both; exit code 1 if there was a false alarm."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -63,14 +37,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--write", action="store_true")
     a = parser.parse_args()
-    said, seconds = damaged(a.traces)
-    lines = [
-        "| outcome | traces |",
-        "|---|---|",
-        *(f"| {k} | {n:,} |" for k, n in said.most_common()),
-    ]
-    told = "\n".join([*lines, f"| all | {a.traces:,} |"])
-    print(f"{told}\n{seconds:.1f} s", flush=True)
+    told = trace_mutants.table(a.traces)
+    print(told, flush=True)
     if a.write:
         write("traces", told)
     result = run(Plan(limit=a.plans, jobs=a.jobs)) if a.plans else Result()

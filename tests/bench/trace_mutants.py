@@ -12,7 +12,6 @@ import contextlib
 import csv
 import io
 import json
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -195,6 +194,24 @@ def absurd(count: int) -> float:
         return time.process_time() - began
 
 
+def table(count: int) -> str:
+    """Give damaged traces to ``didyma plan``; the outcomes as a table.
+
+    SystemExit at the first trace that is neither refused nor planned rightly.
+    """
+    said: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(count):
+            data = damaged(seed)
+            try:
+                planner = ("greedy_by_size", "didyma")[seed % 2]
+                said[run(Path(folder) / "trace.csv", data, planner)] += 1
+            except Exception as e:
+                raise SystemExit(f"seed {seed}: {type(e).__name__}: {e}\n{data!r}") from e
+    rows = [f"| {code} | {n:,} |" for code, n in said.most_common()]
+    return "\n".join(["| outcome | traces |", "|---|---|", *rows, f"| all | {count:,} |"])
+
+
 def main() -> None:
     """Damage traces; exit code 1 at the first that is neither refused nor planned rightly."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -202,24 +219,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=0, help="also plan a trace of so many rows")
     parser.add_argument("--write", action="store_true", help="keep the table on the page")
     a = parser.parse_args()
-    said: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in range(a.count):
-            data = damaged(seed)
-            try:
-                planner = ("greedy_by_size", "didyma")[seed % 2]
-                said[run(Path(folder) / "trace.csv", data, planner)] += 1
-            except Exception as e:
-                print(f"seed {seed}: {type(e).__name__}: {e}\n{data!r}")
-                sys.exit(1)
-    rows = [f"| {code} | {n:,} |" for code, n in said.most_common()]
-    table = "\n".join(["| outcome | traces |", "|---|---|", *rows, f"| all | {a.count:,} |"])
+    told = table(a.count)
     if a.rows:
-        spent = absurd(a.rows)
-        table += f"\n\nA trace of {a.rows:,} rows, planned once and refused twice: {spent:.0f} s."
-    print(table)
+        told += (
+            f"\n\nA trace of {a.rows:,} rows, planned and twice refused: {absurd(a.rows):.0f} s."
+        )
+    print(told)
     if a.write:
-        write("traces", table)
+        write("traces", told)
 
 
 if __name__ == "__main__":
