@@ -12,8 +12,9 @@ from refimpl.errors import DidymaError
 from refimpl.interp import graph
 from refimpl.ir import control, dims
 from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Module
+from refimpl.ir.graph import Attr, Module
 from refimpl.ir.types import Array, TensorType
+from refimpl.ops.rules import get_dims
 
 MANY = 1 << 21  # elements in all: judging runs every level element by element
 ROUNDS = 64
@@ -67,10 +68,9 @@ def _causes(d: Dim, env: Mapping[str, int], most: Mapping[str, int]) -> Collecti
     return alone if alone and dims.evaluate(d, env) <= 0 else names
 
 
-def _mirrored(t: TensorType, attrs: Mapping[str, object], env: Mapping[str, int]) -> Iterator[Dim]:
+def _mirrored(t: TensorType, attrs: Mapping[str, Attr], env: Mapping[str, int]) -> Iterator[Dim]:
     for side in ("low", "high"):
-        widths = attrs[side]
-        assert isinstance(widths, tuple)
+        widths = get_dims("pad", attrs, side, t.rank)
         yield from (d for d, w in zip(t.shape, widths, strict=True) if _at_most(d, w, env))
 
 

@@ -33,5 +33,8 @@ def test_of_many_linear_sizes_those_that_can_be_largest_are_kept() -> None:
     s = [dims.symbol(f"s{i}") for i in range(40)]
     ends = [dims.add(a, b) for a, b in pairwise(s)]
     assert dims.maximum(*s, *ends) == sympy.Max(*ends, evaluate=False)
-    assert dims.minimum(*s, *ends, 3) == sympy.Min(*s, 3, evaluate=False)
+    least = dims.minimum(*s, *ends, 3)
+    assert dims.free(least) == tuple(sorted(x.name for x in s))
+    assert dims.evaluate(least, dict.fromkeys(dims.free(least), 2)) == 2
+    assert dims.evaluate(least, dict.fromkeys(dims.free(least), 7)) == 3
     assert dims.maximum(N, dims.add(N, 2), 1) == N + 2
