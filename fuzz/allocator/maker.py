@@ -284,7 +284,9 @@ class Maker:
         self.block.names += state
         test = (Launch(below, (count, flag)),)
         self._join()
-        self.blocks.append(Block("while", done=test, flag=flag, carried=(*state, count)))
+        self.blocks.append(
+            Block("while", done=test, flag=flag, extent=rounds, carried=(*state, count))
+        )
         return state
 
     def begin_repeat(self, extent: int) -> str:
@@ -349,7 +351,7 @@ class Maker:
             same = [n for n in b.names if self.types[n] == self.types[s]]
             same = [n for n in same if self.root.get(n, n) != self.root.get(s, s)]
             if same:  # the old value may have been read since
-                self._copy(s, same[self.next_salt() % len(same)])
+                self._copy(s, same[0 if b.extent % 2 else self.next_salt() % len(same)])
             else:
                 self._launch([], [s], updates=True)
         self.blocks.pop()

@@ -194,10 +194,10 @@ def _loop(s: _Source) -> None:
     if len(s.m.blocks) >= 4:
         return
     own = s.m.known()
-    if s.r.random() < 0.5 and own:
+    if s.r.random() < 0.65 and own:
         carried = [s.one(own) for _ in range(s.r.choice((1, 1, 2)))]
         (state, *_) = s.m.begin_while(carried, s.r.randrange(4))
-        if s.r.random() < 0.5:  # the next state, and a look at both: has it changed?
+        if s.r.random() < 0.75:  # the next state, and a look at both: has it changed?
             (new,) = s.m.launch([(state, s.at())], [s.m.types[state]])
             s.m.launch([(new, s.at()), (state, s.at())], [s.type()])
     else:
@@ -224,7 +224,12 @@ def _next(s: _Source) -> None:
     if s.m.block.kind == "then":
         s.m.begin_else()
     elif s.m.block.kind != "program":
+        made = s.m.block.carried if s.m.block.kind == "else" else ()
         s.m.end()
+        if made and s.r.random() < 0.5:  # what is made before a result is read may take its bytes
+            t = s.m.types[made[0]]
+            (other,) = s.m.launch([], [t])
+            s.m.launch([(made[0], s.at()), (other, s.at())], [s.type()])
 
 
 STRAIGHT: tuple[tuple[Callable[[_Source], None], int], ...] = (
@@ -249,7 +254,7 @@ def program(seed: int, shape: Shape = Shape()) -> Program:
     if shape.branches:
         kinds.append((_branch, 3))
     if shape.loops:
-        kinds.append((_loop, 3))
+        kinds.append((_loop, 4))
     if shape.streams:
         kinds.append((_stream, 8))
     if shape.late:
