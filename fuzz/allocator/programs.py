@@ -36,7 +36,7 @@ def mixed(seed: int) -> Shape:
     r = Random(~seed)
     streams = r.random() < 0.3
     return Shape(
-        symbolic=r.random() < 0.4,
+        symbolic=r.random() < 0.5,
         branches=r.random() < (0.3 if streams else 0.6),
         loops=r.random() < (0.3 if streams else 0.5),
         parts=r.random() < 0.6,
@@ -70,7 +70,7 @@ class _Source:
                 (dims.mul(n, m), dims.mul(n, n)), (n, declared[0].hi),
             )  # fmt: skip
             numels = [*numels[:1], *(r.choice(pool) for _ in range(r.choice((1, 2, 3))))]
-            if r.random() < 0.6:  # unlike, and often of one size for all that
+            if r.random() < 0.85:  # unlike, and often of one size for all that
                 numels = [*r.choice(twins), *numels[: r.choice((0, 1, 2))]]
         self.numels = numels
         self.dtypes = [r.choice(DTYPES) for _ in range(r.choice((1, 1, 2, 3)))]
