@@ -82,9 +82,11 @@ def _slice(f: Function, types: Mapping[str, TensorType], param: Mapping[str, str
     if any(step != 1 for step, size in zip(steps, part, strict=True) if size != 1):
         return None
     at: Dim = 0
-    for start, size in zip(starts, source, strict=True):
+    for start, step, size in zip(starts, steps, source, strict=True):
         assert isinstance(start, (int, sympy.Expr))
-        at = dims.add(dims.mul(at, size), start)
+        assert isinstance(step, int)
+        first = start if step > 0 else dims.minimum(start, dims.sub(size, 1))
+        at = dims.add(dims.mul(at, size), first)
     bits = dims.mul(at, whole.dtype.bits)
     if isinstance(bits, int) and bits % 8:
         return None

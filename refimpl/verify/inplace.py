@@ -110,7 +110,7 @@ class _Walk:
                 if other is not None:
                     self.stmt(other, loops)
             case Let(var, value, body):
-                self.names[var.name] = self.poly(value)
+                self.let(var, value)
                 self.stmt(body, loops)
             case Allocate(_, body) | PlacementAllocate(_, _, body):
                 self.stmt(body, loops)
@@ -125,6 +125,10 @@ class _Walk:
             case _:
                 pass
 
+    def let(self, var: Var, value: Expr) -> None:
+        if not var.dtype.is_float:  # no index hangs on a float but through a cast
+            self.names[var.name] = self.poly(value)
+
     def loop(self, name: str, extent: Expr) -> _Loop | None:
         size = self.poly(extent)
         if size == {(): 1}:
@@ -137,7 +141,7 @@ class _Walk:
     def expr(self, e: Expr, loops: tuple[_Loop, ...]) -> None:
         if isinstance(e, LetExpr):
             self.expr(e.value, loops)
-            self.names[e.var.name] = self.poly(e.value)
+            self.let(e.var, e.value)
             self.expr(e.body, loops)
             return
         for c in expr_children(e):

@@ -94,6 +94,14 @@ def test_a_slice_of_one_run_is_a_view() -> None:
     assert launches(c) == [4, 5]
 
 
+def test_a_slice_backwards_from_beyond_the_end() -> None:
+    g = Graph()
+    x = g("exp", g.param("x", 8, 16))
+    last = g("slice", x, starts=(9, 0), stops=(6, 16), steps=(-1, 1))
+    c = judged(g.module(g("sin", last)))
+    assert View("slice", "exp", 7 * 16 * 4) in c.program.lines
+
+
 def test_a_part_that_would_keep_much_alive_is_copied() -> None:
     """The slice is small and lives long: as a view it would keep all of its operand."""
     g = Graph()

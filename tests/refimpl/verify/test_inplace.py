@@ -108,3 +108,8 @@ def test_lanes_of_wide_accesses() -> None:
     assert shares(body % "a[i * 4 + v] * b[v]", "n", dims)
     assert not shares(body % "a[i * 4 + v] * a[v]", "n", dims)
     assert not shares(body % "a[i * 4 + 3 - v]", "n", dims)
+
+
+@pytest.mark.parametrize("constant", ["inf", "nan", "0.5"])
+def test_floats_on_the_way(constant: str) -> None:
+    assert shares(f"for i in 40 parallel {{ let v = a[i] + {constant}:f32 out[i] = v }}")
