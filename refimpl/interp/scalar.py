@@ -22,6 +22,7 @@ import numpy as np
 from refimpl.ir.loop import BITCASTS, BinaryOp, CompareOp, UnaryOp
 from refimpl.ir.narrow import narrow
 from refimpl.ir.types import BYTES, INTS, SIGNED, DType
+from refimpl.ops.powers import power
 
 Value: TypeAlias = Any  # an array of lanes or a NumPy scalar: NumPy's types cannot say "either"
 Fn: TypeAlias = Callable[..., Value]
@@ -75,7 +76,7 @@ def _binary_table() -> dict[tuple[str, DType], Fn]:
     floats: dict[str, Fn] = {
         "add": OPERATOR.add, "sub": OPERATOR.sub, "mul": OPERATOR.mul, "div": OPERATOR.truediv,
         "floordiv": np.floor_divide, "floormod": np.remainder, "truncmod": np.fmod,
-        "min": _fmin, "max": _fmax, "pow": np.power, "atan2": np.arctan2,
+        "min": _fmin, "max": _fmax, "pow": power, "atan2": np.arctan2,
     }  # fmt: skip
     bools: dict[str, Fn] = {
         "min": OPERATOR.and_, "max": OPERATOR.or_,

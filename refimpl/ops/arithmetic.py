@@ -9,6 +9,7 @@ import numpy as np
 from refimpl.ir.loop import Binary, Expr, Intrinsic
 from refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
 from refimpl.ops import bar_math as bm
+from refimpl.ops import powers
 from refimpl.ops.bars import Bar, Contract
 from refimpl.ops.elementwise import binary, through_f64
 from refimpl.ops.folds import has_negative_zero
@@ -49,7 +50,7 @@ def truncated_quotient(a: Array, b: Array) -> Array:
     return np.asarray((a - np.fmod(a, b)) // b)
 
 
-_float_power = through_f64(np.power)
+_float_power = through_f64(powers.power)
 
 
 def power(a: Array, b: Array) -> Array:

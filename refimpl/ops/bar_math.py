@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from refimpl.ir.types import Array, DType
+from refimpl.ops import powers
 from refimpl.ops.bars import (
     LEAST,
     OVER,
@@ -255,13 +256,13 @@ def power(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
     """``a ** b``: decided for a surely positive base, or a surely whole exponent."""
     dt = dtype.compute
     known = certain(a, b)
-    c = np.power(a.c, b.c)
+    c = powers.power(a.c, b.c)
     e = np.zeros(np.shape(c))
     if not known.all():
         positive = a.c - a.e > 0
         whole = (b.e == 0) & (np.rint(b.c) == b.c)
         nonzero = np.abs(a.c) > a.e
-        corners = _corners(np.power, a, b, c)
+        corners = _corners(powers.power, a, b, c)
         e = np.where(positive | (whole & nonzero), corners, np.inf)
         through = whole & ~nonzero & (b.c > 0)
         e = np.where(through, np.maximum(corners, as_error(np.abs(c))), e)

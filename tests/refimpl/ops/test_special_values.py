@@ -1,13 +1,16 @@
 """NaN, infinities, signed zeros, empty operands and overflow, as each op's ``special`` says."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
+from refimpl.interp.scalar import binary
 from refimpl.ir.graph import Attr
 from refimpl.ir.types import ALL, Array, DType, TensorType
 from refimpl.ops import OPS
+from refimpl.ops.bars import Contract, exact
 
 INF, NAN = math.inf, math.nan
 FOLD: dict[str, Attr] = {"axes": (0,), "keepdims": False}
@@ -149,3 +152,24 @@ def test_borders_of_small_tensors() -> None:
     assert value("pad", f32(7), f32(9)[0], **named).tolist() == [7] * 6
     assert value("pad", f32(), f32(9)[0], **named).tolist() == [9] * 5
     assert value("pad", f32(1, 2), f32(9)[0], **named).tolist() == [2, 1, 2, 1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(), (1,), (5, 1)])
+def test_a_root_is_no_power(dtype: type[np.floating[Any]], shape: tuple[int, ...]) -> None:
+    """C99, F.9.4.4: of 0.5, a zero's power is +0 and an infinity's +infinity."""
+    x = np.array([[-0.0, -np.inf, 4.0, -1.0, np.inf]], dtype)
+    y = np.full(shape, 0.5, dtype)
+    want = np.array([0.0, np.inf, 2.0, np.nan, np.inf], dtype)
+    t = DType.of(x)
+    with np.errstate(all="ignore"):
+        result = TensorType(t, np.broadcast_shapes(x.shape, y.shape))
+        whole = OPS["pow"].eval([x, y], {}, result)
+        lanes = binary("pow", x, y)
+        bar = OPS["pow"].bar(
+            [exact(x, t), exact(y, t)], {}, [TensorType(t, x.shape), TensorType(t, y.shape)],
+            result, Contract(),
+        )  # fmt: skip
+    for got in (whole, lanes, bar.c):
+        assert np.array_equal(got, np.broadcast_to(want, got.shape), equal_nan=True)
+        assert not np.signbit(np.asarray(got)[..., 0]).any()

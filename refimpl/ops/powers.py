@@ -1,0 +1,20 @@
+"""C's ``pow`` of arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from refimpl.ir.types import Array
+
+
+def power(x: Array, y: Array) -> Array:
+    """Power of real numbers with the special values of C99, F.9.4.4.
+
+    NumPy takes a root where one exponent of 0.5 is for all, of which -0 and -infinity keep or lose
+    their sign unlike their power.
+    """
+    found = np.power(x, y)
+    root = (y == 0.5) & ((x == 0) | (x == -np.inf))
+    if not np.any(root):
+        return found
+    return np.asarray(np.where(root, np.abs(x), found))
