@@ -98,11 +98,11 @@ def test_a_crash_is_a_finding(
 
 def test_a_hang_is_a_finding_in_time() -> None:
     start = time.monotonic()
-    v = guarded(TASK, 4, hangs)
-    assert time.monotonic() - start < 7
+    v = guarded(TASK, 12, hangs)  # by then the process has started, on a busy machine too
+    assert time.monotonic() - start < 30
     (f,) = v.report.findings
     assert (f.level, f.kind) == ("host", "hang")
-    assert "4 s" in f.message
+    assert "12 s" in f.message
 
 
 def test_a_wrong_engine_is_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
