@@ -233,8 +233,8 @@ class _Walk:
             case Intrinsic("fma", (a, b, c)):
                 product, addend = self.both(a, b, state, _join), self.depth(c, state)
                 return None if product is None or addend is None else _added(product, addend)
-            case Intrinsic(_, args):
-                return None if self.depth(args[0], state) is None else _TERM
+            case Intrinsic(_, _):
+                return _TERM if e.dtype.is_float else None
 
     def both(
         self, a: Expr, b: Expr, state: State, f: Callable[[Depth, Depth], Depth]

@@ -259,3 +259,18 @@ def test_a_size_of_a_name_that_a_kernel_uses_itself(name: str) -> None:
     assert alone is not None
     assert alone >= 49
     assert chains.longest(kernels, {name: 0}) == alone
+
+
+def test_bits_seen_as_floats_are_terms() -> None:
+    text = """module {
+      func @main(%x: u32[3, 50]) -> (%y) {
+        %f = bitcast(%x, dtype=f32) : f32[3, 50]
+        %y = sum(%f, axes=(1,), keepdims=false) : f32[3]
+      }
+    }"""
+    c = compile(parse_module(text), Options())
+    (loop,), (kernels,) = c.loops.values(), c.kernels.values()
+    assert chains.longest([loop], {}) == 49
+    shortest = chains.longest(kernels, {})
+    assert shortest is not None
+    assert shortest >= 5  # of 50 terms, however they are paired
