@@ -88,7 +88,7 @@ FN T abs_T(T x) { return fabs@(x); }
 FN T rsqrt_T(T x) { return 1 / sqrt_T(x); }
 
 extern T pow@(T, T);
-FN T pow_T(T x, T y) { return pow@(x, y); }
+FN T pow_T(T x, T y) { return y == 0 || x == 1 ? (T)1 : pow@(x, y); } /* libm: NaN if signalling */
 
 extern T atan2@(T, T);
 FN T atan2_T(T x, T y) { return atan2@(x, y); }

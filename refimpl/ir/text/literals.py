@@ -127,6 +127,8 @@ def tensor_array(values: list[Any], dtype: DType, shape: tuple[int, ...]) -> Ten
         least, most = dtype.limits
         if min(values) < least or max(values) > most:
             raise OverflowError(f"{min(values)} to {max(values)} in {dtype}")
+    if dtype.is_float:  # the small ones take no integer beyond i64
+        values = [float(v) for v in values]
     with np.errstate(all="ignore"):
         return Tensor.of(np.array(values, dtype.numpy).reshape(shape))
 

@@ -9,12 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codegen.options import Options
 from codegen.runtime.engine import KernelFault, KernelText
 from codegen.runtime.host import Host, HostBuffer, Order
+from codegen.runtime.registry import engine
 from fuzz.conform import Runner
+from fuzz.levels import check
 from oracle.conformance import conform, structure
 from refimpl.errors import DidymaError, EngineMissing
-from refimpl.ir.types import Array, DType
+from refimpl.ir.types import Array, DType, TensorType
+from refimpl.ops.builder import Builder
 from tests.codegen.runtime.texts import kernel
 
 
@@ -214,3 +218,15 @@ def test_other_compilers(command: str, tmp_path: Path) -> None:
 def test_a_compiler_that_is_not_there() -> None:
     with pytest.raises(EngineMissing, match="no no-such-compiler on PATH"):
         Host("no-such-compiler")
+
+
+def test_a_power_of_zero_is_one_of_every_nan() -> None:
+    """A libm may give NaN for one that signals, which bits seen as floats can be."""
+    b = Builder()
+    x = b.param("x", TensorType(DType.U16, (3,)))
+    zero = b("cast", [b.scalar(0.0, DType.F32)], dtype=DType.BF16)
+    y = b("pow", [b("bitcast", [x], dtype=DType.BF16), zero])
+    m = b.module("main", [b("cast", [y], dtype=DType.F32)])
+    bits = np.array([0x7FBA, 0x7FC0, 0xFF81], np.uint16)
+    report = check(m, [bits], [engine("host")], Options())
+    assert report.agree, report.findings

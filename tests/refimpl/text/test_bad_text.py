@@ -70,3 +70,11 @@ def test_a_message_can_be_written_to_a_file() -> None:
 def test_a_few_words_do_not_fill_memory() -> None:
     with pytest.raises(DidymaError, match="at most 16777216 bytes"):
         parse("module { func @f() -> () { %x = constant(value=f32[99999999999] filled 0.0) } }")
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "f8e4m3"])
+def test_an_integer_beyond_i64_as_a_float(dtype: str) -> None:
+    text = "module { func @main() -> (%v) { %v = constant(value=T[] N) : T[] } }"
+    parse(text.replace("T", dtype).replace("N", "15440437019406600962"))
+    with pytest.raises(DidymaError, match="parse"):
+        parse(text.replace("T", dtype).replace("N", "1" + "0" * 400))
