@@ -1,6 +1,6 @@
 """The conformance suite and fuzzed programs on a machine with a GPU, without pytest.
 
-    python3 -m tests.gpu [--engine cuda] [--programs 300] [--json FILE] [--cache FOLDER]
+    python3 -m tests.gpu [--engine cuda] [--also host] [--programs 300] [--json FILE]
 
 Prints one row for each group of cases, then what was wrong; ends with 1 if anything was.
 """
@@ -46,8 +46,8 @@ def table(outcomes: Sequence[Outcome], seconds: float) -> str:
     return "\n".join(rows)
 
 
-def fuzzed(chosen: Engine, count: int, seed: int) -> tuple[dict[str, object], list[str]]:
-    """Judge random programs at every level, the engine's last."""
+def fuzzed(engines: Sequence[Engine], count: int, seed: int) -> tuple[dict[str, object], list[str]]:
+    """Judge random programs at every level, then on the engines."""
     rng = random.Random(seed)
     nodes: list[int] = []
     findings: list[str] = []
@@ -55,11 +55,11 @@ def fuzzed(chosen: Engine, count: int, seed: int) -> tuple[dict[str, object], li
     start = time.perf_counter()
     for i in range(count):
         case = decode(rng.randbytes(BYTES))
-        report = check(case.module, case.inputs(), [chosen], case.options(Options()))
+        report = check(case.module, case.inputs(), engines, case.options(Options()))
         nodes.append(len(case.module.entry.nodes))
-        last = report.levels[-1]
-        checked += sum(c.checked for c in last.comparisons)
-        total += sum(c.total for c in last.comparisons)
+        compared = [c for level in report.levels[-len(engines) :] for c in level.comparisons]
+        checked += sum(c.checked for c in compared)
+        total += sum(c.total for c in compared)
         findings += [f"program {i}: {f}" for f in report.findings]
     return {
         "programs": count,
@@ -75,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run; 0 if every case agrees, 1 if not, 4 if the engine cannot run here."""
     parser = argparse.ArgumentParser(description="Run the conformance suite on an engine.")
     parser.add_argument("--engine", default="cuda", choices=NAMES)
+    parser.add_argument("--also", nargs="*", default=[], choices=NAMES, help="for the programs")
     parser.add_argument("--programs", type=int, default=300, help="fuzzed programs to judge")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the outcomes there")
@@ -82,6 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         chosen = make(options.engine, options.cache)
+        others = [engine(name) for name in options.also]
     except EngineMissing as e:
         print(e, file=sys.stderr)
         return e.exit_code
@@ -99,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "wrong": wrong,
     }
     print(json.dumps({k: v for k, v in report.items() if k != "wrong"}))
-    fuzz, findings = fuzzed(chosen, options.programs, options.seed)
+    fuzz, findings = fuzzed([*others, chosen], options.programs, options.seed)
     print(json.dumps(fuzz))
     for f in findings:
         print(f"FINDING {f}")
