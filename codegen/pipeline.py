@@ -16,6 +16,7 @@ from codegen.passes.inline import inline
 from codegen.passes.running import block_runs
 from codegen.passes.simplify import simplify
 from codegen.passes.slices import unroll_slices
+from codegen.passes.stacks import widen_stacks
 from codegen.runtime.engine import KernelText
 from codegen.schedule import schedule
 from refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Module
@@ -148,6 +149,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("simplify", _graph_pass("simplify", simplify), _simplifies),
     Stage("runs", _graph_pass("runs", block_runs), _simplifies),
     Stage("slices", _graph_pass("slices", unroll_slices), _always),
+    Stage("stacks", _graph_pass("stacks", widen_stacks), _always),
     Stage("fuse", _graph_pass("fuse", fuse), _fuses),
     Stage("separate", _graph_pass("separate", separate), _separates),
     Stage("lower", _lower, _always),

@@ -18,7 +18,7 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.graph import BIND, CALL, IF, SCAN, WHILE, Attr, Function, Node, Param
 from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.types import PACKED, PLAIN, DType, Tensor, TensorType
+from refimpl.ir.types import PLAIN, DType, Tensor, TensorType
 from refimpl.ops import OPS
 from refimpl.ops.recipes import RECIPES
 
@@ -200,7 +200,7 @@ def _part(t: TensorType, stop: Dim) -> dict[str, Attr]:
 
 
 def _scan(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
-    if not t.rank or t.dtype in PACKED:
+    if not t.rank:
         return False
     row = t.with_shape(*t.shape[1:])
     state = b.operand(row, c)

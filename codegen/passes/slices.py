@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +19,7 @@ def unroll_slices(m: Module) -> Module:
     A slice begins at a symbol, of which a type cannot tell that it lies inside; so the index is
     taken as a value, the last element of 0..index, and the row gathered with it.
     """
+    m = _apart(m)
     work = _Work(
         {f.name: f for f in m.functions},
         {v.name: v for v in m.dims},
@@ -38,6 +40,49 @@ def unroll_slices(m: Module) -> Module:
     runs = {r for f in new.functions for n in f.nodes for r in control.references(n)}
     kept = (f for f in new.functions if f.name in runs or f.name not in work.replaced)
     return replace(new, functions=tuple(kept))
+
+
+def _apart(m: Module) -> Module:
+    """Give each use of a function that scans a copy: an index is bound at one place."""
+    scanning: set[str] = set()
+    uses: Counter[str] = Counter()
+    for f in m.functions:
+        runs = [r for n in f.nodes for r in control.references(n)]
+        uses.update(runs)
+        scans = any(n.op == SCAN and control.count(n, "scanned") for n in f.nodes)
+        if scans or not scanning.isdisjoint(runs):
+            scanning.add(f.name)
+    if all(uses[name] <= 1 for name in scanning):
+        return m
+    copies = _Copies({f.name: f for f in m.functions}, scanning)
+    entry = copies.inside(m.entry)
+    others = (f for f in m.functions[:-1] if f.name not in scanning)
+    return replace(m, functions=(*others, *copies.made, entry))
+
+
+@dataclass
+class _Copies:
+    table: dict[str, Function]
+    scanning: set[str]
+    made: list[Function] = field(default_factory=list[Function])
+
+    def inside(self, f: Function) -> Function:
+        """Return a function whose nodes share no function that scans."""
+        nodes: list[Node] = []
+        for n in f.nodes:
+            own = {k: self.copy(str(n.attr[k])) for k in control.REFERENCES.get(n.op, ())}
+            nodes.append(replace(n, attrs=attrs(n.attr | own)) if own else n)
+        return replace(f, nodes=tuple(nodes))
+
+    def copy(self, name: str) -> Attr:
+        """Return the name of a copy for one use; of the function itself if it does not scan."""
+        if name not in self.scanning:
+            return name
+        f = self.inside(self.table[name])
+        f = replace(f, name=fresh(name, self.table))
+        self.table[f.name] = f
+        self.made.append(f)
+        return f.name
 
 
 @dataclass

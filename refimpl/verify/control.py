@@ -39,7 +39,7 @@ from refimpl.ir.graph import (
 )
 from refimpl.ir.text import show_node
 from refimpl.ir.text.literals import attr_text
-from refimpl.ir.types import PACKED, DType, TensorType
+from refimpl.ir.types import DType, TensorType
 from refimpl.verify.sizes import Sizes
 
 _BOOL = TensorType(DType.BOOL)
@@ -214,10 +214,6 @@ class Control:
         if params != wanted or results[:k] != tuple(operands[:k]):
             got = f"@{body.name}: {_signature(params, results)}"
             raise _law("G-scan", got, _signature(wanted, operands[:k]) + " and more results")
-        for t in results[k:]:
-            if t.dtype in PACKED:
-                help = "let the body cast it, and cast the result back"
-                raise _law("G-scan", f"{t} to stack", "a dtype of whole bytes", help)
         stacked = (*results[:k], *(t.with_shape(length, *t.shape) for t in results[k:]))
         if n.types != stacked or len(n.results) != len(stacked):
             got = f"{len(n.results)} results of {_list(n.types)}"

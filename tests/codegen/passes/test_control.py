@@ -11,6 +11,7 @@ from codegen.passes.fuse import fuse, separate
 from codegen.passes.inline import inline
 from codegen.passes.simplify import simplify
 from codegen.passes.slices import unroll_slices
+from codegen.passes.stacks import widen_stacks
 from refimpl.interp.graph import run
 from refimpl.ir import control
 from refimpl.ir.graph import CALL, CONTROL, PRIMITIVE, Module
@@ -21,9 +22,9 @@ from tests.refimpl.interp import test_control as control_cases
 
 Pass = Callable[[Module], Module]
 CHAINS: dict[str, tuple[Pass, ...]] = {
-    "all": (inline, simplify, unroll_slices, fuse),
-    "as written": (inline, unroll_slices, fuse),
-    "apart": (inline, simplify, unroll_slices, separate),
+    "all": (inline, simplify, unroll_slices, widen_stacks, fuse),
+    "as written": (inline, unroll_slices, widen_stacks, fuse),
+    "apart": (inline, simplify, unroll_slices, widen_stacks, separate),
 }
 
 
@@ -52,6 +53,7 @@ def cases() -> Iterator[tuple[Module, list[Array]]]:
         yield c.module(c.BRANCH), [number(k > 1), x, y]
         yield c.module(ORDER), [x, number(min(k, 3))]
         yield c.module(SHARED), [x, number(k > 1)]
+        yield c.module(SCANS), [rows, number(k > 1)]
 
 
 # A kernel that computes %b and %d at once may not stand before the node that binds what %d needs.
@@ -87,6 +89,20 @@ SHARED = """
     %y = call @scaled(%x) : f32[n]
     %a = if(%c, %y, binds=(), otherwise="same", then="then") : f32[n]
     %b = if(%c, %a, binds=(), otherwise="then", then="same") : f32[n]
+  }
+"""
+
+# One function that scans in each round of two scans, and in both branches of one `if`.
+SCANS = """
+  func @row(%x: f32[]) -> (%y) { %y = negative(%x) : f32[] }
+  func @rows(%x: f32[3]) -> (%y) {
+    %y = scan(%x, body="row", index="", length=3, scanned=1, states=0) : f32[3]
+  }
+  func @main(%x: f32[n, 3], %c: bool[]) -> (%y, %z, %w) {
+    %y = scan(%x, body="rows", index="", length=n, scanned=1, states=0) : f32[n, 3]
+    %z = scan(%y, body="rows", index="", length=n, scanned=1, states=0) : f32[n, 3]
+    %total = sum(%y, axes=(0,), keepdims=false) : f32[3]
+    %w = if(%c, %total, binds=(), otherwise="rows", then="rows") : f32[3]
   }
 """
 

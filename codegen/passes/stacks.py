@@ -1,0 +1,99 @@
+"""Scans stack elements of whole bytes: packed rows that share a byte are packed afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from codegen.passes.inline import used
+from codegen.passes.values import fresh
+from refimpl.ir import control, dims
+from refimpl.ir.graph import SCAN, Function, Module, Node, attrs
+from refimpl.ir.types import DType, TensorType
+
+
+def widen_stacks(m: Module) -> Module:
+    """Let a ``scan`` stack packed rows that may not fill whole bytes in a wider dtype.
+
+    Rows begin at whole bytes of memory, and no two writers share one.
+    """
+    work = _Work({f.name: f for f in m.functions})
+    functions: list[Function] = []
+    for f in m.functions:
+        f = work.function(f)
+        functions += (*work.made, f)
+        work.made.clear()
+    same = all(f is g for f, g in zip(functions, m.functions, strict=False))
+    return m if same else used(replace(m, functions=tuple(functions)), m)
+
+
+def _wide(t: TensorType) -> TensorType | None:
+    """Return the type in which rows that a scan stacks as ``t`` lie apart; None if they do so."""
+    bits = dims.mul(t.with_shape(*t.shape[1:]).numel, t.dtype.bits)
+    if not t.dtype.is_packed or (isinstance(bits, int) and bits % 8 == 0):
+        return None
+    return t.with_dtype(DType.F8E4M3 if t.dtype.is_float else t.dtype.compute)
+
+
+@dataclass
+class _Work:
+    table: dict[str, Function]
+    made: list[Function] = field(default_factory=list[Function])
+
+    def function(self, f: Function) -> Function:
+        """Rewrite the scans of a function."""
+        if not any(n.op == SCAN and any(map(_wide, _stacked(n))) for n in f.nodes):
+            return f
+        taken = set(f.types())
+        nodes = tuple(new for n in f.nodes for new in self.node(n, taken))
+        self.table[f.name] = f = replace(f, nodes=nodes)
+        return f
+
+    def node(self, n: Node, taken: set[str]) -> Sequence[Node]:
+        """Return a scan that stacks wide rows, and a cast of each of its stacks."""
+        wide = {i: w for i, t in enumerate(_stacked(n)) if (w := _wide(t))} if n.op == SCAN else {}
+        if not wide:
+            return (n,)
+        k = control.count(n, "states")
+        results, types = list(n.results), list(n.types)
+        casts: list[Node] = []
+        for i, w in wide.items():
+            results[k + i] = fresh(f"{n.results[k + i]}_wide", taken)
+            taken.add(results[k + i])
+            types[k + i] = w
+            casts.append(_cast(n.results[k + i], results[k + i], n.types[k + i]))
+        body = self.body(control.references(n)[0], {k + i: w for i, w in wide.items()})
+        scan = replace(
+            n,
+            results=tuple(results),
+            types=tuple(types),
+            attrs=attrs(n.attr | {"body": body.name}),
+        )
+        return (scan, *casts)
+
+    def body(self, name: str, wide: dict[int, TensorType]) -> Function:
+        """Return a body that gives some results in the dtypes in which they are stacked."""
+        f = self.table[name]
+        taken, results = set(f.types()), list(f.results)
+        casts: list[Node] = []
+        for i, w in wide.items():
+            results[i] = fresh(f"{f.results[i]}_wide", taken)
+            taken.add(results[i])
+            casts.append(_cast(results[i], f.results[i], w.with_shape(*w.shape[1:])))
+        made = replace(
+            f,
+            name=fresh(name, set(self.table)),
+            nodes=(*f.nodes, *casts),
+            results=tuple(results),
+        )
+        self.table[made.name] = made
+        self.made.append(made)
+        return made
+
+
+def _stacked(n: Node) -> Sequence[TensorType]:
+    return n.types[control.count(n, "states") :] if n.op == SCAN else ()
+
+
+def _cast(result: str, arg: str, t: TensorType) -> Node:
+    return Node((result,), "cast", (arg,), (t,), attrs({"dtype": t.dtype}))
