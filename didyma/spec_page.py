@@ -21,7 +21,7 @@ from codegen.pipeline import compile
 from refimpl.errors import DidymaError
 from refimpl.ir import dims, graph, loop, program
 from refimpl.ir.graph import Module
-from refimpl.ir.text import show
+from refimpl.ir.text import parse_loop, show
 from refimpl.ir.types import DType, TensorType
 from refimpl.ops import OPS, composite
 from refimpl.ops.bars import Contract
@@ -238,6 +238,25 @@ def _functions() -> Iterator[str]:
             yield name
 
 
+_CALLS = """
+kernel @norms(x: f32[n, 8], y: f32[n]) writes (y) dims n in [1, 4096] {
+  primfunc @add(row: f32[n, 8], sum: f32[] local) writes (sum)
+      dims i in [0, 4095], k in [0, 7], n in [1, 4096] {
+    let v = row[i, k]
+    sum[] = sum[] + v * v
+  }
+  for b in n bound blockIdx.x {
+    alloc acc: f32[] local
+    acc[] = 0.0:f32
+    for k in 8 {
+      call @add(x, acc) dims (b, k, n)
+    }
+    y[b] = sqrt(acc[])
+  }
+}
+"""
+
+
 def _loop() -> Iterator[str]:
     compiled = compile(_example(), Options())
     yield "## Loops"
@@ -256,6 +275,17 @@ def _loop() -> Iterator[str]:
     yield from _table(("of", "names"), rows)
     yield "### Statements"
     yield from _classes(loop.Stmt)
+    yield "### Functions of a function"
+    yield from _paragraphs(
+        """
+        A function may hold functions, callees before callers, and call them. What is called knows
+        its parameters, which are buffers of the caller's as they are then, written or not, and the
+        dims that the call gives; what it allocates is new in each call. It runs where the call
+        stands: in every lane of the loops around it, which may race through it. A dim outside its
+        range is a fault, `dim-out-of-range`. In kernel text a call is its callee's body.
+        """
+    )
+    yield from _dym(show(parse_loop(_CALLS)))
     yield "### Laws of loops"
     yield ""
     yield from _laws(*_named("L-"))

@@ -15,6 +15,7 @@ from oracle.backend import Backend
 from oracle.report import Finding, Level, Report
 from oracle.stages import Subject, judge
 from refimpl.ir import dims
+from refimpl.ir.expand import expand
 from refimpl.ir.graph import Module
 from refimpl.ir.loop import Atomic
 from refimpl.ir.types import Array
@@ -84,7 +85,7 @@ def _float_atomics(c: Compiled) -> bool:
     return any(
         isinstance(s, Atomic) and s.value.dtype.is_float
         for k in c.program.kernels
-        for s in stmts(k.body)
+        for s in stmts(expand(k).body)
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from refimpl.ir.expand import expand
 from refimpl.ir.loop import (
     Allocate,
     Assert,
@@ -67,7 +68,7 @@ def longest(kernels: Sequence[PrimFunc], env: Mapping[str, int]) -> int | None:
     state: State = {WORST: {}}
     try:
         for k in kernels:
-            state = _Walk(env).stmt(k.body, state, 1)
+            state = _Walk(env).stmt(expand(k).body, state, 1)
     except _UnknownError:
         return None
     return max(state[WORST].values(), default=0)

@@ -8,6 +8,7 @@ import numpy as np
 
 from refimpl.interp import loop
 from refimpl.ir import dims
+from refimpl.ir.expand import expand
 from refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
 from refimpl.ir.types import Array, TensorType, from_memory, to_memory
 from refimpl.ir.walk import expr_children, stmts
@@ -57,7 +58,7 @@ def reads_before_it_writes(f: PrimFunc) -> frozenset[str]:
     stored: set[str] = set()
     found: set[str] = set()
     outputs = set(f.outputs)
-    for s in stmts(f.body):
+    for s in stmts(expand(f).body):
         match s:
             case Atomic(_, buffer):
                 found |= {buffer} - stored

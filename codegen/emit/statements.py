@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
 from codegen.emit.expressions import Expressions, Place
@@ -20,6 +21,7 @@ from refimpl.ir.loop import (
     Barrier,
     Block,
     Buffer,
+    Call,
     Expr,
     ExternalCall,
     For,
@@ -44,6 +46,7 @@ class Statements:
     names: Names
     lines: Lines
     expressions: Expressions
+    functions: Mapping[str, PrimFunc]
     axes: dict[str, Expr] = field(default_factory=dict[str, Expr])
 
     @staticmethod
@@ -56,7 +59,7 @@ class Statements:
         for d in f.dims:
             name = names.fresh(d.name)
             expressions.variables[d.name] = Term(name, PRIMARY, d.lo, d.hi, True)
-        return Statements(names, lines, expressions)
+        return Statements(names, lines, expressions, f.function)
 
     def write(self, s: Stmt) -> None:
         """Append a statement."""
@@ -90,6 +93,8 @@ class Statements:
                 self.write(self._allocate(s.buffer, s.body))
             case Free():
                 pass
+            case Call():
+                self._call(s)
             case Barrier():
                 line("__syncthreads();")
             case Assert() | ExternalCall():
@@ -150,6 +155,26 @@ class Statements:
             return Block(body.body[1:])
         self.lines.add(f"{t} {name};")
         return body
+
+    def _call(self, s: Call) -> None:
+        """Write the callee's body in braces, where its parameters are the caller's places."""
+        x, f = self.expressions, self.functions[s.callee]
+        self.lines.add("{")
+        with self.lines.indented():
+            places = {
+                p.name: replace(x.places[a], buffer=p)
+                for p, a in zip(f.params, s.args, strict=True)
+            }
+            variables: dict[str, Term] = {}
+            for d, e in zip(f.dims, s.dims, strict=True):
+                value, name = x.data(e), self.names.fresh(d.name)
+                self.lines.add(f"const i64 {name} = {value.text};")
+                variables[d.name] = Term(name, PRIMARY, d.lo, d.hi, True)
+            outer = x.places, x.variables
+            x.places, x.variables = places, variables
+            self.write(f.body)
+            x.places, x.variables = outer
+        self.lines.add("}")
 
     # Loops
 

@@ -19,6 +19,7 @@ from refimpl.ir.loop import (
     Barrier,
     Binary,
     Block,
+    Call,
     Cast,
     Compare,
     Const,
@@ -111,7 +112,7 @@ def _is_simple(s: Stmt) -> bool:
             return True
         case (
             For() | While() | If() | Atomic() | Allocate() | PlacementAllocate() | Free()
-            | ExternalCall() | Barrier() | Assert()
+            | ExternalCall() | Call() | Barrier() | Assert()
         ):  # fmt: skip
             return False
         case _:

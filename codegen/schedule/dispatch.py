@@ -10,6 +10,7 @@ from codegen.schedule import folds, matmul, reduction, serial, transpose
 from codegen.schedule.folds import FoldNest
 from codegen.schedule.nest import Nest, Scene, nests, unrolled
 from codegen.schedule.pointwise import elementwise
+from refimpl.ir.expand import expand
 from refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
 from refimpl.ir.walk import expr_children, exprs
 
@@ -23,6 +24,7 @@ def schedule(p: PrimFunc, options: Options) -> tuple[PrimFunc, ...]:
     Each keeps the parameters that it needs, under their names; a parameter may be seen with
     another shape of as many elements.  Attribute ``schedule`` names the class.
     """
+    p = expand(p)
     kernels = [_one(p, nest, options) for nest in nests(p.body)]
     return tuple(k if n == 0 else replace(k, name=f"{k.name}_{n}") for n, k in enumerate(kernels))
 

@@ -31,24 +31,26 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 class Dense:
     """A buffer in memory: one copy, or one for each lane of the first ``prefix`` axes.
 
-    ``init`` marks initialised elements, or is None when all are.  ``constant`` says that the
-    program never writes the buffer, so that loads may alias it and need no bookkeeping.  ``base``
-    is each lane's offset to its copy, where that is known before the run.
+    ``init`` marks initialised elements, or is None when all are.  ``writers`` counts the statements
+    that write a parameter, wherever it is called what: loads of one that has none may alias it and
+    need no bookkeeping.  ``loaded`` tells whether any statement reads the buffer.  ``base`` is each
+    lane's offset to its copy, where that is known before the run.
     """
 
     __slots__ = (
         "base",
-        "constant",
         "data",
         "dead",
         "grid",
         "init",
+        "loaded",
         "log",
         "name",
         "prefix",
         "shape",
         "shared",
         "stride",
+        "writers",
     )
 
     def __init__(self, name: str, grid: Array, prefix: int = 0) -> None:
@@ -59,7 +61,8 @@ class Dense:
         self.prefix = prefix
         self.init: Array | None = None
         self.log: Log | None = None
-        self.constant = False
+        self.writers = 0
+        self.loaded = False
         self.dead = False
         self.base: Array | None = None
         self.shared = False

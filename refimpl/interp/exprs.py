@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 import numpy as np
@@ -55,9 +56,22 @@ MANY_LANES = 1 << 13  # from here on a value is worth keeping until a variable c
 class NeedsMemory(Exception):
     """A local buffer is shared by lanes, or indexed by them: it cannot be a row of registers."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(name)
+    def __init__(self, buffer: Local) -> None:
+        self.buffer = buffer
+        super().__init__(buffer.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What names mean in one function, while one call of it is made ready.
+
+    ``env`` has the values of variables that change while running.
+    """
+
+    vars: dict[str, Code] = field(default_factory=dict[str, Code])
+    lane_vars: dict[str, LaneVar] = field(default_factory=dict[str, LaneVar])
+    memory: dict[str, Memory] = field(default_factory=dict[str, Memory])
+    env: dict[str, Value] = field(default_factory=dict[str, Value])
 
 
 def both(mask: Mask, cond: Array) -> Array:
@@ -78,11 +92,7 @@ class ExprCompiler:
         self.total = depth
         self.depth: int = 0  # enclosing lane loops of the place being compiled
         self.mask: Static = None
-        self.env: dict[str, Value] = {}  # values of variables that change while running
-        self.vars: dict[str, Code] = {n: known(np.int64(v), (v, v)) for n, v in dims.items()}
-        self.lane_vars: dict[str, LaneVar] = {}
-        self.memory: dict[str, Memory] = {}
-        self.loaded: set[str] = set()
+        self.frame = Frame({n: known(np.int64(v), (v, v)) for n, v in dims.items()})
         self.stmt: Stmt = Block(())
         self.clock = [0]  # ticks when a variable of ``env`` changes
         self.seen: dict[int, Code] = {}  # pure subexpressions of the statement, by identity
@@ -101,7 +111,7 @@ class ExprCompiler:
     def _expr(self, e: Expr) -> Code:
         match e:
             case Var(name):
-                return self.vars[name]
+                return self.frame.vars[name]
             case Binary(op, a, b):
                 x, y = self.expr(a), self.expr(b)
                 dtype = a.dtype
@@ -130,18 +140,18 @@ class ExprCompiler:
 
     def bind(self, name: str, code: Code) -> bool:
         """Bind a variable; tell whether its value must be set in ``env`` while running."""
-        self.lane_vars.pop(name, None)
+        self.frame.lane_vars.pop(name, None)
         if code.known:
             many = not code.uniform and code.value.size >= MANY_LANES
-            self.vars[name] = known(squeezed(code.value), code.interval) if many else code
+            self.frame.vars[name] = known(squeezed(code.value), code.interval) if many else code
             return False
-        env = self.env
+        env = self.frame.env
 
         def run(mask: Mask) -> Value:
             del mask
             return env[name]
 
-        self.vars[name] = Code(run, code.uniform, False, code.interval)
+        self.frame.vars[name] = Code(run, code.uniform, False, code.interval)
         return True
 
     def let(self, var: Var, value: Expr, body: Expr) -> Code:
@@ -149,7 +159,7 @@ class ExprCompiler:
         bound = self.expr(value)
         if not self.bind(var.name, bound):
             return self.expr(body)
-        inner, env, name, get = self.expr(body), self.env, var.name, bound.run
+        inner, env, name, get = self.expr(body), self.frame.env, var.name, bound.run
         then, clock = inner.run, self.clock
 
         def run(mask: Mask) -> Value:
@@ -212,13 +222,13 @@ class ExprCompiler:
 
     def load(self, e: Load) -> Code:
         """Code of a load."""
-        buffer, stmt = self.memory[e.buffer], self.stmt
-        self.loaded.add(e.buffer)
+        buffer, stmt = self.frame.memory[e.buffer], self.stmt
         if isinstance(buffer, Local):
             return self._load_local(e, buffer)
+        buffer.loaded = True
         lanes = self.lanes
-        if buffer.constant and buffer.init is None:
-            seen = window(e.index, buffer.shape, self.total, self.lane_vars, self.expr)
+        if not buffer.writers and buffer.init is None:
+            seen = window(e.index, buffer.shape, self.total, self.frame.lane_vars, self.expr)
             if seen is not None:
                 grid, offset = buffer.grid, self.address_later(buffer, e.index)
 
@@ -254,10 +264,10 @@ class ExprCompiler:
     def row(self, buffer: Local, index: tuple[Expr, ...]) -> Code:
         """Offset in a local buffer; NeedsMemory if it is not one for all lanes."""
         if buffer.depth != self.depth:
-            raise NeedsMemory(buffer.name)
+            raise NeedsMemory(buffer)
         parts = [self.expr(i) for i in index]
         if not all(p.uniform for p in parts):
-            raise NeedsMemory(buffer.name)
+            raise NeedsMemory(buffer)
         return self._offset(buffer.name, buffer.shape, parts)
 
     def address(self, buffer: Dense, index: tuple[Expr, ...]) -> Code:
@@ -328,16 +338,16 @@ class ExprCompiler:
 
     def address_later(self, buffer: Dense, index: tuple[Expr, ...]) -> Eval:
         """Address made when it is first needed: where a window turns out not to be one."""
-        place = self.depth, self.mask, self.stmt
+        place = self.depth, self.mask, self.stmt, self.frame
         found: list[Eval] = []
 
         def run(mask: Mask) -> Value:
             if not found:
-                saved = self.depth, self.mask, self.stmt
-                self.depth, self.mask, self.stmt = place
+                saved = self.depth, self.mask, self.stmt, self.frame
+                self.depth, self.mask, self.stmt, self.frame = place
                 self.seen.clear()
                 found.append(self.address(buffer, index).run)
-                self.depth, self.mask, self.stmt = saved
+                self.depth, self.mask, self.stmt, self.frame = saved
             return found[0](mask)
 
         return run

@@ -8,8 +8,9 @@ from refimpl.ir.loop import Stmt
 from refimpl.ir.text.show_loop import show_line
 
 LoopFaultKind: TypeAlias = Literal[
-    "out-of-bounds", "uninitialised", "race", "barrier-divergence", "assert", "endless"
-]
+    "out-of-bounds", "uninitialised", "race", "barrier-divergence", "assert", "endless",
+    "dim-out-of-range",
+]  # fmt: skip
 ProgramFaultKind: TypeAlias = Literal[
     "ownership", "unallocated", "double-allocation", "capacity", "read-only", "freed", "assert",
     "stale", "leak", "in-place", "endless",

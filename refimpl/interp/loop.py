@@ -7,25 +7,26 @@ checks matter as much as the values: bounds, initialisation, races and barrier d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, assert_never
+from collections.abc import Mapping
+from typing import assert_never
 
 import numpy as np
 
+from refimpl.interp.calls import CallCompiler, Routine
 from refimpl.interp.code import Code, known
 from refimpl.interp.exprs import both, but
 from refimpl.interp.faults import LoopFault, stmt_fault
 from refimpl.interp.races import Mask
 from refimpl.interp.scalar import Value
-from refimpl.interp.stores import LANE_KINDS, Run, StoreCompiler
+from refimpl.interp.stores import LANE_KINDS, Run
 from refimpl.interp.windows import LaneVar
-from refimpl.ir.graph import Attr
 from refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,
     Barrier,
     Block,
+    Call,
     ExternalCall,
     For,
     Free,
@@ -45,8 +46,6 @@ __all__ = ["LoopFault", "Routine", "run"]
 
 MOST_ROUNDS = 1 << 24  # of one ``while``
 
-Routine: TypeAlias = Callable[[Sequence[Array], Sequence[Array], Mapping[str, Attr]], None]
-
 
 def run(
     f: PrimFunc,
@@ -57,8 +56,8 @@ def run(
     """Run a function in place on C-contiguous arrays, one for each parameter.
 
     ``externals`` are the routines that ``ExternalCall`` names: each gets output arrays, input
-    arrays and attributes.  Raises LoopFault (``out-of-bounds``, ``uninitialised``, ``race``,
-    ``barrier-divergence``, ``assert``); ValueError for arrays of another type than declared.
+    arrays and attributes.  Raises LoopFault, of one of the kinds of ``LoopFaultKind``; ValueError
+    for arrays of another type than declared.
     """
     with np.errstate(all="ignore"):
         compiler = StmtCompiler(f, dims, externals or {})
@@ -69,14 +68,8 @@ def run(
         compiler.settle(None)
 
 
-class StmtCompiler(StoreCompiler):
+class StmtCompiler(CallCompiler):
     """Makes closures of statements; one object serves one run of one function."""
-
-    def __init__(
-        self, f: PrimFunc, dims: Mapping[str, int], externals: Mapping[str, Routine]
-    ) -> None:
-        super().__init__(f, dims)
-        self.externals = externals
 
     def ready(self, s: Stmt) -> Run:
         """Make a statement ready."""
@@ -108,6 +101,8 @@ class StmtCompiler(StoreCompiler):
             case Assert():
                 return self.check(s)
             case ExternalCall():
+                return self.routine(s)
+            case Call():
                 return self.call(s)
             case _:
                 assert_never(s)
@@ -117,7 +112,7 @@ class StmtCompiler(StoreCompiler):
         value = self.expr(s.value)
         if not self.bind(s.var.name, value):
             return self.ready(s.body)
-        body, env, name, get = self.ready(s.body), self.env, s.var.name, value.run
+        body, env, name, get = self.ready(s.body), self.frame.env, s.var.name, value.run
         clock = self.clock
 
         def run(mask: Mask) -> None:
@@ -182,7 +177,7 @@ class StmtCompiler(StoreCompiler):
 
     def serial_loop(self, s: For) -> Run:
         """One iteration after another; lanes whose extent is reached sit out."""
-        extent, name, env, outer = self.expr(s.extent), s.var.name, self.env, self.mask
+        extent, name, env, outer = self.expr(s.extent), s.var.name, self.frame.env, self.mask
         n = int(extent.value.max()) if extent.known else None
         if n is not None and n <= 0:
             return _nothing
@@ -257,8 +252,8 @@ class StmtCompiler(StoreCompiler):
         if size <= 0:
             return _nothing
         var = _iota(size, axis, self.total)
-        self.vars[s.var.name] = known(var, (0, size - 1))
-        self.lane_vars[s.var.name] = LaneVar(axis, size)
+        self.frame.vars[s.var.name] = known(var, (0, size - 1))
+        self.frame.lane_vars[s.var.name] = LaneVar(axis, size)
         limit = None if extent.uniform else var < extent.value
         if limit is not None and outer is not False:
             assert not isinstance(outer, bool)
@@ -303,7 +298,8 @@ class StmtCompiler(StoreCompiler):
 
     def _sized_late(self, s: For, extent: Code) -> Run:
         """Lane loop whose extent is known only while running."""
-        axis, outer, name, env, sized = self.depth, self.mask, s.var.name, self.env, self.sized
+        axis, outer, name, sized = self.depth, self.mask, s.var.name, self.sized
+        env = self.frame.env
         top = extent.interval
         within = None if top is None else (0, max(top[1] - 1, 0))
         self.bind(name, Code(_unset, False, False, within))
@@ -351,25 +347,6 @@ class StmtCompiler(StoreCompiler):
             good = cond(mask)
             if not good.all() and (mask is None or good.ndim == 0 or (mask & ~good).any()):
                 raise stmt_fault("assert", s, s.message)
-
-        return run
-
-    def call(self, s: ExternalCall) -> Run:
-        """External call, which sees whole arrays and so stands outside lane loops."""
-        if self.depth:
-            raise ValueError(f"{s.name}: an external call inside a parallel loop")
-        routine, attrs = self.externals[s.name], dict(s.attrs)
-        outputs = [self.whole(n) for n in s.outputs]
-        inputs = [self.whole(n) for n in s.inputs]
-
-        def run(mask: Mask) -> None:
-            del mask
-            for b in inputs:
-                b.load(np.arange(b.numel), self.lanes, None, s)
-            for b in outputs:
-                b.init = None
-            arrays = [[b.data.reshape(b.shape) for b in bs] for bs in (outputs, inputs)]
-            routine(arrays[0], arrays[1], attrs)
 
         return run
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias, assert_never
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,83 +18,67 @@ from refimpl.interp.windows import Window, window
 from refimpl.ir import dims as sizes
 from refimpl.ir.loop import (
     Allocate,
-    Assert,
     Atomic,
     AtomicOp,
-    Barrier,
-    Block,
     Buffer,
+    Call,
     ExternalCall,
     For,
     Free,
-    If,
-    Let,
     LoopKind,
     PlacementAllocate,
     PrimFunc,
     Scope,
     Stmt,
     Store,
-    While,
 )
 from refimpl.ir.types import Array
+from refimpl.ir.walk import stmt_children
 
 Run: TypeAlias = Callable[[Mask], None]
 
 LANE_KINDS = (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.BOUND)
 
 
-def lane_depth(s: Stmt) -> int:
+def lane_depth(s: Stmt, functions: Mapping[str, PrimFunc]) -> int:
     """Deepest nesting of lane loops."""
+    below = max((lane_depth(b, functions) for b in stmt_children(s)), default=0)
     match s:
-        case Block(body):
-            return max((lane_depth(b) for b in body), default=0)
         case For():
-            return lane_depth(s.body) + (s.kind in LANE_KINDS)
-        case If(_, then, other):
-            return max(lane_depth(then), lane_depth(other) if other is not None else 0)
-        case Let() | While() | Allocate() | PlacementAllocate():
-            return lane_depth(s.body)
-        case Store() | Atomic() | Free() | ExternalCall() | Barrier() | Assert():
-            return 0
+            return below + (s.kind in LANE_KINDS)
+        case Call(callee):
+            return lane_depth(functions[callee].body, functions)
         case _:
-            assert_never(s)
+            return below
 
 
-def writes(s: Stmt) -> Iterator[str]:
+def writes(s: Stmt, functions: Mapping[str, PrimFunc]) -> Iterator[str]:
     """Name of the buffer of every store, atomic, free and the like, once for each."""
     match s:
-        case Block(body):
-            for b in body:
-                yield from writes(b)
-        case For() | While() | Let() | Allocate():
-            yield from writes(s.body)
-        case If(_, then, other):
-            yield from writes(then)
-            if other is not None:
-                yield from writes(other)
         case Store() | Atomic() | Free():
             yield s.buffer
-        case PlacementAllocate(_, over, body):
-            yield over
-            yield from writes(body)
+        case PlacementAllocate():
+            yield s.over
         case ExternalCall(_, outputs):
             yield from outputs
-        case Barrier() | Assert():
-            return
+        case Call(callee, args):
+            f = functions[callee]
+            given = dict(zip((p.name for p in f.params), args, strict=True))
+            yield from (given[name] for name in writes(f.body, functions) if name in given)
         case _:
-            assert_never(s)
+            pass
+    for below in stmt_children(s):
+        yield from writes(below, functions)
 
 
 class StoreCompiler(ExprCompiler):
     """Makes closures of statements that touch memory."""
 
     def __init__(self, f: PrimFunc, dims: Mapping[str, int]) -> None:
-        super().__init__(dims, lane_depth(f.body))
+        self.functions = f.function
+        super().__init__(dims, lane_depth(f.body, self.functions))
         self.dims = dims
-        self.writers: dict[str, int] = {}
-        for name in writes(f.body):
-            self.writers[name] = self.writers.get(name, 0) + 1
+        self.writers = Counter(writes(f.body, self.functions))
         self.blocks: int = 0  # enclosing loops over blockIdx
         self.sized: bool = True  # whether the sizes of all enclosing lane loops are known
 
@@ -102,18 +87,21 @@ class StoreCompiler(ExprCompiler):
         want = tuple(sizes.evaluate(d, dims) for d in b.shape)
         if array.shape != want or array.dtype != b.dtype.numpy:
             raise ValueError(f"{b.name}: {array.dtype}{array.shape}, declared {b.dtype}{want}")
-        written = b.name in self.writers
+        written = self.writers[b.name]
         if written and not array.flags.c_contiguous:
             raise ValueError(f"{b.name}: a written array must be C-contiguous")
         buffer = Dense(b.name, array)
-        buffer.constant = not written
+        buffer.writers = written
         if written and self.total:
             buffer.log = Log(b.name, array.size)
-        self.memory[b.name] = buffer
+        self.frame.memory[b.name] = buffer
 
     def settle(self, scope: Scope | None) -> None:
-        """Check the accesses recorded so far, of all buffers or of the shared ones."""
-        for m in self.memory.values():
+        """Check the accesses recorded so far, of all the function's buffers or the shared ones.
+
+        Those of its callees are checked where they end.
+        """
+        for m in self.frame.memory.values():
             if isinstance(m, Dense) and m.log is not None and (scope is None or m.shared):
                 m.log.settle()
 
@@ -125,7 +113,7 @@ class StoreCompiler(ExprCompiler):
         """Store: bounds, initialisation and races are checked by the buffer."""
         value = self.expr(s.value)
         self.stmt = s
-        buffer, get = self.memory[s.buffer], value.run
+        buffer, get = self.frame.memory[s.buffer], value.run
         if isinstance(buffer, Local):
             return self._store_local(s, buffer, value)
         lanes, seen = self.lanes, self._store_window(s, buffer)
@@ -140,11 +128,11 @@ class StoreCompiler(ExprCompiler):
 
         if seen is None:
             return run
-        name, loaded, grid = s.buffer, self.loaded, buffer.grid
+        grid = buffer.grid
 
         def slice_if_alone(mask: Mask) -> None:
             # Lanes that keep to their own elements cannot race, if no other statement looks.
-            target = None if name in loaded else seen.target(grid, mask)
+            target = None if buffer.loaded else seen.target(grid, mask)
             if target is None:
                 run(mask)
             else:
@@ -153,10 +141,10 @@ class StoreCompiler(ExprCompiler):
         return slice_if_alone
 
     def _store_window(self, s: Store, buffer: Dense) -> Window | None:
-        parameter = buffer.init is None and self.writers[s.buffer] == 1
+        parameter = buffer.init is None and buffer.writers == 1
         if self.mask is not None or not parameter or not self.sized:
             return None
-        seen = window(s.index, buffer.shape, self.total, self.lane_vars, self.expr)
+        seen = window(s.index, buffer.shape, self.total, self.frame.lane_vars, self.expr)
         axes = frozenset(a for a in range(self.depth) if self.lanes.shape[a] != 1)
         return seen if seen is not None and seen.still and axes <= seen.axes else None
 
@@ -174,9 +162,9 @@ class StoreCompiler(ExprCompiler):
         """Atomic update: lanes in order, one after another."""
         value = self.expr(s.value)
         self.stmt = s
-        buffer, get, lanes = self.memory[s.buffer], value.run, self.lanes
+        buffer, get, lanes = self.frame.memory[s.buffer], value.run, self.lanes
         if isinstance(buffer, Local):
-            raise NeedsMemory(s.buffer)
+            raise NeedsMemory(buffer)
         offset = self.address(buffer, s.index).run
 
         def run(mask: Mask) -> None:
@@ -190,14 +178,16 @@ class StoreCompiler(ExprCompiler):
         b = s.buffer
         shape = tuple(sizes.evaluate(d, self.dims) for d in b.shape)
         if b.scope == Scope.LOCAL:
+            frame = self.frame
             state = self.depth, self.mask, self.blocks, self.sized, self.lanes.shape
             local = Local(b.name, shape, self.depth)
-            self.memory[b.name] = local
+            frame.memory[b.name] = local
             try:
                 return _renewing(local, self.ready(s.body))
             except NeedsMemory as needs:
-                if needs.name != b.name:
+                if needs.buffer is not local:
                     raise
+            self.frame = frame
             self.depth, self.mask, self.blocks, self.sized, self.lanes.shape = state
         return self._allocate_dense(b, shape, s.body)
 
@@ -207,7 +197,7 @@ class StoreCompiler(ExprCompiler):
         buffer.init = np.zeros(0, bool)
         buffer.shared = b.scope == Scope.SHARED
         buffer.base = buffer.copies(self.lanes) if self.sized and prefix else None
-        self.memory[b.name] = buffer
+        self.frame.memory[b.name] = buffer
         body, lanes, tracked = self.ready(inner), self.lanes, self.total > 0
 
         def run(mask: Mask) -> None:
@@ -227,7 +217,7 @@ class StoreCompiler(ExprCompiler):
         buffer.init, buffer.shared = np.zeros(0, bool), over.shared
         if self.sized and over.prefix:
             buffer.base = buffer.copies(self.lanes)
-        self.memory[b.name] = buffer
+        self.frame.memory[b.name] = buffer
         body, lanes = self.ready(s.body), self.lanes
         need, have = buffer.grid.nbytes, over.grid.nbytes
 
@@ -260,10 +250,10 @@ class StoreCompiler(ExprCompiler):
 
     def whole(self, name: str) -> Dense:
         """Return a buffer that must be memory, and may be read in ways not seen here."""
-        buffer = self.memory[name]
+        buffer = self.frame.memory[name]
         if isinstance(buffer, Local):
-            raise NeedsMemory(name)
-        self.loaded.add(name)
+            raise NeedsMemory(buffer)
+        buffer.loaded = True
         return buffer
 
 

@@ -1,7 +1,8 @@
 """Loop programs: scalar expressions, loops and stores over named buffers.
 
 Two stages of one language.  A ``PrimFunc`` fresh from lowering has serial and parallel loops; a
-*kernel* is a PrimFunc whose outermost loops are bound to grid and thread axes.
+*kernel* is a PrimFunc whose outermost loops are bound to grid and thread axes.  Either may hold
+functions of its own and call them on its buffers; ``expand`` writes them out.
 
 Arithmetic is defined on f32, f64, the integers and bool.  f16, bf16 and the f8 dtypes are storage:
 they may be loaded, stored, selected and cast, never computed with (law L-storage).  Tensors of
@@ -330,6 +331,18 @@ class ExternalCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """The function ``callee`` on whole buffers, its parameters in order, by reference.
+
+    ``dims`` are the values of its symbolic dims, in order; each lies in its declared range.
+    """
+
+    callee: str
+    args: tuple[str, ...]
+    dims: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Barrier:
     """Every thread of the block arrives before any goes on."""
 
@@ -344,7 +357,7 @@ class Assert:
 
 Stmt: TypeAlias = (
     Block | For | While | If | Let | Store | Atomic | Allocate | PlacementAllocate | Free
-    | ExternalCall | Barrier | Assert
+    | ExternalCall | Call | Barrier | Assert
 )  # fmt: skip
 
 
@@ -354,7 +367,8 @@ class PrimFunc:
 
     Symbolic dims are scalars of dtype ``INDEX`` that are free variables of the body.  ``attrs``:
     ``source`` (names of the graph values computed), ``schedule`` (what bound it), and whatever
-    a later level wants to know.
+    a later level wants to know.  ``functions`` are those that calls name, callees before callers:
+    they know no name of this function but what they are given.
     """
 
     name: str
@@ -363,6 +377,12 @@ class PrimFunc:
     body: Stmt
     dims: tuple[DimVar, ...] = ()
     attrs: Attrs = ()
+    functions: tuple[PrimFunc, ...] = ()
+
+    @property
+    def function(self) -> dict[str, PrimFunc]:
+        """Functions by name."""
+        return {g.name: g for g in self.functions}
 
     @property
     def inputs(self) -> tuple[str, ...]:

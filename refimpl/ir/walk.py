@@ -12,6 +12,7 @@ from refimpl.ir.loop import (
     Barrier,
     Binary,
     Block,
+    Call,
     Cast,
     Compare,
     Const,
@@ -98,6 +99,8 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
             return (value,)
         case Store(_, index, value) | Atomic(_, _, index, value):
             return (*index, value)
+        case Call(_, _, dims):
+            return dims
         case Block() | Allocate() | PlacementAllocate() | Free() | ExternalCall() | Barrier():
             return ()
         case _:
@@ -113,7 +116,7 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
             return (s.body,)
         case If(_, then, other):
             return (then,) if other is None else (then, other)
-        case Store() | Atomic() | Free() | ExternalCall() | Barrier() | Assert():
+        case Store() | Atomic() | Free() | ExternalCall() | Call() | Barrier() | Assert():
             return ()
         case _:
             assert_never(s)
@@ -142,6 +145,8 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
             return PlacementAllocate(buffer, over, on_stmt(body))
         case Assert(cond, message):
             return Assert(on_expr(cond), message)
+        case Call(callee, args, dims):
+            return Call(callee, args, tuple(on_expr(d) for d in dims))
         case Free() | ExternalCall() | Barrier():
             return s
         case _:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from refimpl.ir import dims
+from refimpl.ir.expand import expand
 from refimpl.ir.expr import of_dim
 from refimpl.ir.loop import (
     Allocate,
@@ -51,7 +52,7 @@ def may_share(kernel: PrimFunc, output: str, source: str) -> bool:
         return False
     walk = _Walk(output, source)
     try:
-        walk.stmt(kernel.body, ())
+        walk.stmt(expand(kernel).body, ())
     except _Unclear:
         return False
     same = out.shape == src.shape

@@ -1,9 +1,9 @@
-"""The laws of loop programs, and those of ``scalars`` and ``sizes``.
+"""The laws of loop programs, and those of ``calls``, ``scalars`` and ``sizes``.
 
 | law | says |
 |---|---|
 | L-twice | variables, buffers and dims have names of their own, one declaration each |
-| L-param | parameters are in device memory; outputs are parameters, each named once |
+| L-param | outputs are parameters, each once; only what is called has some off device memory |
 | L-scope | a buffer made inside is shared or local and of constant shape |
 | L-extent | a loop runs an i64 variable over an i64 extent |
 | L-constant-extent | vectorized and unrolled loops, and thread axes, have constant extents |
@@ -23,8 +23,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import assert_never
 
+from refimpl.errors import DidymaError
 from refimpl.ir.loop import (
     AXES,
     INDEX,
@@ -34,6 +36,7 @@ from refimpl.ir.loop import (
     Barrier,
     Block,
     Buffer,
+    Call,
     Const,
     Expr,
     ExternalCall,
@@ -55,8 +58,7 @@ from refimpl.ir.loop import (
 from refimpl.ir.text import show_expr, show_line
 from refimpl.ir.types import DType, TensorType
 from refimpl.ir.walk import expr_children
-from refimpl.verify.scalars import Scalars
-from refimpl.verify.sizes import Sizes
+from refimpl.verify.calls import Calls
 
 MOST_THREADS = 1024
 MOST_SHARED = 48 * 1024  # bytes
@@ -67,23 +69,33 @@ _AT_ONCE = (LoopKind.PARALLEL, LoopKind.VECTORIZED)
 
 def verify(f: PrimFunc) -> None:
     """Raise DidymaError at the first broken law."""
-    _Verifier(f).function()
+    above: dict[str, PrimFunc] = {}
+    for g in f.functions:
+        where = f"{f.name}, @{g.name}"
+        if g.name in above or g.name == f.name:
+            want = "names of their own"
+            raise DidymaError("L-function-twice", f"@{where}", got=f"@{g.name} again", want=want)
+        _Verifier(g, above, where, called=True).function()
+        above[g.name] = g
+    _Verifier(f, above, f.name).function()
 
 
-class _Verifier(Scalars):
+class _Verifier(Calls):
     """``bound`` holds the extents of axes; ``per_thread`` the variables that threads differ in.
 
     ``outer`` is true as long as nothing but bound loops and allocations is around; ``divergent``
-    is the text of the nearest statement around that threads may disagree on.
+    is the text of the nearest statement around that threads may disagree on.  ``called`` tells
+    whether calls name the function.
     """
 
-    def __init__(self, f: PrimFunc) -> None:
-        super().__init__(f.name)
+    def __init__(
+        self, f: PrimFunc, functions: Mapping[str, PrimFunc], where: str, called: bool = False
+    ) -> None:
+        super().__init__(f, functions, where)
         self.f = f
-        self.sizes = Sizes(f.dims, f"@{f.name}")
+        self.called = called
         self.bound: dict[str, Expr] = {}
         self.per_thread: set[str] = set()
-        self.written: set[str] = set(f.outputs)
         self.made: set[str] = set()
         self.shared = 0
         self.outer = True
@@ -91,11 +103,13 @@ class _Verifier(Scalars):
 
     def function(self) -> None:
         f = self.f
+        if self.called:
+            self.nested(f)
         for v in f.dims:
             self.vars[v.name] = INDEX
         for b in f.params:
             self._buffer(b, b.name)
-            if b.scope is not Scope.GLOBAL:
+            if b.scope is not Scope.GLOBAL and not self.called:
                 raise self.broken("L-param", b.name, str(b.scope), "a parameter in device memory")
         names = [b.name for b in f.params]
         if len(set(f.outputs)) != len(f.outputs) or not set(f.outputs) <= set(names):
@@ -170,7 +184,9 @@ class _Verifier(Scalars):
                 for name in (*inputs, *outputs):
                     self.buffer(name, s)
                 for name in outputs:
-                    self._writable(s, name)
+                    self.writable(s, name)
+            case Call():
+                self.call(s)
             case Barrier():
                 self._barrier()
             case Assert(cond):
@@ -219,12 +235,7 @@ class _Verifier(Scalars):
         dtype = self.expr(value)
         if dtype is not b.dtype:
             raise self.broken("L-store-dtype", s, str(dtype), f"{b.dtype}, as {name}")
-        self._writable(s, name)
-
-    def _writable(self, s: Stmt, name: str) -> None:
-        if name not in self.written:
-            want = f"an output or a buffer made inside: {', '.join(sorted(self.written)) or 'none'}"
-            raise self.broken("L-store", s, name, want)
+        self.writable(s, name)
 
     def _own(self, s: Stmt, name: str, law: str) -> None:
         if name not in self.made:

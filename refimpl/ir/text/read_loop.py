@@ -16,6 +16,7 @@ from refimpl.ir.loop import (
     Barrier,
     Block,
     Buffer,
+    Call,
     Expr,
     ExternalCall,
     For,
@@ -36,6 +37,7 @@ from refimpl.ir.text.show_loop import RESERVED
 
 MAX_SCOPES = 400  # of `let`, `alloc` and `place` that reign at one place
 
+_FUNCTIONS = ("kernel", "primfunc")
 _SCOPES = {str(s): s for s in Scope}
 _ATOMICS: dict[str, AtomicOp] = {str(op): op for op in ATOMIC_OPS}
 _KINDS = {str(k): k for k in LoopKind}
@@ -82,7 +84,7 @@ class LoopReader(ExprReader):
 
     def primfunc(self) -> PrimFunc:
         """Loop function: ``primfunc @f(...) writes (...) dims ... attrs(...) { ... }``."""
-        if self.word not in ("kernel", "primfunc"):
+        if self.word not in _FUNCTIONS:
             raise self.error("`kernel` or `primfunc`")
         self.next()
         self.buffers, self.vars = {}, {}
@@ -95,8 +97,20 @@ class LoopReader(ExprReader):
         declared = self.dimvars()
         self.vars = {v.name: INDEX for v in declared}
         attrs = self.attrs()
-        body = self._body()
-        return PrimFunc(name, params, outputs, body, declared, attrs)
+        self.expect("{")
+        functions = self._functions()
+        return PrimFunc(name, params, outputs, self._rest(), declared, attrs, functions)
+
+    def _functions(self) -> tuple[PrimFunc, ...]:
+        """Take the functions that a function may call."""
+        known = self.buffers, self.vars
+        self.enter()
+        found: list[PrimFunc] = []
+        while self.word in _FUNCTIONS and self.kinds[self.i + 1] == "global":
+            found.append(self.primfunc())
+        self.depth -= 1
+        self.buffers, self.vars = known
+        return tuple(found)
 
     def _buffer(self) -> Buffer:
         name = self._buffer_name()
@@ -112,6 +126,10 @@ class LoopReader(ExprReader):
 
     def _body(self) -> Stmt:
         self.expect("{")
+        return self._rest()
+
+    def _rest(self) -> Stmt:
+        """Take statements up to and with the closing brace."""
         scopes = self.scopes
         items: list[Stmt | _Open] = []
         while not self.accept("}"):
@@ -214,6 +232,8 @@ class LoopReader(ExprReader):
                 return Assert(cond, self.string())
             case "extern":
                 return self._extern()
+            case "call":
+                return self._call_stmt()
             case "atomic":
                 self.next()
                 op = _ATOMICS.get(self.word)
@@ -251,6 +271,17 @@ class LoopReader(ExprReader):
         self.expect("(")
         outputs = self.items(self._buffer_name, ")")
         return ExternalCall(name, outputs, tuple(inputs), tuple(attrs))
+
+    def _call_stmt(self) -> Stmt:
+        self.next()
+        callee = self.function()
+        self.expect("(")
+        args = self.items(self._buffer_name, ")")
+        if not self.at("dims") or self.words[self.i + 1] != "(":
+            return Call(callee, args)
+        self.next()
+        self.next()
+        return Call(callee, args, self._exprs(")"))
 
 
 def _join(below: list[Stmt]) -> Stmt:

@@ -8,6 +8,9 @@
       }
     }
 
+Functions that are called stand between the braces before the first statement, and are written the
+same way; ``call @row(a, out) dims (i)`` gives buffers for parameters and expressions for dims.
+
 A literal carries its dtype, except ``true``, ``false`` and integers of dtype i64.  A variable is
 i64 and a load has its buffer's dtype unless they say otherwise: ``x:f32``.  ``f32(x)`` is a cast.
 Infix: ``or``, ``xor``, ``and``, comparisons, ``<< >>``, ``+ -``, ``* / // %``, from loosest to
@@ -33,6 +36,7 @@ from refimpl.ir.loop import (
     Binary,
     Block,
     Buffer,
+    Call,
     Cast,
     Compare,
     Const,
@@ -106,7 +110,8 @@ RESERVED = frozenset(
             "if",
             "else",
         ),
-        *("alloc", "place", "over", "free", "extern", "barrier", "assert", "atomic", "block"),
+        *("alloc", "place", "over", "free", "extern", "call", "barrier", "assert", "atomic"),
+        "block",
         *(str(k) for k in LoopKind),
     }
 )
@@ -230,6 +235,9 @@ class LoopPrinter:
                 args = [local_name(i) for i in inputs] + attrs_text(attrs)
                 outs = ", ".join(local_name(o) for o in outputs)
                 return f"extern {quote(name)}({', '.join(args)}) -> ({outs})"
+            case Call(callee, args, dims):
+                text = f"call {global_name(callee)}({', '.join(map(local_name, args))})"
+                return f"{text} dims ({self.list(dims)})" if dims else text
             case Barrier():
                 return "barrier"
             case Assert(cond, message):
@@ -256,7 +264,7 @@ class LoopPrinter:
         """Print a statement and what is below it."""
         head = pad + self.head(s)
         match s:
-            case Store() | Atomic() | Free() | ExternalCall() | Barrier() | Assert():
+            case Store() | Atomic() | Free() | ExternalCall() | Call() | Barrier() | Assert():
                 self.lines.append(head)
             case Block(body):
                 self.lines.append(head + " {")
@@ -290,6 +298,10 @@ class LoopPrinter:
             f"attrs({', '.join(attrs_text(f.attrs))})" if f.attrs else "",
         ]
         self.lines.append(pad + " ".join(p for p in parts if p) + " {")
+        known = self.vars, self.buffers
+        for g in f.functions:
+            self.function(g, pad + "  ")
+        self.vars, self.buffers = known
         self.sequence(f.body, pad + "  ")
         self.lines.append(pad + "}")
 

@@ -182,7 +182,7 @@ class Anything:
             return self.stmt(depth - 1)
 
         index = self.some(self.expr, 2)
-        match self.r.randrange(14 if depth else 6):
+        match self.r.randrange(15 if depth else 7):
             case 0:
                 return loop.Store(self.name(), index, self.expr())
             case 1:
@@ -196,27 +196,30 @@ class Anything:
             case 5:
                 names = self.some(self.name)
                 return loop.ExternalCall(self.name(), names, self.some(self.name), self.attrs())
-            case 6 | 7:
+            case 6:
+                return loop.Call(self.name(), self.some(self.name), index)
+            case 7 | 8:
                 return loop.Block(self.some(sub))
-            case 8:
+            case 9:
                 kind, axis = self.pick(tuple(LoopKind)), self.pick(("", "", *loop.AXES, "odd one"))
                 var = Var(self.name(), self.pick((loop.INDEX, self.dtype())))
                 return loop.For(var, self.expr(), sub(), kind, axis)
-            case 9:
-                return loop.If(self.expr(), sub(), self.pick((None, sub())))
             case 10:
-                return loop.Let(Var(self.name(), self.dtype()), self.expr(), sub())
+                return loop.If(self.expr(), sub(), self.pick((None, sub())))
             case 11:
-                return loop.Allocate(self.buffer(), sub())
+                return loop.Let(Var(self.name(), self.dtype()), self.expr(), sub())
             case 12:
+                return loop.Allocate(self.buffer(), sub())
+            case 13:
                 return loop.While(self.expr(), sub())
             case _:
                 return loop.PlacementAllocate(self.buffer(), self.name(), sub())
 
-    def primfunc(self) -> PrimFunc:
+    def primfunc(self, depth: int = 2) -> PrimFunc:
         params, outputs = self.some(self.buffer), self.some(self.name)
-        dimvars, attrs = self.some(self.dimvar), self.attrs()
-        return PrimFunc(self.name(), params, outputs, self.stmt(), dimvars, attrs)
+        dimvars, attrs, body = self.some(self.dimvar), self.attrs(), self.stmt(depth + 2)
+        functions = self.some(lambda: self.primfunc(depth - 1), 2) if depth else ()
+        return PrimFunc(self.name(), params, outputs, body, dimvars, attrs, functions)
 
     # ---- programs
 

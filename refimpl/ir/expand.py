@@ -1,0 +1,145 @@
+"""Writes out the calls of a loop program: what is left calls nothing, and means the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from refimpl.ir.loop import (
+    Allocate,
+    Atomic,
+    Buffer,
+    Call,
+    Expr,
+    ExternalCall,
+    For,
+    Free,
+    Let,
+    LetExpr,
+    Load,
+    PlacementAllocate,
+    PrimFunc,
+    Stmt,
+    Store,
+    Var,
+)
+from refimpl.ir.walk import exprs, map_expr, map_stmt, stmts
+
+
+def expand(f: PrimFunc) -> PrimFunc:
+    """Return a function with the bodies of its callees in the place of calls.
+
+    What they declare gets names that nothing else has.  That the values of dims lie in their ranges
+    is not checked any more.
+    """
+    if not f.functions:
+        return f
+    names = {n: n for n in (*(b.name for b in f.params), *(d.name for d in f.dims))}
+    names |= {n: n for n in declared(f.body)}
+    return replace(f, body=Copy(f.function, set(names), names).stmt(f.body), functions=())
+
+
+def declared(s: Stmt) -> Iterator[str]:
+    """Names of the variables and buffers that a statement and its substatements declare."""
+    for below in stmts(s):
+        match below:
+            case For(var) | Let(var):
+                yield var.name
+            case Allocate(b) | PlacementAllocate(b):
+                yield b.name
+            case _:
+                pass
+    yield from (e.var.name for e in exprs(s) if isinstance(e, LetExpr))
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copies statements without calls under other names.
+
+    ``names`` has the new name of each old one and grows by what is declared; ``taken`` are those
+    that are no longer free.
+    """
+
+    functions: Mapping[str, PrimFunc]
+    taken: set[str]
+    names: dict[str, str]
+
+    def fresh(self, wish: str) -> str:
+        """Return a name like ``wish`` that is free, and take it."""
+        name, n = wish, 0
+        while name in self.taken:
+            n += 1
+            name = f"{wish}_{n}"
+        self.taken.add(name)
+        return name
+
+    def declare(self, name: str) -> str:
+        """Return the new name of something declared here."""
+        if name not in self.names:
+            self.names[name] = self.fresh(name)
+        return self.names[name]
+
+    def variable(self, var: Var) -> Var:
+        """Copy the declaration of a variable."""
+        return Var(self.declare(var.name), var.dtype)
+
+    def buffer(self, b: Buffer) -> Buffer:
+        """Copy the declaration of a buffer."""
+        return replace(b, name=self.declare(b.name))
+
+    def expr(self, e: Expr) -> Expr:
+        """Copy an expression."""
+        match e:
+            case Var(name, dtype):
+                return Var(self.names[name], dtype)
+            case Load(name, index, dtype):
+                return Load(self.names[name], tuple(map(self.expr, index)), dtype)
+            case LetExpr(var, value, body):
+                bound = self.expr(value)
+                return LetExpr(self.variable(var), bound, self.expr(body))
+            case _:
+                return map_expr(self.expr, e)
+
+    def stmt(self, s: Stmt) -> Stmt:
+        """Copy a statement."""
+        names = self.names
+        match s:
+            case For(var, extent):
+                end = self.expr(extent)
+                return replace(s, var=self.variable(var), extent=end, body=self.stmt(s.body))
+            case Let(var, value, body):
+                bound = self.expr(value)
+                return Let(self.variable(var), bound, self.stmt(body))
+            case Store() | Atomic():
+                index = tuple(map(self.expr, s.index))
+                return replace(s, buffer=names[s.buffer], index=index, value=self.expr(s.value))
+            case Allocate(b, body):
+                return Allocate(self.buffer(b), self.stmt(body))
+            case PlacementAllocate(b, over, body):
+                return PlacementAllocate(self.buffer(b), names[over], self.stmt(body))
+            case Free(name):
+                return Free(names[name])
+            case ExternalCall(name, outputs, inputs, attrs):
+                written, read = (tuple(names[n] for n in ns) for ns in (outputs, inputs))
+                return ExternalCall(name, written, read, attrs)
+            case Call():
+                return self.call(s)
+            case _:
+                return map_stmt(s, self.expr, self.stmt)
+
+    def call(self, s: Call) -> Stmt:
+        """Copy what a call runs."""
+        g = self.functions[s.callee]
+        names = {p.name: self.names[a] for p, a in zip(g.params, s.args, strict=True)}
+        inner = Copy(self.functions, self.taken, names)
+        bound: list[tuple[Var, Expr]] = []
+        for d, e in zip(g.dims, s.dims, strict=True):
+            value = self.expr(e)
+            if isinstance(value, Var):
+                names[d.name] = value.name
+            else:
+                bound.append((Var(inner.declare(d.name)), value))
+        body = inner.stmt(g.body)
+        for var, value in reversed(bound):
+            body = Let(var, value, body)
+        return body

@@ -1,0 +1,148 @@
+"""The laws of calls in loop programs.
+
+| law | says |
+|---|---|
+| L-function-twice | functions have names of their own, and so has what holds them |
+| L-nested | what is called holds no functions, binds no axis, makes nothing shared, never waits |
+| L-callee | a call names a function further up |
+| L-call-args | a call gives each parameter a buffer of its dtype, scope and shape at these dims |
+| L-call-dims | a call gives each dim an i64 that may lie in its range |
+| L-alias | a buffer that a call's function writes is given to it once |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim
+from refimpl.ir.loop import (
+    INDEX,
+    Allocate,
+    Barrier,
+    Binary,
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    For,
+    LoopKind,
+    PlacementAllocate,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Var,
+)
+from refimpl.ir.text import show_expr
+from refimpl.ir.text.show_loop import LoopPrinter
+from refimpl.ir.types import TensorType
+from refimpl.ir.walk import stmts
+from refimpl.verify.scalars import Scalars
+from refimpl.verify.sizes import Sizes
+
+_SIZES: Mapping[str, Callable[[Dim, Dim], Dim]] = {
+    "add": dims.add,
+    "sub": dims.sub,
+    "mul": dims.mul,
+}
+
+
+class Calls(Scalars):
+    """Checks calls; ``functions`` are those further up, ``written`` the buffers that may be."""
+
+    def __init__(self, f: PrimFunc, functions: Mapping[str, PrimFunc], where: str) -> None:
+        super().__init__(where)
+        self.functions = functions
+        self.sizes = Sizes(f.dims, f"@{where}")
+        self.written: set[str] = set(f.outputs)
+
+    def writable(self, s: Stmt, name: str) -> None:
+        """Law L-store, of ``loop``."""
+        if name not in self.written:
+            want = f"an output or a buffer made inside: {', '.join(sorted(self.written)) or 'none'}"
+            raise self.broken("L-store", s, name, want)
+
+    def nested(self, f: PrimFunc) -> None:
+        """Check that a function may be called wherever a thread is."""
+        if f.functions:
+            self._unfit(f"@{f.functions[0].name}", "a function of its own")
+        for s in stmts(f.body):
+            match s:
+                case Barrier():
+                    self._unfit(s, "a barrier")
+                case For(kind=LoopKind.BOUND):
+                    self._unfit(s, "a bound loop")
+                case Allocate(b) | PlacementAllocate(b) if b.scope is Scope.SHARED:
+                    self._unfit(s, "a shared buffer made inside")
+                case _:
+                    pass
+
+    def _unfit(self, at: Stmt | str, got: str) -> None:
+        raise self.broken("L-nested", at, got, "what a thread does on its own, since it is called")
+
+    def call(self, s: Call) -> None:
+        """Check a call."""
+        f = self.functions.get(s.callee)
+        if f is None:
+            known = ", ".join(f"@{name}" for name in self.functions) or "none"
+            raise self.broken("L-callee", s, f"@{s.callee}", f"a function further up: {known}")
+        given = self._dims(s, f)
+        if len(s.args) != len(f.params):
+            got, want = f"{len(s.args)} buffers", f"{len(f.params)}, as @{f.name}"
+            raise self.broken("L-call-args", s, got, want)
+        uses = Counter(s.args)
+        for p, a in zip(f.params, s.args, strict=True):
+            self._argument(s, p, self.buffer(a, s), given)
+            if p.name in f.outputs:
+                self.writable(s, a)
+                if uses[a] > 1:
+                    want = f"once, since @{f.name} writes {p.name}"
+                    raise self.broken("L-alias", s, f"{a}, {uses[a]} times", want)
+
+    def _dims(self, s: Call, f: PrimFunc) -> dict[str, Dim | None]:
+        """Sizes that are given, by the callee's names; None for what is no size here."""
+        if len(s.dims) != len(f.dims):
+            got, want = f"{len(s.dims)} dims", f"{len(f.dims)}, as @{f.name}"
+            raise self.broken("L-call-dims", s, got, want)
+        given: dict[str, Dim | None] = {}
+        for d, e in zip(f.dims, s.dims, strict=True):
+            dtype = self.expr(e)
+            if dtype is not INDEX:
+                raise self.broken("L-call-dims", s, f"{show_expr(e)}: {dtype}", str(INDEX))
+            size = given[d.name] = self._size(e)
+            if size is not None:
+                lo, hi = dims.bounds(size, self.sizes.ranges)
+                if hi < d.lo or d.hi < lo:
+                    want = f"{d.lo} <= {d.name} <= {d.hi}"
+                    raise self.broken("L-call-dims", s, f"{d.name} = {show_expr(e)}", want)
+        return given
+
+    def _size(self, e: Expr) -> Dim | None:
+        """The size that an expression over dims is; None of others."""
+        match e:
+            case Const(value):
+                return int(value)
+            case Var(name) if name in self.sizes.ranges:
+                return dims.symbol(name)
+            case Binary("add" | "sub" | "mul" as op, a, b):
+                x, y = self._size(a), self._size(b)
+                return None if x is None or y is None else _SIZES[op](x, y)
+            case Binary("floordiv", a, Const(value)) if value > 0:
+                x = self._size(a)
+                return None if x is None else dims.floordiv(x, int(value))
+            case _:
+                return None
+
+    def _argument(self, s: Call, p: Buffer, b: Buffer, given: Mapping[str, Dim | None]) -> None:
+        """Check a buffer given for a parameter."""
+        named = {n: d for n, d in given.items() if d is not None}
+        for n in dims.free(p.shape):
+            if n not in named:
+                want = f"an expression over dims, since {p.name} is {TensorType(p.dtype, p.shape)}"
+                raise self.broken("L-call-args", s, f"{n} that is no size", want)
+        shape = tuple(dims.substitute(d, named) for d in p.shape)
+        if (p.dtype, p.scope, shape) != (b.dtype, b.scope, b.shape):
+            text = LoopPrinter().buffer
+            want = text(Buffer(p.name, p.dtype, shape, p.scope), True)
+            raise self.broken("L-call-args", s, text(b, True), want)
