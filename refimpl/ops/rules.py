@@ -9,6 +9,7 @@ import sympy
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
+from refimpl.ir.order import never_negative
 from refimpl.ir.types import DType, Shape, Tensor, TensorType
 from refimpl.ops.spec import AttrMap
 
@@ -179,7 +180,7 @@ def surely_nonnegative(d: Dim) -> bool:
     >>> surely_nonnegative(n + 2), surely_nonnegative(n - 1)
     (True, False)
     """
-    return d >= 0 if isinstance(d, int) else d.is_nonnegative is True
+    return d >= 0 if isinstance(d, int) else never_negative(d)
 
 
 def at_least_zero(d: Dim) -> Dim:
