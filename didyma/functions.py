@@ -13,6 +13,7 @@ from didyma.types import AnySize, Element, size
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.types import Array
+from refimpl.ops.slicing import joined
 
 Axis: TypeAlias = int | tuple[int, ...] | None
 
@@ -166,7 +167,8 @@ def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
 
 def concat(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     """Join along an axis."""
-    return apply("concat", *arrays, axis=axis_of(arrays[0], axis))
+    at = axis_of(arrays[0], axis)
+    return joined(arrays, lambda group: apply("concat", *group, axis=at))
 
 
 def flip(x: Tensor, /, *, axis: Axis = None) -> Tensor:

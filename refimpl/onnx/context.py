@@ -206,9 +206,9 @@ class Context:
         m = Module((f,), self.builder.declared())
         for n in f.nodes:
             for t in n.types:
-                if not isinstance(t.numel, int):
+                if dims.free(t.shape):  # also where it has no elements
                     raise self._unknown(f"%{item.name}, whose size is not known", [])
-                if t.numel > MAX_FOLDED:
+                if int(t.numel) > MAX_FOLDED:
                     raise self._unknown(f"%{item.name}, of {t.numel} elements", [])
         (array,) = interp.run(m, [])
         return Known(array, item.type.dtype, item.name)

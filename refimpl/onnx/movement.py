@@ -20,7 +20,7 @@ from refimpl.onnx.dynamic import (
 from refimpl.onnx.values import Item, Known, size, sizes
 from refimpl.ops.broadcasting import broadcast
 from refimpl.ops.builder import Value
-from refimpl.ops.slicing import MANY
+from refimpl.ops.slicing import joined
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
@@ -207,11 +207,7 @@ def _flatten(c: Context, x: Inputs) -> Sequence[Item]:
 
 def join(c: Context, parts: Sequence[Value], axis: int) -> Value:
     """Concatenate any number of values."""
-    held: list[Value] = list(parts)
-    while len(held) > 1:
-        groups: list[list[Value]] = [held[i : i + MANY] for i in range(0, len(held), MANY)]
-        held = [c.emit("concat", *g, axis=axis) if len(g) > 1 else g[0] for g in groups]
-    return held[0]
+    return joined(parts, lambda group: c.emit("concat", *group, axis=axis))
 
 
 def _concat(c: Context, x: Inputs) -> Sequence[Item]:

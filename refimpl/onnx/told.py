@@ -117,8 +117,10 @@ class _Search:
 
     def elements(self, b: Builder, v: Value, depth: int) -> list[Dim | None] | None:
         """Sizes of the elements, in order; None where there are too many or they are no sizes."""
-        count = v.type.numel
-        if not isinstance(count, int) or count > MOST or not v.type.dtype.is_int or depth > DEPTH:
+        if dims.free(v.type.shape) or not v.type.dtype.is_int or depth > DEPTH:
+            return None
+        count = int(v.type.numel)
+        if count > MOST:
             return None
         b, v = home_of(b, v)
         if (b, v.name) not in self.seen:

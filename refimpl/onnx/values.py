@@ -18,6 +18,7 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import Array, DType, TensorType
 from refimpl.ops.builder import Builder, Value
+from refimpl.ops.slicing import joined
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +96,7 @@ def as_value(b: Builder, item: Item) -> Value:
     if not item.symbolic:
         return b.constant(item.array, item.name)
     parts = [_size(b, d, item.dtype) for d in item.dims()]
-    whole = b("concat", parts, axis=0) if len(parts) > 1 else parts[0]
+    whole = joined(parts, lambda group: b("concat", group, axis=0))
     return b("reshape", [whole], shape=item.array.shape)
 
 

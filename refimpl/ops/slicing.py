@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -36,6 +37,20 @@ from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Example, Index, Kind, O
 
 MODES = ("constant", "edge", "reflect")
 MANY = 64  # operands of a concat; longer ones are concats of concats
+
+T = TypeVar("T")
+
+
+def joined(parts: Sequence[T], join: Callable[[Sequence[T]], T]) -> T:
+    """Join one or more parts, at most MANY at a time.
+
+    >>> joined([str(i % 10) for i in range(70)], "".join)
+    '0123456789012345678901234567890123456789012345678901234567890123456789'
+    """
+    if len(parts) <= MANY:
+        return join(parts) if len(parts) > 1 else parts[0]
+    groups = [parts[i : i + MANY] for i in range(0, len(parts), MANY)]
+    return joined([joined(g, join) for g in groups], join)
 
 
 def extent(start: Dim, stop: Dim, step: int, n: Dim) -> tuple[Dim, Dim]:
