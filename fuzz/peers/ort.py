@@ -35,7 +35,8 @@ NAME = "onnxruntime"
 # It states nothing of itself: sums in any order, intrinsics good to a few places.
 CONTRACT = Contract(default_ulp=16.0)
 _PROVIDER = "CPUExecutionProvider"
-_FOREIGN = frozenset({DType.BF16})  # types that its Python interface does not take
+# types that its Python interface does not take: NumPy has them from elsewhere
+_FOREIGN = frozenset(d for d in ALL if d.numpy.isbuiltin != 1)
 
 # What a kernel says that it takes, and then refuses.
 _REFUSED: Mapping[str, frozenset[DType]] = {"ScatterElements": frozenset({DType.F16})}

@@ -15,6 +15,7 @@ from refimpl.ir.types import DType, TensorType
 from refimpl.onnx.export.legal import How
 from refimpl.onnx.export.shapes import counted
 from refimpl.onnx.export.writer import Block, Val, Writer
+from refimpl.onnx.tensors import code_of
 
 Body: TypeAlias = Callable[[Function, Mapping[str, Val]], list[Val]]
 
@@ -32,7 +33,7 @@ def express(w: Writer, m: Module, n: Node, args: Sequence[Val], body: Body) -> l
 def _info(w: Writer, v: Val, t: TensorType | None) -> onnx.ValueInfoProto:
     """Declare a value of a body; sizes that are no numbers are left open."""
     made = helper.make_empty_tensor_value_info(v.name)
-    made.type.tensor_type.elem_type = w.code(v.dtype)
+    made.type.tensor_type.elem_type = code_of(v.dtype)
     if t is not None:
         made.type.tensor_type.shape.SetInParent()  # a scalar has a shape, too: of no sizes
         for d in t.shape:

@@ -15,7 +15,14 @@ from refimpl.onnx.signature import schema_of
 from refimpl.onnx.tensors import code_of
 
 OPSET = 22  # the oldest that has bf16 for most operators, so that most peers read it
-IR_VERSION = 10
+# What came later, and with which opset: a model asks for no more than it needs.
+LATER_TYPES: Mapping[DType, int] = {
+    DType.F4E2M1: 23,
+    DType.F8E8M0: 24,
+    DType.I2: 25,
+    DType.U2: 25,
+}
+LATER_OPS: Mapping[str, int] = {"bitcast": 26}
 
 Allowed: TypeAlias = Mapping[str, frozenset[DType]]
 # What is left of the element types that ONNX allows an operator, by type variable.
@@ -45,8 +52,11 @@ _WIDER: Mapping[DType, tuple[DType, ...]] = {
     **dict.fromkeys(SATURATED, (DType.F32, DType.F64)),
     DType.I4: (DType.I8, *_SIGNED),
     DType.U4: (DType.U8, *_SIGNED),
+    DType.I2: (DType.I8, *_SIGNED),
+    DType.U2: (DType.U8, *_SIGNED),
+    DType.F4E2M1: (DType.F32, DType.F64),
+    DType.F8E8M0: (DType.F32, DType.F64),
 }
-LATER = (DType.F4E2M1, DType.F8E8M0, DType.I2, DType.U2)  # types that came after OPSET
 _SAME_BITS: Mapping[DType, tuple[DType, ...]] = {
     DType.U64: (DType.I64,),
     DType.I64: (DType.U64,),
@@ -94,16 +104,16 @@ class Dialect:
 
     def __init__(self, narrow: Narrow | None = None) -> None:
         self._narrow = narrow
-        self._kept: dict[str, Takes] = {}
+        self._kept: dict[tuple[str, int], Takes] = {}
 
-    def takes(self, op: str) -> Takes:
-        """Return what an operator takes at OPSET."""
-        if op not in self._kept:
-            self._kept[op] = self._read(op)
-        return self._kept[op]
+    def takes(self, op: str, opset: int) -> Takes:
+        """Return what an operator takes at an opset."""
+        if (op, opset) not in self._kept:
+            self._kept[op, opset] = self._read(op, opset)
+        return self._kept[op, opset]
 
-    def _read(self, op: str) -> Takes:
-        schema = schema_of(op, OPSET)
+    def _read(self, op: str, opset: int) -> Takes:
+        schema = schema_of(op, opset)
         assert schema is not None, op
         names = {type_name(d): d for d in ALL}
         allowed: dict[str, frozenset[DType]] = {}

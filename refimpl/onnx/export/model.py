@@ -15,14 +15,16 @@ from refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
 from refimpl.ir.text.graph import dims_text
 from refimpl.ir.text.literals import dim_text
 from refimpl.ir.types import Tensor, TensorType
-from refimpl.onnx.export import pointwise, products, shapes
+from refimpl.onnx.export import chance, pointwise, products, shapes
 from refimpl.onnx.export.control import express
-from refimpl.onnx.export.legal import IR_VERSION, OPSET, Dialect, How
+from refimpl.onnx.export.legal import LATER_OPS, LATER_TYPES, OPSET, Dialect, How
+from refimpl.onnx.export.shapes import expanded
 from refimpl.onnx.export.writer import Use, Val, Writer
 from refimpl.onnx.opens import RANGES
+from refimpl.onnx.tensors import code_of
 from refimpl.verify import graph as verify
 
-RULES = {**pointwise.RULES, **shapes.RULES, **products.RULES}
+RULES = {**pointwise.RULES, **shapes.RULES, **products.RULES, **chance.RULES}
 
 
 def to_model(m: Module, dialect: Dialect | None = None) -> onnx.ModelProto:
@@ -34,6 +36,16 @@ def to_model(m: Module, dialect: Dialect | None = None) -> onnx.ModelProto:
     """
     verify.verify(m)
     return _Exporter(m, dialect or Dialect()).model()
+
+
+def needed(m: Module) -> int:
+    """Oldest opset, from OPSET on, that has every type and op of a module."""
+    types = {t.dtype for f in m.functions for t in f.types().values()}
+    ops = {n.op for f in m.functions for n in f.nodes}
+    return max(
+        [OPSET, *(v for t, v in LATER_TYPES.items() if t in types)]
+        + [v for op, v in LATER_OPS.items() if op in ops]
+    )
 
 
 def save(m: Module, path: Path) -> int:
@@ -55,7 +67,7 @@ def save(m: Module, path: Path) -> int:
 class _Exporter:
     def __init__(self, m: Module, dialect: Dialect) -> None:
         self.m = m
-        self.w = Writer(dialect, m.ranges())
+        self.w = Writer(dialect, needed(m), m.ranges())
 
     def model(self) -> onnx.ModelProto:
         """Express the entry; what it calls is inlined."""
@@ -74,9 +86,10 @@ class _Exporter:
             own.add(v.name)
             outputs.append(self._info(v.name, t))
         graph = helper.make_graph(w.block.nodes, f.name, inputs, outputs, w.initializers)
-        opsets = [helper.make_opsetid("", OPSET)]
+        opsets = [helper.make_opsetid("", w.opset)]
+        version = helper.find_min_ir_version_for(opsets)
         made = helper.make_model(
-            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="didyma"
+            graph, opset_imports=opsets, ir_version=version, producer_name="didyma"
         )
         if self.m.dims:
             helper.set_model_props(made, {RANGES: dims_text(self.m.dims)})
@@ -87,7 +100,7 @@ class _Exporter:
             self.w.where = f"%{name}: {t}"
             raise self.w.inexpressible(f"the device {t.device}", "the program's own device")
         shape = [d if isinstance(d, int) else dim_text(d) for d in t.shape]
-        return helper.make_tensor_value_info(name, self.w.code(t.dtype), shape)
+        return helper.make_tensor_value_info(name, code_of(t.dtype), shape)
 
     def _symbols(self, f: Function, args: Mapping[str, Val]) -> None:
         """Find each symbol in the shape of a parameter."""
@@ -137,7 +150,9 @@ class _Exporter:
         if n.op not in RULES:
             raise self.w.inexpressible(f"the op {n.op}", "an op with a rule in ONNX")
         out = n.types[0]
-        if 0 in out.shape and not dims.free(out.shape):  # windows may fit nowhere
-            return [self.w.constant(Tensor(out.dtype, dims.values(out.shape, {}), b""))]
+        if 0 in out.shape:  # windows may fit nowhere
+            least = tuple(d if isinstance(d, int) else 1 for d in out.shape)
+            nothing = self.w.constant(Tensor(out.dtype, least, b""))
+            return [nothing if least == out.shape else expanded(self.w, nothing, out.shape)]
         use = Use(self.w, n.op, tuple(args), tuple(types), out, n.attr, n.results[0])
         return [RULES[n.op](use)]

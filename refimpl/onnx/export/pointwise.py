@@ -11,6 +11,7 @@ from refimpl.ir.types import DType
 from refimpl.onnx.casts import SATURATED
 from refimpl.onnx.export.legal import How
 from refimpl.onnx.export.writer import Use, Val, Writer
+from refimpl.onnx.tensors import code_of
 from refimpl.ops.conversion import largest
 
 Rule: TypeAlias = Callable[[Use], Val]
@@ -345,6 +346,8 @@ def _not_equal(u: Use) -> Val:
 
 def _cast(u: Use) -> Val:
     w, (x,), to = u.w, u.args, u.out.dtype
+    if to is DType.F8E8M0 and x.dtype is not to:
+        return _scale(w, w.cast(x, to.compute))
     if to.is_float and to.compute is not to and x.dtype is not to:
         return w.cast(w.cast(x, to.compute), to)
     if not (x.dtype.is_float and to.is_int):
@@ -353,9 +356,27 @@ def _cast(u: Use) -> Val:
     least = -(1 << (_bits(to) - 1)) if to.is_signed else 0
     over = least + (1 << _bits(to))
     inside = w.op("And", compare(w, "GreaterOrEqual", x, least), compare(w, "Less", x, over))
-    safe = w.cast(where(w, inside, x, scalar_like(w, 0, x)), to)
+    safe = where(w, inside, x, scalar_like(w, 0, x))
+    if to.is_packed:  # ONNX does not say that a float is cut off here as it is for a whole byte
+        safe = w.cast(safe, DType.I32)
+    safe = w.cast(safe, to)
     above, below = compare(w, "GreaterOrEqual", x, over), compare(w, "Less", x, least)
     return where(w, above, w.scalar(over - 1, to), where(w, below, w.scalar(least, to), safe))
+
+
+def _scale(w: Writer, x: Val) -> Val:
+    """The nearest power of two as f8e8m0; NaN beyond the largest and of what is not positive."""
+    inside = w.op("And", compare(w, "Greater", x, 0), compare(w, "Less", x, 1.5 * 2.0**127))
+    near = w.node("Cast", [x.name], 1, to=code_of(DType.F8E8M0), round_mode="nearest")
+    return where(w, inside, Val(near[0], DType.F8E8M0), w.scalar(float("nan"), DType.F8E8M0))
+
+
+def _bitcast(u: Use) -> Val:
+    w, (x,), to = u.w, u.args, u.out.dtype
+    x = w.cast(x, DType.U8) if x.dtype is DType.BOOL else x
+    if x.dtype is to:
+        return w.op("Identity", x, how=How.MOVES)
+    return Val(w.node("BitCast", [x.name], 1, wish=u.wish, to=code_of(to))[0], to)
 
 
 def _saturating_cast(u: Use) -> Val:
@@ -365,6 +386,8 @@ def _saturating_cast(u: Use) -> Val:
         if to in SATURATED:
             return w.saturated(x, to)
         top = largest(to)
+        if to is DType.F8E8M0:
+            return _scale(w, _between(w, x, 1 / top, top))
         return w.cast(_between(w, x, -top, top), to)
     if x.dtype.is_int and to.is_int:
         (a, b), (c, d) = x.dtype.limits, to.limits
@@ -419,6 +442,7 @@ RULES: dict[str, Rule] = {
     "bitwise_right_shift": _right,
     "not_equal": _not_equal,
     "where": _where,
+    "bitcast": _bitcast,
     "cast": _cast,
     "saturating_cast": _saturating_cast,
     "clip": _clip,

@@ -30,24 +30,28 @@ def _attrs(u: Use) -> dict[str, Any]:
     return {"strides": u.attr["strides"], "dilations": u.attr["dilations"], "pads": _pads(u)}
 
 
-def _taps(u: Use, v: Val, window: Sequence[int], spatial: Sequence[Dim]) -> Iterator[Val]:
+def _taps(u: Use, fill: int | float, window: Sequence[int]) -> Iterator[Val]:
     """Return for each place of a window the operand's elements that come to lie there."""
-    strides, dilations = u.attr["strides"], u.attr["dilations"]
+    steps = tuple(zip(window, u.attr["dilations"], u.attr["strides"], strict=True))
     axes = tuple(range(2, 2 + len(window)))
+    # with room behind, so that no tap ends beyond an axis, even where no window fits
+    v = _bordered(u, fill, [(k - 1) * d + s for k, d, s in steps])
     for place in product(*(range(k) for k in window)):
-        starts = [p * d for p, d in zip(place, dilations, strict=True)]
+        starts = [p * d for p, (_, d, _) in zip(place, steps, strict=True)]
         stops = [
-            dims.add(start, dims.mul(dims.sub(n, 1), s), 1)
-            for start, n, s in zip(starts, spatial, strides, strict=True)
+            dims.add(start, dims.mul(n, s))
+            for start, n, (_, _, s) in zip(starts, u.out.shape[2:], steps, strict=True)
         ]
-        yield sliced(u.w, v, axes, starts, stops, tuple(strides))
+        yield sliced(u.w, v, axes, starts, stops, tuple(s for _, _, s in steps))
 
 
-def _bordered(u: Use, fill: float | int) -> Val:
+def _bordered(u: Use, fill: float | int, more: Sequence[int] = ()) -> Val:
+    """Put the pads of a window around an operand, and more behind it."""
     low, high = u.attr["low"], u.attr["high"]
-    if not any(low) and not any(high):
+    behind = [a + b for a, b in zip(high, more or (0,) * len(high), strict=True)]
+    if not any(low) and not any(behind):
         return u.args[0]
-    border = u.w.ints(0, 0, *low, 0, 0, *high)
+    border = u.w.ints(0, 0, *low, 0, 0, *behind)
     return u.w.op("Pad", u.args[0], border, u.w.scalar(fill, u.args[0].dtype), how=How.MOVES)
 
 
@@ -63,7 +67,7 @@ def _conv(u: Use) -> Val:
     per = dims.floordiv(outputs, groups)
     whole = reshaped(w, u.args[1], (groups, per, part, dims.mul(*kernel)))
     total: Val | None = None
-    for k, tap in enumerate(_taps(u, _bordered(u, 0), kernel, spatial)):
+    for k, tap in enumerate(_taps(u, 0, kernel)):
         own = sliced(w, whole, (3,), (k,), (k + 1,), (1,))
         own = reshaped(w, own, (1, groups, per, part))
         rows = reshaped(w, tap, (batch, groups, dims.floordiv(channels, groups), places))
@@ -98,7 +102,7 @@ def _max_pool(u: Use) -> Val:
         least: float | int = float("-inf")
     else:
         least = int(np.iinfo(x.dtype.numpy).min)
-    taps = list(_taps(u, _bordered(u, least), u.attr["window"], u.out.shape[2:]))
+    taps = list(_taps(u, least, u.attr["window"]))
     return u.op("Max", *taps) if len(taps) > 1 else taps[0]
 
 

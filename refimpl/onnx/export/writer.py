@@ -16,7 +16,7 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import Array, DType, Tensor, TensorType
 from refimpl.onnx.casts import SATURATED
-from refimpl.onnx.export.legal import LATER, OPSET, Dialect, How, candidates
+from refimpl.onnx.export.legal import Dialect, How, candidates
 from refimpl.onnx.tensors import code_of
 
 
@@ -43,8 +43,9 @@ class Writer:
     ``where`` names the node of the program that is being expressed; errors show it.
     """
 
-    def __init__(self, dialect: Dialect, ranges: Mapping[str, tuple[int, int]]) -> None:
+    def __init__(self, dialect: Dialect, opset: int, ranges: Mapping[str, tuple[int, int]]) -> None:
         self.dialect = dialect
+        self.opset = opset
         self.ranges = ranges
         self.where = ""
         self.block: Block = Block([], {}, {})
@@ -73,7 +74,7 @@ class Writer:
         t = value if isinstance(value, Tensor) else Tensor.of(value)
         if t not in self._constants:
             name = self.fresh(wish)
-            proto = onnx.TensorProto(name=name, data_type=self.code(t.dtype), dims=t.shape)
+            proto = onnx.TensorProto(name=name, data_type=code_of(t.dtype), dims=t.shape)
             proto.raw_data = t.data
             self.initializers.append(proto)
             self._constants[t] = Val(name, t.dtype)
@@ -103,7 +104,7 @@ class Writer:
         Operands of types that the operator lacks are cast to others that may stand for them, and
         the result is cast back.  ``to`` is the result's type where it is not the first operand's.
         """
-        takes = self.dialect.takes(op)
+        takes = self.dialect.takes(op, self.opset)
         chosen: dict[str, DType] = {}
         for i, a in enumerate(args):
             if a is not None and takes.variable(i) not in chosen:
@@ -121,7 +122,7 @@ class Writer:
 
     def has(self, op: str, dtype: DType) -> bool:
         """Tell whether an operator takes an element type as its first operand's."""
-        takes = self.dialect.takes(op)
+        takes = self.dialect.takes(op, self.opset)
         return dtype in takes.allowed.get(takes.variable(0), ())
 
     def _chosen(
@@ -148,19 +149,13 @@ class Writer:
         if v.dtype is dtype:
             return v
         more = {"saturate": 0} if dtype in SATURATED else {}
-        (name,) = self.node("Cast", [v.name], 1, wish="cast", to=self.code(dtype), **more)
+        (name,) = self.node("Cast", [v.name], 1, wish="cast", to=code_of(dtype), **more)
         return Val(name, dtype)
 
     def saturated(self, v: Val, dtype: DType) -> Val:
         """Return a value in a type of eight bits, by a Cast that ends at its largest number."""
-        (name,) = self.node("Cast", [v.name], 1, wish="cast", to=self.code(dtype), saturate=1)
+        (name,) = self.node("Cast", [v.name], 1, wish="cast", to=code_of(dtype), saturate=1)
         return Val(name, dtype)
-
-    def code(self, dtype: DType) -> int:
-        """Return ONNX's code of a type that there is at OPSET."""
-        if dtype in LATER:
-            raise self.inexpressible(f"the type {dtype}", f"types of opset {OPSET}")
-        return code_of(dtype)
 
     @contextmanager
     def inside(self) -> Generator[Block]:
