@@ -13,6 +13,7 @@ import pkgutil
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from types import ModuleType
 from typing import Any, get_args
 
 import refimpl.verify
@@ -23,7 +24,8 @@ from refimpl.ir import dims, graph, loop, program
 from refimpl.ir.graph import Module
 from refimpl.ir.text import parse_loop, show
 from refimpl.ir.types import DType, TensorType
-from refimpl.ops import OPS, composite
+from refimpl.ops import OPS, composite, fourier
+from refimpl.ops import complex as complexes
 from refimpl.ops.bars import Contract
 from refimpl.ops.builder import Builder
 from refimpl.ops.spec import Kind
@@ -158,10 +160,9 @@ def _types() -> Iterator[str]:
         f"""
         What is computed in another dtype is storage: it is rounded once, when a kernel stores it.
         The dtypes of less than a byte are packed in memory, the first element in the lowest bits:
-        see [dtypes.md](dtypes.md). There is no complex dtype: DFT uses real arrays with a trailing
-        axis of 2, as ONNX does. Integers wrap. `TensorType`: {_first(TensorType)} Its text is
-        `f32[n, 4]`, with `@cuda:1` after it where a device is named. Tensors are row-major and
-        dense.
+        see [dtypes.md](dtypes.md); for complex numbers, [complex.md](complex.md). Integers wrap.
+        `TensorType`: {_first(TensorType)} Its text is `f32[n, 4]`, with `@cuda:1` after it where a
+        device is named. Tensors are row-major and dense.
         """
     )
 
@@ -213,10 +214,10 @@ def _graph() -> Iterator[str]:
         for k in Kind
     ]
     yield from _table(("kind", "ops"), rows)
-    written = sorted(_functions())
     yield from _paragraphs(
-        "These are functions over the primitives, and mean what their bodies in "
-        "`refimpl/ops/composite.py` say: " + ", ".join(f"`{f}`" for f in written) + "."
+        "These are functions over the primitives, and mean what their bodies say: "
+        + "; ".join(_functions(m) for m in (composite, complexes, fourier))
+        + ". See [complex.md](complex.md) for complex numbers and transforms."
     )
     yield "### Control flow"
     yield from _paragraphs(
@@ -232,10 +233,16 @@ def _graph() -> Iterator[str]:
     yield from _laws(*_named("G-"))
 
 
-def _functions() -> Iterator[str]:
-    for name, value in vars(composite).items():
-        if inspect.isfunction(value) and value.__module__ == composite.__name__ and name[0] != "_":
-            yield name
+def _functions(module: ModuleType) -> str:
+    """Public functions of a module that apply ops."""
+    names = sorted(
+        name
+        for name, f in vars(module).items()
+        if inspect.isfunction(f) and f.__module__ == module.__name__ and name[0] != "_"
+        if "b" in inspect.signature(f).parameters
+    )
+    path = module.__name__.replace(".", "/")
+    return f"in `{path}.py` " + ", ".join(f"`{name}`" for name in names)
 
 
 _CALLS = """

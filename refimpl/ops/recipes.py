@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from refimpl.ir import dims
 from refimpl.ir.graph import Function
 from refimpl.ir.types import FLOATS, SIGNED, DType, TensorType
-from refimpl.ops import composite
+from refimpl.ops import complex as complexes
+from refimpl.ops import composite, fourier
 from refimpl.ops.builder import Builder, Value
 from refimpl.ops.choose import flag, pick, size, subset
 from refimpl.ops.composite import Emit
@@ -220,6 +222,55 @@ def _triangle(ch: Chooser, t: TensorType) -> Proposal | None:
     return (t,), body
 
 
+def _complex(ch: Chooser, t: TensorType) -> Proposal:
+    one = pick(ch, (complexes.absolute, complexes.angle, complexes.exp, complexes.conjugate))
+    two = pick(ch, (complexes.multiply, complexes.divide, None))
+
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
+        z = complexes.pair(b, p[0], p[1])
+        return one(b, z) if two is None else two(b, z, complexes.pair(b, p[1], p[2]))
+
+    return (t, t, t)[: 2 if two is None else 3], body
+
+
+def _complex_matmul(ch: Chooser, t: TensorType) -> Proposal | None:
+    if t.rank < 2:
+        return None
+    other = t.with_shape(*t.shape[:-2], t.shape[-1], size(ch, 4))
+
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
+        x, y = complexes.pair(b, p[0], p[0]), complexes.pair(b, p[1], p[2])
+        return complexes.matmul(b, x, y)
+
+    return (t, other, other), body
+
+
+def _dft(ch: Chooser, t: TensorType) -> Proposal | None:
+    if not t.rank or not all(isinstance(d, int) and d for d in t.shape):
+        return None
+    n, axis = pick(ch, (4, 3, 1, 8, 7, 12, 30)), ch.below(t.rank)
+    real, inverse, onesided = flag(ch), flag(ch), flag(ch)
+
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
+        x = b("reshape", (p[0],), shape=(*t.shape, 1)) if real else complexes.pair(b, p[0], p[0])
+        return fourier.dft(b, x, n, axis, inverse, onesided)
+
+    return (t,), body
+
+
+def _stft(ch: Chooser, t: TensorType) -> Proposal | None:
+    if not t.rank or not isinstance(t.shape[-1], int) or t.shape[-1] < 2:
+        return None
+    n, step = pick(ch, (2, 1, t.shape[-1])), 1 + ch.below(3)
+    windowed, onesided = flag(ch), flag(ch)
+
+    def body(b: Emit[Value], p: Sequence[Value]) -> Value:
+        x = b("reshape", (p[0],), shape=(dims.mul(*t.shape[:-1]), t.shape[-1], 1))
+        return fourier.stft(b, x, n, step, p[1] if windowed else None, onesided)
+
+    return (t, *[t.with_shape(n)] * windowed), body
+
+
 RECIPES: tuple[Recipe, ...] = (
     Recipe("relu", _unary(composite.relu)),
     Recipe("sigmoid", _unary(composite.sigmoid)),
@@ -246,4 +297,8 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("attention", _attention),
     Recipe("one_hot", _one_hot),
     Recipe("triangle", _triangle),
+    Recipe("complex", _complex),
+    Recipe("complex_matmul", _complex_matmul),
+    Recipe("dft", _dft),
+    Recipe("stft", _stft),
 )
