@@ -1,5 +1,9 @@
 """Every public name, under the name that users write."""
 
+import didyma.complex as complex
+import didyma.fft as fft
+import didyma.signal as signal
+from didyma.arrays import as_complex
 from didyma.chance import (
     bernoulli,
     bitcast,
@@ -212,6 +216,7 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "as_complex",
     "asarray",
     "asin",
     "asinh",
@@ -235,6 +240,7 @@ __all__ = [
     "check",
     "clip",
     "compile",
+    "complex",
     "compress",
     "concat",
     "cond",
@@ -262,6 +268,7 @@ __all__ = [
     "f16",
     "f32",
     "f64",
+    "fft",
     "flip",
     "floor",
     "floor_divide",
@@ -329,6 +336,7 @@ __all__ = [
     "selu",
     "sigmoid",
     "sign",
+    "signal",
     "signbit",
     "silu",
     "sin",

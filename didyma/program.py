@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
-import numpy as np
-
 from codegen.options import Options
 from codegen.pipeline import Compiled
 from codegen.pipeline import compile as compile_module
 from codegen.runtime.engine import Engine
 from codegen.runtime.registry import engine as engine_by_name
+from didyma.arrays import AnyArray, arguments
 from didyma.files import read_module
 from didyma.tensor import Tensor, within
 from didyma.types import Element, Spec, merge_ranges
@@ -35,7 +34,6 @@ from refimpl.ops.builder import Builder
 from refimpl.verify import graph as verify
 
 Traceable: TypeAlias = Callable[..., Tensor | Sequence[Tensor]]
-AnyArray: TypeAlias = Any  # NumPy, DLPack or __cuda_array_interface__
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,25 +133,6 @@ def load(path: str | Path) -> Program:
     return Program(read_module(Path(path)))
 
 
-def as_array(x: AnyArray) -> Array:
-    """Return a NumPy array of what speaks NumPy, DLPack or ``__cuda_array_interface__``."""
-    if hasattr(x, "__cuda_array_interface__"):
-        return _from_device(x)
-    foreign = hasattr(x, "__dlpack__") and type(x) is not np.ndarray
-    array: Array = np.from_dlpack(x) if foreign else np.asarray(x)
-    return array
-
-
-def _from_device(x: AnyArray) -> Array:
-    from codegen.runtime.cuda import Cuda
-
-    device = Cuda()
-    buffer = device.adopt(x)
-    told = x.__cuda_array_interface__
-    dtype = DType.of(np.empty(0, told["typestr"]))
-    return device.download(buffer, dtype, tuple(told["shape"]))
-
-
 @dataclass(frozen=True, slots=True)
 class Executable:
     """A compiled program on an engine; call it with arrays."""
@@ -164,7 +143,7 @@ class Executable:
 
     def __call__(self, *inputs: AnyArray) -> Array | tuple[Array, ...]:
         """Run on arrays: one result as itself, several as a tuple."""
-        out = self.run(self.engine, [as_array(x) for x in inputs])
+        out = self.run(self.engine, arguments(self.compiled.source.entry.params, inputs))
         return out[0] if len(out) == 1 else tuple(out)
 
     @property
@@ -196,7 +175,7 @@ class Interpreted:
 def interpret(program: Program, *inputs: AnyArray) -> Interpreted:
     """Evaluate by the reference implementation."""
     m = program.module
-    arrays = [as_array(x) for x in inputs]
+    arrays = arguments(m.entry.params, inputs)
     values = interpreter.run(m, arrays)
     rows = [(p.name, p.type.shape, a.shape) for p, a in zip(m.entry.params, arrays, strict=True)]
     env = dims.bind(rows, m.dims)

@@ -1,0 +1,78 @@
+"""Arrays that users give and get: NumPy, DLPack, CUDA; complex numbers as pairs of reals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from refimpl.errors import DidymaError
+from refimpl.ir.graph import Param
+from refimpl.ir.types import Array, DType
+
+AnyArray: TypeAlias = Any  # NumPy, DLPack or __cuda_array_interface__
+PAIRS: Mapping[np.dtype[Any], DType] = {
+    np.dtype(np.complex64): DType.F32,
+    np.dtype(np.complex128): DType.F64,
+}
+
+
+def arguments(params: Sequence[Param], given: Sequence[AnyArray]) -> list[Array]:
+    """Return NumPy arrays of what a program is given.
+
+    Complex numbers become pairs of reals; DidymaError ``complex-input`` where the parameter is not
+    of such pairs.
+    """
+    arrays = [as_array(x) for x in given]
+    if len(arrays) == len(params):
+        return [as_pairs(p, a) for p, a in zip(params, arrays, strict=True)]
+    return arrays
+
+
+def as_array(x: AnyArray) -> Array:
+    """Return a NumPy array of what speaks NumPy, DLPack or ``__cuda_array_interface__``."""
+    if hasattr(x, "__cuda_array_interface__"):
+        return _from_device(x)
+    foreign = hasattr(x, "__dlpack__") and type(x) is not np.ndarray
+    array: Array = np.from_dlpack(x) if foreign else np.asarray(x)
+    return array
+
+
+def _from_device(x: AnyArray) -> Array:
+    from codegen.runtime.cuda import Cuda
+
+    device = Cuda()
+    buffer = device.adopt(x)
+    told = x.__cuda_array_interface__
+    dtype = DType.of(np.empty(0, told["typestr"]))
+    return device.download(buffer, dtype, tuple(told["shape"]))
+
+
+def as_pairs(p: Param, array: Array) -> Array:
+    """Return the bytes of complex numbers as pairs of reals; other arrays as they are."""
+    if array.dtype.kind != "c":
+        return array
+    t = p.type
+    if PAIRS.get(array.dtype) is not t.dtype or not t.rank or t.shape[-1] != 2:
+        raise DidymaError(
+            "complex-input", f"%{p.name}", got=f"{array.dtype} for {t}",
+            want="complex64 for f32[..., 2], or complex128 for f64[..., 2]",
+            help="a complex number is a last axis of two reals",
+        )  # fmt: skip
+    return np.asarray(array, order="C")[..., None].view(t.dtype.numpy)
+
+
+def as_complex(array: AnyArray, /) -> Array:
+    """Return pairs of reals, f32 or f64 [..., 2], as the complex numbers they are.
+
+    DidymaError ``complex-output`` for what is none.
+    """
+    pairs = as_array(array)
+    kind = next((c for c, d in PAIRS.items() if d.numpy == pairs.dtype), None)
+    if kind is None or pairs.shape[-1:] != (2,):
+        raise DidymaError(
+            "complex-output", "as_complex", got=f"{pairs.dtype}{list(pairs.shape)}",
+            want="float32 or float64, the last axis of size 2",
+        )  # fmt: skip
+    return np.asarray(pairs, order="C").view(kind)[..., 0]
