@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ from fuzz.chooser import Bytes
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
-from refimpl.ir.graph import BIND, CALL, IF, SCAN, WHILE, Attr, Function, Node, Param
+from refimpl.ir.graph import BIND, CALL, IF, NO_INLINE, SCAN, WHILE, Attr, Function, Node, Param
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.types import PLAIN, DType, Tensor, TensorType
 from refimpl.ops import OPS
@@ -32,10 +32,13 @@ _SAME = (
     "cumulative_sum", "minimum", "square", "bitwise_xor", "logical_xor", "logical_not", "tanh",
 )  # fmt: skip
 MOST_ROUNDS = 4
+_STAYING = (1, 2, *(0,) * 14)  # how deep functions that stay call each other, by a node's last byte
+_STAYS = ((NO_INLINE, 1),)
 
 
 def draw(b: Builder, data: bytes, focus: tuple[str, TensorType]) -> bool:
     """Add a control node that works on a value; tell whether there was one that could."""
+    b.staying = _STAYING[data[-1] % len(_STAYING)]
     c = Bytes(data + hashlib.blake2b(data, digest_size=40).digest())
     kinds: tuple[Callable[[Builder, Bytes, str, TensorType], bool], ...] = (
         _branch, _loop, _scan, _bind, _call, _growth, _other_size, _loop,
@@ -66,6 +69,22 @@ class _Body:
         return self.node("constant", (), value.type, value=value)
 
     def chain(self, c: Bytes, name: str, t: TensorType, others: Sequence[str] = ()) -> str:
+        """Ops that keep a type, perhaps in a function that stays and is called twice."""
+        if not self.b.staying:
+            return self.ops(c, name, t, others)
+        f = _Body(self.b)
+        x, *rest = (f.param(t) for _ in (name, *others))
+        kept = f.function("kept", f.ops(c, x, t, rest), stays=True)
+        if self.b.staying > 1:
+            f = _Body(self.b)
+            x, *rest = (f.param(t) for _ in (name, *others))
+            kept = f.function("twice", f.call(kept, f.call(kept, x, rest), rest), stays=True)
+        return self.call(kept, self.call(kept, name, others), others)
+
+    def call(self, f: Function, name: str, others: Sequence[str]) -> str:
+        return self.node(CALL, (name, *others), f.result_types()[0], callee=f.name)
+
+    def ops(self, c: Bytes, name: str, t: TensorType, others: Sequence[str] = ()) -> str:
         """Ops that keep a type, on a value and others of its type; perhaps none."""
         for _ in range(c.below(4)):
             op = OPS[c.pick(_SAME)]
@@ -92,8 +111,10 @@ class _Body:
         value = Tensor.of(np.full(shape, fill).astype(t.dtype.numpy))
         return self.node("constant", (), t, value=value)
 
-    def function(self, kind: str, *results: str) -> Function:
-        return self.b.function(Function("", tuple(self.params), tuple(self.nodes), results), kind)
+    def function(self, kind: str, *results: str, stays: bool = False) -> Function:
+        attrs = _STAYS if stays else ()
+        f = Function("", tuple(self.params), tuple(self.nodes), results, attrs)
+        return self.b.function(f, kind)
 
 
 def _twin(b: Builder, c: Bytes, name: str, t: TensorType) -> str:
@@ -220,6 +241,8 @@ def _bind(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     """A size that is the number of elements that are not zero, and values of that size."""
     if t.dtype not in PLAIN:
         return False
+    if b.staying:
+        return _own_size(b, c, name, t)
     most = b.most(t.numel)
     if t.dtype is DType.BOOL:
         mask = name
@@ -240,6 +263,23 @@ def _bind(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
                 b.op("slice", (name,), t.with_shape(*shape), **part)
         except DidymaError:
             pass
+    return True
+
+
+def _own_size(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+    """A function that stays and counts what is not zero, for itself, called twice."""
+    f = _Body(b)
+    mask = f.node("cast", (f.param(t),), t.with_dtype(DType.BOOL), dtype=DType.BOOL)
+    ones = f.node("cast", (mask,), t.with_dtype(DType.I64), dtype=DType.I64)
+    axes = tuple(range(t.rank))
+    count = f.node("sum", (ones,), _COUNT, axes=axes, keepdims=False) if t.rank else ones
+    u = b.symbol(b.most(t.numel), dims.evaluate(t.numel, b.env))
+    f.nodes.append(Node((), BIND, (count,), (), (("dim", str(u)),)))
+    at = f.node("iota", (), _COUNT.with_shape(u), dtype=DType.I64, shape=(u,), axis=0)
+    total = f.node("sum", (at,), _COUNT, axes=(0,), keepdims=False)
+    kept = f.function("sized", total, count, stays=True)
+    for value in (name, _twin(b, c, name, t)):
+        b.emit(CALL, (value,), kept.result_types(), {"callee": kept.name})
     return True
 
 
@@ -270,7 +310,7 @@ def _call(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     f = c.pick(RECIPES).function(c, t)
     if f is None or not all(b.fits(u) for u in f.types().values()):
         return False
-    f = b.function(f, f.name)
+    f = b.function(replace(f, attrs=_STAYS) if b.staying else f, f.name)
     results = f.result_types()
     for _ in range(1 + c.below(2)):
         rest = [b.operand(p.type, c) for p in f.params[1:]]

@@ -120,6 +120,7 @@ class Builder:
             self.dims.append(DimVar(name, lo, hi))
             self.env[name] = min(hi, lo + c.below(hi - lo + 1))
         self.controlled = c.chance(CONTROLLED)
+        self.staying = 0  # how deep functions that stay call each other in the node being drawn
         self.unbacked: list[DimVar] = []
         self.functions: list[Function] = []
         self.sizes = Sizes(self.dims, "fuzz")

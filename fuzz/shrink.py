@@ -11,7 +11,7 @@ from codegen.passes.inline import inline
 from fuzz.graphs import Case, used
 from refimpl.errors import DidymaError
 from refimpl.ir import control
-from refimpl.ir.graph import CALL, WHILE, Function, Module, Node, Param, attrs, rename
+from refimpl.ir.graph import CALL, NO_INLINE, WHILE, Function, Module, Node, Param, attrs, rename
 from refimpl.verify.graph import verify
 
 
@@ -66,8 +66,12 @@ def _proposals(case: Case) -> Iterator[Case]:
         seeds = (*case.seeds, *range(i + 1, i + 1 + len(made)))
         if made and nodes and not set(n.results) & set(f.results):
             yield _pruned(case, (*f.params, *made), nodes, f.results, seeds)
-    if any(n.op == CALL for g in case.module.functions for n in g.nodes):
-        yield _of(case, inline(case.module))
+    m = case.module
+    for g in m.functions:
+        if NO_INLINE in g.attr:
+            yield _of(case, _with(m, replace(g, attrs=())))
+    if (inlined := inline(m)) != m:
+        yield _of(case, inlined)
     for g in case.module.functions:
         for module in _within(case.module, g):
             yield _of(case, module)

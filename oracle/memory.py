@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["caller", "heap", "arena"]
+Kind: TypeAlias = Literal["caller", "output", "heap", "arena"]  # an output is a caller's
 Access: TypeAlias = tuple[int, int, int, int, bool]  # start, stop, stream, tick, written
 
 NOBODY = ""

@@ -20,7 +20,9 @@ from oracle.memory import NOBODY, Extent, Kind, Place, State
 from refimpl.ir import dims
 from refimpl.ir import program as ir
 from refimpl.ir.program import ALIGNMENT, Line, Program
+from refimpl.verify.symbols import given
 
+_LENT = ("caller", "output")  # bytes of the caller's
 MOST_ROUNDS = 16  # of a loop of known length that are replayed: the first, and the last
 
 
@@ -45,13 +47,14 @@ def check(p: Program, env: Mapping[str, int]) -> list[PlanError]:
     Symbols that are bound at run time have the value that ``env`` gives them; else the program is
     replayed with the highest of their ranges, and with the lowest.
     """
+    return list(dict.fromkeys(e for r in replays(p, env) for e in r.errors))
+
+
+def replays(p: Program, env: Mapping[str, int]) -> list[_Replay]:
+    """_Replay a program at the highest and the lowest values of what is bound at run time."""
     late = [v for v in p.dims if v.name not in env and v.name in bound(p.lines)]
-    if not late:
-        return list(replay(p, env).errors)
-    errors: dict[PlanError, None] = {}
-    for ends in ({v.name: v.hi for v in late}, {v.name: v.lo for v in late}):
-        errors |= dict.fromkeys(replay(p, {**env, **ends}).errors)
-    return list(errors)
+    ends = [{v.name: v.hi for v in late}, {v.name: v.lo for v in late}] if late else [{}]
+    return [replay(p, {**env, **end}) for end in ends]
 
 
 def replay(p: Program, env: Mapping[str, int]) -> _Replay:
@@ -67,6 +70,9 @@ class _Replay:
     def __init__(self, p: Program, env: Mapping[str, int]) -> None:
         self.types = p.type
         self.kernels = p.kernel
+        self.functions = p.function
+        self.outputs = p.outputs
+        self.called: dict[tuple[str, tuple[int, ...]], list[_Replay]] = {}
         self.olds: dict[str, frozenset[str]] = {}  # of each kernel launched
         self.errors: dict[PlanError, None] = {}
         self.step = -1
@@ -78,6 +84,8 @@ class _Replay:
             k = self.extent(self.size(name), "caller", self.types[name].device)
             self.put(name, k, 0)
             self.s.extents[k].set(0, self.size(name), name, True)
+        for name in p.outputs:
+            self.put(name, self.extent(self.size(name), "output", self.types[name].device), 0)
 
     # ---- facts
 
@@ -90,14 +98,17 @@ class _Replay:
     def extent(self, size: int, kind: Kind, device: str) -> int:
         self.count += 1
         self.s.extents[self.count] = Extent(size, kind, device)
-        if kind != "caller":
-            now = sum(
-                -(-e.size // ALIGNMENT) * ALIGNMENT
-                for e in self.s.extents.values()
-                if e.alive and e.kind != "caller"
-            )
-            self.peak = max(self.peak, now)
+        if kind not in _LENT:
+            self.peak = max(self.peak, self.now())
         return self.count
+
+    def now(self) -> int:
+        """Bytes allocated."""
+        return sum(
+            -(-e.size // ALIGNMENT) * ALIGNMENT
+            for e in self.s.extents.values()
+            if e.alive and e.kind not in _LENT
+        )
 
     def live(self, value: str, doing: str) -> tuple[Place, Extent] | None:
         """Place of a value that has bytes; tells if it has none."""
@@ -132,7 +143,7 @@ class _Replay:
         if found is None:
             return None
         at, e = found
-        if e.kind == "caller":
+        if e.kind in _LENT:
             self.bad("read-only", f"%{value} is {doing}, but is the caller's")
             return None
         if at.owner != value:
@@ -276,6 +287,26 @@ class _Replay:
         for value in line.outputs:
             self.write(value)
 
+    def call(self, line: ir.Call) -> None:
+        """_Replay the function at the sizes it has here, once for each; and what it does here."""
+        self.s.meet({0})
+        self.s.tick(0)
+        for value in line.inputs:
+            self.read(value)
+        self.apart(line.outputs, line.inputs)
+        for value in line.outputs:
+            self.write(value)
+        self.s.meet({0})
+        f = self.functions[line.callee]
+        env = {v.name: self.s.env[v.name] for v in given(f)}
+        key = (f.name, tuple(env.values()))
+        if key not in self.called:
+            self.called[key] = replays(f, env)
+        for r in self.called[key]:
+            self.peak = max(self.peak, self.now() + r.peak)
+            for e in r.errors:
+                self.bad(e.kind, f"in @{f.name}, line {e.step}: {e.message}")
+
     def carry(self, line: ir.Carry) -> None:
         """Free the old, then hand the new ones on, under the symbols' new values."""
         new = {n: dims.evaluate(d, self.s.env) for n, d in line.dims}
@@ -305,8 +336,9 @@ class _Replay:
         self.s.meet({0})  # a return waits for all streams
         kept: set[int] = set()
         returned: list[tuple[str, Place]] = []
-        for value in values:
+        for value in (*values, *self.outputs):
             self.read(value)
+        for value in values:
             at = self.s.at.get(value)
             if at is None:
                 continue
@@ -314,7 +346,7 @@ class _Replay:
                 if o.extent == at.extent and max(o.start, at.start) < min(o.stop, at.stop):
                     self.bad("overlap", f"%{value} is returned with bytes of %{other}")
             kept.add(at.extent)
-            if self.s.extents[at.extent].kind != "caller":
+            if self.s.extents[at.extent].kind not in _LENT:
                 returned.append((value, at))
         for k, e in self.s.extents.items():
             if e.alive and e.kind == "heap" and k not in kept:
@@ -437,6 +469,8 @@ class _Replay:
                     clock[k] = max(clock.get(k, 0), tick)
             case ir.Extern():
                 self.extern(line)
+            case ir.Call():
+                self.call(line)
             case ir.Copy(value, source):
                 self.s.tick(0)
                 self.read(source)

@@ -79,7 +79,7 @@ def in_place(p: Program) -> dict[str, set[str]]:
     """Return, by kernel, the parameters that some launch of a program lets share bytes."""
     found: dict[str, set[str]] = {}
     kernels = p.kernel
-    for s in flat(p.lines):
+    for s in (s for q in (*p.functions, p) for s in flat(q.lines)):
         if isinstance(s, Launch) and s.inplace:
             names = {a: b.name for a, b in zip(s.args, kernels[s.kernel].params, strict=True)}
             pairs = (names[v] for pair in s.inplace for v in pair)

@@ -19,6 +19,7 @@ from refimpl.ir.program import (
     Arena,
     Assert,
     Bind,
+    Call,
     Carry,
     Copy,
     Extern,
@@ -37,6 +38,7 @@ from refimpl.ir.program import (
     While,
 )
 from refimpl.ir.types import DType, Tensor
+from refimpl.verify.symbols import given
 
 _CALL = """\
 Run on an engine and return the results.
@@ -49,15 +51,18 @@ Run on an engine and return the results.
 
 @dataclass(slots=True)
 class Writer:
-    """Writes the function ``call``; the tables give names in Python and in the kernel text.
+    """Writes the function ``call``, or one that it calls.
 
-    ``streams`` tells whether work runs on several.
+    The tables give names in Python, of functions too, and in the kernel text; ``streams`` tells
+    whether work runs on several, ``called`` whether this is such a function.
     """
 
     program: Program
     python: Mapping[str, str]
     kernels: Mapping[str, str]
+    functions: Mapping[str, str]
     streams: bool = False
+    called: bool = False
     _holders: Holders = field(default_factory=Holders)
     _pad: str = "    "
 
@@ -77,6 +82,23 @@ class Writer:
             yield "    weights = constants(weights)"
         for i, (v, _) in enumerate(p.constants):
             yield f"    {self._own(v)} = engine.upload(weights[{i}]){self._remark(v)}"
+        yield from self._lines(p.lines)
+
+    def function(self) -> Iterator[str]:
+        """Yield the lines of a function that ``call`` calls."""
+        p, py = self.program, self.python
+        told = [d.name for d in given(p)]
+        values = (*p.inputs, *p.outputs)
+        params = ", ".join(py[v] for v in (*told, *values))
+        yield f"def {self.functions[p.name]}(engine, kernels, externs, {params}):"
+        outputs = ", ".join(py[v] for v in p.outputs)
+        yield f'    """Write {outputs}."""'
+        asked = (s for s in told if self._asked(s))
+        yield f"    sizes = {{{', '.join(f'{quoted(s)}: {py[s]}' for s in asked)}}}"
+        for v in values:
+            self._holders.place(v)
+        if self.streams:
+            yield "    engine.join()"
         yield from self._lines(p.lines)
 
     # ---- blocks
@@ -205,8 +227,11 @@ class Writer:
 
     def _told(self, name: str) -> Iterator[str]:
         """Tell kernels a size, if one asks for it."""
-        if any(d.name == name for k in self.program.kernels for d in k.dims):
+        if self._asked(name):
             yield f"sizes[{quoted(name)}] = {self.python[name]}"
+
+    def _asked(self, name: str) -> bool:
+        return any(d.name == name for k in self.program.kernels for d in k.dims)
 
     def _within(self, name: str, value: str) -> str:
         (d,) = (d for d in self.program.dims if d.name == name)
@@ -242,6 +267,8 @@ class Writer:
                 yield from self._return(values)
             case Extern():
                 yield from self._extern(line)
+            case Call():
+                yield from self._call(line)
             case _:
                 assert_never(line)
 
@@ -253,6 +280,14 @@ class Writer:
         given = ", ".join(py[a] for a in s.args)
         on = f", {s.stream}" if s.stream else ""
         yield f"kernels.launch({quoted(self.kernels[s.kernel])}, [{given}], sizes{on})"
+
+    def _call(self, s: Call) -> Iterator[str]:
+        told = (d.name for d in given(self.program.function[s.callee]))
+        args = ", ".join(self.python[v] for v in (*told, *s.inputs, *s.outputs))
+        joins = ["engine.join()"] if self.streams else []
+        yield from joins
+        yield f"{self.functions[s.callee]}(engine, kernels, externs, {args})"
+        yield from joins
 
     def _extern(self, s: Extern) -> Iterator[str]:
         py = self.python
@@ -269,19 +304,22 @@ class Writer:
         types = self.program.type
         if self.streams:
             yield "engine.join()"
-        yield "results = ["
-        for v in values:
-            t = types[v]
-            at = shape(t.shape, self.python)
-            yield f"    engine.download({self.python[v]}, DType.{t.dtype.name}, {at}),"
-        yield "]"
+        if not self.called:
+            yield "results = ["
+            for v in values:
+                t = types[v]
+                at = shape(t.shape, self.python)
+                yield f"    engine.download({self.python[v]}, DType.{t.dtype.name}, {at}),"
+            yield "]"
         kept = [a for a, back in self._holders.arenas.items() if back == "free"]
-        yield f"for buffer in {tuple_of([*self._holders.held, *kept])}:"
-        yield "    engine.free(buffer)"
+        if held := [*self._holders.held, *kept]:
+            yield f"for buffer in {tuple_of(held)}:"
+            yield "    engine.free(buffer)"
         for name, back in self._holders.arenas.items():
             if back != "free":
                 yield f"engine.{back}({name})"
-        yield "return results"
+        if not self.called:
+            yield "return results"
 
     def _attr(self, a: Attr) -> str:
         match a:

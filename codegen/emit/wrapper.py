@@ -48,16 +48,23 @@ def emit(p: Program, text: KernelText) -> str:
     DidymaError ``unbound-dim`` if no input tells a size.
     """
     names = Names([*keyword.kwlist, *_OWN.split()])
-    arenas = (s.name for s in flat(p.lines) if isinstance(s, Arena))
-    python = {v: names.fresh(v) for v in (*(d.name for d in p.dims), *p.type, *arenas)}
+    functions = {f.name: names.fresh(f.name) for f in p.functions}
     called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
-    writer = Writer(p, python, called, several(p.lines))
+
+    def writer(f: Program) -> Writer:
+        arenas = (s.name for s in flat(f.lines) if isinstance(s, Arena))
+        mine = Names([*keyword.kwlist, *_OWN.split(), *functions.values()])
+        python = {v: mine.fresh(v) for v in (*(d.name for d in f.dims), *f.type, *arenas)}
+        return Writer(f, python, called, functions, several(f.lines), f is not p)
+
+    entry = writer(p)
     sections = [
         f'"""{_title(p)}"""\n\n{_IMPORTS}\n\nSOURCE = r"""{text.source}"""',
         "\n".join(_tables(p, text)),
         "\n".join(_constants(p)),
-        "\n".join(bind(p, python)),
-        "\n".join(writer.call()),
+        "\n".join(bind(p, entry.python)),
+        *("\n".join(writer(f).function()) for f in p.function.values()),
+        "\n".join(entry.call()),
         'if __name__ == "__main__":\n    calls.main(call, INPUTS, shapes, DIMS)\n',
     ]
     return "\n\n\n".join(s for s in sections if s)

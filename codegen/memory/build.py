@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from codegen.memory.liveness import flat
 from codegen.memory.plan import plan
 from codegen.memory.planners import Planner
-from codegen.memory.scheduling import Scheduler
-from refimpl.ir import dims
+from codegen.memory.scheduling import Callee, Scheduler
+from refimpl.ir import control, dims
 from refimpl.ir.dims import DimVar
-from refimpl.ir.graph import Module
+from refimpl.ir.graph import NO_INLINE, Function, Module
 from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Bind, Carry, Copy, Program, Repeat, Return
+from refimpl.ir.program import Bind, Call, Carry, Copy, Program, Repeat, Return
+from refimpl.verify.symbols import given
 
 
 def program(
@@ -34,21 +35,54 @@ def program(
 def schedule(
     m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, Sequence[PrimFunc]]
 ) -> Program:
-    """Write the program without its memory: launches, views, copies, blocks, the return."""
-    s = Scheduler(m, loops, kernels)
-    inputs = tuple(p.name for p in m.entry.params)
-    for p in m.entry.params:
-        s.types[p.name] = p.type
-    _give_back(s, s.run(m.entry, inputs), {*inputs, *s.constants})
+    """Write the program without its memory: launches, views, copies, blocks, the return.
+
+    So for each function that stays, and last for the entry.
+    """
+    called: dict[str, Callee] = {}
+    used: dict[str, PrimFunc] = {}
+    for f in control.blocks(m).values():
+        if NO_INLINE in f.attr and f is not m.entry:
+            s = Scheduler(m, loops, kernels, called)
+            called[f.name] = Callee(_function(f, m, s), tuple(s.constants.items()))
+            used |= s.used
+    s = Scheduler(m, loops, kernels, called)
+    inputs = _inputs(m.entry, s)
+    returned = _give_back(s, s.run(m.entry, inputs), {*inputs, *s.constants})
+    s.lines.append(Return(tuple(returned)))
     return Program(
         name=m.entry.name,
         dims=_used((*m.dims, *s.indices), s),
         inputs=inputs,
         constants=tuple(s.constants.items()),
         types=tuple(s.types.items()),
-        kernels=tuple(s.used.values()),
+        kernels=tuple((used | s.used).values()),
         lines=tuple(s.lines),
+        functions=tuple(c.program for c in called.values()),
     )
+
+
+def _function(f: Function, m: Module, s: Scheduler) -> Program:
+    """Write a function: its results are the caller's buffers, its constants inputs."""
+    inputs = _inputs(f, s)
+    results = s.run(f, inputs)
+    outputs = _give_back(s, results, {*inputs, *s.constants, *s.root})
+    s.lines.append(Return(()))
+    return Program(
+        name=f.name,
+        dims=_used((*m.dims, *s.indices), s),
+        inputs=(*inputs, *s.constants),
+        constants=(),
+        types=tuple(s.types.items()),
+        kernels=(),
+        lines=tuple(s.lines),
+        outputs=tuple(outputs),
+    )
+
+
+def _inputs(f: Function, s: Scheduler) -> tuple[str, ...]:
+    s.types.update({p.name: p.type for p in f.params})
+    return tuple(p.name for p in f.params)
 
 
 def _used(declared: Sequence[DimVar], s: Scheduler) -> tuple[DimVar, ...]:
@@ -65,22 +99,22 @@ def _used(declared: Sequence[DimVar], s: Scheduler) -> tuple[DimVar, ...]:
                 names.update((index, *dims.free(extent)))
             case Carry(_, sizes):
                 names.update(n for name, d in sizes for n in (name, *dims.free(d)))
+            case Call(callee):
+                names.update(v.name for v in given(s.called[callee].program))
             case _:
                 pass
     return tuple(v for v in declared if v.name in names)
 
 
-def _give_back(s: Scheduler, results: Sequence[str], borrowed: set[str]) -> None:
-    """Return bytes of its own for each result: copies of what is not ours, or goes twice."""
-    given: set[str] = set()
+def _give_back(s: Scheduler, results: Sequence[str], borrowed: set[str]) -> list[str]:
+    """Give each result bytes of its own: copies of what is not ours, or goes twice."""
+    owners: set[str] = set()
     returned: list[str] = []
     for r in results:
         owner = s.root.get(r, r)
-        if owner in borrowed or owner in given:
-            copy = s.fresh(f"{r}_copy", s.types[r])
-            s.lines.append(Copy(copy, r))
-            returned.append(copy)
-        else:
-            given.add(owner)
-            returned.append(r)
-    s.lines.append(Return(tuple(returned)))
+        if r in borrowed or owner in borrowed or owner in owners:
+            r, source = s.fresh(f"{r}_copy", s.types[r]), r
+            s.lines.append(Copy(r, source))
+        owners.add(s.root.get(r, r))
+        returned.append(r)
+    return returned

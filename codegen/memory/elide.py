@@ -16,7 +16,7 @@ from codegen.memory.liveness import Lives, blocks, flat, rewritten, touches
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Carry, Copy, Extern, Launch, Line, Program, View
+from refimpl.ir.program import Call, Carry, Copy, Extern, Launch, Line, Program, View
 from refimpl.ir.types import TensorType
 
 
@@ -215,7 +215,7 @@ def writes(kernels: Mapping[str, PrimFunc], x: Line) -> tuple[str, ...]:
                 return args
             pairs = zip(args, k.params, strict=True)
             return tuple(a for a, b in pairs if b.name in k.outputs)
-        case Extern(_, outputs):
+        case Extern(_, outputs) | Call(_, outputs):
             return outputs
         case Copy(value):
             return (value,)

@@ -20,7 +20,7 @@ Without: TypeAlias = Callable[[Program, Lives, Line], Program | None]
 
 def lives_of(p: Program) -> Lives:
     """Return the lives of a program's own buffers."""
-    return Lives(p.lines, {*p.inputs, *(name for name, _ in p.constants)})
+    return Lives(p.lines, {*p.inputs, *(name for name, _ in p.constants)}, p.outputs)
 
 
 def fewer(bare: Program, work: Sequence[Line], without: Without, cost: Cost) -> Program:

@@ -20,6 +20,7 @@ from refimpl.ir.program import (
     Arena,
     Assert,
     Bind,
+    Call,
     Carry,
     Copy,
     Extern,
@@ -68,7 +69,7 @@ def touches(line: Line) -> tuple[str, ...]:
     match line:
         case Launch(_, args):
             return args
-        case Extern(_, outputs, inputs):
+        case Extern(_, outputs, inputs) | Call(_, outputs, inputs):
             return (*outputs, *inputs)
         case Copy(value, source):
             return (value, source)
@@ -175,12 +176,14 @@ class _Uses:
 class Lives:
     """The lives of a program's buffers by the name of the value that first has the bytes.
 
-    ``borrowed`` (inputs and constants) belong to the caller and have none.  ``root`` is that of
-    ``roots``; ``spans`` gives, for each block, first and last step of each of its lines.
+    ``borrowed`` (inputs and constants) belong to the caller and have none; nor have ``outputs``,
+    the caller's too, but written.  ``root`` is that of ``roots``; ``spans`` gives, for each block,
+    first and last step of each of its lines.
     """
 
     lines: Sequence[Line]
     borrowed: Collection[str] = ()
+    outputs: Collection[str] = ()
     root: dict[str, str] = field(init=False)
     spans: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])
     parent: list[int] = field(default_factory=list[int])  # block around each block
@@ -233,7 +236,7 @@ class Lives:
 
     def _use(self, value: str, here: tuple[tuple[int, int], ...]) -> None:
         owner = self.root.get(value, value)
-        if owner in self.borrowed:
+        if owner in self.borrowed or owner in self.outputs:
             return
         uses = self._uses.get(owner)
         i = here[-1][1]

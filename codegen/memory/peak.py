@@ -11,6 +11,7 @@ from refimpl.ir.program import (
     ALIGNMENT,
     Allocate,
     Arena,
+    Call,
     Carry,
     Extern,
     Free,
@@ -22,6 +23,7 @@ from refimpl.ir.program import (
     Program,
     Reuse,
 )
+from refimpl.verify.symbols import given
 
 
 def _bytes(p: Program, env: Mapping[str, int]) -> dict[str, int]:
@@ -44,16 +46,18 @@ def peak(p: Program, env: Mapping[str, int]) -> int:
 
     A loop is run once; what is allocated only where the run knows its size counts for nothing.
     """
-    meter = _Meter(_bytes(p, env), dict(env))
+    meter = _Meter(p, _bytes(p, env), dict(env))
     meter.run(p.lines)
     return meter.most
 
 
 class _Meter:
-    def __init__(self, size: Mapping[str, int], env: dict[str, int]) -> None:
+    def __init__(self, p: Program, size: Mapping[str, int], env: dict[str, int]) -> None:
+        self.functions = p.function
         self.size = size
         self.env = env
         self.held: dict[str, int] = {}
+        self.called: dict[tuple[str, tuple[tuple[str, int], ...]], int] = {}
         self.now = self.most = 0
 
     def take(self, name: str, size: int) -> None:
@@ -83,6 +87,8 @@ class _Meter:
             case Extern(_, _, _, _, allocates):
                 for value in allocates:
                     self.take(value, self.size[value])
+            case Call(callee):
+                self.call(self.functions[callee])
             case Free(value):
                 self.give(value)
             case Carry(pairs, symbols):
@@ -100,6 +106,14 @@ class _Meter:
                 for b in blocks(line):
                     self.run(b)
 
+    def call(self, f: Program) -> None:
+        """A function takes what it takes beside what is there."""
+        env = {v.name: self.env[v.name] for v in given(f) if v.name in self.env}
+        key = (f.name, tuple(env.items()))
+        if key not in self.called:
+            self.called[key] = peak(f, env)
+        self.most = max(self.most, self.now + self.called[key])
+
     def _size(self, d: Dim) -> int | None:
         try:
             return evaluate(d, self.env)
@@ -108,11 +122,13 @@ class _Meter:
 
 
 def unplanned_total(p: Program, env: Mapping[str, int]) -> int:
-    """Bytes the program would take if every buffer had its own to the end."""
+    """Bytes the program would take if every buffer, of each call too, had its own to the end."""
     size = _bytes(p, env)
+    calls = (line.callee for line in flat(p.lines) if isinstance(line, Call))
+    inside = sum(unplanned_total(p.function[callee], env) for callee in calls)
     owners = (
         line.value
         for line in flat(p.lines)
         if isinstance(line, Allocate | Reuse | PlacementAllocate | Place)
     )
-    return sum(size[value] for value in owners)
+    return inside + sum(size[value] for value in owners)

@@ -8,6 +8,7 @@ is allocated on its own, where it is first used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from codegen.memory.arena.problem import Problem, loads, lower_bound, problem
@@ -47,12 +48,22 @@ def plan(
     capacity: int | None = None,
     movers: Mapping[str, Mover] | None = None,
 ) -> Program:
-    """Give memory to a program; no device may need more than ``capacity`` bytes for it.
+    """Give memory to a program and its functions; no device may need more than ``capacity`` bytes.
 
     Results take the bytes of dying operands where that lowers the peak; copies, and launches of
     ``movers``, go where the peak is no higher without.  DidymaError ``over-capacity`` if a device
     needs more, with the line at which that cannot be helped.
     """
+    for i, f in enumerate(bare.functions):
+        done = _one(bare.function[f.name], planner, capacity, movers)
+        done = replace(done, kernels=(), functions=())
+        bare = replace(bare, functions=(*bare.functions[:i], done, *bare.functions[i + 1 :]))
+    return _one(bare, planner, capacity, movers)
+
+
+def _one(
+    bare: Program, planner: Planner, capacity: int | None, movers: Mapping[str, Mover] | None
+) -> Program:
     if planner.name == "none":
         return _plan(bare, planner, capacity)
     costs = _Costs(bare)
@@ -206,7 +217,7 @@ class Values:
         self.bare = bare
         self.types: Mapping[str, TensorType] = bare.type
         borrowed = frozenset((*bare.inputs, *(name for name, _ in bare.constants)))
-        self.lives = Lives(bare.lines, borrowed)
+        self.lives = Lives(bare.lines, borrowed, bare.outputs)
         self.made: set[str] = set()
         self.gone: set[str] = set()
         late = self._late()

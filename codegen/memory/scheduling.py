@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from refimpl.ir import control, dims
 from refimpl.ir.dims import Dim, DimVar
@@ -15,6 +16,7 @@ from refimpl.ir.graph import (
     CALL,
     COMPILER,
     CONTROL,
+    NO_INLINE,
     RESHAPE_ONLY,
     SCAN,
     WHILE,
@@ -26,12 +28,14 @@ from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import (
     Assert,
     Bind,
+    Call,
     Carry,
     Copy,
     Extern,
     If,
     Launch,
     Line,
+    Program,
     Repeat,
     View,
     While,
@@ -41,11 +45,19 @@ from refimpl.ir.types import Tensor, TensorType
 WIDE = 16  # bytes: where a kernel's buffer may start
 
 
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A function whose lines are written; its last inputs are ``constants``."""
+
+    program: Program
+    constants: tuple[tuple[str, Tensor], ...]
+
+
 class Scheduler:
-    """Writes the lines of one module; ``lines`` are those of the present block.
+    """Writes the lines of one function; ``lines`` are those of the present block.
 
     ``types`` and ``root`` (whose bytes a view shows) are of the program's values, whose names are
-    unique in all of it.
+    unique in all of it.  ``called`` has the functions that calls may run.
     """
 
     def __init__(
@@ -53,7 +65,9 @@ class Scheduler:
         m: Module,
         loops: Mapping[str, PrimFunc],
         kernels: Mapping[str, Sequence[PrimFunc]],
+        called: Mapping[str, Callee],
     ) -> None:
+        self.called = called
         self.functions = {f.name: f for f in m.functions}
         self.ranges = m.ranges()
         self.loops = loops
@@ -176,11 +190,15 @@ class Scheduler:
     def _constant(self, n: Node, names: dict[str, str]) -> None:
         value = n.attr["value"]
         assert isinstance(value, Tensor)
+        names[n.results[0]] = self._held(n.results[0], value, n.types[0])
+
+    def _held(self, wanted: str, value: Tensor, t: TensorType) -> str:
+        """The constant of the program that a tensor is."""
         known = next((k for k, v in self.constants.items() if v is value), None)
         if known is None:
-            known = self.fresh(n.results[0], n.types[0])
+            known = self.fresh(wanted, t)
             self.constants[known] = value
-        names[n.results[0]] = known
+        return known
 
     def _call(self, f: Function, args: Sequence[str], results: Sequence[str]) -> None:
         if RESHAPE_ONLY in f.attr:
@@ -189,6 +207,12 @@ class Scheduler:
         if COMPILER in f.attr:
             outputs, inputs = tuple(results), tuple(args)
             self.lines.append(Extern(str(f.attr[COMPILER]), outputs, inputs, f.attrs))
+            return
+        if NO_INLINE in f.attr:
+            callee = self.called[f.name]
+            types = callee.program.type
+            weights = (self._held(k, v, types[k]) for k, v in callee.constants)
+            self.lines.append(Call(f.name, tuple(results), (*args, *weights)))
             return
         params = (b.name for b in self.loops[f.name].params)
         values = dict(zip(params, (*args, *results), strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from refimpl.ir.program import Copy, Extern, Launch, Line, Wait
+from refimpl.ir.program import Call, Copy, Extern, Launch, Line, Wait
 
 
 def stream_of(line: Line) -> int:
@@ -28,7 +28,7 @@ class Streams:
     @classmethod
     def of(cls, lines: Iterable[Line]) -> Streams | None:
         """Return the bookkeeping for a program, None where all work is on stream 0."""
-        used = {stream_of(x) for x in lines if isinstance(x, Launch | Copy | Extern)}
+        used = {stream_of(x) for x in lines if isinstance(x, Launch | Copy | Extern | Call)}
         return cls(frozenset(used)) if used - {0} else None
 
     def line(self, line: Line, step: int, block: int, root: Mapping[str, str]) -> None:
@@ -39,7 +39,7 @@ class Streams:
                 return
             case Launch(_, args):
                 values = args
-            case Extern(_, outputs, inputs):
+            case Extern(_, outputs, inputs) | Call(_, outputs, inputs):
                 values = (*outputs, *inputs)
             case Copy(value, source):
                 values = (value, source)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from refimpl.ir import control
-from refimpl.ir.graph import CALL, COMPILER, PRIMITIVE, Function, Module, Node, rename
+from refimpl.ir.graph import CALL, COMPILER, NO_INLINE, PRIMITIVE, Function, Module, Node, rename
 
 
 def stays(f: Function) -> bool:
-    """Tell whether a call to a function is left alone: kernels and what others compile."""
-    return any(name in (PRIMITIVE, COMPILER) for name, _ in f.attrs)
+    """Tell whether a call to a function is left alone: kernels, what others compile, what asks."""
+    return any(name in (PRIMITIVE, COMPILER, NO_INLINE) for name, _ in f.attrs)
 
 
 def inline(m: Module) -> Module:
@@ -40,7 +40,7 @@ def used(m: Module, old: Module) -> Module:
 
 
 def _inline_function(f: Function, table: dict[str, Function]) -> Function:
-    if stays(f) or not any(n.op == CALL and not stays(table[n.callee]) for n in f.nodes):
+    if COMPILER in f.attr or not any(n.op == CALL and not stays(table[n.callee]) for n in f.nodes):
         return f
     body = Body({p.name for p in f.params} | {r for n in f.nodes for r in n.results})
     for n in f.nodes:

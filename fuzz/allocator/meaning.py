@@ -17,6 +17,7 @@ from refimpl.ir import dims
 from refimpl.ir import program as ir
 from refimpl.ir.program import Line, Program
 from refimpl.ir.types import Array
+from refimpl.verify.symbols import given
 
 FRESH = 0x3C  # what bytes hold before they are written; no result depends on it
 
@@ -36,6 +37,7 @@ class _Meaning:
     def __init__(self, p: Program, env: Mapping[str, int]) -> None:
         self.types = p.type
         self.kernels = p.kernel
+        self.functions = p.function
         self.env = dict(env)
         self.raw: dict[str, Array] = {}
 
@@ -62,6 +64,8 @@ class _Meaning:
             case ir.Extern(name, outputs, inputs, attrs):
                 outs = [self.array(o) for o in outputs]
                 ROUTINES[name](outs, [self.array(i) for i in inputs], dict(attrs))
+            case ir.Call():
+                self.call(line)
             case ir.Copy(value, source):
                 self.array(value)[...] = self.array(source)
             case ir.If(cond, then, other):
@@ -96,6 +100,15 @@ class _Meaning:
                 raise AssertionError(f"a line of memory: {line}")
             case _:
                 assert_never(line)
+
+    def call(self, line: ir.Call) -> None:
+        f = self.functions[line.callee]
+        inner = _Meaning(f, {v.name: self.env[v.name] for v in given(f)})
+        values = (*line.inputs, *line.outputs)
+        for value, name in zip(values, (*f.inputs, *f.outputs), strict=True):
+            self.array(value)
+            inner.raw[name] = self.raw[value]
+        inner.block(f.lines[:-1])
 
     def launch(self, kernel: str, args: Sequence[str]) -> None:
         k = self.kernels[kernel]

@@ -12,7 +12,7 @@ from refimpl.errors import DidymaError
 from refimpl.interp.control import Machine, Step, concrete_attrs, last_uses
 from refimpl.interp.doubt import Told, on_bars
 from refimpl.ir import dims as d
-from refimpl.ir.graph import CONTROL, Function, Module, Node, Param
+from refimpl.ir.graph import CALL, CONTROL, NO_INLINE, Function, Module, Node, Param
 from refimpl.ir.types import Array, TensorType
 from refimpl.ops import OPS
 from refimpl.ops.bars import Bar, Contract
@@ -106,7 +106,8 @@ def walk(
 ) -> list[Array]:
     """Run the entry, control nodes by the reference and every other node as ``visit`` says.
 
-    Calls are visited, not entered; what runs them by the reference does so in one go.
+    Calls are visited, not entered, but for those of functions that stay; what runs them by the
+    reference does so in one go.
     """
     env = bind(m.entry, m, inputs, dims)
     with np.errstate(all="ignore"):
@@ -253,7 +254,9 @@ class _Visited(_Arrays):
         self.visit = visit
 
     def node(self, f: Function, step: Step, args: list[Array]) -> Sequence[Array]:
-        if step.node.op in CONTROL:
+        n = step.node
+        stays = n.op == CALL and NO_INLINE in self.functions[n.callee].attr
+        if stays or n.op in CONTROL:
             return super().node(f, step, args)
         given = list(args)
 
@@ -261,7 +264,7 @@ class _Visited(_Arrays):
             plain = _Arrays(self.m, self.env)
             return plain.node(f, step, list(given))
 
-        return self.visit(f, step.node, given, self.env, by_reference)
+        return self.visit(f, n, given, self.env, by_reference)
 
 
 __all__ = [

@@ -24,11 +24,14 @@ OTHER_POISON = 0xA5  # fills the others: an integer nobody expects, and no bool
 class Allocation:
     """Bytes, and who owns which of them; several values may own disjoint ranges."""
 
-    __slots__ = ("arena", "data", "lent", "owners")
+    __slots__ = ("arena", "data", "lent", "output", "owners")
 
-    def __init__(self, data: Array, lent: bool = False, arena: bool = False) -> None:
+    def __init__(
+        self, data: Array, lent: bool = False, arena: bool = False, output: bool = False
+    ) -> None:
         self.data = data
-        self.lent = lent  # the caller's: never written, freed or reused
+        self.lent = lent  # the caller's: never freed or reused, nor written but as an output
+        self.output = output
         self.arena = arena
         self.owners: dict[str, tuple[int, int]] = {}
 
@@ -79,9 +82,9 @@ class Memory:
         """Bytes of a value of its type, now."""
         return self.size(self.types[value].nbytes)
 
-    def lend(self, name: str, data: Array) -> None:
+    def lend(self, name: str, data: Array, output: bool = False) -> None:
         """Define a value whose bytes are the caller's."""
-        allocation = Allocation(data, lent=True)
+        allocation = Allocation(data, lent=True, output=output)
         allocation.owners[name] = (0, data.size)
         self.spots[name] = Spot(allocation, 0, data.size, name)
 
@@ -123,7 +126,7 @@ class Memory:
     def array(self, value: str, *, write: bool) -> Array:
         """Return a value as a kernel sees it, in place; read-only unless it may be written."""
         spot, t = self.owned(value), self.types[value].memory
-        if write and spot.allocation.lent:
+        if write and spot.allocation.lent and not spot.allocation.output:
             raise self.fault("read-only", f"{value} is the caller's")
         shape = tuple(self.size(d) for d in t.shape)
         data = spot.allocation.data[spot.lo : spot.hi]

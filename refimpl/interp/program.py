@@ -25,6 +25,7 @@ from refimpl.ir.program import (
     Arena,
     Assert,
     Bind,
+    Call,
     Carry,
     Copy,
     Extern,
@@ -45,6 +46,7 @@ from refimpl.ir.program import (
 from refimpl.ir.text.program import show_instruction
 from refimpl.ir.types import Array, from_memory, to_memory
 from refimpl.verify.inplace import may_share
+from refimpl.verify.symbols import given
 
 __all__ = ["LaunchFn", "ProgramFault", "run"]
 
@@ -109,7 +111,9 @@ class _Machine(Memory):
         self.program = p
         self.launch = launch
         self.externals = externals
+        self.late: Late | None = late
         self.kernels: dict[str, PrimFunc] = p.kernel
+        self.functions = p.function
         self.declared = {v.name: v for v in p.dims}
         self.originals: list[tuple[Array, Array]] = []
         self.queues = Queues(late) if late is not None else None
@@ -150,6 +154,8 @@ class _Machine(Memory):
                 self._copy(value, source)
             case Extern():
                 self._extern(line)
+            case Call():
+                self._call(line)
             case Wait(stream, on):
                 if self.queues is not None:
                     self.queues.wait(stream, on)
@@ -317,6 +323,22 @@ class _Machine(Memory):
             raise self.fault(
                 "in-place", f"{kernel.name} may read {key[2]} after it writes {key[1]}"
             )
+
+    def _call(self, line: Call) -> None:
+        """Run a function in memory of its own, on the caller's buffers."""
+        if self.queues is not None:
+            self.queues.drain_all()
+        f = self.functions[line.callee]
+        self._apart(line.outputs, line.inputs)
+        env = {v.name: self.size(dims.symbol(v.name)) for v in given(f)}
+        inner = _Machine(f, env, self.launch, self.externals, self.late)
+        for name, value in zip(f.inputs, line.inputs, strict=True):
+            inner.borrow(name, self.array(value, write=False))
+        for name, value in zip(f.outputs, line.outputs, strict=True):
+            inner.lend(name, self.array(value, write=True).reshape(-1).view(np.uint8), output=True)
+        for inside in f.lines[:-1]:
+            inner.step(inside)
+        inner.finish()
 
     def _extern(self, line: Extern) -> None:
         for value in line.allocates:

@@ -9,7 +9,7 @@ import sympy
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
-from refimpl.ir.graph import BIND, CALL, IF, SCAN, WHILE, Attr, Function, Module, Node
+from refimpl.ir.graph import BIND, CALL, IF, NO_INLINE, SCAN, WHILE, Attr, Function, Module, Node
 from refimpl.ir.types import TensorType
 
 # Attributes that name functions, by node kind, in the order in which the functions run.
@@ -80,9 +80,10 @@ def extent(n: Node) -> Dim:
 
 
 def blocks(m: Module) -> dict[str, Function]:
-    """Functions whose nodes run one by one: the entry, and what control nodes of such run.
+    """Functions whose nodes run one by one: the entry, and what nodes of such run.
 
-    In the order of the module; the others are kernels, or callees not yet inlined.
+    That is what control nodes run, and what is called and stays.  In the order of the module; the
+    others are kernels, or callees not yet inlined.
     """
     table = {f.name: f for f in m.functions}
     todo, found = [m.entry.name], set[str]()
@@ -91,7 +92,12 @@ def blocks(m: Module) -> dict[str, Function]:
         if name in found:
             continue
         found.add(name)
-        todo += [r for n in table[name].nodes if n.op != CALL for r in references(n)]
+        todo += [
+            r
+            for n in table[name].nodes
+            for r in references(n)
+            if n.op != CALL or NO_INLINE in table[r].attr
+        ]
     return {f.name: f for f in m.functions if f.name in found}
 
 

@@ -27,6 +27,7 @@ BIND = "bind"  # bind(n); no result; attr dim
 CONTROL = (IF, WHILE, SCAN, BIND)
 PRIMITIVE = "Primitive"  # attr of a function that becomes one kernel
 RESHAPE_ONLY = "reshape_only"  # attr of a Primitive whose result is its operand's bytes
+NO_INLINE = "NoInline"  # attr of a function whose calls stay, down to the program
 COMPILER = "Compiler"  # attr naming the external compiler or library that a function goes to
 
 

@@ -1,12 +1,13 @@
 """Programs: what the generated wrapper does, line by line, as data.
 
 Values are device buffers with a name and a type.  Inputs and constants belong to the caller and
-are never written, freed or reused.
+are never written, freed or reused.  Functions of a program stand above it and one another; they
+write their results to buffers that the caller has.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from refimpl.ir.dims import Dim, DimVar
@@ -122,6 +123,19 @@ class Extern:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """Run a function of the program: it reads ``inputs`` and writes all of ``outputs``.
+
+    Symbols that the function does not bind have the values they have here; those that it binds are
+    its own.
+    """
+
+    callee: str
+    outputs: tuple[str, ...]
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Assert:
     """The two sizes are equal, or the call is refused with ``message``."""
 
@@ -201,7 +215,7 @@ class Return:
 
 Line: TypeAlias = (
     Allocate | Free | Reuse | PlacementAllocate | Arena | Place | View | Launch | Wait | Extern
-    | Assert | Copy | Bind | Carry | If | While | Repeat | Return
+    | Call | Assert | Copy | Bind | Carry | If | While | Repeat | Return
 )  # fmt: skip
 
 
@@ -211,7 +225,9 @@ class Program:
 
     ``types`` gives every value's type (inputs and constants too); ``inputs`` are the caller's
     buffers in calling order; ``constants`` the weights; ``kernels`` the scheduled PrimFuncs that
-    ``Launch`` names.
+    ``Launch`` names.  ``functions`` are what ``Call`` names, callees before callers: programs that
+    write the caller's ``outputs`` and return nothing, without constants, kernels or functions of
+    their own.
     """
 
     name: str
@@ -221,6 +237,8 @@ class Program:
     types: tuple[tuple[str, TensorType], ...]
     kernels: tuple[PrimFunc, ...]
     lines: tuple[Line, ...]
+    outputs: tuple[str, ...] = ()
+    functions: tuple[Program, ...] = ()
 
     @property
     def type(self) -> dict[str, TensorType]:
@@ -231,6 +249,14 @@ class Program:
     def kernel(self) -> dict[str, PrimFunc]:
         """Kernels by name."""
         return {k.name: k for k in self.kernels}
+
+    @property
+    def function(self) -> dict[str, Program]:
+        """Functions by name, each with what it may use."""
+        return {
+            f.name: replace(f, kernels=self.kernels, functions=self.functions[:i])
+            for i, f in enumerate(self.functions)
+        }
 
     @property
     def results(self) -> tuple[str, ...]:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.program import Bind, Carry, If, Line, Program, Repeat, While
 from refimpl.ir.types import DType
-from refimpl.verify.lines import LineVerifier
 from refimpl.verify.memory import Region, Shown, State, Written, symbols
 from refimpl.verify.symbols import binders, carried
+from refimpl.verify.work import WorkVerifier
 
 
-class BlockVerifier(LineVerifier):
+class BlockVerifier(WorkVerifier):
     """``handed`` are the values that carries have made."""
 
-    def __init__(self, p: Program) -> None:
-        super().__init__(p)
+    def __init__(self, p: Program, functions: Mapping[str, Program] | None = None) -> None:
+        super().__init__(p, functions)
         self.handed: set[str] = set()
 
     def lines(self, lines: Sequence[Line], part: str = "") -> None:

@@ -3,15 +3,15 @@
 | law | says |
 |---|---|
 | G-control-attrs | a control node has the attributes of its kind, each of its kind |
-| G-block | what a control node runs is a plain function: no Primitive, for no Compiler |
+| G-block | what a control node runs is a plain function: no Primitive, no NoInline, for no Compiler |
 | G-if | an ``if`` takes a bool[]; both functions take its captures and give its results |
 | G-while | ``cond`` and ``body`` take what is carried and the captures, and give a bool[] and what is carried |
 | G-scan | a ``scan`` body takes states, slices and captures, and gives states and slices of results |
 | G-bind | a ``bind`` takes one i64[], gives nothing, and names a dim |
 | G-binds | a rebound symbol stands alone on an axis of what is carried (of an ``if``: its results) |
 | G-bound-twice | a symbol is told by the entry's parameters or bound by one node |
-| G-bound-once | a function in which symbols are bound is called or run at one place |
-| G-unbacked | a symbol is used only where it has been bound |
+| G-bound-once | a function in which symbols are bound is called or run at one place, if not NoInline |
+| G-unbacked | a symbol is used only where it has been bound; outside a NoInline function not its own |
 """  # noqa: E501  # a table's row is one line
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from refimpl.ir.graph import (
     CALL,
     COMPILER,
     IF,
+    NO_INLINE,
     PRIMITIVE,
     SCAN,
     WHILE,
@@ -148,7 +149,7 @@ class Control:
         if f is None:
             want = ", ".join(f"@{k}" for k in self.known)
             raise _law("G-callee", f"@{name}", f"a function further up: {want or 'none'}")
-        if f.attr.keys() & {PRIMITIVE, COMPILER}:
+        if f.attr.keys() & {PRIMITIVE, COMPILER, NO_INLINE}:
             raise _law("G-block", f"@{name} with {', '.join(f.attr)}", "a plain function")
 
     def branch(self, n: Node, operands: Sequence[TensorType]) -> None:
@@ -274,6 +275,8 @@ class _Symbols:
                 scope.needs.setdefault(s, (f, p))
         for n in f.nodes:
             self.node((f, n), n, scope)
+        if NO_INLINE in f.attr:  # each call binds them anew
+            scope.bound, scope.binds = set(), False
 
     def node(self, place: _Place, n: Node, scope: _Scope) -> None:
         inside, new = control.inner(n), control.binds(n)

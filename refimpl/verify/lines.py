@@ -1,8 +1,8 @@
-"""Lines of programs that touch memory, and what each must obey; ``program`` lists the laws."""
+"""Lines of programs that give bytes or take them; ``program`` lists the laws."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
@@ -12,9 +12,7 @@ from refimpl.ir.program import (
     ALIGNMENT,
     Allocate,
     Arena,
-    Extern,
     Free,
-    Launch,
     Line,
     Place,
     PlacementAllocate,
@@ -24,21 +22,22 @@ from refimpl.ir.program import (
 )
 from refimpl.ir.text import show_instruction
 from refimpl.ir.types import TensorType
-from refimpl.verify.inplace import may_share
 from refimpl.verify.memory import Numbers, Region, Shown, State, Storage, symbols
 from refimpl.verify.ranges import Ranges
 from refimpl.verify.sizes import Sizes
 from refimpl.verify.streams import Streams, several
-from refimpl.verify.symbols import extents, settled, told
+from refimpl.verify.symbols import extents, given, settled, told
 
-WIDE = 16  # bytes; what a kernel is given starts at a multiple of them
 MOST_STACK = 100 * 1024  # bytes of an arena on the stack
 
 
 class LineVerifier:
-    """Follows the state of a program from line to line."""
+    """Follows the state of a program from line to line.
 
-    def __init__(self, p: Program) -> None:
+    ``functions`` are those of the program that stand above, where this is one itself.
+    """
+
+    def __init__(self, p: Program, functions: Mapping[str, Program] | None = None) -> None:
         self.p = p
         self.at = f"@{p.name}"
         self.sizes = Sizes(p.dims, self.at)
@@ -47,11 +46,12 @@ class LineVerifier:
         self.kernels: dict[str, PrimFunc] = {}
         self.equal: set[tuple[Dim, Dim]] = set()
         self.state = State()
-        self.state.bound = told(p)
+        self.functions = dict(functions or {})
+        self.called = functions is not None
+        self.state.bound = {v.name for v in given(p)} if self.called else told(p)
         self.made: set[str] = set()  # in any block so far
         self.numbers = Numbers()
         self.streams = Streams(self.ranges) if several(p.lines) else None
-        self._shares: dict[tuple[str, str, str], bool] = {}
 
     def broken(self, law: str, got: str, want: str, help: str = "") -> DidymaError:
         """Make the error of a broken law."""
@@ -84,14 +84,15 @@ class LineVerifier:
             self.bound(t.shape)
         return t
 
-    def given(self, name: str) -> TensorType:
+    def given(self, name: str, output: bool = False) -> TensorType:
         """Let a value be the caller's."""
         t = self.typed(name)
         if name in self.made:
-            raise self.broken("P-name-twice", f"%{name} again", "inputs and constants listed once")
+            want = "inputs, constants and outputs listed once"
+            raise self.broken("P-name-twice", f"%{name} again", want)
         self.made.add(name)
-        s = Storage(self.numbers.next(), t.nbytes, ours=False)
-        whole = ((0, t.nbytes),)
+        s = Storage(self.numbers.next(), t.nbytes, ours=False, output=output)
+        whole = () if output else ((0, t.nbytes),)
         self.state.own(Region(name, s, 0, t.nbytes, whole), self.numbers.next())
         return t
 
@@ -143,7 +144,7 @@ class LineVerifier:
         shared = [(*self.live(o), o) for o in others]
         for name in names:
             v, r = self.live(name)
-            if not r.storage.ours:
+            if not (r.storage.ours or r.storage.output):
                 raise self.broken(
                     "P-written", f"%{name}, the caller's bytes", "a value of the program's own"
                 )
@@ -277,102 +278,3 @@ class LineVerifier:
                 raise self.broken("P-view", got, f"within {dims.text(source.nbytes)}, as %{of}")
             lo, hi = dims.add(v.lo, offset), dims.add(v.lo, end)
         self.state.values[value] = Shown(v.owner, lo, hi, self.numbers.next())
-
-    # ---- work
-
-    def launch(self, s: Launch) -> None:
-        """A launch: arguments as the kernel declares them, and what it does in place."""
-        k = self.kernels.get(s.kernel)
-        if k is None:
-            known = ", ".join(f"@{name}" for name in self.kernels)
-            raise self.broken("P-kernel", f"@{s.kernel}", f"one of: {known or 'none'}")
-        if len(s.args) != len(k.params):
-            raise self.broken(
-                "P-args", f"{len(s.args)} arguments", f"{len(k.params)}, as @{k.name} has"
-            )
-        self._streams(s.stream)
-        self.bound(dims.symbol(v.name) for v in k.dims)
-        written: list[str] = []
-        read: list[str] = []
-        for name, b in zip(s.args, k.params, strict=True):
-            t = self.typed(name)
-            flat, held = TensorType(b.dtype, b.shape), t.memory
-            # a kernel may see its buffers under other shapes
-            if held.dtype is not b.dtype or (held.shape != b.shape and held.numel != flat.numel):
-                want = f"{flat}, as {b.name} of @{k.name}"
-                raise self.broken("P-args", f"%{name}: {t}", want)
-            (written if b.name in k.outputs else read).append(name)
-        self.read(read, s.stream)
-        taken = dict(s.inplace)
-        for output, source in s.inplace:
-            self._inplace(s, k, output, source)
-        kept = [r for r in read if r not in taken.values()]
-        self.write(written, kept, s.stream)
-        for name in (*kept, *written):
-            if (at := self.state.values[name].lo) != 0:
-                self._aligned(f"%{name}", at, WIDE)
-
-    def _streams(self, *numbers: int) -> None:
-        if min(numbers) < 0:
-            raise self.broken("P-stream", str(min(numbers)), "streams counted from 0")
-
-    def _inplace(self, s: Launch, k: PrimFunc, output: str, source: str) -> None:
-        places = {name: b.name for name, b in zip(s.args, k.params, strict=True)}
-        out, src = places.get(output, ""), places.get(source, "")
-        if out not in k.outputs or src in ("", *k.outputs) or s.args.count(source) > 1:
-            got = f"%{output} over %{source}"
-            raise self.broken("P-inplace", got, "an output over an operand, each given once")
-        r = self.owner(source, "P-inplace", "an operand that owns its bytes")
-        t = self.make(output)
-        if not dims.equal(t.nbytes, self.types[source].nbytes):
-            raise self.broken("P-inplace", f"%{output}: {t}", f"as many bytes as %{source}")
-        for other in s.args:
-            v = self.state.values.get(other)
-            if v is not None and other != source and v.owner == source:
-                raise self.broken("P-alias", f"%{output} and %{other}", "bytes apart")
-        key = (k.name, out, src)
-        if key not in self._shares:
-            self._shares[key] = may_share(k, out, src)
-        if not self._shares[key]:
-            raise self.broken(
-                "P-inplace",
-                f"{out} of @{k.name} over {src}",
-                "a kernel in which each thread reads an element, and no other, before it writes it",
-            )
-        self.state.end(source, s)
-        self.state.own(Region(output, r.storage, r.lo, r.hi), self.numbers.next())
-
-    def wait(self, stream: int, on: int) -> None:
-        """A wait of a stream for another."""
-        self._streams(stream, on)
-        if stream == on:
-            raise self.broken("P-stream", f"stream {stream} waits for itself", "two streams")
-        assert self.streams is not None
-        self.streams.wait(stream, on)
-
-    def extern(self, s: Extern) -> None:
-        """A library call."""
-        self.read(s.inputs)
-        strange = [v for v in s.allocates if v not in s.outputs]
-        if strange:
-            raise self.broken("P-allocates", f"%{strange[0]}", "an output of the routine")
-        for v in s.allocates:
-            self.own(v, self.make(v).nbytes)
-        self.write(s.outputs, s.inputs)
-
-    def give_back(self, values: Sequence[str], last: bool) -> None:
-        """The return."""
-        if not last:
-            raise self.broken("P-return", "a return before the end", "one return, at the end")
-        if self.streams is not None:
-            self.streams.join()
-        self.read(values)
-        owners: set[str] = set()
-        for name in values:
-            _, r = self.live(name)
-            if not r.storage.ours or r.owner in owners:
-                why = "returned twice" if r.storage.ours else "the caller's"
-                want = "values that own their bytes, each once"
-                help = "copy it to a value of its own"
-                raise self.broken("P-return", f"%{name}, whose bytes are {why}", want, help)
-            owners.add(r.owner)

@@ -17,11 +17,15 @@ Written: TypeAlias = tuple[tuple[Dim, Dim], ...]
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """One allocation; ``arena`` is its name where values are placed in it."""
+    """One allocation; ``arena`` is its name where values are placed in it.
+
+    One that is not ours is the caller's: to be read, or, as an ``output``, to be written.
+    """
 
     number: int
     nbytes: Dim
     ours: bool
+    output: bool = False
     arena: str = ""
     device: str = ""
     stamp: int = 0

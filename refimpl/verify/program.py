@@ -3,7 +3,8 @@
 | law | says |
 |---|---|
 | P-kernel-twice | kernels have names of their own |
-| P-name-twice | a value has one type; inputs and constants are each listed once |
+| P-function-twice | functions have names of their own |
+| P-name-twice | a value has one type; inputs, constants and outputs are each listed once |
 | P-untyped | every value has a type |
 | P-constant | a constant has the type and as many bytes as its data |
 | P-undefined | a value is used after the line that makes it, in the same block or one inside |
@@ -11,7 +12,7 @@
 | P-gone | a value is not used after its bytes are freed or another's |
 | P-stale | a value is not used after a symbol in its sizes has changed, unless carried along |
 | P-unbound | a size is used after its symbols have values |
-| P-bind | a symbol has its values from the inputs, one bind, one repeat, or carries alone |
+| P-bind | a symbol has its values from the inputs or caller, one bind, one repeat, or carries |
 | P-scalar | a bind reads an i64 scalar; a condition is a bool scalar |
 | P-free | what is freed owns its bytes: no input, constant or view, and not yet freed |
 | P-over | the bytes taken over are those of a value that has an allocation of its own |
@@ -19,19 +20,21 @@
 | P-fits | what is placed ends within the allocation or arena |
 | P-arena | a value is placed in an arena of its device that is there |
 | P-overlap | values that live in one arena at one time share no byte |
-| P-align | what is placed starts at a multiple of 256 bytes, what a kernel is given of 16 |
+| P-align | what is placed starts at a multiple of 256 bytes, what a launch or call is given of 16 |
 | P-stack | an arena on the stack has 100 KiB at most |
 | P-view | a view shows bytes of its value alone, by equal sizes or an assertion above |
 | P-kernel | a launch names a kernel of the program |
 | P-args | arguments have the number, dtypes and element counts of the kernel's parameters |
-| P-dims | a kernel's dims are the program's, of no wider range than the kernel's |
+| P-dims | a kernel's dims, and a function's, are those of who runs it, of no wider range |
+| P-callee | a call names a function of the program further up |
+| P-call-types | what a call reads and writes has the types of the function's inputs and outputs |
 | P-written | inputs, constants and views of them are not written |
 | P-alias | what a launch writes shares no bytes with its other arguments |
 | P-inplace | an output in place has the bytes of an operand that dies, read no later than written |
 | P-allocates | what a routine allocates are outputs of it |
 | P-stream | streams are counted from 0, and none waits for itself |
 | P-wait | what one stream writes, another touches, or frees for others, after a wait |
-| P-unwritten | what is read or returned has been written |
+| P-unwritten | what is read or returned has been written; outputs, when a function ends |
 | P-copy | a copy has its source's type |
 | P-carry | a carried value takes the whole allocation of one of its type at the new sizes |
 | P-repeat | an index's declared range holds every iteration |
@@ -39,21 +42,23 @@
 | P-branches | both branches leave the same values alive; symbols that both bind stay bound |
 | P-loop | an iteration leaves alive what it found alive |
 | P-return | the last line, and no other, is a return, of values that own their bytes, each once |
+| P-outputs | a function returns no value: it writes its outputs |
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
-from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import (
     Allocate,
     Arena,
     Assert,
     Bind,
+    Call,
     Carry,
     Copy,
     Extern,
@@ -98,10 +103,12 @@ class _Verifier(BlockVerifier):
                 raise self.broken("P-kernel-twice", f"@{k.name} again", "names of their own")
             if kernels:
                 loop.verify(k)
-            self._dims(k)
             self.kernels[k.name] = k
+        self._functions()
         for name in self.p.inputs:
             self.given(name)
+        for name in self.p.outputs:
+            self.given(name, output=True)
         for name, tensor in self.p.constants:
             t = self.given(name)
             if t.dtype is not tensor.dtype or t.shape != tensor.shape:
@@ -116,14 +123,12 @@ class _Verifier(BlockVerifier):
             raise self.broken("P-return", f"{got} at the end", "a return at the end")
         self.lines(lines)
 
-    def _dims(self, k: PrimFunc) -> None:
-        for v in k.dims:
-            lo, hi = self.sizes.ranges.get(v.name, (-1, -1))
-            if lo < v.lo or hi > v.hi:
-                got = f"[{lo}, {hi}]" if lo >= 0 else "not declared"
-                raise self.broken(
-                    "P-dims", f"{v.name} {got}", f"within [{v.lo}, {v.hi}], as @{k.name} says"
-                )
+    def _functions(self) -> None:
+        for f in self.p.functions:
+            if f.name in self.functions:
+                raise self.broken("P-function-twice", f"@{f.name} again", "names of their own")
+            _Verifier(replace(f, kernels=self.p.kernels), self.functions).program(kernels=False)
+            self.functions[f.name] = f
 
     def _binders(self) -> None:
         """Law P-bind."""
@@ -164,6 +169,8 @@ class _Verifier(BlockVerifier):
                 self.wait(stream, on)
             case Extern():
                 self.extern(s)
+            case Call():
+                self.call(s)
             case Assert(lhs, rhs):
                 self.sizes.declared((lhs, rhs), self.at)
                 self.bound((lhs, rhs))

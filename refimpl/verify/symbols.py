@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from refimpl.ir import dims
-from refimpl.ir.dims import Dim
+from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.program import Arena, Bind, Carry, If, Line, Program, Repeat, While
 
 
@@ -16,6 +16,12 @@ def told(p: Program) -> set[str]:
         return set()
     types = p.type
     return set(dims.free(d for v in p.inputs if v in types for d in types[v].shape))
+
+
+def given(f: Program) -> tuple[DimVar, ...]:
+    """Symbols that a function has from whoever calls it: those that its lines do not bind."""
+    own = {name for name, _ in binders(f.lines)}
+    return tuple(v for v in f.dims if v.name not in own)
 
 
 def flat(lines: Sequence[Line]) -> Iterator[Line]:

@@ -15,6 +15,8 @@ Blocks of lines stand in braces:
     repeat i in n {
       ...
     }
+
+Functions of a program stand above its lines, without constants, kernels or functions.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from refimpl.ir.program import (
     Arena,
     Assert,
     Bind,
+    Call,
     Carry,
     Copy,
     Extern,
@@ -101,6 +104,8 @@ def show_instruction(s: Line) -> str:
             operands = [*(value_name(i) for i in inputs), *attrs_text(attrs)]
             text = f"extern {quote(name)}({', '.join(operands)}) -> ({_names(outputs)})"
             return text + (f" allocates ({_names(allocates)})" if allocates else "")
+        case Call(callee, outputs, inputs):
+            return f"call {global_name(callee)}({_names(inputs)}) -> ({_names(outputs)})"
         case Bind(dim, value):
             return f"bind {plain_name(dim)} = {value_name(value)}"
         case Carry(values, dims):
@@ -135,14 +140,36 @@ def show_program(p: Program) -> str:
         out.append("  constants {")
         out += [f"    {value_name(n)} = {tensor_text(t)}" for n, t in p.constants]
         out.append("  }")
-    out.append("  types {")
-    out += [f"    {value_name(n)}: {type_text(t)}" for n, t in p.types]
-    out.append("  }")
+    _types(out, p, "  ")
     for k in p.kernels:
         printer.function(k, "  ")
-    out.append("  lines {")
-    _lines(out, p.lines, p.type, "    ")
-    return "\n".join([*out, "  }", "}"]) + "\n"
+    for f in p.functions:
+        _function(out, f)
+    _body(out, p, "  ")
+    return "\n".join([*out, "}"]) + "\n"
+
+
+def _function(out: list[str], f: Program) -> None:
+    out.append(f"  function {global_name(f.name)} {{")
+    if f.dims:
+        out.append(f"    {dims_text(f.dims)}")
+    out.append(f"    inputs ({_names(f.inputs)})")
+    out.append(f"    outputs ({_names(f.outputs)})")
+    _types(out, f, "    ")
+    _body(out, f, "    ")
+    out.append("  }")
+
+
+def _types(out: list[str], p: Program, pad: str) -> None:
+    out.append(f"{pad}types {{")
+    out += [f"{pad}  {value_name(n)}: {type_text(t)}" for n, t in p.types]
+    out.append(f"{pad}}}")
+
+
+def _body(out: list[str], p: Program, pad: str) -> None:
+    out.append(f"{pad}lines {{")
+    _lines(out, p.lines, p.type, f"{pad}  ")
+    out.append(f"{pad}}}")
 
 
 def _lines(

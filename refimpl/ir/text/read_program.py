@@ -10,6 +10,7 @@ from refimpl.ir.program import (
     Arena,
     Assert,
     Bind,
+    Call,
     Carry,
     Copy,
     Extern,
@@ -31,8 +32,8 @@ from refimpl.ir.text.read_loop import LoopReader
 from refimpl.ir.types import Tensor, TensorType
 
 _LINES = (
-    "allocate", "free", "reuse", "place", "arena", "view", "launch", "wait", "extern", "assert",
-    "copy", "bind", "carry", "if", "while", "repeat", "return",
+    "allocate", "free", "reuse", "place", "arena", "view", "launch", "wait", "extern", "call",
+    "assert", "copy", "bind", "carry", "if", "while", "repeat", "return",
 )  # fmt: skip
 
 
@@ -40,7 +41,7 @@ class ProgramReader(LoopReader):
     """Reads programs."""
 
     def program(self) -> Program:
-        """Program: dims, inputs, constants, types, kernels, lines."""
+        """Program: dims, inputs, constants, types, kernels, functions, lines."""
         self.expect("program")
         name = self.function()
         self.expect("{")
@@ -48,20 +49,45 @@ class ProgramReader(LoopReader):
         self.expect("inputs")
         inputs = self._values()
         constants = self._constants() if self.accept("constants") else ()
-        types: list[tuple[str, TensorType]] = []
-        self.expect("types")
-        self.expect("{")
-        while not self.accept("}"):
-            types.append(self.typed_value())
+        types = self._types()
         kernels: list[PrimFunc] = []
-        while not self.at("lines"):
-            if self.word not in ("kernel", "primfunc"):
-                raise self.error("`kernel`, `primfunc` or `lines`")
+        while self.word in ("kernel", "primfunc"):
             kernels.append(self.primfunc())
+        functions: list[Program] = []
+        while self.accept("function"):
+            functions.append(self._function())
+        if not self.at("lines"):
+            last = "`function` or" if functions else "`kernel`, `primfunc`, `function` or"
+            raise self.error(f"{last} `lines`")
         self.next()
         lines = self._block_of_lines()
         self.expect("}")
-        return Program(name, declared, inputs, constants, tuple(types), tuple(kernels), lines)
+        return Program(
+            name, declared, inputs, constants, types, tuple(kernels), lines,
+            functions=tuple(functions),
+        )  # fmt: skip
+
+    def _function(self) -> Program:
+        name = self.function()
+        self.expect("{")
+        declared = self.dimvars()
+        self.expect("inputs")
+        inputs = self._values()
+        self.expect("outputs")
+        outputs = self._values()
+        types = self._types()
+        self.expect("lines")
+        lines = self._block_of_lines()
+        self.expect("}")
+        return Program(name, declared, inputs, (), types, (), lines, outputs)
+
+    def _types(self) -> tuple[tuple[str, TensorType], ...]:
+        self.expect("types")
+        self.expect("{")
+        types: list[tuple[str, TensorType]] = []
+        while not self.accept("}"):
+            types.append(self.typed_value())
+        return tuple(types)
 
     def _constants(self) -> tuple[tuple[str, Tensor], ...]:
         self.expect("{")
@@ -136,6 +162,10 @@ class ProgramReader(LoopReader):
                 return Wait(stream, self.integer("the number of a stream"))
             case "extern":
                 return self._library_call()
+            case "call":
+                callee, given = self.function(), self._values()
+                self.expect("->")
+                return Call(callee, self._values(), given)
             case "assert":
                 lhs = self.dim()
                 self.expect("==")

@@ -257,7 +257,7 @@ class Anything:
             return self.some(lambda: self.line(depth - 1))
 
         a, b = self.name(), self.name()
-        match self.r.randrange(8):
+        match self.r.randrange(9):
             case 0:
                 device = self.pick(("", "cuda:1", "a b"))
                 return program.Arena(a, self.dim(), device, self.r.random() < 0.5)
@@ -274,11 +274,25 @@ class Anything:
                 return program.If(a, lines(), lines())
             case 6:
                 return program.While(lines(), a, lines())
+            case 7:
+                return program.Call(a, self.some(self.name), self.some(self.name))
             case _:
                 return program.Repeat(a, self.dim(), lines())
 
     def names(self) -> tuple[str, str]:
         return self.name(), self.name()
+
+    def called(self) -> program.Program:
+        return program.Program(
+            self.name(),
+            self.some(self.dimvar),
+            self.some(self.name),
+            (),
+            self.some(lambda: (self.name(), self.type())),
+            (),
+            self.some(self.line, 4),
+            outputs=self.some(self.name),
+        )
 
     def program(self) -> program.Program:
         return program.Program(
@@ -289,4 +303,5 @@ class Anything:
             self.some(lambda: (self.name(), self.type())),
             self.some(self.primfunc, 2),
             self.some(self.line, 9),
+            functions=self.some(self.called, 2),
         )
