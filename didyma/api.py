@@ -41,6 +41,7 @@ from didyma.composites import (
 from didyma.control import (
     compress,
     cond,
+    noinline,
     non_max_suppression,
     nonzero,
     scan,
@@ -312,6 +313,7 @@ __all__ = [
     "multinomial",
     "multiply",
     "negative",
+    "noinline",
     "non_max_suppression",
     "nonzero",
     "not_equal",

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, overload
+from dataclasses import replace
+from typing import TypeAlias, TypeVar, cast, overload
 
 import sympy
 
 from didyma.tensor import Scalar, Tensor, common, within
 from refimpl.errors import DidymaError
 from refimpl.ir.dims import Dim
+from refimpl.ir.graph import NO_INLINE
 from refimpl.ir.types import DType, TensorType
 from refimpl.ops import selection
 from refimpl.ops.builder import Builder, Value
 
 Results: TypeAlias = Tensor | Sequence[Tensor]
 Traced: TypeAlias = Callable[..., Results]
+F = TypeVar("F", bound=Traced)
 MOST_TRACES = 8  # of a body until the types of what it carries hold
 
 
@@ -213,6 +217,46 @@ def scan(
     return _tensors(b, values)
 
 
+def noinline(f: F) -> F:
+    """Keep a function of tensors a function: compiled once, and called wherever it is used.
+
+    It is traced once for each list of operands' types, or at each use where it takes tensors from
+    around it.  One result comes as itself, several as a tuple, of sizes that are known outside.
+
+    >>> import numpy as np
+    >>> import didyma as dd
+    >>> @dd.noinline
+    ... def layer(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    ...     return dd.tanh(x @ w)
+    >>> @dd.trace(dd.f32[2, 2], dd.f32[2, 2])
+    ... def twice(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    ...     return layer(layer(x, w), w)
+    >>> [f.name for f in twice.module.functions]
+    ['layer', 'twice']
+    >>> dd.compile(twice)(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)).round(3)
+    array([[0.642, 0.   ],
+           [0.   , 0.642]], dtype=float32)
+    """
+
+    @functools.wraps(f)
+    def call(*args: Tensor) -> Results:
+        b = common(*args)
+        key = call, tuple(a.value.type for a in args)
+        given = [within(b, a) for a in args]
+        callee = b.traced.get(key)
+        if callee is None:
+            inner, results, _ = _traced(b, f, key[1])
+            made = inner.function(getattr(f, "__name__", "function"), results)
+            callee = b.add(replace(made, attrs=((NO_INLINE, 1),)))
+            given += _captures(inner)
+            if not inner.captures:
+                b.traced[key] = callee
+        tensors = _tensors(b, b.call(callee, given))
+        return tensors[0] if len(tensors) == 1 else tensors
+
+    return cast("F", call)
+
+
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """Indices of the elements that are not zero, axis by axis.
 
@@ -284,6 +328,7 @@ def non_max_suppression(
 __all__ = [
     "compress",
     "cond",
+    "noinline",
     "non_max_suppression",
     "nonzero",
     "scan",

@@ -224,7 +224,9 @@ def _graph() -> Iterator[str]:
         """
         Besides ops and `call`, which applies the function named by `callee`, there are four nodes.
         The functions they name stand above their users. Captures are operands that are passed on
-        unchanged.
+        unchanged. A call is replaced by what it calls when a program is compiled, unless the
+        function has the attribute `NoInline`: then it is compiled once, and called by the program.
+        Symbols that such a function binds are its own, anew with each call.
         """
     )
     yield from _table(("node", "operands", "attributes", "meaning"), CONTROL)
@@ -303,7 +305,8 @@ def _program() -> Iterator[str]:
     bare = dataclasses.replace(compiled.program, kernels=())
     yield "## Programs"
     yield from _paragraphs(
-        f"{_first(program)} {_first(program.Program)} Its kernels stand below it as loops do."
+        f"{_first(program)} {_first(program.Program)} Its kernels stand below it as loops do, and"
+        " so do its functions."
     )
     yield from _dym(show(bare))
     yield "### Lines"

@@ -53,8 +53,8 @@ def check(p: Program, env: Mapping[str, int]) -> list[PlanError]:
 def replays(p: Program, env: Mapping[str, int]) -> list[_Replay]:
     """_Replay a program at the highest and the lowest values of what is bound at run time."""
     late = [v for v in p.dims if v.name not in env and v.name in bound(p.lines)]
-    ends = [{v.name: v.hi for v in late}, {v.name: v.lo for v in late}] if late else [{}]
-    return [replay(p, {**env, **end}) for end in ends]
+    highest, lowest = {v.name: v.hi for v in late}, {v.name: v.lo for v in late}
+    return [replay(p, {**env, **end}) for end in ((highest, lowest) if late else (highest,))]
 
 
 def replay(p: Program, env: Mapping[str, int]) -> _Replay:

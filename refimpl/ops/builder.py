@@ -33,6 +33,7 @@ class _Shared:
     """What the builders of one module have in common."""
 
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    traced: dict[object, Function] = field(default_factory=dict[object, Function])
     dims: dict[str, DimVar] = field(default_factory=dict[str, DimVar])
     open: list[Builder] = field(default_factory=list["Builder"])  # being filled, innermost last
 
@@ -70,6 +71,11 @@ class Builder:
     def current(self) -> Builder:
         """The innermost builder of this module that is being filled."""
         return self._shared.open[-1] if self._shared.open else self
+
+    @property
+    def traced(self) -> dict[object, Function]:
+        """Functions of the module by what they were traced from, for whoever traces."""
+        return self._shared.traced
 
     @contextmanager
     def filling(self) -> Generator[None]:

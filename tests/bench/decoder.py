@@ -10,11 +10,18 @@ from refimpl.ir.graph import Module
 
 
 def decoder(
-    layers: int, width: int, heads: int, batch: tuple[int, int], length: tuple[int, int]
+    layers: int,
+    width: int,
+    heads: int,
+    batch: tuple[int, int],
+    length: tuple[int, int],
+    *,
+    noinline: bool = False,
 ) -> Module:
     """Return layers of causal attention and a gated network, with residuals and norms between.
 
     Weights are inputs, as a loader would hand them over; B and S are symbols of the given ranges.
+    With ``noinline`` the layer is a function that stays one.
     """
     b, s = dd.dim("B", *batch), dd.dim("S", *length)
     per, wide = width // heads, 4 * width
@@ -34,12 +41,18 @@ def decoder(
         seen = dd.softmax(dd.tril(scores), axis=-1) @ v
         return dd.reshape(dd.permute_dims(seen, (0, 2, 1, 3)), (b, s, width)) @ out
 
+    def layer(x: dd.Tensor, *given: dd.Tensor) -> dd.Tensor:
+        norm, mix, out, scale, gate, up, down = given
+        x = x + attended(dd.rms_norm(x, norm), mix, out)
+        h = dd.rms_norm(x, scale)
+        return x + (dd.silu(h @ gate) * (h @ up)) @ down
+
+    used = dd.noinline(layer) if noinline else layer
+
     def forward(x: dd.Tensor, *given: dd.Tensor) -> dd.Tensor:
         left: Iterator[dd.Tensor] = iter(given)
-        for norm, mix, out, scale, gate, up, down in zip(*[left] * len(weights), strict=True):
-            x = x + attended(dd.rms_norm(x, norm), mix, out)
-            h = dd.rms_norm(x, scale)
-            x = x + (dd.silu(h @ gate) * (h @ up)) @ down
+        for mine in zip(*[left] * len(weights), strict=True):
+            x = used(x, *mine)
         return x
 
     names = ["x", *(f"w{k}" for k in range(layers * len(weights)))]

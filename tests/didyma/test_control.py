@@ -208,3 +208,67 @@ def test_bodies_that_do_not_fit() -> None:
     assert refused(lambda x: dd.while_loop(small, twice, x)[0]) == "carried-mismatch"
     assert refused(lambda x: dd.while_loop(small, positive, x)[0]) == "carried-mismatch"
     assert refused(lambda x: dd.scan(total, x, dd.sum(x))[0]) == "scan-length"
+
+
+def test_functions_that_stay_are_traced_once_for_each_types() -> None:
+    seen: list[object] = []
+
+    @dd.noinline
+    def layer(x: dd.Tensor, w: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+        seen.append(x.shape)
+        return x * w, x + dd.astype(dd.sum(dd.nonzero(w)[0]), dd.f32)
+
+    @dd.trace(dd.f32[3], dd.f32[2, 3])
+    def f(x: dd.Tensor, y: dd.Tensor) -> tuple[dd.Tensor, ...]:
+        a, b = layer(x, x)
+        c, d = dd.cond(dd.sum(x) > 0, lambda: layer(b, a), lambda: layer(a, b))
+        return c, d, *layer(y, y)
+
+    assert seen == [(3,), (2, 3)]
+    m = f.module
+    assert [(g.name, "NoInline" in g.attr) for g in m.functions] == [
+        ("layer", True), ("then", False), ("otherwise", False), ("layer_1", True), ("f", False),
+    ]  # fmt: skip
+    same(f, f32(1, 0, 2), np.array([[1, 2, 0], [0, 0, 5]], np.float32))
+    report = dd.check(f, engines=["host", "simt"])
+    assert report.agree, report.findings[0]
+    compiled = dd.compile(f).compiled
+    assert [g.name for g in compiled.program.functions] == ["layer", "layer_1"]
+
+
+def test_functions_that_stay_may_use_what_is_around_them() -> None:
+    @dd.trace(dd.f32[4], dd.f32[4])
+    def f(x: dd.Tensor, y: dd.Tensor) -> dd.Tensor:
+        z = x + y
+
+        @dd.noinline
+        def shifted(v: dd.Tensor) -> dd.Tensor:
+            return v + y
+
+        @dd.noinline
+        def scaled(v: dd.Tensor) -> dd.Tensor:
+            return shifted(v * z)
+
+        def going(i: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+            return i < 3
+
+        def turn(i: dd.Tensor, v: dd.Tensor) -> tuple[dd.Tensor, ...]:
+            return i + 1, scaled(v)
+
+        _, found = dd.while_loop(going, turn, 0, scaled(x))
+        return found
+
+    same(f, f32(1, 2, 3, 4), f32(0.5, -1, 2, 0))
+
+
+def test_sizes_of_a_function_that_stays_are_its_own() -> None:
+    @dd.noinline
+    def places(x: dd.Tensor) -> dd.Tensor:
+        return dd.nonzero(x)[0]
+
+    def f(x: dd.Tensor) -> dd.Tensor:
+        return dd.sum(places(x))
+
+    with pytest.raises(DidymaError) as caught:
+        dd.trace(dd.f32[4])(f)
+    assert caught.value.code == "G-unbacked"

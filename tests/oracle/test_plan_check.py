@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from oracle.plan_check import check
+from oracle.plan_check import check, replay
 from refimpl.ir.dims import DimVar, symbol
 from refimpl.ir.expr import index
 from refimpl.ir.loop import Block, Buffer, For, Load, LoopKind, PrimFunc, Store, Var
 from refimpl.ir.program import (
     Allocate,
     Arena,
+    Call,
     Carry,
     Copy,
     Extern,
@@ -291,3 +294,47 @@ def test_sizes_are_those_of_the_binding() -> None:
     p = Program("p", (DimVar("n", 1, 8),), ("x",), (), types, (k,), lines)
     assert [e.kind for e in check(p, {"n": 4})] == []
     assert [e.kind for e in check(p, {"n": 3})] == ["out-of-bounds"]
+
+
+def calling(*body: Line, lines: tuple[Line, ...] = ()) -> Program:
+    """A program with a function of input x and output y: f32[m], m being the caller's."""
+    types = tuple((v, TensorType(F32, (symbol("m"),))) for v in "xyz")
+    f = Program(
+        "f", (DimVar("m", 1, 99),), ("x",), (), types, (), (*body, Return(())), outputs=("y",)
+    )
+    called = Call("f", ("a",), ("x",))
+    p = program(*(lines or (Allocate("a"), called, Return(("a",)))))
+    return replace(p, functions=(f,), dims=(DimVar("m", 1, 99),))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("", (Copy("y", "x"),)),
+        ("", (Allocate("z"), Copy("z", "x"), Copy("y", "z"), Free("z"))),
+        ("unwritten", ()),
+        ("read-only", (Copy("y", "x"), Copy("x", "y"))),
+        ("read-only", (Copy("y", "x"), Free("y"))),
+        ("leak", (Copy("y", "x"), Allocate("z"))),
+        ("double-allocation", (Copy("y", "x"), Allocate("y"))),
+        ("not-allocated", (Copy("y", "z"),)),
+    ],
+)
+def test_functions_are_judged_where_they_are_called(kind: str, body: tuple[Line, ...]) -> None:
+    found = check(calling(*body), {"m": 4})
+    assert [e.kind for e in found[:1]] == [kind] * bool(kind)
+    assert all(e.message.startswith("in @f, line ") and e.step == 1 for e in found)
+
+
+def test_what_a_call_touches_is_judged() -> None:
+    call = Call("f", ("a",), ("b",))
+    apart = (Allocate("a"), Allocate("b"), call, Free("b"), Return(("a",)))
+    assert [e.kind for e in check(calling(Copy("y", "x"), lines=apart), {"m": 4})] == ["unwritten"]
+    same = (Allocate("b"), Copy("b", "x"), View("a", "b"), call, Return(("b",)))
+    assert [e.kind for e in check(calling(Copy("y", "x"), lines=same), {"m": 4})] == ["overlap"]
+
+
+def test_a_function_takes_its_peak_beside_what_is_there() -> None:
+    p = calling(Allocate("z"), Copy("z", "x"), Copy("y", "z"), Free("z"))
+    assert replay(p, {"m": 4}).peak == 512
+    assert replay(p, {"m": 99}).peak == 768

@@ -167,12 +167,61 @@ module {{
 }}
 """
 
+# Functions that stay: one calls another twice and hands operands on, from a loop's body as well;
+# one has a weight and a size of its own.  %i and %n are the callers'.
+STAYS = f"""
+module {{
+  dims n in [0, 6], i in [0, 5], u in [0, 24]
+  func @plus(%a: f32[4], %x: f32[4]) -> (%r) {_KERNEL} {{ %r = add(%a, %x) : f32[4] }}
+  func @index(%a: f32[4]) -> (%r) {_KERNEL} {{
+    %at = iota(axis=0, dtype=f32, shape=(i + 1,)) : f32[i + 1]
+    %s = sum(%at, axes=(0,), keepdims=false) : f32[]
+    %r = add(%a, %s) : f32[4]
+  }}
+  func @any(%x: f32[n, 4], %w: f32[4]) -> (%r) {_KERNEL} {{
+    %b = broadcast_to(%w, shape=(n, 4)) : f32[n, 4]
+    %p = less(%x, %b) : bool[n, 4]
+    %c = cast(%p, dtype=i64) : i64[n, 4]
+    %r = sum(%c, axes=(0, 1), keepdims=false) : i64[]
+  }}
+  func @places() -> (%r) {_KERNEL} {{
+    %at = iota(axis=0, dtype=i64, shape=(u,)) : i64[u]
+    %r = sum(%at, axes=(0,), keepdims=false) : i64[]
+  }}
+  func @thrice(%a: f32[4], %b: f32[4]) -> (%t, %b) attrs(NoInline=1) {{
+    %s = call @plus(%a, %b) : f32[4]
+    %t = call @plus(%s, %b) : f32[4]
+  }}
+  func @row(%a: f32[4], %x: f32[4]) -> (%c, %e) attrs(NoInline=1) {{
+    %b, %y = call @thrice(%a, %x) : f32[4], f32[4]
+    %c, %z = call @thrice(%b, %y) : f32[4], f32[4]
+    %e = call @index(%z) : f32[4]
+  }}
+  func @counted(%x: f32[n, 4]) -> (%k, %s) attrs(NoInline=1) {{
+    %w = constant(value=f32[4] [0.0, 1.0, 2.0, 1.0]) : f32[4]
+    %k = call @any(%x, %w) : i64[]
+    () = bind(%k, dim="u")
+    %s = call @places() : i64[]
+  }}
+  func @step(%a: f32[4], %x: f32[4]) -> (%b, %e) {{
+    %b, %e = call @row(%a, %x) : f32[4], f32[4]
+  }}
+  func @main(%x: f32[n, 4], %a: f32[4]) -> (%last, %all, %k, %s, %l, %t) {{
+    %k, %s = call @counted(%x) : i64[], i64[]
+    %last, %all = scan(%a, %x, body="step", index="i", length=n, scanned=1, states=1)
+      : f32[4], f32[n, 4]
+    %l, %t = call @counted(%all) : i64[], i64[]
+  }}
+}}
+"""
+
 TEXTS: Mapping[str, str] = {
     "branch": BRANCH,
     "swap": SWAP,
     "scan": SCAN,
     "nested": NESTED,
     "grows": GROWS,
+    "stays": STAYS,
 }
 
 

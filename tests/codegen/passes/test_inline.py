@@ -6,6 +6,7 @@ from codegen.passes.inline import inline
 from codegen.pipeline import compile
 from codegen.runtime.registry import engine
 from fuzz.levels import runner
+from refimpl.ir import control
 from refimpl.ir.graph import CALL, PRIMITIVE, Module
 from refimpl.ir.text import parse_module
 from refimpl.ir.types import DType
@@ -76,3 +77,31 @@ def test_values_named_like_sizes_keep_apart_from_them() -> None:
     assert y.tolist() == [-1, -1, -1]
     assert z.tolist() == [0, 1]
     assert {p.name for p in c.passes[0][1].entry.params}.isdisjoint({"n", "y"})
+
+
+KEPT = """
+module {
+  func @plain(%x: f32[3]) -> (%y) {
+    %y = exp(%x) : f32[3]
+  }
+  func @kept(%x: f32[3]) -> (%y) attrs(NoInline=1) {
+    %y = call @plain(%x) : f32[3]
+  }
+  func @around(%x: f32[3]) -> (%z) {
+    %y = call @kept(%x) : f32[3]
+    %z = call @kept(%y) : f32[3]
+  }
+  func @main(%x: f32[3]) -> (%y) {
+    %y = call @around(%x) : f32[3]
+  }
+}
+"""
+
+
+def test_functions_that_ask_for_it_stay() -> None:
+    m = inline(parse_module(KEPT))
+    assert [f.name for f in m.functions] == ["kept", "main"]
+    assert [n.op for n in m.function("kept").nodes] == ["exp"]
+    assert [n.callee for n in m.entry.nodes] == ["kept", "kept"]
+    assert list(control.blocks(m)) == ["kept", "main"]
+    assert inline(m) == m
