@@ -30,6 +30,24 @@ def broadcast(b: Builder, args: Sequence[Value]) -> list[Value] | None:
     return [_like(b, a, wanted[: a.type.rank][::-1]) for a in args]
 
 
+def settled(b: Builder, args: Sequence[Value]) -> list[Value] | None:
+    """Return operands whose sizes are numbers where ranges leave but one; None if all are so."""
+    found: list[Value] = []
+    for v in args:
+        for axis, d in enumerate(v.type.shape):
+            low, high = dims.bounds(d, b.ranges())
+            if low == high and d != low:
+                v = taken(b, v, axis, low)
+        found.append(v)
+    return found if found != list(args) else None
+
+
+def taken(b: Builder, v: Value, axis: int, count: Dim) -> Value:
+    """Take the first elements of an axis, which has so many."""
+    places = b("iota", [], dtype=DType.I64, shape=(count,), axis=0)
+    return b("gather", [v, places], axis=axis)
+
+
 def _like(b: Builder, v: Value, shape: Sequence[Dim]) -> Value:
     for axis, (d, want) in enumerate(zip(v.type.shape, shape, strict=True)):
         if d in (1, want):

@@ -97,8 +97,10 @@ class Context:
         try:
             return self.builder.node(op, args, attrs, name)
         except DidymaError as e:
-            equal = None
-            if self.held and e.code == "shape-mismatch" and OPS[op].kind is Kind.ELEMENTWISE:
+            if e.code != "shape-mismatch":
+                raise
+            equal = alike.settled(self.builder, args)
+            if equal is None and self.held and OPS[op].kind is Kind.ELEMENTWISE:
                 equal = alike.broadcast(self.builder, args)
             if equal is None:
                 raise

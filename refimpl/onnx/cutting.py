@@ -18,7 +18,8 @@ Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
 
-def _cut(c: Context, v: Value, axis: int, start: Dim, stop: Dim) -> Value:
+def cut(c: Context, v: Value, axis: int, start: Dim, stop: Dim) -> Value:
+    """Take a part of an axis."""
     rank = v.type.rank
     starts = tuple(start if i == axis else 0 for i in range(rank))
     stops = tuple(stop if i == axis else d for i, d in enumerate(v.type.shape))
@@ -46,7 +47,7 @@ def _split(c: Context, x: Inputs) -> Sequence[Item]:
     at: Dim = 0
     found: list[Item] = []
     for size in parts:
-        found.append(_cut(c, v, axis, at, dims.add(at, size)))
+        found.append(cut(c, v, axis, at, dims.add(at, size)))
         at = dims.add(at, size)
     return found
 

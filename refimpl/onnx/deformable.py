@@ -11,6 +11,7 @@ import numpy as np
 from refimpl.ir import dims
 from refimpl.ir.types import DType
 from refimpl.onnx.context import Context
+from refimpl.onnx.cutting import cut
 from refimpl.onnx.framing import Windows, static
 from refimpl.onnx.movement import join
 from refimpl.onnx.resample import Axis, sample
@@ -21,16 +22,9 @@ Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 
-def _cut(c: Context, v: Value, axis: int, start: int, stop: int) -> Value:
-    rank = v.type.rank
-    starts = tuple(start if i == axis else 0 for i in range(rank))
-    stops = tuple(stop if i == axis else d for i, d in enumerate(v.type.shape))
-    return c.emit("slice", v, starts=starts, stops=stops, steps=(1,) * rank)
-
-
 def _column(c: Context, v: Value, k: int) -> Value:
     """Column of a matrix as [rows, 1]."""
-    return _cut(c, v, 1, k, k + 1)
+    return cut(c, v, 1, k, k + 1)
 
 
 def _along(c: Context, start: Value, size: Value, out: int, ratio: int) -> Value:
@@ -108,18 +102,18 @@ def _deform_conv(c: Context, x: Inputs) -> Sequence[Item]:
         at: list[Value] = []
         for i in range(2):
             move = c.reshape(
-                _cut(c, _cut(c, _cut(c, moves, 1, g, g + 1), 2, t, t + 1), 3, i, i + 1),
+                cut(c, cut(c, cut(c, moves, 1, g, g + 1), 2, t, t + 1), 3, i, i + 1),
                 batch, places,
             )  # fmt: skip
             base = np.arange(out[i]) * win.strides[i] - win.low[i] + tap[i] * win.dilations[i]
             grid = np.broadcast_to(base[:, None] if i == 0 else base, out).reshape(1, places)
             at.append(c.do("add", move, c.constant(grid.astype(v.type.dtype.numpy))))
-        own = _cut(c, v, 1, g * share, (g + 1) * share)
+        own = cut(c, v, 1, g * share, (g + 1) * share)
         axes = [Axis(n, 0, n - 1, "zeros") for n in (height, width)]
         (taken,) = sample(c, own, axes, at, "linear")
         if mask is not None:
             weights = c.reshape(mask, batch, shifts, taps, places)
-            factor = _cut(c, _cut(c, weights, 1, g, g + 1), 2, t, t + 1)
+            factor = cut(c, cut(c, weights, 1, g, g + 1), 2, t, t + 1)
             taken = c.do("multiply", taken, c.reshape(factor, batch, 1, places))
         rows.append(c.reshape(taken, batch, share, 1, places))
     columns = join(

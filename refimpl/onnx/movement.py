@@ -10,7 +10,9 @@ import numpy as np
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
+from refimpl.ir.facts import exact_quotient
 from refimpl.ir.types import DType
+from refimpl.onnx.alike import taken
 from refimpl.onnx.context import Context, NotConstant
 from refimpl.onnx.dynamic import (
     entry,
@@ -111,7 +113,23 @@ def _reshape(c: Context, x: Inputs) -> Sequence[Item]:
         at = shape.index(-1)
         rest = dims.mul(*(d for i, d in enumerate(shape) if i != at))
         shape[at] = _quotient(c, v, rest)
-    return [c.emit("reshape", v, shape=tuple(shape))]
+    return [c.emit("reshape", _fitted(c, v, dims.mul(*shape)), shape=tuple(shape))]
+
+
+def _fitted(c: Context, v: Value, wanted: Dim) -> Value:
+    """Return an operand that a model relies on to have so many elements.
+
+    It may have times as many by a size of one symbol, which then is 1.
+    """
+    factor = exact_quotient(v.type.numel, wanted)
+    if factor is None or len(dims.free(factor)) != 1:
+        return v
+    for axis, d in enumerate(v.type.shape):
+        rest = exact_quotient(d, factor)
+        if rest is not None:
+            c.require(factor, 1)
+            return taken(c.builder, v, axis, rest)
+    return v
 
 
 def _quotient(c: Context, v: Value, rest: Dim) -> Dim:
@@ -119,8 +137,8 @@ def _quotient(c: Context, v: Value, rest: Dim) -> Dim:
     whole = v.type.numel
     if rest == 0:
         return 0
-    size = dims.floordiv(whole, rest)
-    if not dims.equal(dims.mul(size, rest), whole):
+    size = exact_quotient(whole, rest)
+    if size is None:
         raise c.bad(
             f"{dims.text(whole)} elements in rows of {dims.text(rest)}", "a product that fits"
         )

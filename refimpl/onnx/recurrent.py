@@ -10,6 +10,7 @@ from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType, TensorType
 from refimpl.onnx.bodies import closed, made
 from refimpl.onnx.context import Context
+from refimpl.onnx.cutting import cut
 from refimpl.onnx.movement import join
 from refimpl.onnx.values import Item
 from refimpl.ops import composite
@@ -58,17 +59,10 @@ def _activation(c: Context, name: str, alpha: float | None, beta: float | None) 
     return run
 
 
-def _cut(c: Context, v: Value, axis: int, start: int, stop: int) -> Value:
-    rank = v.type.rank
-    starts = tuple(start if i == axis else 0 for i in range(rank))
-    stops = tuple(stop if i == axis else d for i, d in enumerate(v.type.shape))
-    return c.emit("slice", v, starts=starts, stops=stops, steps=(1,) * rank)
-
-
 def _entry(c: Context, v: Value, axis: int, k: int) -> Value:
     """One entry of an axis, which goes."""
     shape = (*v.type.shape[:axis], *v.type.shape[axis + 1 :])
-    return c.reshape(_cut(c, v, axis, k, k + 1), *shape)
+    return c.reshape(cut(c, v, axis, k, k + 1), *shape)
 
 
 # Names of the activations with their alphas and betas.
@@ -96,7 +90,7 @@ class Direction:
     def gate(self, v: Value, k: int) -> Value:
         """Columns of one gate."""
         axis = v.type.rank - 1
-        return _cut(self.c, v, axis, k * self.hidden, (k + 1) * self.hidden)
+        return cut(self.c, v, axis, k * self.hidden, (k + 1) * self.hidden)
 
     def clipped(self, v: Value) -> Value:
         """Clip what goes into an activation."""
@@ -134,12 +128,12 @@ def _rnn_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
 def _gru_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
     c, (h,) = d.c, states
     split = 2 * d.hidden
-    r_gates, r_new = _cut(c, d.r, 1, 0, split), _cut(c, d.r, 1, split, 3 * d.hidden)
+    r_gates, r_new = cut(c, d.r, 1, 0, split), cut(c, d.r, 1, split, 3 * d.hidden)
     both = c.emit("matmul", h, r_gates)
     new_bias = None
     if d.r_bias is not None:
-        both = c.do("add", both, _cut(c, d.r_bias, 0, 0, split))
-        new_bias = _cut(c, d.r_bias, 0, split, 3 * d.hidden)
+        both = c.do("add", both, cut(c, d.r_bias, 0, 0, split))
+        new_bias = cut(c, d.r_bias, 0, split, 3 * d.hidden)
     z = d.apply(0, c.do("add", d.gate(x, 0), d.gate(both, 0)))
     r = d.apply(0, c.do("add", d.gate(x, 1), d.gate(both, 1)))
     if c.integer("linear_before_reset"):
@@ -210,7 +204,7 @@ def _direction(c: Context, x: Inputs, kind: Kind, k: int, count: int) -> Directi
     w_bias = r_bias = None
     if (bias := c.optional(x, 3)) is not None:
         own, width = _entry(c, bias, 0, k), kind.gates * hidden
-        w_bias, r_bias = _cut(c, own, 0, 0, width), _cut(c, own, 0, width, 2 * width)
+        w_bias, r_bias = cut(c, own, 0, 0, width), cut(c, own, 0, width, 2 * width)
     peep = c.optional(x, 7) if kind.states == 2 else None
     w, r = (c.emit("permute_dims", m, axes=(1, 0)) for m in (w, r))
     holes = None if peep is None else _entry(c, peep, 0, k)

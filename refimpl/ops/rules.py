@@ -9,7 +9,7 @@ import sympy
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
-from refimpl.ir.order import never_negative
+from refimpl.ir.facts import never_negative
 from refimpl.ir.types import DType, Shape, Tensor, TensorType
 from refimpl.ops.spec import AttrMap
 

@@ -190,3 +190,43 @@ def test_names_are_kept() -> None:
     ]
     m = load_model(model(nodes, [value("x", 2)], [value("y", 2)]))
     assert {"layer/a:0", "y"} <= {r for n in m.entry.nodes for r in n.results}
+
+
+def test_what_a_reshape_drops_has_one_element() -> None:
+    """An image's height comes down to 1; a second path meets it there as 1."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[3, 1], strides=[3, 1]),
+        helper.make_node("Shape", ["p"], ["s"]),
+        helper.make_node("Gather", ["s", "kept"], ["t"]),
+        helper.make_node("Reshape", ["p", "t"], ["r"]),
+        helper.make_node("Unsqueeze", ["r", "two"], ["u"]),
+        helper.make_node("Concat", ["p", "u"], ["y"], axis=1),
+    ]
+    made = model(
+        nodes, [value("x", 1, 2, "h", "w")], [helper.make_empty_tensor_value_info("y")], 17,
+        kept=ints(0, 1, 3), two=ints(2),
+    )  # fmt: skip
+    m = load_model(made)
+    assert {(v.lo, v.hi) for v in m.dims} >= {(3, 5)}
+    x = X.reshape(1, 2, 4, 15)
+    (got,) = graph.run(m, [x], {"h": 4, "w": 15})
+    np.testing.assert_array_equal(got, np.concatenate([x[:, :, :3].max(2, keepdims=True)] * 2, 1))
+
+
+def test_what_is_left_of_a_quotient_that_fits() -> None:
+    """Rows of n // 2 + 1, eight times as many elements: the axis marked -1 has 8."""
+    nodes = [
+        helper.make_node("Pad", ["x", "pads"], ["p"]),
+        helper.make_node("Slice", ["p", "from", "far", "axis", "by"], ["q"]),
+        helper.make_node("Shape", ["q"], ["s"], start=0, end=1),
+        helper.make_node("Concat", ["s", "rest"], ["t"], axis=0),
+        helper.make_node("Reshape", ["q", "t"], ["y"]),
+    ]
+    made = model(
+        nodes, [value("x", "n", 4, 2)], [helper.make_empty_tensor_value_info("y")], 17,
+        pads=ints(0, 0, 0, 1, 0, 0), **{"from": ints(0), "far": ints(1 << 40), "axis": ints(0)},
+        by=ints(2), rest=ints(-1),
+    )  # fmt: skip
+    (t,) = load_model(made).entry.result_types()
+    assert t.shape[1] == 8
+    assert dims.free(t.shape[0]) == ("n",)

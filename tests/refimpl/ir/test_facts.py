@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
-from refimpl.ir.order import never_negative
+from refimpl.ir.facts import never_negative
 
 N, M = dims.symbol("n"), dims.symbol("m")
 

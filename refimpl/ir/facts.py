@@ -1,6 +1,6 @@
-"""Which sizes are never below zero, whatever their symbols are.
+"""What holds of sizes whatever their symbols are.
 
-sympy answers for sums of nonnegative terms alone.  Quotients rounded down and extremes, which
+sympy tells the sign of sums of nonnegative terms alone.  Quotients rounded down and extremes, which
 slices and windows leave behind, are replaced here by what they are never below.
 """
 
@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import sympy
+
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim
 
 DEPTH = 6  # extremes and quotients taken apart in one answer
 
@@ -43,3 +46,18 @@ def never_negative(e: Any, depth: int = DEPTH) -> bool:
             least = atom.args[0] - (0 if factor < 0 else 1 - 1 / parts)
             return never_negative(sympy.expand(e - term + factor * least), depth - 1)
     return False
+
+
+def exact_quotient(a: Dim, b: Dim) -> Dim | None:
+    """``a / b`` where that is a size for all values of the symbols; None where it is not.
+
+    >>> f = sympy.floor(dims.symbol("n") / 2)
+    >>> exact_quotient(8 * f + 8, f + 1), exact_quotient(8, 3)
+    (8, None)
+    """
+    if b == 0:
+        return None
+    if isinstance(a, int) and isinstance(b, int):
+        return None if a % b else a // b
+    q = sympy.cancel(sympy.sympify(a) / b)
+    return dims.canonical(q) if q.as_numer_denom()[1] == 1 else None
