@@ -60,4 +60,4 @@ def exact_quotient(a: Dim, b: Dim) -> Dim | None:
     if isinstance(a, int) and isinstance(b, int):
         return None if a % b else a // b
     q = sympy.cancel(sympy.sympify(a) / b)
-    return dims.canonical(q) if q.as_numer_denom()[1] == 1 else None
+    return dims.canonical(q) if sympy.fraction(q)[1] == 1 else None
