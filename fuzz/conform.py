@@ -1,12 +1,29 @@
-"""The conformance suite on the project's own engines."""
+"""The conformance suite on the project's own engines, with the kernels emitted here."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from codegen.emit import cuda
 from codegen.runtime.engine import Engine, KernelText, Loaded, Signature
-from oracle.conformance import Case, Kernel, Text
+from oracle.conformance import Case, Kernel, LoopCase, Text, calls, cases
 from refimpl.ir.types import Array
+
+
+def suite() -> Iterator[Case]:
+    """Yield every case: the texts of the suite, and its loop programs as text."""
+    yield from cases()
+    yield from map(emitted, calls.cases())
+
+
+def emitted(case: LoopCase) -> Case:
+    """Return a case of a loop program with its text."""
+    text = cuda.emit([case.kernel])
+    (s,) = text.kernels
+    kernel = Kernel(s.name, s.buffers, s.sizes, s.outputs, s.dims, s.grid, s.block)
+    source = Text(text.source, (kernel,))
+    return Case("calls", case.name, source, kernel, case.initial, case.expected, case.dims)
 
 
 class Runner:

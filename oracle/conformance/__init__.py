@@ -1,7 +1,8 @@
 """One suite that every engine must pass: kernel texts with inputs and exact expected outputs.
 
 The suite is data and knows no engine: ``cases`` yields it, ``conform`` runs it by a function that
-launches one case.
+launches one case.  The cases of ``calls`` are loop programs, which are made text by whoever runs
+them.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oracle.conformance import bits, scalars, structure
+from oracle.conformance.calls import LoopCase
 from oracle.conformance.case import Case, Kernel, Outcome, Run, Text, agree, conform, judge
 
-__all__ = ["Case", "Kernel", "Outcome", "Run", "Text", "agree", "cases", "conform", "judge"]
+__all__ = [
+    "Case", "Kernel", "LoopCase", "Outcome", "Run", "Text", "agree", "cases", "conform", "judge",
+]  # fmt: skip
 
 
 def cases() -> Iterator[Case]:

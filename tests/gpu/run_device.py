@@ -19,10 +19,10 @@ from pathlib import Path
 from codegen.options import Options
 from codegen.runtime.engine import Engine
 from codegen.runtime.registry import NAMES, engine
-from fuzz.conform import Runner
+from fuzz.conform import Runner, suite
 from fuzz.graphs import BYTES, decode
 from fuzz.levels import check
-from oracle.conformance import Outcome, cases, conform
+from oracle.conformance import Outcome, conform
 from refimpl.errors import EngineMissing
 
 
@@ -87,9 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EngineMissing as e:
         print(e, file=sys.stderr)
         return e.exit_code
-    suite = list(cases())
+    cases = list(suite())
     start = time.perf_counter()
-    outcomes = conform(suite, Runner(chosen))
+    outcomes = conform(cases, Runner(chosen))
     seconds = time.perf_counter() - start
     print(table(outcomes, seconds))
     wrong = [{"group": o.group, "name": o.name, "wrong": o.wrong} for o in outcomes if o.wrong]

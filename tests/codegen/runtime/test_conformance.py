@@ -7,13 +7,17 @@ import pytest
 from codegen.runtime.host import Host, Order
 from codegen.runtime.nvrtc import Nvrtc
 from codegen.runtime.registry import engine, probe
+from fuzz import conform as emitting
 from fuzz.conform import Runner, kernel_text
-from oracle.conformance import Case, cases, conform
+from oracle.conformance import Case, calls, conform
+from refimpl.interp import loop
+from refimpl.ir.expand import expand
+from refimpl.verify import loop as laws
 
 
 @pytest.fixture(scope="module")
 def suite() -> list[Case]:
-    return list(cases())
+    return list(emitting.suite())
 
 
 @pytest.mark.parametrize("name", ["simt", "host", "cuda"])
@@ -29,7 +33,7 @@ def test_engine_passes_every_case(name: str, suite: list[Case]) -> None:
 def test_order_of_threads_does_not_matter_where_nothing_races(
     order: Order, suite: list[Case]
 ) -> None:
-    whole = [c for c in suite if c.group == "structure"]
+    whole = [c for c in suite if c.group in ("structure", "calls")]
     assert not [o for o in conform(whole, Runner(Host(order=order))) if o.wrong]
 
 
@@ -46,10 +50,24 @@ def test_every_text_compiles_for_the_gpu(suite: list[Case]) -> None:
     if not state.runs:
         pytest.skip(f"nvrtc: {state.why}")
     nvrtc = Nvrtc()
-    names = ("atomics f32", "atomics i64", "wide bf16", "wide f64", "scan", "reduction of 1 u8")
+    names = (
+        *("atomics f32", "atomics i64", "wide bf16", "wide f64", "scan", "reduction of 1 u8"),
+        *("norms of 33 rows", "turned bf16", "counts by add", "lanes in a callee"),
+    )
     texts = {c.name: c.text for c in suite if c.name in names}
     assert set(texts) == set(names)
     for text in texts.values():
         loaded = nvrtc.load(kernel_text(text))
-        assert [r.kernel for r in loaded.cubin.resources] == ["kernel_"]
+        assert [r.kernel for r in loaded.cubin.resources] == [k.name for k in text.kernels]
         assert loaded.cubin.resources[0].spills == 0
+
+
+@pytest.mark.parametrize("case", list(calls.cases()), ids=lambda c: c.name)
+def test_the_interpreter_passes_the_loop_programs(case: calls.LoopCase) -> None:
+    laws.verify(case.kernel)
+    for kernel in (case.kernel, expand(case.kernel)):
+        laws.verify(kernel)
+        buffers = {b.name: a.copy() for b, a in zip(kernel.params, case.initial, strict=True)}
+        loop.run(kernel, buffers, case.dims)
+        for name, want in zip(kernel.outputs, case.expected, strict=True):
+            assert buffers[name].tobytes() == want.tobytes()

@@ -8,13 +8,13 @@ from random import Random
 from refimpl.ir.text import show
 from refimpl.ops import OPS
 from tests.refimpl.text.mutate import confused, verdict
-from tests.refimpl.verify.test_sound import KERNEL, LOOPS, planned, uses
+from tests.refimpl.verify.test_sound import CALLS, KERNEL, LOOPS, planned, uses
 
 
 def sound_texts() -> list[str]:
     """A graph for each op, as many loops and programs."""
     graphs = [show(m) for op in OPS.values() for m in uses(op)[::9]]
-    others = [KERNEL, LOOPS, show(planned())]
+    others = [KERNEL, LOOPS, CALLS, show(planned())]
     return graphs + others * (len(graphs) // 6)
 
 

@@ -164,6 +164,50 @@ def test_local_buffers_and_lets() -> None:
     assert parse(show(fs)) == fs
 
 
+CALLS = """
+kernel @k(a: f32[n + 1, m], y: f32[n], z: f32[m*n]) writes (y, z) dims m in [1, 9], n in [1, 64] {
+  primfunc @put(x: f32[k, l], again: f32[k, l], sum: f32[] local) writes (sum)
+      dims i in [0, 64], j in [0, 8], l in [1, 9], k in [2, 65] {
+    sum[] = sum[] + x[i, j] * again[i + 1, j]
+  }
+  primfunc @row(x: f32[k, l], s: f32[4] shared, y: f32[n], flat: f32[q]) writes (y, s, flat)
+      dims n in [1, 64], k in [2, 65], l in [1, 9], q in [1, 576], i in [0, 63] {
+    alloc sum: f32[] local
+    sum[] = 0.0:f32
+    for j in l {
+      call @put(x, x, sum) dims (i, j, l, k)
+    }
+    y[i] = sum[]
+    for r in l parallel {
+      flat[i * l + r] = sum[]
+    }
+    atomic add(s[i % 4], sum[])
+  }
+  primfunc @nothing() writes () {
+    block {
+    }
+  }
+  for b in (n + 3) // 4 bound blockIdx.x {
+    alloc s: f32[4] shared
+    for t in 4 bound threadIdx.x {
+      s[t] = 0.0:f32
+      call @nothing()
+      barrier
+      if b * 4 + t < n {
+        call @row(a, s, y, z) dims (n, n + 1, m, n * m, b * 4 + t)
+      }
+    }
+  }
+}
+"""
+
+
+def test_calls_in_loops() -> None:
+    fs = parse_loop(CALLS)
+    loop.verify(fs[0])
+    assert parse(show(fs)) == fs
+
+
 def planned() -> Program:
     """A program with every kind of line that stands alone."""
     return parse_program(
