@@ -105,13 +105,27 @@ def check(
         list[str] | None,
         typer.Option(help="Another implementation to judge on the same inputs: onnxruntime."),
     ] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="NAME=VALUE",
+            help="A number that fills an input, or FILE.npy; the others are random.",
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write what was judged there, for `didyma replay`.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Judge a program at every level on random inputs (default engine: host)."""
     from didyma.commands import judge as command
 
-    engines, peers = _engines(engine), tuple(peer or ())
-    raise typer.Exit(command.check(file, engines, dim or [], seed, planner, timeout, json, peers))
+    engines, peers, values = _engines(engine), tuple(peer or ()), value or ()
+    raise typer.Exit(
+        command.check(file, engines, dim or [], seed, planner, timeout, json, peers, values, save)
+    )
 
 
 @app.command()

@@ -125,6 +125,8 @@ def verdict(report: Report, memory: Mapping[str, Any]) -> None:
             f"memory{f' at {bound}' if bound else ''}: planned peak {memory['planned_peak']:,} B"
             f" ({memory['planner']}), unplanned total {memory['unplanned_total']:,} B",
         )
+        for name, value in memory["inputs"].items():
+            _line(console, f"input {name} = {value}")
         kernels = memory["kernels"]
         _line(console, f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}")
         for name in kernels:

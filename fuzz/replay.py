@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from codegen.options import Options
-from fuzz import disk
+from fuzz import disk, given
 from refimpl.errors import DidymaError
-from refimpl.ir import dims
+from refimpl.ir import control, dims
 from refimpl.ir.graph import Module
 from refimpl.ir.text import parse_module, show
+from refimpl.ir.types import Tensor
 from refimpl.verify import graph
 
 _HEAD = "# didyma finding "
@@ -27,16 +30,19 @@ class Recorded:
     env: dict[str, int]
     engines: tuple[str, ...]
     options: Options
+    given: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])  # not drawn by a seed
 
 
 def save(path: Path, r: Recorded, message: str) -> Path:
     """Write a finding; the message stands in its head as comment lines."""
-    head = {
+    head: dict[str, Any] = {
         "seeds": r.seeds,
         "dims": r.env,
         "engines": r.engines,
         "options": dataclasses.asdict(r.options),
     }
+    if r.given:
+        head["given"] = {name: given.record(t) for name, t in r.given.items()}
     lines = [_HEAD + json.dumps(head), *(f"# {line}" for line in message.splitlines())]
     return disk.write_text(path, "\n".join([*lines, show(r.module)]))
 
@@ -63,14 +69,18 @@ def load(path: Path) -> Recorded:
             {str(k): int(v) for k, v in head["dims"].items()},
             tuple(str(e) for e in head["engines"]),
             Options(**head["options"]),
+            {str(k): given.recorded(v) for k, v in head.get("given", {}).items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise _broken(path, f"a broken head: {e}") from None
     if len(recorded.seeds) != len(m.entry.params):
         raise _broken(path, f"{len(recorded.seeds)} seeds for {len(m.entry.params)} inputs")
-    if set(recorded.env) != set(m.ranges()):
-        raise _broken(path, f"sizes for {sorted(recorded.env)}, symbols {sorted(m.ranges())}")
+    told = set(control.told(m))
+    if set(recorded.env) != told:
+        raise _broken(path, f"sizes for {sorted(recorded.env)}, symbols {sorted(told)}")
     dims.check_ranges(recorded.env, m.dims)
+    if got := given.misfit(m, recorded.env, recorded.given):
+        raise _broken(path, got)
     return recorded
 
 

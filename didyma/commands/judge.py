@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,15 +15,15 @@ from codegen.options import Options
 from codegen.pipeline import Compiled
 from codegen.runtime.registry import engine
 from didyma import fitting, show
-from didyma.commands import common
+from didyma.commands import common, inputs
 from didyma.files import read_fixed
+from fuzz import given as given_
 from fuzz import levels, watchdog
 from fuzz import replay as replay_
-from fuzz.graphs import inputs as random_inputs
 from oracle.report import Finding, Level, Report
 from refimpl.errors import DidymaError
 from refimpl.ir.graph import Module
-from refimpl.ir.types import Array
+from refimpl.ir.types import Array, Tensor
 
 _LAW = re.compile(r"[DGLP]-")
 
@@ -40,6 +40,7 @@ class Task:
     peers: tuple[str, ...] = ()
     model: bytes | None = None  # the ONNX model that the module was imported from
     free: frozenset[str] = frozenset()  # symbols whose size nobody chose
+    given: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])  # values not drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
         return Verdict(made.report(), {})
 
     def values(env: Mapping[str, int]) -> Sequence[Array]:
-        return random_inputs(task.module, dict(env), task.seeds)
+        return given_.inputs(task.module, env, task.seeds, task.given)
 
     task = replace(task, env=fitting.fit_run(task.module, task.env, task.free, values))
     arrays = values(task.env)
@@ -83,6 +84,7 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
 def _memory(made: Compiled, task: Task) -> dict[str, Any]:
     return {
         "dims": dict(task.env),
+        "inputs": {name: given_.shown(t) for name, t in task.given.items()},
         "planner": task.options.planner,
         "planned_peak": peak(made.program, task.env),
         "unplanned_total": unplanned_total(made.program, task.env),
@@ -123,19 +125,32 @@ def check(
     timeout: float,
     json: bool,
     peers: Sequence[str] = (),
+    values: Sequence[str] = (),
+    save: Path | None = None,
 ) -> int:
-    """Judge a file and print the verdict of every level, and of peers on the same inputs."""
+    """Judge a file and print the verdict of every level, and of peers on the same inputs.
+
+    What was judged is written to ``save`` for ``replay``.
+    """
     wanted = engines or ("host",)
     common.require(wanted)
     common.require_peers(peers)
     options = common.options(planner)
     m, fixed = read_fixed(file, common.sizes(given))
+    chosen = inputs.read(m, values)
+    told = inputs.sizes(m, chosen, common.sizes(given))
+    given = [*given, *(f"{name}={n}" for name, n in told.items())]
     env = common.bindings(m, given, fixed)
     seeds = tuple(seed * 1000 + i for i in range(len(m.entry.params)))
     model = file.read_bytes() if peers and file.suffix == ".onnx" else None
     free = frozenset(env) - {item.partition("=")[0] for item in given}
-    task = Task(m, env, seeds, wanted, options, tuple(peers), model, free)
-    return tell(guarded(task, timeout), json)
+    task = Task(m, env, seeds, wanted, options, tuple(peers), model, free, chosen)
+    verdict = guarded(task, timeout)
+    if save is not None:
+        env = dict(verdict.memory.get("dims", env))
+        words = "\n".join(f.message for f in verdict.report.findings[:1])
+        replay_.save(save, replay_.Recorded(m, seeds, env, wanted, options, chosen), words)
+    return tell(verdict, json)
 
 
 def replay(file: Path, engines: common.Engines, timeout: float, json: bool) -> int:
@@ -144,7 +159,8 @@ def replay(file: Path, engines: common.Engines, timeout: float, json: bool) -> i
     wanted = engines or r.engines
     common.require(wanted)
     common.options(r.options.planner)
-    return tell(guarded(Task(r.module, r.env, r.seeds, wanted, r.options), timeout), json)
+    task = Task(r.module, r.env, r.seeds, wanted, r.options, given=r.given)
+    return tell(guarded(task, timeout), json)
 
 
 def tell(verdict: Verdict, json: bool) -> int:

@@ -48,8 +48,8 @@ def test_check_says_exactly_this_in_json(exp: Path) -> None:
     assert said.code == 0
     d = said.json
     assert set(d) == {
-        "agree", "levels", "findings", "dims", "planner", "planned_peak", "unplanned_total",
-        "kernels",
+        "agree", "levels", "findings", "dims", "inputs", "planner", "planned_peak",
+        "unplanned_total", "kernels",
     }  # fmt: skip
     assert d["agree"] is True
     assert d["findings"] == []

@@ -1,0 +1,112 @@
+"""Input values on the command line: ``NAME=NUMBER`` fills an input, ``NAME=FILE.npy`` is one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from didyma.arrays import as_pairs
+from refimpl.errors import DidymaError
+from refimpl.ir import control, dims
+from refimpl.ir.graph import Module, Param
+from refimpl.ir.types import Array, DType, Tensor
+
+_WORDS = {"true": True, "false": False}
+
+
+def read(m: Module, words: Sequence[str]) -> dict[str, Tensor]:
+    """Return the values of the inputs that ``words`` name; one without axes fills its input.
+
+    Errors: ``bad-option`` for an unknown name, no number, or one that the dtype has not;
+    ``unreadable-file``, ``complex-input``, ``input-dtype``.
+    """
+    params = {p.name: p for p in m.entry.params}
+    found: dict[str, Tensor] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in params or not value:
+            want = f"NAME=NUMBER or NAME=FILE.npy with NAME of: {', '.join(params) or 'no inputs'}"
+            raise DidymaError("bad-option", f"--input {word}", got=word, want=want)
+        array = _file if value.endswith(".npy") else _number
+        found[name] = Tensor.of(array(params[name], value, word))
+    return found
+
+
+def sizes(m: Module, given: Mapping[str, Tensor], chosen: Mapping[str, int]) -> dict[str, int]:
+    """Sizes that arrays tell, besides those chosen.
+
+    Errors: ``rank-mismatch``, ``dim-mismatch``, ``dim-out-of-range``, ``unbound-dim``.
+    """
+    told = control.told(m)
+    known = {k: n for k, n in chosen.items() if k in told}
+    first = "--dim", tuple(dims.symbol(k) for k in known), tuple(known.values())
+    arrays = [p for p in m.entry.params if p.name in given and given[p.name].shape]
+    rows = ((f"%{p.name}", p.type.shape, given[p.name].shape) for p in arrays)
+    return dims.bind([first, *rows], m.dims)
+
+
+def _number(p: Param, value: str, word: str) -> Array:
+    dtype = p.type.dtype
+    number = _parsed(value)
+    array = None if number is None else _held(number, dtype)
+    if array is None:
+        what = f"an integer from {dtype.limits[0]} to {dtype.limits[1]}" if dtype.is_int else (
+            "true or false" if dtype is DType.BOOL else f"a number that {dtype} has"
+        )  # fmt: skip
+        want = f"{what}, or a file whose name ends with .npy"
+        raise DidymaError("bad-option", f"--input {word}", got=value, want=want)
+    return array
+
+
+def _parsed(value: str) -> float | None:
+    if value in _WORDS:
+        return _WORDS[value]
+    try:
+        return int(value)
+    except ValueError:
+        pass
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def _held(number: float, dtype: DType) -> Array | None:
+    """The number in a dtype; None where that has no such number, nor one near."""
+    if dtype is DType.BOOL:
+        return np.array(bool(number)) if number in (0, 1) else None
+    if dtype.is_int:
+        low, high = dtype.limits
+        whole = math.isfinite(number) and number == int(number) and low <= number <= high
+        return np.array(int(number)).astype(dtype.numpy) if whole else None
+    try:
+        wide = float(number)
+    except OverflowError:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = np.array(wide).astype(dtype.numpy)
+    held = float(array.astype(np.float64))
+    same = held == wide or (math.isnan(wide) and math.isnan(held))
+    return array if same or abs(held - wide) <= abs(wide) / 2 < math.inf else None
+
+
+def _file(p: Param, value: str, word: str) -> Array:
+    try:
+        with Path(value).open("rb") as f:
+            array = np.lib.format.read_array(f, allow_pickle=False)
+    except (OSError, ValueError) as e:
+        got = e.strerror or str(e) if isinstance(e, OSError) else str(e)
+        want = "an array as numpy.save writes it"
+        raise DidymaError("unreadable-file", f"--input {word}", got=got, want=want) from None
+    array, wanted = as_pairs(p, array), p.type.dtype.numpy
+    if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
+        array = array.view(wanted)  # NumPy's files do not know the dtypes of ml_dtypes
+    if array.dtype != wanted:
+        got, help = str(array.dtype), "convert the array before you save it"
+        raise DidymaError("input-dtype", f"--input {word}", got=got, want=str(wanted), help=help)
+    if not array.shape and p.type.shape:
+        raise DidymaError("rank-mismatch", f"--input {word}", got="rank 0", want=str(p.type))
+    return array
