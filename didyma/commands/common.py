@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from codegen.memory import planner as planner_by_name
 from codegen.options import Options
@@ -90,6 +91,45 @@ def bindings(
     least = {v.name: v.lo for v in m.dims if v.name in told} | env
     above = {v.name: min(v.hi, v.lo + 1) for v in m.dims if v.name in told} | env
     return fitting.fit(m, above if fitting.elements(m, above) <= fitting.MANY else least, env)
+
+
+class Ended(Protocol):
+    """What a campaign says of itself when it is over."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it ran."""
+        ...
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether its user ended it."""
+        ...
+
+    @property
+    def findings(self) -> Sequence[object]:
+        """What it found."""
+        ...
+
+    def json(self) -> str:
+        """Return it as a JSON document."""
+        ...
+
+
+R = TypeVar("R", bound=Ended)
+
+
+def ended(result: R, show: Callable[[R], None], json: bool, ran: bool) -> int:
+    """Print what a campaign saw and return its exit code; ``ran`` says whether it judged any."""
+    if result.interrupted:
+        print(f"interrupted after {result.seconds:.0f} s", file=sys.stderr)
+    if json:
+        print(result.json())
+    else:
+        show(result)
+    if result.findings:
+        return DISAGREE
+    return AGREE if ran else NOTHING_RAN
 
 
 def print_json(document: Any) -> None:

@@ -39,15 +39,7 @@ def fuzz(
         findings=findings,
     )
     result = _with_bar(plan)
-    if result.interrupted:
-        print(f"interrupted after {result.seconds:.0f} s", file=sys.stderr)
-    if json:
-        print(result.json())
-    else:
-        show.campaign(result)
-    if result.findings:
-        return common.DISAGREE
-    return common.AGREE if result.all.programs else common.NOTHING_RAN
+    return common.ended(result, show.campaign, json, ran=bool(result.all.programs))
 
 
 def cores() -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
@@ -30,15 +28,7 @@ def fuzz(
         )  # fmt: skip
     plan = campaign.Plan(seconds, None, seed, jobs or cores(), stop_after=stop_after)
     result = _with_bar(plan)
-    if result.interrupted:
-        print(f"interrupted after {result.seconds:.0f} s", file=sys.stderr)
-    if json:
-        print(result.json())
-    else:
-        show.memory_campaign(result)
-    if result.findings:
-        return common.DISAGREE
-    return common.AGREE if result.schedules else common.NOTHING_RAN
+    return common.ended(result, show.memory_campaign, json, ran=bool(result.schedules))
 
 
 def _with_bar(plan: campaign.Plan) -> campaign.Result:
