@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from codegen.emit import cuda
 from codegen.options import Options
 from codegen.pipeline import Compiled, compile
+from codegen.runtime.engine import KernelFault
 from codegen.runtime.registry import engine
 from codegen.schedule import schedule
 from fuzz.graphs import BYTES, CASES, Case, decode
@@ -25,13 +27,13 @@ from refimpl.interp.faults import LoopFault
 from refimpl.ir.expand import expand
 from refimpl.ir.expr import add, index
 from refimpl.ir.loop import Block, Call, If, PrimFunc, Stmt, Store
-from refimpl.ir.text import parse, show
+from refimpl.ir.text import parse, parse_loop, show
 from refimpl.ir.types import Array
 from refimpl.ir.walk import map_stmt, stmts
 from refimpl.verify import loop as loop_laws
 from refimpl.verify import program as program_laws
 from refimpl.verify.inplace import may_share
-from tests.codegen.emit.test_runs import MAKERS
+from tests.codegen.emit.test_runs import MAKERS, launch
 from tests.codegen.emit.test_runs import inputs as operands
 from tests.codegen.outline import outlined
 
@@ -111,6 +113,23 @@ def test_schedules(case: Case, seed: int) -> None:
         assert [k.attrs for k in after] == [k.attrs for k in before]
         for k in after:
             loop_laws.verify(k)
+
+
+def test_a_fault_in_a_callee_is_told_by_its_own_statement() -> None:
+    (f,) = parse_loop("""
+      primfunc @f(x: f32[4], y: f32[4]) writes (y) {
+        primfunc @shift(a: f32[4], b: f32[4]) writes (b) dims i in [0, 3] {
+          b[i] = a[i + 1]
+        }
+        for k in 4 {
+          call @shift(x, y) dims (k)
+        }
+      }""")
+    loop_laws.verify(f)
+    zeros = {b.name: np.zeros(4, np.float32) for b in f.params}
+    with pytest.raises(KernelFault, match="out-of-bounds") as e:
+        launch(engine("simt"), f, zeros, {})
+    assert e.value.faults[0].node == "b[i] = a[i + 1]"
 
 
 def damaged(f: PrimFunc, r: Random) -> PrimFunc:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from codegen.emit import cuda, wrapper
+from oracle.conformance import calls
 from refimpl.ir import expr as ix
 from refimpl.ir.dims import DimVar, symbol
 from refimpl.ir.loop import (
@@ -105,6 +106,11 @@ def wide() -> PrimFunc:
     return PrimFunc("scale_2", params, ("y",), nest)
 
 
+def norms() -> PrimFunc:
+    """A call in a call."""
+    return next(calls.cases()).kernel
+
+
 def module() -> str:
     """The wrapper of two kernels in a row."""
     kernels = (elementwise(), row_sum())
@@ -130,11 +136,13 @@ def _kernel(make: Callable[[], PrimFunc]) -> str:
 
 
 def texts() -> dict[str, str]:
-    found = {f"{f.__name__}.cu": _kernel(f) for f in (elementwise, row_sum, wide)}
+    found = {f"{f.__name__}.cu": _kernel(f) for f in (elementwise, row_sum, wide, norms)}
     return {**found, "module.py.txt": module()}
 
 
-@pytest.mark.parametrize("name", ["elementwise.cu", "row_sum.cu", "wide.cu", "module.py.txt"])
+@pytest.mark.parametrize(
+    "name", ["elementwise.cu", "row_sum.cu", "wide.cu", "norms.cu", "module.py.txt"]
+)
 def test_text(name: str) -> None:
     assert texts()[name] == (FOLDER / name).read_text()
 
