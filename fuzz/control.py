@@ -6,7 +6,7 @@ Loops count: the test compares a counter with a small limit, whatever else it as
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from fuzz.chooser import Bytes
 from refimpl.errors import DidymaError
-from refimpl.ir import dims
+from refimpl.ir import control, dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.graph import BIND, CALL, IF, NO_INLINE, SCAN, WHILE, Attr, Function, Node, Param
 from refimpl.ir.graph import attrs as freeze
@@ -111,10 +111,47 @@ class _Body:
         value = Tensor.of(np.full(shape, fill).astype(t.dtype.numpy))
         return self.node("constant", (), t, value=value)
 
+    def total(self, name: str, t: TensorType) -> str:
+        """Sum of a value whose size is known in this function alone; else of its places."""
+        if t.dtype not in PLAIN or t.dtype is DType.BOOL:
+            at = t.with_dtype(DType.I64).with_shape(t.shape[0])
+            return self.total(
+                self.node("iota", (), at, dtype=DType.I64, shape=at.shape, axis=0), at
+            )
+        axes = tuple(range(t.rank))
+        return self.node("sum", (name,), t.with_shape(), axes=axes, keepdims=False)
+
     def function(self, kind: str, *results: str, stays: bool = False) -> Function:
         attrs = _STAYS if stays else ()
         f = Function("", tuple(self.params), tuple(self.nodes), results, attrs)
         return self.b.function(f, kind)
+
+
+def _emit(
+    b: Builder,
+    op: str,
+    args: Sequence[str],
+    types: Sequence[TensorType],
+    attrs: Mapping[str, Attr],
+) -> None:
+    """Add a node, or a function that stays and has it, called twice."""
+    if not b.staying:
+        b.emit(op, args, types, attrs)
+        return
+    have, f = dict(b.pool), _Body(b)
+    given = tuple(f.param(have[a]) for a in args)
+    names = tuple(f"r{i}" for i in range(len(types)))
+    f.nodes.append(Node(names, op, given, tuple(types), freeze(attrs)))
+    own = control.rebound(f.nodes[-1])
+    results = [
+        r if set(own).isdisjoint(dims.free(t.shape)) else f.total(r, t)
+        for r, t in zip(names, types, strict=True)
+    ]
+    kept = f.function("whole", *results, stays=True)
+    made = b.emit(CALL, args, kept.result_types(), {"callee": kept.name})
+    of = dict(zip(kept.result_types(), made, strict=True))
+    again = [of.get(have[a], a) for a in args]
+    b.emit(CALL, again, kept.result_types(), {"callee": kept.name})
 
 
 def _twin(b: Builder, c: Bytes, name: str, t: TensorType) -> str:
@@ -135,7 +172,7 @@ def _branch(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
         first = f.chain(c, x, t, (y,))
         functions.append(f.function(kind, first, c.pick((first, y, x))).name)
     attrs: dict[str, Attr] = {"then": functions[0], "otherwise": functions[1], "binds": ()}
-    b.emit(IF, (condition, name, other), (t, t), attrs)
+    _emit(b, IF, (condition, name, other), (t, t), attrs)
     return True
 
 
@@ -183,7 +220,7 @@ def _loop(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     body = f.function("body", _counted(b, f, at), *pair)
     attrs: dict[str, Attr] = {"cond": test, "body": body.name, "carried": 3, "binds": ()}
     start = b.number(0, DType.I64)
-    b.emit(WHILE, (start, name, other, limit, captured), carried, attrs)
+    _emit(b, WHILE, (start, name, other, limit, captured), carried, attrs)
     return True
 
 
@@ -211,7 +248,7 @@ def _growth(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     none = b.op("slice", (name,), t.with_shape(0, *t.shape[1:]), **_part(t, 0))
     first = c.pick((none, name))
     attrs: dict[str, Attr] = {"cond": test, "body": body.name, "carried": 2, "binds": (str(u),)}
-    b.emit(WHILE, (b.number(0, DType.I64), first, limit, name), (_COUNT, grown), attrs)
+    _emit(b, WHILE, (b.number(0, DType.I64), first, limit, name), (_COUNT, grown), attrs)
     return True
 
 
@@ -233,7 +270,8 @@ def _scan(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     body = f.function("step", new, f.chain(c, x, row, (s, new)))
     attrs: dict[str, Attr] = {"body": body.name, "states": 1, "scanned": 1, "length": t.shape[0]}
     index = str(b.symbol(max(0, b.most(t.shape[0]) - 1), 0)) if c.chance(3) else ""
-    b.emit(SCAN, (state, name, _twin(b, c, state, row)), (row, t), attrs | {"index": index})
+    given = (state, name, _twin(b, c, state, row))
+    _emit(b, SCAN, given, (row, t), attrs | {"index": index})
     return True
 
 
@@ -275,8 +313,7 @@ def _own_size(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     count = f.node("sum", (ones,), _COUNT, axes=axes, keepdims=False) if t.rank else ones
     u = b.symbol(b.most(t.numel), dims.evaluate(t.numel, b.env))
     f.nodes.append(Node((), BIND, (count,), (), (("dim", str(u)),)))
-    at = f.node("iota", (), _COUNT.with_shape(u), dtype=DType.I64, shape=(u,), axis=0)
-    total = f.node("sum", (at,), _COUNT, axes=(0,), keepdims=False)
+    total = f.total("", TensorType(DType.BOOL, (u,)))
     kept = f.function("sized", total, count, stays=True)
     for value in (name, _twin(b, c, name, t)):
         b.emit(CALL, (value,), kept.result_types(), {"callee": kept.name})
@@ -301,7 +338,7 @@ def _other_size(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     both = twice.node("concat", (x, y), t.with_shape(dims.add(n, n), *t.shape[1:]), axis=0)
     two = twice.function("otherwise", both)
     attrs: dict[str, Attr] = {"then": one.name, "otherwise": two.name, "binds": (str(u),)}
-    b.emit(IF, (condition, name), (joined,), attrs)
+    _emit(b, IF, (condition, name), (joined,), attrs)
     return True
 
 

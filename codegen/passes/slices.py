@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from codegen.passes.values import fresh
 from refimpl.ir import control, dims
 from refimpl.ir.dims import DimVar
-from refimpl.ir.graph import SCAN, Attr, Function, Module, Node, Param, attrs
+from refimpl.ir.graph import NO_INLINE, SCAN, Attr, Function, Module, Node, Param, attrs
 from refimpl.ir.types import DType, TensorType
 
 
@@ -43,21 +43,29 @@ def unroll_slices(m: Module) -> Module:
 
 
 def _apart(m: Module) -> Module:
-    """Give each use of a function that scans a copy: an index is bound at one place."""
+    """Give each use of a function that scans a copy: an index is bound at one place.
+
+    What stays a function binds its own, so calls share it.
+    """
     scanning: set[str] = set()
     uses: Counter[str] = Counter()
+    stay = {f.name for f in m.functions if NO_INLINE in f.attr}
     for f in m.functions:
-        runs = [r for n in f.nodes for r in control.references(n)]
+        runs = [r for n in f.nodes for r in control.references(n) if r not in stay]
         uses.update(runs)
         scans = any(n.op == SCAN and control.count(n, "scanned") for n in f.nodes)
         if scans or not scanning.isdisjoint(runs):
             scanning.add(f.name)
     if all(uses[name] <= 1 for name in scanning):
         return m
-    copies = _Copies({f.name: f for f in m.functions}, scanning)
-    entry = copies.inside(m.entry)
-    others = (f for f in m.functions[:-1] if f.name not in scanning)
-    return replace(m, functions=(*others, *copies.made, entry))
+    copies = _Copies({f.name: f for f in m.functions}, scanning - stay)
+    functions: list[Function] = []
+    for f in m.functions:
+        if f.name not in copies.scanning or f is m.entry:
+            new = copies.inside(f)
+            functions += (*copies.made, new)
+            copies.made.clear()
+    return replace(m, functions=tuple(functions))
 
 
 @dataclass

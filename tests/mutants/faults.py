@@ -34,8 +34,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "a view's lifetime ignored",
         "codegen/memory/liveness.py",
-        "if owner in self.borrowed:",
-        "if owner in self.borrowed or value in self.root:",
+        "if owner in self.borrowed or owner in self.outputs:",
+        "if owner in self.borrowed or owner in self.outputs or value in self.root:",
         PLAN,
     ),
     Fault(
