@@ -41,6 +41,11 @@ def _bytes(p: Program, env: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
+def handed(f: Program, env: Mapping[str, int]) -> dict[str, int]:
+    """What a function has of a caller's binding."""
+    return {v.name: env[v.name] for v in given(f) if v.name in env}
+
+
 def peak(p: Program, env: Mapping[str, int]) -> int:
     """Most bytes allocated at once under a binding of the dims; inputs and constants excluded.
 
@@ -108,7 +113,7 @@ class _Meter:
 
     def call(self, f: Program) -> None:
         """A function takes what it takes beside what is there."""
-        env = {v.name: self.env[v.name] for v in given(f) if v.name in self.env}
+        env = handed(f, self.env)
         key = (f.name, tuple(env.items()))
         if key not in self.called:
             self.called[key] = peak(f, env)

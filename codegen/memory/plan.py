@@ -20,7 +20,7 @@ from codegen.memory.inplace import in_place
 from codegen.memory.insert import Insertion
 from codegen.memory.liveness import Lives, flat, touches
 from codegen.memory.oriented import layout
-from codegen.memory.peak import peak
+from codegen.memory.peak import handed, peak
 from codegen.memory.planners import Buffer, Planner
 from codegen.memory.sizes import Sizes
 from refimpl.errors import DidymaError
@@ -30,6 +30,7 @@ from refimpl.ir.program import (
     Arena,
     Assert,
     Bind,
+    Call,
     Carry,
     Extern,
     Program,
@@ -164,13 +165,13 @@ def _samples(p: Program) -> list[dict[str, int]]:
 def bound(values: Values, env: Mapping[str, int] | None = None) -> int:
     """Most bytes alive at once on all devices together, of the buffers whose sizes are known.
 
-    Those are numbers, or symbols that ``env`` has.
+    Those are numbers, or symbols that ``env`` has.  What functions take comes on top.
     """
     known = values.buffers
     if env is None:
         known = [b for b in known if isinstance(b.type.nbytes, int)]
     devices = {b.type.device for b in known}
-    return sum(
+    return values.inside(env or {}) + sum(
         lower_bound(static_problem([b for b in known if b.type.device == d], env=env or {}))
         for d in devices
     )
@@ -254,6 +255,12 @@ class Values:
             seen.update(touches(line))
         return late
 
+    def inside(self, env: Mapping[str, int]) -> int:
+        """Most bytes that a function takes which the program calls."""
+        called = {x.callee for x in flat(self.bare.lines) if isinstance(x, Call)}
+        functions = (f for name, f in self.bare.function.items() if name in called)
+        return max((peak(f, handed(f, env)) for f in functions), default=0)
+
     def by_block(self, buffers: Iterable[Buffer]) -> dict[int, list[Buffer]]:
         """Return buffers by their block."""
         found: dict[int, list[Buffer]] = {}
@@ -270,6 +277,7 @@ def _whole(values: Values, planner: Planner, out: Insertion) -> None:
 
 
 def _arenas(values: Values, planner: Planner, capacity: int | None, out: Insertion) -> None:
+    beside = values.inside({v.name: v.lo for v in values.bare.dims})
     known: dict[str, list[Buffer]] = {}
     late: list[Buffer] = []
     open_on = {b.type.device for b in values.buffers if not isinstance(b.type.nbytes, int)}
@@ -279,8 +287,8 @@ def _arenas(values: Values, planner: Planner, capacity: int | None, out: Inserti
         else:
             known.setdefault(b.type.device, []).append(b)
     for device, buffers in known.items():
-        p = static_problem(buffers, capacity)
-        _require(values, p)
+        p = static_problem(buffers, None if capacity is None else max(0, capacity - beside))
+        _require(values, p, beside)
         placed = solve(p, planner.name, planner.seconds, brief=planner.seconds is None)
         name = out.fresh("arena")
         out.start.append(Arena(name, placed.peak, device, stack=placed.peak <= STACK))
@@ -326,8 +334,11 @@ def static_problem(
     )
 
 
-def _require(values: Values, p: Problem) -> None:
-    """DidymaError ``over-capacity`` if the bound is above it: which line, and what is alive."""
+def _require(values: Values, p: Problem, beside: int) -> None:
+    """DidymaError ``over-capacity`` if the bound is above it: which line, and what is alive.
+
+    ``beside`` is what functions take.
+    """
     if p.capacity is None or (bound := lower_bound(p)) <= p.capacity:
         return
     times, load = loads(p)
@@ -336,10 +347,11 @@ def _require(values: Values, p: Problem) -> None:
     live.sort(key=lambda i: -int(p.size[i]))
     told = ", ".join(f"%{p.names[i]} ({p.size[i]})" for i in live[:8])
     more = f" and {len(live) - 8} more" if len(live) > 8 else ""
+    more += f", and {beside} bytes in functions" * bool(beside)
     line = values.lives.line(at)
     raise DidymaError(
         "over-capacity",
         f"@{values.bare.name}, {show_instruction(line).splitlines()[0]}",
-        got=f"{bound} bytes alive at once: {told}{more}",
-        want=f"a capacity of at least {bound}, not {p.capacity}",
+        got=f"{bound + beside} bytes alive at once: {told}{more}",
+        want=f"a capacity of at least {bound + beside}, not {p.capacity + beside}",
     )

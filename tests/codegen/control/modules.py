@@ -215,6 +215,20 @@ module {{
 }}
 """
 
+# Values change places in the buffers of whoever calls.
+STAYS_SWAP = (
+    SWAP.replace("(%u, %v, %w, %k) {", "(%u, %v, %w, %k) attrs(NoInline=1) {")
+    .replace("@main", "@swap")
+    .rstrip("}\n")
+    + """}
+  func @main(%x: f32[4], %y: f32[4]) -> (%u, %v, %w, %k) {
+    %a, %b, %c, %d = call @swap(%x, %y) : f32[4], f32[4], f32[4], f32[4]
+    %u, %v, %w, %k = call @swap(%a, %b) : f32[4], f32[4], f32[4], f32[4]
+  }
+}
+"""
+)
+
 TEXTS: Mapping[str, str] = {
     "branch": BRANCH,
     "swap": SWAP,
@@ -222,6 +236,7 @@ TEXTS: Mapping[str, str] = {
     "nested": NESTED,
     "grows": GROWS,
     "stays": STAYS,
+    "stays_swap": STAYS_SWAP,
 }
 
 
