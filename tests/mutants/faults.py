@@ -46,6 +46,21 @@ FAULTS: tuple[Fault, ...] = (
         PLAN,
     ),
     Fault(
+        "what a call reads thought dead",
+        "codegen/memory/liveness.py",
+        "        case Extern(_, outputs, inputs) | Call(_, outputs, inputs):\n",
+        "        case Call(_, outputs):\n            return outputs\n"
+        "        case Extern(_, outputs, inputs):\n",
+        PLAN,
+    ),
+    Fault(
+        "a size not handed to a function",
+        "codegen/emit/program_lines.py",
+        "asked = (s for s in told if self._asked(s))",
+        "asked = (s for s in told[1:] if self._asked(s))",
+        ("host",),
+    ),
+    Fault(
         "a buffer taken over by a larger one",
         "codegen/memory/planners.py",
         "and sizes.fits(b.type, storage[free[k].name])",

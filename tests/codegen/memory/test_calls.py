@@ -7,6 +7,7 @@ import pytest
 
 import didyma as dd
 from codegen.memory import peak, unplanned_total
+from codegen.memory.elide import elided
 from codegen.memory.planners import PLANNERS
 from codegen.options import Options
 from codegen.pipeline import Compiled, compile
@@ -17,7 +18,7 @@ from oracle.plan_check import check, replay
 from refimpl.errors import DidymaError
 from refimpl.ir.graph import NO_INLINE, Module
 from refimpl.ir.program import Call, Copy, Launch
-from refimpl.ir.text import parse_module, show
+from refimpl.ir.text import parse_module, parse_program, show
 from refimpl.ir.types import Array
 from tests.bench.decoder import decoder
 from tests.bench.symbolic_plans import agree
@@ -139,3 +140,25 @@ def test_a_function_nobody_calls_any_more_is_gone() -> None:
     c = compile(parse_module(text))
     assert c.program.functions == ()
     assert not any(NO_INLINE in f.attr for f in c.fused.functions)
+
+
+def test_a_copy_stays_where_a_call_writes_what_was_copied() -> None:
+    function = """
+      function @f {
+        inputs (%a)
+        outputs (%b)
+        types { %a: f32[4] %b: f32[4] }
+        lines { copy %b from %a return () }
+      }"""
+    text = """
+      program @main {{
+        inputs (%x)
+        types {{ %x: f32[4] %a: f32[4] %c: f32[4] %d: f32[4] }}
+        {function}
+        lines {{
+          call @f(%x) -> (%a) copy %c from %a {between} call @f(%c) -> (%d) return (%a, %d)
+        }}
+      }}"""
+    for between, kept in (("", 0), ("call @f(%x) -> (%a)", 1)):
+        p = elided(parse_program(text.format(function=function, between=between)), lambda _: (0,))
+        assert sum(isinstance(x, Copy) for x in p.lines) == kept
