@@ -8,12 +8,14 @@
 | L-call-args | a call gives each parameter a buffer of its dtype, scope and shape at these dims |
 | L-call-dims | a call gives each dim an i64 that may lie in its range |
 | L-alias | a buffer that a call's function writes is given to it once |
+| L-written-out | with calls written out a function has 65536 statements at most; calls go 32 deep |
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
@@ -40,6 +42,11 @@ from refimpl.ir.types import TensorType
 from refimpl.ir.walk import stmts
 from refimpl.verify.scalars import Scalars
 from refimpl.verify.sizes import Sizes
+
+MOST_STATEMENTS = 1 << 16
+MOST_DEEP = 32
+
+Weight: TypeAlias = tuple[int, int]  # statements with calls written out, and how deep calls go
 
 _SIZES: Mapping[str, Callable[[Dim, Dim], Dim]] = {
     "add": dims.add,
@@ -77,6 +84,18 @@ class Calls(Scalars):
                     self._unfit(s, "a shared buffer made inside")
                 case _:
                     pass
+
+    def weight(self, f: PrimFunc, known: Mapping[str, Weight]) -> Weight:
+        """Law L-written-out; ``known`` are the weights of the functions further up."""
+        found = list(stmts(f.body))
+        called = [known[s.callee] for s in found if isinstance(s, Call)]
+        count = len(found) + sum(n for n, _ in called)
+        deep = max((1 + below for _, below in called), default=0)
+        if count > MOST_STATEMENTS or deep > MOST_DEEP:
+            got = f"{count} statements, calls {deep} deep"
+            want = f"at most {MOST_STATEMENTS} statements, calls at most {MOST_DEEP} deep"
+            raise self.broken("L-written-out", "calls written out", got, want)
+        return count, deep
 
     def _unfit(self, at: Stmt | str, got: str) -> None:
         raise self.broken("L-nested", at, got, "what a thread does on its own, since it is called")

@@ -58,7 +58,7 @@ from refimpl.ir.loop import (
 from refimpl.ir.text import show_expr, show_line
 from refimpl.ir.types import DType, TensorType
 from refimpl.ir.walk import expr_children
-from refimpl.verify.calls import Calls
+from refimpl.verify.calls import Calls, Weight
 
 MOST_THREADS = 1024
 MOST_SHARED = 48 * 1024  # bytes
@@ -70,14 +70,15 @@ _AT_ONCE = (LoopKind.PARALLEL, LoopKind.VECTORIZED)
 def verify(f: PrimFunc) -> None:
     """Raise DidymaError at the first broken law."""
     above: dict[str, PrimFunc] = {}
+    weights: dict[str, Weight] = {}
     for g in f.functions:
         where = f"{f.name}, @{g.name}"
         if g.name in above or g.name == f.name:
             want = "names of their own"
             raise DidymaError("L-function-twice", f"@{where}", got=f"@{g.name} again", want=want)
-        _Verifier(g, above, where, called=True).function()
+        weights[g.name] = _Verifier(g, above, where, called=True).function(weights)
         above[g.name] = g
-    _Verifier(f, above, f.name).function()
+    _Verifier(f, above, f.name).function(weights)
 
 
 class _Verifier(Calls):
@@ -101,7 +102,7 @@ class _Verifier(Calls):
         self.outer = True
         self.divergent = ""
 
-    def function(self) -> None:
+    def function(self, weights: Mapping[str, Weight]) -> Weight:
         f = self.f
         if self.called:
             self.nested(f)
@@ -128,6 +129,7 @@ class _Verifier(Calls):
                 f"{self.shared} bytes for {threads} threads",
                 f"at most {MOST_SHARED} bytes, in a block of threads",
             )
+        return self.weight(f, weights)
 
     def _buffer(self, b: Buffer, at: Stmt | str) -> None:
         self.declare(b.name, at)

@@ -158,6 +158,24 @@ def test_two_calls_that_write_one_buffer() -> None:
     assert fault(sound(text.replace("AT", "3 * i")), zeros("x", "y", n=8), {}).kind == "race"
 
 
+def test_a_read_after_a_callee_s_stores() -> None:
+    """A slice that a callee stores is found to be read only when the rest of the text is known."""
+    text = """
+      primfunc @f(x: f32[4], y: f32[4], z: f32[4]) writes (y, z) {
+        primfunc @copy(a: f32[4], b: f32[4]) writes (b) {
+          for k in 4 parallel {
+            b[k] = a[k]
+          }
+        }
+        call @copy(x, y)
+        for i in 4 parallel {
+          z[i] = y[3 - i]
+        }
+      }"""
+    x = {"x": np.arange(4, dtype=np.float32), **zeros("y", "z")}
+    assert both(sound(text), x, {})["z"].tolist() == [3, 2, 1, 0]
+
+
 def test_a_loop_in_a_callee_shares_the_caller_s_registers() -> None:
     text = """
       primfunc @f(x: f32[4], y: f32[4]) writes (y) {
