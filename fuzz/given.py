@@ -30,10 +30,11 @@ def misfit(m: Module, env: Mapping[str, int], given: Mapping[str, Tensor]) -> st
     """Say which of the values is none of its input; nothing if all are."""
     types = {p.name: p.type for p in m.entry.params}
     for name, t in given.items():
-        want = types.get(name)
-        shapes = ((), want and dims.values(want.shape, env))
-        if want is None or t.dtype is not want.dtype or t.shape not in shapes:
-            return f"{t.type} for %{name}: {want or 'no input'}"
+        if name not in types:
+            return f"a value of %{name}, which is no input"
+        want = types[name]
+        if t.dtype is not want.dtype or t.shape not in ((), dims.values(want.shape, env)):
+            return f"{t.type} for %{name}: {want}"
     return ""
 
 

@@ -21,7 +21,7 @@ from refimpl.ops.composite import Emit, like, scalar
 from refimpl.ops.rules import attr_error, shape_error
 
 V = TypeVar("V")
-SHORT = 128  # longer transforms are split, if they can be
+SHORT = 32  # longer transforms are split, if they can be
 PRIME = 512  # a matrix costs less than a convolution up to here
 NORMS: Mapping[str, tuple[float, float]] = {  # powers of n that both ways divide by
     "backward": (0.0, 1.0), "ortho": (0.5, 0.5), "forward": (1.0, 0.0),
