@@ -140,6 +140,6 @@ class Copy:
             else:
                 bound.append((Var(inner.declare(d.name)), value))
         body = inner.stmt(g.body)
-        for var, value in reversed(bound):
+        for var, value in bound:
             body = Let(var, value, body)
         return body
