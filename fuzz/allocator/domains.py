@@ -2,7 +2,8 @@
 
 - ``programs``: programs of known sizes through every planner of compiles;
 - ``symbolic``: programs whose sizes are symbols, judged at the ends of their ranges and between;
-- ``mixed``: programs with branches, loops, views of parts, routines that allocate; often several;
+- ``mixed``: programs with branches, loops, views of parts, routines that allocate; often several,
+  and of each eighth seed with functions;
 - ``arena``: problems of one arena through the planners that take no search;
 - ``search``: small problems through those that search;
 - ``fixed``: problems with fixed offsets and capacities;
@@ -22,6 +23,7 @@ from codegen.memory.arena import Problem, problem, solve
 from codegen.memory.arena.problem import lower_bound
 from codegen.memory.symbolic import SymbolicBuffer, plan
 from fuzz.allocator import judge, traces
+from fuzz.allocator.functions import outlined
 from fuzz.allocator.judge import Verdict
 from fuzz.allocator.machine import planned
 from fuzz.allocator.programs import Shape, mixed, program
@@ -56,6 +58,8 @@ class Case:
 def programs(domain: str, seed: int, *, run: bool = False) -> Case:
     """Plan and judge a random program; ``run`` also runs it."""
     bare = program(seed, SHAPES.get(domain) or mixed(seed))
+    if domain == "mixed" and seed % 8 == 5:
+        bare = outlined(bare, seed)
     name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
     return Case(domain, seed, name, judged(bare, name, seed, run=run))
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fuzz.allocator.domains import every
+from fuzz.allocator.functions import outlined
 from fuzz.allocator.machine import NAMES, MemoryMachine, planned
 from fuzz.allocator.programs import mixed, program
 from refimpl.verify.program import verify
@@ -18,6 +19,18 @@ TestMemoryMachine.settings = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plans_of_programs_with_functions_are_sound(name: str) -> None:
+    calls = 0
+    for seed in range(20):
+        bare = outlined(program(seed, mixed(seed)), seed)
+        plan = planned(bare, name)
+        verify(plan)
+        calls += len(plan.functions)
+        assert every(bare, plan, seed, run=True) == []
+    assert calls > 20
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,59 @@
+"""Random programs with functions: launches become calls of functions that do the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from codegen.memory.liveness import rewritten
+from oracle.kernels import reads_before_it_writes
+from refimpl.ir import dims
+from refimpl.ir.loop import PrimFunc
+from refimpl.ir.program import Call, Copy, Launch, Line, Program, Return, Wait
+
+
+def outlined(p: Program, seed: int) -> Program:
+    """Return a program in which some launches are calls: straight, by a detour, on a stream."""
+    r = Random(seed)
+    kernels = p.kernel
+    functions: dict[str, Program] = {}
+
+    def change(line: Line, block: int, index: int) -> Line:
+        del block, index
+        if not isinstance(line, Launch) or r.random() < 0.5:
+            return line
+        k = kernels[line.kernel]
+        if reads_before_it_writes(k):
+            return line  # what it is given to write holds something
+        f = _function(p, k, line, r)
+        functions[f.name] = f
+        pairs = [(a, b.name in k.outputs) for a, b in zip(line.args, k.params, strict=True)]
+        return Call(f.name, *(tuple(a for a, out in pairs if out is o) for o in (True, False)))
+
+    lines = rewritten(p.lines, change)
+    return replace(p, lines=lines, functions=tuple(functions.values()))
+
+
+def _function(p: Program, k: PrimFunc, line: Launch, r: Random) -> Program:
+    """A function that launches a kernel."""
+    types = {b.name: p.type[a] for b, a in zip(k.params, line.args, strict=True)}
+    stream = r.choice((0, 0, 1))
+    given = {b.name: b.name for b in k.params}
+    detours = [o for o in k.outputs if stream or r.random() < 0.5]
+    given |= {o: f"{o}_made" for o in detours}
+    lines: list[Line] = [Launch(k.name, tuple(given.values()), stream)]
+    if stream:
+        lines.append(Wait(0, stream))
+    lines += [Copy(o, given[o]) for o in detours]
+    types |= {given[o]: types[o] for o in detours}
+    named = {*dims.free(d for t in types.values() for d in t.shape), *(v.name for v in k.dims)}
+    return Program(
+        f"f_{k.name}",
+        tuple(v for v in p.dims if v.name in named),
+        tuple(b.name for b in k.params if b.name not in k.outputs),
+        (),
+        tuple(types.items()),
+        (),
+        (*lines, Return(())),
+        outputs=k.outputs,
+    )
