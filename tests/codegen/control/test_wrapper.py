@@ -90,3 +90,48 @@ def test_the_stack_of_a_thread() -> None:
     with pytest.raises(KernelFault, match="guard"):
         on.unstack(again)
     on.unstack(second)
+
+
+def test_every_stream_has_waited_around_a_call() -> None:
+    p = parse_program("""
+      program @main {
+        inputs (%x)
+        types { %x: f32[4] %y: f32[4] %z: f32[4] }
+        kernel @double(a: f32[4], o: f32[4]) writes (o) {
+          for i in 4 bound blockIdx.x { o[i] = a[i] + a[i] }
+        }
+        function @plain {
+          inputs (%a)
+          outputs (%b)
+          types { %a: f32[4] %b: f32[4] }
+          lines { launch @double(%a, %b) return () }
+        }
+        function @streamed {
+          inputs (%a)
+          outputs (%b)
+          types { %a: f32[4] %b: f32[4] }
+          lines { launch @double(%a, %b) stream 2 return () }
+        }
+        lines {
+          allocate %y
+          allocate %z
+          launch @double(%x, %y) stream 1
+          call @plain(%y) -> (%z)
+          call @streamed(%z) -> (%y)
+          launch @double(%y, %z) stream 1
+          wait 0 on 1
+          free %y
+          return (%z)
+        }
+      }""")
+    laws.verify(p)
+    text = wrapper.emit(p, cuda.emit(p.kernels))
+    lines = [line.strip() for line in text.splitlines()]
+    at = lines.index("plain(engine, kernels, externs, y, z)")
+    assert lines[at - 1] == lines[at + 1] == "engine.join()"
+    inside = lines[lines.index("def streamed(engine, kernels, externs, a, b):") :]
+    (launched,) = (i for i, x in enumerate(inside) if x.endswith("[a, b], sizes, 2)"))
+    assert inside[launched - 1] == inside[launched + 1] == "engine.join()"
+    x = np.arange(4, dtype=np.float32)
+    (z,) = wrapper.load(text)(Watched(engine("host")), [x])
+    assert z.tolist() == (x * 16).tolist()
