@@ -83,15 +83,15 @@ def _ends() -> Iterator[LoopCase]:
     text = """
 primfunc @ends(x: i32[n, m], y: i32[n, m], last: i32[n]) writes (y, last)
     dims n in [1, 64], m in [1, 64] {
-  primfunc @running(x: i32[n, m], y: i32[n, m]) writes (y)
-      dims n in [1, 64], m in [1, 64], i in [0, 63] {
+  primfunc @running(x: i32[rows, n], y: i32[rows, n]) writes (y)
+      dims rows in [1, 64], n in [1, 64], i in [0, 63] {
     y[i, 0] = x[i, 0]
-    for j in m - 1 {
+    for j in n - 1 {
       y[i, j + 1] = y[i, j] + x[i, j + 1]
     }
   }
-  primfunc @pick(y: i32[n, m], out: i32[n]) writes (out)
-      dims i in [0, 63], j in [0, 63], n in [1, 64], m in [1, 64] {
+  primfunc @pick(y: i32[m, columns], out: i32[m]) writes (out)
+      dims i in [0, 63], j in [0, 63], m in [1, 64], columns in [1, 64] {
     out[i] = y[i, j]
   }
   for i in n parallel {
