@@ -57,7 +57,7 @@ def _proposals(case: Case) -> Iterator[Case]:
             smaller = _pruned(case, f.params, f.nodes, n.results, case.seeds)
             if len(smaller.module.entry.nodes) < len(f.nodes):
                 yield smaller
-    counts = _counts(f)
+    counts = _counts(f, case.module)
     for i, n in enumerate(f.nodes):
         if not counts.isdisjoint(n.results):
             continue
@@ -82,7 +82,7 @@ def _within(m: Module, f: Function) -> Iterator[Module]:
     loops = [n for g in m.functions for n in g.nodes if n.op == WHILE]
     if any(control.references(n)[0] == f.name for n in loops):
         return
-    counts = _counts(f)
+    counts = _counts(f, m)
     if any(control.references(n)[1] == f.name for n in loops):
         counts |= {f.results[0]}
     for i, n in enumerate(f.nodes):
@@ -104,8 +104,15 @@ def _within(m: Module, f: Function) -> Iterator[Module]:
                 yield _with(m, replace(f, nodes=nodes, results=results))
 
 
-def _counts(f: Function) -> set[str]:
-    """Values that bound how often loops run: the first count, the limit, and what it is made of."""
+def _counts(f: Function, m: Module) -> set[str]:
+    """Values that bound how often loops run: the first count, the limit, and what it is made of.
+
+    Of a call of what has loops, any operand may be one.
+    """
+    loop: set[str] = set()
+    for g in m.functions:
+        if any(n.op == WHILE or not loop.isdisjoint(control.references(n)) for n in g.nodes):
+            loop.add(g.name)
     by = {r: n for n in f.nodes for r in n.results}
     ends = {
         a
@@ -113,6 +120,7 @@ def _counts(f: Function) -> set[str]:
         if n.op == WHILE
         for a in (n.args[0], *n.args[control.count(n, "carried") :][:1])
     }
+    ends |= {a for n in f.nodes if n.op == CALL and n.callee in loop for a in n.args}
     return ends | {a for e in ends if e in by for a in by[e].args}
 
 

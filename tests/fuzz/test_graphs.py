@@ -10,7 +10,8 @@ from hypothesis import given, settings
 
 from fuzz.graphs import BYTES, CASES, Case, decode
 from refimpl.interp import graph
-from refimpl.ir.graph import CALL, CONTROL
+from refimpl.ir import dims
+from refimpl.ir.graph import CALL, CONTROL, NO_INLINE
 from refimpl.ir.text import parse_module, show
 from refimpl.ir.types import DType
 from refimpl.ops import OPS
@@ -58,3 +59,11 @@ def test_zero_bytes_are_the_empty_graph() -> None:
     case = decode(bytes(BYTES))
     assert case.module.entry.nodes == ()
     assert all(np.isfinite(a).all() for a in case.inputs())
+
+
+def test_functions_that_stay_come_up() -> None:
+    kept = [f for c in many(2000) for f in c.module.functions if NO_INLINE in f.attr]
+    names = {f.name.rsplit("_", 1)[0] for f in kept}
+    assert names >= {"kept", "twice", "whole", "sized"}
+    assert any(dims.free(d for p in f.params for d in p.type.shape) for f in kept)
+    assert {n.op for f in kept for n in f.nodes} >= {CALL, *CONTROL}

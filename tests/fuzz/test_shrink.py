@@ -69,3 +69,21 @@ def test_what_a_body_holds_is_found_without_the_loop() -> None:
     small = shrink(case, lambda c: "cumulative_sum" in ops(c), time.monotonic() + 20)
     assert ops(small) == ["cumulative_sum"]
     assert len(small.seeds) == len(small.module.entry.params) == 1
+
+
+KEPT = (
+    LOOP.replace("(%y, %e) {", "(%y, %e) attrs(NoInline=1) {").replace("@main", "@kept")[:-1]
+    + """
+  func @main(%x: f32[4], %p: f32[4]) -> (%y, %b) {{
+    %y, %e = call @kept(%x, %p) : f32[4], f32[4]
+    %a, %b = call @kept(%y, %e) : f32[4], f32[4]
+  }}
+}}"""
+)
+
+
+def test_functions_that_stay_give_way() -> None:
+    case = Case(parse_module(KEPT), (), (1, 2))
+    assert all(smaller != case for smaller in candidates(case))
+    small = shrink(case, lambda c: "cumulative_sum" in ops(c), time.monotonic() + 20)
+    assert ops(small) == ["cumulative_sum"]
