@@ -74,11 +74,11 @@ def test_what_a_body_holds_is_found_without_the_loop() -> None:
 KEPT = (
     LOOP.replace("(%y, %e) {", "(%y, %e) attrs(NoInline=1) {").replace("@main", "@kept")[:-1]
     + """
-  func @main(%x: f32[4], %p: f32[4]) -> (%y, %b) {{
+  func @main(%x: f32[4], %p: f32[4]) -> (%y, %b) {
     %y, %e = call @kept(%x, %p) : f32[4], f32[4]
     %a, %b = call @kept(%y, %e) : f32[4], f32[4]
-  }}
-}}"""
+  }
+}"""
 )
 
 
