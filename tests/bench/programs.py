@@ -1,10 +1,10 @@
-"""Random programs, judged at every level, an engine's last: nothing correct may be accused.
+"""Random programs, judged at every level, engines last: nothing correct may be accused.
 
-    python -m tests.bench.programs --count 100000 [--start 0] [--engine host] [--save FILE] [--docs]
+    python -m tests.bench.programs --count 100000 [--engine host cuda] [--save FILE] [--docs]
 
-Program ``i`` is decoded from the bytes that seed ``i`` gives.  With ``--save`` a range that was
-judged is not judged again; ``--docs`` writes what is in the file to ``docs/bars.md``.  A program
-that kills or hangs its process is a finding like any other.
+Program ``i``, from ``--start`` on, is decoded from the bytes that seed ``i`` gives.  With a file, a
+range that was judged is not judged again; ``--docs`` writes what is in the file to
+``docs/bars.md``.  A program that kills or hangs its process is a finding like any other.
 """
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ def case_of(seed: int) -> Case:
     return decode(random.Random(seed).randbytes(BYTES))
 
 
-def judge(first: int, last: int, name: str, progress: Callable[[str], None]) -> dict[str, Any]:
+def judge(
+    first: int, last: int, names: Sequence[str], progress: Callable[[str], None]
+) -> dict[str, Any]:
     """Judge the programs of a range of seeds."""
-    chosen = engine(name)
+    chosen = [engine(name) for name in names]
     programs = nodes = checked = total = 0
     findings: list[tuple[int, str]] = []
     covered: Counter[str] = Counter()
     for seed in range(first, last):
         progress(str(seed))
         case = case_of(seed)
-        report = check(case.module, case.inputs(), [chosen], case.options(Options()))
+        report = check(case.module, case.inputs(), chosen, case.options(Options()))
         compared = [c for level in report.levels for c in level.comparisons]
         programs += 1
         nodes += len(case.module.entry.nodes)
@@ -63,7 +65,7 @@ def judge(first: int, last: int, name: str, progress: Callable[[str], None]) -> 
     }
 
 
-def shard(part: range, name: str) -> Iterator[dict[str, Any]]:
+def shard(part: range, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Judge a range in a process of its own; go on behind a program that ended it."""
     at = part.start
     while at < part.stop:
@@ -72,11 +74,11 @@ def shard(part: range, name: str) -> Iterator[dict[str, Any]]:
         def progress(seed: str, seen: list[int] = seen) -> None:
             seen[0] = int(seed)
 
-        got = guarded(judge, (at, part.stop, name), SECONDS * len(part), progress)
+        got = guarded(judge, (at, part.stop, names), SECONDS * len(part), progress)
         if isinstance(got, (Died, Raised)):
             why = got.trace if isinstance(got, Raised) else f"{got.kind}: {got.reason}"
             if seen[0] > at:
-                yield from shard(range(at, seen[0]), name)
+                yield from shard(range(at, seen[0]), names)
             yield {"programs": 1, "nodes": 0, "checked": 0, "elements": 0, "covered": {},
                    "findings": [(seen[0], why)]}  # fmt: skip
             at = seen[0] + 1
@@ -94,7 +96,7 @@ def added(many: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**numbers, "findings": [f for x in many for f in x["findings"]], "covered": covered}
 
 
-def lines(shards: Shards, name: str) -> Iterator[str]:
+def lines(shards: Shards, names: Sequence[str]) -> Iterator[str]:
     """Table of all ranges judged."""
     whole = added(shards.done)
     by_dtype = Counter[str]()
@@ -102,7 +104,7 @@ def lines(shards: Shards, name: str) -> Iterator[str]:
         by_dtype[pair.split()[1]] += n
     seconds = shards.total("seconds")
     yield (
-        f"`python -m tests.bench.programs --count {whole['programs']} --engine {name}`:"
+        f"`python -m tests.bench.programs --count {whole['programs']} --engine {' '.join(names)}`:"
         f" {shards.commits()}."
     )
     yield ""
@@ -115,7 +117,7 @@ def lines(shards: Shards, name: str) -> Iterator[str]:
         ("findings", len(whole["findings"])),
         ("programs a minute", f"{60 * whole['programs'] / max(seconds, 1e-9):.0f}"),
     ]
-    yield from table((f"every level, then `{name}`", ""), rows)
+    yield from table((f"every level, then {', '.join(f'`{n}`' for n in names)}", ""), rows)
     yield ""
     yield "Programs in which an op of the dtype stood:"
     yield ""
@@ -127,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--engine", default="host")
+    parser.add_argument("--engine", nargs="+", default=["host"], metavar="NAME")
     parser.add_argument("--save", type=Path, help="file of outcomes, one line a range")
     parser.add_argument("--docs", action="store_true", help="write docs/bars.md")
     args = parser.parse_args(argv)
