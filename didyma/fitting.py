@@ -25,7 +25,14 @@ def fit(m: Module, env: Mapping[str, int], keep: Collection[str] = ()) -> dict[s
     """Return sizes grown until no value is empty; those given if that takes too much.
 
     ``env`` binds the symbols of the entry's parameters; ``keep`` are those whose size is decided.
+    Where growing from the others takes too much, they begin with their least.
     """
+    least = {v.name: max(v.lo, 1) for v in m.dims}
+    small = {s: n if s in keep else min(n, least[s]) for s, n in env.items()}
+    return _grown(m, env, keep) or _grown(m, small, keep) or dict(env)
+
+
+def _grown(m: Module, env: Mapping[str, int], keep: Collection[str]) -> dict[str, int] | None:
     most = {v.name: v.hi for v in m.dims}
     sizes = dict(env)
     for _ in range(ROUNDS):
@@ -33,11 +40,11 @@ def fit(m: Module, env: Mapping[str, int], keep: Collection[str] = ()) -> dict[s
         names = {s for d in _starved(m, sizes) for s in _causes(d, sizes, most)}
         grown = {s: free[s] for s in names if s in free}
         if all(sizes[s] == n for s, n in grown.items()):
-            return sizes if not names else dict(env)
+            return sizes if not names else None
         sizes |= grown
         if elements(m, sizes) > MANY:
             break
-    return dict(env)
+    return None
 
 
 def elements(m: Module, env: Mapping[str, int]) -> int:

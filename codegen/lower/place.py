@@ -85,6 +85,23 @@ def _below(p: Place, top: Place) -> Place:
     return p
 
 
+def _by_child(uses: Sequence[Place], top: Place) -> dict[Place, list[Place]]:
+    """Uses below a scope, by the child of it that holds them."""
+    found: dict[Place, list[Place]] = {}
+    for u in uses:
+        found.setdefault(_below(u, top), []).append(u)
+    return found
+
+
+def _needed(uses: Sequence[Place], top: Place) -> bool:
+    """Whether whoever enters a scope comes to one of the uses."""
+    if any(u is top for u in uses):
+        return True
+    below = _by_child(uses, top)
+    sure = {k for k, side in top.sides.items() if side in below and _needed(below[side], side)}
+    return any((select, not holds) in sure for select, holds in sure)
+
+
 def _outermost(places: Sequence[Place]) -> list[Place]:
     """Those that lie in no other: who enters one of the rest has entered one of these.
 
@@ -169,25 +186,17 @@ class Placer:
         top = uses[0]
         for u in uses[1:]:
             top = _common(top, u)
-        if any(u is top for u in uses) or self._both_sides(uses, top) or self._harmless(v):
+        if _needed(uses, top) or self._harmless(v):
             self._bind(v, top)
             self._walk(v.expr, top)
             return
-        groups: dict[int, list[Place]] = {}
-        for u in uses:
-            groups.setdefault(id(_below(u, top)), []).append(u)
-        for group in groups.values():
+        for group in _by_child(uses, top).values():
             self._place(v, group)
 
     def _bind(self, v: Value, p: Place) -> None:
         names = self._bound.setdefault(v.var.name, {})
         names[p] = Var(self._b.names.fresh(v.var.name), v.var.dtype) if names else v.var
         p.values.append(v)
-
-    def _both_sides(self, uses: Sequence[Place], top: Place) -> bool:
-        children = {id(_below(u, top)) for u in uses}
-        sides = {key for key, side in top.sides.items() if id(side) in children}
-        return any((select, not holds) in sides for select, holds in sides)
 
     def _place_fold(self, v: Value, fold: Folding, uses: Sequence[Place]) -> None:
         top = uses[0]

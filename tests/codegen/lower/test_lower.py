@@ -94,6 +94,17 @@ def test_a_value_shared_by_two_guards_is_read_inside_each() -> None:
     agree(m.entry, m, inputs, {})
 
 
+def test_a_value_shared_by_both_sides_but_guarded_in_each_is_read_inside_the_guards() -> None:
+    """Each part of the join may read it, but none has to: the join itself must not."""
+    g = Graph()
+    x, fill = g.param("x", 3), g.param("fill")
+    e = g("exp", x)
+    column = g("reshape", g("multiply", e, e), shape=(3, 1))
+    p = g("pad", column, fill, low=(0, 0), high=(2, 4), mode="constant")
+    m = primitive(g.module(g("concat", p, p, axis=1)))
+    agree(m.entry, m, [np.arange(3, dtype=np.float32), array(-1)], {})
+
+
 def test_a_fold_behind_a_guard_runs_only_where_it_may_read() -> None:
     g = Graph()
     x, fill = g.param("x", 4, 5), g.param("fill")
