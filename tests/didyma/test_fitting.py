@@ -25,6 +25,13 @@ MIRRORED = """module {
     %y = pad(%x, %c, low=(5,), high=(3,), mode="reflect") : f32[n + 8]
   }
 }"""
+WIDE = """module {
+  dims n in [1, 1048576], b in [1, 9]
+  func @main(%x: f32[b, n]) -> (%z) {
+    %y = exp(%x) : f32[b, n]
+    %z = slice(%y, starts=(0, 524288), stops=(b, n), steps=(1, 1)) : f32[b, Max(0, n - 524288)]
+  }
+}"""
 COUNTED = """module {
   dims n in [1, 500], k in [20, 500]
   func @main(%x: f32[n]) -> (%y) {
@@ -38,6 +45,10 @@ COUNTED = """module {
 
 def test_a_size_grows_until_no_value_is_empty() -> None:
     assert common.bindings(parse_module(HALVED), []) == {"n": 16, "b": 2}
+
+
+def test_where_growing_takes_too_much_the_others_begin_with_their_least() -> None:
+    assert common.bindings(parse_module(WIDE), []) == {"n": 1 << 20, "b": 1}
 
 
 def test_a_size_that_was_given_stays() -> None:
