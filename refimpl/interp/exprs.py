@@ -92,7 +92,7 @@ class ExprCompiler:
         self.total = depth
         self.depth: int = 0  # enclosing lane loops of the place being compiled
         self.mask: Static = None
-        self.frame = Frame({n: known(np.int64(v), (v, v)) for n, v in dims.items()})
+        self.frame: Frame = Frame({n: known(np.int64(v), (v, v)) for n, v in dims.items()})
         self.stmt: Stmt = Block(())
         self.clock = [0]  # ticks when a variable of ``env`` changes
         self.seen: dict[int, Code] = {}  # pure subexpressions of the statement, by identity
