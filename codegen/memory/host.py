@@ -22,6 +22,8 @@ from refimpl.ir.graph import Function, Module
 from refimpl.ir.loop import PrimFunc
 from refimpl.ir.program import Bind, Carry, Extern, Launch, Line, Program, Repeat, View
 from refimpl.ir.types import TensorType
+from refimpl.verify.ranges import Ranges
+from refimpl.verify.sizes import Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ def movers(
 ) -> dict[str, Mover]:
     """Return by name the kernels of a fused module that only move runs of bytes."""
     found: dict[str, Mover] = {}
+    ranges = Ranges(Sizes(m.dims, m.entry.name), {})
     for f in m.functions:
         ks = kernels.get(f.name, ())
         if len(ks) != 1 or len(f.nodes) != 1 or f.nodes[0].op not in ("concat", "slice"):
@@ -49,7 +52,7 @@ def movers(
         names = [b.name for b in loops[f.name].params]
         param = dict(zip((*(p.name for p in f.params), *f.results), names, strict=True))
         mover = _concat(f, types, param) if f.nodes[0].op == "concat" else _slice(f, types, param)
-        if mover is not None:
+        if mover is not None and _within(mover, loops[f.name], ranges):
             found[ks[0].name] = mover
     return found
 
@@ -92,6 +95,16 @@ def _slice(f: Function, types: Mapping[str, TensorType], param: Mapping[str, str
         return None
     parts = [(param[n.results[0]], dims.floordiv(bits, 8))]
     return Mover(False, param[n.args[0]], tuple(parts)) if _wide(parts) else None
+
+
+def _within(mover: Mover, f: PrimFunc, ranges: Ranges) -> bool:
+    """Whether parts lie in the whole: a slice may begin behind the end, and have no elements."""
+    nbytes = {b.name: TensorType(b.dtype, b.shape).nbytes for b in f.params}
+    return all(
+        ranges.at_least(at, 0)
+        and ranges.at_least(nbytes[mover.whole], dims.add(at, nbytes.get(name, 0)))
+        for name, at in mover.parts
+    )
 
 
 def _wide(parts: Sequence[tuple[str, Dim]]) -> bool:

@@ -161,3 +161,12 @@ def test_a_slice_of_symbolic_size_is_a_view() -> None:
     g.param("z", M)
     part = g("slice", x, starts=(N, 0), stops=(N + M, 16), steps=(1, 1))
     judged_symbolic(symbolic(g, g("sin", part)), 1)
+
+
+def test_a_slice_that_may_begin_behind_the_end_stays() -> None:
+    for size, views in ((N, 0), (M, 1)):  # of which the second is at least 1
+        g = Graph()
+        x = g("exp", g.param("x", size, 16))
+        g.param("y", M if size is N else N)
+        part = g("slice", x, starts=(1, 0), stops=(size, 16), steps=(1, 1))
+        judged_symbolic(symbolic(g, g("sin", part)), views)
