@@ -8,7 +8,7 @@ there.  Whoever runs a program compares at the sizes it has.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from random import Random
 from typing import Any, TypeAlias
@@ -89,22 +89,20 @@ class Ranges:
         return all(_apart(*four) for four in self._tried(*ends))
 
     def covered(self, written: Sequence[tuple[Dim, Dim]], lo: Dim, hi: Dim) -> bool:
-        """Tell whether ranges put end to end hold all from ``lo`` to ``hi``."""
+        """Tell whether ranges hold together all from ``lo`` to ``hi`` at every size tried."""
         if lo == hi or (lo, hi) in written:
             return True
-        at = lo
-        for _ in range(len(written)):
-            further = [e for b, e in written if e != at and (b == at or self._inside(b, e, at))]
-            if not further:
+        if not dims.free((lo, hi, *(d for w in written for d in w))):
+            return _covers((int(lo), int(hi)), ((int(b), int(e)) for b, e in written))
+        indices = self.extents.keys()
+        here, there = indices & dims.free((lo, hi)), [indices & dims.free(w) for w in written]
+        asked = zip(self.values(lo), self.values(hi), strict=True)
+        held = [zip(self.values(b), self.values(e), strict=True) for b, e in written]
+        for idle, whole, *parts in zip(self._idle, asked, *held, strict=True):
+            done = [p for p, within in zip(parts, there, strict=True) if not within & idle]
+            if not here & idle and not _covers(whole, done):
                 return False
-            for e in further:
-                if e == hi or self.at_least(e, hi):
-                    return True
-            at = further[-1]
-        return False
-
-    def _inside(self, b: Dim, e: Dim, at: Dim) -> bool:
-        return self.at_least(at, b) and self.at_least(e, dims.add(at, 1))
+        return True
 
     def _tried(self, *ds: Dim) -> Iterator[tuple[int, ...]]:
         """The sizes together at each binding at which the indices that they mention have a round.
@@ -178,6 +176,14 @@ class Ranges:
                 idle.add(name)
             env[name] %= max(most, 1)
         return frozenset(idle)
+
+
+def _covers(whole: tuple[int, int], parts: Iterable[tuple[int, int]]) -> bool:
+    at, end = whole
+    for start, stop in sorted(parts):
+        if start <= at:
+            at = max(at, stop)
+    return at >= end
 
 
 def _apart(a: int, b: int, c: int, d: int) -> bool:
