@@ -23,7 +23,6 @@ from fuzz.levels import check
 from fuzz.shrink import shrink
 from fuzz.watchdog import stay_with_parent
 from oracle.report import Report
-from refimpl.ir.graph import CALL
 from refimpl.ops import OPS
 
 
@@ -80,13 +79,13 @@ class _DisagreementError(Exception):
 
 
 def coverage(case: Case) -> tuple[tuple[str, str], ...]:
-    """Pairs of op and dtype in a graph: of the first operand, or the result where there is none."""
+    """Pairs of op and dtype in a graph: of the first operand, but what ``where`` chooses from."""
     f = case.module.entry
     types = f.types()
     pairs = {
-        (n.op, str(types[n.args[0]].dtype if n.args else n.types[0].dtype))
+        (n.op, str(types[n.args[0]].dtype if n.args and n.op != "where" else n.types[0].dtype))
         for n in f.nodes
-        if n.op != CALL
+        if n.op in OPS
     }
     return tuple(sorted(pairs))
 

@@ -104,7 +104,7 @@ def test_sums_of_all_float_dtypes_are_swept() -> None:
 
 
 def test_random_programs_are_not_accused() -> None:
-    found = programs.judge(9_000_000, 9_000_040, "host", lambda _: None)
+    found = programs.judge(9_000_000, 9_000_040, ["host"], lambda _: None)
     assert found["programs"] == 40
     assert not found["findings"]
     assert found["checked"] > 0.99 * found["elements"]
