@@ -56,6 +56,9 @@ def _broadcast(types: Sequence[TensorType]) -> Shape:
     return tuple(batch)
 
 
+WIDE = 1 << 22  # elements of the right operand that are held in f64 at a time
+
+
 def product(a: Array, b: Array) -> Array:
     """Matrix product in the operands' own dtype; BLAS only where all is finite.
 
@@ -80,7 +83,21 @@ def _in_full(a: Array, b: Array) -> Array:
 
 
 def _by_blas(a: Array, b: Array) -> Array:
-    return blas.matmul(dense(a), dense(b))
+    """Product whose equal rows and columns give equal results.
+
+    A BLAS adds those at the edge of a matrix in another order, so f32 is added in f64, some columns
+    at a time: what is left of the order is rounded away.
+    """
+    if a.dtype != np.float32:
+        return blas.matmul(dense(a), dense(b))
+    wide = dense(a.astype(np.float64))
+    many = max(1, WIDE * b.shape[-1] // max(1, b.size))
+    with np.errstate(over="ignore"):
+        parts = [
+            blas.matmul(wide, dense(b[..., k : k + many].astype(np.float64))).astype(a.dtype)
+            for k in range(0, max(1, b.shape[-1]), many)
+        ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 
 def _finite(x: Array) -> bool:
