@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from codegen.emit.intrinsics import SYNTAX, TABLE, TYPES, VECTORS
+from refimpl.ir.names import Names as _Names
 
 _C = (
     "auto break case char const continue default do double else enum extern float for goto if"
@@ -48,7 +49,7 @@ def sanitise(name: str) -> str:
     return word if word and word[0].isascii() and word[0].isalpha() else f"v{word}"
 
 
-class Names:
+class Names(_Names):
     """A supply of distinct identifiers; made per scope of names, never shared.
 
     >>> names = Names(["x"])
@@ -57,15 +58,8 @@ class Names:
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-        self._next: dict[str, int] = {}
+        super().__init__((*taken, *RESERVED))
 
     def fresh(self, wish: str) -> str:
         """Return an identifier like ``wish`` that was not given before."""
-        base = name = sanitise(wish)
-        while name in self._taken or name in RESERVED:
-            n = self._next.get(base, 0) + 1
-            self._next[base] = n
-            name = f"{base}_{n}"
-        self._taken.add(name)
-        return name
+        return super().fresh(sanitise(wish))

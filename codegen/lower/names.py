@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
+from refimpl.ir.names import Names as _Names
 from refimpl.ir.types import DType
 
 _KEYWORDS = frozenset(
@@ -22,12 +22,8 @@ _KEYWORDS = frozenset(
 _OTHERS = re.compile(rf"_({'|'.join(DType)}|b8)$|^({'|'.join(DType)}|b8)x\d+$")
 
 
-class Names:
+class Names(_Names):
     """A supply of fresh names; made per function."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-        self._next: dict[str, int] = {}
 
     def fresh(self, wish: str) -> str:
         """Return the wish if it is a free identifier, else the nearest thing to it.
@@ -36,24 +32,14 @@ class Names:
         >>> [names.fresh(w) for w in ("x", "x", "n", "x.1", "float", "exp_f32")]
         ['x', 'x_1', 'n_1', 'x_1_1', 'float_', 'exp_f32_']
         """
-        base = identifier(wish)
-        name = base
-        while name in self._taken:
-            self._next[base] = self._next.get(base, 0) + 1
-            name = f"{base}_{self._next[base]}"
-        self._taken.add(name)
-        return name
-
-    def take(self, names: Iterable[str]) -> None:
-        """Mark names as used."""
-        self._taken.update(names)
+        return super().fresh(identifier(wish))
 
     def numbered(self, prefix: str) -> str:
         """Return the first free one of ``prefix0``, ``prefix1`` and so on."""
-        number = self._next.get(prefix, -1) + 1
+        number = self._last.get(prefix, -1) + 1
         while f"{prefix}{number}" in self._taken:
             number += 1
-        self._next[prefix] = number
+        self._last[prefix] = number
         self._taken.add(f"{prefix}{number}")
         return f"{prefix}{number}"
 

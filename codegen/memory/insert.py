@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from codegen.memory.liveness import Lives, flat, rewritten
 from codegen.memory.planners import Plan
 from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.names import Names
 from refimpl.ir.program import (
     Allocate,
     Free,
@@ -39,7 +40,7 @@ class Insertion:
     def __post_init__(self) -> None:
         self._types = self.program.type
         self._heirs = heirs(self.program.lines, self.lives.root)
-        self._taken = {*self._types, *(v.name for v in self.program.dims)}
+        self.names = Names((*self._types, *(v.name for v in self.program.dims)))
 
     def whole(self, names: Sequence[str], plan: Plan) -> None:
         """Write the allocations of a plan for some buffers of one block.
@@ -64,15 +65,6 @@ class Insertion:
         """Write an allocation of a buffer's own."""
         life = self.lives.of[name]
         self.before.setdefault((life.block, life.first), []).append(Allocate(name))
-
-    def fresh(self, wanted: str) -> str:
-        """Return a name that no value, arena or size has."""
-        name, i = wanted, 0
-        while name in self._taken:
-            i += 1
-            name = f"{wanted}_{i}"
-        self._taken.add(name)
-        return name
 
     def place(self, name: str, arena: str, offset: Dim) -> None:
         """Write the placing of a buffer in an arena."""

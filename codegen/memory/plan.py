@@ -290,7 +290,7 @@ def _arenas(values: Values, planner: Planner, capacity: int | None, out: Inserti
         p = static_problem(buffers, None if capacity is None else max(0, capacity - beside))
         _require(values, p, beside)
         placed = solve(p, planner.name, planner.seconds, brief=planner.seconds is None)
-        name = out.fresh("arena")
+        name = out.names.fresh("arena")
         out.start.append(Arena(name, placed.peak, device, stack=placed.peak <= STACK))
         for b, offset in zip(buffers, placed.offsets.tolist(), strict=True):
             out.place(b.name, name, offset)
@@ -306,13 +306,13 @@ def _oriented(
     out: Insertion,
 ) -> None:
     """Place buffers of one device whose sizes are known when the program starts."""
-    found = layout(buffers, values.bare.dims, planner, out.fresh)
+    found = layout(buffers, values.bare.dims, planner, out.names.fresh)
     out.start += found.lines
     out.symbols += found.symbols
     if capacity is not None and found.most > capacity:
         over = dims.maximum(found.nbytes, capacity)
         out.start.append(Assert(over, capacity, f"memory is within {capacity} bytes"))
-    name = out.fresh("arena")
+    name = out.names.fresh("arena")
     device = buffers[0].type.device
     out.start.append(Arena(name, found.nbytes, device, stack=found.most <= STACK))
     for b in buffers:

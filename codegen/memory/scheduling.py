@@ -25,6 +25,7 @@ from refimpl.ir.graph import (
     Node,
 )
 from refimpl.ir.loop import PrimFunc
+from refimpl.ir.names import fresh
 from refimpl.ir.program import (
     Assert,
     Bind,
@@ -83,10 +84,7 @@ class Scheduler:
 
     def fresh(self, wanted: str, t: TensorType) -> str:
         """Return a new value of a type."""
-        name, i = wanted, 0
-        while name in self.types:
-            i += 1
-            name = f"{wanted}_{i}"
+        name = fresh(wanted, self.types)
         self.types[name] = t
         return name
 

@@ -9,6 +9,7 @@ from codegen.passes.inline import Body
 from codegen.passes.values import Values
 from refimpl.ir import control
 from refimpl.ir.graph import CALL, Function, Node, Param, attrs
+from refimpl.ir.names import Names
 from refimpl.ir.types import Tensor, TensorType
 
 
@@ -24,7 +25,7 @@ def settle(
     n: Node,
     values: Values,
     table: Mapping[str, Function],
-    taken: set[str],
+    supply: Names,
     simplify: Callable[[Function], Function],
 ) -> Instead | None:
     """Return what stands for a control node, if that is known; not where it binds symbols."""
@@ -32,7 +33,7 @@ def settle(
         return None
     match n.op:
         case "if":
-            return _branch(n, values, table, taken)
+            return _branch(n, values, table, supply)
         case "while":
             return _loop(n, values, table, simplify)
         case "scan":
@@ -42,7 +43,7 @@ def settle(
 
 
 def _branch(
-    n: Node, values: Values, table: Mapping[str, Function], taken: set[str]
+    n: Node, values: Values, table: Mapping[str, Function], supply: Names
 ) -> Instead | None:
     """The branch that a constant chooses, or the only one there is."""
     then, otherwise = control.references(n)
@@ -50,7 +51,7 @@ def _branch(
     if known is None and then != otherwise:
         return None
     chosen = table[otherwise if known == b"\x00" else then]
-    spliced = Body(taken)
+    spliced = Body(supply)
     spliced.splice(Node(n.results, CALL, n.args[1:], n.types), chosen)
     return Instead(spliced.nodes, spliced.names)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from refimpl.ir import control
 from refimpl.ir.graph import CALL, COMPILER, NO_INLINE, PRIMITIVE, Function, Module, Node, rename
+from refimpl.ir.names import Names
 
 
 def stays(f: Function) -> bool:
@@ -42,7 +43,7 @@ def used(m: Module, old: Module) -> Module:
 def _inline_function(f: Function, table: dict[str, Function]) -> Function:
     if COMPILER in f.attr or not any(n.op == CALL and not stays(table[n.callee]) for n in f.nodes):
         return f
-    body = Body({p.name for p in f.params} | {r for n in f.nodes for r in n.results})
+    body = Body(Names((*(p.name for p in f.params), *(r for n in f.nodes for r in n.results))))
     for n in f.nodes:
         if n.op == CALL and not stays(table[n.callee]):
             body.splice(n, table[n.callee])
@@ -59,8 +60,8 @@ def _apart(f: Function, sizes: frozenset[str]) -> Function:
     named = {p.name for p in f.params} | {r for n in f.nodes for r in n.results}
     if sizes.isdisjoint(named):
         return f
-    body = Body(named | sizes)
-    body.names.update({v: body.fresh(v) for v in sorted(named & sizes)})
+    body = Body(Names(named | sizes))
+    body.names.update({v: body.supply.fresh(v) for v in sorted(named & sizes)})
     return replace(
         f,
         params=tuple(replace(p, name=body.names.get(p.name, p.name)) for p in f.params),
@@ -73,7 +74,7 @@ def _apart(f: Function, sizes: frozenset[str]) -> Function:
 class Body:
     """A function body under construction; ``names`` says what a call's results became."""
 
-    taken: set[str]
+    supply: Names
     nodes: list[Node] = field(default_factory=list[Node])
     names: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -88,17 +89,8 @@ class Body:
         for n in f.nodes:
             for r in n.results:
                 if r not in inner:
-                    inner[r] = self.fresh(r)
+                    inner[r] = self.supply.fresh(r)
             self.nodes.append(rename(n, inner))
         for outer, result in zip(call.results, f.results, strict=True):
             if inner[result] != outer:
                 self.names[outer] = inner[result]
-
-    def fresh(self, wanted: str) -> str:
-        """Return a name that nothing has yet."""
-        name, i = wanted, 0
-        while name in self.taken:
-            i += 1
-            name = f"{wanted}_{i}"
-        self.taken.add(name)
-        return name

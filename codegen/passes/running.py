@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from codegen.passes.cost import SCANS
-from codegen.passes.values import fresh
 from refimpl.ir.graph import Function, Module, Node, rename
+from refimpl.ir.names import Names
 from refimpl.ir.types import TensorType
 from refimpl.ops.builder import Builder, Value
 from refimpl.ops.composite import like
@@ -31,10 +31,10 @@ def _function(f: Function) -> Function:
     if not any(map(_long, f.nodes)):
         return f
     types = f.types()
-    taken = set(types)
+    supply = Names(types)
     nodes: list[Node] = []
     for n in f.nodes:
-        nodes += _blocked(n, types[n.args[0]], taken) if _long(n) else (n,)
+        nodes += _blocked(n, types[n.args[0]], supply) if _long(n) else (n,)
     return replace(f, nodes=tuple(nodes))
 
 
@@ -45,7 +45,7 @@ def _long(n: Node) -> bool:
     return isinstance(size, int) and size >= LONG
 
 
-def _blocked(n: Node, operand: TensorType, taken: set[str]) -> Sequence[Node]:
+def _blocked(n: Node, operand: TensorType, supply: Names) -> Sequence[Node]:
     """Nodes that compute the same, under names of their own."""
     b = Builder()
     x = b.param(n.args[0], operand)
@@ -56,8 +56,7 @@ def _blocked(n: Node, operand: TensorType, taken: set[str]) -> Sequence[Node]:
     made = b.function("run", (y,)).nodes
     names: dict[str, str] = {}
     for r in (r for m in made for r in m.results):
-        names[r] = n.results[0] if r == y.name else fresh(f"{n.results[0]}_{r}", taken)
-        taken.add(names[r])
+        names[r] = n.results[0] if r == y.name else supply.fresh(f"{n.results[0]}_{r}")
     return [rename(m, names) for m in made]
 
 

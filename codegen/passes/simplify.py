@@ -13,6 +13,7 @@ from codegen.passes.inline import used
 from codegen.passes.values import Values
 from refimpl.ir import control
 from refimpl.ir.graph import CONTROL, Attr, Function, Module, Node, rename
+from refimpl.ir.names import Names
 from refimpl.ir.types import Tensor
 from refimpl.ops import OPS
 
@@ -62,7 +63,7 @@ def _rewrite(
     names: dict[str, str] = {}
     known: dict[object, tuple[str, ...]] = {}
     nodes: list[Node] = []
-    taken: set[str] = set()
+    supply = None
 
     def alone(g: Function) -> Function:
         return _rewrite(g, rules, table)
@@ -77,8 +78,8 @@ def _rewrite(
         n = rename(old, names) if names else old
         new: Node | str = n
         if n.op in CONTROL:
-            taken = taken or set(f.types())
-            instead = settle(n, values, table, taken, alone)
+            supply = supply or Names(f.types())
+            instead = settle(n, values, table, supply, alone)
             if instead is not None:
                 todo += [instead.names, *reversed(instead.nodes)]
                 continue

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from codegen.passes.values import fresh
 from refimpl.ir import control, dims
 from refimpl.ir.dims import DimVar
 from refimpl.ir.graph import NO_INLINE, SCAN, Attr, Function, Module, Node, Param, attrs
+from refimpl.ir.names import Names, fresh
 from refimpl.ir.types import DType, TensorType
 
 
@@ -23,7 +23,7 @@ def unroll_slices(m: Module) -> Module:
     work = _Work(
         {f.name: f for f in m.functions},
         {v.name: v for v in m.dims},
-        {f.name for f in m.functions},
+        Names(f.name for f in m.functions),
     )
     functions: list[Function] = []
     for f in m.functions:
@@ -97,7 +97,7 @@ class _Copies:
 class _Work:
     table: dict[str, Function]
     dims: dict[str, DimVar]
-    taken: set[str]
+    supply: Names
     made: list[Function] = field(default_factory=list[Function])
     replaced: set[str] = field(default_factory=set[str])
     changed: bool = False
@@ -109,8 +109,7 @@ class _Work:
         self.changed = True
         body = self.table[control.references(n)[0]]
         index = str(n.attr["index"]) or self.index(n)
-        name = fresh(body.name, self.taken)
-        self.taken.add(name)
+        name = self.supply.fresh(body.name)
         self.made.append(replace(_gathering(body, n, index), name=name))
         self.replaced.add(body.name)
         changed: dict[str, Attr] = {"body": name, "index": index, "scanned": 0}
@@ -120,7 +119,7 @@ class _Work:
         """Declare an index."""
         ranges = {k: (v.lo, v.hi) for k, v in self.dims.items()}
         most = max(0, dims.bounds(control.extent(n), ranges)[1] - 1)
-        name = fresh("i", set(self.dims))
+        name = fresh("i", self.dims)
         self.dims[name] = DimVar(name, 0, most)
         return name
 
@@ -128,14 +127,13 @@ class _Work:
 def _gathering(body: Function, n: Node, index: str) -> Function:
     """Return the body with whole operands instead of slices."""
     k, s = control.count(n, "states"), control.count(n, "scanned")
-    taken = set(body.types())
+    supply = Names(body.types())
     whole: list[Param] = []
     for p in body.params[k : k + s]:
-        name = fresh(f"{p.name}_all", taken)
-        taken.add(name)
+        name = supply.fresh(f"{p.name}_all")
         whole.append(Param(name, p.type.with_shape(control.extent(n), *p.type.shape)))
     params = (*body.params[:k], *whole, *body.params[k + s :])
-    place = list(_place(index, taken))
+    place = list(_place(index, supply))
     last = place[-1].results[0]
     rows = [
         Node((p.name,), "gather", (w.name, last), (p.type,), attrs({"axis": 0}))
@@ -144,13 +142,12 @@ def _gathering(body: Function, n: Node, index: str) -> Function:
     return replace(body, params=params, nodes=(*place, *rows, *body.nodes))
 
 
-def _place(index: str, taken: set[str]) -> Iterator[Node]:
+def _place(index: str, supply: Names) -> Iterator[Node]:
     """Nodes of which the last is the index as an i64 scalar."""
     i = dims.symbol(index)
     one = dims.add(i, 1)
     row = TensorType(DType.I64, (one,))
-    count, last, at = (fresh(f"{index}_{x}", taken) for x in ("count", "last", "at"))
-    taken |= {count, last, at}
+    count, last, at = (supply.fresh(f"{index}_{x}") for x in ("count", "last", "at"))
     shape: dict[str, Attr] = {"shape": (one,), "axis": 0, "dtype": DType.I64}
     yield Node((count,), "iota", (), (row,), attrs(shape))
     ends: dict[str, Attr] = {"starts": (i,), "stops": (one,), "steps": (1,)}

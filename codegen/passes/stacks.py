@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from codegen.passes.inline import used
-from codegen.passes.values import fresh
 from refimpl.ir import control, dims
 from refimpl.ir.graph import SCAN, Function, Module, Node, attrs
+from refimpl.ir.names import Names, fresh
 from refimpl.ir.types import DType, TensorType
 
 
@@ -44,12 +44,12 @@ class _Work:
         """Rewrite the scans of a function."""
         if not any(n.op == SCAN and any(map(_wide, _stacked(n))) for n in f.nodes):
             return f
-        taken = set(f.types())
-        nodes = tuple(new for n in f.nodes for new in self.node(n, taken))
+        supply = Names(f.types())
+        nodes = tuple(new for n in f.nodes for new in self.node(n, supply))
         self.table[f.name] = f = replace(f, nodes=nodes)
         return f
 
-    def node(self, n: Node, taken: set[str]) -> Sequence[Node]:
+    def node(self, n: Node, supply: Names) -> Sequence[Node]:
         """Return a scan that stacks wide rows, and a cast of each of its stacks."""
         wide = {i: w for i, t in enumerate(_stacked(n)) if (w := _wide(t))} if n.op == SCAN else {}
         if not wide:
@@ -58,8 +58,7 @@ class _Work:
         results, types = list(n.results), list(n.types)
         casts: list[Node] = []
         for i, w in wide.items():
-            results[k + i] = fresh(f"{n.results[k + i]}_wide", taken)
-            taken.add(results[k + i])
+            results[k + i] = supply.fresh(f"{n.results[k + i]}_wide")
             types[k + i] = w
             casts.append(_cast(n.results[k + i], results[k + i], n.types[k + i]))
         body = self.body(control.references(n)[0], {k + i: w for i, w in wide.items()})
@@ -74,15 +73,14 @@ class _Work:
     def body(self, name: str, wide: dict[int, TensorType]) -> Function:
         """Return a body that gives some results in the dtypes in which they are stacked."""
         f = self.table[name]
-        taken, results = set(f.types()), list(f.results)
+        supply, results = Names(f.types()), list(f.results)
         casts: list[Node] = []
         for i, w in wide.items():
-            results[i] = fresh(f"{f.results[i]}_wide", taken)
-            taken.add(results[i])
+            results[i] = supply.fresh(f"{f.results[i]}_wide")
             casts.append(_cast(results[i], f.results[i], w.with_shape(*w.shape[1:])))
         made = replace(
             f,
-            name=fresh(name, set(self.table)),
+            name=fresh(name, self.table),
             nodes=(*f.nodes, *casts),
             results=tuple(results),
         )

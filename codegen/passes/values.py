@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from refimpl.ir.graph import Function, Node
@@ -65,12 +64,3 @@ def kind(n: Node) -> Kind:
     """How the op of a node fuses; a call fuses with nothing."""
     op = OPS.get(n.op)
     return Kind.OPAQUE if op is None else op.kind
-
-
-def fresh(wish: str, taken: Collection[str]) -> str:
-    """Return a name that is not taken: the one wished for, or that with a number."""
-    name, i = wish, 0
-    while name in taken:
-        i += 1
-        name = f"{wish}_{i}"
-    return name

@@ -23,6 +23,7 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
+from refimpl.ir.names import Names
 from refimpl.ir.walk import exprs, map_expr, map_stmt, stmts
 
 
@@ -36,7 +37,7 @@ def expand(f: PrimFunc) -> PrimFunc:
         return f
     names = {n: n for n in (*(b.name for b in f.params), *(d.name for d in f.dims))}
     names |= {n: n for n in declared(f.body)}
-    return replace(f, body=Copy(f.function, set(names), names).stmt(f.body), functions=())
+    return replace(f, body=Copy(f.function, Names(names), names).stmt(f.body), functions=())
 
 
 def declared(s: Stmt) -> Iterator[str]:
@@ -56,27 +57,18 @@ def declared(s: Stmt) -> Iterator[str]:
 class Copy:
     """Copies statements without calls under other names.
 
-    ``names`` has the new name of each old one and grows by what is declared; ``taken`` are those
-    that are no longer free.
+    ``names`` has the new name of each old one and grows by what is declared; ``supply`` knows
+    those that are not free.
     """
 
     functions: Mapping[str, PrimFunc]
-    taken: set[str]
+    supply: Names
     names: dict[str, str]
-
-    def fresh(self, wish: str) -> str:
-        """Return a name like ``wish`` that is free, and take it."""
-        name, n = wish, 0
-        while name in self.taken:
-            n += 1
-            name = f"{wish}_{n}"
-        self.taken.add(name)
-        return name
 
     def declare(self, name: str) -> str:
         """Return the new name of something declared here."""
         if name not in self.names:
-            self.names[name] = self.fresh(name)
+            self.names[name] = self.supply.fresh(name)
         return self.names[name]
 
     def variable(self, var: Var) -> Var:
@@ -131,7 +123,7 @@ class Copy:
         """Copy what a call runs."""
         g = self.functions[s.callee]
         names = {p.name: self.names[a] for p, a in zip(g.params, s.args, strict=True)}
-        inner = Copy(self.functions, self.taken, names)
+        inner = Copy(self.functions, self.supply, names)
         bound: list[tuple[Var, Expr]] = []
         for d, e in zip(g.dims, s.dims, strict=True):
             value = self.expr(e)

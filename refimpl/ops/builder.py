@@ -14,6 +14,7 @@ from refimpl.ir import control, dims
 from refimpl.ir.dims import Dim, DimVar
 from refimpl.ir.graph import BIND, CALL, IF, SCAN, WHILE, Attr, Function, Module, Node, Param
 from refimpl.ir.graph import attrs as freeze
+from refimpl.ir.names import Names, fresh
 from refimpl.ir.types import Array, DType, Tensor, TensorType
 from refimpl.ops import OPS
 
@@ -37,13 +38,6 @@ class _Shared:
     dims: dict[str, DimVar] = field(default_factory=dict[str, DimVar])
     open: list[Builder] = field(default_factory=list["Builder"])  # being filled, innermost last
 
-    def fresh(self, wish: str, taken: Mapping[str, object]) -> str:
-        name, i = wish, 0
-        while name in taken:
-            i += 1
-            name = f"{wish}_{i}"
-        return name
-
 
 class Builder:
     """Collects parameters and nodes of a function, and the functions and dims of its module.
@@ -61,7 +55,7 @@ class Builder:
         self._params: list[Param] = []
         self._nodes: list[Node] = []
         self._places: dict[str, int] = {}  # of the node that defines a value
-        self._names: dict[str, int] = {}  # and how often each was wished for
+        self._names = Names()
 
     def inner(self) -> Builder:
         """Return a builder of a function that a control node of this one will run."""
@@ -100,7 +94,7 @@ class Builder:
             )
         outer = self.parent.capture(v, home)
         if outer.name not in self.captures:
-            own = self._fresh(outer.name)
+            own = self._names.fresh(outer.name)
             self.captures[outer.name] = outer, Value(own, outer.type)
         return self.captures[outer.name][1]
 
@@ -108,7 +102,7 @@ class Builder:
         """Add a parameter; DidymaError ``redefined`` if the name is taken."""
         if name in self._names:
             raise DidymaError("redefined", f"%{name}", got="two values", want="one value a name")
-        self._names[name] = 0
+        self._names.take([name])
         self._params.append(Param(name, type))
         return Value(name, type)
 
@@ -121,7 +115,7 @@ class Builder:
     ) -> Value:
         """Add a node whose value should have a name, if it is free."""
         type = OPS[op].infer([a.type for a in args], attrs)
-        result = self._fresh(name or op)
+        result = self._names.fresh(name or op)
         operands = tuple(a.name for a in args)
         self._places[result] = len(self._nodes)
         self._nodes.append(Node((result,), op, operands, (type,), freeze(attrs)))
@@ -131,7 +125,7 @@ class Builder:
 
     def declare(self, wish: str, lo: int, hi: int) -> sympy.Symbol:
         """Declare a symbol with a range, under the name wished for or one like it."""
-        name = self._shared.fresh(wish, self._shared.dims)
+        name = fresh(wish, self._shared.dims)
         self._shared.dims[name] = DimVar(name, lo, hi)
         return dims.symbol(name)
 
@@ -171,7 +165,7 @@ class Builder:
 
     def add(self, f: Function) -> Function:
         """Put a function into the module, under its name or one like it."""
-        name = self._shared.fresh(f.name, self._shared.functions)
+        name = fresh(f.name, self._shared.functions)
         self._shared.functions[name] = f = replace(f, name=name)
         return f
 
@@ -267,7 +261,7 @@ class Builder:
         types: Sequence[TensorType],
         attrs: Mapping[str, Attr],
     ) -> tuple[Value, ...]:
-        names = tuple(self._fresh(op) for _ in types)
+        names = tuple(self._names.fresh(op) for _ in types)
         operands = tuple(a.name for a in args)
         self._places.update(dict.fromkeys(names, len(self._nodes)))
         self._nodes.append(Node(names, op, operands, tuple(types), freeze(attrs)))
@@ -328,13 +322,13 @@ class Builder:
         params = list(self._params)
         for v in outer:
             own = self.captures.get(v.name)
-            params.append(Param(own[1].name if own else self._fresh(v.name), v.type))
+            params.append(Param(own[1].name if own else self._names.fresh(v.name), v.type))
         return Function(name, tuple(params), tuple(self._nodes), tuple(r.name for r in results))
 
     def module(self, name: str, results: Sequence[Value]) -> Module:
         """Return the module: the functions added that are used, and last the one built so far."""
         taken = self._shared.functions
-        entry = self.function(self._shared.fresh(name, taken), results)
+        entry = self.function(fresh(name, taken), results)
         wanted = {r for n in entry.nodes for r in control.references(n)}
         for f in reversed(taken.values()):
             if f.name in wanted:
@@ -343,11 +337,3 @@ class Builder:
         m = Module((*used, entry), tuple(self._shared.dims.values()))
         named = control.mentioned(m)[entry.name].union(control.told(m), control.bound(m))
         return Module(m.functions, tuple(v for v in m.dims if v.name in named))
-
-    def _fresh(self, wish: str) -> str:
-        name = wish
-        while name in self._names:
-            self._names[wish] += 1
-            name = f"{wish}_{self._names[wish]}"
-        self._names[name] = 0
-        return name

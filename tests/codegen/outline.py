@@ -34,6 +34,7 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
+from refimpl.ir.names import Names
 from refimpl.ir.walk import exprs, map_stmt, stmt_children, stmts
 from refimpl.verify.sizes import TAKEN
 
@@ -169,8 +170,8 @@ def _moved(p: Place, f: PrimFunc, r: Random) -> tuple[PrimFunc, tuple[Stmt, Call
     olds = [*args, *values]
     # half of the time the names of others, so that those of two functions meet
     news = [n for n in olds if n not in TAKEN and r.random() < 0.5]
-    copy = Renamed(f.function, set(olds), {})
-    news += [copy.fresh("p") for _ in range(len(olds) - len(news))]
+    copy = Renamed(f.function, Names(olds), {})
+    news += [copy.supply.fresh("p") for _ in range(len(olds) - len(news))]
     r.shuffle(news)
     copy.names.update(zip(olds, news, strict=True))
     names = dict(copy.names)

@@ -14,6 +14,7 @@ from onnx import helper
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
+from refimpl.ir.names import Names
 from refimpl.ir.types import Array, DType, Tensor, TensorType
 from refimpl.onnx.casts import SATURATED
 from refimpl.onnx.export.legal import Dialect, How, candidates
@@ -50,7 +51,7 @@ class Writer:
         self.where = ""
         self.block: Block = Block([], {}, {})
         self.initializers: list[onnx.TensorProto] = []
-        self._names: dict[str, int] = {}
+        self._names = Names()
         self._constants: dict[Tensor, Val] = {}
         self._arrays: dict[str, Array] = {}
 
@@ -58,12 +59,7 @@ class Writer:
 
     def fresh(self, wish: str) -> str:
         """Return a name that nothing else has."""
-        name = wish
-        while name in self._names:
-            self._names[wish] += 1
-            name = f"{wish}_{self._names[wish]}"
-        self._names[name] = 0
-        return name
+        return self._names.fresh(wish)
 
     def inexpressible(self, got: str, want: str, help: str = "") -> DidymaError:
         """Return the error for what ONNX cannot say."""
