@@ -1,7 +1,8 @@
 """What holds of sizes whatever their symbols are.
 
 sympy tells the sign of sums of nonnegative terms alone.  Quotients rounded down and extremes, which
-slices and windows leave behind, are replaced here by what they are never below.
+slices and windows leave behind, are replaced here by what they are never below; and sizes of one
+symbol are known exactly, by their courses.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 import sympy
 
 from refimpl.ir import dims
-from refimpl.ir.dims import Dim
+from refimpl.ir.course import course
+from refimpl.ir.dims import Dim, Ranges
 
 DEPTH = 6  # extremes and quotients taken apart in one answer
 
@@ -24,12 +26,14 @@ def never_negative(e: Any, depth: int = DEPTH) -> bool:
     >>> n = sympy.Symbol("n", integer=True, nonnegative=True)
     >>> never_negative(n - 3 * sympy.floor(n / 3)), never_negative(n - sympy.Max(0, n - 8))
     (True, True)
-    >>> never_negative(n - 1)
-    False
+    >>> never_negative(n - 1), never_negative(sympy.floor(n / 3) + 1 - sympy.floor((n + 2) / 3))
+    (False, True)
     """
     e = sympy.sympify(e)
     if e.is_nonnegative is not None or depth == 0:
         return e.is_nonnegative is True
+    if (known := course(e)) is not None:
+        return known.never_negative
     terms: tuple[Any, ...] = e.args if e.func is sympy.Add else (e,)
     for term in terms:
         factor, atom = term.as_coeff_Mul()
@@ -48,6 +52,44 @@ def never_negative(e: Any, depth: int = DEPTH) -> bool:
     return False
 
 
+def always_equal(a: Dim, b: Dim, ranges: Ranges) -> bool | None:
+    """Tell whether two sizes are equal for all values of their symbols, or for none.
+
+    None where some values make them equal and others do not, as far as is seen.
+
+    >>> n = dims.symbol("n")
+    >>> always_equal(dims.add(dims.maximum(n - 1, 0), dims.minimum(n, 1)), n, {"n": (0, 9)})
+    True
+    >>> always_equal(n, 2 * n + 1, {"n": (0, 9)}), always_equal(n, 2 * n, {"n": (0, 9)})
+    (False, None)
+    """
+    more = dims.sub(a, b)
+    low, high = dims.bounds(more, ranges)
+    if low == high or low > 0 or high < 0:
+        return low == high == 0
+    names = dims.free(more)
+    known = course(more, ranges[names[0]][0]) if len(names) == 1 else None
+    if known is None:
+        return None
+    return True if known.is_zero else False if known.never_zero else None
+
+
+def straight(d: Dim) -> Dim:
+    """Return a size without quotients and extremes where they leave a straight line.
+
+    >>> n = dims.symbol("n")
+    >>> straight(dims.add(dims.maximum(n - 1, 0), dims.minimum(n, 1)))
+    n
+    """
+    names = dims.free(d)
+    e: Any = d
+    if isinstance(d, int) or len(names) != 1 or not e.has(sympy.Max, sympy.Min, sympy.floor):
+        return d
+    known = course(d)
+    line = None if known is None else known.line()
+    return d if line is None else dims.add(line[0], dims.mul(line[1], dims.symbol(names[0])))
+
+
 def exact_quotient(a: Dim, b: Dim) -> Dim | None:
     """``a / b`` where that is a size for all values of the symbols; None where it is not.
 
@@ -59,5 +101,11 @@ def exact_quotient(a: Dim, b: Dim) -> Dim | None:
         return None
     if isinstance(a, int) and isinstance(b, int):
         return None if a % b else a // b
-    q = sympy.cancel(sympy.sympify(a) / b)
-    return dims.canonical(q) if sympy.fraction(q)[1] == 1 else None
+    quotient: Any = sympy.cancel(sympy.sympify(a) / b)
+    above, below = quotient.as_numer_denom()
+    if below == 1:
+        return dims.canonical(above)
+    known = course(above) if below.is_Integer else None
+    if known is None or not known.divides(int(below)):
+        return None
+    return dims.floordiv(dims.canonical(above), int(below))

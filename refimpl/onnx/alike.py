@@ -1,33 +1,66 @@
-"""Operands whose sizes must be equal, where only the run tells whether they are.
+"""Operands whose sizes must be equal and are written in different ways.
 
-Two loops may give as many rows each, or a count be what a formula says: the model relies on it, and
-nothing at import tells.  The difference is bound to a symbol whose only value is 0, so that every
-level refuses other inputs; then the operand is read as one of the size wanted.
+Where they are equal for all values of their symbols, one is read in the size of the other.  Where
+only the run tells, a loop giving as many rows as another, or an input being as long as two others
+together, the model relies on it: the difference is bound to a symbol whose only value is 0, so that
+every level refuses other inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import zip_longest
+from collections.abc import Iterator, Mapping, Sequence
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
+from refimpl.ir.facts import always_equal
+from refimpl.ir.graph import Attr
 from refimpl.ir.types import DType
 from refimpl.onnx.values import as_value, sizes
+from refimpl.ops import OPS
 from refimpl.ops.builder import Builder, Value
+from refimpl.ops.spec import Kind
 
 
-def broadcast(b: Builder, args: Sequence[Value]) -> list[Value] | None:
-    """Return operands that broadcast, or None if sizes told by inputs keep them from it."""
-    told = b.told()
-    wanted: list[Dim] = []  # from the last axis on
-    for shape in zip_longest(*(reversed(a.type.shape) for a in args), fillvalue=1):
-        many = [d for d in dict.fromkeys(shape) if d != 1]
-        fixed = [d for d in many if told.issuperset(dims.free(d))]
-        if len(fixed) > 1:
-            return None
-        wanted.append((fixed or many or [1])[0])
-    return [_like(b, a, wanted[: a.type.rank][::-1]) for a in args]
+def equalised(
+    b: Builder, op: str, args: Sequence[Value], attrs: Mapping[str, Attr], held: bool
+) -> list[Value] | None:
+    """Return operands whose sizes match, ``held`` equal in the run where nothing else tells.
+
+    None if nothing is to be done, or sizes could be equal only where nothing has elements.
+    """
+    told, ranges = b.told(), b.ranges()
+    filled = {k: (max(lo, 1), max(hi, 1)) for k, (lo, hi) in ranges.items()}
+    found = list(args)
+    for together, spread in _equal(op, args, attrs):
+        many = {args[i].type.shape[axis]: None for i, axis in together}
+        if spread:
+            many.pop(1, None)
+        names = {d: dims.free(d) for d in many}
+        wanted = min(many, key=lambda d: (bool(names[d]), not told.issuperset(names[d])), default=1)
+        for i, axis in together:
+            d = args[i].type.shape[axis]
+            if d == wanted or d not in many:
+                continue
+            same = always_equal(d, wanted, ranges)
+            if not same and (not held or always_equal(d, wanted, filled) is False):
+                return None
+            found[i] = (taken if same else _held)(b, found[i], axis, wanted)
+    return found if found != list(args) else None
+
+
+def _equal(
+    op: str, args: Sequence[Value], attrs: Mapping[str, Attr]
+) -> Iterator[tuple[list[tuple[int, int]], bool]]:
+    """Operands and axes of one size, and whether a size of 1 spreads to that of the others."""
+    ranks = [a.type.rank for a in args]
+    if op == "matmul" and min(ranks) > 0:
+        yield [(0, ranks[0] - 1), (1, max(ranks[1] - 2, 0))], False
+    if op == "concat" and len(set(ranks)) == 1:
+        for axis in {*range(ranks[0])} - {attrs["axis"]}:
+            yield [(i, axis) for i in range(len(args))], False
+    if OPS[op].kind is Kind.ELEMENTWISE or op == "matmul":
+        for back in range(3 if op == "matmul" else 1, max(ranks) + 1):
+            yield [(i, rank - back) for i, rank in enumerate(ranks) if back <= rank], True
 
 
 def settled(b: Builder, args: Sequence[Value]) -> list[Value] | None:
@@ -48,13 +81,10 @@ def taken(b: Builder, v: Value, axis: int, count: Dim) -> Value:
     return b("gather", [v, places], axis=axis)
 
 
-def _like(b: Builder, v: Value, shape: Sequence[Dim]) -> Value:
-    for axis, (d, want) in enumerate(zip(v.type.shape, shape, strict=True)):
-        if d in (1, want):
-            continue
-        more = b("reshape", [as_value(b, sizes([dims.sub(d, want)]))], shape=())
-        zero = b.bind(more, 0, "unequal")
-        places = b("iota", [], dtype=DType.I64, shape=(want,), axis=0)
-        first = as_value(b, sizes([zero]))
-        v = b("gather", [v, b("add", [places, first])], axis=axis)
-    return v
+def _held(b: Builder, v: Value, axis: int, want: Dim) -> Value:
+    """Take all of an axis, which the run must find to have so many elements."""
+    more = as_value(b, sizes([dims.sub(v.type.shape[axis], want)]))
+    zero = b.bind(b("reshape", [more], shape=()), 0, "unequal")
+    places = b("iota", [], dtype=DType.I64, shape=(want,), axis=0)
+    first = as_value(b, sizes([zero]))
+    return b("gather", [v, b("add", [places, first])], axis=axis)

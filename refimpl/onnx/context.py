@@ -18,9 +18,7 @@ from refimpl.ir.types import Array, DType, TensorType
 from refimpl.onnx import alike
 from refimpl.onnx.told import Told
 from refimpl.onnx.values import Item, Known, as_value
-from refimpl.ops import OPS
 from refimpl.ops.builder import Builder, Value
-from refimpl.ops.spec import Kind
 
 MAX_BYTES = 1 << 36  # a model with a larger tensor is refused before anything is made
 SMALL = 1 << 10  # elements of a tensor whose value is looked for
@@ -100,8 +98,8 @@ class Context:
             if e.code != "shape-mismatch":
                 raise
             equal = alike.settled(self.builder, args)
-            if equal is None and self.held and OPS[op].kind is Kind.ELEMENTWISE:
-                equal = alike.broadcast(self.builder, args)
+            if equal is None:
+                equal = alike.equalised(self.builder, op, args, attrs, self.held)
             if equal is None:
                 raise
             return self.builder.node(op, equal, attrs, name)

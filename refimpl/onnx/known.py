@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from refimpl.ir import dims
-from refimpl.ir.dims import Dim
+from refimpl.ir.dims import Dim, Ranges
+from refimpl.ir.facts import always_equal, never_negative
 from refimpl.ir.types import Array, DType
 from refimpl.onnx.context import Context
 from refimpl.onnx.tensors import dtype_of
@@ -18,16 +19,21 @@ MOST_TERMS = 64  # of a size: products of sums grow without end, and are left to
 
 Operands: TypeAlias = Sequence[Known | None]
 Handler: TypeAlias = Callable[[Context, Operands], Known | None]
+Tell: TypeAlias = Callable[[Dim, Dim, Ranges], bool | None]  # of two sizes; None if not known
 
 
 def _arrays(operands: Operands) -> list[Array]:
     return [k.array for k in operands if k is not None]
 
 
-def _first(operands: Operands) -> Known:
-    k = operands[0]
+def _at(operands: Operands, i: int) -> Known:
+    k = operands[i]
     assert k is not None
     return k
+
+
+def _first(operands: Operands) -> Known:
+    return _at(operands, 0)
 
 
 def _symbolic(operands: Operands) -> bool:
@@ -141,12 +147,40 @@ def _mul(a: object, b: object) -> object:
     return dims.mul(dims.canonical(a), dims.canonical(b))
 
 
-def _div(a: object, b: object) -> object:
-    # Sizes are nonnegative, for which ONNX's truncating division is the rounding down of dims.
-    x, y = dims.canonical(a), dims.canonical(b)
+def _truncated(x: Dim, y: Dim) -> Dim:
+    """Quotient of sizes rounded towards zero, as ONNX divides integers; by zero it is 0."""
+    if isinstance(y, int) and y <= 0:
+        return 0 if y == 0 else _truncated(dims.mul(x, -1), -y)
     if isinstance(x, int) and isinstance(y, int):
-        return 0 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
-    return dims.floordiv(x, y)
+        return x // y if x >= 0 else -(-x // y)
+    below = dims.mul(x, -1)
+    if never_negative(x):
+        return dims.floordiv(x, y)
+    if never_negative(below):
+        return dims.mul(dims.floordiv(below, y), -1)
+    parts = (dims.floordiv(dims.maximum(side, 0), y) for side in (x, below))
+    return dims.sub(*parts)
+
+
+def _div(c: Context, x: Operands) -> Known | None:
+    """Divide; a divisor that may not be positive is left to the run."""
+    if any(not isinstance(d, int) and c.bounds(d)[0] < 1 for d in _at(x, 1).dims()):
+        return None
+    return _arithmetic(lambda a, b: _truncated(_dim(a), _dim(b)))(c, x)
+
+
+def _mod(c: Context, x: Operands) -> Known | None:
+    """Remainder with the sign of the divisor, which must be a positive number if any is a size."""
+    if c.flag("fmod") or not _symbolic(x):
+        return None
+    if not all(isinstance(d, int) and d > 0 for d in _at(x, 1).dims()):
+        return None
+    return _arithmetic(_remainder)(c, x)
+
+
+def _remainder(a: object, b: object) -> object:
+    x, y = _dim(a), _dim(b)
+    return dims.sub(x, dims.mul(y, dims.floordiv(x, y)))
 
 
 def _extreme(pick: Callable[..., Dim]) -> Handler:
@@ -170,14 +204,15 @@ def _most(a: object, b: object) -> Dim:
     return dims.maximum(dims.canonical(a), dims.canonical(b))
 
 
-def _compare(tell: Callable[[int, int], bool | None]) -> Handler:
-    """Compare sizes where their ranges decide it; ``tell`` sees the bounds of the difference."""
+def _compare(tell: Tell) -> Handler:
+    """Compare sizes, where nothing but their ranges is needed."""
 
     def run(c: Context, x: Operands) -> Known | None:
         a, b = np.broadcast_arrays(*(k.astype(object) for k in _arrays(x)))
         found: list[bool] = []
+        ranges = c.builder.ranges()
         for m, n in zip(a.reshape(-1), b.reshape(-1), strict=True):
-            verdict = tell(*c.bounds(dims.sub(_dim(m), _dim(n))))
+            verdict = tell(_dim(m), _dim(n), ranges)
             if verdict is None:
                 return None
             found.append(verdict)
@@ -191,18 +226,24 @@ def _dim(x: Any) -> Dim:
     return dims.canonical(int(number) if isinstance(x, (bool, np.generic)) else number)
 
 
-def _equal(low: int, high: int) -> bool | None:
-    if low == high == 0:
+def _less(a: Dim, b: Dim, ranges: Ranges) -> bool | None:
+    more = dims.sub(b, a)
+    low, high = dims.bounds(more, ranges)
+    if low > 0 or never_negative(dims.sub(more, 1)):
         return True
-    return False if low > 0 or high < 0 else None
+    return False if high <= 0 or never_negative(dims.mul(more, -1)) else None
 
 
-def _less(low: int, high: int) -> bool | None:
-    return True if high < 0 else False if low >= 0 else None
+def _greater(a: Dim, b: Dim, ranges: Ranges) -> bool | None:
+    return _less(b, a, ranges)
 
 
-def _greater(low: int, high: int) -> bool | None:
-    return _less(-high, -low)
+def _negated(tell: Tell) -> Tell:
+    def run(a: Dim, b: Dim, ranges: Ranges) -> bool | None:
+        verdict = tell(a, b, ranges)
+        return None if verdict is None else not verdict
+
+    return run
 
 
 def _not(c: Context, x: Operands) -> Known | None:
@@ -239,12 +280,15 @@ HANDLERS: dict[str, Handler] = {
     "Add": _arithmetic(_add),
     "Sub": _arithmetic(_sub),
     "Mul": _arithmetic(_mul),
-    "Div": _arithmetic(_div),
+    "Div": _div,
+    "Mod": _mod,
     "Min": _extreme(_least),
     "Max": _extreme(_most),
-    "Equal": _compare(_equal),
+    "Equal": _compare(always_equal),
     "Less": _compare(_less),
     "Greater": _compare(_greater),
+    "LessOrEqual": _compare(_negated(_greater)),
+    "GreaterOrEqual": _compare(_negated(_less)),
     "Not": _not,
     "Where": _where,
     "ReduceProd": _reduce_prod,

@@ -10,7 +10,7 @@ import numpy as np
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
-from refimpl.ir.facts import exact_quotient
+from refimpl.ir.facts import always_equal, exact_quotient
 from refimpl.ir.types import DType
 from refimpl.onnx.alike import taken
 from refimpl.onnx.context import Context, NotConstant
@@ -119,8 +119,16 @@ def _reshape(c: Context, x: Inputs) -> Sequence[Item]:
 def _fitted(c: Context, v: Value, wanted: Dim) -> Value:
     """Return an operand that a model relies on to have so many elements.
 
-    It may have times as many by a size of one symbol, which then is 1.
+    It may have as many, written in another way; or times as many by a size of one symbol, which
+    then is 1.
     """
+    if v.type.numel == wanted:
+        return v
+    for axis, d in enumerate(v.type.shape):
+        others = dims.mul(*(n for i, n in enumerate(v.type.shape) if i != axis))
+        same = exact_quotient(wanted, others)
+        if same is not None and always_equal(d, same, c.builder.ranges()):
+            return taken(c.builder, v, axis, same)
     factor = exact_quotient(v.type.numel, wanted)
     if factor is None or len(dims.free(factor)) != 1:
         return v

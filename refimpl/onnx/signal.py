@@ -43,8 +43,9 @@ def _stft(c: Context, x: Inputs) -> Sequence[Item]:
         n = size
     else:
         raise c.wrong("neither a window nor a frame length", "one of them")
-    length = v.type.shape[1]
-    if not isinstance(length, int) or step < 1 or not 1 <= n <= length:
+    if v.type.rank == 2:  # real numbers, as ONNX Runtime takes them too
+        v = c.reshape(v, *v.type.shape, 1)
+    if step < 1 or n < 1 or (isinstance(length := v.type.shape[1], int) and n > length):
         raise c.bad(f"frames of {n} of {v.type} in steps of {step}", "frames that fit")
     return [fourier.stft(c, v, n, step, window, bool(c.integer("onesided", 1)))]
 

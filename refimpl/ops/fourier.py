@@ -18,7 +18,7 @@ from refimpl.ir import dims
 from refimpl.ir.types import Array, DType, Tensor
 from refimpl.ops import complex as complexes
 from refimpl.ops.composite import Emit, like, scalar
-from refimpl.ops.rules import attr_error, shape_error
+from refimpl.ops.rules import at_least_zero, attr_error, shape_error
 
 V = TypeVar("V")
 SHORT = 32  # longer transforms are split, if they can be
@@ -82,7 +82,7 @@ def stft(b: Emit[V], x: V, n: int, step: int, window: V | None = None, onesided:
     length = t.shape[1]
     if isinstance(length, int) and length < n:
         raise shape_error("stft", [t], f"{length} samples", f"at least one frame of {n}")
-    frames = dims.add(dims.floordiv(dims.sub(length, n), step), 1)
+    frames = at_least_zero(dims.add(dims.floordiv(dims.sub(length, n), step), 1))
     start = b("iota", (), dtype=DType.I64, shape=(frames, 1), axis=0)
     start = b("multiply", (start, scalar(b, step, DType.I64)))
     within = b("iota", (), dtype=DType.I64, shape=(1, n), axis=1)

@@ -10,6 +10,7 @@ import numpy as np
 from refimpl.ir import dims
 from refimpl.ir import expr as ex
 from refimpl.ir.dims import Dim
+from refimpl.ir.facts import straight
 from refimpl.ir.graph import Attr
 from refimpl.ir.graph import attrs as freeze
 from refimpl.ir.loop import Expr
@@ -161,7 +162,7 @@ def _concat_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
             for a, (m, n) in enumerate(zip(t.shape, other.shape, strict=False))
         ):
             raise shape_error("concat", types, f"{other} after {t}", f"equal sizes off axis {axis}")
-    joined = dims.add(*(o.shape[axis] for o in types))
+    joined = straight(dims.add(*(o.shape[axis] for o in types)))
     return t.with_shape(*t.shape[:axis], joined, *t.shape[axis + 1 :])
 
 

@@ -6,12 +6,14 @@ from itertools import product
 from typing import Any
 
 import pytest
+import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refimpl.ir import dims
+from refimpl.ir.course import course
 from refimpl.ir.dims import Dim
-from refimpl.ir.facts import never_negative
+from refimpl.ir.facts import always_equal, exact_quotient, never_negative, straight
 
 N, M = dims.symbol("n"), dims.symbol("m")
 
@@ -51,3 +53,54 @@ def test_what_is_said_holds_at_every_binding(a: Dim, b: Dim) -> None:
 def test_what_slices_and_windows_leave_behind_is_compared(small: Dim, large: Dim) -> None:
     assert never_negative(dims.sub(large, small))
     assert not never_negative(dims.sub(dims.sub(small, large), 1))
+
+
+ONE = st.recursive(st.just(N) | st.integers(-9, 9), _larger, max_leaves=8)
+FAR = range(400)  # beyond every start and period of what is drawn
+
+
+@settings(deadline=None, max_examples=150)
+@given(ONE, st.integers(0, 5))
+def test_a_course_is_the_size_at_every_value(e: Dim, least: int) -> None:
+    found = course(sympy.sympify(e), least)
+    assert found is not None
+    values = [dims.evaluate(e, {"n": n}) for n in FAR if n >= least]
+    assert found.longer(len(values), found.period).values.tolist()[: len(values)] == values
+
+
+@settings(deadline=None, max_examples=150)
+@given(ONE, ONE, st.integers(1, 6))
+def test_what_is_said_of_one_symbol_is_so(a: Dim, b: Dim, by: int) -> None:
+    def at(d: Dim, n: int) -> int:
+        return dims.evaluate(d, {"n": n})
+
+    same = always_equal(a, b, {"n": (2, 10**6)})
+    equal = {at(a, n) == at(b, n) for n in FAR if n >= 2}
+    assert same is None or equal == {same}
+    assert never_negative(dims.sub(a, b)) == all(at(a, n) >= at(b, n) for n in FAR)
+    assert all(at(straight(a), n) == at(a, n) for n in FAR)
+    whole = exact_quotient(a, by)
+    assert (whole is not None) == all(at(a, n) % by == 0 for n in FAR)
+    assert whole is None or all(at(whole, n) * by == at(a, n) for n in FAR)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (dims.minimum(dims.floordiv(N, 3) + 1, dims.ceildiv(N, 3)), dims.ceildiv(N, 3)),
+        (
+            dims.minimum(80 * dims.floordiv(N, 441) + 80, dims.ceildiv(80 * N, 441)),
+            dims.ceildiv(80 * N, 441),
+        ),
+        (dims.maximum(0, N - 1) + dims.minimum(1, N), N),
+        (dims.align(N, 32) - dims.floordiv(dims.align(N, 32), 2), 16 * dims.ceildiv(N, 32)),
+    ],
+)
+def test_sizes_of_resampled_and_padded_sounds_are_seen_to_be_equal(a: Dim, b: Dim) -> None:
+    assert always_equal(a, b, {"n": (0, 2**31)}) is True
+
+
+def test_a_course_too_long_to_look_at_says_nothing() -> None:
+    long = dims.minimum(dims.floordiv(N, 99991), N - 10**9)
+    assert course(sympy.sympify(long)) is None
+    assert always_equal(long, N, {"n": (0, 2**31)}) is None

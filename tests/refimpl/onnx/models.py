@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from codegen.pipeline import compile
+from codegen.runtime.registry import engine
+from fuzz.levels import runner
+from fuzz.peers.ort import run_model
+from refimpl.interp import graph
+from refimpl.ir.graph import Module
 from refimpl.ir.types import Array
+from refimpl.onnx.load import load_model
 
 
 def value(name: str, *shape: int | str, type: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
@@ -43,3 +51,27 @@ def one(op: str, *shapes: Sequence[int | str], opset: int = 17, **attrs: Any) ->
 def f32(*values: Any) -> Array:
     """Return a vector of floats."""
     return np.array(values, np.float32)
+
+
+def free(name: str, type: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+    """Declare an output whose shape the model does not tell."""
+    made = helper.make_empty_tensor_value_info(name)
+    made.type.tensor_type.elem_type = type
+    return made
+
+
+def agrees(m: onnx.ModelProto, feeds: Mapping[str, Array], levels: bool = True) -> Module:
+    """Require ONNX Runtime's values of the graph and of the program on the host."""
+    pytest.importorskip("onnxruntime")
+    m.ir_version = 10
+    want = run_model(m, feeds)
+    found = load_model(m)
+    given = [feeds[p.name] for p in found.entry.params]
+    runs = [graph.run(found, given)]
+    if levels:
+        host = engine("host")
+        runs.append(runner(compile(found), host)(host, given))
+    for got in runs:
+        for w, g in zip(want, got, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6, strict=True)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,12 @@ from onnx import TensorProto, helper
 from codegen.pipeline import compile
 from codegen.runtime.registry import engine
 from fuzz.levels import runner
-from fuzz.peers.ort import run_model
 from refimpl.errors import DidymaError
 from refimpl.interp import graph
 from refimpl.ir.graph import Module
-from refimpl.ir.types import Array
 from refimpl.onnx.context import NotConstant
 from refimpl.onnx.load import load_model
-from tests.refimpl.onnx.models import model, value
+from tests.refimpl.onnx.models import agrees, free, model, value
 
 I64, BOOL = TensorProto.INT64, TensorProto.BOOL
 node = helper.make_node
@@ -30,30 +28,6 @@ def body(
     nodes: Sequence[onnx.NodeProto], inputs: Sequence[Any], outputs: Sequence[Any]
 ) -> onnx.GraphProto:
     return helper.make_graph(list(nodes), "body", list(inputs), list(outputs))
-
-
-def free(name: str, type: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
-    """Declare an output whose shape the model does not tell."""
-    made = helper.make_empty_tensor_value_info(name)
-    made.type.tensor_type.elem_type = type
-    return made
-
-
-def agrees(m: onnx.ModelProto, feeds: Mapping[str, Array], levels: bool = True) -> Module:
-    """Require ONNX Runtime's values of the graph and of the program on the host."""
-    pytest.importorskip("onnxruntime")
-    m.ir_version = 10
-    want = run_model(m, feeds)
-    found = load_model(m)
-    given = [feeds[p.name] for p in found.entry.params]
-    runs = [graph.run(found, given)]
-    if levels:
-        host = engine("host")
-        runs.append(runner(compile(found), host)(host, given))
-    for got in runs:
-        for w, g in zip(want, got, strict=True):
-            np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6, strict=True)
-    return found
 
 
 def ops(m: Module) -> set[str]:

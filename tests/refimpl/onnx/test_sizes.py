@@ -1,0 +1,164 @@
+"""Open sizes in arithmetic: what is cut, joined and compared with them, judged by ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from refimpl.errors import DidymaError
+from refimpl.interp import graph
+from refimpl.ir.types import Array
+from refimpl.onnx.load import load_model
+from tests.refimpl.onnx.models import agrees, free, model, value
+
+I64 = TensorProto.INT64
+node = helper.make_node
+
+NUMBERS = {f"n{i}".replace("-", "m"): np.array([i]) for i in (-1, 0, 1, 2, 3, 4, 7)}
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
+def test_every_third_number_is_as_many_as_a_third_rounded_up(n: int) -> None:
+    """A convolution in steps of 3 gives one more than is kept; a range tells what is kept."""
+    nodes = [
+        node("Unsqueeze", ["x", "n1"], ["x1"]),
+        node("Conv", ["x1", "kernel"], ["y1"], pads=[1, 4], strides=[3]),
+        node("Squeeze", ["y1", "n1"], ["y"]),
+        node("Shape", ["x"], ["size"], start=1),
+        node("Add", ["size", "n2"], ["more"]),
+        node("Div", ["more", "n3"], ["third"]),
+        node("Slice", ["y", "n0", "third", "n1"], ["kept"]),
+        node("Squeeze", ["third"], ["count"]),
+        node("Range", ["zero", "count", "one"], ["places"]),
+        node("Less", ["places", "n2s"], ["mask"]),
+        node("Where", ["mask", "kept", "nothing"], ["z"]),
+    ]
+    m = model(
+        nodes, [value("x", "b", "n")], [free("z")], 17, **NUMBERS,
+        kernel=np.ones((1, 1, 3), np.float32), nothing=np.zeros(1, np.float32), zero=np.array(0),
+        one=np.array(1), n2s=np.array(2),
+    )  # fmt: skip
+    assert [v.name for v in agrees(m, {"x": numbers(2, n)}).dims] == ["b", "n"]
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_the_first_and_all_others_are_all(n: int) -> None:
+    nodes = [
+        node("Slice", ["x", "n0", "n1"], ["first"]),
+        node("Slice", ["x", "n1", "most"], ["rest"]),
+        node("Slice", ["x", "n0", "nm1"], ["before"]),
+        node("Sub", ["rest", "before"], ["steps"]),
+        node("Concat", ["first", "steps"], ["y"], axis=0),
+        node("Add", ["y", "x"], ["z"]),
+    ]
+    m = model(
+        nodes,
+        [value("x", "n")],
+        [free("z")],
+        17,
+        **NUMBERS,
+        most=np.array([np.iinfo(np.int64).max]),
+    )
+    assert [v.name for v in agrees(m, {"x": numbers(n)}).dims] == ["n"]
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("n", [8, 11, 20])
+def test_frames_of_a_sound_of_open_length(n: int, rank: int) -> None:
+    shape = ("b", "n", 1)[:rank]
+    nodes = [node("STFT", ["x", "step", "window"], ["y"])]
+    window = np.hanning(8).astype(np.float32)
+    m = model(nodes, [value("x", *shape)], [free("y")], step=np.array(4), window=window)
+    agrees(m, {"x": numbers(2, n, 1).reshape((2, n, 1)[:rank])})
+
+
+@pytest.mark.parametrize("n", range(1, 13))
+def test_remainders_and_quotients_of_sizes_that_may_be_below_zero(n: int) -> None:
+    nodes = [
+        node("Shape", ["x"], ["size"]),
+        node("Sub", ["size", "n4"], ["less"]),
+        node("Mod", ["less", "n3"], ["left"]),
+        node("Sub", ["size", "left"], ["end"]),
+        node("Slice", ["x", "n0", "end"], ["y"]),
+        node("Sub", ["size", "n7"], ["below"]),
+        node("Div", ["below", "n2"], ["half"]),
+        node("Div", ["below", "nm2"], ["turned"]),
+        node("Concat", ["half", "turned", "left"], ["z"], axis=0),
+        node("Add", ["z", "zeros"], ["w"]),
+    ]
+    m = model(
+        nodes, [value("x", "n")], [free("y"), free("w", I64)], 17, **NUMBERS, nm2=np.array([-2]),
+        zeros=np.zeros(3, np.int64),
+    )  # fmt: skip
+    agrees(m, {"x": numbers(n)})
+
+
+@pytest.mark.parametrize("n", [10, 13, 25])
+def test_rows_of_what_is_left_after_a_first_part(n: int) -> None:
+    """The sound after its first 6 numbers, in rows of 4 times the batch."""
+    nodes = [
+        node("Shape", ["x"], ["size"], start=1),
+        node("Shape", ["x"], ["batch"], end=1),
+        node("Sub", ["size", "n6"], ["less"]),
+        node("Mod", ["less", "n4"], ["left"]),
+        node("Sub", ["size", "left"], ["end"]),
+        node("Slice", ["x", "n6", "end", "n1"], ["y"]),
+        node("Concat", ["batch", "nm1", "n4"], ["shape"], axis=0),
+        node("Reshape", ["y", "shape"], ["z"]),
+    ]
+    m = model(nodes, [value("x", "b", "n")], [free("z")], 17, **NUMBERS, n6=np.array([6]))
+    agrees(m, {"x": numbers(3, n)})
+
+
+@pytest.mark.parametrize("op", ["LessOrEqual", "GreaterOrEqual", "Less", "Greater", "Equal"])
+def test_comparisons_that_hold_for_every_size_are_known(op: str) -> None:
+    """A half twice is at most the whole, but not always the whole."""
+    nodes = [
+        node("Shape", ["x"], ["size"]),
+        node("Div", ["size", "n2"], ["half"]),
+        node("Mul", ["half", "n2"], ["even"]),
+        node("Add", ["size", "n1"], ["more"]),
+        node(op, ["even", "more" if op in ("Less", "GreaterOrEqual") else "size"], ["c"]),
+        node("Where", ["c", "x", "y"], ["z"]),
+    ]
+    m = model(nodes, [value("x", "n"), value("y", "n")], [free("z")], 17, **NUMBERS)
+    for n in (1, 2, 5):
+        f = agrees(m, {"x": numbers(n), "y": numbers(n + 1)[1:]})
+    assert ([k.op for k in f.entry.nodes] == ["constant", "where"]) == (op != "Equal")
+
+
+def test_a_size_that_is_two_others_together_is_held_so() -> None:
+    """As attention's mask is as long as what is cached and what is new."""
+    nodes = [
+        node("Concat", ["a", "b"], ["ab"], axis=0),
+        node("Mul", ["ab", "mask"], ["y"]),
+        node("MatMul", ["w", "ab"], ["z"]),
+    ]
+    inputs = [value("a", "p"), value("b", "s"), value("mask", "t"), value("w", 2, "u")]
+    m = model(nodes, inputs, [free("y"), free("z")])
+    a, b = numbers(3), numbers(2)
+    agrees(m, {"a": a, "b": b, "mask": numbers(5), "w": numbers(2, 5)})
+    for mask, w in ((4, 5), (5, 6)):
+        with pytest.raises(DidymaError) as caught:
+            graph.run(load_model(m), [a, b, numbers(mask), numbers(2, w)])
+        assert caught.value.code == "dim-out-of-range"
+
+
+def test_what_was_halved_and_doubled_joins_what_it_was_where_that_is_even() -> None:
+    nodes = [
+        node("MaxPool", ["x"], ["half"], kernel_shape=[2], strides=[2]),
+        node("Resize", ["half", "", "scales"], ["whole"], mode="nearest",
+             coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+        node("Concat", ["whole", "x"], ["y"], axis=1),
+    ]  # fmt: skip
+    scales = np.array([1, 1, 2], np.float32)
+    m = model(nodes, [value("x", 1, 2, "n")], [free("y")], scales=scales)
+    agrees(m, {"x": numbers(1, 2, 6)})
+    with pytest.raises(DidymaError) as caught:
+        graph.run(load_model(m), [numbers(1, 2, 7)])
+    assert caught.value.code == "dim-out-of-range"
