@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 from rich.console import Console
 
 from codegen.memory.peak import peak, unplanned_total
@@ -45,10 +46,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What every level says, and what the plan needs (empty if no program came to be)."""
+    """What every level says, and what the plan needs (empty if no program came to be).
+
+    ``given`` are the values that were not drawn.
+    """
 
     report: Report
     memory: Mapping[str, Any]
+    given: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
 
 
 Judge: TypeAlias = Callable[[Task, Callable[[str], None]], Verdict]
@@ -65,11 +70,8 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
             raise made.error
         return Verdict(made.report(), {})
 
-    def values(env: Mapping[str, int]) -> Sequence[Array]:
-        return given_.inputs(task.module, env, task.seeds, task.given)
-
-    task = replace(task, env=fitting.fit_run(task.module, task.env, task.free, values))
-    arrays = values(task.env)
+    task = _welcome(_fitted(task))
+    arrays = _values(task, task.env)
     report = levels.judged(made, arrays, engines, progress=progress)
     if task.peers:
         from fuzz.peers import ort
@@ -78,7 +80,36 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
         whole = ort.level(task.module, arrays, task.env, task.model)
         levels_ = (*report.levels, whole, ort.by_kernel(made.fused, arrays, task.env))
         report = Report(levels_, report.refused)
-    return Verdict(report, _memory(made, task))
+    return Verdict(report, _memory(made, task), task.given)
+
+
+def _values(task: Task, env: Mapping[str, int]) -> Sequence[Array]:
+    return given_.inputs(task.module, env, task.seeds, task.given)
+
+
+def _fitted(task: Task) -> Task:
+    """Choose sizes at which the reference runs."""
+    env = fitting.fit_run(task.module, task.env, task.free, lambda env: _values(task, env))
+    return replace(task, env=env)
+
+
+def _welcome(task: Task) -> Task:
+    """Fill the integers that nobody chose with 1 or 0 where the peer refuses those drawn.
+
+    A model may take them for lengths or places, and have no meaning for others.
+    """
+    if not task.peers or task.model is None:
+        return task
+    from fuzz.peers import ort
+
+    whole = [p for p in task.module.entry.params if p.type.dtype.is_int]
+    tried = task
+    for number in (1, 0):
+        if ort.takes(task.module, _values(tried, tried.env), task.model):
+            return tried
+        fill = {p.name: Tensor.of(np.array(number, p.type.dtype.numpy)) for p in whole}
+        tried = _fitted(replace(task, given=fill | dict(task.given)))
+    return tried if ort.takes(task.module, _values(tried, tried.env), task.model) else task
 
 
 def _memory(made: Compiled, task: Task) -> dict[str, Any]:
@@ -149,6 +180,7 @@ def check(
     if save is not None:
         env = dict(verdict.memory.get("dims", env))
         words = "\n".join(f.message for f in verdict.report.findings[:1])
+        chosen |= dict(verdict.given)
         replay_.save(save, replay_.Recorded(m, seeds, env, wanted, options, chosen), words)
     return tell(verdict, json)
 

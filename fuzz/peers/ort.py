@@ -125,6 +125,19 @@ def level(
     return found
 
 
+def takes(m: Module, inputs: Sequence[Array], model: bytes) -> bool:
+    """Tell whether it runs the model that a module was imported from on some inputs."""
+    try:
+        _run(m, inputs, model)
+    except DidymaError:
+        return False
+    return True
+
+
+def _run(m: Module, inputs: Sequence[Array], model: bytes) -> list[Array]:
+    return run_model(model, {p.name: a for p, a in zip(m.entry.params, inputs, strict=True)})
+
+
 def _judge(
     found: Level,
     m: Module,
@@ -134,11 +147,7 @@ def _judge(
     dialect: Dialect | None,
 ) -> None:
     f = m.entry
-    if model is None:
-        outs = run_module(m, inputs, dialect)
-    else:
-        named = zip(f.params, inputs, strict=True)
-        outs = run_model(model, {p.name: a for p, a in named})
+    outs = run_module(m, inputs, dialect) if model is None else _run(m, inputs, model)
     given = [exact(a) for a in inputs]
     _compare(found, f, graph.told(f, m, given, env, CONTRACT, stored=True), outs)
 

@@ -92,6 +92,30 @@ VALUES: Mapping[str, Mapping[str, object]] = {
 }  # fmt: skip
 
 
+def test_integers_that_a_peer_refuses_are_filled(tmp_path: Path) -> None:
+    """Random numbers are no lengths of sequences: all ones are."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    x = onnx.helper.make_tensor_value_info("x", 1, ["steps", 2, 3])
+    n = onnx.helper.make_tensor_value_info("lengths", 6, [2])
+    y = onnx.helper.make_tensor_value_info("y", 1, None)
+    rng = np.random.default_rng(0)
+    weights = {
+        name: onnx.numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), name)
+        for name, s in (("w", (1, 12, 3)), ("r", (1, 12, 4)))
+    }
+    gru = onnx.helper.make_node("GRU", ["x", "w", "r", "", "lengths"], ["y"], hidden_size=4)
+    g = onnx.helper.make_graph([gru], "g", [x, n], [y], [*weights.values()])
+    m = onnx.helper.make_model(g, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=10)
+    path, kept = tmp_path / "gru.onnx", tmp_path / "gru.dym"
+    path.write_bytes(m.SerializeToString())
+    said = didyma("check", path, "--peer", "onnxruntime", "--json", "--save", kept)
+    assert said.code == 0, said.err
+    assert said.json["inputs"] == {"lengths": 1}
+    assert load(kept).given["lengths"].array() == 1
+    assert didyma("check", path, "--peer", "onnxruntime", "--input", "lengths=99").code == 1
+
+
 @pytest.mark.parametrize("name", VALUES)
 def test_numbers_of_a_dtype(name: str) -> None:
     m = parse_module(MANY)
