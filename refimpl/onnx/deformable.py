@@ -92,6 +92,7 @@ def _deform_conv(c: Context, x: Inputs) -> Sequence[Item]:
     batch, channels, height, width = static(c, v.type.shape, "a deformable convolution")
     outputs, each, *kernel = static(c, w.type.shape, "weights")
     win = Windows(c, (height, width), kernel)
+    before = static(c, win.low, "padding")
     groups, shifts = c.integer("group", 1), c.integer("offset_group", 1)
     out = static(c, offset.type.shape[2:], "offsets")
     taps, places = kernel[0] * kernel[1], out[0] * out[1]
@@ -105,7 +106,7 @@ def _deform_conv(c: Context, x: Inputs) -> Sequence[Item]:
                 cut(c, cut(c, cut(c, moves, 1, g, g + 1), 2, t, t + 1), 3, i, i + 1),
                 batch, places,
             )  # fmt: skip
-            base = np.arange(out[i]) * win.strides[i] - win.low[i] + tap[i] * win.dilations[i]
+            base = np.arange(out[i]) * win.strides[i] - before[i] + tap[i] * win.dilations[i]
             grid = np.broadcast_to(base[:, None] if i == 0 else base, out).reshape(1, places)
             at.append(c.do("add", move, c.constant(grid.astype(v.type.dtype.numpy))))
         own = cut(c, v, 1, g * share, (g + 1) * share)

@@ -9,9 +9,10 @@ import numpy as np
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
-from refimpl.ir.types import Array
+from refimpl.ir.types import Array, Shape
 from refimpl.onnx.context import Context
 from refimpl.ops.builder import Value
+from refimpl.ops.rules import at_least_zero, at_most
 
 
 def static(c: Context, sizes: Sequence[Dim], what: str) -> tuple[int, ...]:
@@ -33,46 +34,58 @@ class Windows:
         pads: tuple[int, ...] = tuple(c.attrs.get("pads", (0,) * 2 * rank))
         if not len(kernel) == len(self.strides) == len(self.dilations) == len(pads) // 2 == rank:
             raise c.bad(f"attributes {c.attrs}", f"{rank} numbers for {rank} spatial axes")
-        self.low, self.high = pads[:rank], pads[rank:]
+        low: list[Dim] = list(pads[:rank])
+        high: list[Dim] = list(pads[rank:])
         auto = c.choice("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
-        if auto == "VALID":
-            self.low = self.high = (0,) * rank
-        elif auto in ("SAME_UPPER", "SAME_LOWER"):
-            total = [self._same(c, n, i) for i, n in enumerate(spatial)]
-            small, large = [t // 2 for t in total], [t - t // 2 for t in total]
-            upper = auto == "SAME_UPPER"
-            self.low, self.high = (
-                (tuple(small), tuple(large)) if upper else (tuple(large), tuple(small))
-            )
-        self.extra = (0,) * rank  # places that ceil_mode adds after the padding
+        for i, n in enumerate(spatial):
+            if auto == "VALID":
+                low[i] = high[i] = 0
+            elif auto != "NOTSET":
+                low[i], high[i] = self._same(i, n, auto == "SAME_LOWER")
+        self.low: Shape = tuple(low)
+        self.extra: Shape = (0,) * rank  # places that ceil_mode adds after the padding
         if c.attrs.get("ceil_mode", 0):
-            more = [self._ceil(c, n, i) for i, n in enumerate(spatial)]
-            self.high = tuple(h + m for h, m in zip(self.high, more, strict=True))
-            self.extra = tuple(more)
+            ends = [self._ceil(i, n, low[i], high[i]) for i, n in enumerate(spatial)]
+            high, self.extra = [e for e, _ in ends], tuple(extra for _, extra in ends)
+        self.high: Shape = tuple(high)
 
     def reach(self, i: int) -> int:
         """Places that a window spans."""
         return (self.kernel[i] - 1) * self.dilations[i] + 1
 
-    def _same(self, c: Context, n: Dim, i: int) -> int:
-        stride = self.strides[i]
-        if stride == 1:
-            return self.reach(i) - 1
-        if not isinstance(n, int):
-            raise c.bad(f"auto_pad over the size {dims.text(n)} in steps of {stride}", "pads")
-        return max((-(-n // stride) - 1) * stride + self.reach(i) - n, 0)
+    def _same(self, i: int, n: Dim, lower: bool) -> tuple[Dim, Dim]:
+        """Padding of as many windows as there are strides in an axis."""
+        stride, reach = self.strides[i], self.reach(i)
+        if reach == 1:
+            return 0, 0
+        count = dims.ceildiv(n, stride)
+        total = at_least_zero(dims.sub(dims.add(dims.mul(count, stride), reach - stride), n))
+        low = dims.ceildiv(total, 2) if lower else dims.floordiv(total, 2)
+        return low, self._behind(i, count, dims.add(low, n))
 
-    def _ceil(self, c: Context, n: Dim, i: int) -> int:
-        stride = self.strides[i]
-        if stride == 1:
-            return 0
-        if not isinstance(n, int):
-            raise c.bad(f"ceil_mode over the size {dims.text(n)}", "ceil_mode = 0")
-        padded = n + self.low[i] + self.high[i]
-        count = -(-(padded - self.reach(i)) // stride) + 1
-        if (count - 1) * stride >= n + self.low[i]:
-            count -= 1  # no window starts in the padding after the end
-        return max((count - 1) * stride + self.reach(i) - padded, 0)
+    def _behind(self, i: int, count: Dim, end: Dim) -> Dim:
+        """Places after the end that so many windows need.
+
+        Of an open size some more, if windows leave gaps: the sum of both stays simple.
+        """
+        stride, reach = self.strides[i], self.reach(i)
+        if isinstance(count, int) and isinstance(end, int):
+            return max(count * stride + reach - stride - end, 0)
+        return dims.sub(dims.add(dims.mul(count, stride), max(reach - stride, 0)), end)
+
+    def _ceil(self, i: int, n: Dim, low: Dim, high: Dim) -> tuple[Dim, Dim]:
+        """Places after the end, and how many of them are no padding.
+
+        The last window may reach beyond the padding, but not start in the padding after the end.
+        """
+        stride, reach = self.strides[i], self.reach(i)
+        if stride == 1 or reach == 1:
+            return high, 0
+        end = dims.add(low, n)
+        beyond = dims.sub(reach - stride, high)
+        count = dims.ceildiv(dims.sub(end, at_least_zero(beyond)), stride)
+        behind = self._behind(i, count, end)
+        return behind, dims.sub(behind, at_most(high, behind))
 
     def emit(self, c: Context, op: str, *args: Value, **attrs: int | bool) -> Value:
         """Add a node of an op over these windows."""
@@ -87,10 +100,12 @@ def places(spatial: Sequence[int], w: Windows) -> tuple[Array, tuple[int, ...]]:
     rank = len(spatial)
     flat, valid = np.zeros((1,) * 2 * rank, np.int64), np.ones((1,) * 2 * rank, np.bool_)
     counts: list[int] = []
-    for i, n in enumerate(spatial):
-        count = (n + w.low[i] + w.high[i] - w.reach(i)) // w.strides[i] + 1
+    for i, (n, low, high) in enumerate(zip(spatial, w.low, w.high, strict=True)):
+        assert isinstance(low, int)
+        assert isinstance(high, int)
+        count = (n + low + high - w.reach(i)) // w.strides[i] + 1
         counts.append(max(count, 0))
-        at = np.arange(counts[-1])[:, None] * w.strides[i] - w.low[i]
+        at = np.arange(counts[-1])[:, None] * w.strides[i] - low
         at = at + np.arange(w.kernel[i]) * w.dilations[i]
         spread = [1] * 2 * rank
         spread[i], spread[rank + i] = at.shape

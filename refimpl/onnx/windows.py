@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from refimpl.ir import dims
 from refimpl.onnx.context import Context
 from refimpl.onnx.framing import Windows
 from refimpl.onnx.unpooling import max_pool_places
@@ -17,8 +18,8 @@ Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
 def _counted(c: Context, v: Value, w: Windows) -> Value:
     """Mean that counts the padding, but not what lies beyond it: it is made part of the operand."""
-    extra = [h - e for h, e in zip(w.high, w.extra, strict=True)]
-    low, high = (0, 0, *w.low), (0, 0, *extra)
+    counted = [dims.sub(h, e) for h, e in zip(w.high, w.extra, strict=True)]
+    low, high = (0, 0, *w.low), (0, 0, *counted)
     v = c.emit("pad", v, c.scalar(0, v), low=low, high=high, mode="constant")
     return c.emit(
         "avg_pool", v, window=w.kernel, strides=w.strides, dilations=w.dilations,
@@ -46,7 +47,7 @@ def _pool(op: str) -> Handler:
         attrs: dict[str, bool] = {}
         if op == "avg_pool":
             attrs["count_include_pad"] = c.flag("count_include_pad")
-            if attrs["count_include_pad"] and any(windows.extra):
+            if attrs["count_include_pad"] and any(e != 0 for e in windows.extra):
                 return [_counted(c, v, windows)]
         elif c.wants(1):
             return list(max_pool_places(c, v, windows))

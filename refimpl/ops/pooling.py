@@ -129,8 +129,10 @@ def _counts(attrs: AttrMap, f: Frame, shape: tuple[int, ...], out: tuple[int, ..
     if get_bool("avg_pool", attrs, "count_include_pad"):
         return np.asarray(float(math.prod(f.window)))
     count = np.ones(())
-    for axis, (n, windows_) in enumerate(zip(shape[2:], out[2:], strict=True)):
-        first = np.arange(windows_)[:, None] * f.strides[axis] - f.low[axis]
+    for axis, (n, windows_, (low, _)) in enumerate(
+        zip(shape[2:], out[2:], f.borders(), strict=True)
+    ):
+        first = np.arange(windows_)[:, None] * f.strides[axis] - low
         place = first + np.arange(f.window[axis]) * f.dilations[axis]
         count = count[..., None] * ((place >= 0) & (place < n)).sum(1)
     return np.broadcast_to(count, out)

@@ -15,13 +15,13 @@ from refimpl.ir.dims import Dim
 from refimpl.ir.loop import Expr
 from refimpl.ir.types import Array, Shape, TensorType
 from refimpl.ops.choose import pick
-from refimpl.ops.rules import at_least_zero, check, get_ints, shape_error
+from refimpl.ops.rules import at_least_zero, check, get_dims, get_ints, shape_error
 from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Index
 
 STRIDES = AttrSpec("strides", "ints", "distance of neighbouring windows on each spatial axis")
 DILATIONS = AttrSpec("dilations", "ints", "distance of neighbouring places in a window")
-LOW = AttrSpec("low", "ints", "places of padding before the first, on each spatial axis")
-HIGH = AttrSpec("high", "ints", "places of padding after the last, on each spatial axis")
+LOW = AttrSpec("low", "dims", "places of padding before the first, on each spatial axis")
+HIGH = AttrSpec("high", "dims", "places of padding after the last, on each spatial axis")
 WINDOW = AttrSpec("window", "ints", "places in a window, on each spatial axis")
 
 
@@ -32,31 +32,40 @@ class Frame:
     window: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    low: tuple[int, ...]
-    high: tuple[int, ...]
+    low: Shape
+    high: Shape
+
+    def borders(self) -> list[tuple[int, int]]:
+        """Return places of padding before and after each axis, once sizes are bound."""
+        return [
+            (low, high)
+            for low, high in zip(self.low, self.high, strict=True)
+            if isinstance(low, int) and isinstance(high, int)
+        ]
 
     def sizes(self, spatial: Shape) -> Shape:
         """Return how many windows fit on each axis: none where not even one does."""
         out: list[Dim] = []
         for axis, n in enumerate(spatial):
             reach = self.dilations[axis] * (self.window[axis] - 1) + 1
-            room = dims.add(n, self.low[axis] + self.high[axis] - reach)
-            out.append(at_least_zero(dims.add(dims.floordiv(room, self.strides[axis]), 1)))
+            stride = self.strides[axis]
+            room = dims.add(n, self.low[axis], self.high[axis], stride - reach)
+            out.append(at_least_zero(dims.floordiv(room, stride)))
         return tuple(out)
 
     def position(self, axis: int, o: Expr, k: Expr) -> Expr:
         """Operand position of place k of window o."""
         far = ex.mul(o, ex.index(self.strides[axis]))
         near = ex.mul(k, ex.index(self.dilations[axis]))
-        return ex.add(far, near, ex.index(-self.low[axis]))
+        return ex.add(far, near, ex.of_dim(dims.sub(0, self.low[axis])))
 
     def guards(self, at: Index, spatial: Shape) -> list[Expr]:
         """Return the conditions for positions to lie inside the operand."""
         found: list[Expr] = []
         for axis, (p, n) in enumerate(zip(at, spatial, strict=True)):
-            if self.low[axis]:
+            if self.low[axis] != 0:
                 found.append(ex.compare("ge", p, ex.ZERO))
-            if self.high[axis]:
+            if self.high[axis] != 0:
                 found.append(ex.compare("lt", p, ex.of_dim(n)))
         return found
 
@@ -65,7 +74,7 @@ class Frame:
         low, step = self.low[axis], ex.index(self.dilations[axis])
         if low == 0 and self.high[axis] == 0:
             return ex.index(self.window[axis])
-        first = ex.sub(ex.index(low), ex.mul(o, ex.index(self.strides[axis])))
+        first = ex.sub(ex.of_dim(low), ex.mul(o, ex.index(self.strides[axis])))
         begin = ex.ceildiv(ex.maximum(first, ex.ZERO), step)
         # rounds down also below zero, and so rounds up what it should
         end = ex.ceildiv(ex.add(first, ex.of_dim(n)), step)
@@ -78,8 +87,8 @@ def frame(op: str, attrs: AttrMap, spatial: int, window: tuple[int, ...] | None 
         get_ints(op, attrs, "window", spatial, 1) if window is None else window,
         get_ints(op, attrs, "strides", spatial, 1),
         get_ints(op, attrs, "dilations", spatial, 1),
-        get_ints(op, attrs, "low", spatial, 0),
-        get_ints(op, attrs, "high", spatial, 0),
+        get_dims(op, attrs, "low", spatial),
+        get_dims(op, attrs, "high", spatial),
     )
 
 
@@ -100,9 +109,9 @@ def pooled(op: str, types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
 
 def bordered(x: Array, f: Frame, fill: float) -> Array:
     """Operand with its padding."""
-    if not any(f.low) and not any(f.high):
+    if not any(any(b) for b in f.borders()):
         return x
-    spatial = list(zip(f.low, x.shape[2:], f.high, strict=True))
+    spatial = [(low, n, high) for (low, high), n in zip(f.borders(), x.shape[2:], strict=True)]
     out = np.empty((*x.shape[:2], *(low + n + high for low, n, high in spatial)), x.dtype)
     out.fill(fill)
     out[(slice(None), slice(None), *(slice(low, low + n) for low, n, _ in spatial))] = x
@@ -172,7 +181,7 @@ def slid(x: Array, f: Frame, fold: np.ufunc) -> Array:
 
 def choose_frame(ch: Chooser, spatial: Shape, window: tuple[int, ...] | None = None) -> Frame:
     """Choose strides, dilations, padding, and a window that mostly fits."""
-    chosen: list[tuple[int, int, int, int, int]] = []
+    chosen: list[tuple[int, int, int, Dim, Dim]] = []
     for axis, n in enumerate(spatial):
         low, high = pick(ch, (0, 1, 2, 0)), pick(ch, (0, 1, 0, 3))
         dilation = pick(ch, (1, 1, 2, 3))
@@ -183,11 +192,15 @@ def choose_frame(ch: Chooser, spatial: Shape, window: tuple[int, ...] | None = N
                 w = max(1, min(w, room))
             if dilation * (w - 1) + 1 > room and ch.below(16) < 15:
                 dilation = 1
-        chosen.append((w, pick(ch, (1, 2, 1, 3)), dilation, low, high))
+        stride = pick(ch, (1, 2, 1, 3))
+        fitted: Dim = high
+        if not isinstance(n, int) and ch.below(4) == 3:  # up to a multiple of the stride
+            fitted = dims.add(dims.sub(dims.align(n, stride), n), high)
+        chosen.append((w, stride, dilation, low, fitted))
     columns = tuple(zip(*chosen, strict=True))
     return Frame(*columns)
 
 
-def frame_attrs(f: Frame) -> dict[str, tuple[int, ...]]:
+def frame_attrs(f: Frame) -> dict[str, Shape]:
     """Attributes of a frame, without its window."""
     return {"strides": f.strides, "dilations": f.dilations, "low": f.low, "high": f.high}

@@ -22,12 +22,21 @@ def _matmul(u: Use) -> Val:
     return u.op("MatMul", *u.args, how=How.WRAPS)
 
 
-def _pads(u: Use) -> list[int]:
+def _pads(u: Use) -> list[Dim]:
     return [*u.attr["low"], *u.attr["high"]]
 
 
+def _bare(u: Use) -> dict[str, Any]:
+    return {"strides": u.attr["strides"], "dilations": u.attr["dilations"]}
+
+
 def _attrs(u: Use) -> dict[str, Any]:
-    return {"strides": u.attr["strides"], "dilations": u.attr["dilations"], "pads": _pads(u)}
+    return {**_bare(u), "pads": _pads(u)}
+
+
+def _plain(u: Use) -> bool:
+    """Tell whether pads are numbers, as ONNX wants."""
+    return all(isinstance(p, int) for p in _pads(u))
 
 
 def _taps(u: Use, fill: int | float, window: Sequence[int]) -> Iterator[Val]:
@@ -48,10 +57,10 @@ def _taps(u: Use, fill: int | float, window: Sequence[int]) -> Iterator[Val]:
 def _bordered(u: Use, fill: float | int, more: Sequence[int] = ()) -> Val:
     """Put the pads of a window around an operand, and more behind it."""
     low, high = u.attr["low"], u.attr["high"]
-    behind = [a + b for a, b in zip(high, more or (0,) * len(high), strict=True)]
-    if not any(low) and not any(behind):
+    behind = [dims.add(a, b) for a, b in zip(high, more or (0,) * len(high), strict=True)]
+    if all(p == 0 for p in (*low, *behind)):
         return u.args[0]
-    border = u.w.ints(0, 0, *low, 0, 0, *behind)
+    border = u.w.vector((0, 0, *low, 0, 0, *behind))
     return u.w.op("Pad", u.args[0], border, u.w.scalar(fill, u.args[0].dtype), how=How.MOVES)
 
 
@@ -59,7 +68,9 @@ def _conv(u: Use) -> Val:
     groups, kernel = int(u.attr["groups"]), _numbers(u, u.types[1].shape[2:])
     if u.out.dtype.is_float:
         more: dict[str, Any] = {"group": groups, "kernel_shape": kernel}
-        return u.op("Conv", *u.args, **_attrs(u), **more)
+        if _plain(u):
+            return u.op("Conv", *u.args, **_attrs(u), **more)
+        return u.op("Conv", _bordered(u, 0), u.args[1], **_bare(u), **more)
     w, spatial = u.w, u.out.shape[2:]
     batch, channels = u.types[0].shape[:2]
     outputs, part = u.types[1].shape[:2]
@@ -86,6 +97,8 @@ def _numbers(u: Use, sizes: Sequence[Dim]) -> tuple[int, ...]:
 
 def _narrow(u: Use) -> bool:
     """Tell whether every window holds an element of the operand, as ONNX wants."""
+    if not _plain(u):
+        return False
     reach = [(k - 1) * d + 1 for k, d in zip(u.attr["window"], u.attr["dilations"], strict=True)]
     pads = zip(reach, u.attr["low"], u.attr["high"], strict=True)
     return all(low < r and high < r for r, low, high in pads) and all(
@@ -113,13 +126,12 @@ def _avg_pool(u: Use) -> Val:
     if _narrow(u):
         return u.op("AveragePool", u.args[0], **_attrs(u), **more)
     w, x = u.w, u.w.cast(u.args[0], u.out.dtype.compute)
-    bare = {k: v for k, v in _attrs(u).items() if k != "pads"}
     wide = Use(w, u.name, (x,), u.types, u.out, u.attr, u.wish)
-    mean = w.op("AveragePool", _bordered(wide, 0), **bare, **more)
+    mean = w.op("AveragePool", _bordered(wide, 0), **_bare(u), **more)
     if not counted:
         ones = expanded(w, w.scalar(1, x.dtype), u.types[0].shape)
         inside = Use(w, u.name, (ones,), u.types, u.out, u.attr, u.wish)
-        mean = w.op("Div", mean, w.op("AveragePool", _bordered(inside, 0), **bare, **more))
+        mean = w.op("Div", mean, w.op("AveragePool", _bordered(inside, 0), **_bare(u), **more))
     return w.cast(mean, u.out.dtype)
 
 
