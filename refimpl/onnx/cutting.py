@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import numpy as np
-
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.onnx.context import Context, NotConstant
 from refimpl.onnx.dynamic import end_within, entry
+from refimpl.onnx.framing import number, settled
 from refimpl.onnx.values import Item
 from refimpl.ops.builder import Value
 
@@ -155,10 +154,9 @@ def _wrapped(c: Context, v: Value, low: Sequence[Dim], high: Sequence[Dim]) -> V
         n = v.type.shape[axis]
         if before == 0 and after == 0:
             continue
-        if not (isinstance(n, int) and isinstance(before, int) and isinstance(after, int)):
-            raise c.bad(f"{v.type} wrapped", "sizes known at import")
-        at = np.arange(-before, n + after) % n
-        v = c.emit("gather", v, c.constant(at), axis=axis)
+        count, first = c.iota(dims.add(before, n, after)), number(c, before)
+        at = settled(c, c.do("remainder", c.do("subtract", count, first), number(c, n)))
+        v = c.emit("gather", v, at, axis=axis)
     return v
 
 

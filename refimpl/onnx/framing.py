@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
-from refimpl.ir.types import Array, Shape
-from refimpl.onnx.context import Context
+from refimpl.ir.types import Shape
+from refimpl.onnx.context import Context, NotConstant
+from refimpl.onnx.values import size
 from refimpl.ops.builder import Value
 from refimpl.ops.rules import at_least_zero, at_most
+from refimpl.ops.windows import Frame
 
 
 def static(c: Context, sizes: Sequence[Dim], what: str) -> tuple[int, ...]:
@@ -44,10 +44,15 @@ class Windows:
                 low[i], high[i] = self._same(i, n, auto == "SAME_LOWER")
         self.low: Shape = tuple(low)
         self.extra: Shape = (0,) * rank  # places that ceil_mode adds after the padding
-        if c.attrs.get("ceil_mode", 0):
+        if c.attrs.get("ceil_mode", 0) and not auto.startswith("SAME"):
             ends = [self._ceil(i, n, low[i], high[i]) for i, n in enumerate(spatial)]
             high, self.extra = [e for e, _ in ends], tuple(extra for _, extra in ends)
         self.high: Shape = tuple(high)
+
+    def counts(self, spatial: Sequence[Dim]) -> Shape:
+        """Return how many windows there are on each axis."""
+        f = Frame(self.kernel, self.strides, self.dilations, self.low, self.high)
+        return f.sizes(tuple(spatial))
 
     def reach(self, i: int) -> int:
         """Places that a window spans."""
@@ -66,7 +71,7 @@ class Windows:
     def _behind(self, i: int, count: Dim, end: Dim) -> Dim:
         """Places after the end that so many windows need.
 
-        Of an open size some more, if windows leave gaps: the sum of both stays simple.
+        Of an open size, windows with gaps leave some unused: the size with its padding is simple.
         """
         stride, reach = self.strides[i], self.reach(i)
         if isinstance(count, int) and isinstance(end, int):
@@ -95,21 +100,36 @@ class Windows:
         )  # fmt: skip
 
 
-def places(spatial: Sequence[int], w: Windows) -> tuple[Array, tuple[int, ...]]:
-    """Flat place of each place of each window, -1 in the padding; and how many windows."""
-    rank = len(spatial)
-    flat, valid = np.zeros((1,) * 2 * rank, np.int64), np.ones((1,) * 2 * rank, np.bool_)
-    counts: list[int] = []
-    for i, (n, low, high) in enumerate(zip(spatial, w.low, w.high, strict=True)):
-        assert isinstance(low, int)
-        assert isinstance(high, int)
-        count = (n + low + high - w.reach(i)) // w.strides[i] + 1
-        counts.append(max(count, 0))
-        at = np.arange(counts[-1])[:, None] * w.strides[i] - low
-        at = at + np.arange(w.kernel[i]) * w.dilations[i]
-        spread = [1] * 2 * rank
-        spread[i], spread[rank + i] = at.shape
-        flat = flat * n + at.reshape(spread)
-        valid = valid & ((at >= 0) & (at < n)).reshape(spread)
-    windows, taps = math.prod(counts), math.prod(w.kernel)
-    return np.where(valid, flat, -1).reshape(windows, taps), tuple(counts)
+def number(c: Context, d: Dim) -> Value:
+    """Return a size as a scalar."""
+    return c.value(size(d))
+
+
+def places(c: Context, spatial: Sequence[Dim], w: Windows, order: Sequence[int] = ()) -> Value:
+    """Flat place of each place of each window, -1 in the padding: [windows, taps].
+
+    ``order``: axes from the one that varies slowest to the one that varies fastest.
+    """
+    rank, counts = len(spatial), w.counts(spatial)
+    flat: Value | None = None
+    inside: Value | None = None
+    for i in order or range(rank):
+        first = c.do("multiply", c.iota(counts[i], rank=2 * rank, axis=i), w.strides[i])
+        tap = c.do("multiply", c.iota(w.kernel[i], rank=2 * rank, axis=rank + i), w.dilations[i])
+        at = c.do("subtract", c.do("add", first, tap), number(c, w.low[i]))
+        n = number(c, spatial[i])
+        own = c.do("logical_and", c.do("greater_equal", at, 0), c.do("less", at, n))
+        inside = own if inside is None else c.do("logical_and", inside, own)
+        flat = at if flat is None else c.do("add", c.do("multiply", flat, n), at)
+    assert flat is not None
+    assert inside is not None
+    table = c.do("where", inside, flat, c.scalar(-1, flat))
+    return c.reshape(table, dims.mul(*counts), math.prod(w.kernel))
+
+
+def settled(c: Context, v: Value) -> Value:
+    """Return a value as a constant where it can be worked out by now."""
+    try:
+        return c.constant(c.array(v))
+    except NotConstant:
+        return v

@@ -9,19 +9,22 @@ from typing import TypeAlias
 import numpy as np
 
 from refimpl.ir import dims
+from refimpl.ir.dims import Dim
+from refimpl.ir.facts import exact_quotient
 from refimpl.ir.types import DType
 from refimpl.onnx.context import Context
-from refimpl.onnx.framing import Windows, places, static
+from refimpl.onnx.framing import Windows, number, places, settled, static
 from refimpl.onnx.products import rescaled
 from refimpl.onnx.values import Item
 from refimpl.ops.builder import Value
+from refimpl.ops.rules import at_least_zero, surely_nonnegative
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 
 def _stuffed(c: Context, v: Value, axis: int, stride: int) -> Value:
-    """Put ``stride - 1`` zeros between the places of an axis."""
+    """Put ``stride - 1`` zeros behind each place of an axis."""
     if stride == 1:
         return v
     shape = v.type.shape
@@ -30,32 +33,32 @@ def _stuffed(c: Context, v: Value, axis: int, stride: int) -> Value:
     high = tuple(stride - 1 if i == axis + 1 else 0 for i in range(rank))
     wide = c.emit("pad", apart, c.scalar(0, v), low=(0,) * rank, high=high, mode="constant")
     long = dims.mul(shape[axis], stride)
-    whole = c.reshape(wide, *shape[:axis], long, *shape[axis + 1 :])
-    stops = tuple(
-        dims.sub(long, stride - 1) if i == axis else d for i, d in enumerate(whole.type.shape)
-    )
-    steps = (1,) * len(shape)
-    return c.emit("slice", whole, starts=(0,) * len(shape), stops=stops, steps=steps)
+    return c.reshape(wide, *shape[:axis], long, *shape[axis + 1 :])
 
 
-def _fitted(c: Context, v: Value, low: Sequence[int], high: Sequence[int]) -> Value:
+def _fitted(c: Context, v: Value, low: Sequence[Dim], high: Sequence[Dim]) -> Value:
     """Grow axes by zeros, or cut them where a number is negative."""
-    if any(p > 0 for p in (*low, *high)):
-        v = c.emit(
-            "pad", v, c.scalar(0, v), low=tuple(max(p, 0) for p in low),
-            high=tuple(max(p, 0) for p in high), mode="constant",
-        )  # fmt: skip
-    if any(p < 0 for p in (*low, *high)):
-        v = c.emit(
-            "slice", v, starts=tuple(max(-p, 0) for p in low),
-            stops=tuple(dims.sub(d, max(-p, 0)) for d, p in zip(v.type.shape, high, strict=True)),
-            steps=(1,) * v.type.rank,
-        )  # fmt: skip
+    before, after = (tuple(_positive(p) for p in more) for more in (low, high))
+    if any(p != 0 for p in (*before, *after)):
+        v = c.emit("pad", v, c.scalar(0, v), low=before, high=after, mode="constant")
+    first, last = (tuple(_positive(dims.sub(0, p)) for p in more) for more in (low, high))
+    if any(p != 0 for p in (*first, *last)):
+        ends = (dims.sub(d, p) for d, p in zip(v.type.shape, last, strict=True))
+        stops = tuple(at_least_zero(d) for d in ends)
+        v = c.emit("slice", v, starts=first, stops=stops, steps=(1,) * v.type.rank)
     return v
 
 
+def _positive(d: Dim) -> Dim:
+    """Return what of a number lies above 0."""
+    return 0 if surely_nonnegative(dims.sub(0, d)) else at_least_zero(d)
+
+
 def _conv_transpose(c: Context, x: Inputs) -> Sequence[Item]:
-    """Convolution of the operand, zeros put between its places, with turned weights."""
+    """Convolution of the operand, zeros put between its places, with turned weights.
+
+    The zeros behind the last place count towards what is put after it.
+    """
     v, w, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     kernel = static(c, w.type.shape[2:], "weights")
     rank = len(kernel)
@@ -69,11 +72,13 @@ def _conv_transpose(c: Context, x: Inputs) -> Sequence[Item]:
     auto = c.choice("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
     wanted = c.attrs.get("output_shape")
     if wanted is not None or auto.startswith("SAME"):
-        spatial = static(c, v.type.shape[2:], "a transposed convolution")
-        goal = wanted or tuple(n * s for n, s in zip(spatial, strides, strict=True))
-        for i, n in enumerate(spatial):
-            total = strides[i] * (n - 1) + extra[i] + reach[i] + 1 - goal[-rank:][i]
-            total = max(total, 0) if wanted is None else total
+        for i, n in enumerate(v.type.shape[2:]):
+            total = extra[i] + reach[i] + 1 - strides[i]
+            if wanted is None:
+                total = max(total, 0)
+            else:
+                (n,) = static(c, (n,), "output_shape")
+                total += strides[i] * n - wanted[-rank:][i]
             small = total // 2
             low[i], high[i] = (
                 (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
@@ -81,7 +86,7 @@ def _conv_transpose(c: Context, x: Inputs) -> Sequence[Item]:
     for i in range(rank):
         v = _stuffed(c, v, i + 2, strides[i])
     before = [r - p for r, p in zip(reach, low, strict=True)]
-    after = [r - p + e for r, p, e in zip(reach, high, extra, strict=True)]
+    after = [r - p + e - s + 1 for r, p, e, s in zip(reach, high, extra, strides, strict=True)]
     v = _fitted(c, v, (0, 0, *before), (0, 0, *after))
     inputs, each = static(c, w.type.shape[:2], "weights")
     turned = c.emit("flip", w, axes=tuple(range(2, rank + 2)))
@@ -135,54 +140,46 @@ def _qlinear_conv(c: Context, x: Inputs) -> Sequence[Item]:
 
 def max_pool_places(c: Context, v: Value, w: Windows) -> tuple[Value, Value]:
     """Maxima of windows and their places in the whole operand."""
-    shape = static(c, v.type.shape, "pooling with places")
-    batch, channels, spatial = shape[0], shape[1], shape[2:]
-    table, counts = places(spatial, w)
-    size = math.prod(spatial)
+    batch, channels, *spatial = v.type.shape
+    counts, rank, size = w.counts(spatial), len(spatial), dims.mul(*spatial)
+    table = places(c, spatial, w)
     lowest = -np.inf if v.type.dtype.is_float else np.iinfo(v.type.dtype.numpy).min
     flat = c.reshape(v, batch, channels, size)
-    taken = c.emit("gather", flat, c.constant(np.maximum(table, 0)), axis=2)
-    taken = c.do("where", c.constant(table >= 0), taken, c.scalar(float(lowest), v))
+    taken = c.emit("gather", flat, settled(c, c.do("maximum", table, 0)), axis=2)
+    inside = settled(c, c.do("greater_equal", table, 0))
+    taken = c.do("where", inside, taken, c.scalar(float(lowest), v))
     best = c.emit("argmax", taken, axis=3, keepdims=True)
     values = c.reshape(c.emit("gather_elements", taken, best, axis=3), batch, channels, *counts)
-    if c.integer("storage_order"):  # the last axis but one varies fastest
-        at = np.unravel_index(np.maximum(table, 0), spatial)
-        order = (*at[:-2], at[-1], at[-2]) if len(spatial) > 1 else at
-        sizes = (*spatial[:-2], spatial[-1], spatial[-2]) if len(spatial) > 1 else spatial
-        table = np.ravel_multi_index(order, sizes)
-    windows, taps = table.shape
-    whole = (batch, channels, windows, taps)
-    named = c.emit(
-        "broadcast_to", c.constant(table.astype(np.int64).reshape(1, 1, windows, taps)), shape=whole
-    )
-    place = c.reshape(c.emit("gather_elements", named, best, axis=3), batch * channels, *counts)
-    plane = c.iota(batch * channels, rank=len(counts) + 1)
-    place = c.do("add", place, c.do("multiply", plane, size))
-    return values, c.reshape(place, batch, channels, *counts)
+    if c.integer("storage_order") and rank > 1:  # the last axis but one varies fastest
+        table = places(c, spatial, w, (*range(rank - 2), rank - 1, rank - 2))
+    named = c.emit("broadcast_to", settled(c, table), shape=taken.type.shape)
+    planes = dims.mul(batch, channels)
+    place = c.reshape(c.emit("gather_elements", named, best, axis=3), planes, *counts)
+    plane = c.do("multiply", c.iota(planes, rank=rank + 1), number(c, size))
+    return values, c.reshape(c.do("add", place, plane), batch, channels, *counts)
 
 
 def _max_unpool(c: Context, x: Inputs) -> Sequence[Item]:
     v, at = c.operand(x, 0), c.operand(x, 1)
     kernel = tuple(c.attrs["kernel_shape"])
-    shape = static(c, v.type.shape, "unpooling")
-    rank = len(kernel)
+    shape, rank = v.type.shape, len(kernel)
     strides = tuple(c.attrs.get("strides", (1,) * rank))
     pads = tuple(c.attrs.get("pads", (0,) * 2 * rank))
-    natural = tuple(
-        (n - 1) * s - pads[i] - pads[rank + i] + k
+    grown = (
+        at_least_zero(dims.add(dims.mul(n, s), k - s - pads[i] - pads[rank + i]))
         for i, (n, s, k) in enumerate(zip(shape[2:], strides, kernel, strict=True))
     )
-    natural = (*shape[:2], *natural)
+    natural = (*shape[:2], *grown)
     given = c.maybe(x, 2)
-    wanted = c.ints(given) if given is not None else natural
-    count = math.prod(shape)
-    zeros = c.emit("broadcast_to", c.scalar(0, v), shape=(math.prod(natural),))
+    wanted = c.sizes(given) if given is not None else natural
+    count = dims.mul(*shape)
+    zeros = c.emit("broadcast_to", c.scalar(0, v), shape=(dims.mul(*natural),))
     y = c.emit(
         "scatter", zeros, c.reshape(at, count), c.reshape(v, count), axis=0, reduction="none"
     )
     y = c.reshape(y, *natural)
     if wanted != natural:
-        high = tuple(a - b for a, b in zip(wanted, natural, strict=True))
+        high = tuple(dims.sub(a, b) for a, b in zip(wanted, natural, strict=True))
         y = _fitted(c, y, (0,) * len(shape), high)
     return [y]
 
@@ -190,19 +187,22 @@ def _max_unpool(c: Context, x: Inputs) -> Sequence[Item]:
 def _col2im(c: Context, x: Inputs) -> Sequence[Item]:
     """Add each window's places up where they came from."""
     v = c.operand(x, 0)
-    image, block = c.ints(c.item(x, 1)), c.ints(c.item(x, 2))
+    image, block = c.sizes(c.item(x, 1)), c.ints(c.item(x, 2))
     w = Windows(c, image, block)
-    table, counts = places(image, w)
-    batch, rows, windows = static(c, v.type.shape, "columns")
-    taps, size = math.prod(block), math.prod(image)
-    if windows != math.prod(counts) or rows % max(taps, 1):
-        raise c.wrong(f"{v.type} for {math.prod(counts)} windows of {taps}", "one column a window")
-    channels = rows // taps
-    at = np.where(table.T < 0, size, table.T).reshape(-1)  # dropped: out of range
-    planes = batch * channels
-    spread = c.emit("broadcast_to", c.constant(at[None]), shape=(planes, taps * windows))
+    batch, rows, windows = v.type.shape
+    counts, taps, size = dims.mul(*w.counts(image)), math.prod(block), dims.mul(*image)
+    channels = exact_quotient(rows, max(taps, 1))
+    if not dims.equal(windows, counts) or channels is None:
+        got = f"{v.type} for {dims.text(counts)} windows of {taps}"
+        known = all(isinstance(d, int) for d in (windows, counts, rows))
+        raise (c.wrong if known else c.bad)(got, "one column a window")
+    table = c.emit("permute_dims", places(c, image, w), axes=(1, 0))
+    dropped = c.do("where", c.do("less", table, 0), number(c, size), table)  # out of range
+    planes, places_ = dims.mul(batch, channels), dims.mul(taps, windows)
+    at = settled(c, c.reshape(dropped, 1, places_))
+    spread = c.emit("broadcast_to", at, shape=(planes, places_))
     zeros = c.emit("broadcast_to", c.scalar(0, v), shape=(planes, size))
-    updates = c.reshape(v, planes, taps * windows)
+    updates = c.reshape(v, planes, places_)
     y = c.emit("scatter", zeros, spread, updates, axis=1, reduction="add")
     return [c.reshape(y, batch, channels, *image)]
 

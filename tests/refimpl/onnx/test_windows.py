@@ -138,7 +138,7 @@ def test_branches_and_depths_of_the_same_size_meet() -> None:
     at = "x"
     for k in range(4):
         y = "y" if k == 3 else f"y{k}"
-        same = {"strides": (2, 2), "auto_pad": "SAME_UPPER"}
+        same: dict[str, Any] = {"strides": (2, 2), "auto_pad": "SAME_UPPER"}
         nodes += [
             node("MaxPool", [at], [f"a{k}"], kernel_shape=(3, 3), **same),
             node("AveragePool", [at], [f"b{k}"], kernel_shape=(3, 3), strides=(2, 2),
@@ -179,7 +179,7 @@ def test_pools_of_the_last_part_of_a_window(op: str, attrs: Mapping[str, int], c
 )
 def test_symbolic_pads_are_written_as_onnx(op: str, attrs: Mapping[str, int]) -> None:
     pytest.importorskip("onnxruntime")
-    given = {"strides": (2, 3), "auto_pad": "SAME_LOWER", **attrs}
+    given: dict[str, Any] = {"strides": (2, 3), "auto_pad": "SAME_LOWER", **attrs}
     if op == "Conv":
         m = open_sizes(node(op, ["x", "w"], ["y"], **given), w=WEIGHTS)
     else:
@@ -190,3 +190,90 @@ def test_symbolic_pads_are_written_as_onnx(op: str, attrs: Mapping[str, int]) ->
         x = image(h, w)
         (want,), (got,) = run_model(m, {"x": x}), run_model(again, {name: x})
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
+
+
+def test_wrapped_pads_of_open_sizes() -> None:
+    pads = np.array([0, 0, 2, 3, 0, 1, 1, 0], np.int64)
+    m = open_sizes(node("Pad", ["x", "p"], ["y"], mode="wrap"), opset=19, p=pads)
+    shape = agrees(m, (3, 4), (2, 3), (5, 9), levels=True).entry.result_types()[0].shape
+    assert shape == (1, 3, H + 3, W + 3)
+
+
+def test_wrapped_pads_as_wide_as_an_axis() -> None:
+    nodes = [
+        node("Shape", ["x"], ["s"], start=2),
+        node("Concat", ["zero", "s", "zero", "s"], ["p"], axis=0),
+        node("Pad", ["x", "p"], ["y"], mode="wrap"),
+    ]
+    found = load_model(open_sizes(*nodes, opset=19, zero=np.zeros(2, np.int64)))
+    for h, w in SIZES:
+        (got,) = graph.run(found, [image(h, w)])
+        np.testing.assert_array_equal(got, np.tile(image(h, w), (1, 1, 3, 3)))
+
+
+PLACED: tuple[dict[str, Any], ...] = (
+    {"strides": (2, 2), "auto_pad": "SAME_LOWER"},
+    {"strides": (2, 3), "pads": (1, 0, 1, 2), "ceil_mode": 1},
+    {"strides": (1, 2), "pads": (0, 1, 2, 1), "storage_order": 1},
+    {"dilations": (2, 1)},
+)
+
+
+@pytest.mark.parametrize("case", range(len(PLACED)))
+def test_maxima_with_their_places(case: int) -> None:
+    pooled = node("MaxPool", ["x"], ["m", "at"], kernel_shape=(3, 3), **PLACED[case])
+    named = node("Cast", ["at"], ["f"], to=TensorProto.FLOAT)
+    m = open_sizes(pooled, named, node("Concat", ["m", "f"], ["y"], axis=1))
+    agrees(m, (7, 8), (12, 6), (5, 9), levels=True)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_maxima_are_put_back(told: bool) -> None:
+    nodes = [
+        node("MaxPool", ["x"], ["m", "at"], kernel_shape=(2, 2), strides=(2, 2)),
+        node("Shape", ["x"], ["s"]),
+        node("MaxUnpool", ["m", "at", "s"][: 3 if told else 2], ["y"], kernel_shape=(2, 2),
+             strides=(2, 2)),
+    ]  # fmt: skip
+    found = agrees(open_sizes(*nodes), (6, 8), (4, 2), levels=True)
+    twice = tuple(dims.mul(2, dims.floordiv(n, 2)) for n in (H, W))
+    assert found.entry.result_types()[0].shape == (1, 2, *((H, W) if told else twice))
+
+
+@pytest.mark.parametrize("auto", AUTO)
+@pytest.mark.parametrize("strides", [(2, 3), (1, 1)])
+def test_transposed_convolutions_of_the_same_size(auto: str, strides: tuple[int, ...]) -> None:
+    weights = np.moveaxis(WEIGHTS, 0, 1)
+    wide = node("ConvTranspose", ["x", "w"], ["y"], strides=strides, auto_pad=auto)
+    found = agrees(open_sizes(wide, w=np.ascontiguousarray(weights)), levels=True)
+    want = [dims.mul(n, s) for n, s in zip((H, W), strides, strict=True)]
+    assert found.entry.result_types()[0].shape == (1, 4, *want)
+
+
+TRANSPOSED: tuple[tuple[dict[str, Any], Dim | None], ...] = (
+    ({"strides": (2, 2), "pads": (1, 2, 1, 2), "output_padding": (1, 1)}, dims.mul(2, H)),
+    ({"strides": (2, 2)}, dims.add(dims.mul(2, H), 1)),
+    ({"strides": (3, 4), "pads": (2, 3, 2, 4)}, None),
+)
+
+
+@pytest.mark.parametrize("case", range(len(TRANSPOSED)))
+def test_transposed_convolutions_of_open_sizes(case: int) -> None:
+    attrs, height = TRANSPOSED[case]
+    weights = np.ascontiguousarray(np.moveaxis(WEIGHTS, 0, 1))
+    m = open_sizes(node("ConvTranspose", ["x", "w"], ["y"], **attrs), w=weights)
+    shape = agrees(m, (7, 8), (12, 5), (3, 4), levels=True).entry.result_types()[0].shape
+    assert height is None or shape[2] == height
+
+
+def test_columns_of_an_image_of_open_sizes() -> None:
+    """Each window's largest element in all its places."""
+    nodes = [
+        node("MaxPool", ["x"], ["m"], kernel_shape=(2, 2), strides=(2, 2)),
+        node("Reshape", ["m", "rows"], ["c"]),
+        node("Concat", ["c"] * 4, ["columns"], axis=1),
+        node("Shape", ["x"], ["image"], start=2),
+        node("Col2Im", ["columns", "image", "block"], ["y"], strides=(2, 2)),
+    ]
+    rows, block = np.array([0, 0, -1], np.int64), np.array([2, 2], np.int64)
+    agrees(open_sizes(*nodes, rows=rows, block=block), (6, 8), (3, 5), levels=True)
