@@ -21,7 +21,7 @@ from refimpl.ir.graph import Module
 from refimpl.ir.types import Array
 from refimpl.onnx.export import to_model
 from refimpl.onnx.load import load_model
-from tests.refimpl.onnx.models import model, value
+from tests.refimpl.onnx.models import free, model, value
 
 node = helper.make_node
 H, W = dims.symbol("h"), dims.symbol("w")
@@ -30,13 +30,6 @@ DRAW = np.random.default_rng(0)
 WEIGHTS = DRAW.standard_normal((4, 2, 3, 5)).astype(np.float32)
 POINTS = DRAW.standard_normal((4, 2, 1, 1)).astype(np.float32)
 SMALL = DRAW.integers(-9, 9, (3, 2, 3, 3)).astype(np.int8)
-
-
-def free(name: str) -> onnx.ValueInfoProto:
-    """Declare an output whose shape the model does not tell."""
-    made = helper.make_empty_tensor_value_info(name)
-    made.type.tensor_type.elem_type = TensorProto.FLOAT
-    return made
 
 
 def open_sizes(*nodes: onnx.NodeProto, opset: int = 18, **weights: Array) -> onnx.ModelProto:
@@ -54,6 +47,7 @@ def agrees(m: onnx.ModelProto, *sizes: tuple[int, int], levels: bool = False) ->
     """Require ONNX Runtime's values at each size, of the graph and of the program on the host."""
     pytest.importorskip("onnxruntime")
     found = load_model(m)
+    assert found.entry.params[0].type.shape == (1, 2, H, W)
     host = engine("host")
     program = runner(compile(found), host) if levels else None
     for h, w in sizes or SIZES:
@@ -149,6 +143,21 @@ def test_branches_and_depths_of_the_same_size_meet() -> None:
         ]  # fmt: skip
         at = y
     agrees(open_sizes(*nodes), (33, 48), (5, 1), (16, 7))
+
+
+def test_what_is_halved_and_doubled_is_cut_to_what_it_was() -> None:
+    """A network that goes down by SAME and back up, with a branch across."""
+    down: dict[str, Any] = {"strides": (2, 2), "auto_pad": "SAME_UPPER", "kernel_shape": (3, 3)}
+    nodes = [
+        node("MaxPool", ["x"], ["a"], **down),
+        node("MaxPool", ["a"], ["b"], **down),
+        node("ConvTranspose", ["b", "w"], ["c"], strides=(2, 2), auto_pad="SAME_UPPER"),
+        node("Shape", ["a"], ["s"]),
+        node("Slice", ["c", "zeros", "s"], ["d"]),
+        node("Add", ["a", "d"], ["y"]),
+    ]
+    weights = DRAW.standard_normal((2, 2, 2, 2)).astype(np.float32)
+    agrees(open_sizes(*nodes, w=weights, zeros=np.zeros(4, np.int64)), levels=True)
 
 
 CEILED: tuple[dict[str, Any], ...] = (
