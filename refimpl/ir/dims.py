@@ -376,14 +376,20 @@ def bind(
     for _, _, w, g in pairs:
         if isinstance(w, sympy.Symbol):
             env.setdefault(w.name, g)
-    for _, _, w, g in pairs:
+    for name, i, w, g in pairs:
         names = [s for s in free(w) if s not in env]
         if len(names) == 1:
             s = symbol(names[0])
             known = sympy.sympify(w).subs({symbol(k): v for k, v in env.items()})
             slope = known.diff(s)
-            if slope.is_Integer and slope != 0 and ((g - known.subs(s, 0)) / slope).is_Integer:
-                env[names[0]] = int((g - known.subs(s, 0)) / slope)
+            if slope.is_Integer and slope != 0:
+                value = (g - known.subs(s, 0)) / slope
+                if not value.is_Integer:
+                    raise DidymaError(
+                        "dim-mismatch", f"{name}, axis {i}", got=f"size {g}",
+                        want=f"{text(w)} for a whole number {names[0]}",
+                    )  # fmt: skip
+                env[names[0]] = int(value)
     declared = list(declared)
     check_ranges(env, declared)
     for name, i, w, g in pairs:

@@ -22,9 +22,16 @@ from refimpl.ops.spec import Kind
 
 
 def equalised(
-    b: Builder, op: str, args: Sequence[Value], attrs: Mapping[str, Attr], held: bool
+    b: Builder,
+    op: str,
+    args: Sequence[Value],
+    attrs: Mapping[str, Attr],
+    held: bool,
+    trusted: bool,
 ) -> list[Value] | None:
     """Return operands whose sizes match, ``held`` equal in the run where nothing else tells.
+
+    Of two that inputs tell, that is done if they are ``trusted``.
 
     None if nothing is to be done, or sizes could be equal only where nothing has elements.
     """
@@ -42,7 +49,8 @@ def equalised(
             if d == wanted or d not in many:
                 continue
             same = always_equal(d, wanted, ranges)
-            if not same and (not held or always_equal(d, wanted, filled) is False):
+            hold = held and (trusted or not told.issuperset(dims.free((d, wanted))))
+            if not same and (not hold or always_equal(d, wanted, filled) is False):
                 return None
             found[i] = (taken if same else _held)(b, found[i], axis, wanted)
     return found if found != list(args) else None

@@ -94,7 +94,9 @@ class Importer:
         self.opens = Opens(model, symbols, self.builder)
         told = Told(eager=symbols.most if symbols.eager else 0)
         most = symbols.most * symbols.multiple
-        self.context = Context(self.builder, {}, most, told=told, held=symbols.held)
+        self.context = Context(
+            self.builder, {}, most, told=told, held=symbols.held, trusted=symbols.trusted
+        )
         self.functions: dict[tuple[str, str, str], onnx.FunctionProto] = {}
         held = len(model.graph.node) + sum(len(f.node) for f in model.functions)
         self.most_nodes = MAX_NODES * (1 + held // 1000)

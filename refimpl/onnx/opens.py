@@ -24,7 +24,8 @@ class Symbols:
     They are at most ``most``; from the third axis on, where images have theirs, they are multiples.
     ``fixed`` gives numbers for some names; ``same`` gives names that are another name's size.
     ``eager``: integers of inputs that sizes are computed of are sizes themselves.
-    ``held``: sizes that only the run tells are held equal in the run where they must be.
+    ``held``: sizes that only the run tells are held equal in the run where they must be;
+    ``trusted``: so are those that inputs tell.
     """
 
     most: int = 1 << 20
@@ -33,6 +34,7 @@ class Symbols:
     same: Mapping[str, str] = field(default_factory=dict[str, str])
     eager: bool = False
     held: bool = False
+    trusted: bool = False
 
 
 class Opens:
