@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import sympy
 
 from refimpl.ir import dims
@@ -68,10 +69,29 @@ def always_equal(a: Dim, b: Dim, ranges: Ranges) -> bool | None:
     if low == high or low > 0 or high < 0:
         return low == high == 0
     names = dims.free(more)
-    known = course(more, ranges[names[0]][0]) if len(names) == 1 else None
-    if known is None:
+    if len(names) != 1:
         return None
-    return True if known.is_zero else False if known.never_zero else None
+    known = course(more, ranges[names[0]][0])
+    if known is not None and known.never_zero:
+        return False
+    most = ranges[names[0]][1]
+    return True if zero_up_to(more, ranges[names[0]][0], most) == most else None
+
+
+def zero_up_to(d: Dim, low: int, high: int) -> int:
+    """Return the largest value of a size's one symbol up to which it is 0; one below the least.
+
+    >>> n = dims.symbol("n")
+    >>> zero_up_to(dims.sub(n, dims.minimum(n, 64)), 1, 1000), zero_up_to(n, 1, 9)
+    (64, 0)
+    """
+    known = course(d, low)
+    if known is None:
+        return low - 1
+    if known.is_zero:
+        return high
+    other = np.flatnonzero(known.longer(len(known.values), known.period).values)
+    return min(high, low - 1 + int(other[0]))
 
 
 def straight(d: Dim) -> Dim:

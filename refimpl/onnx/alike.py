@@ -9,10 +9,14 @@ every level refuses other inputs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import sympy
+
+from refimpl.errors import DidymaError
 from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.facts import always_equal
+from refimpl.ir.dims import Dim, DimVar
+from refimpl.ir.facts import always_equal, zero_up_to
 from refimpl.ir.graph import Attr
 from refimpl.ir.types import DType
 from refimpl.onnx.values import as_value, sizes
@@ -27,16 +31,13 @@ def equalised(
     args: Sequence[Value],
     attrs: Mapping[str, Attr],
     held: bool,
-    trusted: bool,
 ) -> list[Value] | None:
     """Return operands whose sizes match, ``held`` equal in the run where nothing else tells.
 
-    Of two that inputs tell, that is done if they are ``trusted``.
-
-    None if nothing is to be done, or sizes could be equal only where nothing has elements.
+    None if nothing is to be done.  DidymaError ``shape-mismatch`` for two that cannot match, or
+    that inputs tell.
     """
-    told, ranges = b.told(), b.ranges()
-    filled = {k: (max(lo, 1), max(hi, 1)) for k, (lo, hi) in ranges.items()}
+    told = b.told()
     found = list(args)
     for together, spread in _equal(op, args, attrs):
         many = {args[i].type.shape[axis]: None for i, axis in together}
@@ -48,10 +49,13 @@ def equalised(
             d = args[i].type.shape[axis]
             if d == wanted or d not in many:
                 continue
-            same = always_equal(d, wanted, ranges)
-            hold = held and (trusted or not told.issuperset(dims.free((d, wanted))))
-            if not same and (not hold or always_equal(d, wanted, filled) is False):
-                return None
+            same = agree(b, d, wanted)
+            open_ = held and same is None and not told.issuperset(dims.free((d, wanted)))
+            if not same and not open_:
+                raise DidymaError(
+                    "shape-mismatch", op, got=f"sizes {wanted} and {d} on axis {axis}",
+                    want="sizes that are equal",
+                )  # fmt: skip
             found[i] = (taken if same else _held)(b, found[i], axis, wanted)
     return found if found != list(args) else None
 
@@ -69,6 +73,25 @@ def _equal(
     if OPS[op].kind is Kind.ELEMENTWISE or op == "matmul":
         for back in range(3 if op == "matmul" else 1, max(ranks) + 1):
             yield [(i, rank - back) for i, rank in enumerate(ranks) if back <= rank], True
+
+
+def agree(b: Builder, d: Dim, wanted: Dim) -> bool | None:
+    """Tell whether two sizes are always equal, or never.
+
+    A table of so many rows, of which an input takes the first, says how long the input can be: then
+    the symbol's range is made so small.
+    """
+    ranges = b.ranges()
+    same = always_equal(d, wanted, ranges)
+    more: Any = dims.sub(d, wanted)
+    if same is not None or not more.has(sympy.Min) or len(names := dims.free(more)) != 1:
+        return same
+    low, high = ranges[names[0]]
+    most = zero_up_to(more, low, high)
+    if most <= low or names[0] not in b.told():
+        return None
+    b.know([DimVar(names[0], low, most)])
+    return True
 
 
 def settled(b: Builder, args: Sequence[Value]) -> list[Value] | None:

@@ -44,7 +44,6 @@ class Context:
     outputs: tuple[str, ...] = ()
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     held: bool = False  # sizes that only the run tells are held equal where they must be
-    trusted: bool = False  # and those that inputs tell
     told: Told = field(default_factory=Told)
 
     def bad(self, got: str, want: str, help: str = "", code: str = "onnx-unsupported") -> Exception:
@@ -100,7 +99,7 @@ class Context:
                 raise
             equal = alike.settled(self.builder, args)
             if equal is None:
-                equal = alike.equalised(self.builder, op, args, attrs, self.held, self.trusted)
+                equal = alike.equalised(self.builder, op, args, attrs, self.held)
             if equal is None:
                 raise
             return self.builder.node(op, equal, attrs, name)

@@ -94,9 +94,7 @@ class Importer:
         self.opens = Opens(model, symbols, self.builder)
         told = Told(eager=symbols.most if symbols.eager else 0)
         most = symbols.most * symbols.multiple
-        self.context = Context(
-            self.builder, {}, most, told=told, held=symbols.held, trusted=symbols.trusted
-        )
+        self.context = Context(self.builder, {}, most, told=told, held=symbols.held)
         self.functions: dict[tuple[str, str, str], onnx.FunctionProto] = {}
         held = len(model.graph.node) + sum(len(f.node) for f in model.functions)
         self.most_nodes = MAX_NODES * (1 + held // 1000)
@@ -206,7 +204,7 @@ class Importer:
                 "onnx-unsupported", where, got="an input of unknown rank", want="a shape",
                 help="give the input a shape in the model; sizes may be symbolic",
             )  # fmt: skip
-        sizes = tuple(self.opens.dim(d, i.name, k) for k, d in enumerate(t.shape.dim))
+        sizes = self.opens.shape(i.name, t.shape.dim)
         return TensorType(dtype, sizes)
 
     # What the model says of its own values ---------------------------------------------------

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import onnx
+import sympy
 from google.protobuf.message import DecodeError
 
 from refimpl.errors import DidymaError
+from refimpl.ir import dims
+from refimpl.ir.dims import Dim
 from refimpl.ir.graph import Module
 from refimpl.ir.types import Array
 from refimpl.onnx.importer import Importer
-from refimpl.onnx.opens import Symbols
+from refimpl.onnx.opens import Symbols, expression
 from refimpl.verify import graph as verify
 
 # Sizes that a model leaves open: the widest range first; then smaller ones, where tensors would be
-# too large; then multiples of 32, for networks whose layers halve images and double them again;
-# last, sizes that the run must find to fit each other.
+# too large; then multiples of 32, for networks whose layers halve images and double them again.
 RANGES = (
     Symbols(1 << 20), Symbols(1 << 14), Symbols(1 << 11), Symbols(1 << 9),
     Symbols(1 << 6, 32), Symbols(1 << 4, 32),
-    Symbols(1 << 20, trusted=True), Symbols(1 << 11, trusted=True), Symbols(1 << 9, trusted=True),
 )  # fmt: skip
 
 MOST_ALIKE = 16  # sizes that are taken to be another's
-_UNEQUAL = re.compile(r"sizes ([A-Za-z]\w*) and ([A-Za-z]\w*) on axis")
+_UNEQUAL = re.compile(r"sizes (.+) and (.+) on axis")
 
 
 def load(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
@@ -110,17 +111,28 @@ def _alike(
             if open_sizes and importer.opens.bound and not symbols.eager:
                 symbols = replace(symbols, eager=True)
                 continue
-            pair = _UNEQUAL.match(e.got) if e.code == "shape-mismatch" else None
             # sizes of inputs alone can be taken for each other: others are bound where they are
-            alike = pair is not None and importer.opens.names >= set(pair.groups())
-            if pair is None or not alike or len(symbols.same) >= MOST_ALIKE:
+            pair = _solved(e.got, importer.opens.names) if e.code == "shape-mismatch" else None
+            if pair is None or len(symbols.same) >= MOST_ALIKE:
                 if e.code == "shape-mismatch" and not symbols.held:
                     symbols = replace(symbols, held=True)
                     continue
                 raise first if symbols.eager or e.code == "shape-mismatch" else e from None
-            kept, gone = pair.groups()
-            table = {k: kept if v == gone else v for k, v in symbols.same.items()}
+            gone, kept = pair
+            table = {k: dims.substitute(d, {gone: kept}) for k, d in symbols.same.items()}
             symbols = replace(symbols, same={**table, gone: kept})
+
+
+def _solved(mismatch: str, names: Collection[str]) -> tuple[str, Dim] | None:
+    """Return a name and the size that it must be, if two sizes of inputs are to be equal."""
+    pair = _UNEQUAL.match(mismatch)
+    both = [expression(word) for word in pair.groups()] if pair is not None else []
+    for gone, kept in ((d, other) for d in reversed(both) for other in both if other is not d):
+        if isinstance(gone, sympy.Symbol) and kept is not None:
+            free = dims.free(kept)
+            if gone.name in names and gone.name not in free and {*free} <= {*names} and free:
+                return gone.name, kept
+    return None
 
 
 def _open(model: onnx.ModelProto) -> bool:

@@ -10,9 +10,9 @@ import numpy as np
 
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim
-from refimpl.ir.facts import always_equal, exact_quotient
+from refimpl.ir.facts import exact_quotient
 from refimpl.ir.types import DType
-from refimpl.onnx.alike import taken
+from refimpl.onnx.alike import agree, taken
 from refimpl.onnx.context import Context, NotConstant
 from refimpl.onnx.dynamic import (
     entry,
@@ -127,7 +127,7 @@ def _fitted(c: Context, v: Value, wanted: Dim) -> Value:
     for axis, d in enumerate(v.type.shape):
         others = dims.mul(*(n for i, n in enumerate(v.type.shape) if i != axis))
         same = exact_quotient(wanted, others)
-        if same is not None and always_equal(d, same, c.builder.ranges()):
+        if same is not None and agree(c.builder, d, same):
             return taken(c.builder, v, axis, same)
     factor = exact_quotient(v.type.numel, wanted)
     if factor is None or len(dims.free(factor)) != 1:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx
+import sympy
 
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
@@ -21,20 +22,18 @@ MAX_TEXT = 1 << 12  # characters of a size or of the ranges that are read at all
 class Symbols:
     """What is taken to be known of sizes that a model leaves open.
 
-    They are at most ``most``; from the third axis on, where images have theirs, they are multiples.
-    ``fixed`` gives numbers for some names; ``same`` gives names that are another name's size.
+    They are at most ``most``; where images have their height and width they are multiples.
+    ``fixed`` gives numbers for some names; ``same`` gives names whose size others tell.
     ``eager``: integers of inputs that sizes are computed of are sizes themselves.
-    ``held``: sizes that only the run tells are held equal in the run where they must be;
-    ``trusted``: so are those that inputs tell.
+    ``held``: sizes that only the run tells are held equal in the run where they must be.
     """
 
     most: int = 1 << 20
     multiple: int = 1
     fixed: Mapping[str, int] = field(default_factory=dict[str, int])
-    same: Mapping[str, str] = field(default_factory=dict[str, str])
+    same: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
     eager: bool = False
     held: bool = False
-    trusted: bool = False
 
 
 class Opens:
@@ -62,16 +61,24 @@ class Opens:
         each = (d.dim_param for i in model.graph.input for d in i.type.tensor_type.shape.dim)
         return frozenset(p for p in each if p in self._ranges or p.isidentifier())
 
-    def dim(self, d: onnx.TensorShapeProto.Dimension, name: str, axis: int) -> Dim:
-        """Return the size of an axis of an input."""
+    def shape(self, name: str, sizes: Sequence[onnx.TensorShapeProto.Dimension]) -> tuple[Dim, ...]:
+        """Return the sizes of an input.
+
+        Of images the channels come second, or last if that is the one axis whose size is given.
+        """
+        last = len(sizes) == 4 and [d.dim_value > 0 for d in sizes[1:]] == [False, False, True]
+        image = range(1, 3) if last else range(2, len(sizes))
+        return tuple(self._dim(d, name, i, i in image) for i, d in enumerate(sizes))
+
+    def _dim(self, d: onnx.TensorShapeProto.Dimension, name: str, axis: int, image: bool) -> Dim:
         if d.HasField("dim_value") and d.dim_value >= 0:
             return int(d.dim_value)
         if not any(ch.isalnum() for ch in d.dim_param):
-            return self._symbol(f"{name}_{axis}", axis)  # "?" is no name: two of them may differ
-        composed = None if d.dim_param in self._bare else _expression(d.dim_param)
-        if composed is None or not self._settled(composed):
-            return self._symbol(d.dim_param, axis)
-        table = {dims.symbol(s): self._symbol(s, 0) for s in dims.free(composed)}
+            return self._symbol(f"{name}_{axis}", image)  # "?" is no name: two of them may differ
+        composed = None if d.dim_param in self._bare else expression(d.dim_param)
+        if composed is None or isinstance(composed, sympy.Symbol) or not self._settled(composed):
+            return self._symbol(d.dim_param, image)
+        table = {dims.symbol(s): self._symbol(s, False) for s in dims.free(composed)}
         return dims.canonical(composed.subs(table)) if not isinstance(composed, int) else composed
 
     def _settled(self, d: Dim) -> bool:
@@ -81,18 +88,21 @@ class Opens:
             return True
         return len(names) == 1 and names[0] in self._ranges
 
-    def _symbol(self, name: str, axis: int) -> Dim:
+    def _symbol(self, name: str, image: bool) -> Dim:
         if name in self._ranges:
             if name in self.symbols.fixed:
                 return self.symbols.fixed[name]
             return self._declared(self._ranges[name])
         plain = "".join(ch if ch.isascii() and ch.isalnum() else "_" for ch in name) or "d"
         plain = plain if plain[0].isalpha() else f"d{plain}"
-        plain = self.symbols.same.get(plain, plain)
+        if plain in self.symbols.same:
+            d = self.symbols.same[plain]
+            table = {s: self._symbol(s, False) for s in dims.free(d)}
+            return dims.substitute(d, table)
         if plain in self.symbols.fixed:
             return self.symbols.fixed[plain]
         d = self._declared(DimVar(plain, 1, self.symbols.most))
-        return dims.mul(d, self.symbols.multiple if axis >= 2 else 1)
+        return dims.mul(d, self.symbols.multiple if image else 1)
 
     def _declared(self, v: DimVar) -> Dim:
         if v.name not in self._found:
@@ -101,8 +111,8 @@ class Opens:
         return dims.symbol(v.name)
 
 
-def _expression(text: str) -> Dim | None:
-    """Return what a size says, if it is more than a name, such as ``2*n + 1``."""
+def expression(text: str) -> Dim | None:
+    """Return what a size says, such as ``n`` or ``2*n + 1``; None where that is no size."""
     if len(text) > MAX_TEXT:
         return None
     try:
@@ -110,7 +120,7 @@ def _expression(text: str) -> Dim | None:
         d = reader.dim()
     except DidymaError:
         return None
-    return d if not reader.word and (isinstance(d, int) or d.args) else None
+    return None if reader.word else d
 
 
 def _ranges(model: onnx.ModelProto) -> tuple[DimVar, ...]:

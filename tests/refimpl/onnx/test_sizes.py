@@ -132,7 +132,7 @@ def test_comparisons_that_hold_for_every_size_are_known(op: str) -> None:
     assert ([k.op for k in f.entry.nodes] == ["constant", "where"]) == (op != "Equal")
 
 
-def test_a_size_that_is_two_others_together_is_held_so() -> None:
+def test_a_size_that_is_two_others_together_is_told_by_them() -> None:
     """As attention's mask is as long as what is cached and what is new."""
     nodes = [
         node("Concat", ["a", "b"], ["ab"], axis=0),
@@ -141,12 +141,13 @@ def test_a_size_that_is_two_others_together_is_held_so() -> None:
     ]
     inputs = [value("a", "p"), value("b", "s"), value("mask", "t"), value("w", 2, "u")]
     m = model(nodes, inputs, [free("y"), free("z")])
+    assert [v.name for v in load_model(m).dims] == ["p", "s"]
     a, b = numbers(3), numbers(2)
     agrees(m, {"a": a, "b": b, "mask": numbers(5), "w": numbers(2, 5)})
     for mask, w in ((4, 5), (5, 6)):
         with pytest.raises(DidymaError) as caught:
             graph.run(load_model(m), [a, b, numbers(mask), numbers(2, w)])
-        assert caught.value.code == "dim-out-of-range"
+        assert caught.value.code == "dim-mismatch"
 
 
 def test_what_was_halved_and_doubled_joins_what_it_was_at_multiples_of_32() -> None:
@@ -162,3 +163,36 @@ def test_what_was_halved_and_doubled_joins_what_it_was_at_multiples_of_32() -> N
     with pytest.raises(DidymaError) as caught:
         graph.run(load_model(m), [numbers(1, 2, 65)])
     assert caught.value.code == "dim-mismatch"
+
+
+def test_a_table_says_how_long_an_input_can_be() -> None:
+    """The first rows of 12 positions, added to an input."""
+    nodes = [
+        node("Shape", ["x"], ["size"], end=1),
+        node("Slice", ["table", "n0", "size", "n0"], ["rows"]),
+        node("Add", ["x", "rows"], ["y"]),
+    ]
+    m = model(nodes, [value("x", "t", 3)], [free("y")], 17, **NUMBERS, table=numbers(12, 3))
+    for t in (1, 12):
+        f = agrees(m, {"x": numbers(t, 3)})
+    assert [(v.name, v.hi) for v in f.dims] == [("t", 12)]
+    with pytest.raises(DidymaError) as caught:
+        graph.run(f, [numbers(13, 3)])
+    assert caught.value.code == "dim-out-of-range"
+
+
+def test_images_whose_channels_come_last_are_cut_into_windows() -> None:
+    """Height and width, in the second and third place, are multiples of a window's."""
+    nodes = [
+        node("Shape", ["x"], ["size"]),
+        node("Split", ["size", "ones"], ["b", "h", "w", "c"]),
+        node("Div", ["h", "n4"], ["h4"]),
+        node("Div", ["w", "n4"], ["w4"]),
+        node("Concat", ["b", "h4", "n4", "w4", "n4", "c"], ["parts"], axis=0),
+        node("Reshape", ["x", "parts"], ["apart"]),
+        node("Transpose", ["apart"], ["y"], perm=[0, 1, 3, 2, 4, 5]),
+    ]
+    m = model(
+        nodes, [value("x", "b", "h", "w", 3)], [free("y")], 17, **NUMBERS, ones=np.ones(4, int)
+    )
+    agrees(m, {"x": numbers(2, 32, 64, 3)})
