@@ -7,8 +7,8 @@ number, so that sizes which only the run tells are computed with as exactly as n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
@@ -20,7 +20,7 @@ from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType
 from refimpl.onnx.context import Context
 from refimpl.onnx.dynamic import sizes_or_bound
-from refimpl.onnx.values import Item, Known
+from refimpl.onnx.values import Item, Known, size
 from refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
@@ -109,6 +109,20 @@ class Line:
                 )
 
 
+def quotient(c: Context, top: Dim, below: Dim) -> Dim:
+    """Quotient of sizes rounded down; bound in the run where only the run tells the divisor.
+
+    Memory is planned for sizes that are divided by numbers alone.
+    """
+    d = dims.floordiv(top, below)
+    if isinstance(d, int) or isinstance(below, int):
+        return d
+    count = c.reshape(c.value(size(d)))
+    bound = c.builder.bind(count, d, "u_quotient", c.bounds(d)[0])
+    c.told.learn(c.builder, count, bound)
+    return bound
+
+
 def _simplest(low: Fraction, high: Fraction) -> Fraction:
     """Return the fraction of the least denominator between two positive numbers."""
     whole = math.floor(low)
@@ -188,9 +202,10 @@ def _alike(c: Context, found: Sequence[Line], smallest: bool) -> list[Line]:
         return up, down
 
     up, down = reduce(best, [(s.up, s.down) for s in found])
-    if c.bounds(down)[0] < 1:
-        raise c.bad(f"an aspect ratio kept by {dims.text(up)} / {dims.text(down)}", "known sizes")
-    half_up: Callable[[Dim], Dim] = lambda n: dims.floordiv(  # noqa: E731
-        dims.add(dims.mul(2, n, up), down), dims.mul(2, down)
-    )
-    return [Line(s.axis, s.n, half_up(s.n), up, down, s.roi) for s in found]
+    if any(c.bounds(s.n)[0] < 1 for s in found):
+        small = ", ".join(dims.text(s.n) for s in found)
+        raise c.bad(f"the aspect ratio of sizes {small} kept", "sizes of at least 1")
+    outs = (
+        quotient(c, dims.add(dims.mul(2, s.n, up), down), dims.mul(2, down)) for s in found
+    )  # rounded half up
+    return [replace(s, out=out, up=up, down=down) for s, out in zip(found, outs, strict=True)]

@@ -13,7 +13,7 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import Array, DType
 from refimpl.onnx.context import MAX_FOLDED, Context
-from refimpl.onnx.ratios import MODES, Inputs, Line, lines
+from refimpl.onnx.ratios import MODES, Inputs, Line, lines, quotient
 from refimpl.onnx.resample import cubic, cubic_weight
 from refimpl.onnx.values import Item, size
 from refimpl.ops.builder import Builder, Value
@@ -85,8 +85,9 @@ class Taken:
         """Operand places and weights [out, taps] of a kernel made as wide as a step is."""
         c, line = self.c, self.line
         least = dims.minimum(line.up, line.down)
-        most = dims.maximum(line.up, line.down)
-        wide = dims.ceildiv(dims.mul(REACH[kind], most), dims.maximum(line.up, 1))
+        up = dims.maximum(line.up, 1)  # of 0 places nothing is asked
+        more = dims.mul(REACH[kind], dims.maximum(up, line.down))
+        wide = quotient(c, dims.add(more, up, -1), up)
         k = c.do("subtract", c.iota(dims.mul(2, wide)), sized(c, dims.sub(wide, 1)))
         k = c.reshape(k, 1, dims.mul(2, wide))
         top = c.reshape(self.top, line.out, 1)
