@@ -97,7 +97,7 @@ class Line:
 
     def check(self, c: Context, p: Places) -> None:
         """Raise ``D-too-large`` where i64 could not hold what places are computed with."""
-        last = dims.mul(p.step, dims.maximum(dims.sub(self.out, 1), 0))
+        last = dims.mul(p.step, dims.maximum(self.out, 1))
         for d in (p.start, last, p.over, dims.mul(self.n, self.up), dims.mul(self.out, self.down)):
             largest = max(map(abs, c.bounds(d)))
             if largest >= MOST:
@@ -118,7 +118,7 @@ def quotient(c: Context, top: Dim, below: Dim) -> Dim:
     if isinstance(d, int) or isinstance(below, int):
         return d
     count = c.reshape(c.value(size(d)))
-    bound = c.builder.bind(count, d, "u_quotient", c.bounds(d)[0])
+    bound = c.builder.bind(count, d, "u_quotient", max(c.bounds(d)[0], 0))
     c.told.learn(c.builder, count, bound)
     return bound
 

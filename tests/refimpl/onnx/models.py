@@ -60,7 +60,9 @@ def free(name: str, type: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
     return made
 
 
-def agrees(m: onnx.ModelProto, feeds: Mapping[str, Array], levels: bool = True) -> Module:
+def agrees(
+    m: onnx.ModelProto, feeds: Mapping[str, Array], levels: bool = True, atol: float = 1e-6
+) -> Module:
     """Require ONNX Runtime's values of the graph and of the program on the host."""
     pytest.importorskip("onnxruntime")
     m.ir_version = 10
@@ -73,5 +75,5 @@ def agrees(m: onnx.ModelProto, feeds: Mapping[str, Array], levels: bool = True) 
         runs.append(runner(compile(found), host)(host, given))
     for got in runs:
         for w, g in zip(want, got, strict=True):
-            np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6, strict=True)
+            np.testing.assert_allclose(g, w, rtol=1e-5, atol=atol, strict=True)
     return found
