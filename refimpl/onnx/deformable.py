@@ -71,7 +71,7 @@ def _pooled(
         own = c.do("logical_and", c.do("greater_equal", a, -1), c.do("less_equal", a, n))
         inside = own if inside is None else c.do("logical_and", inside, own)
     assert inside is not None
-    axes = [Axis(n, 0, n - 1, "border") for n in size]
+    axes = [Axis(n, "border") for n in size]
     maps = c.emit("gather", v, batch, axis=0)
     best = c.choice("mode", "avg", "max") == "max"
     # The maximum is over the weighted neighbours of each sample, as in ONNX's definition.
@@ -110,7 +110,7 @@ def _deform_conv(c: Context, x: Inputs) -> Sequence[Item]:
             grid = np.broadcast_to(base[:, None] if i == 0 else base, out).reshape(1, places)
             at.append(c.do("add", move, c.constant(grid.astype(v.type.dtype.numpy))))
         own = cut(c, v, 1, g * share, (g + 1) * share)
-        axes = [Axis(n, 0, n - 1, "zeros") for n in (height, width)]
+        axes = [Axis(n, "zeros") for n in (height, width)]
         (taken,) = sample(c, own, axes, at, "linear")
         if mask is not None:
             weights = c.reshape(mask, batch, shifts, taps, places)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -10,45 +9,64 @@ from itertools import product
 from typing import TypeAlias
 
 from refimpl.ir import dims
+from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType
 from refimpl.onnx.context import Context
-from refimpl.onnx.values import Item
+from refimpl.onnx.values import Item, size
 from refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 
-def reflected(c: Context, x: Value, low: float, high: float) -> Value:
-    """Coordinates mirrored at the borders until they are inside."""
-    span = high - low
-    if span <= 0:
+def _number(c: Context, d: Dim, like: Value) -> Value | float:
+    """Return a size as a number of a value's dtype."""
+    return d if isinstance(d, int) else c.cast(c.value(size(d)), like.type.dtype)
+
+
+def reflected(c: Context, x: Value, low: float, span: Dim) -> Value:
+    """Coordinates mirrored at the borders, from ``low`` on, until they are inside."""
+    least, most = c.bounds(span)
+    if most <= 0:
         return c.do("multiply", x, 0)
-    t = c.do("remainder", c.do("subtract", x, low), 2 * span)
-    back = c.do("subtract", c.scalar(2 * span, t), t)
-    return c.do("add", c.do("where", c.do("less_equal", t, span), t, back), low)
+    twice = _number(c, dims.mul(2, dims.maximum(span, 1)), x)
+    t = c.do("remainder", c.do("subtract", x, low), twice)
+    back = c.do("add", c.do("negative", t), twice)
+    t = c.do("where", c.do("less_equal", t, _number(c, span, x)), t, back)
+    if least <= 0:  # there may be but one place
+        t = c.do("multiply", t, _number(c, dims.minimum(span, 1), x))
+    return c.do("add", t, low)
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One spatial axis of a sampled operand: its size, the border, what is beyond it."""
+    """One spatial axis of a sampled operand: its size, what is beyond it, where it begins.
 
-    n: int
-    low: float
-    high: float
+    ``low`` is 0 where it begins at the middle of its first place, -0.5 at its edge.
+    """
+
+    n: Dim
     beyond: str
+    low: float = 0.0
+
+    @property
+    def last(self) -> Dim:
+        """The last place."""
+        return dims.sub(self.n, 1)
 
     def folded(self, c: Context, x: Value) -> Value:
         """Coordinates brought inside, where that is the rule."""
         if self.beyond == "border":
-            return c.do("clip", x, 0, self.n - 1)
-        return reflected(c, x, self.low, self.high) if self.beyond == "reflection" else x
+            return c.do("clip", x, 0, _number(c, self.last, x))
+        span = self.n if self.low else self.last
+        return reflected(c, x, self.low, span) if self.beyond == "reflection" else x
 
     def taps(self, c: Context, x: Value, kind: str) -> list[tuple[Value, Value | None]]:
         """Whole places near each coordinate, as floats, with their weights."""
         if kind == "nearest":
             return [(self.folded(c, c.do("round", x)), None)]
-        x = self.folded(c, x)
+        if kind == "linear":  # PyTorch and ORT weigh four places around where it lies outside
+            x = self.folded(c, x)
         base = c.do("floor", x)
         part = c.do("subtract", x, base)
         if kind == "linear":
@@ -90,7 +108,7 @@ def sample(
     """
     batch, channels = v.type.shape[:2]
     places = at[0].type.shape[-1]
-    flat = c.reshape(v, batch, channels, math.prod(a.n for a in axes))
+    flat = c.reshape(v, batch, channels, dims.mul(*(a.n for a in axes)))
     ways = [a.taps(c, x, kind) for a, x in zip(axes, at, strict=True)]
     parts: list[Value] = []
     for taps in product(*ways):
@@ -98,13 +116,14 @@ def sample(
         weight: Value | None = None
         for a, (place, w) in zip(axes, taps, strict=True):
             if a.beyond == "zeros":
-                inside = c.do(
-                    "logical_and", c.do("greater_equal", place, 0), c.do("less", place, a.n)
-                )
+                above, below = c.do("greater_equal", place, 0), _number(c, a.n, place)
+                inside = c.do("logical_and", above, c.do("less", place, below))
                 one = c.scalar(1, place) if w is None else w
                 w = c.do("where", inside, one, c.scalar(0, place))
-            whole = c.cast(c.do("clip", place, 0, a.n - 1), DType.I64)
-            index = whole if index is None else c.do("add", c.do("multiply", index, a.n), whole)
+            whole = c.cast(c.do("clip", place, 0, _number(c, a.last, place)), DType.I64)
+            if index is not None:
+                whole = c.do("add", c.do("multiply", index, _number(c, a.n, index)), whole)
+            index = whole
             if w is not None:
                 weight = w if weight is None else c.do("multiply", weight, w)
         assert index is not None
@@ -121,9 +140,9 @@ def sample(
 
 def _grid_sample(c: Context, x: Inputs) -> Sequence[Item]:
     v, grid = c.operand(x, 0), c.operand(x, 1)
-    spatial = [d for d in v.type.shape[2:] if isinstance(d, int)]
-    if len(spatial) != v.type.rank - 2 or grid.type.shape[-1] != len(spatial):
-        raise c.bad(f"{v.type} at {grid.type}", "spatial sizes known at import")
+    spatial = v.type.shape[2:]
+    if grid.type.shape[-1] != len(spatial):
+        raise c.wrong(f"{v.type} at {grid.type}", "a coordinate for each spatial axis")
     kind = c.choice("mode", "linear", "bilinear", "bicubic", "cubic", "nearest").removeprefix("bi")
     corners = c.flag("align_corners")
     batch, outs = grid.type.shape[0], grid.type.shape[1:-1]
@@ -138,12 +157,12 @@ def _grid_sample(c: Context, x: Inputs) -> Sequence[Item]:
         )
         g = c.do("add", c.reshape(column, batch, places), 1)
         if corners:
-            at.append(c.do("multiply", g, (n - 1) / 2))
-            low, high = 0.0, n - 1.0
+            wide = c.do("multiply", g, _number(c, dims.sub(n, 1), g))
         else:
-            at.append(c.do("divide", c.do("subtract", c.do("multiply", g, n), 1), 2))
-            low, high = -0.5, n - 0.5
-        axes.append(Axis(n, low, high, c.choice("padding_mode", "zeros", "border", "reflection")))
+            wide = c.do("subtract", c.do("multiply", g, _number(c, n, g)), 1)
+        at.append(c.do("divide", wide, 2))
+        beyond = c.choice("padding_mode", "zeros", "border", "reflection")
+        axes.append(Axis(n, beyond, 0.0 if corners else -0.5))
     (y,) = sample(c, v, axes, at, kind)
     return [c.reshape(y, batch, v.type.shape[1], *outs)]
 

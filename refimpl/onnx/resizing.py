@@ -113,8 +113,9 @@ def sized(c: Context, d: Dim) -> Value:
 
 def _fixed(line: Line) -> bool:
     """Tell whether all of a line is known, and short enough for constants."""
-    sizes = (line.n, line.out, line.up, line.down)
-    return all(isinstance(d, int) for d in sizes) and line.out < MAX_FOLDED
+    rest = (line.n, line.up, line.down)
+    short = isinstance(line.out, int) and line.out < MAX_FOLDED
+    return short and all(isinstance(d, int) for d in rest)
 
 
 def _taken(c: Context, line: Line, mode: str, dtype: DType) -> Taken:
