@@ -89,13 +89,14 @@ def _deform_conv(c: Context, x: Inputs) -> Sequence[Item]:
     """Sample a column of every tap, then multiply by the weights as a matrix."""
     v, w, offset = c.operand(x, 0), c.operand(x, 1), c.operand(x, 2)
     bias, mask = c.optional(x, 3), c.optional(x, 4)
-    batch, channels, height, width = static(c, v.type.shape, "a deformable convolution")
+    batch, height, width = v.type.shape[0], v.type.shape[2], v.type.shape[3]
+    (channels,) = static(c, v.type.shape[1:2], "channels")
     outputs, each, *kernel = static(c, w.type.shape, "weights")
     win = Windows(c, (height, width), kernel)
     before = static(c, win.low, "padding")
     groups, shifts = c.integer("group", 1), c.integer("offset_group", 1)
-    out = static(c, offset.type.shape[2:], "offsets")
-    taps, places = kernel[0] * kernel[1], out[0] * out[1]
+    out = offset.type.shape[2:]
+    taps, places = kernel[0] * kernel[1], dims.mul(*out)
     moves = c.reshape(offset, batch, shifts, taps, 2, places)
     share = channels // shifts
     rows: list[Value] = []
@@ -106,9 +107,10 @@ def _deform_conv(c: Context, x: Inputs) -> Sequence[Item]:
                 cut(c, cut(c, cut(c, moves, 1, g, g + 1), 2, t, t + 1), 3, i, i + 1),
                 batch, places,
             )  # fmt: skip
-            base = np.arange(out[i]) * win.strides[i] - before[i] + tap[i] * win.dilations[i]
-            grid = np.broadcast_to(base[:, None] if i == 0 else base, out).reshape(1, places)
-            at.append(c.do("add", move, c.constant(grid.astype(v.type.dtype.numpy))))
+            base = c.do("multiply", c.iota(out[i], rank=2, axis=i), win.strides[i])
+            base = c.do("add", base, tap[i] * win.dilations[i] - before[i])
+            grid = c.cast(c.emit("broadcast_to", base, shape=out), v.type.dtype)
+            at.append(c.do("add", move, c.reshape(grid, 1, places)))
         own = cut(c, v, 1, g * share, (g + 1) * share)
         axes = [Axis(n, "zeros") for n in (height, width)]
         (taken,) = sample(c, own, axes, at, "linear")

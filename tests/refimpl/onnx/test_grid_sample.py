@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import helper
 
-from tests.refimpl.onnx.models import model, value
-from tests.refimpl.onnx.test_control import agrees, free
+from tests.refimpl.onnx.models import agrees, free, model, value
 
 
 @pytest.mark.parametrize("beyond", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("kind", ["linear", "cubic", "nearest"])
 @pytest.mark.parametrize("corners", [0, 1])
 def test_grid_sample(beyond: str, kind: str, corners: int) -> None:
-    attrs = {"mode": kind, "padding_mode": beyond, "align_corners": corners}
+    attrs: dict[str, Any] = {"mode": kind, "padding_mode": beyond, "align_corners": corners}
     nodes = [helper.make_node("GridSample", ["x", "grid"], ["y"], **attrs)]
     inputs = [value("x", "n", 2, "h", "w"), value("grid", "n", "p", "q", 2)]
     m = model(nodes, inputs, [free("y")], 20)
