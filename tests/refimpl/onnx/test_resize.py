@@ -24,7 +24,6 @@ from tests.refimpl.onnx.models import agrees, f32, free, model, one, value
 from tests.refimpl.onnx.test_control import ops
 
 node = helper.make_node
-RNG = np.random.default_rng(3)
 MODES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 KINDS = ("linear", "cubic", *ROUNDINGS)
@@ -32,7 +31,7 @@ SIZES = ((1, 1), (1, 4), (2, 1), (3, 2), (3, 7), (4, 8), (5, 5), (6, 4), (8, 3),
 
 
 def drawn(*shape: int) -> Array:
-    return RNG.standard_normal(shape).astype(np.float32)
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
 def resize(
@@ -261,15 +260,17 @@ def test_integers_are_weighted_as_floats() -> None:
     m = resize(["n"], ["out"], "linear")
     m.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
     m.graph.output[0].type.tensor_type.elem_type = TensorProto.UINT8
-    x = RNG.integers(0, 256, (1, 2, 6)).astype(np.uint8)
+    x = np.random.default_rng(7).integers(0, 256, (1, 2, 6)).astype(np.uint8)
     z = np.zeros(9, np.float32)
     for spatial in ("n", 6):
         m.graph.input[0].CopyFrom(value("x", 1, 2, spatial, type=TensorProto.UINT8))
         (got,) = graph.run(load_model(m), [x, z])
         at = np.clip((np.arange(9) + 0.5) * 6 / 9 - 0.5, 0, 5)
         low = np.minimum(at.astype(np.int64), 4)
-        want = x[0][:, low] * (low + 1 - at) + x[0][:, low + 1] * (at - low)
-        np.testing.assert_array_equal(got[0], want.astype(np.uint8), strict=True)
+        want: Array = x[0][:, low] * (low + 1 - at) + x[0][:, low + 1] * (at - low)
+        between = np.abs(want - np.round(want)) > 1e-3  # else rounding decides what is cut off
+        assert between.sum() > 6
+        np.testing.assert_array_equal(got[0][between], want.astype(np.uint8)[between], strict=True)
 
 
 def test_places_that_no_integer_holds_are_refused() -> None:
