@@ -74,24 +74,28 @@ def always_equal(a: Dim, b: Dim, ranges: Ranges) -> bool | None:
     known = course(more, ranges[names[0]][0])
     if known is not None and known.never_zero:
         return False
-    most = ranges[names[0]][1]
-    return True if zero_up_to(more, ranges[names[0]][0], most) == most else None
+    low, high = ranges[names[0]]
+    return True if len(zeros(more, low, high)) == high - low + 1 else None
 
 
-def zero_up_to(d: Dim, low: int, high: int) -> int:
-    """Return the largest value of a size's one symbol up to which it is 0; one below the least.
+def zeros(d: Dim, low: int, high: int) -> range:
+    """Return values of a size's one symbol at which it is 0: all from some on, or up to some.
 
     >>> n = dims.symbol("n")
-    >>> zero_up_to(dims.sub(n, dims.minimum(n, 64)), 1, 1000), zero_up_to(n, 1, 9)
-    (64, 0)
+    >>> zeros(dims.sub(n, dims.minimum(n, 64)), 1, 1000), zeros(dims.minimum(0, n - 3), 1, 9)
+    (range(1, 65), range(3, 10))
+    >>> zeros(n, 1, 9)
+    range(1, 1)
     """
-    known = course(d, low)
+    known = course(sympy.sympify(d), low)
     if known is None:
-        return low - 1
-    if known.is_zero:
-        return high
+        return range(low, low)
     other = np.flatnonzero(known.longer(len(known.values), known.period).values)
-    return min(high, low - 1 + int(other[0]))
+    if not len(other):
+        return range(low, high + 1)
+    if other[-1] < len(known.values) - known.period:
+        return range(min(low + int(other[-1]) + 1, high + 1), high + 1)
+    return range(low, min(low + int(other[0]), high + 1))
 
 
 def straight(d: Dim) -> Dim:

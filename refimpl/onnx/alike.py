@@ -16,7 +16,7 @@ import sympy
 from refimpl.errors import DidymaError
 from refimpl.ir import dims
 from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.facts import always_equal, zero_up_to
+from refimpl.ir.facts import always_equal, zeros
 from refimpl.ir.graph import Attr
 from refimpl.ir.types import DType
 from refimpl.onnx.values import as_value, sizes
@@ -78,19 +78,18 @@ def _equal(
 def agree(b: Builder, d: Dim, wanted: Dim) -> bool | None:
     """Tell whether two sizes are always equal, or never.
 
-    A table of so many rows, of which an input takes the first, says how long the input can be: then
-    the symbol's range is made so small.
+    A table of so many rows, of which an input takes the first, says how long the input can be, and
+    a part that is cut off how long it must be: then the symbol's range is made so small.
     """
     ranges = b.ranges()
     same = always_equal(d, wanted, ranges)
     more: Any = dims.sub(d, wanted)
-    if same is not None or not more.has(sympy.Min) or len(names := dims.free(more)) != 1:
+    if same is not None or not more.has(sympy.Min, sympy.Max) or len(names := dims.free(more)) != 1:
         return same
-    low, high = ranges[names[0]]
-    most = zero_up_to(more, low, high)
-    if most <= low or names[0] not in b.told():
+    fitting = zeros(more, *ranges[names[0]])
+    if len(fitting) < 2 or names[0] not in b.told():
         return None
-    b.know([DimVar(names[0], low, most)])
+    b.know([DimVar(names[0], fitting[0], fitting[-1])])
     return True
 
 

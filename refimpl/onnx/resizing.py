@@ -10,12 +10,12 @@ from typing import TypeAlias
 import numpy as np
 
 from refimpl.ir import dims
-from refimpl.ir.dims import Dim
 from refimpl.ir.types import Array, DType
 from refimpl.onnx.context import MAX_FOLDED, Context
+from refimpl.onnx.framing import number
 from refimpl.onnx.ratios import MODES, Inputs, Line, lines, quotient
 from refimpl.onnx.resample import cubic, cubic_weight
-from refimpl.onnx.values import Item, size
+from refimpl.onnx.values import Item
 from refimpl.ops.builder import Builder, Value
 
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
@@ -50,7 +50,7 @@ class Taken:
     def beyond(self) -> Value:
         """Tell which lie outside of the operand."""
         c = self.c
-        last = c.do("multiply", self.over, sized(c, dims.sub(self.line.n, 1)))
+        last = c.do("multiply", self.over, number(c, dims.sub(self.line.n, 1)))
         return c.do("logical_or", c.do("less", self.top, 0), c.do("greater", self.top, last))
 
     def quotient(self, top: Value, below: Value) -> Value:
@@ -78,7 +78,7 @@ class Taken:
     def kept(self, at: Value, weight: Value) -> Value:
         """Weights of places of the operand, 0 for others."""
         c = self.c
-        low, high = c.do("greater_equal", at, 0), c.do("less", at, sized(c, self.line.n))
+        low, high = c.do("greater_equal", at, 0), c.do("less", at, number(c, self.line.n))
         return c.do("where", c.do("logical_and", low, high), weight, c.scalar(0, weight))
 
     def smooth(self, kind: str) -> tuple[Value, Value]:
@@ -88,12 +88,12 @@ class Taken:
         up = dims.maximum(line.up, 1)  # of 0 places nothing is asked
         more = dims.mul(REACH[kind], dims.maximum(up, line.down))
         wide = quotient(c, dims.add(more, up, -1), up)
-        k = c.do("subtract", c.iota(dims.mul(2, wide)), sized(c, dims.sub(wide, 1)))
+        k = c.do("subtract", c.iota(dims.mul(2, wide)), number(c, dims.sub(wide, 1)))
         k = c.reshape(k, 1, dims.mul(2, wide))
         top = c.reshape(self.top, line.out, 1)
         off = c.do("subtract", c.do("multiply", k, self.over), c.do("remainder", top, self.over))
         t = c.do("abs", self.quotient(off, self.over))
-        t = c.do("multiply", t, self.quotient(sized(c, least), sized(c, line.down)))
+        t = c.do("multiply", t, self.quotient(number(c, least), number(c, line.down)))
         if kind == "linear":
             weights = c.do("maximum", c.do("subtract", c.scalar(1, t), t), 0)
         else:
@@ -104,11 +104,6 @@ class Taken:
         weights = self.kept(at, weights) if c.flag("exclude_outside") else weights
         total = c.emit("sum", weights, axes=(1,), keepdims=True)
         return c.do("maximum", at, 0), c.do("divide", weights, total)
-
-
-def sized(c: Context, d: Dim) -> Value:
-    """Return a size as an i64 scalar."""
-    return c.value(size(d))
 
 
 def _fixed(line: Line) -> bool:
@@ -125,9 +120,9 @@ def _taken(c: Context, line: Line, mode: str, dtype: DType) -> Taken:
     if _fixed(line):
         c, dtype = replace(c, builder=Builder(), placed={}), DType.F64
     i = c.iota(line.out)
-    top = i if places.step == 1 else c.do("multiply", i, sized(c, places.step))
-    top = top if places.start == 0 else c.do("add", top, sized(c, places.start))
-    return Taken(c, line, top, sized(c, places.over), dtype)
+    top = i if places.step == 1 else c.do("multiply", i, number(c, places.step))
+    top = top if places.start == 0 else c.do("add", top, number(c, places.start))
+    return Taken(c, line, top, number(c, places.over), dtype)
 
 
 def _spread(c: Context, w: Value, rank: int, axis: int) -> Value:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from refimpl.ir import dims
 from refimpl.ir.course import course
 from refimpl.ir.dims import Dim
-from refimpl.ir.facts import always_equal, exact_quotient, never_negative, straight
+from refimpl.ir.facts import always_equal, exact_quotient, never_negative, straight, zeros
 
 N, M = dims.symbol("n"), dims.symbol("m")
 
@@ -68,6 +68,14 @@ def test_a_course_is_the_size_at_every_value(e: Dim, least: int) -> None:
     assert found.longer(len(values), found.period).values.tolist()[: len(values)] == values
 
 
+def first(numbers: list[int], at: int) -> list[int]:
+    return [n for i, n in enumerate(numbers) if n == at + i]
+
+
+def last(numbers: list[int], at: int) -> list[int]:
+    return [n for i, n in enumerate(reversed(numbers)) if n == at - i][::-1]
+
+
 @settings(deadline=None, max_examples=150)
 @given(ONE, ONE, st.integers(1, 6))
 def test_what_is_said_of_one_symbol_is_so(a: Dim, b: Dim, by: int) -> None:
@@ -77,6 +85,8 @@ def test_what_is_said_of_one_symbol_is_so(a: Dim, b: Dim, by: int) -> None:
     same = always_equal(a, b, {"n": (2, 10**6)})
     equal = {at(a, n) == at(b, n) for n in FAR if n >= 2}
     assert same is None or equal == {same}
+    zero = [n for n in range(2, 300) if at(a, n) == at(b, n)]
+    assert [*zeros(dims.sub(a, b), 2, 299)] in (zero, [], first(zero, 2), last(zero, 299))
     assert never_negative(dims.sub(a, b)) == all(at(a, n) >= at(b, n) for n in FAR)
     assert all(at(straight(a), n) == at(a, n) for n in FAR)
     whole = exact_quotient(a, by)

@@ -166,7 +166,7 @@ def test_what_was_halved_and_doubled_joins_what_it_was_at_multiples_of_32() -> N
 
 
 def test_a_table_says_how_long_an_input_can_be() -> None:
-    """The first rows of 12 positions, added to an input."""
+    """The first rows of a table of 12, added to an input."""
     nodes = [
         node("Shape", ["x"], ["size"], end=1),
         node("Slice", ["table", "n0", "size", "n0"], ["rows"]),
@@ -179,6 +179,22 @@ def test_a_table_says_how_long_an_input_can_be() -> None:
     with pytest.raises(DidymaError) as caught:
         graph.run(f, [numbers(13, 3)])
     assert caught.value.code == "dim-out-of-range"
+
+
+def test_a_window_says_how_long_an_input_must_be() -> None:
+    """The first 6 numbers and 2 more, times a window of 8."""
+    nodes = [
+        node("Slice", ["x", "n0", "n6"], ["first"]),
+        node("Concat", ["first", "more"], ["both"], axis=0),
+        node("Mul", ["both", "window"], ["y"]),
+    ]
+    m = model(
+        nodes, [value("x", "n"), value("more", 2)], [free("y")], 17, **NUMBERS,
+        n6=np.array([6]), window=numbers(8),
+    )  # fmt: skip
+    for n in (6, 9):
+        f = agrees(m, {"x": numbers(n), "more": numbers(2)})
+    assert [v.lo for v in f.dims] == [6]
 
 
 def test_images_whose_channels_come_last_are_cut_into_windows() -> None:
