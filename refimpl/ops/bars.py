@@ -251,13 +251,16 @@ def cast_float(x: Array, dtype: DType) -> Array:
 
 
 def rounded(b: Bar, dtype: DType) -> Bar:
-    """Round to a float dtype, once: the ends of the bar are rounded, which is exact."""
+    """Round to a float dtype, once: the ends of the bar are rounded, which is exact.
+
+    Where both ends become NaN since they overflow, on different sides, what is between does not.
+    """
     to = centre_dtype(dtype)
-    lo = cast_float(b.c - b.e, dtype).astype(to)
-    hi = cast_float(b.c + b.e, dtype).astype(to)
-    c = cast_float(b.c, dtype).astype(to)
+    low, high = b.c - b.e, b.c + b.e
+    lo, hi, c = (cast_float(x, dtype).astype(to) for x in (low, high, b.c))
     out = close(c, lo, hi, b.e == 0)
-    return Bar(out.c, np.where(b.e == np.inf, np.inf, out.e))
+    around = np.isnan(c) & (low <= 0) & (high > 0)
+    return Bar(out.c, np.where((b.e == np.inf) | around, np.inf, out.e))
 
 
 def store(b: Bar, dtype: DType) -> Bar:

@@ -206,3 +206,18 @@ def test_the_length_of_a_vector_that_may_be_zero_is_decided(dtype: DType) -> Non
     most = np.sqrt(2.0) * (np.abs(x.c) + x.e)
     assert (root.c + root.e >= most).all()
     assert (root.c + root.e <= 3 * most).all()
+
+
+@pytest.mark.parametrize("dtype", [d for d in ALL if d.is_float and d.compute is not d])
+def test_all_of_a_bar_is_inside_once_it_is_stored(dtype: DType) -> None:
+    """Beyond the largest number there may be NaN: on both sides, and yet not between."""
+    rng = np.random.default_rng(5)
+    scale = 10.0 ** rng.uniform(-3, 6, 400)
+    c = scale * rng.choice([-1.0, 1.0], 400)
+    b = Bar(c, scale * 10.0 ** rng.uniform(-3, 2, 400))
+    with np.errstate(all="ignore"):
+        kept = bars.store(b, dtype)
+        for x in (*(c + b.e * t for t in np.linspace(-1, 1, 41)), np.clip(0.0, c - b.e, c + b.e)):
+            found = bars.cast_float(x, dtype)
+            assert bars.judge(kept, found, dtype).ok.all()
+    assert np.isfinite(kept.e).mean() > 0.3
