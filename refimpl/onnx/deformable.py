@@ -9,12 +9,14 @@ from typing import TypeAlias
 import numpy as np
 
 from refimpl.ir import dims
+from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType
 from refimpl.onnx.context import Context
 from refimpl.onnx.cutting import cut
 from refimpl.onnx.framing import Windows, static
 from refimpl.onnx.movement import join
-from refimpl.onnx.resample import Axis, sample
+from refimpl.onnx.resample import Axis, numbered, sample
+from refimpl.onnx.tensors import check_size
 from refimpl.onnx.values import Item
 from refimpl.ops.builder import Value
 
@@ -36,11 +38,12 @@ def _along(c: Context, start: Value, size: Value, out: int, ratio: int) -> Value
 
 def _roi_align(c: Context, x: Inputs) -> Sequence[Item]:
     v, rois, batch = c.operand(x, 0), c.operand(x, 1), c.operand(x, 2)
-    height, width = static(c, v.type.shape[2:], "a feature map")
+    height, width = v.type.shape[2:]
     out = c.integer("output_height", 1), c.integer("output_width", 1)
     ratio = c.integer("sampling_ratio")
     if ratio < 1 or min(out) < 1:
         raise c.bad(f"sampling_ratio {ratio}, which depends on the regions", "one of at least 1")
+    check_size(v.type.dtype, (*out, ratio, ratio), c.where)
     default = "half_pixel" if c.opset >= 16 else "output_half_pixel"
     way = c.choice("coordinate_transformation_mode", default, "half_pixel", "output_half_pixel")
     aligned = way == "half_pixel"
@@ -56,7 +59,7 @@ def _roi_align(c: Context, x: Inputs) -> Sequence[Item]:
 
 def _pooled(
     c: Context, v: Value, at: Sequence[Value], batch: Value, out: tuple[int, int], ratio: int,
-    size: tuple[int, int],
+    size: tuple[Dim, Dim],
 ) -> Value:  # fmt: skip
     """Mean (or maximum) over the samples of each bin."""
     rois, channels = at[0].type.shape[0], v.type.shape[1]
@@ -68,7 +71,9 @@ def _pooled(
     ]  # fmt: skip
     inside: Value | None = None
     for a, n in zip(spread, size, strict=True):
-        own = c.do("logical_and", c.do("greater_equal", a, -1), c.do("less_equal", a, n))
+        own = c.do(
+            "logical_and", c.do("greater_equal", a, -1), c.do("less_equal", a, numbered(c, n, a))
+        )
         inside = own if inside is None else c.do("logical_and", inside, own)
     assert inside is not None
     axes = [Axis(n, "border") for n in size]

@@ -13,6 +13,7 @@ from refimpl.ir import dims
 from refimpl.ir.dims import Dim
 from refimpl.ir.types import DType
 from refimpl.onnx.context import Context, NotConstant
+from refimpl.onnx.tensors import MAX_RANK
 from refimpl.onnx.values import Item, size
 from refimpl.ops.builder import Value
 
@@ -29,6 +30,8 @@ def sizes_or_bound(c: Context, item: Item, wish: str = "size") -> tuple[Dim, ...
         count = v.type.numel
         if not isinstance(count, int) or v.type.rank > 1:
             raise
+        if count > MAX_RANK:
+            raise c.bad(f"{count:,} axes", f"at most {MAX_RANK}", code="onnx-too-large") from None
         return tuple(c.bound(entry(c, v, k), wish) for k in range(count))
 
 

@@ -187,6 +187,8 @@ def _unsqueeze(c: Context, x: Inputs) -> Sequence[Item]:
     given = c.ints(c.item(x, 1)) if len(x) > 1 else tuple(c.attrs["axes"])
     rank = v.type.rank + len(given)
     new = {c.axis(a, rank) for a in given}
+    if len(new) < len(given):
+        raise c.wrong(f"axes {given}", "each axis once")
     old = iter(v.type.shape)
     return [c.emit("reshape", v, shape=tuple(1 if i in new else next(old) for i in range(rank)))]
 

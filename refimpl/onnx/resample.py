@@ -19,7 +19,7 @@ Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 
-def _number(c: Context, d: Dim, like: Value) -> Value | float:
+def numbered(c: Context, d: Dim, like: Value) -> Value | float:
     """Return a size as a number of a value's dtype."""
     return d if isinstance(d, int) else c.cast(c.value(size(d)), like.type.dtype)
 
@@ -29,12 +29,12 @@ def reflected(c: Context, x: Value, low: float, span: Dim) -> Value:
     least, most = c.bounds(span)
     if most <= 0:
         return c.do("multiply", x, 0)
-    twice = _number(c, dims.mul(2, dims.maximum(span, 1)), x)
+    twice = numbered(c, dims.mul(2, dims.maximum(span, 1)), x)
     t = c.do("remainder", c.do("subtract", x, low), twice)
     back = c.do("add", c.do("negative", t), twice)
-    t = c.do("where", c.do("less_equal", t, _number(c, span, x)), t, back)
+    t = c.do("where", c.do("less_equal", t, numbered(c, span, x)), t, back)
     if least <= 0:  # there may be but one place
-        t = c.do("multiply", t, _number(c, dims.minimum(span, 1), x))
+        t = c.do("multiply", t, numbered(c, dims.minimum(span, 1), x))
     return c.do("add", t, low)
 
 
@@ -57,7 +57,7 @@ class Axis:
     def folded(self, c: Context, x: Value) -> Value:
         """Coordinates brought inside, where that is the rule."""
         if self.beyond == "border":
-            return c.do("clip", x, 0, _number(c, self.last, x))
+            return c.do("clip", x, 0, numbered(c, self.last, x))
         span = self.n if self.low else self.last
         return reflected(c, x, self.low, span) if self.beyond == "reflection" else x
 
@@ -116,13 +116,13 @@ def sample(
         weight: Value | None = None
         for a, (place, w) in zip(axes, taps, strict=True):
             if a.beyond == "zeros":
-                above, below = c.do("greater_equal", place, 0), _number(c, a.n, place)
+                above, below = c.do("greater_equal", place, 0), numbered(c, a.n, place)
                 inside = c.do("logical_and", above, c.do("less", place, below))
                 one = c.scalar(1, place) if w is None else w
                 w = c.do("where", inside, one, c.scalar(0, place))
-            whole = c.cast(c.do("clip", place, 0, _number(c, a.last, place)), DType.I64)
+            whole = c.cast(c.do("clip", place, 0, numbered(c, a.last, place)), DType.I64)
             if index is not None:
-                whole = c.do("add", c.do("multiply", index, _number(c, a.n, index)), whole)
+                whole = c.do("add", c.do("multiply", index, numbered(c, a.n, index)), whole)
             index = whole
             if w is not None:
                 weight = w if weight is None else c.do("multiply", weight, w)
@@ -157,9 +157,9 @@ def _grid_sample(c: Context, x: Inputs) -> Sequence[Item]:
         )
         g = c.do("add", c.reshape(column, batch, places), 1)
         if corners:
-            wide = c.do("multiply", g, _number(c, dims.sub(n, 1), g))
+            wide = c.do("multiply", g, numbered(c, dims.sub(n, 1), g))
         else:
-            wide = c.do("subtract", c.do("multiply", g, _number(c, n, g)), 1)
+            wide = c.do("subtract", c.do("multiply", g, numbered(c, n, g)), 1)
         at.append(c.do("divide", wide, 2))
         beyond = c.choice("padding_mode", "zeros", "border", "reflection")
         axes.append(Axis(n, beyond, 0.0 if corners else -0.5))

@@ -46,6 +46,7 @@ BROKEN: dict[str, Callable[[], onnx.ModelProto]] = {
     "too many operands": lambda: one("Relu", (2,), (2,)),
     "too few operands": lambda: one("Add", (2,)),
     "axis": lambda: one("Softmax", (2, 3), axis=2),
+    "an axis twice": lambda: one("Unsqueeze", (2, 3), opset=11, axes=[0, -4]),
     "unknown word": lambda: one("Conv", (1, 1, 4, 4), (1, 1, 3, 3), auto_pad="SOME"),
 }
 
@@ -127,6 +128,13 @@ def test_absurd_sizes_are_refused_before_anything_is_made() -> None:
     lying.graph.initializer.append(t)
     assert refused(lying).code == "onnx-too-large"
     assert time.perf_counter() - start < 2
+
+
+def test_an_absurd_count_of_axes_is_refused() -> None:
+    shape = value("x", 1 << 31, type=TensorProto.INT64)
+    node = helper.make_node("ConstantOfShape", ["x"], ["y"])
+    e = refused(model([node], [shape], [value("y", "a")]))
+    assert (e.code, e.got) == ("onnx-too-large", "2,147,483,648 axes")
 
 
 def test_absurd_sizes_have_a_text() -> None:
