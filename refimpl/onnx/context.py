@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -221,6 +222,15 @@ class Context:
             except NotConstant:
                 pass
         return item
+
+    def fits(self, what: str, *counts: int) -> None:
+        """Raise ``onnx-too-large`` for a table of so many numbers that import would make."""
+        count = math.prod(counts)
+        if count > MAX_FOLDED:
+            raise self.bad(
+                f"{dims.count_text(count)} {what}", f"at most {MAX_FOLDED:,}",
+                code="onnx-too-large",
+            )  # fmt: skip
 
     def require(self, d: Dim, value: int) -> None:
         """Narrow the range of the symbol that a size depends on, so that it has a value.

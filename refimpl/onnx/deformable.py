@@ -16,7 +16,6 @@ from refimpl.onnx.cutting import cut
 from refimpl.onnx.framing import Windows, static
 from refimpl.onnx.movement import join
 from refimpl.onnx.resample import Axis, numbered, sample
-from refimpl.onnx.tensors import check_size
 from refimpl.onnx.values import Item
 from refimpl.ops.builder import Value
 
@@ -43,7 +42,7 @@ def _roi_align(c: Context, x: Inputs) -> Sequence[Item]:
     ratio = c.integer("sampling_ratio")
     if ratio < 1 or min(out) < 1:
         raise c.bad(f"sampling_ratio {ratio}, which depends on the regions", "one of at least 1")
-    check_size(v.type.dtype, (*out, ratio, ratio), c.where)
+    c.fits("samples of a region", *out, ratio, ratio)
     default = "half_pixel" if c.opset >= 16 else "output_half_pixel"
     way = c.choice("coordinate_transformation_mode", default, "half_pixel", "output_half_pixel")
     aligned = way == "half_pixel"

@@ -148,7 +148,7 @@ def _along(c: Context, v: Value, t: Taken, kind: str) -> Value:
 def _smoothed(c: Context, v: Value, t: Taken, kind: str) -> Value:
     line = t.line
     at, weights = t.smooth(kind)
-    if _fixed(line):
+    if _fixed(line) and isinstance(size := dims.mul(line.n, line.out), int) and size < MAX_FOLDED:
         return _product(c, v, line, t.c.array(at), t.c.array(weights))
     taken = c.emit("gather", v, at, axis=line.axis)
     own = (line.axis, line.axis + 1)

@@ -217,6 +217,7 @@ def _lp_pool(c: Context, x: Inputs) -> Sequence[Item]:
     powers = c.do("square", v) if p == 2 else size if p == 1 else c.do("pow", size, p)
     shape = powers.type.shape
     planes = c.reshape(powers, dims.mul(shape[0], shape[1]), 1, *shape[2:])
+    c.fits("places in a window", *kernel)
     ones = c.constant(np.ones((1, 1, *kernel), v.type.dtype.numpy))
     total = w.emit(c, "conv", planes, ones, groups=1)
     total = c.reshape(total, shape[0], shape[1], *total.type.shape[2:])
