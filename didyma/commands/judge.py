@@ -98,11 +98,12 @@ def _welcome(task: Task) -> Task:
 
     A model may take them for lengths or places, and have no meaning for others.
     """
-    if not task.peers or task.model is None:
+    drawn = [p for p in task.module.entry.params if p.name not in task.given]
+    whole = [p for p in drawn if p.type.dtype.is_int]
+    if not task.peers or task.model is None or not whole:
         return task
     from fuzz.peers import ort
 
-    whole = [p for p in task.module.entry.params if p.type.dtype.is_int]
     tried = task
     for number in (1, 0):
         if ort.takes(task.module, _values(tried, tried.env), task.model):

@@ -64,18 +64,22 @@ class Course:
     def longer(self, start: int, period: int) -> Course:
         """Write out so many numbers before the period, which may become a multiple of itself."""
         have = len(self.values)
-        if start + period > LONGEST:
-            raise _Unseen
         first = have - self.period
         turns, at = np.divmod(np.arange(have, start + period) - first, self.period)
         values = np.concatenate([self.values, self.values[first + at] + self.slope * turns])
         return Course(values, period, self.slope * (period // self.period))
 
 
+def _seen(a: Course, start: int, period: int) -> Course:
+    if start + period > LONGEST:
+        raise _Unseen
+    return a.longer(start, period)
+
+
 def _together(a: Course, b: Course) -> tuple[Course, Course]:
     period = math.lcm(a.period, b.period)
     start = max(len(a.values) - a.period, len(b.values) - b.period)
-    return a.longer(start, period), b.longer(start, period)
+    return _seen(a, start, period), _seen(b, start, period)
 
 
 def _sum(a: Course, b: Course) -> Course:
@@ -91,7 +95,7 @@ def _times(a: Course, factor: int) -> Course:
 
 def _quotient(a: Course, by: int) -> Course:
     start = len(a.values) - a.period
-    a = a.longer(start, a.period * (by // math.gcd(a.slope, by)))
+    a = _seen(a, start, a.period * (by // math.gcd(a.slope, by)))
     return Course(a.values // by, a.period, a.slope // by)
 
 
@@ -104,7 +108,7 @@ def _extreme(pick: Callable[..., Array], sign: int) -> Callable[[Course, Course]
             ahead = (b.values - a.values)[-a.period :]
             turns = max(0, int((-(-ahead // rise) if rise > 0 else ahead // rise).max()) + 1)
             start = len(a.values) - a.period + turns * a.period
-            a, b = a.longer(start, a.period), b.longer(start, b.period)
+            a, b = _seen(a, start, a.period), _seen(b, start, b.period)
         slope = max(sign * a.slope, sign * b.slope) * sign
         return Course(pick(a.values, b.values), a.period, slope)
 

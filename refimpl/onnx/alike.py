@@ -1,9 +1,8 @@
 """Operands whose sizes must be equal and are written in different ways.
 
 Where they are equal for all values of their symbols, one is read in the size of the other.  Where
-only the run tells, a loop giving as many rows as another, or an input being as long as two others
-together, the model relies on it: the difference is bound to a symbol whose only value is 0, so that
-every level refuses other inputs.
+only the run tells, such as a loop giving as many rows as another, the model relies on it: the
+difference is bound to a symbol whose only value is 0, so that every level refuses other inputs.
 """
 
 from __future__ import annotations
@@ -79,7 +78,8 @@ def agree(b: Builder, d: Dim, wanted: Dim) -> bool | None:
     """Tell whether two sizes are always equal, or never.
 
     A table of so many rows, of which an input takes the first, says how long the input can be, and
-    a part that is cut off how long it must be: then the symbol's range is made so small.
+    a part that is cut off how long it must be: then the symbol's range is made so small, but for
+    what is in a branch, which may not be taken.
     """
     ranges = b.ranges()
     same = always_equal(d, wanted, ranges)
@@ -87,7 +87,7 @@ def agree(b: Builder, d: Dim, wanted: Dim) -> bool | None:
     if same is not None or not more.has(sympy.Min, sympy.Max) or len(names := dims.free(more)) != 1:
         return same
     fitting = zeros(more, *ranges[names[0]])
-    if len(fitting) < 2 or names[0] not in b.told():
+    if len(fitting) < 2 or names[0] not in b.told() or b.parent is not None:
         return None
     b.know([DimVar(names[0], fitting[0], fitting[-1])])
     return True

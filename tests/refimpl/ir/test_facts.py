@@ -110,6 +110,13 @@ def test_sizes_of_resampled_and_padded_sounds_are_seen_to_be_equal(a: Dim, b: Di
     assert always_equal(a, b, {"n": (0, 2**31)}) is True
 
 
+def test_a_course_nearly_too_long_is_looked_at_to_its_end() -> None:
+    long = dims.floordiv(N, 9001)
+    assert straight(dims.add(long, N)) == long + N
+    assert zeros(long, 0, 10**6) == range(9001)
+    assert zeros(dims.minimum(0, N - 12000), 0, 10**6) == range(12000, 10**6 + 1)
+
+
 def test_a_course_too_long_to_look_at_says_nothing() -> None:
     long = dims.minimum(dims.floordiv(N, 99991), N - 10**9)
     assert course(sympy.sympify(long)) is None
