@@ -8,9 +8,12 @@ the guards that stand above it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
+
+import numpy as np
 
 from codegen.emit.arithmetic import INTERVALS, bounded, call, divide, plain
 from codegen.emit.intrinsics import COMPONENTS, STORED, c_type
@@ -57,6 +60,7 @@ from refimpl.ir.loop import (
 from refimpl.ir.types import DType
 
 _FLOAT_OPERATORS = {"add": ("+", ADD), "sub": ("-", ADD), "mul": ("*", MUL), "div": ("/", MUL)}
+_FOLDS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv}
 _BITS = {"and": ("&", AND), "xor": ("^", XOR), "or": ("|", OR)}
 _COMPARE = {
     "lt": ("<", REL),
@@ -187,6 +191,8 @@ class Expressions:
     def _binary(self, e: Binary) -> Term:
         dtype = e.lhs.dtype
         op = e.op
+        if isinstance(known := _worked_out(e), Const):
+            return literal(known.value, dtype)
         if dtype is DType.BOOL:
             return self._logic(e)
         a, b = self.value(e.lhs), self.value(e.rhs)
@@ -302,3 +308,19 @@ def _convert(a: Term, source: DType, target: DType) -> Term:
     if target is DType.I64 and (known := _RANGE.get(source)):
         return term._replace(lo=known[0], hi=known[1])
     return term
+
+
+def _worked_out(e: Expr) -> Expr:
+    """Return the constant that floating-point arithmetic on constants gives, or ``e`` itself.
+
+    A compiler may work it out in more than the dtype, as TinyCC does in 80 bits, and round twice.
+    """
+    if not isinstance(e, Binary) or not e.lhs.dtype.is_float or e.op not in _FOLDS:
+        return e
+    b = _worked_out(e.rhs)
+    a = _worked_out(e.lhs) if isinstance(b, Const) else e.lhs
+    if not isinstance(a, Const) or not isinstance(b, Const):
+        return e
+    x, y = (np.asarray(k.value, k.dtype.compute.numpy) for k in (a, b))
+    with np.errstate(all="ignore"):
+        return Const(float(_FOLDS[e.op](x, y)), a.dtype)

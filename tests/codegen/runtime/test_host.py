@@ -230,3 +230,12 @@ def test_a_power_of_zero_is_one_of_every_nan() -> None:
     bits = np.array([0x7FBA, 0x7FC0, 0xFF81], np.uint16)
     report = check(m, [bits], [engine("host")], Options())
     assert report.agree, report.findings
+
+
+@pytest.mark.parametrize("x", [1 - 2.0**-53, 3.0, 0.0, -0.0, np.inf, np.nan])
+def test_constants_are_rounded_once(x: float) -> None:
+    """TinyCC works them out in 80 bits: then 1 / (1 - 2**-53) becomes 1 + 2**-53, and 1."""
+    b = Builder()
+    m = b.module("main", [b("reciprocal", [b.constant(np.array(x))])])
+    report = check(m, [], [engine("host")], Options(simplify=False))
+    assert report.agree, report.findings
