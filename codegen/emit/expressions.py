@@ -8,7 +8,6 @@ the guards that stand above it.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
@@ -60,7 +59,7 @@ from refimpl.ir.loop import (
 from refimpl.ir.types import DType
 
 _FLOAT_OPERATORS = {"add": ("+", ADD), "sub": ("-", ADD), "mul": ("*", MUL), "div": ("/", MUL)}
-_FOLDS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv}
+_FOLDS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
 _BITS = {"and": ("&", AND), "xor": ("^", XOR), "or": ("|", OR)}
 _COMPARE = {
     "lt": ("<", REL),
