@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError
 
 MAX_BLOCK = 1024  # threads a block may have on every device that is a target
 
@@ -13,8 +13,8 @@ MAX_BLOCK = 1024  # threads a block may have on every device that is a target
 class Options:
     """Choices of a compile; every stage sees the same ones.
 
-    ``planner`` names a memory planner of ``codegen.memory.PLANNERS``, and ``capacity`` is what it
-    may use on each device, in bytes, beside inputs and constants; it may search for
+    ``planner`` names a memory planner of ``didyma.codegen.memory.PLANNERS``, and ``capacity`` is
+    what it may use on each device, in bytes, beside inputs and constants; it may search for
     ``plan_seconds`` for each arena, and without takes milliseconds and gives the same plan on every
     machine; ``block`` is the number of
     threads a block should have where the shape asks for no other; ``vectorise`` lets kernels

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from codegen.emit import cuda, wrapper
-from codegen.lower import lower
-from codegen.memory import build, planner
-from codegen.memory.host import movers
-from codegen.memory.plan import plan
-from codegen.options import Options
-from codegen.passes.fuse import fuse, separate
-from codegen.passes.inline import inline
-from codegen.passes.running import block_runs
-from codegen.passes.simplify import simplify
-from codegen.passes.slices import unroll_slices
-from codegen.passes.stacks import widen_stacks
-from codegen.runtime.engine import KernelText
-from codegen.schedule import schedule
-from refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Module
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Program
-from refimpl.verify import graph as graph_laws
-from refimpl.verify import loop as loop_laws
-from refimpl.verify import program as program_laws
+from didyma.codegen.emit import cuda, wrapper
+from didyma.codegen.lower import lower
+from didyma.codegen.memory import build, planner
+from didyma.codegen.memory.host import movers
+from didyma.codegen.memory.plan import plan
+from didyma.codegen.options import Options
+from didyma.codegen.passes.fuse import fuse, separate
+from didyma.codegen.passes.inline import inline
+from didyma.codegen.passes.running import block_runs
+from didyma.codegen.passes.simplify import simplify
+from didyma.codegen.passes.slices import unroll_slices
+from didyma.codegen.passes.stacks import widen_stacks
+from didyma.codegen.runtime.engine import KernelText
+from didyma.codegen.schedule import schedule
+from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Module
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.verify import graph as graph_laws
+from didyma.refimpl.verify import loop as loop_laws
+from didyma.refimpl.verify import program as program_laws
 
 
 @dataclass(frozen=True, slots=True)

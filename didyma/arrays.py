@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from refimpl.errors import DidymaError
-from refimpl.ir.graph import Param
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Param
+from didyma.refimpl.ir.types import Array, DType
 
 AnyArray: TypeAlias = Any  # NumPy, DLPack or __cuda_array_interface__
 PAIRS: Mapping[np.dtype[Any], DType] = {
@@ -40,7 +40,7 @@ def as_array(x: AnyArray) -> Array:
 
 
 def _from_device(x: AnyArray) -> Array:
-    from codegen.runtime.cuda import Cuda
+    from didyma.codegen.runtime.cuda import Cuda
 
     device = Cuda()
     buffer = device.adopt(x)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ops import chance
 from didyma.tensor import Tensor, apply, common, within
 from didyma.types import AnySize, Element, f32, i32, size
-from refimpl.ir import dims
-from refimpl.ops import chance
 
 
 def _shape(shape: Sequence[AnySize]) -> tuple[dims.Dim, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from didyma import __version__
-from refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError
 
 if TYPE_CHECKING:
     from didyma.commands.common import Engines

@@ -1,7 +1,7 @@
 """Complex numbers for tensors under tracing: a last axis of two reals, the real part first.
 
-Named after the Python Array API standard; ``refimpl.ops.complex`` defines them.  Sums, differences
-and all that works part by part are those of real tensors.
+Named after the Python Array API standard; ``didyma.refimpl.ops.complex`` defines them.  Sums,
+differences and all that works part by part are those of real tensors.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from didyma.refimpl.ops import complex as complexes
+from didyma.refimpl.ops.builder import Builder, Value
 from didyma.tensor import Tensor, common, together, within
-from refimpl.ops import complex as complexes
-from refimpl.ops.builder import Builder, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Functions made of ops, for tensors under tracing; ``refimpl.ops.composite`` defines them."""
+"""Functions made of ops, for tensors under tracing; defined by ``didyma.refimpl.ops.composite``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from didyma.refimpl.ops import composite
+from didyma.refimpl.ops.builder import Builder, Value
 from didyma.tensor import Tensor, common, within
 from didyma.types import Element
-from refimpl.ops import composite
-from refimpl.ops.builder import Builder, Value
 
 Axes: TypeAlias = int | Sequence[int]
 

@@ -9,13 +9,13 @@ from typing import TypeAlias, TypeVar, cast, overload
 
 import sympy
 
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import NO_INLINE
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops import selection
+from didyma.refimpl.ops.builder import Builder, Value
 from didyma.tensor import Scalar, Tensor, common, within
-from refimpl.errors import DidymaError
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import NO_INLINE
-from refimpl.ir.types import DType, TensorType
-from refimpl.ops import selection
-from refimpl.ops.builder import Builder, Value
 
 Results: TypeAlias = Tensor | Sequence[Tensor]
 Traced: TypeAlias = Callable[..., Results]
@@ -319,7 +319,7 @@ def non_max_suppression(
     least: float | None = None,
     centred: bool = False,
 ) -> Tensor:
-    """Rows (batch, class, box) of the boxes that are kept; see ``refimpl.ops.selection``."""
+    """Rows (batch, class, box) of the boxes that are kept; see ``didyma.refimpl.ops.selection``."""
     b = common(boxes, scores)
     x, y = within(b, boxes), within(b, scores)
     return Tensor(b, selection.non_max_suppression(b, x, y, most, overlap, least, centred))

@@ -13,12 +13,12 @@ import numpy as np
 
 from didyma.complex import conj
 from didyma.functions import asarray
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ops import fourier
 from didyma.tensor import Tensor, apply, common, within
 from didyma.types import Element, f32
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ops import fourier
 
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
 _OTHER: dict[str, Norm] = {"backward": "forward", "forward": "backward"}

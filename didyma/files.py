@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fuzz import disk
-from refimpl.errors import DidymaError
-from refimpl.ir.graph import Module
-from refimpl.ir.text import parse_module
-from refimpl.verify import graph as verify
+from didyma.fuzz import disk
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.verify import graph as verify
 
 
 def read_fixed(path: Path, sizes: Mapping[str, int]) -> tuple[Module, Mapping[str, int]]:
@@ -47,7 +47,7 @@ def read_module(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
 def need_onnx(path: Path) -> Callable[[Path, Mapping[str, int]], Module]:
     """Return the importer of ONNX; ``extra-missing`` unless models can be read and written."""
     try:
-        from refimpl.onnx import load
+        from didyma.refimpl.onnx import load
     except ModuleNotFoundError as e:
         if e.name is None or not e.name.startswith("onnx"):
             raise

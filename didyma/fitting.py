@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from refimpl.errors import DidymaError
-from refimpl.interp import graph
-from refimpl.ir import control, dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Attr, Module
-from refimpl.ir.types import Array, TensorType
-from refimpl.ops.rules import get_dims
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Attr, Module
+from didyma.refimpl.ir.types import Array, TensorType
+from didyma.refimpl.ops.rules import get_dims
 
 MANY = 1 << 21  # elements in all: judging runs every level element by element
 ROUNDS = 64

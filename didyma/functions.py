@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ops.slicing import joined
 from didyma.tensor import Operand, Tensor, apply, binary, common, scalar, together
 from didyma.types import AnySize, Element, size
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.types import Array
-from refimpl.ops.slicing import joined
 
 Axis: TypeAlias = int | tuple[int, ...] | None
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from didyma.functions import axis_of
+from didyma.refimpl.ops import ordering
 from didyma.tensor import Tensor, common, within
 from didyma.types import AnySize, size
-from refimpl.ops import ordering
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False) -> Tensor:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from didyma.fuzz import disk
+from didyma.refimpl.ir.types import Tensor
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.bars import Contract, exact, store
+from didyma.refimpl.ops.spec import Op
 from didyma.spec_page import spec_page
-from fuzz import disk
-from refimpl.ir.types import Tensor
-from refimpl.ops import OPS
-from refimpl.ops.bars import Contract, exact, store
-from refimpl.ops.spec import Op
 
 
 def ops_page() -> str:

@@ -12,8 +12,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from codegen.memory import trace
-from codegen.memory.arena import (
+from didyma.codegen.memory import trace
+from didyma.codegen.memory.arena import (
     ARENA,
     Placement,
     Problem,
@@ -23,19 +23,19 @@ from codegen.memory.arena import (
     require_capacity,
     solve,
 )
-from codegen.memory.liveness import live_ranges
-from codegen.options import Options
-from codegen.pipeline import compile
+from didyma.codegen.memory.liveness import live_ranges
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
 from didyma.commands.common import AGREE, DISAGREE, NOTHING_RAN, print_json
 from didyma.files import read_fixed
+from didyma.fuzz import disk
+from didyma.oracle.placement_check import check
 from didyma.plan_plot import svg
-from fuzz import disk
-from oracle.placement_check import check
-from refimpl.errors import DidymaError, EngineMissing
-from refimpl.ir import dims
-from refimpl.ir.program import ALIGNMENT, Program
-from refimpl.ir.text import parse
-from refimpl.verify import program as program_laws
+from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.program import ALIGNMENT, Program
+from didyma.refimpl.ir.text import parse
+from didyma.refimpl.verify import program as program_laws
 
 
 @dataclass(frozen=True, slots=True)

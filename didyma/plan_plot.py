@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import TypeAlias
 
-from codegen.memory.arena import Placement, Problem, loads, lower_bound
+from didyma.codegen.memory.arena import Placement, Problem, loads, lower_bound
 
 Scale: TypeAlias = Callable[[float], float]
 

@@ -9,29 +9,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
-from codegen.options import Options
-from codegen.pipeline import Compiled
-from codegen.pipeline import compile as compile_module
-from codegen.runtime.engine import Engine
-from codegen.runtime.registry import engine as engine_by_name
 from didyma.arrays import AnyArray, arguments
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled
+from didyma.codegen.pipeline import compile as compile_module
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import engine as engine_by_name
 from didyma.files import read_module
+from didyma.fuzz import levels
+from didyma.fuzz.graphs import inputs as random_inputs
+from didyma.oracle.report import Report
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph as interpreter
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.text import show
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops import bars as bars_
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.builder import Builder
+from didyma.refimpl.verify import graph as verify
 from didyma.tensor import Tensor, within
 from didyma.types import Element, Spec, merge_ranges
-from fuzz import levels
-from fuzz.graphs import inputs as random_inputs
-from oracle.report import Report
-from refimpl.errors import DidymaError
-from refimpl.interp import graph as interpreter
-from refimpl.ir import control, dims
-from refimpl.ir.dims import DimVar
-from refimpl.ir.graph import Module
-from refimpl.ir.text import show
-from refimpl.ir.types import Array, DType
-from refimpl.ops import bars as bars_
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.builder import Builder
-from refimpl.verify import graph as verify
 
 Traceable: TypeAlias = Callable[..., Tensor | Sequence[Tensor]]
 

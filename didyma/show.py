@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from codegen.runtime.registry import Availability
-from fuzz.allocator.campaign import Result as MemoryResult
-from fuzz.campaign import Result
-from oracle.report import Report
-from refimpl.ops.spec import Op
+from didyma.codegen.runtime.registry import Availability
+from didyma.fuzz.allocator.campaign import Result as MemoryResult
+from didyma.fuzz.campaign import Result
+from didyma.oracle.report import Report
+from didyma.refimpl.ops.spec import Op
 
 _FINDINGS = 20  # of one report, printed
 
@@ -41,7 +41,7 @@ def memory_campaign(r: MemoryResult) -> None:
     console.print(table)
     for c in r.findings[:_FINDINGS]:
         again = f"--domain {c.domain} --seed {c.seed} --count 1 --run-every 1"
-        _line(console, f"{c.domain}, planner {c.planner}: python -m fuzz.allocator {again}")
+        _line(console, f"{c.domain}, planner {c.planner}: python -m didyma.fuzz.allocator {again}")
         for v in c.verdicts[:3]:
             _line(console, f"  {v.check}: {v.message}")
 

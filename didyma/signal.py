@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from didyma.functions import axis_of
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ops import fourier
+from didyma.refimpl.ops.fourier import blackman, hamming, hann, mel_weights
 from didyma.tensor import Tensor, common, within
-from refimpl.ir import dims
-from refimpl.ir.types import Array
-from refimpl.ops import fourier
-from refimpl.ops.fourier import blackman, hamming, hann, mel_weights
 
 
 def stft(

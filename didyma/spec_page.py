@@ -16,19 +16,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, get_args
 
-import refimpl.verify
-from codegen.options import Options
-from codegen.pipeline import compile
-from refimpl.errors import DidymaError
-from refimpl.ir import dims, graph, loop, program
-from refimpl.ir.graph import Module
-from refimpl.ir.text import parse_loop, show
-from refimpl.ir.types import DType, TensorType
-from refimpl.ops import OPS, composite, fourier
-from refimpl.ops import complex as complexes
-from refimpl.ops.bars import Contract
-from refimpl.ops.builder import Builder
-from refimpl.ops.spec import Kind
+import didyma.refimpl.verify
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims, graph, loop, program
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.text import parse_loop, show
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops import OPS, composite, fourier
+from didyma.refimpl.ops import complex as complexes
+from didyma.refimpl.ops.bars import Contract
+from didyma.refimpl.ops.builder import Builder
+from didyma.refimpl.ops.spec import Kind
 
 CONTROL = (
     (
@@ -68,10 +68,10 @@ _LAW = re.compile(r"^\| (\w+-[\w-]+) \| (.+) \|$", re.MULTILINE)
 
 
 def laws() -> dict[str, list[tuple[str, str]]]:
-    """Laws by module of ``refimpl.verify``: id, and what it says."""
+    """Laws by module of ``didyma.refimpl.verify``: id, and what it says."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for info in pkgutil.iter_modules(refimpl.verify.__path__):
-        module = importlib.import_module(f"refimpl.verify.{info.name}")
+    for info in pkgutil.iter_modules(didyma.refimpl.verify.__path__):
+        module = importlib.import_module(f"didyma.refimpl.verify.{info.name}")
         rows = _LAW.findall(module.__doc__ or "")
         if rows:
             found[info.name] = rows

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from refimpl.errors import DidymaError
-from refimpl.ir.graph import Attr
-from refimpl.ir.types import FLOATS, SIGNED, UNSIGNED, DType, Shape
-from refimpl.ops.builder import Builder, Value
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.types import FLOATS, SIGNED, UNSIGNED, DType, Shape
+from didyma.refimpl.ops.builder import Builder, Value
 
 Scalar: TypeAlias = bool | int | float
 Operand: TypeAlias = "Tensor | Scalar"

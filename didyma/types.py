@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.types import DType, TensorType
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.types import DType, TensorType
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import assert_never
 
-from codegen.options import Options
-from fuzz.graphs import Case, decode
-from fuzz.replay import Recorded, save
-from fuzz.shard import Begin, Done, Found, Job, Judged, Message, possible, worker
-from fuzz.watchdog import how_it_ended, spawn
-from refimpl.ir.text import show
+from didyma.codegen.options import Options
+from didyma.fuzz.graphs import Case, decode
+from didyma.fuzz.replay import Recorded, save
+from didyma.fuzz.shard import Begin, Done, Found, Job, Judged, Message, possible, worker
+from didyma.fuzz.watchdog import how_it_ended, spawn
+from didyma.refimpl.ir.text import show
 
 SHARD = 200  # graphs Hypothesis makes from one seed
 START_SECONDS = 120  # a worker must judge by then: longer than any import takes

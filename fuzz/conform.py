@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from codegen.emit import cuda
-from codegen.runtime.engine import Engine, KernelText, Loaded, Signature
-from oracle.conformance import Case, Kernel, LoopCase, Text, calls, cases
-from refimpl.ir.types import Array
+from didyma.codegen.emit import cuda
+from didyma.codegen.runtime.engine import Engine, KernelText, Loaded, Signature
+from didyma.oracle.conformance import Case, Kernel, LoopCase, Text, calls, cases
+from didyma.refimpl.ir.types import Array
 
 
 def suite() -> Iterator[Case]:

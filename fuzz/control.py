@@ -12,18 +12,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fuzz.chooser import Bytes
-from refimpl.errors import DidymaError
-from refimpl.ir import control, dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import BIND, CALL, IF, NO_INLINE, SCAN, WHILE, Attr, Function, Node, Param
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.types import PLAIN, DType, Tensor, TensorType
-from refimpl.ops import OPS
-from refimpl.ops.recipes import RECIPES
+from didyma.fuzz.chooser import Bytes
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import (
+    BIND,
+    CALL,
+    IF,
+    NO_INLINE,
+    SCAN,
+    WHILE,
+    Attr,
+    Function,
+    Node,
+    Param,
+)
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.types import PLAIN, DType, Tensor, TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.recipes import RECIPES
 
 if TYPE_CHECKING:
-    from fuzz.graphs import Builder
+    from didyma.fuzz.graphs import Builder
 
 _BOOL = TensorType(DType.BOOL)
 _COUNT = TensorType(DType.I64)

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError
 
 
 def read_text(path: Path) -> str:

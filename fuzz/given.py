@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.graphs import inputs as random_inputs
-from refimpl.ir import dims
-from refimpl.ir.graph import Module
-from refimpl.ir.types import Array, DType, Tensor
+from didyma.fuzz.graphs import inputs as random_inputs
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import Array, DType, Tensor
 
 
 def inputs(

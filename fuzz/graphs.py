@@ -15,20 +15,20 @@ import numpy as np
 import sympy
 from hypothesis import strategies as st
 
-from codegen.memory import PLANNERS
-from codegen.options import Options
-from fuzz import control, values
-from fuzz.chooser import Bytes
-from refimpl.errors import DidymaError
-from refimpl.ir import control as control_
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.graph import Attr, Attrs, Function, Module, Node, Param
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.types import ALL, PLAIN, Array, DType, Tensor, TensorType
-from refimpl.ops import OPS
-from refimpl.ops.spec import Domain, Sample
-from refimpl.verify.sizes import Sizes
+from didyma.codegen.memory import PLANNERS
+from didyma.codegen.options import Options
+from didyma.fuzz import control, values
+from didyma.fuzz.chooser import Bytes
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import control as control_
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import Attr, Attrs, Function, Module, Node, Param
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.types import ALL, PLAIN, Array, DType, Tensor, TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Domain, Sample
+from didyma.refimpl.verify.sizes import Sizes
 
 NODES = 15  # packed integers a graph; about a quarter become no node
 NODE_BYTES = 20

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from codegen.emit import wrapper
-from codegen.options import Options
-from codegen.pipeline import Compiled, compile
-from codegen.runtime.engine import Engine, Loaded
-from oracle.backend import Backend
-from oracle.report import Finding, Level, Report
-from oracle.stages import Subject, judge
-from refimpl.ir import dims
-from refimpl.ir.expand import expand
-from refimpl.ir.graph import Module
-from refimpl.ir.loop import Atomic
-from refimpl.ir.types import Array
-from refimpl.ir.walk import stmts
-from refimpl.ops.bars import Contract
+from didyma.codegen.emit import wrapper
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime.engine import Engine, Loaded
+from didyma.oracle.backend import Backend
+from didyma.oracle.report import Finding, Level, Report
+from didyma.oracle.stages import Subject, judge
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.loop import Atomic
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.walk import stmts
+from didyma.refimpl.ops.bars import Contract
 
 
 @dataclass(slots=True)

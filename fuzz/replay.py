@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codegen.options import Options
-from fuzz import disk, given
-from refimpl.errors import DidymaError
-from refimpl.ir import control, dims
-from refimpl.ir.graph import Module
-from refimpl.ir.text import parse_module, show
-from refimpl.ir.types import Tensor
-from refimpl.verify import graph
+from didyma.codegen.options import Options
+from didyma.fuzz import disk, given
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.text import parse_module, show
+from didyma.refimpl.ir.types import Tensor
+from didyma.refimpl.verify import graph
 
 _HEAD = "# didyma finding "
 

@@ -15,15 +15,15 @@ from typing import TypeAlias
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import seed as hypothesis_seed
 
-from codegen.options import Options
-from codegen.runtime.engine import Engine
-from codegen.runtime.registry import engine
-from fuzz.graphs import RAW, Case, decode
-from fuzz.levels import check
-from fuzz.shrink import shrink
-from fuzz.watchdog import stay_with_parent
-from oracle.report import Report
-from refimpl.ops import OPS
+from didyma.codegen.options import Options
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.graphs import RAW, Case, decode
+from didyma.fuzz.levels import check
+from didyma.fuzz.shrink import shrink
+from didyma.fuzz.watchdog import stay_with_parent
+from didyma.oracle.report import Report
+from didyma.refimpl.ops import OPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from codegen.passes.dead import drop_dead
-from codegen.passes.inline import inline
-from fuzz.graphs import Case, used
-from refimpl.errors import DidymaError
-from refimpl.ir import control
-from refimpl.ir.graph import CALL, NO_INLINE, WHILE, Function, Module, Node, Param, attrs, rename
-from refimpl.verify.graph import verify
+from didyma.codegen.passes.dead import drop_dead
+from didyma.codegen.passes.inline import inline
+from didyma.fuzz.graphs import Case, used
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import control
+from didyma.refimpl.ir.graph import (
+    CALL,
+    NO_INLINE,
+    WHILE,
+    Function,
+    Module,
+    Node,
+    Param,
+    attrs,
+    rename,
+)
+from didyma.refimpl.verify.graph import verify
 
 
 def shrink(case: Case, still: Callable[[Case], bool], end: float) -> Case:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from refimpl.ir.types import Array, DType
-from refimpl.ops.spec import Domain
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops.spec import Domain
 
 _FLOAT_CORNERS = (
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 1.5, 2.5, -3.5, 3.0, 1e-3, 100.0, 255.0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array
 
 
 class Backend(Protocol):

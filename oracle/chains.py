@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from refimpl.ir.expand import expand
-from refimpl.ir.loop import (
+from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,
@@ -45,7 +45,7 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ops.bars import Contract
+from didyma.refimpl.ops.bars import Contract
 
 TERM = ""  # an operand, or any value that is no sum
 WORST = "*"  # the deepest of all values stored

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops import bars
-from refimpl.ops.bars import Bar
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import bars
+from didyma.refimpl.ops.bars import Bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Comparison:
 def compare(name: str, bar: Bar, output: Array, type: TensorType) -> Comparison:
     """Judge an output of a concrete type against its bar.
 
-    >>> from refimpl.ir.types import DType
+    >>> from didyma.refimpl.ir.types import DType
     >>> x = np.float32([1, 2])
     >>> compare("y", bars.exact(x, DType.F32), x, TensorType(DType.F32, (2,))).agree
     True

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from refimpl.interp import loop
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.types import Array
+from didyma.refimpl.interp import loop
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.types import Array
 
 
 class InterferenceError(Exception):

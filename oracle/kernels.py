@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from refimpl.interp import loop
-from refimpl.ir import dims
-from refimpl.ir.expand import expand
-from refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
-from refimpl.ir.types import Array, TensorType, from_memory, to_memory
-from refimpl.ir.walk import expr_children, stmts
+from didyma.refimpl.interp import loop
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
+from didyma.refimpl.ir.types import Array, TensorType, from_memory, to_memory
+from didyma.refimpl.ir.walk import expr_children, stmts
 
 POISON = 0xA5  # unlikely bytes in a buffer that a kernel has yet to write
 

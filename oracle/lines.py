@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refimpl.ir import program as ir
-from refimpl.ir.program import Line
+from didyma.refimpl.ir import program as ir
+from didyma.refimpl.ir.program import Line
 
 
 def inner(line: Line) -> tuple[Line, ...]:

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
-from oracle.kernels import reads_before_it_writes
-from oracle.lines import bound, count, streams
-from oracle.memory import NOBODY, Extent, Kind, Place, State
-from refimpl.ir import dims
-from refimpl.ir import program as ir
-from refimpl.ir.program import ALIGNMENT, Line, Program
-from refimpl.verify.symbols import given
+from didyma.oracle.kernels import reads_before_it_writes
+from didyma.oracle.lines import bound, count, streams
+from didyma.oracle.memory import NOBODY, Extent, Kind, Place, State
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import program as ir
+from didyma.refimpl.ir.program import ALIGNMENT, Line, Program
+from didyma.refimpl.verify.symbols import given
 
 _LENT = ("caller", "output")  # bytes of the caller's
 MOST_ROUNDS = 16  # of a loop of known length that are replayed: the first, and the last

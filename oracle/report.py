@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from oracle import compare
-from oracle.compare import Comparison
+from didyma.oracle import compare
+from didyma.oracle.compare import Comparison
 
 
 @dataclass(frozen=True, slots=True)

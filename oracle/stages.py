@@ -21,22 +21,22 @@ from typing import TypeAlias
 
 import numpy as np
 
-from oracle import chains, compare, plan_check
-from oracle.backend import Backend
-from oracle.compare import Comparison
-from oracle.kernels import run_primfuncs
-from oracle.report import Finding, Level, Report
-from refimpl.errors import DidymaError
-from refimpl.interp import graph as graph_interp
-from refimpl.interp import program as program_interp
-from refimpl.ir import dims as dims_
-from refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node, Param
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Program
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops import OPS, bars
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.spec import Kind
+from didyma.oracle import chains, compare, plan_check
+from didyma.oracle.backend import Backend
+from didyma.oracle.compare import Comparison
+from didyma.oracle.kernels import run_primfuncs
+from didyma.oracle.report import Finding, Level, Report
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph as graph_interp
+from didyma.refimpl.interp import program as program_interp
+from didyma.refimpl.ir import dims as dims_
+from didyma.refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node, Param
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import OPS, bars
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.spec import Kind
 
 Env: TypeAlias = Mapping[str, int]
 Runner: TypeAlias = Callable[[str, Sequence[Array], Env], Sequence[Array]]

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
 
 MOST_CHAINS = 64  # chains of buffers compared for one pair; with more it stays open
 SPLITS = 6  # halvings of the ranges before a pair stays open

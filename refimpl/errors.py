@@ -11,7 +11,7 @@ class DidymaError(Exception):
     >>> raise DidymaError("shape-mismatch", "%2 = add(%a, %b)", got="[2, 3] and [4]",
     ...                   want="sizes that are equal or 1", help="broadcast one side first")
     Traceback (most recent call last):
-    refimpl.errors.DidymaError: shape-mismatch at `%2 = add(%a, %b)`
+    didyma.refimpl.errors.DidymaError: shape-mismatch at `%2 = add(%a, %b)`
       got:  [2, 3] and [4]
       want: sizes that are equal or 1
       help: broadcast one side first

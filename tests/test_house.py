@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError
 from tests.error_codes import raised
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("refimpl", "codegen", "oracle", "fuzz", "didyma")
+PARTS = ("refimpl", "codegen", "oracle", "fuzz")  # packages of didyma, by links in its folder
+PACKAGES = (*PARTS, "didyma")
 FOLDERS = (*PACKAGES, "tests", "docs", "typings", ".ci")
 WORDS = ("README.md", "CONTRIBUTING.md", "noxfile.py", "setup.cfg", "pyproject.toml")
 SUFFIXES = {".py", ".pyi", ".c", ".h", ".md", ".dym", ".txt", ".cu", ".cfg", ".toml", ""}
@@ -31,12 +32,30 @@ def setup() -> configparser.ConfigParser:
     return config
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_a_package_is_this_checkout_and_typed(name: str) -> None:
-    file = importlib.import_module(name).__file__
+@pytest.mark.parametrize("name", PARTS)
+def test_a_folder_of_the_repository_is_a_package_of_didyma(name: str) -> None:
+    file = importlib.import_module(f"didyma.{name}").__file__
     assert file is not None
+    assert Path(file) == ROOT / "didyma" / name / "__init__.py"
     assert Path(file).resolve() == ROOT / name / "__init__.py"
-    assert (ROOT / name / "py.typed").is_file()
+
+
+def test_the_package_is_typed() -> None:
+    assert (ROOT / "didyma" / "py.typed").is_file()
+
+
+_FACE = re.compile(rf"^\s*(?:from|import) didyma(?!\.(?:{'|'.join(PARTS)})\b)", re.MULTILINE)
+
+
+def test_no_part_imports_the_face() -> None:
+    for path in sources(*PARTS, suffixes={".py"}):
+        assert not _FACE.search(path.read_text(encoding="utf-8")), path
+
+
+def test_every_import_begins_at_didyma() -> None:
+    bare = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(PARTS)})\b", re.MULTILINE)
+    for path in sources(*PACKAGES, "tests", suffixes={".py"}):
+        assert not bare.search(path.read_text(encoding="utf-8")), path
 
 
 def test_every_folder_with_modules_is_a_package() -> None:
@@ -47,12 +66,12 @@ def test_every_folder_with_modules_is_a_package() -> None:
 def test_setup_names_the_packages_and_all_that_they_need_beside_modules() -> None:
     config = setup()
     include = config["options.packages.find"]["include"].split()
-    assert include == [f"{p}*" for p in PACKAGES]
-    assert config["importlinter"]["root_packages"].split() == list(PACKAGES)
+    assert include == ["didyma*"]
     assert config["options"]["package_dir"].split() == ["=", "."]
     patterns = {k: v.replace(",", " ").split() for k, v in config["options.package_data"].items()}
     for name in PACKAGES:
-        kept = {p for pattern in patterns[name] for p in (ROOT / name).glob(pattern)}
+        package = name if name == "didyma" else f"didyma.{name}"
+        kept = {p for x in patterns.get(package, ()) for p in (ROOT / name).glob(x)}
         others = [p for p in (ROOT / name).rglob("*") if p.is_file() and p.suffix != ".py"]
         lost = [p for p in others if p not in kept and "__pycache__" not in p.parts]
         assert not lost, "a wheel would not hold these"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from codegen.emit.terms import ADD, I64_MAX, I64_MIN, MUL, UNARY, Term, index_literal
+from didyma.codegen.emit.terms import ADD, I64_MAX, I64_MIN, MUL, UNARY, Term, index_literal
 
 Interval = tuple[int, int]
 

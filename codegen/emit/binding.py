@@ -7,13 +7,13 @@ from typing import Any
 
 import sympy
 
-from codegen.emit.integers import code, quoted, tuple_of
-from codegen.emit.names import sanitise
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.program import Assert, Program
-from refimpl.verify.symbols import binders
+from didyma.codegen.emit.integers import code, quoted, tuple_of
+from didyma.codegen.emit.names import sanitise
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.program import Assert, Program
+from didyma.refimpl.verify.symbols import binders
 
 
 def bind(p: Program, python: Mapping[str, str]) -> Iterator[str]:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from codegen.emit.intrinsics import c_type
-from codegen.emit.names import RESERVED_FOR_KERNELS, Names
-from codegen.emit.remarks import remarks
-from codegen.emit.statements import Statements
-from codegen.runtime.engine import KernelText, Signature
-from refimpl.ir import dims
-from refimpl.ir.expr import ONE, of_dim
-from refimpl.ir.loop import Const, Expr, PrimFunc
-from refimpl.ir.program import Launch, Program
-from refimpl.verify.symbols import flat
+from didyma.codegen.emit.intrinsics import c_type
+from didyma.codegen.emit.names import RESERVED_FOR_KERNELS, Names
+from didyma.codegen.emit.remarks import remarks
+from didyma.codegen.emit.statements import Statements
+from didyma.codegen.runtime.engine import KernelText, Signature
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.expr import ONE, of_dim
+from didyma.refimpl.ir.loop import Const, Expr, PrimFunc
+from didyma.refimpl.ir.program import Launch, Program
+from didyma.refimpl.verify.symbols import flat
 
 INDENT = "  "
 WIDTH = 100

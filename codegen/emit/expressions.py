@@ -14,11 +14,11 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
-from codegen.emit.arithmetic import INTERVALS, bounded, call, divide, plain
-from codegen.emit.intrinsics import COMPONENTS, STORED, c_type
-from codegen.emit.lines import Line, Lines
-from codegen.emit.names import Names
-from codegen.emit.terms import (
+from didyma.codegen.emit.arithmetic import INTERVALS, bounded, call, divide, plain
+from didyma.codegen.emit.intrinsics import COMPONENTS, STORED, c_type
+from didyma.codegen.emit.lines import Line, Lines
+from didyma.codegen.emit.names import Names
+from didyma.codegen.emit.terms import (
     ADD,
     AND,
     COND,
@@ -38,10 +38,10 @@ from codegen.emit.terms import (
     index_literal,
     literal,
 )
-from codegen.emit.wide import WideKey, wide_key
-from refimpl.ir.dims import Dim
-from refimpl.ir.expr import of_dim
-from refimpl.ir.loop import (
+from didyma.codegen.emit.wide import WideKey, wide_key
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.expr import of_dim
+from didyma.refimpl.ir.loop import (
     BITCASTS,
     Binary,
     Buffer,
@@ -56,7 +56,7 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.types import DType
+from didyma.refimpl.ir.types import DType
 
 _FLOAT_OPERATORS = {"add": ("+", ADD), "sub": ("-", ADD), "mul": ("*", MUL), "div": ("/", MUL)}
 _FOLDS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}

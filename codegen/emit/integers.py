@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from refimpl.ir.dims import Dim
-from refimpl.ir.expr import of_dim
-from refimpl.ir.loop import Binary, BinaryOp, Const, Expr, Var
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.expr import of_dim
+from didyma.refimpl.ir.loop import Binary, BinaryOp, Const, Expr, Var
 
 _OPERATORS: dict[BinaryOp, tuple[str, int]] = {
     "add": ("+", 1),
@@ -45,7 +45,7 @@ def tuple_of(items: Iterable[str]) -> str:
 def code(d: Dim, names: Mapping[str, str]) -> str:
     """Return a size as Python; ``names`` are those of its symbols in the code.
 
-    >>> from refimpl.ir.dims import floordiv, symbol
+    >>> from didyma.refimpl.ir.dims import floordiv, symbol
     >>> code(2 * symbol("n") + 1, {"n": "n"}), code(floordiv(symbol("n") + 1, 2), {"n": "n_1"})
     ('1 + 2 * n', '(1 + n_1) // 2')
     """
@@ -71,7 +71,7 @@ def _code(e: Expr, names: Mapping[str, str]) -> tuple[str, int]:
 
 
 def constructor(e: Expr) -> str:
-    """Return the call that builds an expression of sizes with ``refimpl.ir.expr``.
+    """Return the call that builds an expression of sizes with ``didyma.refimpl.ir.expr``.
 
     >>> constructor(of_dim(7))
     'index(7)'

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from refimpl.ir.loop import ATOMIC_OPS, BITCASTS, INTRINSICS, PREDICATES
-from refimpl.ir.types import BYTES, F8, INTS, UNSIGNED, DType
+from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, INTRINSICS, PREDICATES
+from didyma.refimpl.ir.types import BYTES, F8, INTS, UNSIGNED, DType
 
 LANES = 4  # of a wide access
 COMPONENTS = "xyzw"

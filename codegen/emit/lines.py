@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from refimpl.ir.loop import Stmt
+from didyma.refimpl.ir.loop import Stmt
 
 
 class Line(NamedTuple):

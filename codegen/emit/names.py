@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from codegen.emit.intrinsics import SYNTAX, TABLE, TYPES, VECTORS
-from refimpl.ir.names import Names as _Names
+from didyma.codegen.emit.intrinsics import SYNTAX, TABLE, TYPES, VECTORS
+from didyma.refimpl.ir.names import Names as _Names
 
 _C = (
     "auto break case char const continue default do double else enum extern float for goto if"

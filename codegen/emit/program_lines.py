@@ -9,12 +9,12 @@ from typing import assert_never
 
 import sympy
 
-from codegen.emit.binding import shape, told_dims
-from codegen.emit.holders import Holders
-from codegen.emit.integers import code, quoted, tuple_of
-from refimpl.ir import dims
-from refimpl.ir.graph import Attr
-from refimpl.ir.program import (
+from didyma.codegen.emit.binding import shape, told_dims
+from didyma.codegen.emit.holders import Holders
+from didyma.codegen.emit.integers import code, quoted, tuple_of
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.program import (
     Allocate,
     Arena,
     Assert,
@@ -37,8 +37,8 @@ from refimpl.ir.program import (
     Wait,
     While,
 )
-from refimpl.ir.types import DType, Tensor
-from refimpl.verify.symbols import given
+from didyma.refimpl.ir.types import DType, Tensor
+from didyma.refimpl.verify.symbols import given
 
 _CALL = """\
 Run on an engine and return the results.

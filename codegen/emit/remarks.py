@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from refimpl.ir.loop import PrimFunc, Stmt
-from refimpl.ir.text.show_loop import LoopPrinter
+from didyma.refimpl.ir.loop import PrimFunc, Stmt
+from didyma.refimpl.ir.text.show_loop import LoopPrinter
 
 
 def comment(line: str) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
-from codegen.emit.expressions import Expressions, Place
-from codegen.emit.intrinsics import LANES, c_type
-from codegen.emit.lines import Lines
-from codegen.emit.names import Names
-from codegen.emit.terms import PRIMARY, SHIFT, Term, index_literal
-from codegen.emit.wide import Wide, WideKey, find
-from refimpl.ir.expr import index, mul
-from refimpl.ir.loop import (
+from didyma.codegen.emit.expressions import Expressions, Place
+from didyma.codegen.emit.intrinsics import LANES, c_type
+from didyma.codegen.emit.lines import Lines
+from didyma.codegen.emit.names import Names
+from didyma.codegen.emit.terms import PRIMARY, SHIFT, Term, index_literal
+from didyma.codegen.emit.wide import Wide, WideKey, find
+from didyma.refimpl.ir.expr import index, mul
+from didyma.refimpl.ir.loop import (
     AXES,
     Allocate,
     Assert,

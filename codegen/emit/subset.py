@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from codegen.emit.intrinsics import COMPONENTS, TYPES, VECTORS
+from didyma.codegen.emit.intrinsics import COMPONENTS, TYPES, VECTORS
 
 _COMMENT = re.compile(r"//[^\n]*")
 _QUALIFIER = re.compile(r'extern "C"|\b__global__\b|\b__launch_bounds__\([^)]*\)|\b__restrict__\b')

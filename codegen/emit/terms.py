@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codegen.emit.intrinsics import STORED, c_type
-from refimpl.ir.narrow import narrow
-from refimpl.ir.types import DType
+from didyma.codegen.emit.intrinsics import STORED, c_type
+from didyma.refimpl.ir.narrow import narrow
+from didyma.refimpl.ir.types import DType
 
 # Levels of precedence, loosest first.
 COND, LOR, LAND, OR, XOR, AND, EQ, REL, SHIFT, ADD, MUL, UNARY, PRIMARY = range(13)

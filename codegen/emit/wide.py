@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from codegen.emit.intrinsics import LANES
-from refimpl.ir.loop import (
+from didyma.codegen.emit.intrinsics import LANES
+from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,
@@ -40,8 +40,8 @@ from refimpl.ir.loop import (
     Var,
     While,
 )
-from refimpl.ir.types import DType
-from refimpl.ir.walk import subexprs
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ir.walk import subexprs
 
 WideKey: TypeAlias = tuple[str, Expr]
 

@@ -15,15 +15,15 @@ import keyword
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from codegen.emit.binding import bind, told_dims
-from codegen.emit.integers import constructor, quoted, tuple_of
-from codegen.emit.names import Names, sanitise
-from codegen.emit.program_lines import Writer, constant
-from codegen.runtime.engine import KernelText, Signature
-from refimpl.ir.program import Arena, Program
-from refimpl.ir.types import DType
-from refimpl.verify.streams import several
-from refimpl.verify.symbols import flat
+from didyma.codegen.emit.binding import bind, told_dims
+from didyma.codegen.emit.integers import constructor, quoted, tuple_of
+from didyma.codegen.emit.names import Names, sanitise
+from didyma.codegen.emit.program_lines import Writer, constant
+from didyma.codegen.runtime.engine import KernelText, Signature
+from didyma.refimpl.ir.program import Arena, Program
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.verify.streams import several
+from didyma.refimpl.verify.symbols import flat
 
 EMBEDDED = 1 << 16  # bytes
 _APART = 64  # a constant starts at a multiple of it in the file of weights
@@ -33,11 +33,11 @@ _OWN = (
     " TEXT DIMS INPUTS KERNELS SOURCE"
 )
 _IMPORTS = """\
-from codegen.runtime import calls
-from codegen.runtime.engine import KernelText, Signature
-from refimpl.ir.expr import add, floordiv, index, maximum, minimum, mod, mul, sub
-from refimpl.ir.loop import Var
-from refimpl.ir.types import DType"""
+from didyma.codegen.runtime import calls
+from didyma.codegen.runtime.engine import KernelText, Signature
+from didyma.refimpl.ir.expr import add, floordiv, index, maximum, minimum, mod, mul, sub
+from didyma.refimpl.ir.loop import Var
+from didyma.refimpl.ir.types import DType"""
 
 Call = Callable[..., list[Any]]
 

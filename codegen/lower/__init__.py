@@ -1,3 +1,3 @@
 """Graph to loops."""
 
-from codegen.lower.function import lower as lower
+from didyma.codegen.lower.function import lower as lower

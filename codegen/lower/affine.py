@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from refimpl.ir import expr as ix
-from refimpl.ir.loop import Binary, Const, Expr, Var
-from refimpl.ir.walk import expr_children
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import Binary, Const, Expr, Var
+from didyma.refimpl.ir.walk import expr_children
 
 Poly: TypeAlias = dict[tuple[str, ...], int]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codegen.lower import packed
-from codegen.lower.affine import Affine, has_division, size
-from codegen.lower.names import Names
-from codegen.lower.scalar import identity, widened
-from codegen.lower.scatter import gathered
-from refimpl.ir import expr as ix
-from refimpl.ir.graph import Node
-from refimpl.ir.loop import (
+from didyma.codegen.lower import packed
+from didyma.codegen.lower.affine import Affine, has_division, size
+from didyma.codegen.lower.names import Names
+from didyma.codegen.lower.scalar import identity, widened
+from didyma.codegen.lower.scatter import gathered
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.graph import Node
+from didyma.refimpl.ir.loop import (
     Buffer,
     Cast,
     Const,
@@ -21,10 +21,10 @@ from refimpl.ir.loop import (
     Load,
     Var,
 )
-from refimpl.ir.types import DType, TensorType
-from refimpl.ir.walk import map_expr, substitute_expr
-from refimpl.ops import OPS
-from refimpl.ops.spec import Fold, FoldOp, Index, Kind, Read, Rule, Scatter
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.walk import map_expr, substitute_expr
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Fold, FoldOp, Index, Kind, Read, Rule, Scatter
 
 _BIND_INDEX = 5  # index expressions with more nodes than this are computed once
 _BIND_DEPTH = 12  # values that would nest deeper than this are computed by themselves

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codegen.lower.build import Builder
-from codegen.lower.names import Names, identifier
-from codegen.lower.place import Placer
-from codegen.lower.scalar import combine, narrowed
-from refimpl.ir import expr as ix
-from refimpl.ir.dims import DimVar
-from refimpl.ir.graph import Function, Module, Node, attrs
-from refimpl.ir.loop import (
+from didyma.codegen.lower.build import Builder
+from didyma.codegen.lower.names import Names, identifier
+from didyma.codegen.lower.place import Placer
+from didyma.codegen.lower.scalar import combine, narrowed
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.graph import Function, Module, Node, attrs
+from didyma.refimpl.ir.loop import (
     Atomic,
     Block,
     Buffer,
@@ -25,10 +25,10 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.types import DType, Shape
-from refimpl.ir.walk import exprs
-from refimpl.ops import OPS
-from refimpl.ops.spec import Kind, Scatter
+from didyma.refimpl.ir.types import DType, Shape
+from didyma.refimpl.ir.walk import exprs
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Kind, Scatter
 
 ATOMICS = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from refimpl.ir.names import Names as _Names
-from refimpl.ir.types import DType
+from didyma.refimpl.ir.names import Names as _Names
+from didyma.refimpl.ir.types import DType
 
 _KEYWORDS = frozenset(
     re.findall(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from refimpl.ir import expr as ix
-from refimpl.ir.dims import mul
-from refimpl.ir.loop import Binary, Cast, Const, Expr, Load
-from refimpl.ir.types import DType, TensorType
-from refimpl.ops.bitcast import bits_of, f4_value
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import mul
+from didyma.refimpl.ir.loop import Binary, Cast, Const, Expr, Load
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops.bitcast import bits_of, f4_value
 
 
 def count(dtype: DType) -> int:

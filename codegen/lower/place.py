@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from codegen.lower.build import Builder, Folding, Value
-from codegen.lower.scalar import combine, identity
-from refimpl.ir import expr as ix
-from refimpl.ir.loop import (
+from didyma.codegen.lower.build import Builder, Folding, Value
+from didyma.codegen.lower.scalar import combine, identity
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import (
     Allocate,
     Binary,
     Block,
@@ -36,9 +36,9 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.types import Shape
-from refimpl.ir.walk import expr_children, map_expr, subexprs, substitute_expr
-from refimpl.ops.spec import FoldOp
+from didyma.refimpl.ir.types import Shape
+from didyma.refimpl.ir.walk import expr_children, map_expr, subexprs, substitute_expr
+from didyma.refimpl.ops.spec import FoldOp
 
 
 @dataclass(slots=True, eq=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from refimpl.ir.loop import Binary, Cast, Const, Expr, Load
-from refimpl.ir.types import DType
-from refimpl.ops.spec import FoldOp
+from didyma.refimpl.ir.loop import Binary, Cast, Const, Expr, Load
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ops.spec import FoldOp
 
 
 def widened(load: Load) -> Expr:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from codegen.lower.scalar import identity
-from refimpl.ir import expr as ix
-from refimpl.ir.loop import Compare, Const, Expr, Var
-from refimpl.ops.spec import Fold, Index, Scatter
+from didyma.codegen.lower.scalar import identity
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import Compare, Const, Expr, Var
+from didyma.refimpl.ops.spec import Fold, Index, Scatter
 
 
 def gathered(rule: Scatter, index: Index) -> tuple[Fold, Expr | None]:

@@ -1,5 +1,5 @@
-from codegen.memory.build import program
-from codegen.memory.peak import peak, unplanned_total
-from codegen.memory.planners import PLANNERS, planner
+from didyma.codegen.memory.build import program
+from didyma.codegen.memory.peak import peak, unplanned_total
+from didyma.codegen.memory.planners import PLANNERS, planner
 
 __all__ = ["PLANNERS", "peak", "planner", "program", "unplanned_total"]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from codegen.memory.liveness import flat
-from codegen.memory.plan import plan
-from codegen.memory.planners import Planner
-from codegen.memory.scheduling import Callee, Scheduler
-from refimpl.ir import control, dims
-from refimpl.ir.dims import DimVar
-from refimpl.ir.graph import NO_INLINE, Function, Module
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Bind, Call, Carry, Copy, Program, Repeat, Return
-from refimpl.verify.symbols import given
+from didyma.codegen.memory.liveness import flat
+from didyma.codegen.memory.plan import plan
+from didyma.codegen.memory.planners import Planner
+from didyma.codegen.memory.scheduling import Callee, Scheduler
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.graph import NO_INLINE, Function, Module
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Bind, Call, Carry, Copy, Program, Repeat, Return
+from didyma.refimpl.verify.symbols import given
 
 
 def program(

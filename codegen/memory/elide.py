@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codegen.memory.fewer import Cost, fewer, wide
-from codegen.memory.liveness import Lives, blocks, flat, rewritten, touches
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Call, Carry, Copy, Extern, Launch, Line, Program, View
-from refimpl.ir.types import TensorType
+from didyma.codegen.memory.fewer import Cost, fewer, wide
+from didyma.codegen.memory.liveness import Lives, blocks, flat, rewritten, touches
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Call, Carry, Copy, Extern, Launch, Line, Program, View
+from didyma.refimpl.ir.types import TensorType
 
 
 def elided(bare: Program, cost: Cost) -> Program:

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from codegen.memory.liveness import Lives
-from refimpl.ir.dims import Dim
-from refimpl.ir.program import Line, Program
+from didyma.codegen.memory.liveness import Lives
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.program import Line, Program
 
 MOST = 100  # lines that are looked at one after another
 WIDE = 16  # bytes: a kernel's buffer starts at a multiple of them
@@ -57,7 +57,7 @@ def no_higher(a: Sequence[int], b: Sequence[int]) -> bool:
 def wide(offset: Dim) -> bool:
     """Tell whether a kernel may be given a buffer at an offset, whatever its symbols are.
 
-    >>> from refimpl.ir.dims import symbol
+    >>> from didyma.refimpl.ir.dims import symbol
     >>> n = symbol("n")
     >>> wide(32), wide(8), wide(64 * n + 16), wide(4 * n)
     (True, False, True, False)

@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from codegen.memory.elide import writes
-from codegen.memory.fewer import Cost, fewer, wide
-from codegen.memory.liveness import Lives, flat, rewritten
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Function, Module
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Bind, Carry, Extern, Launch, Line, Program, Repeat, View
-from refimpl.ir.types import TensorType
-from refimpl.verify.ranges import Ranges
-from refimpl.verify.sizes import Sizes
+from didyma.codegen.memory.elide import writes
+from didyma.codegen.memory.fewer import Cost, fewer, wide
+from didyma.codegen.memory.liveness import Lives, flat, rewritten
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Function, Module
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Bind, Carry, Extern, Launch, Line, Program, Repeat, View
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.verify.ranges import Ranges
+from didyma.refimpl.verify.sizes import Sizes
 
 
 @dataclass(frozen=True, slots=True)

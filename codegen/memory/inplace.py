@@ -1,8 +1,8 @@
 """Results in the bytes of an operand that dies in the same launch.
 
-The identical bytes only, and only where ``refimpl.verify.inplace`` proves from the kernel itself
-that no thread reads an element that another may have written.  An operand may be seen through views
-of all its bytes.  What is found here is what may be;
+The identical bytes only, and only where ``didyma.refimpl.verify.inplace`` proves from the kernel
+itself that no thread reads an element that another may have written.  An operand may be seen
+through views of all its bytes.  What is found here is what may be;
 ``plan`` takes it where the peak falls.
 """
 
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from codegen.memory.liveness import Lives, rewritten
-from refimpl.ir import dims
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Launch, Line, Program
-from refimpl.ir.types import TensorType
-from refimpl.verify.inplace import may_share
+from didyma.codegen.memory.liveness import Lives, rewritten
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Launch, Line, Program
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.verify.inplace import may_share
 
 
 def in_place(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from codegen.memory.liveness import Lives, flat, rewritten
-from codegen.memory.planners import Plan
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.names import Names
-from refimpl.ir.program import (
+from didyma.codegen.memory.liveness import Lives, flat, rewritten
+from didyma.codegen.memory.planners import Plan
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.program import (
     Allocate,
     Free,
     Launch,

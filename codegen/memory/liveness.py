@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import assert_never
 
-from codegen.memory.streams import Streams
-from refimpl.ir.program import (
+from didyma.codegen.memory.streams import Streams
+from didyma.refimpl.ir.program import (
     Allocate,
     Arena,
     Assert,

@@ -1,9 +1,9 @@
 """Arenas for sizes that are known when the program starts, but not before.
 
-Who lies on whom is decided now (``codegen.memory.symbolic``), where that is, when the program
-starts: each offset is a symbol that a ``Carry`` without values sets, so that the program, the
-interpreter and the wrapper count it once, in whole numbers.  Of several orientations the one with
-the least peak is taken, by arithmetic: with ``p`` the least of the peaks ``p0, p1, ...``,
+Who lies on whom is decided now (``didyma.codegen.memory.symbolic``), where that is, when the
+program starts: each offset is a symbol that a ``Carry`` without values sets, so that the program,
+the interpreter and the wrapper count it once, in whole numbers.  Of several orientations the one
+with the least peak is taken, by arithmetic: with ``p`` the least of the peaks ``p0, p1, ...``,
 ``1 - Min(1, pk - p)`` is 1 where ``pk`` is it, and 0 elsewhere.
 """
 
@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from codegen.memory.arena.problem import problem
-from codegen.memory.arena.registry import solve
-from codegen.memory.planners import Buffer, Planner
-from codegen.memory.symbolic import SymbolicBuffer
-from codegen.memory.symbolic import plan as search
-from codegen.memory.symbolic.arcs import Orientation
-from codegen.memory.symbolic.stack import Order, Stack
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.program import ALIGNMENT, Carry, Line
+from didyma.codegen.memory.arena.problem import problem
+from didyma.codegen.memory.arena.registry import solve
+from didyma.codegen.memory.planners import Buffer, Planner
+from didyma.codegen.memory.symbolic import SymbolicBuffer
+from didyma.codegen.memory.symbolic import plan as search
+from didyma.codegen.memory.symbolic.arcs import Orientation
+from didyma.codegen.memory.symbolic.stack import Order, Stack
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.program import ALIGNMENT, Carry, Line
 
 FEW = 16  # buffers up to which the planner's own placement at some sizes is turned into an order
 ORIENTATIONS = 4

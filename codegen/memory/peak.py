@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from codegen.memory.liveness import blocks, flat
-from refimpl.errors import DidymaError
-from refimpl.ir.dims import Dim, align, evaluate
-from refimpl.ir.program import (
+from didyma.codegen.memory.liveness import blocks, flat
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.dims import Dim, align, evaluate
+from didyma.refimpl.ir.program import (
     ALIGNMENT,
     Allocate,
     Arena,
@@ -23,7 +23,7 @@ from refimpl.ir.program import (
     Program,
     Reuse,
 )
-from refimpl.verify.symbols import given
+from didyma.refimpl.verify.symbols import given
 
 
 def _bytes(p: Program, env: Mapping[str, int]) -> dict[str, int]:

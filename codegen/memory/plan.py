@@ -11,21 +11,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from codegen.memory.arena.problem import Problem, loads, lower_bound, problem
-from codegen.memory.arena.registry import solve
-from codegen.memory.elide import elided
-from codegen.memory.fewer import no_higher
-from codegen.memory.host import Mover, hosted
-from codegen.memory.inplace import in_place
-from codegen.memory.insert import Insertion
-from codegen.memory.liveness import Lives, flat, touches
-from codegen.memory.oriented import layout
-from codegen.memory.peak import handed, peak
-from codegen.memory.planners import Buffer, Planner
-from codegen.memory.sizes import Sizes
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.program import (
+from didyma.codegen.memory.arena.problem import Problem, loads, lower_bound, problem
+from didyma.codegen.memory.arena.registry import solve
+from didyma.codegen.memory.elide import elided
+from didyma.codegen.memory.fewer import no_higher
+from didyma.codegen.memory.host import Mover, hosted
+from didyma.codegen.memory.inplace import in_place
+from didyma.codegen.memory.insert import Insertion
+from didyma.codegen.memory.liveness import Lives, flat, touches
+from didyma.codegen.memory.oriented import layout
+from didyma.codegen.memory.peak import handed, peak
+from didyma.codegen.memory.planners import Buffer, Planner
+from didyma.codegen.memory.sizes import Sizes
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.program import (
     ALIGNMENT,
     Arena,
     Assert,
@@ -36,8 +36,8 @@ from refimpl.ir.program import (
     Program,
     Repeat,
 )
-from refimpl.ir.text import show_instruction
-from refimpl.ir.types import TensorType
+from didyma.refimpl.ir.text import show_instruction
+from didyma.refimpl.ir.types import TensorType
 
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 STACK = 100 << 10  # bytes up to which an arena may be kept off the heap

@@ -1,7 +1,7 @@
 """Planners of a compile, by name.
 
 Some reuse whole allocations, and say which buffer takes over whose bytes; the others place buffers
-in an arena, and are those of ``codegen.memory.arena``.
+in an arena, and are those of ``didyma.codegen.memory.arena``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from codegen.memory.arena.registry import ARENA, arena_planner
-from codegen.memory.liveness import Range
-from codegen.memory.sizes import Sizes
-from refimpl.ir.types import TensorType
+from didyma.codegen.memory.arena.registry import ARENA, arena_planner
+from didyma.codegen.memory.liveness import Range
+from didyma.codegen.memory.sizes import Sizes
+from didyma.refimpl.ir.types import TensorType
 
 
 @dataclass(frozen=True, slots=True)

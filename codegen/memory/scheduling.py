@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from refimpl.ir import control, dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.graph import (
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import (
     CALL,
     COMPILER,
     CONTROL,
@@ -24,9 +24,9 @@ from refimpl.ir.graph import (
     Module,
     Node,
 )
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.names import fresh
-from refimpl.ir.program import (
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.names import fresh
+from didyma.refimpl.ir.program import (
     Assert,
     Bind,
     Call,
@@ -41,7 +41,7 @@ from refimpl.ir.program import (
     View,
     While,
 )
-from refimpl.ir.types import Tensor, TensorType
+from didyma.refimpl.ir.types import Tensor, TensorType
 
 WIDE = 16  # bytes: where a kernel's buffer may start
 

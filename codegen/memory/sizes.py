@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import sympy
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, Ranges
-from refimpl.ir.types import TensorType
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, Ranges
+from didyma.refimpl.ir.types import TensorType
 
 
 def at_least(a: Dim, b: Dim, ranges: Ranges) -> bool:

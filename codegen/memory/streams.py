@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from refimpl.ir.program import Call, Copy, Extern, Launch, Line, Wait
+from didyma.refimpl.ir.program import Call, Copy, Extern, Launch, Line, Wait
 
 
 def stream_of(line: Line) -> int:

@@ -11,8 +11,8 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from codegen.memory.arena.problem import FREE, I64, LIMIT, Problem, problem
-from refimpl.errors import DidymaError
+from didyma.codegen.memory.arena.problem import FREE, I64, LIMIT, Problem, problem
+from didyma.refimpl.errors import DidymaError
 
 NEEDED = ("id", "lower", "upper", "size")
 OPTIONAL = ("alignment", "offset")

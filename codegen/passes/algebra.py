@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from codegen.passes.values import Values
-from refimpl.ir.graph import Node
-from refimpl.ir.types import DType
+from didyma.codegen.passes.values import Values
+from didyma.refimpl.ir.graph import Node
+from didyma.refimpl.ir.types import DType
 
 INVOLUTIONS = frozenset(("negative", "bitwise_invert", "logical_not"))
 IDEMPOTENT = frozenset(("abs", "floor", "ceil", "trunc", "round", "sign"))

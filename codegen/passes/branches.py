@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from codegen.passes.inline import Body
-from codegen.passes.values import Values
-from refimpl.ir import control
-from refimpl.ir.graph import CALL, Function, Node, Param, attrs
-from refimpl.ir.names import Names
-from refimpl.ir.types import Tensor, TensorType
+from didyma.codegen.passes.inline import Body
+from didyma.codegen.passes.values import Values
+from didyma.refimpl.ir import control
+from didyma.refimpl.ir.graph import CALL, Function, Node, Param, attrs
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.types import Tensor, TensorType
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ Costs are in units of one addition on one element.  They decide speed, never cor
 
 from __future__ import annotations
 
-from refimpl.ir.graph import Node
-from refimpl.ir.types import TensorType
-from refimpl.ops.spec import Kind
+from didyma.refimpl.ir.graph import Node
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ops.spec import Kind
 
 SLOW = frozenset((
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from refimpl.ir import control
-from refimpl.ir.graph import Function, Node
+from didyma.refimpl.ir import control
+from didyma.refimpl.ir.graph import Function, Node
 
 
 def drop_dead(f: Function, mentioned: Mapping[str, frozenset[str]]) -> Function:

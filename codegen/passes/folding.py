@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from codegen.passes.values import Values
-from refimpl.ir.control import attr_symbols
-from refimpl.ir.graph import Node, attrs
-from refimpl.ir.types import DType, Tensor
-from refimpl.ops import OPS
-from refimpl.ops.spec import Kind
+from didyma.codegen.passes.values import Values
+from didyma.refimpl.ir.control import attr_symbols
+from didyma.refimpl.ir.graph import Node, attrs
+from didyma.refimpl.ir.types import DType, Tensor
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Kind
 
 MAX_OPERAND = 4096  # elements
 MAX_RESULT = 64  # elements, or as many as the largest operand has: folding adds few bytes

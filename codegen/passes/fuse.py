@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from codegen.passes import cost
-from codegen.passes.dead import drop_dead
-from codegen.passes.groups import Group, emit
-from codegen.passes.merge import merge
-from codegen.passes.values import kind
-from refimpl.ir import control
-from refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
-from refimpl.ir.types import TensorType
-from refimpl.ops.spec import Kind
+from didyma.codegen.passes import cost
+from didyma.codegen.passes.dead import drop_dead
+from didyma.codegen.passes.groups import Group, emit
+from didyma.codegen.passes.merge import merge
+from didyma.codegen.passes.values import kind
+from didyma.refimpl.ir import control
+from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ops.spec import Kind
 
 RUNS = (CALL, *CONTROL)  # nodes that take buffers, and run apart
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from refimpl.ir import control
-from refimpl.ir.graph import (
+from didyma.refimpl.ir import control
+from didyma.refimpl.ir.graph import (
     CALL,
     PRIMITIVE,
     RESHAPE_ONLY,
@@ -19,7 +19,7 @@ from refimpl.ir.graph import (
     attrs,
     structural_hash,
 )
-from refimpl.ir.types import TensorType
+from didyma.refimpl.ir.types import TensorType
 
 NAME = 40  # characters a function's name may have
 IN_KERNEL: Attrs = ((PRIMITIVE, 1),)

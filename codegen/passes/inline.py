@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from refimpl.ir import control
-from refimpl.ir.graph import CALL, COMPILER, NO_INLINE, PRIMITIVE, Function, Module, Node, rename
-from refimpl.ir.names import Names
+from didyma.refimpl.ir import control
+from didyma.refimpl.ir.graph import (
+    CALL,
+    COMPILER,
+    NO_INLINE,
+    PRIMITIVE,
+    Function,
+    Module,
+    Node,
+    rename,
+)
+from didyma.refimpl.ir.names import Names
 
 
 def stays(f: Function) -> bool:

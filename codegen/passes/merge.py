@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from codegen.passes import cost
-from codegen.passes.groups import Group
-from refimpl.ir.types import TensorType
+from didyma.codegen.passes import cost
+from didyma.codegen.passes.groups import Group
+from didyma.refimpl.ir.types import TensorType
 
 
 def merge(groups: Sequence[Group], types: Mapping[str, TensorType]) -> list[Group]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast as typed
 
-from codegen.passes.values import Values
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Node, attrs
-from refimpl.ir.types import DType, TensorType
+from didyma.codegen.passes.values import Values
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Node, attrs
+from didyma.refimpl.ir.types import DType, TensorType
 
 MOVEMENT = frozenset(("reshape", "permute_dims", "broadcast_to", "slice", "flip", "cast", "pad"))
 

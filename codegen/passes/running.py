@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from codegen.passes.cost import SCANS
-from refimpl.ir.graph import Function, Module, Node, rename
-from refimpl.ir.names import Names
-from refimpl.ir.types import TensorType
-from refimpl.ops.builder import Builder, Value
-from refimpl.ops.composite import like
+from didyma.codegen.passes.cost import SCANS
+from didyma.refimpl.ir.graph import Function, Module, Node, rename
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ops.composite import like
 
 BLOCK = 32
 LONG = 4 * BLOCK  # shorter axes are run along as they are

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from codegen.passes import algebra, folding, movement
-from codegen.passes.branches import settle
-from codegen.passes.dead import drop_dead
-from codegen.passes.inline import used
-from codegen.passes.values import Values
-from refimpl.ir import control
-from refimpl.ir.graph import CONTROL, Attr, Function, Module, Node, rename
-from refimpl.ir.names import Names
-from refimpl.ir.types import Tensor
-from refimpl.ops import OPS
+from didyma.codegen.passes import algebra, folding, movement
+from didyma.codegen.passes.branches import settle
+from didyma.codegen.passes.dead import drop_dead
+from didyma.codegen.passes.inline import used
+from didyma.codegen.passes.values import Values
+from didyma.refimpl.ir import control
+from didyma.refimpl.ir.graph import CONTROL, Attr, Function, Module, Node, rename
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.types import Tensor
+from didyma.refimpl.ops import OPS
 
 # A rule sees one node and the values before it.  It returns a better node that defines the same
 # names with the same types, the name of a value that is the same, or None.

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from refimpl.ir import control, dims
-from refimpl.ir.dims import DimVar
-from refimpl.ir.graph import NO_INLINE, SCAN, Attr, Function, Module, Node, Param, attrs
-from refimpl.ir.names import Names, fresh
-from refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.graph import NO_INLINE, SCAN, Attr, Function, Module, Node, Param, attrs
+from didyma.refimpl.ir.names import Names, fresh
+from didyma.refimpl.ir.types import DType, TensorType
 
 
 def unroll_slices(m: Module) -> Module:

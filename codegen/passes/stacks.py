@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from codegen.passes.inline import used
-from refimpl.ir import control, dims
-from refimpl.ir.graph import SCAN, Function, Module, Node, attrs
-from refimpl.ir.names import Names, fresh
-from refimpl.ir.types import DType, TensorType
+from didyma.codegen.passes.inline import used
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.graph import SCAN, Function, Module, Node, attrs
+from didyma.refimpl.ir.names import Names, fresh
+from didyma.refimpl.ir.types import DType, TensorType
 
 
 def widen_stacks(m: Module) -> Module:

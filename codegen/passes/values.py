@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from refimpl.ir.graph import Function, Node
-from refimpl.ir.types import Tensor, TensorType
-from refimpl.ops import OPS
-from refimpl.ops.spec import Kind
+from didyma.refimpl.ir.graph import Function, Node
+from didyma.refimpl.ir.types import Tensor, TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Kind
 
 
 @dataclass

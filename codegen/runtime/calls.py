@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.engine import Engine
-from refimpl.errors import DidymaError
-from refimpl.ir.types import Array, DType, Tensor, from_memory, nbytes_of
+from didyma.codegen.runtime.engine import Engine
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.types import Array, DType, Tensor, from_memory, nbytes_of
 
 Wanted = tuple[str, DType, int]  # name, dtype, rank
 # Returns the buffers that it allocates itself, if it does: one, or a sequence of several.
@@ -161,7 +161,7 @@ def main(
     ranges: Mapping[str, tuple[int, int]],
 ) -> None:
     """Run a wrapper on random inputs: ``python MODULE [ENGINE] [dim=size …]``."""
-    from codegen.runtime.registry import engine
+    from didyma.codegen.runtime.registry import engine
 
     words = sys.argv[1:]
     sizes = {k: min(max(lo, 2), hi) for k, (lo, hi) in ranges.items()}

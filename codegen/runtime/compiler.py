@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from codegen.runtime.native import Native
-from refimpl.errors import DidymaError, EngineMissing
+from didyma.codegen.runtime.native import Native
+from didyma.refimpl.errors import DidymaError, EngineMissing
 
 # Wrapping integers, no contraction and no aliasing rules: the meaning that kernel text has.
 OPTIONS = (

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codegen.runtime.compiler import cache_folder, store
-from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
-from codegen.runtime.geometry import Geometries, check_buffers, signature
-from codegen.runtime.nvrtc import SOUND, Compiler
-from refimpl.errors import DidymaError, EngineMissing
-from refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
+from didyma.codegen.runtime.compiler import cache_folder, store
+from didyma.codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
+from didyma.codegen.runtime.geometry import Geometries, check_buffers, signature
+from didyma.codegen.runtime.nvrtc import SOUND, Compiler
+from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from refimpl.ir.loop import Expr
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.loop import Expr
+from didyma.refimpl.ir.types import Array, DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Engine(Protocol):
         ...
 
     def allocate(self, nbytes: int) -> Any:
-        """Return fresh, unspecified bytes, aligned to ``refimpl.ir.program.ALIGNMENT``."""
+        """Return fresh, unspecified bytes, aligned to ``didyma.refimpl.ir.program.ALIGNMENT``."""
         ...
 
     def free(self, buffer: Any) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from codegen.runtime.engine import Fault, KernelText, Signature
-from refimpl.errors import DidymaError
-from refimpl.ir.loop import (
+from didyma.codegen.runtime.engine import Fault, KernelText, Signature
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import (
     Binary,
     BinaryOp,
     Cast,
@@ -24,7 +24,7 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.walk import subexprs
+from didyma.refimpl.ir.walk import subexprs
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class Geometry:
 def geometry(signature: Signature, dims: Mapping[str, int]) -> Geometry:
     """Evaluate a signature; DidymaError ``unbound-dim`` where a dim has no value.
 
-    >>> from refimpl.ir.expr import ceildiv, index
-    >>> from refimpl.ir.types import DType
+    >>> from didyma.refimpl.ir.expr import ceildiv, index
+    >>> from didyma.refimpl.ir.types import DType
     >>> s = Signature("k", (("x", DType.F16),), (Var("n"),), ("x",), ("n",),
     ...               (ceildiv(Var("n"), index(64)), index(1), index(1)), (64, 1, 1))
     >>> geometry(s, {"n": 100})

@@ -19,15 +19,15 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from codegen.emit import prelude
-from codegen.runtime.compiler import Compiler
-from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
-from codegen.runtime.geometry import Geometries, Geometry, check_buffers, located, signature
-from codegen.runtime.hosttext import Part, assemble
-from codegen.runtime.native import Native
-from codegen.runtime.tinycc import TinyCC
-from refimpl.ir.program import ALIGNMENT
-from refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
+from didyma.codegen.emit import prelude
+from didyma.codegen.runtime.compiler import Compiler
+from didyma.codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
+from didyma.codegen.runtime.geometry import Geometries, Geometry, check_buffers, located, signature
+from didyma.codegen.runtime.hosttext import Part, assemble
+from didyma.codegen.runtime.native import Native
+from didyma.codegen.runtime.tinycc import TinyCC
+from didyma.refimpl.ir.program import ALIGNMENT
+from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 Order: TypeAlias = Literal["forward", "reverse"] | int
 

@@ -6,9 +6,9 @@ import math
 import re
 from dataclasses import dataclass
 
-from codegen.emit.intrinsics import NBYTES
-from codegen.emit.prelude import Prelude
-from codegen.runtime.engine import KernelText, Signature
+from didyma.codegen.emit.intrinsics import NBYTES
+from didyma.codegen.emit.prelude import Prelude
+from didyma.codegen.runtime.engine import KernelText, Signature
 
 GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from codegen.emit import prelude
-from codegen.runtime.engine import KernelText
-from refimpl.errors import DidymaError, EngineMissing
-from refimpl.ir.types import Array, DType
+from didyma.codegen.emit import prelude
+from didyma.codegen.runtime.engine import KernelText
+from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.types import Array, DType
 
 ARCHITECTURE = "sm_90a"
 MEND = "python3 -m pip install nvidia-cuda-nvrtc"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codegen.runtime.engine import Engine
-from refimpl.errors import DidymaError, EngineMissing
+from didyma.codegen.runtime.engine import Engine
+from didyma.refimpl.errors import DidymaError, EngineMissing
 
 NAMES = ("simt", "host", "nvrtc", "cuda")
 
@@ -31,19 +31,19 @@ def engine(name: str) -> Engine:
     """
     match name:
         case "simt":
-            from codegen.runtime.simt import Simt
+            from didyma.codegen.runtime.simt import Simt
 
             return Simt()
         case "host":
-            from codegen.runtime.host import Host
+            from didyma.codegen.runtime.host import Host
 
             return Host()
         case "nvrtc":
-            from codegen.runtime.nvrtc import Nvrtc
+            from didyma.codegen.runtime.nvrtc import Nvrtc
 
             return Nvrtc()
         case "cuda":
-            from codegen.runtime.cuda import Cuda
+            from didyma.codegen.runtime.cuda import Cuda
 
             return Cuda()
         case _:

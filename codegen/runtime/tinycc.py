@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from codegen.runtime.native import Native
-from refimpl.errors import DidymaError, EngineMissing
+from didyma.codegen.runtime.native import Native
+from didyma.refimpl.errors import DidymaError, EngineMissing
 
 _MEMORY = 1  # TCC_OUTPUT_MEMORY
 _OPTIONS = b"-nostdlib -nostdinc -w"

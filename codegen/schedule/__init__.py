@@ -1,3 +1,3 @@
 """Loops to kernels."""
 
-from codegen.schedule.dispatch import schedule as schedule
+from didyma.codegen.schedule.dispatch import schedule as schedule

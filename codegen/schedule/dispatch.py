@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from codegen.lower.affine import Poly, coefficient, is_constant
-from codegen.options import Options
-from codegen.schedule import folds, matmul, reduction, serial, transpose
-from codegen.schedule.folds import FoldNest
-from codegen.schedule.nest import Nest, Scene, nests, unrolled
-from codegen.schedule.pointwise import elementwise
-from refimpl.ir.expand import expand
-from refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
-from refimpl.ir.walk import expr_children, exprs
+from didyma.codegen.lower.affine import Poly, coefficient, is_constant
+from didyma.codegen.options import Options
+from didyma.codegen.schedule import folds, matmul, reduction, serial, transpose
+from didyma.codegen.schedule.folds import FoldNest
+from didyma.codegen.schedule.nest import Nest, Scene, nests, unrolled
+from didyma.codegen.schedule.pointwise import elementwise
+from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
+from didyma.refimpl.ir.walk import expr_children, exprs
 
 MANY = 4096  # results that fill a device with a thread each
 NEAR = 4  # elements apart that neighbouring threads may read

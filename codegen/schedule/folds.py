@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from codegen.lower.names import Names
-from codegen.schedule.nest import Nest
-from refimpl.ir import expr as ix
-from refimpl.ir.loop import (
+from didyma.codegen.lower.names import Names
+from didyma.codegen.schedule.nest import Nest
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import (
     Allocate,
     Binary,
     Block,
@@ -30,7 +30,15 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.walk import exprs, map_expr, map_stmt, stmts, subexprs, substitute, substitute_expr
+from didyma.refimpl.ir.walk import (
+    exprs,
+    map_expr,
+    map_stmt,
+    stmts,
+    subexprs,
+    substitute,
+    substitute_expr,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codegen.lower.scalar import identity
-from codegen.schedule.folds import FoldNest, freshened, needed, with_lets
-from codegen.schedule.nest import Scene, bound, guarded, let_all, tail
-from refimpl.ir import expr as ix
-from refimpl.ir.loop import (
+from didyma.codegen.lower.scalar import identity
+from didyma.codegen.schedule.folds import FoldNest, freshened, needed, with_lets
+from didyma.codegen.schedule.nest import Scene, bound, guarded, let_all, tail
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import (
     Allocate,
     Barrier,
     Binary,
@@ -35,7 +35,7 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.walk import subexprs, substitute_expr
+from didyma.refimpl.ir.walk import subexprs, substitute_expr
 
 TILE = 16
 SMALL = 4  # products with fewer terms than this are not worth a tile

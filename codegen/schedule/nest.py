@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codegen.lower.affine import Affine, Poly
-from codegen.lower.names import Names
-from refimpl.ir import dims
-from refimpl.ir import expr as ix
-from refimpl.ir.graph import attrs
-from refimpl.ir.loop import (
+from didyma.codegen.lower.affine import Affine, Poly
+from didyma.codegen.lower.names import Names
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.graph import attrs
+from didyma.refimpl.ir.loop import (
     INDEX,
     Allocate,
     Atomic,
@@ -29,7 +29,7 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.walk import expr_children, map_stmt, stmt_children, stmt_exprs, subexprs
+from didyma.refimpl.ir.walk import expr_children, map_stmt, stmt_children, stmt_exprs, subexprs
 
 UNROLL = 16  # copies of a loop's body
 

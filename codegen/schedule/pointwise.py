@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from codegen.lower.affine import Poly, coefficient, is_constant, plus
-from codegen.schedule.nest import Scene, bound, guarded, let_all, tail
-from refimpl.ir import expr as ix
-from refimpl.ir.loop import (
+from didyma.codegen.lower.affine import Poly, coefficient, is_constant, plus
+from didyma.codegen.schedule.nest import Scene, bound, guarded, let_all, tail
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import (
     Block,
     Expr,
     For,
@@ -22,7 +22,7 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.walk import map_expr, map_stmt
+from didyma.refimpl.ir.walk import map_expr, map_stmt
 
 LANES = 4
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from codegen.schedule.folds import FoldNest, combined, other_wins, reading, with_lets
-from codegen.schedule.nest import Scene, bound, guarded, let_all, tail
-from refimpl.ir import expr as ix
-from refimpl.ir.loop import (
+from didyma.codegen.schedule.folds import FoldNest, combined, other_wins, reading, with_lets
+from didyma.codegen.schedule.nest import Scene, bound, guarded, let_all, tail
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import (
     Allocate,
     Barrier,
     Binary,

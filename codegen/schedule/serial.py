@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from codegen.lower.scalar import identity
-from codegen.schedule.folds import FoldNest, reading, with_lets
-from codegen.schedule.nest import Nest, Scene, same
-from refimpl.ir import expr as ix
-from refimpl.ir.loop import (
+from didyma.codegen.lower.scalar import identity
+from didyma.codegen.schedule.folds import FoldNest, reading, with_lets
+from didyma.codegen.schedule.nest import Nest, Scene, same
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import (
     Allocate,
     Binary,
     Block,
@@ -23,7 +23,7 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.walk import map_stmt
+from didyma.refimpl.ir.walk import map_stmt
 
 CHAIN = 64  # additions in a row that are not worth cutting
 

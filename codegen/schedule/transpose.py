@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen.lower.affine import coefficient
-from codegen.schedule.nest import Scene, bound, guarded, let_all, tail
-from refimpl.ir import expr as ix
-from refimpl.ir.loop import (
+from didyma.codegen.lower.affine import coefficient
+from didyma.codegen.schedule.nest import Scene, bound, guarded, let_all, tail
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import (
     Allocate,
     Barrier,
     Block,
@@ -29,7 +29,7 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.walk import (
+from didyma.refimpl.ir.walk import (
     expr_children,
     map_expr,
     map_stmt,

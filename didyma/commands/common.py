@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from codegen.memory import planner as planner_by_name
-from codegen.options import Options
-from codegen.runtime.registry import NAMES, engine
 from didyma import fitting
-from refimpl.errors import DidymaError, EngineMissing
-from refimpl.ir import control, dims
-from refimpl.ir.graph import Module
+from didyma.codegen.memory import planner as planner_by_name
+from didyma.codegen.options import Options
+from didyma.codegen.runtime.registry import NAMES, engine
+from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.graph import Module
 
 Engines: TypeAlias = tuple[str, ...] | None
 
@@ -38,7 +38,7 @@ def require_peers(names: Sequence[str]) -> None:
         if name not in PEERS:
             raise DidymaError("bad-option", f"--peer {name}", got=name, want=", ".join(PEERS))
         try:
-            from fuzz.peers import ort
+            from didyma.fuzz.peers import ort
         except ModuleNotFoundError as e:
             if e.name is None or not e.name.startswith("onnx"):
                 raise

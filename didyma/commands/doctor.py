@@ -7,8 +7,8 @@ import importlib.util
 import platform
 from collections.abc import Iterator
 
-from codegen.runtime.registry import NAMES, Availability, probe
 from didyma import __version__, show
+from didyma.codegen.runtime.registry import NAMES, Availability, probe
 from didyma.commands import common
 
 # Distributions whose versions tell why one machine differs from another.

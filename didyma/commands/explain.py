@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from codegen.emit import wrapper
-from codegen.emit.names import sanitise
-from codegen.pipeline import Compiled, compile
+from didyma.codegen.emit import wrapper
+from didyma.codegen.emit.names import sanitise
+from didyma.codegen.pipeline import Compiled, compile
 from didyma.commands import common
 from didyma.files import read_module
-from fuzz import disk
-from refimpl.ir.text import show
+from didyma.fuzz import disk
+from didyma.refimpl.ir.text import show
 
 
 def explain(file: Path, out: Path, planner: str, json: bool) -> int:

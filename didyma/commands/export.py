@@ -7,7 +7,7 @@ from pathlib import Path
 
 from didyma.commands import common
 from didyma.files import need_onnx, read_fixed
-from refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError
 
 
 def export(file: Path, out: Path, given: Sequence[str], json: bool) -> int:
@@ -20,7 +20,7 @@ def export(file: Path, out: Path, given: Sequence[str], json: bool) -> int:
             "unknown-format", str(out), got=out.suffix or "no suffix", want="a name in .onnx"
         )
     need_onnx(out)
-    from refimpl.onnx.export import save
+    from didyma.refimpl.onnx.export import save
 
     m, _ = read_fixed(file, common.sizes(given))
     count = save(m, out)

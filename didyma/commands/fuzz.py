@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 
 from didyma import show
 from didyma.commands import common
-from fuzz import campaign, disk
+from didyma.fuzz import campaign, disk
 
 
 def fuzz(

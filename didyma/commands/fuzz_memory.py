@@ -8,8 +8,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from didyma import show
 from didyma.commands import common
 from didyma.commands.fuzz import cores
-from fuzz.allocator import campaign
-from refimpl.errors import DidymaError
+from didyma.fuzz.allocator import campaign
+from didyma.refimpl.errors import DidymaError
 
 
 def fuzz(

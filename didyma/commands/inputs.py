@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from didyma.arrays import as_pairs
-from refimpl.errors import DidymaError
-from refimpl.ir import control, dims
-from refimpl.ir.graph import Module, Param
-from refimpl.ir.types import Array, DType, Tensor
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.graph import Module, Param
+from didyma.refimpl.ir.types import Array, DType, Tensor
 
 _WORDS = {"true": True, "false": False}
 

@@ -11,20 +11,20 @@ from typing import Any, TypeAlias
 import numpy as np
 from rich.console import Console
 
-from codegen.memory.peak import peak, unplanned_total
-from codegen.options import Options
-from codegen.pipeline import Compiled
-from codegen.runtime.registry import engine
 from didyma import fitting, show
+from didyma.codegen.memory.peak import peak, unplanned_total
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled
+from didyma.codegen.runtime.registry import engine
 from didyma.commands import common, inputs
 from didyma.files import read_fixed
-from fuzz import given as given_
-from fuzz import levels, watchdog
-from fuzz import replay as replay_
-from oracle.report import Finding, Level, Report
-from refimpl.errors import DidymaError
-from refimpl.ir.graph import Module
-from refimpl.ir.types import Array, Tensor
+from didyma.fuzz import given as given_
+from didyma.fuzz import levels, watchdog
+from didyma.fuzz import replay as replay_
+from didyma.oracle.report import Finding, Level, Report
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import Array, Tensor
 
 _LAW = re.compile(r"[DGLP]-")
 
@@ -74,7 +74,7 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
     arrays = _values(task, task.env)
     report = levels.judged(made, arrays, engines, progress=progress)
     if task.peers:
-        from fuzz.peers import ort
+        from didyma.fuzz.peers import ort
 
         progress(ort.NAME)
         whole = ort.level(task.module, arrays, task.env, task.model)
@@ -102,7 +102,7 @@ def _welcome(task: Task) -> Task:
     whole = [p for p in drawn if p.type.dtype.is_int]
     if not task.peers or task.model is None or not whole:
         return task
-    from fuzz.peers import ort
+    from didyma.fuzz.peers import ort
 
     tried = task
     for number in (1, 0):

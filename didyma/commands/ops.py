@@ -7,9 +7,9 @@ from typing import Any
 
 from didyma import show
 from didyma.commands import common
-from refimpl.errors import DidymaError
-from refimpl.ops import OPS
-from refimpl.ops.spec import Op
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Op
 
 
 def ops(name: str | None, json: bool) -> int:

@@ -1,12 +1,12 @@
-"""``python -m fuzz.allocator``: a campaign on memory planning."""
+"""``python -m didyma.fuzz.allocator``: a campaign on memory planning."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from fuzz.allocator.campaign import Plan, Result, run
-from fuzz.allocator.domains import DOMAINS
+from didyma.fuzz.allocator.campaign import Plan, Result, run
+from didyma.fuzz.allocator.domains import DOMAINS
 
 
 def report(r: Result) -> str:

@@ -11,8 +11,8 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import count, islice
 
-from fuzz.allocator.domains import DOMAINS, Case, judge_case
-from fuzz.watchdog import stay_with_parent
+from didyma.fuzz.allocator.domains import DOMAINS, Case, judge_case
+from didyma.fuzz.watchdog import stay_with_parent
 
 BATCH = 50  # seeds a process takes at a time
 KEPT = 20  # findings kept

@@ -18,21 +18,21 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
-from codegen.memory import trace
-from codegen.memory.arena import Problem, problem, solve
-from codegen.memory.arena.problem import lower_bound
-from codegen.memory.symbolic import SymbolicBuffer, plan
-from fuzz.allocator import judge, traces
-from fuzz.allocator.functions import outlined
-from fuzz.allocator.judge import Verdict
-from fuzz.allocator.machine import planned
-from fuzz.allocator.programs import Shape, mixed, program
-from oracle import placement_check, symbolic_plan
-from oracle.symbolic_plan import Block
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar, symbol
-from refimpl.ir.program import Program
+from didyma.codegen.memory import trace
+from didyma.codegen.memory.arena import Problem, problem, solve
+from didyma.codegen.memory.arena.problem import lower_bound
+from didyma.codegen.memory.symbolic import SymbolicBuffer, plan
+from didyma.fuzz.allocator import judge, traces
+from didyma.fuzz.allocator.functions import outlined
+from didyma.fuzz.allocator.judge import Verdict
+from didyma.fuzz.allocator.machine import planned
+from didyma.fuzz.allocator.programs import Shape, mixed, program
+from didyma.oracle import placement_check, symbolic_plan
+from didyma.oracle.symbolic_plan import Block
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar, symbol
+from didyma.refimpl.ir.program import Program
 
 PLANNERS_OF_PROGRAMS = ("linear_scan", "greedy_by_size", "size_class", "linear_scan", "best_fit",
                         "storage_id", "linear_scan", "none", "greedy_by_breadth")  # fmt: skip

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from codegen.memory.liveness import rewritten
-from oracle.kernels import reads_before_it_writes
-from refimpl.ir import dims
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Call, Copy, Launch, Line, Program, Return, Wait
+from didyma.codegen.memory.liveness import rewritten
+from didyma.oracle.kernels import reads_before_it_writes
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Call, Copy, Launch, Line, Program, Return, Wait
 
 
 def outlined(p: Program, seed: int) -> Program:

@@ -9,19 +9,19 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from codegen.memory import peak
-from fuzz.allocator import meaning
-from fuzz.allocator.kernels import ROUTINES
-from oracle import in_place, plan_check
-from refimpl.errors import DidymaError
-from refimpl.interp import program as interp
-from refimpl.interp.faults import LoopFault, ProgramFault
-from refimpl.ir import dims
-from refimpl.ir import program as ir
-from refimpl.ir.dims import DimVar
-from refimpl.ir.program import Line, Program
-from refimpl.ir.types import Array
-from refimpl.verify.program import verify
+from didyma.codegen.memory import peak
+from didyma.fuzz.allocator import meaning
+from didyma.fuzz.allocator.kernels import ROUTINES
+from didyma.oracle import in_place, plan_check
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import program as interp
+from didyma.refimpl.interp.faults import LoopFault, ProgramFault
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import program as ir
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.program import Line, Program
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify.program import verify
 
 Check: TypeAlias = Literal[
     "planner", "laws", "replay", "lines", "peak", "run", "equal", "placement", "order", "proof",

@@ -13,11 +13,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from refimpl.interp.loop import Routine
-from refimpl.ir import expr as ix
-from refimpl.ir.dims import Dim, DimVar, ceildiv
-from refimpl.ir.graph import Attr
-from refimpl.ir.loop import (
+from didyma.refimpl.interp.loop import Routine
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import Dim, DimVar, ceildiv
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.loop import (
     INDEX,
     Block,
     Buffer,
@@ -33,7 +33,7 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ir.types import Array, DType, TensorType
 
 DTYPES = (DType.I32, DType.U8, DType.F32, DType.I16, DType.I64)
 FLOAT_RANGE = 4096  # floats hold integers below it

@@ -13,17 +13,17 @@ from typing import TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from codegen.memory import planner
-from codegen.memory.plan import plan
-from fuzz.allocator import judge
-from fuzz.allocator.judge import Verdict
-from fuzz.allocator.kernels import DTYPES, At
-from fuzz.allocator.maker import Maker
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar, symbol
-from refimpl.ir.program import Program
-from refimpl.ir.text import show
-from refimpl.ir.types import DType, TensorType
+from didyma.codegen.memory import planner
+from didyma.codegen.memory.plan import plan
+from didyma.fuzz.allocator import judge
+from didyma.fuzz.allocator.judge import Verdict
+from didyma.fuzz.allocator.kernels import DTYPES, At
+from didyma.fuzz.allocator.maker import Maker
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar, symbol
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.text import show
+from didyma.refimpl.ir.types import DType, TensorType
 
 NUMELS = (1, 16, 64, 65, 0, 128, 200, 5)
 CHOICE = st.integers(0, 1 << 12)

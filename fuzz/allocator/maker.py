@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from fuzz.allocator import kernels
-from fuzz.allocator.kernels import At, Read
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar, symbol
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import (
+from didyma.fuzz.allocator import kernels
+from didyma.fuzz.allocator.kernels import At, Read
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar, symbol
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import (
     Bind,
     Carry,
     Copy,
@@ -28,7 +28,7 @@ from refimpl.ir.program import (
     Wait,
     While,
 )
-from refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
 
 COUNTER = TensorType(DType.I64)
 FLAG = TensorType(DType.BOOL)

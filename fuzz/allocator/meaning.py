@@ -11,13 +11,13 @@ from typing import assert_never
 
 import numpy as np
 
-from fuzz.allocator.kernels import ROUTINES
-from refimpl.interp import loop
-from refimpl.ir import dims
-from refimpl.ir import program as ir
-from refimpl.ir.program import Line, Program
-from refimpl.ir.types import Array
-from refimpl.verify.symbols import given
+from didyma.fuzz.allocator.kernels import ROUTINES
+from didyma.refimpl.interp import loop
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import program as ir
+from didyma.refimpl.ir.program import Line, Program
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify.symbols import given
 
 FRESH = 0x3C  # what bytes hold before they are written; no result depends on it
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from fuzz.allocator.kernels import DTYPES, At
-from fuzz.allocator.maker import Maker
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar, symbol
-from refimpl.ir.program import Program
-from refimpl.ir.types import DType, TensorType
+from didyma.fuzz.allocator.kernels import DTYPES, At
+from didyma.fuzz.allocator.maker import Maker
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar, symbol
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.types import DType, TensorType
 
 NUMELS = (64, 1, 16, 63, 65, 100, 128, 200, 256, 5, 0, 320)
 FEW = (1, 1, 1, 2, 2, 3)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
 
-from codegen.memory.arena.problem import FREE, Problem, lower_bound, problem
+from didyma.codegen.memory.arena.problem import FREE, Problem, lower_bound, problem
 
 SIZES = (64, 256, 100, 1, 0, 4096, 255, 257, 1 << 20, 12)
 

@@ -18,18 +18,18 @@ from typing import Any, Protocol, cast
 import numpy as np
 import onnx
 
-from oracle.compare import Comparison, compare
-from oracle.report import Finding, Level
-from oracle.stages import due, exact, guard
-from refimpl.errors import DidymaError, EngineMissing
-from refimpl.interp import graph
-from refimpl.ir import dims
-from refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node, Param
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.types import ALL, Array, DType, TensorType
-from refimpl.onnx.export import to_model
-from refimpl.onnx.export.legal import Allowed, Dialect, type_name
-from refimpl.ops.bars import LEAST, Bar, Contract
+from didyma.oracle.compare import Comparison, compare
+from didyma.oracle.report import Finding, Level
+from didyma.oracle.stages import due, exact, guard
+from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node, Param
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.types import ALL, Array, DType, TensorType
+from didyma.refimpl.onnx.export import to_model
+from didyma.refimpl.onnx.export.legal import Allowed, Dialect, type_name
+from didyma.refimpl.ops.bars import LEAST, Bar, Contract
 
 NAME = "onnxruntime"
 # It states nothing of itself: sums in any order, intrinsics good to a few places.

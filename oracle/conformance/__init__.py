@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oracle.conformance import bits, scalars, structure
-from oracle.conformance.calls import LoopCase
-from oracle.conformance.case import Case, Kernel, Outcome, Run, Text, agree, conform, judge
+from didyma.oracle.conformance import bits, scalars, structure
+from didyma.oracle.conformance.calls import LoopCase
+from didyma.oracle.conformance.case import Case, Kernel, Outcome, Run, Text, agree, conform, judge
 
 __all__ = [
     "Case", "Kernel", "LoopCase", "Outcome", "Run", "Text", "agree", "cases", "conform", "judge",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from oracle.conformance.case import Case
-from oracle.conformance.scalars import Sweep, c
-from refimpl.ir.types import F8, Array, DType
+from didyma.oracle.conformance.case import Case
+from didyma.oracle.conformance.scalars import Sweep, c
+from didyma.refimpl.ir.types import F8, Array, DType
 
 _PAIRS = (
     (DType.F64, DType.U64),

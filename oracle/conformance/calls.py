@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.text import parse_loop
-from refimpl.ir.types import Array
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.text import parse_loop
+from didyma.refimpl.ir.types import Array
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir.loop import Expr
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.loop import Expr
+from didyma.refimpl.ir.types import Array, DType
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array, DType
 
 _MANY = 10_000  # binary digits: far beyond any dtype's exponents
 _MANTISSA = {DType.F32: (24, -149), DType.F64: (53, -1074)}  # bits, least exponent

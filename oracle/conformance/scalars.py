@@ -10,12 +10,12 @@ from itertools import product
 
 import numpy as np
 
-from oracle.conformance import exact
-from oracle.conformance.case import Case, Kernel, Text
-from refimpl.ir.expr import ceildiv, index
-from refimpl.ir.loop import Var
-from refimpl.ir.narrow import narrow
-from refimpl.ir.types import F8, INTS, PLAIN, Array, DType
+from didyma.oracle.conformance import exact
+from didyma.oracle.conformance.case import Case, Kernel, Text
+from didyma.refimpl.ir.expr import ceildiv, index
+from didyma.refimpl.ir.loop import Var
+from didyma.refimpl.ir.narrow import narrow
+from didyma.refimpl.ir.types import F8, INTS, PLAIN, Array, DType
 
 COMPUTED = (DType.F32, DType.F64)
 INT_OPS = (

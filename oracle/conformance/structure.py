@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from oracle.conformance.case import Case, Kernel, Text
-from oracle.conformance.scalars import c
-from refimpl.ir.expr import ceildiv, index, mul
-from refimpl.ir.loop import Expr, Var
-from refimpl.ir.types import BYTES, Array, DType
+from didyma.oracle.conformance.case import Case, Kernel, Text
+from didyma.oracle.conformance.scalars import c
+from didyma.refimpl.ir.expr import ceildiv, index, mul
+from didyma.refimpl.ir.loop import Expr, Var
+from didyma.refimpl.ir.types import BYTES, Array, DType
 
 _ONE = index(1)
 ATOMIC = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)

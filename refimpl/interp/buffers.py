@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.interp.faults import stmt_fault
-from refimpl.interp.races import AccessKind, Lanes, Layout, Log, Mask
-from refimpl.interp.scalar import Value
-from refimpl.ir.loop import Stmt
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.interp.faults import stmt_fault
+from didyma.refimpl.interp.races import AccessKind, Lanes, Layout, Log, Mask
+from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.ir.loop import Stmt
+from didyma.refimpl.ir.types import Array, DType
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -7,16 +7,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.interp.code import Code, Eval
-from refimpl.interp.exprs import Frame
-from refimpl.interp.faults import stmt_fault
-from refimpl.interp.races import Mask
-from refimpl.interp.scalar import Value
-from refimpl.interp.stores import Run, StoreCompiler
-from refimpl.ir.dims import DimVar
-from refimpl.ir.graph import Attr
-from refimpl.ir.loop import Call, ExternalCall, PrimFunc
-from refimpl.ir.types import Array
+from didyma.refimpl.interp.code import Code, Eval
+from didyma.refimpl.interp.exprs import Frame
+from didyma.refimpl.interp.faults import stmt_fault
+from didyma.refimpl.interp.races import Mask
+from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.interp.stores import Run, StoreCompiler
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.loop import Call, ExternalCall, PrimFunc
+from didyma.refimpl.ir.types import Array
 
 Routine: TypeAlias = Callable[[Sequence[Array], Sequence[Array], Mapping[str, Attr]], None]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from refimpl.interp.races import Mask
-from refimpl.interp.scalar import Fn, Value
-from refimpl.ir.loop import BinaryOp
+from didyma.refimpl.interp.races import Mask
+from didyma.refimpl.interp.scalar import Fn, Value
+from didyma.refimpl.ir.loop import BinaryOp
 
 Eval: TypeAlias = Callable[[Mask], Value]
 Interval: TypeAlias = tuple[int, int] | None  # both ends included; None: nothing known

@@ -13,13 +13,13 @@ from typing import Generic, TypeVar
 
 import sympy
 
-from refimpl.errors import DidymaError
-from refimpl.ir import control
-from refimpl.ir import dims as d
-from refimpl.ir.graph import CALL, CONTROL, Attr, Function, Module, Node
-from refimpl.ir.types import TensorType
-from refimpl.ops import OPS
-from refimpl.ops.spec import Op
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import control
+from didyma.refimpl.ir import dims as d
+from didyma.refimpl.ir.graph import CALL, CONTROL, Attr, Function, Module, Node
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Op
 
 V = TypeVar("V")
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.interp.control import Machine, Step
-from refimpl.ir import control, dims
-from refimpl.ir.graph import Function, Module, Node
-from refimpl.ir.types import TensorType
-from refimpl.ops import OPS
-from refimpl.ops.bars import Bar, Contract, centre_dtype, perhaps_stored, settle, store
-from refimpl.ops.spec import Kind
+from didyma.refimpl.interp.control import Machine, Step
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.graph import Function, Module, Node
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.bars import Bar, Contract, centre_dtype, perhaps_stored, settle, store
+from didyma.refimpl.ops.spec import Kind
 
 # Ops that take a product whose overflow is still open: they may be fused with it, pass it on, or
 # (sums) know of it.

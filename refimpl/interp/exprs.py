@@ -13,9 +13,9 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
-from refimpl.interp import scalar
-from refimpl.interp.buffers import Dense, Local, Memory, row_major
-from refimpl.interp.code import (
+from didyma.refimpl.interp import scalar
+from didyma.refimpl.interp.buffers import Dense, Local, Memory, row_major
+from didyma.refimpl.interp.code import (
     Code,
     Eval,
     apply,
@@ -25,11 +25,11 @@ from refimpl.interp.code import (
     known,
     remembering,
 )
-from refimpl.interp.faults import stmt_fault
-from refimpl.interp.races import Lanes, Mask
-from refimpl.interp.scalar import Value
-from refimpl.interp.windows import LaneVar, window
-from refimpl.ir.loop import (
+from didyma.refimpl.interp.faults import stmt_fault
+from didyma.refimpl.interp.races import Lanes, Mask
+from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.interp.windows import LaneVar, window
+from didyma.refimpl.ir.loop import (
     INDEX,
     Binary,
     Block,
@@ -45,7 +45,7 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array
 
 Static: TypeAlias = Array | bool | None  # the mask as known beforehand; None: all, False: unknown
 

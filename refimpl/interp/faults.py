@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from refimpl.ir.loop import Stmt
-from refimpl.ir.text.show_loop import show_line
+from didyma.refimpl.ir.loop import Stmt
+from didyma.refimpl.ir.text.show_loop import show_line
 
 LoopFaultKind: TypeAlias = Literal[
     "out-of-bounds", "uninitialised", "race", "barrier-divergence", "assert", "endless",

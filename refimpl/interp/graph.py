@@ -8,15 +8,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.errors import DidymaError
-from refimpl.interp.control import Machine, Step, concrete_attrs, last_uses
-from refimpl.interp.doubt import Told, on_bars
-from refimpl.ir import dims as d
-from refimpl.ir.graph import CALL, CONTROL, NO_INLINE, Function, Module, Node, Param
-from refimpl.ir.types import Array, TensorType
-from refimpl.ops import OPS
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.spec import Kind
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp.control import Machine, Step, concrete_attrs, last_uses
+from didyma.refimpl.interp.doubt import Told, on_bars
+from didyma.refimpl.ir import dims as d
+from didyma.refimpl.ir.graph import CALL, CONTROL, NO_INLINE, Function, Module, Node, Param
+from didyma.refimpl.ir.types import Array, TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.spec import Kind
 
 # What a walk calls for each op and call: the function it stands in, the node, its operands, the
 # symbols bound, and what runs the node by the reference.

@@ -12,15 +12,15 @@ from typing import assert_never
 
 import numpy as np
 
-from refimpl.interp.calls import CallCompiler, Routine
-from refimpl.interp.code import Code, known
-from refimpl.interp.exprs import both, but
-from refimpl.interp.faults import LoopFault, stmt_fault
-from refimpl.interp.races import Mask
-from refimpl.interp.scalar import Value
-from refimpl.interp.stores import LANE_KINDS, Run
-from refimpl.interp.windows import LaneVar
-from refimpl.ir.loop import (
+from didyma.refimpl.interp.calls import CallCompiler, Routine
+from didyma.refimpl.interp.code import Code, known
+from didyma.refimpl.interp.exprs import both, but
+from didyma.refimpl.interp.faults import LoopFault, stmt_fault
+from didyma.refimpl.interp.races import Mask
+from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.interp.stores import LANE_KINDS, Run
+from didyma.refimpl.interp.windows import LaneVar
+from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,
@@ -40,7 +40,7 @@ from refimpl.ir.loop import (
     Store,
     While,
 )
-from refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array
 
 __all__ = ["LoopFault", "Routine", "run"]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.interp.faults import ProgramFault, ProgramFaultKind
-from refimpl.ir import dims
-from refimpl.ir.program import ALIGNMENT, Arena, Line
-from refimpl.ir.text.program import show_instruction
-from refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.interp.faults import ProgramFault, ProgramFaultKind
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.program import ALIGNMENT, Arena, Line
+from didyma.refimpl.ir.text.program import show_instruction
+from didyma.refimpl.ir.types import Array, DType, TensorType
 
 POISON = 0xFF  # fills floats: a NaN of each
 OTHER_POISON = 0xA5  # fills the others: an integer nobody expects, and no bool

@@ -12,15 +12,15 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
-from refimpl.errors import DidymaError
-from refimpl.interp import loop
-from refimpl.interp.faults import ProgramFault
-from refimpl.interp.loop import Routine
-from refimpl.interp.memory import Memory, Spot
-from refimpl.interp.queues import Late, Queues, Work
-from refimpl.ir import dims
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import (
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import loop
+from didyma.refimpl.interp.faults import ProgramFault
+from didyma.refimpl.interp.loop import Routine
+from didyma.refimpl.interp.memory import Memory, Spot
+from didyma.refimpl.interp.queues import Late, Queues, Work
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import (
     Allocate,
     Arena,
     Assert,
@@ -43,10 +43,10 @@ from refimpl.ir.program import (
     Wait,
     While,
 )
-from refimpl.ir.text.program import show_instruction
-from refimpl.ir.types import Array, from_memory, to_memory
-from refimpl.verify.inplace import may_share
-from refimpl.verify.symbols import given
+from didyma.refimpl.ir.text.program import show_instruction
+from didyma.refimpl.ir.types import Array, from_memory, to_memory
+from didyma.refimpl.verify.inplace import may_share
+from didyma.refimpl.verify.symbols import given
 
 __all__ = ["LaunchFn", "ProgramFault", "run"]
 

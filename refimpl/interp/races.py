@@ -16,9 +16,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from refimpl.interp.faults import stmt_fault
-from refimpl.ir.loop import Stmt
-from refimpl.ir.types import Array
+from didyma.refimpl.interp.faults import stmt_fault
+from didyma.refimpl.ir.loop import Stmt
+from didyma.refimpl.ir.types import Array
 
 Mask: TypeAlias = Array | None  # which lanes are active; None is all
 Stamp: TypeAlias = tuple[Any, ...]  # of ints, or arrays over blocks where a barrier left some out

@@ -19,10 +19,10 @@ from typing import cast as typed
 
 import numpy as np
 
-from refimpl.ir.loop import BITCASTS, BinaryOp, CompareOp, UnaryOp
-from refimpl.ir.narrow import narrow
-from refimpl.ir.types import BYTES, INTS, SIGNED, DType
-from refimpl.ops.powers import power
+from didyma.refimpl.ir.loop import BITCASTS, BinaryOp, CompareOp, UnaryOp
+from didyma.refimpl.ir.narrow import narrow
+from didyma.refimpl.ir.types import BYTES, INTS, SIGNED, DType
+from didyma.refimpl.ops.powers import power
 
 Value: TypeAlias = Any  # an array of lanes or a NumPy scalar: NumPy's types cannot say "either"
 Fn: TypeAlias = Callable[..., Value]

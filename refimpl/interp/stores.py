@@ -8,15 +8,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from refimpl.interp.buffers import Dense, Local
-from refimpl.interp.code import Code
-from refimpl.interp.exprs import ExprCompiler, NeedsMemory
-from refimpl.interp.faults import stmt_fault
-from refimpl.interp.races import Log, Mask
-from refimpl.interp.scalar import Value
-from refimpl.interp.windows import Window, window
-from refimpl.ir import dims as sizes
-from refimpl.ir.loop import (
+from didyma.refimpl.interp.buffers import Dense, Local
+from didyma.refimpl.interp.code import Code
+from didyma.refimpl.interp.exprs import ExprCompiler, NeedsMemory
+from didyma.refimpl.interp.faults import stmt_fault
+from didyma.refimpl.interp.races import Log, Mask
+from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.interp.windows import Window, window
+from didyma.refimpl.ir import dims as sizes
+from didyma.refimpl.ir.loop import (
     Allocate,
     Atomic,
     AtomicOp,
@@ -32,8 +32,8 @@ from refimpl.ir.loop import (
     Stmt,
     Store,
 )
-from refimpl.ir.types import Array
-from refimpl.ir.walk import stmt_children
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.walk import stmt_children
 
 Run: TypeAlias = Callable[[Mask], None]
 

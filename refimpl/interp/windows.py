@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from refimpl.interp.code import Code
-from refimpl.interp.races import Mask
-from refimpl.interp.scalar import Value
-from refimpl.ir.loop import INDEX, Binary, Const, Expr, Var
-from refimpl.ir.types import Array
+from didyma.refimpl.interp.code import Code
+from didyma.refimpl.interp.races import Mask
+from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.ir.loop import INDEX, Binary, Const, Expr, Var
+from didyma.refimpl.ir.types import Array
 
 Uniform: TypeAlias = Callable[[Expr], Code | None]
 

@@ -7,10 +7,21 @@ from dataclasses import replace
 
 import sympy
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import BIND, CALL, IF, NO_INLINE, SCAN, WHILE, Attr, Function, Module, Node
-from refimpl.ir.types import TensorType
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import (
+    BIND,
+    CALL,
+    IF,
+    NO_INLINE,
+    SCAN,
+    WHILE,
+    Attr,
+    Function,
+    Module,
+    Node,
+)
+from didyma.refimpl.ir.types import TensorType
 
 # Attributes that name functions, by node kind, in the order in which the functions run.
 REFERENCES: Mapping[str, tuple[str, ...]] = {
@@ -135,7 +146,7 @@ def solve(
     A symbol is told by the first axis that it stands for alone.  What else the types say is
     for the caller to check.
 
-    >>> from refimpl.ir.types import DType
+    >>> from didyma.refimpl.ir.types import DType
     >>> n = dims.symbol("n")
     >>> solve([TensorType(DType.F32, (n, 2 * n))], [TensorType(DType.F32, (3, 6))], ["n"])
     {'n': 3}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array
 
 LONGEST = 1 << 14  # numbers that are looked at
 LARGEST = 1 << 50  # of them

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError
 
 Dim: TypeAlias = int | sympy.Expr
 Ranges: TypeAlias = Mapping[str, tuple[int, int]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from refimpl.ir.loop import (
+from didyma.refimpl.ir.loop import (
     Allocate,
     Atomic,
     Buffer,
@@ -23,8 +23,8 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.names import Names
-from refimpl.ir.walk import exprs, map_expr, map_stmt, stmts
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts
 
 
 def expand(f: PrimFunc) -> PrimFunc:

@@ -8,9 +8,19 @@ from typing import Any
 
 import sympy
 
-from refimpl.ir.dims import Dim
-from refimpl.ir.loop import INDEX, Binary, BinaryOp, Compare, CompareOp, Const, Expr, Select, Var
-from refimpl.ir.types import DType
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.loop import (
+    INDEX,
+    Binary,
+    BinaryOp,
+    Compare,
+    CompareOp,
+    Const,
+    Expr,
+    Select,
+    Var,
+)
+from didyma.refimpl.ir.types import DType
 
 _FOLD: dict[str, Callable[[int, int], int]] = {
     "add": int.__add__,
@@ -128,7 +138,7 @@ def select(cond: Expr, then: Expr, other: Expr) -> Expr:
 def of_dim(d: Dim) -> Expr:
     """Loop expression of a size; symbols become variables of the same name.
 
-    >>> from refimpl.ir.dims import symbol
+    >>> from didyma.refimpl.ir.dims import symbol
     >>> of_dim(symbol("n") + 1) == add(index(1), Var("n"))
     True
     """

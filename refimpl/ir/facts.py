@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import sympy
 
-from refimpl.ir import dims
-from refimpl.ir.course import course
-from refimpl.ir.dims import Dim, Ranges
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.course import course
+from didyma.refimpl.ir.dims import Dim, Ranges
 
 DEPTH = 6  # extremes and quotients taken apart in one answer
 

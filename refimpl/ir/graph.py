@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import sympy
 
-from refimpl.ir.dims import DimVar
-from refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
 
 Attr: TypeAlias = "bool | int | float | str | DType | Tensor | sympy.Expr | tuple[Attr, ...]"
 Attrs: TypeAlias = tuple[tuple[str, Attr], ...]

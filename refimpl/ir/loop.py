@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias, get_args
 
-from refimpl.ir.dims import DimVar
-from refimpl.ir.graph import Attrs
-from refimpl.ir.types import UNSIGNED, DType, Shape
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.graph import Attrs
+from didyma.refimpl.ir.types import UNSIGNED, DType, Shape
 
 INDEX = DType.I64  # dtype of indices, extents and symbolic dims
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.ir.types import DType
+from didyma.refimpl.ir.types import DType
 
 
 def narrow(x: Any, to: DType) -> Any:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.graph import Attrs
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.types import Tensor, TensorType
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import Attrs
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.types import Tensor, TensorType
 
 ALIGNMENT = 256  # bytes; every allocation starts at a multiple of it
 

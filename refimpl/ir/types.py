@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from refimpl.ir import dims, packing
-from refimpl.ir.dims import Dim
+from didyma.refimpl.ir import dims, packing
+from didyma.refimpl.ir.dims import Dim
 
 Array: TypeAlias = NDArray[Any]
 Shape: TypeAlias = tuple[Dim, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, assert_never
 
-from refimpl.ir.loop import (
+from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,

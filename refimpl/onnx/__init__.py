@@ -1,5 +1,5 @@
 """ONNX in: models become modules, with integer tensors that are known at import specialised."""
 
-from refimpl.onnx.load import load, load_bytes
+from didyma.refimpl.onnx.load import load, load_bytes
 
 __all__ = ["load", "load_bytes"]

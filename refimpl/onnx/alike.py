@@ -12,16 +12,16 @@ from typing import Any
 
 import sympy
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.facts import always_equal, zeros
-from refimpl.ir.graph import Attr
-from refimpl.ir.types import DType
-from refimpl.onnx.values import as_value, sizes
-from refimpl.ops import OPS
-from refimpl.ops.builder import Builder, Value
-from refimpl.ops.spec import Kind
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.facts import always_equal, zeros
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx.values import as_value, sizes
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ops.spec import Kind
 
 
 def equalised(

@@ -8,11 +8,11 @@ from typing import Protocol
 
 import onnx
 
-from refimpl.ir import control, dims
-from refimpl.ir.graph import Function, Module, Node
-from refimpl.onnx.context import Context
-from refimpl.onnx.values import Item
-from refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.graph import Function, Module, Node
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.ops.builder import Builder, Value
 
 
 class Body(Protocol):

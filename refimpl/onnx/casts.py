@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from refimpl.ir.types import DType
-from refimpl.onnx.context import Context
-from refimpl.onnx.tensors import dtype_of
-from refimpl.onnx.values import Item
-from refimpl.ops.builder import Value
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.tensors import dtype_of
+from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.errors import DidymaError
-from refimpl.interp import graph as interp
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.graph import CONTROL, Attr, Module
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.onnx import alike
-from refimpl.onnx.told import Told
-from refimpl.onnx.values import Item, Known, as_value
-from refimpl.ops.builder import Builder, Value
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph as interp
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import CONTROL, Attr, Module
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.onnx import alike
+from didyma.refimpl.onnx.told import Told
+from didyma.refimpl.onnx.values import Item, Known, as_value
+from didyma.refimpl.ops.builder import Builder, Value
 
 MAX_BYTES = 1 << 36  # a model with a larger tensor is refused before anything is made
 SMALL = 1 << 10  # elements of a tensor whose value is looked for

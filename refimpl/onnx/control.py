@@ -8,16 +8,16 @@ from typing import TypeAlias
 import numpy as np
 import onnx
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import DType
-from refimpl.onnx import loops
-from refimpl.onnx.bodies import Body, Made, closed, made
-from refimpl.onnx.context import Context, NotConstant
-from refimpl.onnx.movement import join
-from refimpl.onnx.values import Item, Known, size
-from refimpl.ops.builder import Value
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx import loops
+from didyma.refimpl.onnx.bodies import Body, Made, closed, made
+from didyma.refimpl.onnx.context import Context, NotConstant
+from didyma.refimpl.onnx.movement import join
+from didyma.refimpl.onnx.values import Item, Known, size
+from didyma.refimpl.ops.builder import Value
 
 MAX_STEPS = 1 << 10  # rounds that are written out at most
 FEW_NODES = 1 << 8  # nodes that are written out rather than run as a function

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.onnx.context import Context, NotConstant
-from refimpl.onnx.dynamic import end_within, entry
-from refimpl.onnx.framing import number, settled
-from refimpl.onnx.values import Item
-from refimpl.ops.builder import Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.onnx.context import Context, NotConstant
+from didyma.refimpl.onnx.dynamic import end_within, entry
+from didyma.refimpl.onnx.framing import number, settled
+from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]

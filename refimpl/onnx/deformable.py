@@ -8,16 +8,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import DType
-from refimpl.onnx.context import Context
-from refimpl.onnx.cutting import cut
-from refimpl.onnx.framing import Windows, static
-from refimpl.onnx.movement import join
-from refimpl.onnx.resample import Axis, numbered, sample
-from refimpl.onnx.values import Item
-from refimpl.ops.builder import Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.cutting import cut
+from didyma.refimpl.onnx.framing import Windows, static
+from didyma.refimpl.onnx.movement import join
+from didyma.refimpl.onnx.resample import Axis, numbered, sample
+from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import Shape
-from refimpl.onnx.context import Context, NotConstant
-from refimpl.onnx.values import size
-from refimpl.ops.builder import Value
-from refimpl.ops.rules import at_least_zero, at_most
-from refimpl.ops.windows import Frame
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import Shape
+from didyma.refimpl.onnx.context import Context, NotConstant
+from didyma.refimpl.onnx.values import size
+from didyma.refimpl.ops.builder import Value
+from didyma.refimpl.ops.rules import at_least_zero, at_most
+from didyma.refimpl.ops.windows import Frame
 
 
 def static(c: Context, sizes: Sequence[Dim], what: str) -> tuple[int, ...]:

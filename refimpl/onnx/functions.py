@@ -7,11 +7,11 @@ from difflib import get_close_matches
 
 import onnx
 
-from refimpl.ir.types import TensorType
-from refimpl.onnx.nodes import HANDLERS
-from refimpl.onnx.signature import Schema
-from refimpl.onnx.tensors import code_of
-from refimpl.onnx.values import Item
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.onnx.nodes import HANDLERS
+from didyma.refimpl.onnx.signature import Schema
+from didyma.refimpl.onnx.tensors import code_of
+from didyma.refimpl.onnx.values import Item
 
 NOT_INLINED = frozenset({"Range"})  # its body is a loop
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import onnx
 
-from refimpl.errors import DidymaError
-from refimpl.ir.graph import Module
-from refimpl.ir.types import Array, TensorType
-from refimpl.onnx import functions, signature
-from refimpl.onnx.bodies import pruned
-from refimpl.onnx.context import Context
-from refimpl.onnx.control import CONTROL
-from refimpl.onnx.nodes import import_node
-from refimpl.onnx.opens import Opens, Symbols
-from refimpl.onnx.tensors import check_size, dtype_of, tensor
-from refimpl.onnx.told import Told
-from refimpl.onnx.values import Item, Known
-from refimpl.ops.builder import Builder, Value
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import Array, TensorType
+from didyma.refimpl.onnx import functions, signature
+from didyma.refimpl.onnx.bodies import pruned
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.control import CONTROL
+from didyma.refimpl.onnx.nodes import import_node
+from didyma.refimpl.onnx.opens import Opens, Symbols
+from didyma.refimpl.onnx.tensors import check_size, dtype_of, tensor
+from didyma.refimpl.onnx.told import Told
+from didyma.refimpl.onnx.values import Item, Known
+from didyma.refimpl.ops.builder import Builder, Value
 
 MAX_DEPTH = 64  # functions within functions
 MAX_NODES = 1 << 14  # that functions and bodies are written out to, for each 1,000 that there are

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, Ranges
-from refimpl.ir.facts import always_equal, never_negative
-from refimpl.ir.types import Array, DType
-from refimpl.onnx.context import Context
-from refimpl.onnx.tensors import dtype_of
-from refimpl.onnx.values import Known, settle
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, Ranges
+from didyma.refimpl.ir.facts import always_equal, never_negative
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.tensors import dtype_of
+from didyma.refimpl.onnx.values import Known, settle
 
 MOST_TERMS = 64  # of a size: products of sums grow without end, and are left to the run
 

@@ -11,14 +11,14 @@ import onnx
 import sympy
 from google.protobuf.message import DecodeError
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Module
-from refimpl.ir.types import Array
-from refimpl.onnx.importer import Importer
-from refimpl.onnx.opens import Symbols, expression
-from refimpl.verify import graph as verify
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.onnx.importer import Importer
+from didyma.refimpl.onnx.opens import Symbols, expression
+from didyma.refimpl.verify import graph as verify
 
 # Sizes that a model leaves open: the widest range first; then smaller ones, where tensors would be
 # too large; then multiples of 32, for networks whose layers halve images and double them again.

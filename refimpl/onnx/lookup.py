@@ -7,15 +7,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import Array, DType
-from refimpl.onnx import dynamic
-from refimpl.onnx.context import Context, NotConstant
-from refimpl.onnx.tensors import dtype_of
-from refimpl.onnx.values import Item, Known
-from refimpl.ops.builder import Value
-from refimpl.ops.ordering import top_k
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.onnx import dynamic
+from didyma.refimpl.onnx.context import Context, NotConstant
+from didyma.refimpl.onnx.tensors import dtype_of
+from didyma.refimpl.onnx.values import Item, Known
+from didyma.refimpl.ops.builder import Value
+from didyma.refimpl.ops.ordering import top_k
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]

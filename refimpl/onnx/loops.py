@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import DType, TensorType
-from refimpl.onnx.bodies import Body, Made, closed, made
-from refimpl.onnx.context import Context, NotConstant
-from refimpl.onnx.values import Item, Known
-from refimpl.ops.builder import Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.onnx.bodies import Body, Made, closed, made
+from didyma.refimpl.onnx.context import Context, NotConstant
+from didyma.refimpl.onnx.values import Item, Known
+from didyma.refimpl.ops.builder import Value
 
 ATTEMPTS = 4  # types of what is carried that are tried until the body keeps them
 _COUNT = TensorType(DType.I64)

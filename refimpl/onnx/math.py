@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.types import DType
-from refimpl.onnx import chance
-from refimpl.onnx.context import Context
-from refimpl.onnx.values import Item, size
-from refimpl.ops.builder import Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx import chance
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.values import Item, size
+from didyma.refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
@@ -174,7 +174,7 @@ def _dropout(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _size(c: Context, x: Inputs) -> Sequence[Item]:
-    from refimpl.onnx.values import settle
+    from didyma.refimpl.onnx.values import settle
 
     total = np.empty((), object)
     item = x[0]

@@ -8,21 +8,21 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.facts import exact_quotient
-from refimpl.ir.types import DType
-from refimpl.onnx.alike import agree, taken
-from refimpl.onnx.context import Context, NotConstant
-from refimpl.onnx.dynamic import (
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.facts import exact_quotient
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx.alike import agree, taken
+from didyma.refimpl.onnx.context import Context, NotConstant
+from didyma.refimpl.onnx.dynamic import (
     entry,
     numbers,
     sizes_or_bound,
 )
-from refimpl.onnx.values import Item, Known, size, sizes
-from refimpl.ops.broadcasting import broadcast
-from refimpl.ops.builder import Value
-from refimpl.ops.slicing import joined
+from didyma.refimpl.onnx.values import Item, Known, size, sizes
+from didyma.refimpl.ops.broadcasting import broadcast
+from didyma.refimpl.ops.builder import Value
+from didyma.refimpl.ops.slicing import joined
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.onnx.context import Context
-from refimpl.onnx.tensors import dtype_of
-from refimpl.onnx.values import Item
-from refimpl.ops import composite
-from refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.tensors import dtype_of
+from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.ops import composite
+from didyma.refimpl.ops.builder import Builder, Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]

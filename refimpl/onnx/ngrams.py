@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.types import Array, DType
-from refimpl.onnx.context import Context
-from refimpl.onnx.movement import join
-from refimpl.onnx.values import Item
-from refimpl.ops.builder import Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.movement import join
+from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]

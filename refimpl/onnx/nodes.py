@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from refimpl.onnx import (
+from didyma.refimpl.onnx import (
     casts,
     chance,
     cutting,
@@ -26,8 +26,8 @@ from refimpl.onnx import (
     unpooling,
     windows,
 )
-from refimpl.onnx.context import Context
-from refimpl.onnx.values import Item, Known
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.values import Item, Known
 
 Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item] | None]
 

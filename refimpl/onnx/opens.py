@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import onnx
 import sympy
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.text.reader import Reader
-from refimpl.ops.builder import Builder
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.text.reader import Reader
+from didyma.refimpl.ops.builder import Builder
 
 RANGES = "didyma.dims"  # key of a model's metadata: what Didyma's text says of its symbols
 MAX_TEXT = 1 << 12  # characters of a size or of the ranges that are read at all

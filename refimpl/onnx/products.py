@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import DType
-from refimpl.onnx.context import Context
-from refimpl.onnx.values import Item
-from refimpl.ops.builder import Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import DType
-from refimpl.onnx.context import Context
-from refimpl.onnx.dynamic import sizes_or_bound
-from refimpl.onnx.values import Item, Known, size
-from refimpl.ops.builder import Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.dynamic import sizes_or_bound
+from didyma.refimpl.onnx.values import Item, Known, size
+from didyma.refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 

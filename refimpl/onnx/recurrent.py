@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import DType, TensorType
-from refimpl.onnx.bodies import closed, made
-from refimpl.onnx.context import Context
-from refimpl.onnx.cutting import cut
-from refimpl.onnx.movement import join
-from refimpl.onnx.values import Item
-from refimpl.ops import composite
-from refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.onnx.bodies import closed, made
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.cutting import cut
+from didyma.refimpl.onnx.movement import join
+from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.ops import composite
+from didyma.refimpl.ops.builder import Builder, Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]

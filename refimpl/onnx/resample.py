@@ -8,12 +8,12 @@ from functools import partial, reduce
 from itertools import product
 from typing import TypeAlias
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import DType
-from refimpl.onnx.context import Context
-from refimpl.onnx.values import Item, size
-from refimpl.ops.builder import Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.values import Item, size
+from didyma.refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]

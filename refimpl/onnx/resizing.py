@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.types import Array, DType
-from refimpl.onnx.context import MAX_FOLDED, Context
-from refimpl.onnx.framing import number
-from refimpl.onnx.ratios import MODES, Inputs, Line, lines, quotient
-from refimpl.onnx.resample import cubic, cubic_weight
-from refimpl.onnx.values import Item
-from refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.onnx.context import MAX_FOLDED, Context
+from didyma.refimpl.onnx.framing import number
+from didyma.refimpl.onnx.ratios import MODES, Inputs, Line, lines, quotient
+from didyma.refimpl.onnx.resample import cubic, cubic_weight
+from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.ops.builder import Builder, Value
 
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 

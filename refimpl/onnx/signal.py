@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from refimpl.onnx.context import Context
-from refimpl.onnx.tensors import dtype_of
-from refimpl.onnx.values import Item, Known
-from refimpl.ops import fourier
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.tensors import dtype_of
+from didyma.refimpl.onnx.values import Item, Known
+from didyma.refimpl.ops import fourier
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 import onnx
 from onnx.defs import OpSchema
 
-from refimpl.onnx.context import Context
+from didyma.refimpl.onnx.context import Context
 
 DOMAINS = ("", "ai.onnx")
 NEWEST = onnx.defs.onnx_opset_version()

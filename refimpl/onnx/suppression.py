@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import DType, TensorType
-from refimpl.onnx.bodies import closed, made
-from refimpl.onnx.context import Context
-from refimpl.onnx.dynamic import non_zero
-from refimpl.onnx.values import Item, size
-from refimpl.ops.builder import Value
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.onnx.bodies import closed, made
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.dynamic import non_zero
+from didyma.refimpl.onnx.values import Item, size
+from didyma.refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]

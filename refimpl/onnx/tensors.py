@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.types import Array, DType, from_memory, nbytes_of
-from refimpl.onnx.context import MAX_BYTES
-from refimpl.onnx.values import Known
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of
+from didyma.refimpl.onnx.context import MAX_BYTES
+from didyma.refimpl.onnx.values import Known
 
 MAX_RANK = 64  # of NumPy's arrays
 _DTYPES: dict[int, DType] = {

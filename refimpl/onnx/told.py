@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Node
-from refimpl.ir.types import Array, DType, Tensor
-from refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Node
+from didyma.refimpl.ir.types import Array, DType, Tensor
+from didyma.refimpl.ops.builder import Builder, Value
 
 MOST = 64  # elements of a value whose sizes are looked for
 MOST_TERMS = 64  # of a size: products of sums grow without end

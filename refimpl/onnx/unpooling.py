@@ -8,16 +8,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.facts import exact_quotient
-from refimpl.ir.types import DType
-from refimpl.onnx.context import Context
-from refimpl.onnx.framing import Windows, number, places, settled, static
-from refimpl.onnx.products import rescaled
-from refimpl.onnx.values import Item
-from refimpl.ops.builder import Value
-from refimpl.ops.rules import at_least_zero, surely_nonnegative
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.facts import exact_quotient
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.framing import Windows, number, places, settled, static
+from didyma.refimpl.onnx.products import rescaled
+from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.ops.builder import Value
+from didyma.refimpl.ops.rules import at_least_zero, surely_nonnegative
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]

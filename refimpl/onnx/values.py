@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops.builder import Builder, Value
-from refimpl.ops.slicing import joined
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ops.slicing import joined
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from refimpl.ir import dims
-from refimpl.onnx.context import Context
-from refimpl.onnx.framing import Windows
-from refimpl.onnx.unpooling import max_pool_places
-from refimpl.onnx.values import Item
-from refimpl.ops.builder import Value
+from didyma.refimpl.ir import dims
+from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.framing import Windows
+from didyma.refimpl.onnx.unpooling import max_pool_places
+from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.ops.builder import Value
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]

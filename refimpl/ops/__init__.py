@@ -1,6 +1,6 @@
 """The closed table of ops."""
 
-from refimpl.ops import (
+from didyma.refimpl.ops import (
     arithmetic,
     bitcast,
     casting,
@@ -19,7 +19,7 @@ from refimpl.ops import (
     slicing,
     transcendental,
 )
-from refimpl.ops.spec import Op
+from didyma.refimpl.ops.spec import Op
 
 OPS: dict[str, Op] = {
     op.name: op

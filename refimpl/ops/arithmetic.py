@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from refimpl.ir.loop import Binary, Expr, Intrinsic
-from refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
-from refimpl.ops import bar_math as bm
-from refimpl.ops import powers
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.elementwise import binary, through_f64
-from refimpl.ops.folds import has_negative_zero
-from refimpl.ops.pointwise import ToBar, example, pointwise, within
-from refimpl.ops.spec import Domain, Op
+from didyma.refimpl.ir.loop import Binary, Expr, Intrinsic
+from didyma.refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
+from didyma.refimpl.ops import bar_math as bm
+from didyma.refimpl.ops import powers
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.elementwise import binary, through_f64
+from didyma.refimpl.ops.folds import has_negative_zero
+from didyma.refimpl.ops.pointwise import ToBar, example, pointwise, within
+from didyma.refimpl.ops.spec import Domain, Op
 
 OfTwo = Callable[[Bar, Bar, DType, Contract], Bar]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from refimpl.ir.types import Array, DType
-from refimpl.ops import powers
-from refimpl.ops.bars import (
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops import powers
+from didyma.refimpl.ops.bars import (
     LEAST,
     OVER,
     TINY,

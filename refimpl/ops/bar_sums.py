@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.ir.types import Array, DType
-from refimpl.ops.bars import BITS, LEAST, OVER, TINY, UNIT, Bar, Contract, as_error
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops.bars import BITS, LEAST, OVER, TINY, UNIT, Bar, Contract, as_error
 
 
 def gamma(rounds: int, dtype: DType) -> float:

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from refimpl.ir.narrow import narrow
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.narrow import narrow
+from didyma.refimpl.ir.types import Array, DType
 
 
 @dataclass(frozen=True, slots=True)

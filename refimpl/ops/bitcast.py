@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.ir.loop import (
+from didyma.refimpl.ir.loop import (
     Binary,
     Cast,
     Compare,
@@ -18,13 +18,23 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.types import ALL as EVERY
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops.bars import Bar, Contract, centre_dtype, store
-from refimpl.ops.broadcasting import quiet
-from refimpl.ops.conversion import convert, convert_expr
-from refimpl.ops.rules import check, get_dtype
-from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Example, Index, Kind, Op, Read, Sample
+from didyma.refimpl.ir.types import ALL as EVERY
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.bars import Bar, Contract, centre_dtype, store
+from didyma.refimpl.ops.broadcasting import quiet
+from didyma.refimpl.ops.conversion import convert, convert_expr
+from didyma.refimpl.ops.rules import check, get_dtype
+from didyma.refimpl.ops.spec import (
+    AttrMap,
+    AttrSpec,
+    Chooser,
+    Example,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Sample,
+)
 
 _UNSIGNED = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
 TARGETS = tuple(d for d in EVERY if d is not DType.BOOL)

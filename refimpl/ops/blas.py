@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array
 
 if TYPE_CHECKING:
     from threadpoolctl import LibController

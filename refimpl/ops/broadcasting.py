@@ -7,12 +7,12 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from refimpl.errors import DidymaError
-from refimpl.ir.dims import Dim, text
-from refimpl.ir.expr import ZERO
-from refimpl.ir.types import DType, Shape, TensorType
-from refimpl.ops.rules import shape_error, use
-from refimpl.ops.spec import Chooser, Index
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.dims import Dim, text
+from didyma.refimpl.ir.expr import ZERO
+from didyma.refimpl.ir.types import DType, Shape, TensorType
+from didyma.refimpl.ops.rules import shape_error, use
+from didyma.refimpl.ops.spec import Chooser, Index
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import sympy
 
-from refimpl.errors import DidymaError
-from refimpl.ir import control, dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.graph import BIND, CALL, IF, SCAN, WHILE, Attr, Function, Module, Node, Param
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.names import Names, fresh
-from refimpl.ir.types import Array, DType, Tensor, TensorType
-from refimpl.ops import OPS
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import BIND, CALL, IF, SCAN, WHILE, Attr, Function, Module, Node, Param
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.names import Names, fresh
+from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
+from didyma.refimpl.ops import OPS
 
 UNBOUNDED = 2**31 - 1  # range of a run-time size of which nothing better is known
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.ir.loop import Expr, Select
-from refimpl.ir.types import ALL as ALL_DTYPES
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops.bars import Bar, Contract, hull
-from refimpl.ops.broadcasting import broadcast, operand_index, partner, quiet
-from refimpl.ops.conversion import (
+from didyma.refimpl.ir.loop import Expr, Select
+from didyma.refimpl.ir.types import ALL as ALL_DTYPES
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.bars import Bar, Contract, hull
+from didyma.refimpl.ops.broadcasting import broadcast, operand_index, partner, quiet
+from didyma.refimpl.ops.conversion import (
     cast_bar,
     convert,
     convert_expr,
@@ -19,9 +19,9 @@ from refimpl.ops.conversion import (
     saturate_bar,
     saturate_expr,
 )
-from refimpl.ops.pointwise import array
-from refimpl.ops.rules import check, check_same_dtype, dtype_error, get_dtype
-from refimpl.ops.spec import (
+from didyma.refimpl.ops.pointwise import array
+from didyma.refimpl.ops.rules import check, check_same_dtype, dtype_error, get_dtype
+from didyma.refimpl.ops.spec import (
     AttrMap,
     AttrSpec,
     Chooser,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from refimpl.ops.spec import Chooser
+from didyma.refimpl.ops.spec import Chooser
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from refimpl.ir.types import DType
-from refimpl.ops.composite import Emit, like
-from refimpl.ops.rules import shape_error
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ops.composite import Emit, like
+from didyma.refimpl.ops.rules import shape_error
 
 V = TypeVar("V")
 NORMAL: Mapping[DType, float] = {  # smallest normal numbers

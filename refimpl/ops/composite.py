@@ -13,10 +13,10 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Attr
-from refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
 
 V = TypeVar("V")
 

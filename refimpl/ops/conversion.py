@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from refimpl.ir.loop import Binary, BinaryOp, Cast, Compare, Const, Expr, Intrinsic, Select, Unary
-from refimpl.ir.narrow import narrow
-from refimpl.ir.types import Array, DType
-from refimpl.ops.bars import (
+from didyma.refimpl.ir.loop import (
+    Binary,
+    BinaryOp,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Intrinsic,
+    Select,
+    Unary,
+)
+from didyma.refimpl.ir.narrow import narrow
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops.bars import (
     LEAST,
     Bar,
     as_error,

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir import expr as ex
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.loop import Binary, Const, Expr
-from refimpl.ir.types import NUMBERS, Array, Shape, TensorType
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.choose import flag, pick
-from refimpl.ops.linear import dense, multiplier, products_bar
-from refimpl.ops.rules import attr_error, check, check_same_dtype, get_int, shape_error
-from refimpl.ops.spec import (
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.loop import Binary, Const, Expr
+from didyma.refimpl.ir.types import NUMBERS, Array, Shape, TensorType
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.choose import flag, pick
+from didyma.refimpl.ops.linear import dense, multiplier, products_bar
+from didyma.refimpl.ops.rules import attr_error, check, check_same_dtype, get_int, shape_error
+from didyma.refimpl.ops.spec import (
     AttrMap,
     AttrSpec,
     Chooser,
@@ -29,7 +29,7 @@ from refimpl.ops.spec import (
     Read,
     Sample,
 )
-from refimpl.ops.windows import (
+from didyma.refimpl.ops.windows import (
     DILATIONS,
     HIGH,
     LOW,

@@ -6,16 +6,26 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir import expr as ex
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.loop import Cast, Const, Expr
-from refimpl.ir.types import ALL as EVERY
-from refimpl.ir.types import NUMBERS, Array, DType, Tensor, TensorType
-from refimpl.ops.bars import Bar, Contract, exact
-from refimpl.ops.choose import pick
-from refimpl.ops.rules import attr_error, check, get_axis, get_dims, get_dtype, get_tensor
-from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Example, Index, Kind, Op, Read, Sample
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.loop import Cast, Const, Expr
+from didyma.refimpl.ir.types import ALL as EVERY
+from didyma.refimpl.ir.types import NUMBERS, Array, DType, Tensor, TensorType
+from didyma.refimpl.ops.bars import Bar, Contract, exact
+from didyma.refimpl.ops.choose import pick
+from didyma.refimpl.ops.rules import attr_error, check, get_axis, get_dims, get_dtype, get_tensor
+from didyma.refimpl.ops.spec import (
+    AttrMap,
+    AttrSpec,
+    Chooser,
+    Example,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Sample,
+)
 
 
 def _constant_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from refimpl.ir.loop import (
+from didyma.refimpl.ir.loop import (
     Binary,
     BinaryOp,
     Compare,
@@ -17,11 +17,11 @@ from refimpl.ir.loop import (
     Unary,
     UnaryOp,
 )
-from refimpl.ir.types import FLOATS, NUMBERS, Array, DType
-from refimpl.ops import bar_math as bm
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.pointwise import Eval, ToBar, ToExpr, example, pointwise, within
-from refimpl.ops.spec import Op
+from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, DType
+from didyma.refimpl.ops import bar_math as bm
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.pointwise import Eval, ToBar, ToExpr, example, pointwise, within
+from didyma.refimpl.ops.spec import Op
 
 OfArray = Callable[[Array], Array]
 OfBar = Callable[[Bar, DType, Contract], Bar]

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.ir.types import Array, DType
-from refimpl.ops.bars import OVER, TINY, UNIT, Bar, as_error, close, settle
-from refimpl.ops.bars import finish as rounded_once
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops.bars import OVER, TINY, UNIT, Bar, as_error, close, settle
+from didyma.refimpl.ops.bars import finish as rounded_once
 
 Axes = tuple[int, ...]
 

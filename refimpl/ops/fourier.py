@@ -14,11 +14,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from refimpl.ir import dims
-from refimpl.ir.types import Array, DType, Tensor
-from refimpl.ops import complex as complexes
-from refimpl.ops.composite import Emit, like, scalar
-from refimpl.ops.rules import at_least_zero, attr_error, shape_error
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import Array, DType, Tensor
+from didyma.refimpl.ops import complex as complexes
+from didyma.refimpl.ops.composite import Emit, like, scalar
+from didyma.refimpl.ops.rules import at_least_zero, attr_error, shape_error
 
 V = TypeVar("V")
 SHORT = 32  # longer transforms are split, if they can be

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir import expr as ex
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.loop import INDEX, Cast, Const, Expr
-from refimpl.ir.types import ALL as EVERY
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.choose import flag, pick, size
-from refimpl.ops.movement import BarRule
-from refimpl.ops.rules import check, dtype_error, get_axis, shape_error
-from refimpl.ops.spec import (
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.loop import INDEX, Cast, Const, Expr
+from didyma.refimpl.ir.types import ALL as EVERY
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.choose import flag, pick, size
+from didyma.refimpl.ops.movement import BarRule
+from didyma.refimpl.ops.rules import check, dtype_error, get_axis, shape_error
+from didyma.refimpl.ops.spec import (
     AttrMap,
     AttrSpec,
     Chooser,

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir import expr as ex
-from refimpl.ir.dims import Dim
-from refimpl.ir.loop import Binary, Expr
-from refimpl.ir.types import NUMBERS, Array, DType, Shape, TensorType
-from refimpl.ops import blas
-from refimpl.ops.bar_sums import dot_bar
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.choose import flag, pick, size
-from refimpl.ops.rules import check, check_same_dtype, shape_error
-from refimpl.ops.spec import AttrMap, Chooser, Example, Fold, Index, Kind, Op, Read, Sample
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.loop import Binary, Expr
+from didyma.refimpl.ir.types import NUMBERS, Array, DType, Shape, TensorType
+from didyma.refimpl.ops import blas
+from didyma.refimpl.ops.bar_sums import dot_bar
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.choose import flag, pick, size
+from didyma.refimpl.ops.rules import check, check_same_dtype, shape_error
+from didyma.refimpl.ops.spec import AttrMap, Chooser, Example, Fold, Index, Kind, Op, Read, Sample
 
 
 def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir.types import Array, TensorType
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.spec import AttrMap
+from didyma.refimpl.ir.types import Array, TensorType
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.spec import AttrMap
 
 Move: TypeAlias = Callable[[Sequence[Array], AttrMap, TensorType], Array]
 BarRule: TypeAlias = Callable[

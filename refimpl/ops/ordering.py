@@ -6,12 +6,12 @@ among equals the earlier element comes first, in descending order too.
 
 from __future__ import annotations
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Function
-from refimpl.ir.types import DType, TensorType
-from refimpl.ops.builder import Builder, Value
-from refimpl.ops.composite import like, scalar
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Function
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ops.composite import like, scalar
 
 FEW = 1024  # of so many elements all pairs are compared: one kernel, instead of a loop of them
 

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir.loop import Expr
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.broadcasting import broadcast, operand_index, partner, quiet
-from refimpl.ops.rules import check, check_same_dtype
-from refimpl.ops.spec import AttrMap, Chooser, Domain, Example, Index, Kind, Op, Read, Sample
+from didyma.refimpl.ir.loop import Expr
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.broadcasting import broadcast, operand_index, partner, quiet
+from didyma.refimpl.ops.rules import check, check_same_dtype
+from didyma.refimpl.ops.spec import AttrMap, Chooser, Domain, Example, Index, Kind, Op, Read, Sample
 
 Eval: TypeAlias = Callable[..., Array]  # on arrays of the compute dtype
 ToBar: TypeAlias = Callable[[Sequence[Bar], DType, Contract], Bar]  # dtype of the operands

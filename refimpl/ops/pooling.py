@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.ir import expr as ex
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.loop import Binary, Cast, Const, Expr
-from refimpl.ir.types import FLOATS, NUMBERS, Array, TensorType
-from refimpl.ops.bar_sums import sum_bar
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.choose import flag
-from refimpl.ops.folds import divided, extreme_bar, has_negative_zero, lowest
-from refimpl.ops.rules import check, get_bool
-from refimpl.ops.spec import (
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.loop import Binary, Cast, Const, Expr
+from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, TensorType
+from didyma.refimpl.ops.bar_sums import sum_bar
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.choose import flag
+from didyma.refimpl.ops.folds import divided, extreme_bar, has_negative_zero, lowest
+from didyma.refimpl.ops.rules import check, get_bool
+from didyma.refimpl.ops.spec import (
     AttrMap,
     AttrSpec,
     Chooser,
@@ -28,7 +28,7 @@ from refimpl.ops.spec import (
     Read,
     Sample,
 )
-from refimpl.ops.windows import (
+from didyma.refimpl.ops.windows import (
     DILATIONS,
     HIGH,
     LOW,

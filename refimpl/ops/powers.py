@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array
 
 
 def power(x: Array, y: Array) -> Array:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from refimpl.ir.loop import Compare, CompareOp, Const, Expr, Unary
-from refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
-from refimpl.ir.types import PLAIN as ALL_DTYPES
-from refimpl.ops import bar_math as bm
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.elementwise import binary, intrinsic, unary
-from refimpl.ops.pointwise import ToBar, ToExpr, example, pointwise
-from refimpl.ops.spec import Domain, Op
+from didyma.refimpl.ir.loop import Compare, CompareOp, Const, Expr, Unary
+from didyma.refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
+from didyma.refimpl.ir.types import PLAIN as ALL_DTYPES
+from didyma.refimpl.ops import bar_math as bm
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.elementwise import binary, intrinsic, unary
+from didyma.refimpl.ops.pointwise import ToBar, ToExpr, example, pointwise
+from didyma.refimpl.ops.spec import Domain, Op
 
 BOOL = (DType.BOOL,)
 BITS = (*INTS, DType.BOOL)

@@ -10,15 +10,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.ir import expr as ex
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.loop import Binary, Cast, Const, Expr, LetExpr, Var
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.choose import pick
-from refimpl.ops.create import small_shape
-from refimpl.ops.rules import attr_error, check, get_dims, get_dtype, get_int, shape_error
-from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Example, Index, Kind, Op, Read, Sample
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.loop import Binary, Cast, Const, Expr, LetExpr, Var
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.choose import pick
+from didyma.refimpl.ops.create import small_shape
+from didyma.refimpl.ops.rules import attr_error, check, get_dims, get_dtype, get_int, shape_error
+from didyma.refimpl.ops.spec import (
+    AttrMap,
+    AttrSpec,
+    Chooser,
+    Example,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Sample,
+)
 
 ROUNDS = 10
 FACTORS = (0xD2511F53, 0xCD9E8D57)

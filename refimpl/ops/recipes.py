@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from refimpl.ir import dims
-from refimpl.ir.graph import Function
-from refimpl.ir.types import FLOATS, SIGNED, DType, TensorType
-from refimpl.ops import complex as complexes
-from refimpl.ops import composite, fourier
-from refimpl.ops.builder import Builder, Value
-from refimpl.ops.choose import flag, pick, size, subset
-from refimpl.ops.composite import Emit
-from refimpl.ops.spec import Chooser
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import Function
+from didyma.refimpl.ir.types import FLOATS, SIGNED, DType, TensorType
+from didyma.refimpl.ops import complex as complexes
+from didyma.refimpl.ops import composite, fourier
+from didyma.refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ops.choose import flag, pick, size, subset
+from didyma.refimpl.ops.composite import Emit
+from didyma.refimpl.ops.spec import Chooser
 
 
 def start(types: Sequence[TensorType]) -> tuple[Builder, list[Value]]:

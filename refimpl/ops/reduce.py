@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir import expr as ex
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.loop import Binary, Cast, Expr
-from refimpl.ir.types import FLOATS, NUMBERS, Array, DType, TensorType
-from refimpl.ops.bar_sums import sum_bar
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.choose import flag, subset
-from refimpl.ops.folds import Axes, divided, extreme, extreme_bar, prod_bar
-from refimpl.ops.movement import BarRule
-from refimpl.ops.rules import check, get_axes, get_bool
-from refimpl.ops.spec import (
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.loop import Binary, Cast, Expr
+from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, DType, TensorType
+from didyma.refimpl.ops.bar_sums import sum_bar
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.choose import flag, subset
+from didyma.refimpl.ops.folds import Axes, divided, extreme, extreme_bar, prod_bar
+from didyma.refimpl.ops.movement import BarRule
+from didyma.refimpl.ops.rules import check, get_axes, get_bool
+from didyma.refimpl.ops.spec import (
     AttrMap,
     AttrSpec,
     Chooser,

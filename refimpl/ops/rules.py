@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import sympy
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.facts import never_negative
-from refimpl.ir.types import DType, Shape, Tensor, TensorType
-from refimpl.ops.spec import AttrMap
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.facts import never_negative
+from didyma.refimpl.ir.types import DType, Shape, Tensor, TensorType
+from didyma.refimpl.ops.spec import AttrMap
 
 
 def use(op: str, types: Sequence[TensorType]) -> str:

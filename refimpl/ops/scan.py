@@ -8,18 +8,18 @@ from typing import Literal
 
 import numpy as np
 
-from refimpl.ir import expr as ex
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.loop import Expr
-from refimpl.ir.types import NUMBERS, Array, DType, TensorType
-from refimpl.ops.bar_sums import additions, fold
-from refimpl.ops.bars import Bar, Contract, settle
-from refimpl.ops.choose import flag
-from refimpl.ops.folds import factors, product_bar
-from refimpl.ops.movement import BarRule
-from refimpl.ops.reduce import reduced, source
-from refimpl.ops.rules import attr_error, check, get_axis, get_bool
-from refimpl.ops.spec import (
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.loop import Expr
+from didyma.refimpl.ir.types import NUMBERS, Array, DType, TensorType
+from didyma.refimpl.ops.bar_sums import additions, fold
+from didyma.refimpl.ops.bars import Bar, Contract, settle
+from didyma.refimpl.ops.choose import flag
+from didyma.refimpl.ops.folds import factors, product_bar
+from didyma.refimpl.ops.movement import BarRule
+from didyma.refimpl.ops.reduce import reduced, source
+from didyma.refimpl.ops.rules import attr_error, check, get_axis, get_bool
+from didyma.refimpl.ops.spec import (
     AttrMap,
     AttrSpec,
     Chooser,

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.ir import expr as ex
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.loop import AtomicOp, Expr
-from refimpl.ir.types import BYTES, NUMBERS, Array, DType, TensorType
-from refimpl.ops.bar_sums import fold
-from refimpl.ops.bars import LEAST, Bar, Contract, as_error, centre_dtype, settle
-from refimpl.ops.choose import pick
-from refimpl.ops.folds import factors, product_bar
-from refimpl.ops.index import (
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.loop import AtomicOp, Expr
+from didyma.refimpl.ir.types import BYTES, NUMBERS, Array, DType, TensorType
+from didyma.refimpl.ops.bar_sums import fold
+from didyma.refimpl.ops.bars import LEAST, Bar, Contract, as_error, centre_dtype, settle
+from didyma.refimpl.ops.choose import pick
+from didyma.refimpl.ops.folds import factors, product_bar
+from didyma.refimpl.ops.index import (
     INDICES,
     check_elements,
     check_indices,
@@ -22,8 +22,8 @@ from refimpl.ops.index import (
     index_domains,
     position,
 )
-from refimpl.ops.rules import check, dtype_error, get_axis, get_str, shape_error
-from refimpl.ops.spec import (
+from didyma.refimpl.ops.rules import check, dtype_error, get_axis, get_str, shape_error
+from didyma.refimpl.ops.spec import (
     AttrMap,
     AttrSpec,
     Chooser,

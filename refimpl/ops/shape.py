@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir import expr as ex
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.loop import Expr
-from refimpl.ir.types import ALL as EVERY
-from refimpl.ir.types import Array, Shape, TensorType
-from refimpl.ops.choose import flag, permutation, pick, size, subset
-from refimpl.ops.create import small_shape
-from refimpl.ops.movement import contiguous, moved
-from refimpl.ops.rules import (
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.loop import Expr
+from didyma.refimpl.ir.types import ALL as EVERY
+from didyma.refimpl.ir.types import Array, Shape, TensorType
+from didyma.refimpl.ops.choose import flag, permutation, pick, size, subset
+from didyma.refimpl.ops.create import small_shape
+from didyma.refimpl.ops.movement import contiguous, moved
+from didyma.refimpl.ops.rules import (
     attr_error,
     check,
     get_axes,
@@ -24,7 +24,17 @@ from refimpl.ops.rules import (
     get_ints,
     shape_error,
 )
-from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Example, Index, Kind, Op, Read, Sample
+from didyma.refimpl.ops.spec import (
+    AttrMap,
+    AttrSpec,
+    Chooser,
+    Example,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Sample,
+)
 
 
 def _reshape_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:

@@ -7,20 +7,20 @@ from typing import TypeVar
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir import expr as ex
-from refimpl.ir.dims import Dim
-from refimpl.ir.facts import straight
-from refimpl.ir.graph import Attr
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.loop import Expr
-from refimpl.ir.types import ALL as EVERY
-from refimpl.ir.types import Array, TensorType
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.choose import flag, pick, size
-from refimpl.ops.create import small_shape
-from refimpl.ops.movement import contiguous, moved
-from refimpl.ops.rules import (
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.facts import straight
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.loop import Expr
+from didyma.refimpl.ir.types import ALL as EVERY
+from didyma.refimpl.ir.types import Array, TensorType
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.choose import flag, pick, size
+from didyma.refimpl.ops.create import small_shape
+from didyma.refimpl.ops.movement import contiguous, moved
+from didyma.refimpl.ops.rules import (
     at_least_zero,
     at_most,
     attr_error,
@@ -34,7 +34,17 @@ from refimpl.ops.rules import (
     shape_error,
     surely_nonnegative,
 )
-from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Example, Index, Kind, Op, Read, Sample
+from didyma.refimpl.ops.spec import (
+    AttrMap,
+    AttrSpec,
+    Chooser,
+    Example,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Sample,
+)
 
 MODES = ("constant", "edge", "reflect")
 MANY = 64  # operands of a concat; longer ones are concats of concats

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias
 
-from refimpl.ir.graph import Attr, Attrs
-from refimpl.ir.loop import AtomicOp, Expr
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ir.graph import Attr, Attrs
+from didyma.refimpl.ir.loop import AtomicOp, Expr
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.bars import Bar, Contract
 
 Index: TypeAlias = tuple[Expr, ...]
 Read: TypeAlias = Callable[[Index], Expr]

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from refimpl.ir.types import FLOATS, Array, DType
-from refimpl.ops import bar_math as bm
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.elementwise import OfArray, intrinsic, monotone, one, through_f64
-from refimpl.ops.pointwise import Domains, ToBar, anywhere, example, pointwise, within
-from refimpl.ops.spec import Op
+from didyma.refimpl.ir.types import FLOATS, Array, DType
+from didyma.refimpl.ops import bar_math as bm
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.elementwise import OfArray, intrinsic, monotone, one, through_f64
+from didyma.refimpl.ops.pointwise import Domains, ToBar, anywhere, example, pointwise, within
+from didyma.refimpl.ops.spec import Op
 
 
 def _lipschitz(name: str, f: OfArray) -> ToBar:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from refimpl.ir import dims
-from refimpl.ir import expr as ex
-from refimpl.ir.dims import Dim
-from refimpl.ir.loop import Expr
-from refimpl.ir.types import Array, Shape, TensorType
-from refimpl.ops.choose import pick
-from refimpl.ops.rules import at_least_zero, check, get_dims, get_ints, shape_error
-from refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Index
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ex
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.loop import Expr
+from didyma.refimpl.ir.types import Array, Shape, TensorType
+from didyma.refimpl.ops.choose import pick
+from didyma.refimpl.ops.rules import at_least_zero, check, get_dims, get_ints, shape_error
+from didyma.refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Index
 
 STRIDES = AttrSpec("strides", "ints", "distance of neighbouring windows on each spatial axis")
 DILATIONS = AttrSpec("dilations", "ints", "distance of neighbouring places in a window")

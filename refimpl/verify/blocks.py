@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.program import Bind, Carry, If, Line, Program, Repeat, While
-from refimpl.ir.types import DType
-from refimpl.verify.memory import Region, Shown, State, Written, symbols
-from refimpl.verify.symbols import binders, carried
-from refimpl.verify.work import WorkVerifier
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.program import Bind, Carry, If, Line, Program, Repeat, While
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.verify.memory import Region, Shown, State, Written, symbols
+from didyma.refimpl.verify.symbols import binders, carried
+from didyma.refimpl.verify.work import WorkVerifier
 
 
 class BlockVerifier(WorkVerifier):

@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.loop import (
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.loop import (
     INDEX,
     Allocate,
     Barrier,
@@ -36,12 +36,12 @@ from refimpl.ir.loop import (
     Stmt,
     Var,
 )
-from refimpl.ir.text import show_expr
-from refimpl.ir.text.show_loop import LoopPrinter
-from refimpl.ir.types import TensorType
-from refimpl.ir.walk import stmts
-from refimpl.verify.scalars import Scalars
-from refimpl.verify.sizes import Sizes
+from didyma.refimpl.ir.text import show_expr
+from didyma.refimpl.ir.text.show_loop import LoopPrinter
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ir.walk import stmts
+from didyma.refimpl.verify.scalars import Scalars
+from didyma.refimpl.verify.sizes import Sizes
 
 MOST_STATEMENTS = 1 << 16
 MOST_DEEP = 32

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from refimpl.errors import DidymaError
-from refimpl.ir import control, dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import (
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import (
     BIND,
     CALL,
     COMPILER,
@@ -38,10 +38,10 @@ from refimpl.ir.graph import (
     Node,
     Param,
 )
-from refimpl.ir.text import show_node
-from refimpl.ir.text.literals import attr_text
-from refimpl.ir.types import DType, TensorType
-from refimpl.verify.sizes import Sizes
+from didyma.refimpl.ir.text import show_node
+from didyma.refimpl.ir.text.literals import attr_text
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.verify.sizes import Sizes
 
 _BOOL = TensorType(DType.BOOL)
 _COUNT = TensorType(DType.I64)

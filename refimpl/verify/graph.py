@@ -34,9 +34,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import sympy
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.graph import (
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import (
     CALL,
     CONTROL,
     PRIMITIVE,
@@ -47,13 +47,13 @@ from refimpl.ir.graph import (
     Module,
     Node,
 )
-from refimpl.ir.text import show_node
-from refimpl.ir.text.literals import attr_text
-from refimpl.ir.types import DType, Tensor, TensorType
-from refimpl.ops import OPS
-from refimpl.ops.spec import AttrKind, AttrSpec, Kind, Op
-from refimpl.verify.control import Control
-from refimpl.verify.sizes import Sizes
+from didyma.refimpl.ir.text import show_node
+from didyma.refimpl.ir.text.literals import attr_text
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import AttrKind, AttrSpec, Kind, Op
+from didyma.refimpl.verify.control import Control
+from didyma.refimpl.verify.sizes import Sizes
 
 _FOLDING = (Kind.REDUCTION, Kind.OPAQUE)
 

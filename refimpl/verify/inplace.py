@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
-from refimpl.ir import dims
-from refimpl.ir.expand import expand
-from refimpl.ir.expr import of_dim
-from refimpl.ir.loop import (
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.expr import of_dim
+from didyma.refimpl.ir.loop import (
     Allocate,
     Atomic,
     Binary,
@@ -37,7 +37,7 @@ from refimpl.ir.loop import (
     Var,
     While,
 )
-from refimpl.ir.walk import expr_children, stmt_exprs
+from didyma.refimpl.ir.walk import expr_children, stmt_exprs
 
 Atom: TypeAlias = tuple[object, ...]
 Poly: TypeAlias = dict[tuple[Atom, ...], int]  # sorted factors of a term -> its coefficient

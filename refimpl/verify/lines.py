@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import (
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import (
     ALIGNMENT,
     Allocate,
     Arena,
@@ -20,13 +20,13 @@ from refimpl.ir.program import (
     Reuse,
     View,
 )
-from refimpl.ir.text import show_instruction
-from refimpl.ir.types import TensorType
-from refimpl.verify.memory import Numbers, Region, Shown, State, Storage, symbols
-from refimpl.verify.ranges import Ranges
-from refimpl.verify.sizes import Sizes
-from refimpl.verify.streams import Streams, several
-from refimpl.verify.symbols import extents, given, settled, told
+from didyma.refimpl.ir.text import show_instruction
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.verify.memory import Numbers, Region, Shown, State, Storage, symbols
+from didyma.refimpl.verify.ranges import Ranges
+from didyma.refimpl.verify.sizes import Sizes
+from didyma.refimpl.verify.streams import Streams, several
+from didyma.refimpl.verify.symbols import extents, given, settled, told
 
 MOST_STACK = 100 * 1024  # bytes of an arena on the stack
 

@@ -26,8 +26,8 @@ import math
 from collections.abc import Mapping
 from typing import assert_never
 
-from refimpl.errors import DidymaError
-from refimpl.ir.loop import (
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import (
     AXES,
     INDEX,
     Allocate,
@@ -55,10 +55,10 @@ from refimpl.ir.loop import (
     Var,
     While,
 )
-from refimpl.ir.text import show_expr, show_line
-from refimpl.ir.types import DType, TensorType
-from refimpl.ir.walk import expr_children
-from refimpl.verify.calls import Calls, Weight
+from didyma.refimpl.ir.text import show_expr, show_line
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.walk import expr_children
+from didyma.refimpl.verify.calls import Calls, Weight
 
 MOST_THREADS = 1024
 MOST_SHARED = 48 * 1024  # bytes

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.program import Line
-from refimpl.ir.types import TensorType
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.program import Line
+from didyma.refimpl.ir.types import TensorType
 
 Written: TypeAlias = tuple[tuple[Dim, Dim], ...]
 

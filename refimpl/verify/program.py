@@ -51,9 +51,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.program import (
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.program import (
     Allocate,
     Arena,
     Assert,
@@ -76,10 +76,10 @@ from refimpl.ir.program import (
     Wait,
     While,
 )
-from refimpl.ir.text import show_instruction
-from refimpl.verify import loop
-from refimpl.verify.blocks import BlockVerifier
-from refimpl.verify.symbols import binders
+from didyma.refimpl.ir.text import show_instruction
+from didyma.refimpl.verify import loop
+from didyma.refimpl.verify.blocks import BlockVerifier
+from didyma.refimpl.verify.symbols import binders
 
 
 def verify(p: Program, kernels: bool = True) -> None:

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.verify.sizes import Sizes
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.verify.sizes import Sizes
 
 _SAMPLES = 12
 Number: TypeAlias = int | Fraction

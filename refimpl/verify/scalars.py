@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import TypeAlias, assert_never
 
-from refimpl.errors import DidymaError
-from refimpl.ir.loop import (
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import (
     BITCASTS,
     INDEX,
     INTRINSICS,
@@ -42,8 +42,8 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.text import show_expr, show_line
-from refimpl.ir.types import BYTES, INTS, DType
+from didyma.refimpl.ir.text import show_expr, show_line
+from didyma.refimpl.ir.types import BYTES, INTS, DType
 
 Place: TypeAlias = Expr | Stmt | str  # where a law is broken
 

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Sequence
 
 import sympy
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.types import DType, Shape
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.types import DType, Shape
 
 MOST_BYTES = 2**48
 TAKEN = frozenset(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from refimpl.ir.dims import Dim
-from refimpl.ir.program import Launch, Line, Wait
-from refimpl.verify.ranges import Ranges
-from refimpl.verify.symbols import flat
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.program import Launch, Line, Wait
+from didyma.refimpl.verify.ranges import Ranges
+from didyma.refimpl.verify.symbols import flat
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.program import Arena, Bind, Carry, If, Line, Program, Repeat, While
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.program import Arena, Bind, Carry, If, Line, Program, Repeat, While
 
 
 def told(p: Program) -> set[str]:

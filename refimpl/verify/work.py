@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from refimpl.ir import dims
-from refimpl.ir.dims import DimVar
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Call, Extern, Launch, Program
-from refimpl.ir.types import TensorType
-from refimpl.verify.inplace import may_share
-from refimpl.verify.lines import LineVerifier
-from refimpl.verify.memory import Region
-from refimpl.verify.symbols import given
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Call, Extern, Launch, Program
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.verify.inplace import may_share
+from didyma.refimpl.verify.lines import LineVerifier
+from didyma.refimpl.verify.memory import Region
+from didyma.refimpl.verify.symbols import given
 
 WIDE = 16  # bytes; what a kernel is given starts at a multiple of them
 

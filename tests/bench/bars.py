@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.interp import graph
-from refimpl.ir.graph import Attr, Module
-from refimpl.ir.types import FLOATS, Array, DType, TensorType
-from refimpl.ops import OPS, bars
-from refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.graph import Attr, Module
+from didyma.refimpl.ir.types import FLOATS, Array, DType, TensorType
+from didyma.refimpl.ops import OPS, bars
+from didyma.refimpl.ops.bars import Bar, Contract
 from tests.bench.bed import Implementation, lanes, stored, tree, ulp
 from tests.bench.kernels import POOL, Kernel, draw
 from tests.bench.page import Shards, put, table

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.ir.graph import Node
-from refimpl.ir.types import Array, DType
-from refimpl.ops.bars import Contract
+from didyma.refimpl.ir.graph import Node
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops.bars import Contract
 
 ERF = np.frompyfunc(math.erf, 1, 1)
 DIGITS: Mapping[DType, int] = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}

@@ -1,4 +1,4 @@
-"""Corner values through every op, dtype and level, judged by ``oracle.stages``.
+"""Corner values through every op, dtype and level, judged by ``didyma.oracle.stages``.
 
     python -m tests.bench.corners [--engines simt,host] [--only add,sum] [--docs]
 
@@ -19,18 +19,18 @@ from itertools import count
 
 import numpy as np
 
-from codegen.options import Options
-from codegen.runtime.engine import Engine
-from codegen.runtime.registry import engine
-from fuzz.levels import check
-from fuzz.values import array, corners
-from oracle import compare
-from refimpl.errors import DidymaError
-from refimpl.ir.graph import Attrs, Function, Module, Node, Param
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.types import ALL, Array, DType, TensorType
-from refimpl.ops import OPS
-from refimpl.ops.spec import Kind, Op, Sample
+from didyma.codegen.options import Options
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.levels import check
+from didyma.fuzz.values import array, corners
+from didyma.oracle import compare
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Attrs, Function, Module, Node, Param
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.types import ALL, Array, DType, TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Kind, Op, Sample
 from tests.bench.page import commit, put, table
 
 USES = 4  # of an op that is neither elementwise nor a fold, a dtype

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from inspect import Parameter, Signature
 
 import didyma as dd
-from refimpl.ir.graph import Module
+from didyma.refimpl.ir.graph import Module
 
 
 def decoder(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from codegen.memory import peak
+from didyma.codegen.memory import peak
 from tests.bench.decoder import decoder
 from tests.bench.page import ROOT, put, table
 from tests.bench.symbolic_plans import BATCH, TOKENS, agree, made

@@ -20,17 +20,17 @@ from pathlib import Path
 
 import onnx
 
-from codegen.memory.arena.problem import lower_bound
-from codegen.memory.inplace import in_place
-from codegen.memory.plan import Values, static_problem
-from codegen.options import Options
-from codegen.pipeline import STAGES, Work
-from refimpl.ir.graph import Module
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Copy, Launch, Line, Program, Return, View
-from refimpl.ir.types import Tensor, TensorType
-from refimpl.onnx import load
-from refimpl.onnx.load import load_model
+from didyma.codegen.memory.arena.problem import lower_bound
+from didyma.codegen.memory.inplace import in_place
+from didyma.codegen.memory.plan import Values, static_problem
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import STAGES, Work
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Copy, Launch, Line, Program, Return, View
+from didyma.refimpl.ir.types import Tensor, TensorType
+from didyma.refimpl.onnx import load
+from didyma.refimpl.onnx.load import load_model
 from tests.bench.page import put, table
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.ir.graph import Attrs, Function, Module, Node, Param
-from refimpl.ir.types import FLOATS, Array, DType, TensorType
-from refimpl.ops import OPS
-from refimpl.ops.bars import Contract
+from didyma.refimpl.ir.graph import Attrs, Function, Module, Node, Param
+from didyma.refimpl.ir.types import FLOATS, Array, DType, TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.bars import Contract
 from tests.bench.bed import COMPARISONS, FUNCTIONS, Implementation, stored
 
 UNARY = (

@@ -27,7 +27,7 @@ from onnx.backend.test.runner import Runner
 from onnx.reference import ReferenceEvaluator
 
 from didyma.onnx_backend import backend_for
-from refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array
 from tests.bench import page
 
 RTOL, ATOL = 1e-3, 1e-7  # of onnx.backend.test.case.test_case.TestCase

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from fuzz.allocator.campaign import Plan, Result, run
+from didyma.fuzz.allocator.campaign import Plan, Result, run
 from tests.bench import trace_mutants
 from tests.mutants.memory.page import write
 

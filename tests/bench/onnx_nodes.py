@@ -28,11 +28,11 @@ from rich.console import Console
 from rich.progress import track
 
 from didyma.onnx_backend import LEVELS, backend_for
-from refimpl.errors import DidymaError
-from refimpl.onnx import signature
-from refimpl.onnx.control import CONTROL
-from refimpl.onnx.functions import defined
-from refimpl.onnx.nodes import HANDLERS
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.onnx import signature
+from didyma.refimpl.onnx.control import CONTROL
+from didyma.refimpl.onnx.functions import defined
+from didyma.refimpl.onnx.nodes import HANDLERS
 from tests.bench.onnx_core import is_core
 
 MOST_SECONDS = 120  # of a case, after which it does not pass

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from codegen.memory import trace
-from codegen.memory.arena import ARENA, Placement, Problem, lower_bound, solve
-from oracle.placement_check import check
-from refimpl.errors import DidymaError
+from didyma.codegen.memory import trace
+from didyma.codegen.memory.arena import ARENA, Placement, Problem, lower_bound, solve
+from didyma.oracle.placement_check import check
+from didyma.refimpl.errors import DidymaError
 from tests.bench.traces import KINDS
 
 DATA = Path(__file__).parent.parent / "data" / "planner"

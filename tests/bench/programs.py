@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from codegen.options import Options
-from codegen.runtime.registry import engine
-from fuzz.graphs import BYTES, Case, decode
-from fuzz.levels import check
-from fuzz.shard import coverage, possible
-from fuzz.watchdog import Died, Raised, guarded
-from refimpl.ir.types import DType
+from didyma.codegen.options import Options
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.graphs import BYTES, Case, decode
+from didyma.fuzz.levels import check
+from didyma.fuzz.shard import coverage, possible
+from didyma.fuzz.watchdog import Died, Raised, guarded
+from didyma.refimpl.ir.types import DType
 from tests.bench.page import Shards, put, table
 
 SHARD = 250

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from codegen.options import Options
+from didyma.codegen.options import Options
 from didyma.commands import common
 from didyma.commands.judge import Task, Verdict, guarded
 from didyma.files import read_module
-from oracle.report import Level
-from refimpl.errors import DidymaError
+from didyma.oracle.report import Level
+from didyma.refimpl.errors import DidymaError
 from tests.bench.page import ROOT, commit, put, table
 
 PAGE = ROOT / "docs" / "onnx-models.md"

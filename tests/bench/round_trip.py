@@ -19,13 +19,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from codegen.options import Options
-from codegen.pipeline import compile
-from refimpl.errors import DidymaError
-from refimpl.ir.graph import Module
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Program
-from refimpl.ir.text import parse, show
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.text import parse, show
 from tests.bench.page import Shards, put, table
 from tests.bench.programs import case_of
 from tests.refimpl.text.anything import Anything

@@ -25,17 +25,17 @@ from typing import Any
 
 import numpy as np
 
-from codegen.options import Options
-from codegen.pipeline import compile
-from codegen.runtime.registry import engine
-from fuzz.levels import EngineBackend
-from fuzz.values import corners
-from refimpl.errors import DidymaError
-from refimpl.ir.graph import Attr, Function, Module, Node, Param
-from refimpl.ir.types import FLOATS, PLAIN, Array, DType, TensorType
-from refimpl.ops import OPS, bars
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.spec import Kind, Op
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.levels import EngineBackend
+from didyma.fuzz.values import corners
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Attr, Function, Module, Node, Param
+from didyma.refimpl.ir.types import FLOATS, PLAIN, Array, DType, TensorType
+from didyma.refimpl.ops import OPS, bars
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.spec import Kind, Op
 from tests.bench import truth
 from tests.bench.bed import ulp
 from tests.bench.page import Shards, put, table

@@ -19,20 +19,20 @@ from statistics import mean
 
 import numpy as np
 
-from codegen.emit import wrapper
-from codegen.memory import peak
-from codegen.memory.plan import Values
-from codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan, plan
-from codegen.options import Options
-from codegen.pipeline import Compiled, compile
-from codegen.runtime.registry import engine
-from oracle.placement_check import most_alive
-from oracle.plan_check import check
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.graph import Module
-from refimpl.ir.program import ALIGNMENT, Arena, Carry, Free, Launch, Place, Program
-from refimpl.ir.types import Array
+from didyma.codegen.emit import wrapper
+from didyma.codegen.memory import peak
+from didyma.codegen.memory.plan import Values
+from didyma.codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan, plan
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime.registry import engine
+from didyma.oracle.placement_check import most_alive
+from didyma.oracle.plan_check import check
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.program import ALIGNMENT, Arena, Carry, Free, Launch, Place, Program
+from didyma.refimpl.ir.types import Array
 from tests.bench.decoder import decoder as model
 from tests.bench.page import put, table
 from tests.codegen.memory.symbolic.cases import B, decoder, random_trace

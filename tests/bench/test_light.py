@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array
 from tests.bench import light
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.runtime.registry import engine
-from refimpl.ir.types import FLOATS, PLAIN, DType
-from refimpl.ops import OPS
-from refimpl.ops.bars import Contract
-from refimpl.ops.spec import Kind
+from didyma.codegen.runtime.registry import engine
+from didyma.refimpl.ir.types import FLOATS, PLAIN, DType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.bars import Contract
+from didyma.refimpl.ops.spec import Kind
 from tests.bench import bars, corners, programs, round_trip, sweep, truth
 from tests.bench.bed import COMPARISONS, Implementation
 from tests.bench.kernels import POOL

@@ -10,10 +10,10 @@ from typing import Protocol, TypeVar
 import numpy as np
 import pytest
 
-from refimpl.ir.graph import Function, Module, Node
-from refimpl.ir.text import parse, parse_loop, parse_module, show
-from refimpl.ir.types import Tensor
-from refimpl.verify import loop
+from didyma.refimpl.ir.graph import Function, Module, Node
+from didyma.refimpl.ir.text import parse, parse_loop, parse_module, show
+from didyma.refimpl.ir.types import Tensor
+from didyma.refimpl.verify import loop
 from tests.refimpl.text.mutate import confused, damaged, outcome, texts, verdict
 from tests.refimpl.verify.test_damage import sound_texts
 from tests.refimpl.verify.test_sound import KERNEL

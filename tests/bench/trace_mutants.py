@@ -20,8 +20,8 @@ from pathlib import Path
 from random import Random
 
 from didyma import plan_command
-from oracle import placement_check
-from refimpl.errors import DidymaError
+from didyma.oracle import placement_check
+from didyma.refimpl.errors import DidymaError
 from tests.mutants.memory.page import write
 
 FIELDS = (

@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 
-from codegen.memory.arena.problem import Problem, problem
+from didyma.codegen.memory.arena.problem import Problem, problem
 
 BATCH, LENGTH, WIDTH, HEADS = 4, 512, 1024, 16
 STEP = 12  # lines of a transformer layer

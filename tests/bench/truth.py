@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb, ctx
 
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array, DType
 
 Of = Callable[[arb], arb]
 INF, NAN = math.inf, math.nan

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from refimpl.errors import DidymaError
-from refimpl.ir.dims import DimVar, evaluate, symbol
-from refimpl.ir.graph import Function, Module, Node, Param, attrs
-from refimpl.ir.types import ALL, PLAIN, Array, DType, Shape, Tensor, TensorType
-from refimpl.ops import OPS
-from refimpl.ops.spec import Kind, Op
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.dims import DimVar, evaluate, symbol
+from didyma.refimpl.ir.graph import Function, Module, Node, Param, attrs
+from didyma.refimpl.ir.types import ALL, PLAIN, Array, DType, Shape, Tensor, TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Kind, Op
 
 
 @dataclass

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.graph import CALL, Attr, Attrs, Function, Module, Node, Param, attrs
-from refimpl.ir.types import Array, DType, Tensor, TensorType
-from refimpl.ops import OPS
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import CALL, Attr, Attrs, Function, Module, Node, Param, attrs
+from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
+from didyma.refimpl.ops import OPS
 
 
 @dataclass

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeAlias
 
-from refimpl.interp.code import index_interval
-from refimpl.ir import dims
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.expand import Copy, declared
-from refimpl.ir.loop import (
+from didyma.refimpl.interp.code import index_interval
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.expand import Copy, declared
+from didyma.refimpl.ir.loop import (
     INDEX,
     Allocate,
     Atomic,
@@ -34,9 +34,9 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.names import Names
-from refimpl.ir.walk import exprs, map_stmt, stmt_children, stmts
-from refimpl.verify.sizes import TAKEN
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.walk import exprs, map_stmt, stmt_children, stmts
+from didyma.refimpl.verify.sizes import TAKEN
 
 Interval: TypeAlias = tuple[int, int] | None
 

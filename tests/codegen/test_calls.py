@@ -12,27 +12,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codegen.emit import cuda
-from codegen.options import Options
-from codegen.pipeline import Compiled, compile
-from codegen.runtime.engine import KernelFault
-from codegen.runtime.registry import engine
-from codegen.schedule import schedule
-from fuzz.graphs import BYTES, CASES, Case, decode
-from fuzz.levels import EngineBackend
-from oracle import chains
-from oracle.kernels import reads_before_it_writes
-from refimpl.interp import loop, program
-from refimpl.interp.faults import LoopFault
-from refimpl.ir.expand import expand
-from refimpl.ir.expr import add, index
-from refimpl.ir.loop import Block, Call, If, PrimFunc, Stmt, Store
-from refimpl.ir.text import parse, parse_loop, show
-from refimpl.ir.types import Array
-from refimpl.ir.walk import map_stmt, stmts
-from refimpl.verify import loop as loop_laws
-from refimpl.verify import program as program_laws
-from refimpl.verify.inplace import may_share
+from didyma.codegen.emit import cuda
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime.engine import KernelFault
+from didyma.codegen.runtime.registry import engine
+from didyma.codegen.schedule import schedule
+from didyma.fuzz.graphs import BYTES, CASES, Case, decode
+from didyma.fuzz.levels import EngineBackend
+from didyma.oracle import chains
+from didyma.oracle.kernels import reads_before_it_writes
+from didyma.refimpl.interp import loop, program
+from didyma.refimpl.interp.faults import LoopFault
+from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.expr import add, index
+from didyma.refimpl.ir.loop import Block, Call, If, PrimFunc, Stmt, Store
+from didyma.refimpl.ir.text import parse, parse_loop, show
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.walk import map_stmt, stmts
+from didyma.refimpl.verify import loop as loop_laws
+from didyma.refimpl.verify import program as program_laws
+from didyma.refimpl.verify.inplace import may_share
 from tests.codegen.emit.test_runs import MAKERS, launch
 from tests.codegen.emit.test_runs import inputs as operands
 from tests.codegen.outline import outlined

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from codegen.options import Options
-from codegen.pipeline import compile
-from refimpl.ir.dims import evaluate, symbol
-from refimpl.ir.expr import add, floordiv, index, mul, of_dim
-from refimpl.ir.loop import Var
-from refimpl.ir.text import parse_module
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.refimpl.ir.dims import evaluate, symbol
+from didyma.refimpl.ir.expr import add, floordiv, index, mul, of_dim
+from didyma.refimpl.ir.loop import Var
+from didyma.refimpl.ir.text import parse_module
 
 PART_WITHOUT_ELEMENTS = """
 module {

@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from codegen.options import Options
-from codegen.pipeline import STAGES, Compiled, compile
-from refimpl.errors import DidymaError
-from refimpl.interp import graph as graphs
-from refimpl.interp import loop as loops
-from refimpl.interp import program as programs
-from refimpl.ir.dims import evaluate
-from refimpl.ir.graph import CALL, Function
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Allocate, Launch
-from refimpl.ir.types import Array, from_memory, to_memory
-from refimpl.ops.bars import Contract, exact, judge
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import STAGES, Compiled, compile
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph as graphs
+from didyma.refimpl.interp import loop as loops
+from didyma.refimpl.interp import program as programs
+from didyma.refimpl.ir.dims import evaluate
+from didyma.refimpl.ir.graph import CALL, Function
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Allocate, Launch
+from didyma.refimpl.ir.types import Array, from_memory, to_memory
+from didyma.refimpl.ops.bars import Contract, exact, judge
 from tests.codegen.graphs import bindings, graph, operands, same_bits
 from tests.codegen.make import Graph
 

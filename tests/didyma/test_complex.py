@@ -10,8 +10,8 @@ import pytest
 
 import didyma as dd
 from didyma.program import Program
-from refimpl.errors import DidymaError
-from refimpl.ir.types import Array
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.types import Array
 
 F = np.fft
 # What is traced, what NumPy says, and whether the operand is real.

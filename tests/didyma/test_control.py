@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import didyma as dd
-from refimpl.errors import DidymaError
-from refimpl.ir.types import Array
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.types import Array
 
 n = dd.dim("n", 0, 6)
 

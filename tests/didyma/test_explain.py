@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import didyma as dd
-from codegen.pipeline import compile
+from didyma.codegen.pipeline import compile
 from didyma.commands.explain import texts
+from didyma.fuzz.graphs import BYTES, decode
 from didyma.program import Program
+from didyma.refimpl.ir.text import parse, show
 from didyma.tensor import Tensor
-from fuzz.graphs import BYTES, decode
-from refimpl.ir.text import parse, show
 from tests.didyma.cli import didyma, python
 from tests.didyma.test_bad_input import magika
 

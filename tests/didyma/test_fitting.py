@@ -8,8 +8,8 @@ import numpy as np
 
 from didyma import fitting
 from didyma.commands import common
-from refimpl.ir.text import parse_module
-from refimpl.ir.types import Array
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.ir.types import Array
 
 HALVED = """module {
   dims n in [1, 500], b in [1, 9]

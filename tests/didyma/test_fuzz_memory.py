@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from fuzz.allocator import domains
-from fuzz.allocator.domains import Case
-from fuzz.allocator.judge import Verdict
+from didyma.fuzz.allocator import domains
+from didyma.fuzz.allocator.domains import Case
+from didyma.fuzz.allocator.judge import Verdict
 from tests.didyma.cli import didyma
 
 
@@ -30,7 +30,7 @@ def test_a_finding_is_told_with_the_command_that_shows_it_again() -> None:
         c = judged(seed, *others)
         return replace(c, verdicts=(Verdict("run", "planted"),)) if seed == 9 else c
 
-    with mock.patch("fuzz.allocator.campaign.judge_case", spoilt):
+    with mock.patch("didyma.fuzz.allocator.campaign.judge_case", spoilt):
         words = ("fuzz", "--memory", "--seconds", "30", "--jobs", "1", "--stop-after", "1")
         said = didyma(*words)
         assert said.code == 1

@@ -9,13 +9,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from codegen.options import Options
+from didyma.codegen.options import Options
 from didyma.commands import inputs
-from fuzz import given
-from fuzz.replay import Recorded, load, save
-from refimpl.errors import DidymaError
-from refimpl.ir.text import parse_module
-from refimpl.ir.types import Array, DType
+from didyma.fuzz import given
+from didyma.fuzz.replay import Recorded, load, save
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.ir.types import Array, DType
 from tests.didyma.cli import didyma
 from tests.didyma.test_bad_input import told
 

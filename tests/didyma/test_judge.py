@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from codegen.options import Options
+from didyma.codegen.options import Options
 from didyma.commands import common
 from didyma.commands.judge import Task, Verdict, guarded, judge, tell
-from fuzz import levels
-from oracle.report import Finding, Level, Report
-from refimpl.errors import DidymaError
-from refimpl.ir.text import parse_module
-from refimpl.ir.types import Array
+from didyma.fuzz import levels
+from didyma.oracle.report import Finding, Level, Report
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.ir.types import Array
 from tests.didyma.cli import EXP
 
 Progress = Callable[[str], None]

@@ -12,7 +12,7 @@ from onnx.backend.test import BackendTest
 from onnx.backend.test.case.test_case import TestCase as Case
 
 from didyma.onnx_backend import backend_for
-from refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError
 from tests.bench.onnx_nodes import Outcome, cases, page, run_case
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # onnx warns while it makes its cases

@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from codegen.options import Options
-from codegen.pipeline import compile
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
 from didyma.plan_command import plan
-from refimpl.errors import DidymaError
-from refimpl.ir.text import parse_module, show
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.text import parse_module, show
 from tests.didyma.cli import didyma
 
 NET = Path(__file__).parent.parent / "data" / "planner" / "nets" / "pl_mobilenetv2.csv"

@@ -15,15 +15,15 @@ import sympy
 from onnx import TensorProto, helper
 
 import didyma as dd
-from codegen.runtime import calls
+from didyma.codegen.runtime import calls
 from didyma.files import read_module
 from didyma.onnx_backend import backend_for
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.onnx import load_bytes
+from didyma.refimpl.ops.builder import Builder
 from didyma.tensor import Tensor
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.types import DType, TensorType
-from refimpl.onnx import load_bytes
-from refimpl.ops.builder import Builder
 
 
 def says(code: str, *words: str) -> pytest.RaisesExc[DidymaError]:
@@ -75,7 +75,7 @@ def test_the_extra_that_reads_onnx(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     real = builtins.__import__
 
     def without(name: str, *rest: Any) -> types.ModuleType:
-        if name == "refimpl.onnx":
+        if name == "didyma.refimpl.onnx":
             raise ModuleNotFoundError("No module named 'onnx'", name="onnx")
         return real(name, *rest)
 
@@ -92,7 +92,7 @@ class Device:
 
 
 def test_arrays_on_a_device() -> None:
-    from codegen.runtime.cuda import Cuda
+    from didyma.codegen.runtime.cuda import Cuda
 
     adopt: Callable[..., Any] = Cuda.adopt  # which asks nothing of the device
     with says("not-a-device-array", "ndarray"):

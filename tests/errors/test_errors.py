@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.errors import DidymaError
-from refimpl.ir.graph import Function, Module, Node
-from refimpl.ir.program import Program, Return
-from refimpl.ir.text import parse
-from refimpl.ir.types import DType, Tensor, TensorType
-from refimpl.verify import graph, loop, program
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Function, Module, Node
+from didyma.refimpl.ir.program import Program, Return
+from didyma.refimpl.ir.text import parse
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.verify import graph, loop, program
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent.parent / "refimpl"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
-from fuzz.allocator.domains import every
-from fuzz.allocator.functions import outlined
-from fuzz.allocator.machine import NAMES, MemoryMachine, planned
-from fuzz.allocator.programs import mixed, program
-from refimpl.verify.program import verify
+from didyma.fuzz.allocator.domains import every
+from didyma.fuzz.allocator.functions import outlined
+from didyma.fuzz.allocator.machine import NAMES, MemoryMachine, planned
+from didyma.fuzz.allocator.programs import mixed, program
+from didyma.refimpl.verify.program import verify
 
 TestMemoryMachine = MemoryMachine.TestCase
 TestMemoryMachine.settings = settings(

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from codegen.options import Options
-from codegen.runtime.engine import KernelText, Loaded
-from codegen.runtime.registry import engine
-from fuzz import campaign
-from fuzz.replay import load
-from fuzz.shard import Begin, Found, Job, Judged, Message, run
+from didyma.codegen.options import Options
+from didyma.codegen.runtime.engine import KernelText, Loaded
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz import campaign
+from didyma.fuzz.replay import load
+from didyma.fuzz.shard import Begin, Found, Job, Judged, Message, run
 from tests.didyma.cli import ROOT
 from tests.mutants.__main__ import plant
 from tests.mutants.faults import FAULTS, Fault

@@ -8,14 +8,14 @@ from collections import Counter
 import numpy as np
 from hypothesis import given, settings
 
-from fuzz.graphs import BYTES, CASES, Case, decode
-from refimpl.interp import graph
-from refimpl.ir import dims
-from refimpl.ir.graph import CALL, CONTROL, NO_INLINE
-from refimpl.ir.text import parse_module, show
-from refimpl.ir.types import DType
-from refimpl.ops import OPS
-from refimpl.verify.graph import verify
+from didyma.fuzz.graphs import BYTES, CASES, Case, decode
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import CALL, CONTROL, NO_INLINE
+from didyma.refimpl.ir.text import parse_module, show
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.verify.graph import verify
 
 
 @settings(max_examples=60, deadline=None)

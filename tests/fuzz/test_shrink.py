@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import time
 
-from fuzz.graphs import BYTES, Case, decode
-from fuzz.shrink import candidates, shrink
-from refimpl.interp import graph
-from refimpl.ir.text import parse_module
-from refimpl.verify.graph import verify
+from didyma.fuzz.graphs import BYTES, Case, decode
+from didyma.fuzz.shrink import candidates, shrink
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.verify.graph import verify
 
 
 def ops(case: Case) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fuzz.values import array, corners
-from refimpl.ir.types import ALL, FLOATS, INTS, DType
-from refimpl.ops.spec import Domain
+from didyma.fuzz.values import array, corners
+from didyma.refimpl.ir.types import ALL, FLOATS, INTS, DType
+from didyma.refimpl.ops.spec import Domain
 
 
 @pytest.mark.parametrize("dtype", ALL)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fuzz.watchdog import Died, Raised, guarded
+from didyma.fuzz.watchdog import Died, Raised, guarded
 from tests.didyma.cli import ROOT
 
 
@@ -55,7 +55,7 @@ def test_a_hanging_child_is_gone_afterwards() -> None:
 
 
 SCRIPT = """
-from fuzz.watchdog import guarded
+from didyma.fuzz.watchdog import guarded
 from tests.fuzz.test_watchdog import sleeps
 if __name__ == "__main__":
     guarded(sleeps, (1,), 600, lambda pid: print(pid, flush=True))

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codegen.emit import cuda, wrapper
-from codegen.runtime.engine import Engine
-from codegen.runtime.registry import NAMES, engine
-from refimpl.interp import graph
-from refimpl.ir.text import parse_program
-from refimpl.verify import program as laws
+from didyma.codegen.emit import cuda, wrapper
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import NAMES, engine
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.text import parse_program
+from didyma.refimpl.verify import program as laws
 from tests.codegen.control.random_modules import Draw
 from tests.codegen.control.test_random import compiled, inputs, same
 
@@ -113,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     wrong = controlled(chosen, options.programs)
     print(f"{options.programs} modules in {time.perf_counter() - start:.1f} s")
     if options.engine == "cuda":
-        from codegen.runtime.cuda import Cuda
+        from didyma.codegen.runtime.cuda import Cuda
 
         chosen = Cuda(synchronous=False)
     start = time.perf_counter()

@@ -16,20 +16,20 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from codegen.options import Options
-from codegen.runtime.engine import Engine
-from codegen.runtime.registry import NAMES, engine
-from fuzz.conform import Runner, suite
-from fuzz.graphs import BYTES, decode
-from fuzz.levels import check
-from oracle.conformance import Outcome, conform
-from refimpl.errors import EngineMissing
+from didyma.codegen.options import Options
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import NAMES, engine
+from didyma.fuzz.conform import Runner, suite
+from didyma.fuzz.graphs import BYTES, decode
+from didyma.fuzz.levels import check
+from didyma.oracle.conformance import Outcome, conform
+from didyma.refimpl.errors import EngineMissing
 
 
 def make(name: str, cache: Path | None) -> Engine:
     """Make the engine; the cache is that of compiled kernels on the GPU."""
     if name == "cuda" and cache is not None:
-        from codegen.runtime.cuda import Cuda
+        from didyma.codegen.runtime.cuda import Cuda
 
         return Cuda(cache=cache)
     return engine(name)

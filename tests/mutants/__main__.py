@@ -27,7 +27,7 @@ def plant(fault: Fault, where: Path) -> None:
     """Copy the packages and change the one place; the text to change must be there once."""
     for package in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, where / package, ignore=ignored)
+        shutil.copytree(ROOT / package, where / package, symlinks=True, ignore=ignored)
     path = where / fault.file
     text = path.read_text(encoding="utf-8")
     if text.count(fault.old) != 1:

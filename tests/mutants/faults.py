@@ -121,7 +121,7 @@ FAULTS: tuple[Fault, ...] = (
         "f16 accumulated in f16",
         "codegen/lower/place.py",
         "            step = Store(acc.name, (), combine(fold.op, value_of(acc), item))",
-        """            from refimpl.ir.loop import Cast
+        """            from didyma.refimpl.ir.loop import Cast
             total = combine(fold.op, value_of(acc), item)
             if any(b.dtype == "f16" for b in self._b._buffers.values()) and acc.dtype == "f32":
                 total = Cast(Cast(total, type(acc.dtype).F16), acc.dtype)

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codegen.options import Options
-from codegen.pipeline import compile
-from fuzz.levels import subject
-from oracle import chains
-from oracle.stages import judge
-from refimpl.interp import loop as loop_interp
-from refimpl.ir.loop import (
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.fuzz.levels import subject
+from didyma.oracle import chains
+from didyma.oracle.stages import judge
+from didyma.refimpl.interp import loop as loop_interp
+from didyma.refimpl.ir.loop import (
     Binary,
     Block,
     Buffer,
@@ -29,9 +29,9 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.text import parse_loop, parse_module
-from refimpl.ir.types import Array, DType
-from refimpl.ir.walk import map_expr, map_stmt
+from didyma.refimpl.ir.text import parse_loop, parse_module
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.walk import map_expr, map_stmt
 
 ROWS = """module {
   func @main(%x: f32[4, 4096]) -> (%y) {

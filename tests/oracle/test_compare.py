@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oracle.compare import bitwise, compare
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops.bars import Bar, exact
+from didyma.oracle.compare import bitwise, compare
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.bars import Bar, exact
 
 
 def judge(c: Array, e: Array, out: Array) -> bool:

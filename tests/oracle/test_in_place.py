@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fuzz.allocator.kernels import At, Read, kernel
-from oracle.in_place import InterferenceError, launch
-from refimpl.ir.types import Array, DType, TensorType
+from didyma.fuzz.allocator.kernels import At, Read, kernel
+from didyma.oracle.in_place import InterferenceError, launch
+from didyma.refimpl.ir.types import Array, DType, TensorType
 
 T = TensorType(DType.I32, (8,))
 

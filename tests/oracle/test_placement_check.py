@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle.placement_check import WORD, PlacementError, check
+from didyma.oracle.placement_check import WORD, PlacementError, check
 
 SMALL = st.integers(0, 9)
 BUFFER = st.tuples(SMALL, SMALL, SMALL, SMALL)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.plan_check import check, replay
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.expr import index
-from refimpl.ir.loop import Block, Buffer, For, Load, LoopKind, PrimFunc, Store, Var
-from refimpl.ir.program import (
+from didyma.oracle.plan_check import check, replay
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.expr import index
+from didyma.refimpl.ir.loop import Block, Buffer, For, Load, LoopKind, PrimFunc, Store, Var
+from didyma.refimpl.ir.program import (
     Allocate,
     Arena,
     Call,
@@ -31,7 +31,7 @@ from refimpl.ir.program import (
     Wait,
     While,
 )
-from refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.types import DType, TensorType
 
 F32 = DType.F32
 N = symbol("n")

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from codegen import pipeline
-from codegen.options import Options
-from oracle.report import Report
-from oracle.stages import JUDGED, Subject, judge
-from refimpl.ir.graph import Function, Module
-from refimpl.ir.loop import Binary, Expr, PrimFunc, Stmt
-from refimpl.ir.text import parse_module
-from refimpl.ir.types import Array
-from refimpl.ir.walk import map_expr, map_stmt
-from refimpl.verify.graph import verify
+from didyma.codegen import pipeline
+from didyma.codegen.options import Options
+from didyma.oracle.report import Report
+from didyma.oracle.stages import JUDGED, Subject, judge
+from didyma.refimpl.ir.graph import Function, Module
+from didyma.refimpl.ir.loop import Binary, Expr, PrimFunc, Stmt
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.walk import map_expr, map_stmt
+from didyma.refimpl.verify.graph import verify
 
 # y is doubled while its sum is below 40, n times at most; what comes of it depends on a branch.
 TEXT = """module {

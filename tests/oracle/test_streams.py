@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from codegen.emit import cuda, wrapper
-from codegen.memory import planner
-from codegen.memory.plan import plan
-from fuzz.allocator.domains import every
-from fuzz.allocator.kernels import At
-from fuzz.allocator.maker import Maker
-from oracle.plan_check import check
-from refimpl.ir.program import Copy, Launch, Program
-from refimpl.ir.types import DType, TensorType
+from didyma.codegen.emit import cuda, wrapper
+from didyma.codegen.memory import planner
+from didyma.codegen.memory.plan import plan
+from didyma.fuzz.allocator.domains import every
+from didyma.fuzz.allocator.kernels import At
+from didyma.fuzz.allocator.maker import Maker
+from didyma.oracle.plan_check import check
+from didyma.refimpl.ir.program import Copy, Launch, Program
+from didyma.refimpl.ir.types import DType, TensorType
 
 T = TensorType(DType.I32, (64,))
 

@@ -6,8 +6,8 @@ from random import Random
 
 import sympy
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, canonical, symbol
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, canonical, symbol
 
 
 def polynomial(r: Random) -> Dim:

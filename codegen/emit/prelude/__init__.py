@@ -14,8 +14,8 @@ from itertools import product
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from codegen.emit.intrinsics import NBYTES, TYPES
-from refimpl.ir.types import F8
+from didyma.codegen.emit.intrinsics import NBYTES, TYPES
+from didyma.refimpl.ir.types import F8
 
 Target: TypeAlias = Literal["host", "cuda"]
 
@@ -84,7 +84,7 @@ class Prelude:
 
 def load(target: Target) -> Prelude:
     """Read the definitions of a target."""
-    folder = files("codegen.emit.prelude")
+    folder = files("didyma.codegen.emit.prelude")
     definitions: dict[str, str] = {}
     for file in (f"{target}.c", "common.c"):
         for name, definition in _definitions((folder / file).read_text(encoding="utf-8")):

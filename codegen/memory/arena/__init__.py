@@ -1,4 +1,4 @@
-from codegen.memory.arena.problem import (
+from didyma.codegen.memory.arena.problem import (
     FREE,
     Placement,
     Problem,
@@ -7,7 +7,7 @@ from codegen.memory.arena.problem import (
     problem,
     require_capacity,
 )
-from codegen.memory.arena.registry import ARENA, ArenaPlanner, arena_planner, solve
+from didyma.codegen.memory.arena.registry import ARENA, ArenaPlanner, arena_planner, solve
 
 __all__ = [
     "ARENA",

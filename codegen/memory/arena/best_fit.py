@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from codegen.memory.arena.budget import Budget
-from codegen.memory.arena.fit import PAIRS, conflicts, pair_count, place
-from codegen.memory.arena.orders import ORDERS
-from codegen.memory.arena.problem import Placement, Problem, lower_bound, placement
+from didyma.codegen.memory.arena.budget import Budget
+from didyma.codegen.memory.arena.fit import PAIRS, conflicts, pair_count, place
+from didyma.codegen.memory.arena.orders import ORDERS
+from didyma.codegen.memory.arena.problem import Placement, Problem, lower_bound, placement
 
 
 def best_fit(p: Problem, budget: Budget) -> Placement:

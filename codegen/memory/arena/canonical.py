@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from codegen.memory.arena import orders
-from codegen.memory.arena.budget import Budget
-from codegen.memory.arena.fit import place
-from codegen.memory.arena.problem import I64, Placement, Problem, lower_bound, placement
-from codegen.memory.arena.search import Infeasible, OutOfNodes, Search
-from refimpl.errors import DidymaError
+from didyma.codegen.memory.arena import orders
+from didyma.codegen.memory.arena.budget import Budget
+from didyma.codegen.memory.arena.fit import place
+from didyma.codegen.memory.arena.problem import I64, Placement, Problem, lower_bound, placement
+from didyma.codegen.memory.arena.search import Infeasible, OutOfNodes, Search
+from didyma.refimpl.errors import DidymaError
 
 TURN = 2.0  # seconds below which a search gets all that is left
 HARD = 1_000_000  # steps within a capacity, where there is no deadline

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from codegen.memory.arena.best_fit import best_fit
-from codegen.memory.arena.budget import Budget
-from codegen.memory.arena.problem import FREE, Placement, Problem, lower_bound, placement
-from refimpl.errors import EngineMissing
+from didyma.codegen.memory.arena.best_fit import best_fit
+from didyma.codegen.memory.arena.budget import Budget
+from didyma.codegen.memory.arena.problem import FREE, Placement, Problem, lower_bound, placement
+from didyma.refimpl.errors import EngineMissing
 
 SECONDS = 60.0  # where no deadline is given
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.memory.arena.problem import FREE, I64, Problem
+from didyma.codegen.memory.arena.problem import FREE, I64, Problem
 
 Fit: TypeAlias = Literal["best", "first", "top"]
 I32: TypeAlias = NDArray[np.int32]

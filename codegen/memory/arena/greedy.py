@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from codegen.memory.arena import orders
-from codegen.memory.arena.fit import place
-from codegen.memory.arena.problem import Placement, Problem, placement
+from didyma.codegen.memory.arena import orders
+from didyma.codegen.memory.arena.fit import place
+from didyma.codegen.memory.arena.problem import Placement, Problem, placement
 
 
 def greedy_by_size(p: Problem) -> Placement:

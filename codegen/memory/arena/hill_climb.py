@@ -6,10 +6,10 @@ from random import Random
 
 import numpy as np
 
-from codegen.memory.arena.budget import Budget
-from codegen.memory.arena.fit import PAIRS, Conflicts, conflicts, pair_count, place
-from codegen.memory.arena.orders import by_size
-from codegen.memory.arena.problem import I64, Placement, Problem, lower_bound, placement
+from didyma.codegen.memory.arena.budget import Budget
+from didyma.codegen.memory.arena.fit import PAIRS, Conflicts, conflicts, pair_count, place
+from didyma.codegen.memory.arena.orders import by_size
+from didyma.codegen.memory.arena.problem import I64, Placement, Problem, lower_bound, placement
 
 ATTEMPTS = 500
 WORK = 200_000  # buffers placed in all attempts together

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from codegen.memory.arena.problem import I64, Problem, loads
+from didyma.codegen.memory.arena.problem import I64, Problem, loads
 
 Order: TypeAlias = Callable[[Problem], I64]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codegen.memory.arena.problem import FREE, I64, Problem, loads
+from didyma.codegen.memory.arena.problem import FREE, I64, Problem, loads
 
 END = 1 << 62
 

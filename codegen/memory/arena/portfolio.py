@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from codegen.memory.arena import orders
-from codegen.memory.arena.budget import Budget
-from codegen.memory.arena.canonical import within
-from codegen.memory.arena.fit import PAIRS, TINY, conflicts, pair_count, place
-from codegen.memory.arena.outward import outward
-from codegen.memory.arena.problem import Placement, Problem, placement, tight_bound
-from codegen.memory.arena.search import Infeasible, OutOfNodes
+from didyma.codegen.memory.arena import orders
+from didyma.codegen.memory.arena.budget import Budget
+from didyma.codegen.memory.arena.canonical import within
+from didyma.codegen.memory.arena.fit import PAIRS, TINY, conflicts, pair_count, place
+from didyma.codegen.memory.arena.outward import outward
+from didyma.codegen.memory.arena.problem import Placement, Problem, placement, tight_bound
+from didyma.codegen.memory.arena.search import Infeasible, OutOfNodes
 
 ALWAYS = 3  # orders that are tried whatever the deadline: heat, size and breadth
 STEPS, STEPS_EACH = 200, 40  # of search, where there is no deadline: and more for each buffer

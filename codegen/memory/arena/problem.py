@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError
 
 I64: TypeAlias = NDArray[np.int64]
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codegen.memory.arena import whole
-from codegen.memory.arena.best_fit import best_fit
-from codegen.memory.arena.budget import Budget, within
-from codegen.memory.arena.canonical import canonical
-from codegen.memory.arena.exact import exact
-from codegen.memory.arena.greedy import greedy_by_breadth, greedy_by_size
-from codegen.memory.arena.hill_climb import hill_climb
-from codegen.memory.arena.portfolio import didyma
-from codegen.memory.arena.problem import (
+from didyma.codegen.memory.arena import whole
+from didyma.codegen.memory.arena.best_fit import best_fit
+from didyma.codegen.memory.arena.budget import Budget, within
+from didyma.codegen.memory.arena.canonical import canonical
+from didyma.codegen.memory.arena.exact import exact
+from didyma.codegen.memory.arena.greedy import greedy_by_breadth, greedy_by_size
+from didyma.codegen.memory.arena.hill_climb import hill_climb
+from didyma.codegen.memory.arena.portfolio import didyma
+from didyma.codegen.memory.arena.problem import (
     FREE,
     Placement,
     Problem,
@@ -23,7 +23,7 @@ from codegen.memory.arena.problem import (
     require_capacity,
     validate,
 )
-from refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError
 
 
 def _at_once(run: Callable[[Problem], Placement]) -> Callable[[Problem, Budget], Placement]:

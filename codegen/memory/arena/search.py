@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.memory.arena.problem import FREE, I64, Problem
+from didyma.codegen.memory.arena.problem import FREE, I64, Problem
 
 NEVER = 1 << 60  # least offset of what is placed already
 PLACED = np.uint64(1 << 59)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codegen.memory.arena import orders
-from codegen.memory.arena.problem import FREE, I64, Placement, Problem, placement
+from didyma.codegen.memory.arena import orders
+from didyma.codegen.memory.arena.problem import FREE, I64, Placement, Problem, placement
 
 
 def end_to_end(p: Problem, slot: I64) -> Placement:
@@ -102,7 +102,7 @@ def size_class(p: Problem) -> Placement:
 
 
 def _pooled(p: Problem, slot: I64) -> Placement:
-    from codegen.memory.arena.greedy import greedy_by_size  # it needs no slots
+    from didyma.codegen.memory.arena.greedy import greedy_by_size  # it needs no slots
 
     fixed = np.flatnonzero(slot < 0)
     slot = slot.copy()

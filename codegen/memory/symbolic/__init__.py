@@ -1,4 +1,4 @@
-from codegen.memory.symbolic.certify import Certificate
-from codegen.memory.symbolic.plan import Placement, SymbolicBuffer, SymbolicPlan, plan
+from didyma.codegen.memory.symbolic.certify import Certificate
+from didyma.codegen.memory.symbolic.plan import Placement, SymbolicBuffer, SymbolicPlan, plan
 
 __all__ = ["Certificate", "Placement", "SymbolicBuffer", "SymbolicPlan", "plan"]

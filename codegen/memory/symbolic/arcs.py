@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from codegen.memory.symbolic.poly import Generator, Poly, Ring, combine
-from codegen.memory.symbolic.stack import Order
+from didyma.codegen.memory.symbolic.poly import Generator, Poly, Ring, combine
+from didyma.codegen.memory.symbolic.stack import Order
 
 MOST_TERMS = 20  # terms of one offset
 MOST_SUMS = 24  # sums of sizes kept for one end; beyond, it is a number only known from below

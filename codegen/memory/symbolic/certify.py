@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from codegen.memory.symbolic.poly import Poly, Ring
-from codegen.memory.symbolic.stack import Stack
+from didyma.codegen.memory.symbolic.poly import Poly, Ring
+from didyma.codegen.memory.symbolic.stack import Stack
 
 Numbers: TypeAlias = npt.NDArray[Any]  # int64, or Python ints where they might not suffice
 TOLERANCE = 0.002

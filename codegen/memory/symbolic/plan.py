@@ -17,16 +17,16 @@ from typing import TypeAlias
 
 import sympy
 
-from codegen.memory.symbolic.arcs import Arcs, Orientation, Sum
-from codegen.memory.symbolic.certify import Certificate, Certifier, Sized, proportional
-from codegen.memory.symbolic.poly import Ring
-from codegen.memory.symbolic.search import Search
-from codegen.memory.symbolic.source import identifiers, source
-from codegen.memory.symbolic.stack import Order, Stack
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.program import ALIGNMENT
+from didyma.codegen.memory.symbolic.arcs import Arcs, Orientation, Sum
+from didyma.codegen.memory.symbolic.certify import Certificate, Certifier, Sized, proportional
+from didyma.codegen.memory.symbolic.poly import Ring
+from didyma.codegen.memory.symbolic.search import Search
+from didyma.codegen.memory.symbolic.source import identifiers, source
+from didyma.codegen.memory.symbolic.stack import Order, Stack
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.program import ALIGNMENT
 
 Place: TypeAlias = Callable[..., tuple[int, int, tuple[int, ...]]]
 

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
 
 Mono: TypeAlias = tuple[tuple[str, int], ...]
 Number: TypeAlias = int | Fraction

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from codegen.memory.symbolic.stack import Order, Sizes, Stack
+from didyma.codegen.memory.symbolic.stack import Order, Sizes, Stack
 
 ENOUGH = 1.0005  # a ratio not worth improving
 PATIENCE = 400  # moves without gain before a small loss is let pass

@@ -6,7 +6,7 @@ import keyword
 import re
 from collections.abc import Iterator, Sequence
 
-from codegen.memory.symbolic.arcs import Orientation
+from didyma.codegen.memory.symbolic.arcs import Orientation
 
 RESERVED = re.compile(r"[zo]\d+|max|min|place|sizes|orientation_\d+|")
 

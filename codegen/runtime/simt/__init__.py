@@ -1,5 +1,5 @@
 """The engine ``simt``: emitted kernel text run by NumPy, every thread a lane, every check on."""
 
-from codegen.runtime.simt.engine import Simt
+from didyma.codegen.runtime.simt.engine import Simt
 
 __all__ = ["Simt"]

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.runtime.simt.memory import Lanes, Memory, Warps
-from refimpl.interp import scalar
+from didyma.codegen.runtime.simt.memory import Lanes, Memory, Warps
+from didyma.refimpl.interp import scalar
 
 Mask: TypeAlias = NDArray[np.bool_] | None  # None: every lane is active
 Value: TypeAlias = Any  # an array of lanes, a NumPy scalar where uniform, a dict for a struct

@@ -9,15 +9,15 @@ import numpy as np
 from pycparser import c_ast as c
 from pycparser.c_parser import CParser
 
-from codegen.emit.intrinsics import TYPES, c_type
-from codegen.emit.subset import to_c99
-from codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
-from codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
-from codegen.runtime.simt.access import Run
-from codegen.runtime.simt.intrinsics import NUMPY_OF_C
-from codegen.runtime.simt.machine import Compiler, Exec, HangError
-from codegen.runtime.simt.memory import Memory, SimtBuffer, Warps
-from refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
+from didyma.codegen.emit.intrinsics import TYPES, c_type
+from didyma.codegen.emit.subset import to_c99
+from didyma.codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
+from didyma.codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
+from didyma.codegen.runtime.simt.access import Run
+from didyma.codegen.runtime.simt.intrinsics import NUMPY_OF_C
+from didyma.codegen.runtime.simt.machine import Compiler, Exec, HangError
+from didyma.codegen.runtime.simt.memory import Memory, SimtBuffer, Warps
+from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 _BATCH = 1 << 15  # lanes that run together; whole blocks, at least one
 

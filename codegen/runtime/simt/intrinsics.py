@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from codegen.emit.intrinsics import STORED, TYPES
-from refimpl.interp import scalar
-from refimpl.ir.loop import BINARY_OPS, UNARY_OPS, BinaryOp, UnaryOp
-from refimpl.ir.narrow import narrow
-from refimpl.ir.types import Array, DType
+from didyma.codegen.emit.intrinsics import STORED, TYPES
+from didyma.refimpl.interp import scalar
+from didyma.refimpl.ir.loop import BINARY_OPS, UNARY_OPS, BinaryOp, UnaryOp
+from didyma.refimpl.ir.narrow import narrow
+from didyma.refimpl.ir.types import Array, DType
 
 NUMPY_OF_C: dict[str, type[np.generic]] = {
     "double": np.float64,

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from pycparser import c_ast as c
 
-from codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, TYPES, VECTORS
-from codegen.runtime.simt import access, intrinsics
-from codegen.runtime.simt.access import Mask, Run, Value
-from codegen.runtime.simt.memory import Lanes, Memory
+from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, TYPES, VECTORS
+from didyma.codegen.runtime.simt import access, intrinsics
+from didyma.codegen.runtime.simt.access import Mask, Run, Value
+from didyma.codegen.runtime.simt.memory import Lanes, Memory
 
 Eval: TypeAlias = Callable[[Run, Mask], Value]
 Exec: TypeAlias = Callable[[Run, Mask], None]

@@ -24,15 +24,15 @@ from __future__ import annotations
 
 import re
 
-from refimpl.ir.graph import Module
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import Program
-from refimpl.ir.text.graph import GraphReader, show_function, show_module, show_node
-from refimpl.ir.text.lex import Lexer
-from refimpl.ir.text.program import show_instruction, show_program
-from refimpl.ir.text.read_loop import LoopReader
-from refimpl.ir.text.read_program import ProgramReader
-from refimpl.ir.text.show_loop import show_expr, show_functions, show_line, show_stmt
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.text.graph import GraphReader, show_function, show_module, show_node
+from didyma.refimpl.ir.text.lex import Lexer
+from didyma.refimpl.ir.text.program import show_instruction, show_program
+from didyma.refimpl.ir.text.read_loop import LoopReader
+from didyma.refimpl.ir.text.read_program import ProgramReader
+from didyma.refimpl.ir.text.show_loop import show_expr, show_functions, show_line, show_stmt
 
 __all__ = [
     "parse",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from refimpl.ir.dims import DimVar
-from refimpl.ir.graph import CALL, Attr, Attrs, Function, Module, Node, Param
-from refimpl.ir.text.literals import (
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.graph import CALL, Attr, Attrs, Function, Module, Node, Param
+from didyma.refimpl.ir.text.literals import (
     attrs_text,
     global_name,
     plain_name,
@@ -12,7 +12,7 @@ from refimpl.ir.text.literals import (
     value_name,
     word,
 )
-from refimpl.ir.text.reader import Reader
+from didyma.refimpl.ir.text.reader import Reader
 
 
 def dims_text(declared: tuple[DimVar, ...]) -> str:

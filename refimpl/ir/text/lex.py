@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError
 
 MAX_DEPTH = 128  # of nesting in a text; the parser takes up to 5 Python frames for a level
 MAX_DIGITS = 39  # of an integer

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import sympy
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Attr, Attrs
-from refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Attr, Attrs
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
 
 DTYPES = {str(d): d for d in DType}
 SMALL = 16  # elements; larger tensors are printed as base64, or as one value if all are equal

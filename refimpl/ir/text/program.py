@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from refimpl.ir.dims import Dim
-from refimpl.ir.program import (
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.program import (
     Allocate,
     Arena,
     Assert,
@@ -48,8 +48,8 @@ from refimpl.ir.program import (
     Wait,
     While,
 )
-from refimpl.ir.text.graph import dims_text
-from refimpl.ir.text.literals import (
+from didyma.refimpl.ir.text.graph import dims_text
+from didyma.refimpl.ir.text.literals import (
     attrs_text,
     dim_text,
     global_name,
@@ -59,8 +59,8 @@ from refimpl.ir.text.literals import (
     type_text,
     value_name,
 )
-from refimpl.ir.text.show_loop import LoopPrinter
-from refimpl.ir.types import TensorType
+from didyma.refimpl.ir.text.show_loop import LoopPrinter
+from didyma.refimpl.ir.types import TensorType
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from refimpl.ir.loop import (
+from didyma.refimpl.ir.loop import (
     BINARY_OPS,
     BITCASTS,
     COMPARE_OPS,
@@ -26,10 +26,10 @@ from refimpl.ir.loop import (
     UnaryOp,
     Var,
 )
-from refimpl.ir.text.literals import DTYPES
-from refimpl.ir.text.reader import Reader
-from refimpl.ir.text.show_loop import COMPARISON, INFIX, NEGATION, RESERVED, dtype_of
-from refimpl.ir.types import DType
+from didyma.refimpl.ir.text.literals import DTYPES
+from didyma.refimpl.ir.text.reader import Reader
+from didyma.refimpl.ir.text.show_loop import COMPARISON, INFIX, NEGATION, RESERVED, dtype_of
+from didyma.refimpl.ir.types import DType
 
 MAX_HEIGHT = 256  # of an expression's tree
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from refimpl.ir.graph import Attr
-from refimpl.ir.loop import (
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.loop import (
     ATOMIC_OPS,
     INDEX,
     Allocate,
@@ -32,8 +32,8 @@ from refimpl.ir.loop import (
     Var,
     While,
 )
-from refimpl.ir.text.read_expr import ExprReader
-from refimpl.ir.text.show_loop import RESERVED
+from didyma.refimpl.ir.text.read_expr import ExprReader
+from didyma.refimpl.ir.text.show_loop import RESERVED
 
 MAX_SCOPES = 400  # of `let`, `alloc` and `place` that reign at one place
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Attr
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.program import (
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import (
     Allocate,
     Arena,
     Assert,
@@ -28,8 +28,8 @@ from refimpl.ir.program import (
     Wait,
     While,
 )
-from refimpl.ir.text.read_loop import LoopReader
-from refimpl.ir.types import Tensor, TensorType
+from didyma.refimpl.ir.text.read_loop import LoopReader
+from didyma.refimpl.ir.types import Tensor, TensorType
 
 _LINES = (
     "allocate", "free", "reuse", "place", "arena", "view", "launch", "wait", "extern", "call",

@@ -10,12 +10,12 @@ from typing import TypeAlias, TypeVar
 
 import sympy
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.graph import Attr, Attrs
-from refimpl.ir.text.lex import MAX_DIGITS, Lexer
-from refimpl.ir.text.literals import DTYPES, MOST_FILLED, filled, rounded, tensor_array
-from refimpl.ir.types import DType, Shape, Tensor, TensorType
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import Attr, Attrs
+from didyma.refimpl.ir.text.lex import MAX_DIGITS, Lexer
+from didyma.refimpl.ir.text.literals import DTYPES, MOST_FILLED, filled, rounded, tensor_array
+from didyma.refimpl.ir.types import DType, Shape, Tensor, TensorType
 
 T = TypeVar("T")
 Number: TypeAlias = int | float | bool

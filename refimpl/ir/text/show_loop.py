@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from refimpl.ir.loop import (
+from didyma.refimpl.ir.loop import (
     BITCASTS,
     INDEX,
     INTRINSICS,
@@ -60,8 +60,8 @@ from refimpl.ir.loop import (
     Var,
     While,
 )
-from refimpl.ir.text.graph import dims_text
-from refimpl.ir.text.literals import (
+from didyma.refimpl.ir.text.graph import dims_text
+from didyma.refimpl.ir.text.literals import (
     attrs_text,
     global_name,
     plain_name,
@@ -70,7 +70,7 @@ from refimpl.ir.text.literals import (
     shape_text,
     word,
 )
-from refimpl.ir.types import DType
+from didyma.refimpl.ir.types import DType
 
 INFIX: dict[str, tuple[str, int]] = {
     "or": ("or", 1),

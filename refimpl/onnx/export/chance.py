@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from refimpl.ir import dims
-from refimpl.ir.types import DType
-from refimpl.onnx.export.shapes import counted, reshaped
-from refimpl.onnx.export.writer import Use, Val, Writer
-from refimpl.ops.random import FACTORS, ROUNDS, STEPS
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx.export.shapes import counted, reshaped
+from didyma.refimpl.onnx.export.writer import Use, Val, Writer
+from didyma.refimpl.ops.random import FACTORS, ROUNDS, STEPS
 
 Rule: TypeAlias = Callable[[Use], Val]
 

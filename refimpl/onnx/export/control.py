@@ -9,13 +9,13 @@ import onnx
 import sympy
 from onnx import helper
 
-from refimpl.ir import dims
-from refimpl.ir.graph import BIND, IF, SCAN, Function, Module, Node
-from refimpl.ir.types import DType, TensorType
-from refimpl.onnx.export.legal import How
-from refimpl.onnx.export.shapes import counted
-from refimpl.onnx.export.writer import Block, Val, Writer
-from refimpl.onnx.tensors import code_of
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import BIND, IF, SCAN, Function, Module, Node
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.onnx.export.legal import How
+from didyma.refimpl.onnx.export.shapes import counted
+from didyma.refimpl.onnx.export.writer import Block, Val, Writer
+from didyma.refimpl.onnx.tensors import code_of
 
 Body: TypeAlias = Callable[[Function, Mapping[str, Val]], list[Val]]
 

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import onnx
 
-from refimpl.ir.types import ALL, DType
-from refimpl.onnx.casts import SATURATED
-from refimpl.onnx.signature import schema_of
-from refimpl.onnx.tensors import code_of
+from didyma.refimpl.ir.types import ALL, DType
+from didyma.refimpl.onnx.casts import SATURATED
+from didyma.refimpl.onnx.signature import schema_of
+from didyma.refimpl.onnx.tensors import code_of
 
 OPSET = 22  # the oldest that has bf16 for most operators, so that most peers read it
 # What came later, and with which opset: a model asks for no more than it needs.

@@ -8,21 +8,21 @@ from pathlib import Path
 import onnx
 from onnx import helper
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
-from refimpl.ir.text.graph import dims_text
-from refimpl.ir.text.literals import dim_text
-from refimpl.ir.types import Tensor, TensorType
-from refimpl.onnx.export import chance, pointwise, products, shapes
-from refimpl.onnx.export.control import express
-from refimpl.onnx.export.legal import LATER_OPS, LATER_TYPES, OPSET, Dialect, How
-from refimpl.onnx.export.shapes import expanded
-from refimpl.onnx.export.writer import Use, Val, Writer
-from refimpl.onnx.opens import RANGES
-from refimpl.onnx.tensors import code_of
-from refimpl.verify import graph as verify
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
+from didyma.refimpl.ir.text.graph import dims_text
+from didyma.refimpl.ir.text.literals import dim_text
+from didyma.refimpl.ir.types import Tensor, TensorType
+from didyma.refimpl.onnx.export import chance, pointwise, products, shapes
+from didyma.refimpl.onnx.export.control import express
+from didyma.refimpl.onnx.export.legal import LATER_OPS, LATER_TYPES, OPSET, Dialect, How
+from didyma.refimpl.onnx.export.shapes import expanded
+from didyma.refimpl.onnx.export.writer import Use, Val, Writer
+from didyma.refimpl.onnx.opens import RANGES
+from didyma.refimpl.onnx.tensors import code_of
+from didyma.refimpl.verify import graph as verify
 
 RULES = {**pointwise.RULES, **shapes.RULES, **products.RULES, **chance.RULES}
 

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from refimpl.ir.types import DType
-from refimpl.onnx.casts import SATURATED
-from refimpl.onnx.export.legal import How
-from refimpl.onnx.export.writer import Use, Val, Writer
-from refimpl.onnx.tensors import code_of
-from refimpl.ops.conversion import largest
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx.casts import SATURATED
+from didyma.refimpl.onnx.export.legal import How
+from didyma.refimpl.onnx.export.writer import Use, Val, Writer
+from didyma.refimpl.onnx.tensors import code_of
+from didyma.refimpl.ops.conversion import largest
 
 Rule: TypeAlias = Callable[[Use], Val]
 

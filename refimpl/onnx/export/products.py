@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import DType
-from refimpl.onnx.export.legal import How
-from refimpl.onnx.export.shapes import expanded, reshaped, sliced
-from refimpl.onnx.export.writer import Use, Val
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.onnx.export.legal import How
+from didyma.refimpl.onnx.export.shapes import expanded, reshaped, sliced
+from didyma.refimpl.onnx.export.writer import Use, Val
 
 Rule: TypeAlias = Callable[[Use], Val]
 

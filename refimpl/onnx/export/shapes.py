@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.types import DType, Tensor
-from refimpl.onnx.export.legal import How
-from refimpl.onnx.export.pointwise import where
-from refimpl.onnx.export.writer import Use, Val, Writer
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType, Tensor
+from didyma.refimpl.onnx.export.legal import How
+from didyma.refimpl.onnx.export.pointwise import where
+from didyma.refimpl.onnx.export.writer import Use, Val, Writer
 
 Rule: TypeAlias = Callable[[Use], Val]
 FIRST = -(1 << 62)  # an end that lies before the first element

@@ -11,14 +11,14 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.names import Names
-from refimpl.ir.types import Array, DType, Tensor, TensorType
-from refimpl.onnx.casts import SATURATED
-from refimpl.onnx.export.legal import Dialect, How, candidates
-from refimpl.onnx.tensors import code_of
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
+from didyma.refimpl.onnx.casts import SATURATED
+from didyma.refimpl.onnx.export.legal import Dialect, How, candidates
+from didyma.refimpl.onnx.tensors import code_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from refimpl.ir.graph import Module
-from refimpl.ir.text import parse_module
-from refimpl.verify import graph
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.verify import graph
 
 _KERNEL = "attrs(Primitive=1)"
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.options import Options
-from codegen.passes.stacks import widen_stacks
-from codegen.pipeline import compile
-from codegen.runtime.registry import engine
-from fuzz import values
-from fuzz.levels import check
-from refimpl.interp import graph
-from refimpl.ir.graph import Module
-from refimpl.ir.text import parse_module
-from refimpl.ir.types import PACKED, Array, DType
-from refimpl.verify.graph import verify
+from didyma.codegen.options import Options
+from didyma.codegen.passes.stacks import widen_stacks
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz import values
+from didyma.fuzz.levels import check
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.ir.types import PACKED, Array, DType
+from didyma.refimpl.verify.graph import verify
 
 ROWS = ("", "1", "3", "8", "2, 3", "64", "n")
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from codegen.emit import wrapper
-from codegen.options import Options
-from codegen.pipeline import Compiled, compile
-from codegen.runtime.registry import engine
-from oracle import plan_check
-from refimpl.interp import graph, program
-from refimpl.ir.graph import Module
-from refimpl.ir.types import Array
+from didyma.codegen.emit import wrapper
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime.registry import engine
+from didyma.oracle import plan_check
+from didyma.refimpl.interp import graph, program
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import Array
 from tests.codegen.control.random_modules import Draw
 
 PLANNERS = ("none", "linear_scan", "didyma", "greedy_by_size")

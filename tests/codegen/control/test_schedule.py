@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from codegen.lower import lower
-from codegen.memory import build
-from codegen.memory.plan import plan
-from codegen.memory.planners import planner
-from codegen.options import Options
-from codegen.schedule import schedule
-from refimpl.interp import graph, program
-from refimpl.ir.graph import PRIMITIVE, Module
-from refimpl.ir.program import Carry, Copy, If, Launch, Line, Program, Repeat, View, While
-from refimpl.ir.text import parse, show
-from refimpl.ir.types import Array
-from refimpl.verify import program as laws
+from didyma.codegen.lower import lower
+from didyma.codegen.memory import build
+from didyma.codegen.memory.plan import plan
+from didyma.codegen.memory.planners import planner
+from didyma.codegen.options import Options
+from didyma.codegen.schedule import schedule
+from didyma.refimpl.interp import graph, program
+from didyma.refimpl.ir.graph import PRIMITIVE, Module
+from didyma.refimpl.ir.program import Carry, Copy, If, Launch, Line, Program, Repeat, View, While
+from didyma.refimpl.ir.text import parse, show
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify import program as laws
 from tests.codegen.control.modules import TEXTS, module
 
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.emit import cuda, wrapper
-from codegen.memory.plan import plan
-from codegen.memory.planners import planner
-from codegen.runtime.engine import Engine, KernelFault
-from codegen.runtime.host import STACK, Host
-from codegen.runtime.registry import engine
-from refimpl.interp import graph
-from refimpl.ir.text import parse_program
-from refimpl.ir.types import DType
-from refimpl.verify import program as laws
+from didyma.codegen.emit import cuda, wrapper
+from didyma.codegen.memory.plan import plan
+from didyma.codegen.memory.planners import planner
+from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.host import STACK, Host
+from didyma.codegen.runtime.registry import engine
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.text import parse_program
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.verify import program as laws
 from tests.codegen.control.modules import TEXTS, module
 from tests.codegen.control.test_schedule import bare, inputs
 from tests.codegen.emit.test_wrapper import Watched

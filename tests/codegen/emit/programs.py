@@ -8,9 +8,9 @@ from random import Random
 
 import numpy as np
 
-from refimpl.ir import expr as ix
-from refimpl.ir.dims import Dim, DimVar, symbol
-from refimpl.ir.loop import (
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import Dim, DimVar, symbol
+from didyma.refimpl.ir.loop import (
     ATOMIC_OPS,
     Allocate,
     Atomic,
@@ -39,7 +39,7 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.types import BYTES, INTS, SIGNED, Array, DType
+from didyma.refimpl.ir.types import BYTES, INTS, SIGNED, Array, DType
 
 WIDTH = 6
 THREADS = 8

@@ -5,10 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from codegen.emit.arithmetic import bounded, divide, plain
-from codegen.emit.terms import Term, index_literal
-from refimpl.interp import scalar
-from refimpl.ir.loop import BinaryOp
+from didyma.codegen.emit.arithmetic import bounded, divide, plain
+from didyma.codegen.emit.terms import Term, index_literal
+from didyma.refimpl.interp import scalar
+from didyma.refimpl.ir.loop import BinaryOp
 
 SPANS = [(-3, -1), (-2, 0), (-4, 3), (0, 0), (0, 5), (2, 4), (-(2**63), -(2**63) + 1)]
 OPS: tuple[BinaryOp, ...] = (

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 from pycparser.c_parser import CParser
 
-from codegen.emit.cuda import emit
-from codegen.emit.intrinsics import TABLE
-from codegen.emit.subset import strip, to_c99
-from refimpl.ir import expr as ix
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.loop import (
+from didyma.codegen.emit.cuda import emit
+from didyma.codegen.emit.intrinsics import TABLE
+from didyma.codegen.emit.subset import strip, to_c99
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.loop import (
     INDEX,
     Allocate,
     Assert,
@@ -36,7 +36,7 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.types import DType, Shape
+from didyma.refimpl.ir.types import DType, Shape
 from tests.codegen.emit import programs
 
 F32, I64, I8, BOOL = DType.F32, DType.I64, DType.I8, DType.BOOL
@@ -308,7 +308,7 @@ def test_intrinsics_of_the_loop_language_are_all_in_the_table() -> None:
 
 
 def ix_intrinsics() -> dict[str, int]:
-    from refimpl.ir.loop import INTRINSICS
+    from didyma.refimpl.ir.loop import INTRINSICS
 
     return INTRINSICS
 

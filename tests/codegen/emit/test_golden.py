@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from codegen.emit import cuda, wrapper
-from oracle.conformance import calls
-from refimpl.ir import expr as ix
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.loop import (
+from didyma.codegen.emit import cuda, wrapper
+from didyma.oracle.conformance import calls
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.loop import (
     Allocate,
     Barrier,
     Binary,
@@ -37,9 +37,9 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.program import Allocate as AllocateValue
-from refimpl.ir.program import Free, Launch, Program, Return
-from refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ir.program import Allocate as AllocateValue
+from didyma.refimpl.ir.program import Free, Launch, Program, Return
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
 
 FOLDER = Path(__file__).parent / "golden"
 F32 = DType.F32

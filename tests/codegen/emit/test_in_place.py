@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.emit import cuda, wrapper
-from codegen.runtime.engine import Engine
-from codegen.runtime.host import Host
-from codegen.runtime.registry import engine
-from refimpl.interp import program
-from refimpl.ir import dims
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.text import parse_program
-from refimpl.ir.types import Array
-from refimpl.verify import program as laws
-from refimpl.verify.inplace import may_share
+from didyma.codegen.emit import cuda, wrapper
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.host import Host
+from didyma.codegen.runtime.registry import engine
+from didyma.refimpl.interp import program
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.text import parse_program
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify import program as laws
+from didyma.refimpl.verify.inplace import may_share
 from tests.codegen.emit import programs
 
 TEXT = """

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from codegen.emit.cuda import emit
-from codegen.runtime.engine import Engine
-from codegen.runtime.registry import engine
-from refimpl.interp import loop
-from refimpl.ir import dims
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.types import Array
+from didyma.codegen.emit.cuda import emit
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import engine
+from didyma.refimpl.interp import loop
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.types import Array
 from tests.codegen.emit import programs
 
 MAKERS = (programs.pointwise, programs.reduction, programs.vectorised, programs.shared)

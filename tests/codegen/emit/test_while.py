@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.emit.cuda import emit
-from codegen.runtime.engine import KernelFault
-from codegen.runtime.registry import engine
-from codegen.runtime.simt import machine
-from refimpl.interp import loop
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.text import parse_loop
-from refimpl.ir.types import Array
-from refimpl.verify import loop as laws
+from didyma.codegen.emit.cuda import emit
+from didyma.codegen.runtime.engine import KernelFault
+from didyma.codegen.runtime.registry import engine
+from didyma.codegen.runtime.simt import machine
+from didyma.refimpl.interp import loop
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.text import parse_loop
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify import loop as laws
 from tests.codegen.emit.test_runs import launch
 
 TEXT = """

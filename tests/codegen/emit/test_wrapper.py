@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.emit import cuda, wrapper
-from codegen.runtime.engine import Engine, Loaded
-from codegen.runtime.registry import engine
-from refimpl.errors import DidymaError
-from refimpl.ir import expr as ix
-from refimpl.ir.dims import Dim, DimVar, symbol
-from refimpl.ir.graph import attrs
-from refimpl.ir.loop import Binary, Buffer, For, Load, PrimFunc, Store, Var
-from refimpl.ir.program import (
+from didyma.codegen.emit import cuda, wrapper
+from didyma.codegen.runtime.engine import Engine, Loaded
+from didyma.codegen.runtime.registry import engine
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import Dim, DimVar, symbol
+from didyma.refimpl.ir.graph import attrs
+from didyma.refimpl.ir.loop import Binary, Buffer, For, Load, PrimFunc, Store, Var
+from didyma.refimpl.ir.program import (
     Allocate,
     Assert,
     Copy,
@@ -33,7 +33,7 @@ from refimpl.ir.program import (
     Reuse,
     View,
 )
-from refimpl.ir.types import Array, DType, Tensor, TensorType
+from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
 
 F32, I32 = DType.F32, DType.I32
 n, m = symbol("n"), symbol("m")
@@ -170,8 +170,8 @@ def test_imports_little() -> None:
     modules = {s.module for s in ast.walk(tree) if isinstance(s, ast.ImportFrom)}
     assert not any(isinstance(s, ast.Import) for s in ast.walk(tree))
     assert modules == {
-        "codegen.runtime", "codegen.runtime.engine",
-        "refimpl.ir.expr", "refimpl.ir.loop", "refimpl.ir.types",
+        "didyma.codegen.runtime", "didyma.codegen.runtime.engine",
+        "didyma.refimpl.ir.expr", "didyma.refimpl.ir.loop", "didyma.refimpl.ir.types",
     }  # fmt: skip
 
 

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from codegen.lower import lower
-from codegen.options import Options
-from codegen.passes.fuse import fuse
-from codegen.passes.simplify import simplify
-from codegen.schedule import schedule
-from refimpl.interp import graph as reference
-from refimpl.interp import loop
-from refimpl.ir.dims import evaluate
-from refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Function, Module
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.types import Array, DType, from_memory, to_memory
-from refimpl.ops.bars import Contract, exact, judge
-from refimpl.verify import loop as laws
+from didyma.codegen.lower import lower
+from didyma.codegen.options import Options
+from didyma.codegen.passes.fuse import fuse
+from didyma.codegen.passes.simplify import simplify
+from didyma.codegen.schedule import schedule
+from didyma.refimpl.interp import graph as reference
+from didyma.refimpl.interp import loop
+from didyma.refimpl.ir.dims import evaluate
+from didyma.refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Function, Module
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.types import Array, DType, from_memory, to_memory
+from didyma.refimpl.ops.bars import Contract, exact, judge
+from didyma.refimpl.verify import loop as laws
 
 
 def array(values: object, dtype: DType = DType.F32) -> Array:

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from codegen.lower.affine import Affine, coefficient
-from refimpl.ir import expr as ix
-from refimpl.ir.loop import Binary, Const, Expr, Var
+from didyma.codegen.lower.affine import Affine, coefficient
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import Binary, Const, Expr, Var
 
 P, Q, R, N = Var("i"), Var("j"), Var("k"), Var("n")
 SIZES = {"i": 3, "j": 4, "k": 6}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.lower import lower
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import Module
-from refimpl.ir.loop import Allocate, Atomic, Expr, For, Let, LoopKind, PrimFunc, Stmt, Store
-from refimpl.ir.text import show
-from refimpl.ir.types import DType
-from refimpl.ir.walk import expr_children, exprs, stmts
+from didyma.codegen.lower import lower
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.loop import Allocate, Atomic, Expr, For, Let, LoopKind, PrimFunc, Stmt, Store
+from didyma.refimpl.ir.text import show
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ir.walk import expr_children, exprs, stmts
 from tests.codegen.lower.judged import agree, array, execute, primitive
 from tests.codegen.make import Graph
 

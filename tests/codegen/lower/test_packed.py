@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.options import Options
-from codegen.runtime.registry import engine
-from fuzz import values
-from fuzz.levels import check
-from refimpl.ir import packing
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import Module
-from refimpl.ir.types import PACKED, DType, Tensor, TensorType
-from refimpl.ops.builder import Builder
+from didyma.codegen.options import Options
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz import values
+from didyma.fuzz.levels import check
+from didyma.refimpl.ir import packing
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import PACKED, DType, Tensor, TensorType
+from didyma.refimpl.ops.builder import Builder
 
 ENGINES = ("host", "simt")
 

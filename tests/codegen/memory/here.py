@@ -2,6 +2,6 @@
 
 from importlib.util import find_spec
 
-from codegen.memory import PLANNERS
+from didyma.codegen.memory import PLANNERS
 
 HERE = tuple(name for name in sorted(PLANNERS) if name != "exact" or find_spec("ortools"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from refimpl.ir.dims import DimVar, evaluate, symbol
-from refimpl.ir.program import (
+from didyma.refimpl.ir.dims import DimVar, evaluate, symbol
+from didyma.refimpl.ir.program import (
     Allocate,
     Arena,
     Carry,
@@ -22,7 +22,7 @@ from refimpl.ir.program import (
     Reuse,
     View,
 )
-from refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.types import DType, TensorType
 
 
 class Broken(Exception):

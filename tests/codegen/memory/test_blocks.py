@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from codegen.memory import planner
-from codegen.memory.liveness import Lives
-from codegen.memory.plan import Values, plan
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.program import (
+from didyma.codegen.memory import planner
+from didyma.codegen.memory.liveness import Lives
+from didyma.codegen.memory.plan import Values, plan
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.program import (
     Allocate,
     Arena,
     Bind,
@@ -27,7 +27,7 @@ from refimpl.ir.program import (
     Wait,
     While,
 )
-from refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.types import DType, TensorType
 
 
 def run(*args: str, stream: int = 0) -> Launch:

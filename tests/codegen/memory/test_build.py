@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from codegen.memory import planner, program
-from codegen.passes.fuse import fuse, separate
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Function, Module
-from refimpl.ir.loop import Block, Buffer, PrimFunc
-from refimpl.ir.program import Copy, Extern, Launch, Line, Program, Return, View
-from refimpl.ir.types import DType, TensorType
+from didyma.codegen.memory import planner, program
+from didyma.codegen.passes.fuse import fuse, separate
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Function, Module
+from didyma.refimpl.ir.loop import Block, Buffer, PrimFunc
+from didyma.refimpl.ir.program import Copy, Extern, Launch, Line, Program, Return, View
+from didyma.refimpl.ir.types import DType, TensorType
 from tests.codegen.graphs import bindings, graph
 from tests.codegen.make import Graph
 from tests.codegen.memory.replay import replay

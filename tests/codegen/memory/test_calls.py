@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 import didyma as dd
-from codegen.memory import peak, unplanned_total
-from codegen.memory.elide import elided
-from codegen.memory.planners import PLANNERS
-from codegen.options import Options
-from codegen.pipeline import Compiled, compile
-from codegen.runtime.registry import engine
-from fuzz.levels import check as check_levels
-from fuzz.levels import runner
-from oracle.plan_check import check, replay
-from refimpl.errors import DidymaError
-from refimpl.ir.graph import NO_INLINE, Module
-from refimpl.ir.program import Call, Copy, Launch
-from refimpl.ir.text import parse_module, parse_program, show
-from refimpl.ir.types import Array
+from didyma.codegen.memory import peak, unplanned_total
+from didyma.codegen.memory.elide import elided
+from didyma.codegen.memory.planners import PLANNERS
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.levels import check as check_levels
+from didyma.fuzz.levels import runner
+from didyma.oracle.plan_check import check, replay
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import NO_INLINE, Module
+from didyma.refimpl.ir.program import Call, Copy, Launch
+from didyma.refimpl.ir.text import parse_module, parse_program, show
+from didyma.refimpl.ir.types import Array
 from tests.bench.decoder import decoder
 from tests.bench.symbolic_plans import agree
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refimpl.verify import program as laws
+from didyma.refimpl.verify import program as laws
 from tests.bench.decoder import decoder
 from tests.bench.symbolic_plans import BATCH, TOKENS, agree, made, worst
 

@@ -7,20 +7,20 @@ from unittest import mock
 
 import pytest
 
-from codegen.memory import peak, planner
-from codegen.memory import plan as planning
-from codegen.memory.liveness import flat
-from codegen.memory.plan import plan
-from fuzz.allocator import kernels
-from fuzz.allocator.domains import every
-from fuzz.allocator.judge import bindings
-from fuzz.allocator.kernels import At, Read
-from fuzz.allocator.maker import Maker
-from fuzz.allocator.programs import mixed, program
-from refimpl.ir import dims
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.program import Carry, Copy, Launch, Line, Program, Repeat, Return, View
-from refimpl.ir.types import DType, TensorType
+from didyma.codegen.memory import peak, planner
+from didyma.codegen.memory import plan as planning
+from didyma.codegen.memory.liveness import flat
+from didyma.codegen.memory.plan import plan
+from didyma.fuzz.allocator import kernels
+from didyma.fuzz.allocator.domains import every
+from didyma.fuzz.allocator.judge import bindings
+from didyma.fuzz.allocator.kernels import At, Read
+from didyma.fuzz.allocator.maker import Maker
+from didyma.fuzz.allocator.programs import mixed, program
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.program import Carry, Copy, Launch, Line, Program, Repeat, Return, View
+from didyma.refimpl.ir.types import DType, TensorType
 
 T = TensorType(DType.I32, (64,))
 PLANNERS = ("didyma", "linear_scan", "greedy_by_size", "size_class")

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from codegen.emit.wrapper import load
-from codegen.memory import peak
-from codegen.options import Options
-from codegen.pipeline import Compiled, compile
-from codegen.runtime.registry import engine
-from oracle.plan_check import check
-from refimpl.interp import program as program_interp
-from refimpl.ir import dims
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import Module
-from refimpl.ir.program import Launch, View
-from refimpl.verify import program as laws
+from didyma.codegen.emit.wrapper import load
+from didyma.codegen.memory import peak
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime.registry import engine
+from didyma.oracle.plan_check import check
+from didyma.refimpl.interp import program as program_interp
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.program import Launch, View
+from didyma.refimpl.verify import program as laws
 from tests.codegen.make import Graph
 from tests.codegen.memory.here import HERE
 

@@ -2,21 +2,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from codegen.memory import peak, planner
-from codegen.memory.inplace import in_place
-from codegen.memory.liveness import Lives
-from codegen.memory.plan import plan
-from codegen.options import Options
-from codegen.pipeline import STAGES, Work
-from fuzz.allocator.domains import every
-from fuzz.allocator.kernels import At
-from fuzz.allocator.maker import Maker
-from refimpl.interp import program as program_interp
-from refimpl.ir import dims
-from refimpl.ir.graph import Module
-from refimpl.ir.program import Launch, Program
-from refimpl.ir.types import DType, TensorType
-from refimpl.verify import program as laws
+from didyma.codegen.memory import peak, planner
+from didyma.codegen.memory.inplace import in_place
+from didyma.codegen.memory.liveness import Lives
+from didyma.codegen.memory.plan import plan
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import STAGES, Work
+from didyma.fuzz.allocator.domains import every
+from didyma.fuzz.allocator.kernels import At
+from didyma.fuzz.allocator.maker import Maker
+from didyma.refimpl.interp import program as program_interp
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.program import Launch, Program
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.verify import program as laws
 from tests.bench.inplace import rows
 from tests.codegen.make import Graph
 from tests.codegen.memory.here import HERE

@@ -10,27 +10,27 @@ import numpy as np
 import pytest
 import sympy
 
-from codegen.emit.wrapper import load
-from codegen.memory import peak, planner
-from codegen.memory.liveness import Range
-from codegen.memory.oriented import Layout, layout
-from codegen.memory.plan import plan
-from codegen.memory.planners import Buffer
-from codegen.options import Options
-from codegen.pipeline import compile
-from codegen.runtime.registry import engine
-from oracle.plan_check import check as check_plan
-from oracle.symbolic_plan import Block, bindings, check
-from refimpl.errors import DidymaError
-from refimpl.interp import program as program_interp
-from refimpl.interp.program import ProgramFault
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar, evaluate, floordiv, symbol
-from refimpl.ir.graph import Module
-from refimpl.ir.program import Arena, Carry
-from refimpl.ir.text import parse, show
-from refimpl.ir.types import DType, TensorType
-from refimpl.verify import program as laws
+from didyma.codegen.emit.wrapper import load
+from didyma.codegen.memory import peak, planner
+from didyma.codegen.memory.liveness import Range
+from didyma.codegen.memory.oriented import Layout, layout
+from didyma.codegen.memory.plan import plan
+from didyma.codegen.memory.planners import Buffer
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.registry import engine
+from didyma.oracle.plan_check import check as check_plan
+from didyma.oracle.symbolic_plan import Block, bindings, check
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import program as program_interp
+from didyma.refimpl.interp.program import ProgramFault
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar, evaluate, floordiv, symbol
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.program import Arena, Carry
+from didyma.refimpl.ir.text import parse, show
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.verify import program as laws
 from tests.codegen.make import Graph
 from tests.codegen.memory.replay import bare_program, replay
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from codegen.memory import PLANNERS, peak, planner, unplanned_total
-from codegen.memory.insert import Insertion
-from codegen.memory.liveness import Life, Lives, Range, touches
-from codegen.memory.plan import plan
-from codegen.memory.planners import Buffer, linear_scan
-from codegen.memory.sizes import Sizes, at_least
-from refimpl.errors import DidymaError
-from refimpl.ir.dims import Dim, DimVar, evaluate, floordiv, symbol
-from refimpl.ir.program import (
+from didyma.codegen.memory import PLANNERS, peak, planner, unplanned_total
+from didyma.codegen.memory.insert import Insertion
+from didyma.codegen.memory.liveness import Life, Lives, Range, touches
+from didyma.codegen.memory.plan import plan
+from didyma.codegen.memory.planners import Buffer, linear_scan
+from didyma.codegen.memory.sizes import Sizes, at_least
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.dims import Dim, DimVar, evaluate, floordiv, symbol
+from didyma.refimpl.ir.program import (
     Allocate,
     Copy,
     Free,
@@ -27,7 +27,7 @@ from refimpl.ir.program import (
     Reuse,
     View,
 )
-from refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.types import DType, TensorType
 from tests.codegen.memory.replay import Broken, bare_program, replay
 
 F32 = DType.F32

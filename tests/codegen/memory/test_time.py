@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.memory import peak
-from codegen.memory.arena import lower_bound, solve
-from codegen.options import Options
-from codegen.pipeline import compile
-from fuzz.allocator.traces import arena
-from refimpl.errors import DidymaError
+from didyma.codegen.memory import peak
+from didyma.codegen.memory.arena import lower_bound, solve
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.fuzz.allocator.traces import arena
+from didyma.refimpl.errors import DidymaError
 from tests.codegen.make import Graph
 
 

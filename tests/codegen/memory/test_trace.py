@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from codegen.memory import trace
-from codegen.memory.arena import FREE, Problem, solve
-from refimpl.errors import DidymaError
+from didyma.codegen.memory import trace
+from didyma.codegen.memory.arena import FREE, Problem, solve
+from didyma.refimpl.errors import DidymaError
 from tests.codegen.memory.arena.test_planners import problems
 
 HERE = Path(__file__).parent / "traces"

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from codegen.passes.fuse import fuse, separate
-from codegen.passes.inline import inline
-from codegen.passes.simplify import simplify
-from codegen.passes.slices import unroll_slices
-from codegen.passes.stacks import widen_stacks
-from refimpl.interp.graph import run
-from refimpl.ir import control
-from refimpl.ir.graph import CALL, CONTROL, PRIMITIVE, Module
-from refimpl.ir.text import parse_module, show
-from refimpl.ir.types import Array
-from refimpl.verify.graph import verify
+from didyma.codegen.passes.fuse import fuse, separate
+from didyma.codegen.passes.inline import inline
+from didyma.codegen.passes.simplify import simplify
+from didyma.codegen.passes.slices import unroll_slices
+from didyma.codegen.passes.stacks import widen_stacks
+from didyma.refimpl.interp.graph import run
+from didyma.refimpl.ir import control
+from didyma.refimpl.ir.graph import CALL, CONTROL, PRIMITIVE, Module
+from didyma.refimpl.ir.text import parse_module, show
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify.graph import verify
 from tests.refimpl.interp import test_control as control_cases
 
 Pass = Callable[[Module], Module]

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.passes.fuse import fuse, separate
-from codegen.passes.inline import inline
-from codegen.passes.simplify import simplify
-from refimpl.interp.graph import run
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Function, Module
-from refimpl.ir.types import DType
-from refimpl.ops import OPS
-from refimpl.ops.spec import Kind
+from didyma.codegen.passes.fuse import fuse, separate
+from didyma.codegen.passes.inline import inline
+from didyma.codegen.passes.simplify import simplify
+from didyma.refimpl.interp.graph import run
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Function, Module
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Kind
 from tests.codegen.graphs import bindings, graph, operands, same_bits
 from tests.codegen.make import Graph, kernels
 

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from codegen.passes.inline import inline
-from codegen.pipeline import compile
-from codegen.runtime.registry import engine
-from fuzz.levels import runner
-from refimpl.ir import control
-from refimpl.ir.graph import CALL, PRIMITIVE, Module
-from refimpl.ir.text import parse_module
-from refimpl.ir.types import DType
+from didyma.codegen.passes.inline import inline
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.levels import runner
+from didyma.refimpl.ir import control
+from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Module
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.ir.types import DType
 from tests.codegen.make import Graph
 
 

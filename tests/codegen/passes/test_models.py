@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from codegen.passes.fuse import fuse
-from codegen.passes.simplify import simplify
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import RESHAPE_ONLY, Module
-from refimpl.ir.types import DType, Shape, TensorType
-from refimpl.ops import composite
-from refimpl.ops.builder import Builder, Value
-from refimpl.ops.recipes import start
+from didyma.codegen.passes.fuse import fuse
+from didyma.codegen.passes.simplify import simplify
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import RESHAPE_ONLY, Module
+from didyma.refimpl.ir.types import DType, Shape, TensorType
+from didyma.refimpl.ops import composite
+from didyma.refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ops.recipes import start
 
 n = symbol("n")
 

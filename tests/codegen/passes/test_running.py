@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.options import Options
-from codegen.passes.running import BLOCK, LONG, block_runs
-from codegen.runtime.registry import engine
-from fuzz.graphs import inputs as random_inputs
-from fuzz.levels import check
-from refimpl.interp.graph import run
-from refimpl.ir.graph import Module
-from refimpl.ir.types import DType, TensorType
-from refimpl.ops.builder import Builder
-from refimpl.verify.graph import verify
+from didyma.codegen.options import Options
+from didyma.codegen.passes.running import BLOCK, LONG, block_runs
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.graphs import inputs as random_inputs
+from didyma.fuzz.levels import check
+from didyma.refimpl.interp.graph import run
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops.builder import Builder
+from didyma.refimpl.verify.graph import verify
 
 
 def module(op: str, dtype: DType, shape: tuple[int, ...], axis: int, **how: bool) -> Module:

@@ -5,15 +5,15 @@ import warnings
 import numpy as np
 import pytest
 
-from codegen.passes.algebra import IDEMPOTENT, INVOLUTIONS, NEUTRAL, SAME
-from codegen.passes.inline import inline
-from codegen.passes.movement import lossless
-from codegen.passes.simplify import COMMUTATIVE, RULES, simplify
-from refimpl.interp.graph import run
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import Module
-from refimpl.ir.types import ALL, UNSIGNED, DType
-from refimpl.ops import OPS
+from didyma.codegen.passes.algebra import IDEMPOTENT, INVOLUTIONS, NEUTRAL, SAME
+from didyma.codegen.passes.inline import inline
+from didyma.codegen.passes.movement import lossless
+from didyma.codegen.passes.simplify import COMMUTATIVE, RULES, simplify
+from didyma.refimpl.interp.graph import run
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import ALL, UNSIGNED, DType
+from didyma.refimpl.ops import OPS
 from tests.codegen.graphs import bindings, graph, operands, same_bits
 from tests.codegen.make import Graph, corners
 

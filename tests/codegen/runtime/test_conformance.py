@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.runtime.host import Host, Order
-from codegen.runtime.nvrtc import Nvrtc
-from codegen.runtime.registry import engine, probe
-from fuzz import conform as emitting
-from fuzz.conform import Runner, kernel_text
-from oracle.conformance import Case, calls, conform
-from refimpl.interp import loop
-from refimpl.ir.expand import expand
-from refimpl.verify import loop as laws
+from didyma.codegen.runtime.host import Host, Order
+from didyma.codegen.runtime.nvrtc import Nvrtc
+from didyma.codegen.runtime.registry import engine, probe
+from didyma.fuzz import conform as emitting
+from didyma.fuzz.conform import Runner, kernel_text
+from didyma.oracle.conformance import Case, calls, conform
+from didyma.refimpl.interp import loop
+from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.verify import loop as laws
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_order_of_threads_does_not_matter_where_nothing_races(
 
 
 def test_suite_covers_every_intrinsic(suite: list[Case]) -> None:
-    from codegen.emit.intrinsics import TABLE
+    from didyma.codegen.emit.intrinsics import TABLE
 
     text = "\n".join({c.text.source for c in suite})
     assert [name for name in TABLE if f"{name}(" not in text] == []

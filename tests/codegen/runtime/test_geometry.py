@@ -6,11 +6,11 @@ from typing import get_args
 
 import pytest
 
-from codegen.runtime.geometry import evaluate
-from refimpl.errors import DidymaError
-from refimpl.ir.dims import symbol
-from refimpl.ir.expr import ceildiv, compare, index, maximum, minimum, mod, of_dim, select
-from refimpl.ir.loop import Binary, BinaryOp, CompareOp, LetExpr, Var
+from didyma.codegen.runtime.geometry import evaluate
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.dims import symbol
+from didyma.refimpl.ir.expr import ceildiv, compare, index, maximum, minimum, mod, of_dim, select
+from didyma.refimpl.ir.loop import Binary, BinaryOp, CompareOp, LetExpr, Var
 
 N = Var("n")
 

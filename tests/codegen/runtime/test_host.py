@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.options import Options
-from codegen.runtime.engine import KernelFault, KernelText
-from codegen.runtime.host import Host, HostBuffer, Order
-from codegen.runtime.registry import engine
-from fuzz.conform import Runner
-from fuzz.levels import check
-from oracle.conformance import conform, structure
-from refimpl.errors import DidymaError, EngineMissing
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops.builder import Builder
+from didyma.codegen.options import Options
+from didyma.codegen.runtime.engine import KernelFault, KernelText
+from didyma.codegen.runtime.host import Host, HostBuffer, Order
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.conform import Runner
+from didyma.fuzz.levels import check
+from didyma.oracle.conformance import conform, structure
+from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.builder import Builder
 from tests.codegen.runtime.texts import kernel
 
 

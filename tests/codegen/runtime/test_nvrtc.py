@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.runtime.nvrtc import Nvrtc
-from codegen.runtime.registry import NAMES, engine, probe
-from refimpl.errors import DidymaError, EngineMissing
+from didyma.codegen.runtime.nvrtc import Nvrtc
+from didyma.codegen.runtime.registry import NAMES, engine, probe
+from didyma.refimpl.errors import DidymaError, EngineMissing
 from tests.codegen.runtime.texts import kernel
 
 

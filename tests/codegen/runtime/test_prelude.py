@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from codegen.emit import prelude
-from codegen.emit.intrinsics import TABLE, VECTORS
+from didyma.codegen.emit import prelude
+from didyma.codegen.emit.intrinsics import TABLE, VECTORS
 
 
 @pytest.mark.parametrize("target", ["host", "cuda"])

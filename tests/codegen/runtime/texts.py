@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from codegen.runtime.engine import KernelText, Signature
-from refimpl.ir.expr import index
-from refimpl.ir.loop import Expr, Var
-from refimpl.ir.types import DType
+from didyma.codegen.runtime.engine import KernelText, Signature
+from didyma.refimpl.ir.expr import index
+from didyma.refimpl.ir.loop import Expr, Var
+from didyma.refimpl.ir.types import DType
 
 
 def kernel(

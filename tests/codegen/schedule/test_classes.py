@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from codegen.lower import lower
-from codegen.options import Options
-from codegen.schedule import schedule
-from refimpl.ir.dims import Dim, DimVar, evaluate, symbol
-from refimpl.ir.graph import Attr, Module
-from refimpl.ir.loop import Allocate, Barrier, Const, For, LoopKind, PrimFunc, Scope
-from refimpl.ir.types import Array, DType
-from refimpl.ir.walk import stmts
+from didyma.codegen.lower import lower
+from didyma.codegen.options import Options
+from didyma.codegen.schedule import schedule
+from didyma.refimpl.ir.dims import Dim, DimVar, evaluate, symbol
+from didyma.refimpl.ir.graph import Attr, Module
+from didyma.refimpl.ir.loop import Allocate, Barrier, Const, For, LoopKind, PrimFunc, Scope
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.walk import stmts
 from tests.codegen.lower.judged import agree, array, primitive
 from tests.codegen.make import Graph
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.options import Options
-from codegen.pipeline import compile
-from fuzz.levels import check
-from fuzz.values import array
-from refimpl.ir.dims import Dim, DimVar, symbol
-from refimpl.ir.graph import Module
-from refimpl.ir.types import DType, TensorType
-from refimpl.ops.builder import Builder
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.fuzz.levels import check
+from didyma.fuzz.values import array
+from didyma.refimpl.ir.dims import Dim, DimVar, symbol
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops.builder import Builder
 
 N = symbol("n")
 

@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from codegen.options import Options
-from codegen.pipeline import compile
-from codegen.runtime.registry import engine
-from fuzz.levels import check
-from fuzz.values import array
-from oracle.chains import longest
-from refimpl.ir.graph import Attr, Module
-from refimpl.ir.types import DType, Tensor, TensorType
-from refimpl.ops.builder import Builder
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.levels import check
+from didyma.fuzz.values import array
+from didyma.oracle.chains import longest
+from didyma.refimpl.ir.graph import Attr, Module
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ops.builder import Builder
 
 PLACED: dict[str, Attr] = {"strides": (1, 1), "dilations": (1, 1), "low": (1, 1), "high": (1, 1)}
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from fuzz.graphs import BYTES, decode
-from fuzz.peers import ort
-from refimpl.errors import DidymaError, EngineMissing
-from refimpl.ir.graph import Module
-from refimpl.ir.text import parse_module
-from refimpl.ir.types import PLAIN, DType
-from refimpl.onnx.export import to_model
+from didyma.fuzz.graphs import BYTES, decode
+from didyma.fuzz.peers import ort
+from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.ir.types import PLAIN, DType
+from didyma.refimpl.onnx.export import to_model
 from tests.refimpl.onnx.models import model, value
 
 needs_runtime = pytest.mark.skipif(find_spec("onnxruntime") is None, reason="onnxruntime is absent")

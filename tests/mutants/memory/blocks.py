@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from codegen.memory import inplace, liveness
-from codegen.memory import plan as planning
-from codegen.memory.arena import Placement, Problem, solve
-from codegen.memory.arena.problem import placement
-from codegen.memory.insert import Insertion
-from codegen.memory.liveness import Lives
-from codegen.memory.planners import Planner
-from codegen.memory.streams import Streams
-from refimpl.ir import program as ir
-from refimpl.ir.program import Line, Program
+from didyma.codegen.memory import inplace, liveness
+from didyma.codegen.memory import plan as planning
+from didyma.codegen.memory.arena import Placement, Problem, solve
+from didyma.codegen.memory.arena.problem import placement
+from didyma.codegen.memory.insert import Insertion
+from didyma.codegen.memory.liveness import Lives
+from didyma.codegen.memory.planners import Planner
+from didyma.codegen.memory.streams import Streams
+from didyma.refimpl.ir import program as ir
+from didyma.refimpl.ir.program import Line, Program
 from tests.mutants.memory.fault import Plant, ProgramFault, patched
 
 GREEDY = "greedy_by_size"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-from codegen.memory import fewer
-from codegen.memory import plan as planning
-from codegen.memory.elide import Elision
-from codegen.memory.planners import Planner
-from refimpl.ir.program import Program
+from didyma.codegen.memory import fewer
+from didyma.codegen.memory import plan as planning
+from didyma.codegen.memory.elide import Elision
+from didyma.codegen.memory.planners import Planner
+from didyma.refimpl.ir.program import Program
 from tests.mutants.memory.fault import Plant, ProgramFault, patched
 
 

@@ -9,13 +9,13 @@ from statistics import median
 from typing import Any, Literal, TypeAlias
 from unittest import mock
 
-from codegen.memory import plan as planning
-from codegen.memory import planner
-from codegen.memory.planners import Buffer, Planner, Whole
-from fuzz.allocator.domains import every
-from fuzz.allocator.judge import Verdict
-from fuzz.allocator.programs import mixed, program
-from refimpl.ir.program import Program
+from didyma.codegen.memory import plan as planning
+from didyma.codegen.memory import planner
+from didyma.codegen.memory.planners import Buffer, Planner, Whole
+from didyma.fuzz.allocator.domains import every
+from didyma.fuzz.allocator.judge import Verdict
+from didyma.fuzz.allocator.programs import mixed, program
+from didyma.refimpl.ir.program import Program
 
 Domain: TypeAlias = Literal["programs", "arena", "orientations", "texts"]
 Plant: TypeAlias = Callable[[Program], AbstractContextManager[object]]

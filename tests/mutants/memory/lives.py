@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from codegen.memory import liveness
-from codegen.memory import plan as planning
-from codegen.memory.liveness import Life, Lives, Range, blocks, flat
-from codegen.memory.planners import Buffer
-from oracle.kernels import reads_before_it_writes
-from refimpl.ir.program import Copy, Extern, If, Launch, Line, Program, Return, View, While
+from didyma.codegen.memory import liveness
+from didyma.codegen.memory import plan as planning
+from didyma.codegen.memory.liveness import Life, Lives, Range, blocks, flat
+from didyma.codegen.memory.planners import Buffer
+from didyma.oracle.kernels import reads_before_it_writes
+from didyma.refimpl.ir.program import Copy, Extern, If, Launch, Line, Program, Return, View, While
 from tests.mutants.memory.fault import Plant, ProgramFault, buffers, patched
 
 GREEDY = "greedy_by_size"

@@ -9,15 +9,15 @@ from functools import partial
 
 import numpy as np
 
-from codegen.memory import trace
-from codegen.memory.arena import Placement, Problem, solve
-from codegen.memory.arena.problem import I64, lower_bound, placement
-from codegen.memory.symbolic import Placement as SymbolicPlacement
-from codegen.memory.symbolic import SymbolicPlan
-from codegen.memory.symbolic import plan as orient
-from fuzz.allocator import domains
-from fuzz.allocator.judge import Verdict
-from refimpl.errors import DidymaError
+from didyma.codegen.memory import trace
+from didyma.codegen.memory.arena import Placement, Problem, solve
+from didyma.codegen.memory.arena.problem import I64, lower_bound, placement
+from didyma.codegen.memory.symbolic import Placement as SymbolicPlacement
+from didyma.codegen.memory.symbolic import SymbolicPlan
+from didyma.codegen.memory.symbolic import plan as orient
+from didyma.fuzz.allocator import domains
+from didyma.fuzz.allocator.judge import Verdict
+from didyma.refimpl.errors import DidymaError
 from tests.mutants.memory.fault import OtherFault, patched
 
 Solve = Callable[..., Placement]

@@ -7,15 +7,15 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from codegen.memory import plan as planning
-from codegen.memory import planners, sizes
-from codegen.memory.liveness import flat, roots, touches
-from codegen.memory.planners import Buffer, Plan, Whole
-from codegen.memory.sizes import Sizes
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.program import Program, Repeat, View, While
-from refimpl.ir.types import DType, TensorType
+from didyma.codegen.memory import plan as planning
+from didyma.codegen.memory import planners, sizes
+from didyma.codegen.memory.liveness import flat, roots, touches
+from didyma.codegen.memory.planners import Buffer, Plan, Whole
+from didyma.codegen.memory.sizes import Sizes
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.program import Program, Repeat, View, While
+from didyma.refimpl.ir.types import DType, TensorType
 from tests.mutants.memory.fault import Plant, ProgramFault, buffers, nothing, patched
 
 GREEDY = "greedy_by_size"

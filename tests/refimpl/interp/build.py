@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from refimpl.interp import loop
-from refimpl.ir import expr
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.loop import (
+from didyma.refimpl.interp import loop
+from didyma.refimpl.ir import expr
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.loop import (
     Binary,
     BinaryOp,
     Block,
@@ -23,7 +23,7 @@ from refimpl.ir.loop import (
     Store,
     Var,
 )
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array, DType
 
 F32, I64, BOOL = DType.F32, DType.I64, DType.BOOL
 i, j, k, t, b = (Var(n) for n in "ijktb")

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from refimpl.interp import loop
-from refimpl.interp.faults import LoopFault
-from refimpl.ir.expand import expand
-from refimpl.ir.graph import Attr
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.text import parse_loop, show
-from refimpl.ir.types import Array
-from refimpl.verify import loop as laws
+from didyma.refimpl.interp import loop
+from didyma.refimpl.interp.faults import LoopFault
+from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.text import parse_loop, show
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify import loop as laws
 
 
 def sound(text: str) -> PrimFunc:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refimpl.errors import DidymaError
-from refimpl.interp import graph
-from refimpl.ir.graph import Module
-from refimpl.ir.text import parse_module, show
-from refimpl.ir.types import Array, DType
-from refimpl.ops import bars
-from refimpl.ops.bars import Bar
-from refimpl.verify.graph import verify
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.text import parse_module, show
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops import bars
+from didyma.refimpl.ops.bars import Bar
+from didyma.refimpl.verify.graph import verify
 
 SIZES = "dims n in [0, 8], u in [0, 40], v in [0, 40], i in [0, 7]"
 

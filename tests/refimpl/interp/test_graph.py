@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refimpl.errors import DidymaError
-from refimpl.interp import graph
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import Function, Module, Node, Param
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops import bars
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import Function, Module, Node, Param
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import bars
 
 N = symbol("n")
 F32 = TensorType(DType.F32, (N, 2))

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from refimpl.interp.faults import LoopFault
-from refimpl.ir.loop import (
+from didyma.refimpl.interp.faults import LoopFault
+from didyma.refimpl.ir.loop import (
     Allocate,
     Atomic,
     Barrier,
@@ -23,7 +23,7 @@ from refimpl.ir.loop import (
     Stmt,
     Var,
 )
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array, DType
 from tests.refimpl.interp.build import (
     BOOL,
     F32,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from refimpl.ir.loop import (
+from didyma.refimpl.ir.loop import (
     Allocate,
     Binary,
     BinaryOp,
@@ -23,8 +23,8 @@ from refimpl.ir.loop import (
     Var,
     While,
 )
-from refimpl.ir.types import Array, DType
-from refimpl.ir.walk import map_stmt
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.walk import map_stmt
 from tests.refimpl.interp.build import (
     I64,
     block,

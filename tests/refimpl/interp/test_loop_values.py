@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from refimpl.interp import loop
-from refimpl.ir import expr as index
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.loop import (
+from didyma.refimpl.interp import loop
+from didyma.refimpl.ir import expr as index
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,
@@ -38,7 +38,7 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array, DType
 from tests.refimpl.interp.build import (
     BOOL,
     F32,

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.graphs import BYTES, decode
-from refimpl.interp import graph
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import Function, Module, Node, Param
-from refimpl.ir.types import Array, DType, Tensor, TensorType
-from refimpl.ops import OPS, bars
-from refimpl.ops.spec import Op
+from didyma.fuzz.graphs import BYTES, decode
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import Function, Module, Node, Param
+from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
+from didyma.refimpl.ops import OPS, bars
+from didyma.refimpl.ops.spec import Op
 
 F32 = TensorType(DType.F32, (2, 3))
 SMALL = np.arange(6, dtype=np.float32).reshape(2, 3)

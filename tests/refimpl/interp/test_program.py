@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from refimpl.errors import DidymaError
-from refimpl.interp import program
-from refimpl.interp.faults import ProgramFault
-from refimpl.ir.dims import Dim, DimVar, symbol
-from refimpl.ir.graph import Attr
-from refimpl.ir.loop import Buffer, Const, Expr, PrimFunc, Store, Var
-from refimpl.ir.program import (
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import program
+from didyma.refimpl.interp.faults import ProgramFault
+from didyma.refimpl.ir.dims import Dim, DimVar, symbol
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.loop import Buffer, Const, Expr, PrimFunc, Store, Var
+from didyma.refimpl.ir.program import (
     Allocate,
     Assert,
     Copy,
@@ -28,7 +28,7 @@ from refimpl.ir.program import (
     Reuse,
     View,
 )
-from refimpl.ir.types import Array, DType, Tensor, TensorType
+from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
 from tests.refimpl.interp.build import F32, f32, i, ix, load, parallel, plus, times
 
 N = symbol("n")

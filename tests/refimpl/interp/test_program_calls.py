@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refimpl.interp import program
-from refimpl.interp.faults import ProgramFault
-from refimpl.interp.queues import Late
-from refimpl.ir.program import Program
-from refimpl.ir.text import parse_program
-from refimpl.ir.types import Array
-from refimpl.verify import program as laws
+from didyma.refimpl.interp import program
+from didyma.refimpl.interp.faults import ProgramFault
+from didyma.refimpl.interp.queues import Late
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.text import parse_program
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify import program as laws
 
 X = np.arange(4, dtype=np.float32)
 DOUBLE = """

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refimpl.errors import DidymaError
-from refimpl.interp import program
-from refimpl.interp.faults import ProgramFault
-from refimpl.interp.queues import Late
-from refimpl.ir.program import Program
-from refimpl.ir.text import parse_program, show
-from refimpl.ir.types import Array
-from refimpl.verify import program as laws
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import program
+from didyma.refimpl.interp.faults import ProgramFault
+from didyma.refimpl.interp.queues import Late
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.text import parse_program, show
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify import program as laws
 
 HEAD = """
 program @main {

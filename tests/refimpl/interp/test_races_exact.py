@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from refimpl.interp.faults import LoopFault
-from refimpl.ir.loop import Allocate, Atomic, Barrier, If, Stmt
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.interp.faults import LoopFault
+from didyma.refimpl.ir.loop import Allocate, Atomic, Barrier, If, Stmt
+from didyma.refimpl.ir.types import Array, DType
 from tests.refimpl.interp.build import BOOL, F32, b, f32, grid, load, run, shared, store, t, threads
 
 BLOCKS, THREADS, SIZE, STEPS = 2, 3, 5, 4

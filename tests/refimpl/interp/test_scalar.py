@@ -11,9 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refimpl.interp import scalar
-from refimpl.ir.loop import BINARY_OPS, COMPARE_OPS, INTRINSICS, PREDICATES, UNARY_OPS, BinaryOp
-from refimpl.ir.types import BYTES, INTS, SIGNED, Array, DType
+from didyma.refimpl.interp import scalar
+from didyma.refimpl.ir.loop import (
+    BINARY_OPS,
+    COMPARE_OPS,
+    INTRINSICS,
+    PREDICATES,
+    UNARY_OPS,
+    BinaryOp,
+)
+from didyma.refimpl.ir.types import BYTES, INTS, SIGNED, Array, DType
 
 REAL = (DType.F32, DType.F64)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refimpl.interp import loop
-from refimpl.interp.faults import LoopFault
-from refimpl.ir.loop import PrimFunc
-from refimpl.ir.text import parse_loop
-from refimpl.ir.types import Array
-from refimpl.verify import loop as laws
+from didyma.refimpl.interp import loop
+from didyma.refimpl.interp.faults import LoopFault
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.text import parse_loop
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify import loop as laws
 
 COLLATZ = """
 kernel @collatz(x: i64[n], steps: i64[n]) writes (steps) dims n in [0, 64] {

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 import sympy
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
 
 N, M, K = (dims.symbol(s) for s in "nmk")
 

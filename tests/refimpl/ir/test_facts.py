@@ -10,10 +10,10 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refimpl.ir import dims
-from refimpl.ir.course import course
-from refimpl.ir.dims import Dim
-from refimpl.ir.facts import always_equal, exact_quotient, never_negative, straight, zeros
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.course import course
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.facts import always_equal, exact_quotient, never_negative, straight, zeros
 
 N, M = dims.symbol("n"), dims.symbol("m")
 

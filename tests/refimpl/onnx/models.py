@@ -10,14 +10,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from codegen.pipeline import compile
-from codegen.runtime.registry import engine
-from fuzz.levels import runner
-from fuzz.peers.ort import run_model
-from refimpl.interp import graph
-from refimpl.ir.graph import Module
-from refimpl.ir.types import Array
-from refimpl.onnx.load import load_model
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.levels import runner
+from didyma.fuzz.peers.ort import run_model
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.onnx.load import load_model
 
 
 def value(name: str, *shape: int | str, type: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:

@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from refimpl.errors import DidymaError
-from refimpl.onnx import load_bytes
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.onnx import load_bytes
 from tests.refimpl.onnx.models import f32, model, one, value
 
 I64, BOOL = TensorProto.INT64, TensorProto.BOOL

@@ -10,14 +10,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from codegen.pipeline import compile
-from codegen.runtime.registry import engine
-from fuzz.levels import runner
-from refimpl.errors import DidymaError
-from refimpl.interp import graph
-from refimpl.ir.graph import Module
-from refimpl.onnx.context import NotConstant
-from refimpl.onnx.load import load_model
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.levels import runner
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.onnx.context import NotConstant
+from didyma.refimpl.onnx.load import load_model
 from tests.refimpl.onnx.models import agrees, free, model, value
 
 I64, BOOL = TensorProto.INT64, TensorProto.BOOL

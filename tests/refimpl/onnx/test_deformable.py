@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from refimpl.errors import DidymaError
-from refimpl.onnx.load import load_model
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.onnx.load import load_model
 from tests.refimpl.onnx.models import agrees, free, model, value
 
 

@@ -11,20 +11,20 @@ import numpy as np
 import onnx
 import pytest
 
-from fuzz.graphs import BYTES, decode
-from oracle.compare import compare
-from oracle.stages import exact
-from refimpl.errors import DidymaError
-from refimpl.interp import graph
-from refimpl.ir import dims
-from refimpl.ir.dims import DimVar
-from refimpl.ir.graph import BIND, Function, Module, Node, Param
-from refimpl.ir.graph import attrs as freeze
-from refimpl.ir.text import parse_module
-from refimpl.ir.types import ALL, PLAIN, Array, DType, TensorType
-from refimpl.onnx.export import save, to_model
-from refimpl.onnx.load import load, load_model
-from refimpl.ops import OPS
+from didyma.fuzz.graphs import BYTES, decode
+from didyma.oracle.compare import compare
+from didyma.oracle.stages import exact
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.graph import BIND, Function, Module, Node, Param
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.ir.types import ALL, PLAIN, Array, DType, TensorType
+from didyma.refimpl.onnx.export import save, to_model
+from didyma.refimpl.onnx.load import load, load_model
+from didyma.refimpl.ops import OPS
 from tests.refimpl.ops import draw
 
 DRAWS = 8

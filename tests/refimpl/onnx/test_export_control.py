@@ -11,17 +11,17 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from fuzz.graphs import BYTES, decode
-from fuzz.peers import ort
-from oracle.compare import compare
-from oracle.stages import exact
-from refimpl.errors import DidymaError
-from refimpl.interp import graph
-from refimpl.ir.graph import CONTROL, IF, SCAN, WHILE, Module
-from refimpl.ir.text import parse_module
-from refimpl.ir.types import Array
-from refimpl.onnx.export import to_model
-from refimpl.onnx.load import load_model
+from didyma.fuzz.graphs import BYTES, decode
+from didyma.fuzz.peers import ort
+from didyma.oracle.compare import compare
+from didyma.oracle.stages import exact
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.graph import CONTROL, IF, SCAN, WHILE, Module
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.onnx.export import to_model
+from didyma.refimpl.onnx.load import load_model
 from tests.codegen.control import modules
 
 # A branch of more elements than the other, whose number the results after it mention.

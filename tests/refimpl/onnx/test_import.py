@@ -11,11 +11,11 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from refimpl.interp import graph
-from refimpl.ir import dims
-from refimpl.ir.types import Array
-from refimpl.onnx.context import NotConstant
-from refimpl.onnx.load import load_model
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.onnx.context import NotConstant
+from didyma.refimpl.onnx.load import load_model
 from tests.refimpl.onnx.models import f32, model, one, value
 
 X = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)

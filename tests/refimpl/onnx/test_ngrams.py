@@ -13,10 +13,10 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from fuzz.peers import ort
-from refimpl.errors import DidymaError
-from refimpl.interp import graph
-from refimpl.onnx.load import load_model
+from didyma.fuzz.peers import ort
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.onnx.load import load_model
 from tests.refimpl.onnx.models import model, value
 
 

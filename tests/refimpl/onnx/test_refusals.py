@@ -13,10 +13,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from refimpl.errors import DidymaError
-from refimpl.ir.types import Tensor
-from refimpl.onnx import load, load_bytes
-from refimpl.onnx.load import load_model
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.types import Tensor
+from didyma.refimpl.onnx import load, load_bytes
+from didyma.refimpl.onnx.load import load_model
 from tests.refimpl.onnx.models import f32, model, one, value
 
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from fuzz.peers.ort import run_model
-from refimpl.errors import DidymaError
-from refimpl.interp import graph
-from refimpl.ir.types import Array
-from refimpl.onnx.load import load_model
-from refimpl.onnx.ratios import meant
+from didyma.fuzz.peers.ort import run_model
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.onnx.load import load_model
+from didyma.refimpl.onnx.ratios import meant
 from tests.refimpl.onnx.models import agrees, f32, free, model, one, value
 from tests.refimpl.onnx.test_control import ops
 

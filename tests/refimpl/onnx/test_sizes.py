@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from refimpl.errors import DidymaError
-from refimpl.interp import graph
-from refimpl.ir.types import Array
-from refimpl.onnx.load import load_model
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.onnx.load import load_model
 from tests.refimpl.onnx.models import agrees, free, model, value
 
 I64 = TensorProto.INT64

@@ -11,11 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from refimpl.errors import DidymaError
-from refimpl.interp import graph
-from refimpl.ir.types import Array, DType
-from refimpl.onnx.load import load_model
-from refimpl.onnx.tensors import tensor
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.onnx.load import load_model
+from didyma.refimpl.onnx.tensors import tensor
 
 KINDS = (
     (TensorProto.INT4, ml_dtypes.int4),

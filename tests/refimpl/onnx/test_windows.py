@@ -10,17 +10,17 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from codegen.pipeline import compile
-from codegen.runtime.registry import engine
-from fuzz.levels import runner
-from fuzz.peers.ort import run_model
-from refimpl.interp import graph
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Module
-from refimpl.ir.types import Array
-from refimpl.onnx.export import to_model
-from refimpl.onnx.load import load_model
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.levels import runner
+from didyma.fuzz.peers.ort import run_model
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.onnx.export import to_model
+from didyma.refimpl.onnx.load import load_model
 from tests.refimpl.onnx.models import free, model, value
 
 node = helper.make_node

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.ir.loop import INDEX, Binary, Cast, Compare, Const, Expr, Load, Select, Var
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops.spec import Fold, Index, Op, Read, Scatter
+from didyma.refimpl.ir.loop import INDEX, Binary, Cast, Compare, Const, Expr, Load, Select, Var
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.spec import Fold, Index, Op, Read, Scatter
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "lt": lambda a, b: bool(a < b),

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from refimpl.ir.loop import Load
-from refimpl.ir.types import ALL, Array, DType, TensorType
-from refimpl.ops.bitcast import targets
-from refimpl.ops.broadcasting import broadcast
-from refimpl.ops.spec import AttrMap, Kind, Op
+from didyma.refimpl.ir.loop import Load
+from didyma.refimpl.ir.types import ALL, Array, DType, TensorType
+from didyma.refimpl.ops.bitcast import targets
+from didyma.refimpl.ops.broadcasting import broadcast
+from didyma.refimpl.ops.spec import AttrMap, Kind, Op
 
 FLOAT = (
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.0, -2.0, 2.5, 3.0, -3.0, 0.1, -0.1, 0.3, 7.0,

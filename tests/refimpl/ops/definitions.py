@@ -12,7 +12,7 @@ from typing import Any
 
 import mpmath
 
-from refimpl.ir.types import DType
+from didyma.refimpl.ir.types import DType
 
 mp = mpmath.mp.clone()
 mp.prec = 240

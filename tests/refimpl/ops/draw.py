@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import sympy
 
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim
-from refimpl.ir.graph import Attr
-from refimpl.ir.types import ALL, Array, DType, TensorType
-from refimpl.ops.spec import Op, Sample
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.types import ALL, Array, DType, TensorType
+from didyma.refimpl.ops.spec import Op, Sample
 
 
 class Dice:

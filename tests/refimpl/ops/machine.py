@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from refimpl.ir.loop import (
+from didyma.refimpl.ir.loop import (
     BITCASTS,
     Binary,
     Cast,
@@ -26,7 +26,7 @@ from refimpl.ir.loop import (
     Unary,
     Var,
 )
-from refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array, DType
 
 
 def rsqrt(x: Array) -> Any:

@@ -1,6 +1,6 @@
 """The ops on shapes, folds, products, windows and indices."""
 
-from refimpl.ops import (
+from didyma.refimpl.ops import (
     convolution,
     create,
     index,

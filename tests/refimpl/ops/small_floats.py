@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from refimpl.ir.types import DType
+from didyma.refimpl.ir.types import DType
 
 
 @dataclass(frozen=True)

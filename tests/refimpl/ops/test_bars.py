@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refimpl.interp import graph
-from refimpl.ir.graph import Function, Module, Node, Param
-from refimpl.ir.loop import Expr
-from refimpl.ir.types import ALL, Array, DType, TensorType
-from refimpl.ops import OPS, bars
-from refimpl.ops.bars import Bar, Contract, centre_dtype
-from refimpl.ops.bitcast import targets
-from refimpl.ops.spec import Domain, Fold, Index, Kind, Read, Scatter
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.graph import Function, Module, Node, Param
+from didyma.refimpl.ir.loop import Expr
+from didyma.refimpl.ir.types import ALL, Array, DType, TensorType
+from didyma.refimpl.ops import OPS, bars
+from didyma.refimpl.ops.bars import Bar, Contract, centre_dtype
+from didyma.refimpl.ops.bitcast import targets
+from didyma.refimpl.ops.spec import Domain, Fold, Index, Kind, Read, Scatter
 from tests.refimpl.ops.corners import corners, reader
 from tests.refimpl.ops.definitions import mp
 from tests.refimpl.ops.machine import Machine

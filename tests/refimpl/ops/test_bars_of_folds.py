@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from refimpl.ir.graph import Attr
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops import OPS, bars
-from refimpl.ops.bars import Contract
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import OPS, bars
+from didyma.refimpl.ops.bars import Contract
 
 FLOATS = (DType.F64, DType.F32, DType.F16, DType.BF16)
 Terms = Callable[[Array], Array]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refimpl.ir.types import ALL, F8, Array, DType, TensorType
-from refimpl.ops import OPS
-from refimpl.ops.spec import Kind, Op
+from didyma.refimpl.ir.types import ALL, F8, Array, DType, TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Kind, Op
 from tests.refimpl.ops import small_floats
 from tests.refimpl.ops.corners import cases, corners, sweep
 from tests.refimpl.ops.definitions import mp, of_floats, of_ints, wrap

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refimpl.ir.loop import Cast, Expr
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops import OPS, bars
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.spec import Fold, Index, Kind, Op, Read, Scatter
+from didyma.refimpl.ir.loop import Cast, Expr
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import OPS, bars
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.spec import Fold, Index, Kind, Op, Read, Scatter
 from tests.refimpl.ops.corners import cases, reader, sweep
 from tests.refimpl.ops.machine import Machine
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops import OPS, blas, convolution
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import OPS, blas, convolution
 
 
 def conv(x: Array, w: Array, **attrs: tuple[int, ...] | int) -> Array:

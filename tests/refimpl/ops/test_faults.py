@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops import OPS, bars
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.spec import Op
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import OPS, bars
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.spec import Op
 
 ROUNDED = ["add", "subtract", "multiply", "divide", "square", "reciprocal", "sqrt"]
 LIBRARY = ["exp", "log", "sin", "tanh", "erf", "asin", "atan2", "cosh", "log1p", "rsqrt"]

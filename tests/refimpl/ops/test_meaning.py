@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refimpl.ir.types import Array, DType
-from refimpl.ops.spec import Op
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops.spec import Op
 from tests.refimpl.ops import draw
 from tests.refimpl.ops.meaning import DEFINITIONS
 from tests.refimpl.ops.ours import NAMES, OURS

@@ -7,16 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from codegen.runtime.registry import engine
-from fuzz.levels import check
-from refimpl.errors import DidymaError
-from refimpl.interp import graph
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import Attr, Module
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops import OPS, chance
-from refimpl.ops.builder import Builder, Value
-from refimpl.ops.random import bits, philox
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.levels import check
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import Attr, Module
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import OPS, chance
+from didyma.refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ops.random import bits, philox
 
 # Random123's kat_vectors, philox4x32 of 10 rounds: counter, key, answer.
 KNOWN = (

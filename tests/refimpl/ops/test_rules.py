@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from refimpl.ir.dims import evaluate
-from refimpl.ir.types import DType, TensorType
-from refimpl.ops import bars
-from refimpl.ops.spec import Op, Sample
+from didyma.refimpl.ir.dims import evaluate
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops import bars
+from didyma.refimpl.ops.spec import Op, Sample
 from tests.refimpl.ops import by_rule, draw
 from tests.refimpl.ops.ours import NAMES, OURS
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from refimpl.interp import graph
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.types import Array, DType, TensorType
-from refimpl.ops import selection
-from refimpl.ops.builder import Builder, Value
-from refimpl.verify.graph import verify
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import selection
+from didyma.refimpl.ops.builder import Builder, Value
+from didyma.refimpl.verify.graph import verify
 
 Body = Callable[[Builder, Sequence[Value]], Sequence[Value]]
 

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from refimpl.ir.types import F8, Array, DType, TensorType
-from refimpl.ops import OPS
+from didyma.refimpl.ir.types import F8, Array, DType, TensorType
+from didyma.refimpl.ops import OPS
 from tests.refimpl.ops.small_floats import FORMATS, cast, size, sizes
 
 SMALL = (*F8, DType.F4E2M1)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refimpl.interp.scalar import binary
-from refimpl.ir.graph import Attr
-from refimpl.ir.types import ALL, Array, DType, TensorType
-from refimpl.ops import OPS
-from refimpl.ops.bars import Contract, exact
+from didyma.refimpl.interp.scalar import binary
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.types import ALL, Array, DType, TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.bars import Contract, exact
 
 INF, NAN = math.inf, math.nan
 FOLD: dict[str, Attr] = {"axes": (0,), "keepdims": False}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refimpl.errors import DidymaError
-from refimpl.ir.dims import symbol
-from refimpl.ir.types import ALL, Array, DType, TensorType
-from refimpl.ops import OPS, bars
-from refimpl.ops.bars import Contract
-from refimpl.ops.spec import Kind, Op, Sample
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.dims import symbol
+from didyma.refimpl.ir.types import ALL, Array, DType, TensorType
+from didyma.refimpl.ops import OPS, bars
+from didyma.refimpl.ops.bars import Contract
+from didyma.refimpl.ops.spec import Kind, Op, Sample
 from tests.refimpl.ops.draw import Dice
 
 UNARY = (

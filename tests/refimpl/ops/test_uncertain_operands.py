@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from refimpl.ir.types import Array, DType
-from refimpl.ops import bars
-from refimpl.ops.bars import Bar, Contract
-from refimpl.ops.spec import Op
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops import bars
+from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.spec import Op
 from tests.refimpl.ops import draw
 from tests.refimpl.ops.ours import OURS
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from refimpl.errors import DidymaError
-from refimpl.ir.dims import symbol
-from refimpl.ir.graph import Attr
-from refimpl.ir.types import DType, TensorType
-from refimpl.ops import OPS
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.dims import symbol
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops import OPS
 
 F32, I32, I64, BOOL = DType.F32, DType.I32, DType.I64, DType.BOOL
 n = symbol("n")

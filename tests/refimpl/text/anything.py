@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from refimpl.ir import dims, loop, program
-from refimpl.ir.dims import Dim, DimVar
-from refimpl.ir.graph import Attr, Attrs, Function, Module, Node, Param
-from refimpl.ir.loop import Buffer, Expr, LoopKind, PrimFunc, Scope, Stmt, Var
-from refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ir import dims, loop, program
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import Attr, Attrs, Function, Module, Node, Param
+from didyma.refimpl.ir.loop import Buffer, Expr, LoopKind, PrimFunc, Scope, Stmt, Var
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
 
 T = TypeVar("T")
 NAMES = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from random import Random
 
-from refimpl.errors import DidymaError
-from refimpl.ir.graph import Module
-from refimpl.ir.program import Program
-from refimpl.ir.text import parse, show
-from refimpl.verify import graph, loop, program
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.text import parse, show
+from didyma.refimpl.verify import graph, loop, program
 from tests.refimpl.text.anything import Anything
 
 BITS = (

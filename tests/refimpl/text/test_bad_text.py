@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from refimpl.errors import DidymaError
-from refimpl.ir.text import parse
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.text import parse
 from tests.refimpl.text.mutate import damaged, outcome, texts
 
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from refimpl.ir.graph import Function, Module, Node
-from refimpl.ir.loop import Assert, Const, PrimFunc
-from refimpl.ir.text import parse, show
-from refimpl.ir.types import DType, Tensor
+from didyma.refimpl.ir.graph import Function, Module, Node
+from didyma.refimpl.ir.loop import Assert, Const, PrimFunc
+from didyma.refimpl.ir.text import parse, show
+from didyma.refimpl.ir.types import DType, Tensor
 from tests.refimpl.text.anything import Anything
 
 # repr tells NaN from numbers, -0.0 from 0.0 and 1 from 1.0 and True, where == does not; the sign

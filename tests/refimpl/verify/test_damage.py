@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from refimpl.ir.text import show
-from refimpl.ops import OPS
+from didyma.refimpl.ir.text import show
+from didyma.refimpl.ops import OPS
 from tests.refimpl.text.mutate import confused, verdict
 from tests.refimpl.verify.test_sound import CALLS, KERNEL, LOOPS, planned, uses
 

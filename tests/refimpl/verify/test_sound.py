@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import DimVar, symbol
-from refimpl.ir.graph import Attr, Function, Module, Node, Param, attrs
-from refimpl.ir.program import Program
-from refimpl.ir.text import parse, parse_loop, parse_module, parse_program, show
-from refimpl.ir.types import DType, Shape, Tensor, TensorType
-from refimpl.ops import OPS
-from refimpl.ops.spec import Op
-from refimpl.verify import graph, loop, program
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import Attr, Function, Module, Node, Param, attrs
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.text import parse, parse_loop, parse_module, parse_program, show
+from didyma.refimpl.ir.types import DType, Shape, Tensor, TensorType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Op
+from didyma.refimpl.verify import graph, loop, program
 
 SHAPES: tuple[Shape, ...] = ((), (3,), (2, 3), (1, 4), (2, 0), (2, 3, 4, 5), (symbol("n"), 3))
 

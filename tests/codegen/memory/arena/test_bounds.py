@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from codegen.memory import trace
-from codegen.memory.arena import Problem, lower_bound, problem, solve
-from codegen.memory.arena.outward import outward
+from didyma.codegen.memory import trace
+from didyma.codegen.memory.arena import Problem, lower_bound, problem, solve
+from didyma.codegen.memory.arena.outward import outward
 from tests.bench.traces import KINDS
 
 DATA = Path(__file__).parents[3] / "data" / "planner"

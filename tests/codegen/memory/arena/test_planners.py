@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from codegen.memory.arena import ARENA, FREE, Problem, lower_bound, problem, solve
-from codegen.memory.arena.fit import Fit, _Rounds, _scan, conflicts, place  # pyright: ignore[reportPrivateUsage]  # three ways to one result
-from codegen.memory.arena.problem import tight_bound
-from oracle.placement_check import check
-from refimpl.errors import DidymaError
+from didyma.codegen.memory.arena import ARENA, FREE, Problem, lower_bound, problem, solve
+from didyma.codegen.memory.arena.fit import Fit, _Rounds, _scan, conflicts, place  # pyright: ignore[reportPrivateUsage]  # three ways to one result
+from didyma.codegen.memory.arena.problem import tight_bound
+from didyma.oracle.placement_check import check
+from didyma.refimpl.errors import DidymaError
 
 QUICK = sorted({*ARENA} - {"exact"})
 

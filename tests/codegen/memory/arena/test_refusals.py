@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import didyma
-from codegen.memory import trace
-from codegen.memory.arena import problem, solve
-from refimpl.errors import DidymaError
+from didyma.codegen.memory import trace
+from didyma.codegen.memory.arena import problem, solve
+from didyma.refimpl.errors import DidymaError
 
 HARD = Path(didyma.__file__).parents[1] / "tests/data/planner/minimalloc/B.1048576.csv"
 

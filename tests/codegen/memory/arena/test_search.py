@@ -8,11 +8,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from codegen.memory import trace
-from codegen.memory.arena import FREE, Problem, orders, problem
-from codegen.memory.arena.canonical import HEURISTICS
-from codegen.memory.arena.search import Infeasible, OutOfNodes, Search
-from oracle.placement_check import check
+from didyma.codegen.memory import trace
+from didyma.codegen.memory.arena import FREE, Problem, orders, problem
+from didyma.codegen.memory.arena.canonical import HEURISTICS
+from didyma.codegen.memory.arena.search import Infeasible, OutOfNodes, Search
+from didyma.oracle.placement_check import check
 
 DATA = Path(__file__).parents[3] / "data" / "planner" / "minimalloc"
 Box = tuple[int, int, int, int]  # from, to, bottom, top

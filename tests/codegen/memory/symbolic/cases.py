@@ -7,10 +7,10 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan
-from oracle.symbolic_plan import Block
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar, symbol
+from didyma.codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan
+from didyma.oracle.symbolic_plan import Block
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar, symbol
 
 N, M, S, B = map(symbol, ("n", "m", "S", "B"))
 

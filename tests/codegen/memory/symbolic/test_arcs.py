@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan, plan
-from codegen.memory.symbolic.arcs import Arcs, Orientation, Sum
-from codegen.memory.symbolic.poly import Poly, Ring
-from codegen.memory.symbolic.source import source
-from codegen.memory.symbolic.stack import Stack
-from oracle.symbolic_plan import bindings, check, prove
-from refimpl.ir import dims
-from refimpl.ir.dims import DimVar
+from didyma.codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan, plan
+from didyma.codegen.memory.symbolic.arcs import Arcs, Orientation, Sum
+from didyma.codegen.memory.symbolic.poly import Poly, Ring
+from didyma.codegen.memory.symbolic.source import source
+from didyma.codegen.memory.symbolic.stack import Stack
+from didyma.oracle.symbolic_plan import bindings, check, prove
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import DimVar
 from tests.codegen.memory.symbolic.cases import (
     S,
     below,

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan, plan
-from oracle.symbolic_plan import bindings, check, prove
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
+from didyma.codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan, plan
+from didyma.oracle.symbolic_plan import bindings, check, prove
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
 from tests.codegen.memory.symbolic.cases import (
     B,
     M,

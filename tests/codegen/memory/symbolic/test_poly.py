@@ -7,10 +7,10 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codegen.memory.symbolic.poly import Ring, combine
-from refimpl.errors import DidymaError
-from refimpl.ir import dims
-from refimpl.ir.dims import Dim, DimVar
+from didyma.codegen.memory.symbolic.poly import Ring, combine
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
 from tests.codegen.memory.symbolic.cases import M, N, ranges, sizes
 
 

@@ -6,8 +6,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codegen.memory.symbolic.search import Search
-from codegen.memory.symbolic.stack import Stack
+from didyma.codegen.memory.symbolic.search import Search
+from didyma.codegen.memory.symbolic.stack import Stack
 
 spans = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=12)
 
