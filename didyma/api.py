@@ -14,6 +14,7 @@ from didyma.chance import (
     random_uniform,
     saturating_cast,
 )
+from didyma.checking import check
 from didyma.composites import (
     attention,
     elu,
@@ -162,17 +163,9 @@ from didyma.functions import (
     sum_ as sum,
 )
 from didyma.ordering import argsort, sort, top_k
-from didyma.program import (
-    Executable,
-    Interpreted,
-    Program,
-    check,
-    compile,
-    interpret,
-    load,
-    trace,
-)
+from didyma.running import Executable, Interpreted, compile, interpret
 from didyma.tensor import Tensor, matmul
+from didyma.tracing import Program, load, trace
 from didyma.types import (
     Size,
     bf16,

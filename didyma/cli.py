@@ -120,7 +120,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Judge a program at every level on random inputs (default engine: host)."""
-    from didyma.commands import judge as command
+    from didyma.commands import check as command
 
     engines, peers, values = _engines(engine), tuple(peer or ()), value or ()
     raise typer.Exit(
@@ -151,7 +151,7 @@ def replay(
     json: Json = False,
 ) -> None:
     """Judge a finding again, with its own inputs, engines and options."""
-    from didyma.commands import judge as command
+    from didyma.commands import replay as command
 
     raise typer.Exit(command.replay(file, _engines(engine), timeout, json))
 
@@ -189,9 +189,9 @@ def plan(
     json: Json = False,
 ) -> None:
     """Place a program's or a trace's buffers in one arena; compare planners."""
-    from didyma import plan_command
+    from didyma.commands import plan as command
 
-    raise typer.Exit(plan_command.plan(file, planner, capacity, dim or [], seconds, plot, json))
+    raise typer.Exit(command.plan(file, planner, capacity, dim or [], seconds, plot, json))
 
 
 @app.command()

@@ -7,9 +7,10 @@ import importlib.util
 import platform
 from collections.abc import Iterator
 
-from didyma import __version__, show
+from didyma import __version__
 from didyma.codegen.runtime.registry import NAMES, Availability, probe
 from didyma.commands import common
+from didyma.show import doctor as show
 
 # Distributions whose versions tell why one machine differs from another.
 _DISTRIBUTIONS = (

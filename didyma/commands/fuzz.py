@@ -9,9 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from didyma import show
 from didyma.commands import common
 from didyma.fuzz import campaign, disk
+from didyma.show import campaign as show
 
 
 def fuzz(
@@ -39,7 +39,7 @@ def fuzz(
         findings=findings,
     )
     result = _with_bar(plan)
-    return common.ended(result, show.campaign, json, ran=bool(result.all.programs))
+    return common.ended(result, show, json, ran=bool(result.all.programs))
 
 
 def cores() -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from didyma import show
 from didyma.commands import common
 from didyma.commands.fuzz import cores
 from didyma.fuzz.allocator import campaign
 from didyma.refimpl.errors import DidymaError
+from didyma.show.campaign import memory_campaign
 
 
 def fuzz(
@@ -28,7 +28,7 @@ def fuzz(
         )  # fmt: skip
     plan = campaign.Plan(seconds, None, seed, jobs or cores(), stop_after=stop_after)
     result = _with_bar(plan)
-    return common.ended(result, show.memory_campaign, json, ran=bool(result.schedules))
+    return common.ended(result, memory_campaign, json, ran=bool(result.schedules))
 
 
 def _with_bar(plan: campaign.Plan) -> campaign.Result:

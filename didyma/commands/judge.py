@@ -1,30 +1,28 @@
-"""``didyma check`` and ``didyma replay``: every level of one program, judged in a watched child."""
+"""Every level of one program, judged in a watched child: what `check` and `replay` share."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from rich.console import Console
 
-from didyma import fitting, show
+from didyma import fitting
 from didyma.codegen.memory.peak import peak, unplanned_total
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.registry import engine
-from didyma.commands import common, inputs
-from didyma.files import read_fixed
+from didyma.commands import common
 from didyma.fuzz import given as given_
 from didyma.fuzz import levels, watchdog
-from didyma.fuzz import replay as replay_
 from didyma.oracle.report import Finding, Level, Report
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array, Tensor
+from didyma.show import verdict as show
 
 _LAW = re.compile(r"[DGLP]-")
 
@@ -146,54 +144,6 @@ def guarded(task: Task, timeout: float, run: Judge = judge) -> Verdict:
             level = Level(during)
             level.findings.append(Finding(during, "process", kind, reason))
             return Verdict(Report((level,)), {})
-
-
-def check(
-    file: Path,
-    engines: common.Engines,
-    given: Sequence[str],
-    seed: int,
-    planner: str,
-    timeout: float,
-    json: bool,
-    peers: Sequence[str] = (),
-    values: Sequence[str] = (),
-    save: Path | None = None,
-) -> int:
-    """Judge a file and print the verdict of every level, and of peers on the same inputs.
-
-    What was judged is written to ``save`` for ``replay``.
-    """
-    wanted = engines or ("host",)
-    common.require(wanted)
-    common.require_peers(peers)
-    options = common.options(planner)
-    m, fixed = read_fixed(file, common.sizes(given))
-    chosen = inputs.read(m, values)
-    told = inputs.sizes(m, chosen, common.sizes(given))
-    given = [*given, *(f"{name}={n}" for name, n in told.items())]
-    env = common.bindings(m, given, fixed)
-    seeds = tuple(seed * 1000 + i for i in range(len(m.entry.params)))
-    model = file.read_bytes() if peers and file.suffix == ".onnx" else None
-    free = frozenset(env) - {item.partition("=")[0] for item in given}
-    task = Task(m, env, seeds, wanted, options, tuple(peers), model, free, chosen)
-    verdict = guarded(task, timeout)
-    if save is not None:
-        env = dict(verdict.memory.get("dims", env))
-        words = "\n".join(f.message for f in verdict.report.findings[:1])
-        chosen |= dict(verdict.given)
-        replay_.save(save, replay_.Recorded(m, seeds, env, wanted, options, chosen), words)
-    return tell(verdict, json)
-
-
-def replay(file: Path, engines: common.Engines, timeout: float, json: bool) -> int:
-    """Judge a finding again."""
-    r = replay_.load(file)
-    wanted = engines or r.engines
-    common.require(wanted)
-    common.options(r.options.planner)
-    task = Task(r.module, r.env, r.seeds, wanted, r.options, given=r.given)
-    return tell(guarded(task, timeout), json)
 
 
 def tell(verdict: Verdict, json: bool) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
-from didyma import show
 from didyma.commands import common
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Op
+from didyma.show import ops as show
 
 
 def ops(name: str | None, json: bool) -> int:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
-from didyma import plan_command
+from didyma.commands import plan as plan_command
 from didyma.oracle import placement_check
 from didyma.refimpl.errors import DidymaError
 from tests.mutants.memory.page import write

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import didyma as dd
-from didyma.program import Program
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
+from didyma.tracing import Program
 
 F = np.fft
 # What is traced, what NumPy says, and whether the operand is real.

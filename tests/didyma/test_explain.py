@@ -11,9 +11,9 @@ import didyma as dd
 from didyma.codegen.pipeline import compile
 from didyma.commands.explain import texts
 from didyma.fuzz.graphs import BYTES, decode
-from didyma.program import Program
 from didyma.refimpl.ir.text import parse, show
 from didyma.tensor import Tensor
+from didyma.tracing import Program
 from tests.didyma.cli import didyma, python
 from tests.didyma.test_bad_input import magika
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import didyma as dd
-from didyma.program import Program
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
+from didyma.tracing import Program
 
 N = dd.dim("n", 1, 4096)
 

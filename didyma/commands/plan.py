@@ -27,10 +27,10 @@ from didyma.codegen.memory.liveness import live_ranges
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.commands.common import AGREE, DISAGREE, NOTHING_RAN, print_json
+from didyma.commands.plan_plot import svg
 from didyma.files import read_fixed
 from didyma.fuzz import disk
 from didyma.oracle.placement_check import check
-from didyma.plan_plot import svg
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.program import ALIGNMENT, Program

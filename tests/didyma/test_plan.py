@@ -12,7 +12,7 @@ import pytest
 
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
-from didyma.plan_command import plan
+from didyma.commands.plan import plan
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.text import parse_module, show
 from tests.didyma.cli import didyma
