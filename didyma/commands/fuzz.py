@@ -39,7 +39,7 @@ def fuzz(
         findings=findings,
     )
     result = _with_bar(plan)
-    return common.ended(result, show, json, ran=bool(result.all.programs))
+    return common.ended(result, show.campaign, json, ran=bool(result.all.programs))
 
 
 def cores() -> int:
