@@ -180,7 +180,7 @@ def test_runs_as_a_script(tmp_path: Path) -> None:
     path = tmp_path / "all_lines.py"
     path.write_text(wrapper.emit(p, cuda.emit(p.kernels)))
     command = [sys.executable, str(path), "simt", "n=5"]
-    root = Path(wrapper.__file__).parents[2]
+    root = Path(wrapper.__file__).parents[3]
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(root)}
     )
