@@ -11,18 +11,18 @@ import onnx
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import Function, Module, Node
 from didyma.refimpl.onnx.context import Context
-from didyma.refimpl.onnx.values import Item
+from didyma.refimpl.onnx.values import Entry
 from didyma.refimpl.ops.builder import Builder, Value
 
 
 class Body(Protocol):
     """Imports the bodies of one node: written out, or into a function of their own."""
 
-    def __call__(self, g: onnx.GraphProto, inputs: Sequence[Item], /) -> list[Item]:
+    def __call__(self, g: onnx.GraphProto, inputs: Sequence[Entry], /) -> list[Entry]:
         """Write a body out: its nodes become nodes of the function at hand."""
         ...
 
-    def inside(self, c: Context, g: onnx.GraphProto, inputs: Sequence[Item], /) -> list[Item]:
+    def inside(self, c: Context, g: onnx.GraphProto, inputs: Sequence[Entry], /) -> list[Entry]:
         """Import a body with the builder of a context, which has become an inner one."""
         ...
 
@@ -35,7 +35,7 @@ class Made:
     results: tuple[Value, ...]
 
 
-def made(c: Context, build: Callable[[Context], Sequence[Item]]) -> Made:
+def made(c: Context, build: Callable[[Context], Sequence[Entry]]) -> Made:
     """Build a function that a control node will run; ``build`` adds its parameters and nodes."""
     inner = replace(c, builder=c.builder.inner(), placed={}, outputs=())
     results = tuple(inner.value(item) for item in build(inner))

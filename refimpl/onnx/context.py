@@ -18,7 +18,7 @@ from didyma.refimpl.ir.graph import CONTROL, Attr, Module
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.onnx import alike
 from didyma.refimpl.onnx.told import Told
-from didyma.refimpl.onnx.values import Item, Known, as_value
+from didyma.refimpl.onnx.values import Entry, Item, Known, TensorList, as_value
 from didyma.refimpl.ops.builder import Builder, Value
 
 MAX_BYTES = 1 << 36  # a model with a larger tensor is refused before anything is made
@@ -57,29 +57,40 @@ class Context:
 
     # Operands -------------------------------------------------------------------------------
 
-    def item(self, x: Sequence[Item | None], i: int) -> Item:
+    def tensor(self, entry: Entry) -> Item:
+        """Return an entry that must be a tensor."""
+        if isinstance(entry, TensorList):
+            raise self.bad(
+                "a sequence of tensors", "a tensor",
+                "use SequenceAt or ConcatFromSequence in the model to make tensors of it",
+            )  # fmt: skip
+        return entry
+
+    def item(self, x: Sequence[Entry | None], i: int) -> Item:
         """Return an operand that must be there."""
-        if i >= len(x) or (item := x[i]) is None:
+        if i >= len(x) or (entry := x[i]) is None:
             raise self.wrong(f"{len(x)} operands", f"operand {i}")
-        return item
+        return self.tensor(entry)
 
-    def maybe(self, x: Sequence[Item | None], i: int) -> Item | None:
+    def maybe(self, x: Sequence[Entry | None], i: int) -> Item | None:
         """Return an operand that may be left out."""
-        return x[i] if i < len(x) else None
+        entry = x[i] if i < len(x) else None
+        return None if entry is None else self.tensor(entry)
 
-    def value(self, item: Item) -> Value:
-        """Return an item as a value of the graph; a known tensor is put there once."""
+    def value(self, entry: Entry) -> Value:
+        """Return an entry as a value of the graph; a known tensor is put there once."""
+        item = self.tensor(entry)
         if isinstance(item, Value):
             return item
         if item not in self.placed:
             self.placed[item] = as_value(self.builder, item)
         return self.placed[item]
 
-    def operand(self, x: Sequence[Item | None], i: int) -> Value:
+    def operand(self, x: Sequence[Entry | None], i: int) -> Value:
         """Return an operand that must be there, as a value of the graph."""
         return self.value(self.item(x, i))
 
-    def optional(self, x: Sequence[Item | None], i: int) -> Value | None:
+    def optional(self, x: Sequence[Entry | None], i: int) -> Value | None:
         """Return an operand that may be left out, as a value of the graph."""
         item = self.maybe(x, i)
         return None if item is None else self.value(item)
@@ -147,8 +158,8 @@ class Context:
         return int(self.attrs.get(name, default))
 
     def real(self, name: str, default: float = 0.0) -> float:
-        """Return an attribute that is a number."""
-        return float(self.attrs.get(name, default))
+        """Return an attribute that is a number; ONNX holds defaults as f32, too."""
+        return float(np.float32(self.attrs.get(name, default)))
 
     def word(self, name: str, default: str = "") -> str:
         """Return an attribute that is a word."""
@@ -247,6 +258,32 @@ class Context:
         if not found:
             raise self.bad(f"the size {dims.text(d)}", f"one that can be {value}")
         self.builder.know([DimVar(names[0], found[0], found[-1])])
+
+    def at_least(self, d: Dim, value: int) -> None:
+        """Narrow the range of the symbol that a size depends on, so that it has a least value.
+
+        DidymaError ``onnx-unsupported`` where no range of one symbol gives it.
+        """
+        names = dims.free(d)
+        if self.bounds(d)[0] < value and len(names) == 1 and self.builder.parent is None:
+            name = names[0]
+            lo, hi = self.builder.ranges()[name]
+            every = range(lo, hi + 1)
+            first = bisect_left(every, value, key=lambda n: dims.evaluate(d, {name: n})) + lo
+            if first <= hi:
+                self.builder.know([DimVar(name, first, hi)])
+        if self.bounds(d)[0] < value:
+            raise self.bad(f"the size {dims.text(d)}", f"one that is at least {value}",
+                           "name the axes, or give the size a number")  # fmt: skip
+
+    def fit(self, v: Value, axis: int, n: Dim) -> None:
+        """Raise ``shape-mismatch`` for an open size that must be another; ``load`` equates them."""
+        d = v.type.shape[axis]
+        if d != n and dims.free((d, n)):
+            raise self.bad(
+                f"sizes {dims.text(d)} and {dims.text(n)} on axis {axis}", "sizes that are equal",
+                code="shape-mismatch",
+            )  # fmt: skip
 
     def sized(self, item: Item) -> bool:
         """Tell whether an item depends on sizes alone, on no value of an input."""

@@ -16,13 +16,13 @@ from didyma.refimpl.onnx import loops
 from didyma.refimpl.onnx.bodies import Body, Made, closed, made
 from didyma.refimpl.onnx.context import Context, NotConstant
 from didyma.refimpl.onnx.movement import join
-from didyma.refimpl.onnx.values import Item, Known, size
+from didyma.refimpl.onnx.values import Entry, Item, Known, TensorList, size
 from didyma.refimpl.ops.builder import Value
 
 MAX_STEPS = 1 << 10  # rounds that are written out at most
 FEW_NODES = 1 << 8  # nodes that are written out rather than run as a function
 SMALL_BRANCHES = 8  # nodes of both branches that are cheaper computed than chosen from
-Control: TypeAlias = Callable[[Context, Sequence[Item | None], Body], Sequence[Item]]
+Control: TypeAlias = Callable[[Context, Sequence[Entry | None], Body], Sequence[Entry]]
 
 
 def _nodes(g: onnx.GraphProto) -> int:
@@ -30,7 +30,7 @@ def _nodes(g: onnx.GraphProto) -> int:
     return sum(1 + sum(_nodes(a.g) for a in n.attribute if a.type == a.GRAPH) for n in g.node)
 
 
-def _branch(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
+def _branch(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
     """Results of the branch that is taken; where that is known only at run time, a choice.
 
     Nodes have no effects, so both of two small branches may be computed, if their results have one
@@ -57,20 +57,20 @@ def _branch(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
     return body(c.attrs["then_branch" if taken else "else_branch"], [])
 
 
-def _condition(c: Context, x: Sequence[Item | None]) -> Value:
+def _condition(c: Context, x: Sequence[Entry | None]) -> Value:
     condition = c.operand(x, 0)
     if condition.type.numel != 1 or condition.type.dtype is not DType.BOOL:
         raise c.wrong(str(condition.type), "one condition")
     return c.reshape(condition)
 
 
-def _if(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
+def _if(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
     condition = _condition(c, x)
     both: list[tuple[str, Made]] = []
     for name in ("then_branch", "else_branch"):
         g: onnx.GraphProto = c.attrs[name]
 
-        def build(inner: Context, g: onnx.GraphProto = g) -> Sequence[Item]:
+        def build(inner: Context, g: onnx.GraphProto = g) -> Sequence[Entry]:
             return body.inside(inner, g, [])
 
         both.append((name, made(c, build)))
@@ -82,8 +82,8 @@ def _if(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
 
 
 def _choice(
-    c: Context, x: Sequence[Item | None], body: Body, unknown: NotConstant
-) -> Sequence[Item]:
+    c: Context, x: Sequence[Entry | None], body: Body, unknown: NotConstant
+) -> Sequence[Entry]:
     condition = _condition(c, x)
     before, known = len(c.builder.declared()), len(c.told.order)
     try:
@@ -94,7 +94,7 @@ def _choice(
     if len(c.builder.declared()) > before:
         c.told.forget(known)
         raise unknown  # sizes that are bound in a branch are asserted where it is taken alone
-    found: list[Item] = []
+    found: list[Entry] = []
     if len({len(items) for items in both}) != 1:
         counts = " and ".join(str(len(items)) for items in both)
         raise c.wrong(f"branches of {counts} results", "as many results of both")
@@ -102,13 +102,13 @@ def _choice(
         if yes is no:
             found.append(yes)
             continue
-        if yes.type != no.type:
+        if isinstance(yes, TensorList) or isinstance(no, TensorList) or yes.type != no.type:
             raise unknown
         found.append(c.do("where", condition, c.value(yes), c.value(no)))
     return found
 
 
-def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
+def _loop(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
     """Rounds of a loop: written out, as a scan where it only counts, or as a loop."""
     g: onnx.GraphProto = c.attrs["body"]
     states = max(len(x) - 2, 0)
@@ -125,6 +125,13 @@ def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
     if limit is None and loops.counts(c, g, again):
         raise c.bad("a loop without end: it has no number of rounds, and its body never ends it",
                     "one that ends", code="onnx-control")  # fmt: skip
+    carried = [s for s in x[2:] if s is not None]
+    if len(carried) < states:
+        raise c.wrong(f"{len(carried)} carried values", f"{states}")
+    if any(isinstance(s, TensorList) for s in carried):  # which grow: the rounds must be known
+        if limit is not None:
+            steps = int(c.number(limit))
+        return _unrolled(c, g, steps, again, carried, body)
     try:
         if steps is None or steps * _nodes(g) > FEW_NODES or steps > MAX_STEPS:
             found = loops.counted(c, g, limit, again, x[2:], body)
@@ -138,7 +145,7 @@ def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
         raise
     known = len(c.told.order)
     try:
-        return _unrolled(c, g, steps, again, [c.item(x, i) for i in range(2, len(x))], body)
+        return _unrolled(c, g, steps, again, carried, body)
     except NotConstant as unknown:
         c.told.forget(known)
         try:
@@ -150,17 +157,17 @@ def _loop(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
 
 
 def _unrolled(
-    c: Context, g: onnx.GraphProto, limit: int | None, again: Item | None, states: list[Item],
+    c: Context, g: onnx.GraphProto, limit: int | None, again: Item | None, states: list[Entry],
     body: Body,
-) -> Sequence[Item]:  # fmt: skip
-    collected: list[list[Item]] = [[] for _ in range(len(g.output) - 1 - len(states))]
+) -> Sequence[Entry]:  # fmt: skip
+    collected: list[list[Entry]] = [[] for _ in range(len(g.output) - 1 - len(states))]
     true = Known(np.array(True), DType.BOOL)
     step = 0
     while (again is None or c.number(again)) and (limit is None or step < limit):
         if step >= MAX_STEPS:
             raise c.unknown(f"more than {MAX_STEPS} rounds of a loop")
         outs = body(g, [size(step), true, *states])
-        again = outs[0]
+        again = c.tensor(outs[0])
         states = outs[1 : 1 + len(states)]
         for held, item in zip(collected, outs[1 + len(states) :], strict=True):
             held.append(item)
@@ -170,7 +177,7 @@ def _unrolled(
     return [*states, *(_stacked(c, items, 0) for items in collected)]
 
 
-def _stacked(c: Context, items: Sequence[Item], axis: int) -> Value:
+def _stacked(c: Context, items: Sequence[Entry], axis: int) -> Value:
     """Items along a new axis."""
     if not items:
         raise c.bad("a loop of no rounds whose results are collected", "one round", "",
@@ -183,7 +190,7 @@ def _stacked(c: Context, items: Sequence[Item], axis: int) -> Value:
     return join(c, rows, axis % rows[0].type.rank)
 
 
-def _scan(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
+def _scan(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
     """Rounds of a scan over axes of known sizes, one after another."""
     if c.opset < 9:
         return _scan_8(c, x, body)
@@ -217,7 +224,7 @@ def _scan(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
     return [*states, *(_stacked(c, items[::-1] if t else items, a) for items, a, t in rows)]
 
 
-def _split(c: Context, x: Sequence[Item | None]) -> tuple[list[Value], list[Item]]:
+def _split(c: Context, x: Sequence[Entry | None]) -> tuple[list[Value], list[Item]]:
     count = c.integer("num_scan_inputs")
     if not 1 <= count <= len(x):
         raise c.wrong(f"{count} scanned operands of {len(x)}", f"from 1 to {len(x)}")
@@ -241,7 +248,7 @@ def _rounds(
             _row(c, v, a, steps - 1 - step if back else step)
             for v, a, back in zip(inputs, axes, backward, strict=True)
         ]
-        found = body(g, [*states, *rows])
+        found = [c.tensor(e) for e in body(g, [*states, *rows])]
         states = found[: len(states)]
         for held, item in zip(collected, found[len(states) :], strict=True):
             held.append(item)
@@ -256,7 +263,7 @@ def _row(c: Context, v: Value, axis: int, k: int) -> Value:
     return c.reshape(cut, *v.type.shape[:axis], *v.type.shape[axis + 1 :])
 
 
-def _scan_8(c: Context, x: Sequence[Item | None], body: Body) -> Sequence[Item]:
+def _scan_8(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
     """Scan as it was in opset 8: a batch axis in front, and lengths, which we do not take."""
     if c.maybe(x, 0) is not None or any(c.attrs.get("directions", ())):
         raise c.bad("sequence lengths or directions of opset 8", "none", code="onnx-control")

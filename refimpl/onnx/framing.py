@@ -33,7 +33,12 @@ class Windows:
         self.dilations: tuple[int, ...] = tuple(c.attrs.get("dilations", (1,) * rank))
         pads: tuple[int, ...] = tuple(c.attrs.get("pads", (0,) * 2 * rank))
         if not len(kernel) == len(self.strides) == len(self.dilations) == len(pads) // 2 == rank:
-            raise c.bad(f"attributes {c.attrs}", f"{rank} numbers for {rank} spatial axes")
+            raise c.wrong(
+                f"windows of {len(kernel)} axes, {len(self.strides)} strides,"
+                f" {len(self.dilations)} dilations and {len(pads)} pads",
+                f"{rank} axes, strides and dilations and {2 * rank} pads, as the operand has"
+                f" {rank} spatial axes",
+            )
         low: list[Dim] = list(pads[:rank])
         high: list[Dim] = list(pads[rank:])
         auto = c.choice("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")

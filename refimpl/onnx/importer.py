@@ -12,15 +12,15 @@ import onnx
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array, TensorType
-from didyma.refimpl.onnx import functions, signature
+from didyma.refimpl.onnx import functions, sequences, signature
 from didyma.refimpl.onnx.bodies import pruned
 from didyma.refimpl.onnx.context import Context
 from didyma.refimpl.onnx.control import CONTROL
-from didyma.refimpl.onnx.nodes import import_node
+from didyma.refimpl.onnx.nodes import HANDLERS, import_node
 from didyma.refimpl.onnx.opens import Opens, Symbols
 from didyma.refimpl.onnx.tensors import check_size, dtype_of, tensor
 from didyma.refimpl.onnx.told import Told
-from didyma.refimpl.onnx.values import Item, Known
+from didyma.refimpl.onnx.values import Entry, Item, Known, TensorList
 from didyma.refimpl.ops.builder import Builder, Value
 
 MAX_DEPTH = 64  # functions within functions
@@ -30,22 +30,22 @@ _MALFORMED = (
 )  # fmt: skip
 
 
-def _as_it_is(item: Item) -> Item:
-    return item
+def _as_it_is(entry: Entry) -> Entry:
+    return entry
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
     """Names of one graph, and those around it, whose values are taken over when they are used."""
 
-    own: dict[str, Item] = field(default_factory=dict[str, Item])
+    own: dict[str, Entry] = field(default_factory=dict[str, Entry])
     outer: Names | None = None
-    take: Callable[[Item], Item] = _as_it_is
+    take: Callable[[Entry], Entry] = _as_it_is
 
     def __contains__(self, name: str) -> bool:
         return name in self.own or (self.outer is not None and name in self.outer)
 
-    def __getitem__(self, name: str) -> Item:
+    def __getitem__(self, name: str) -> Entry:
         if name in self.own or self.outer is None:
             return self.own[name]
         return self.take(self.outer[name])
@@ -109,14 +109,19 @@ class Importer:
             raise DidymaError(
                 "onnx-unsupported", self.source, got=f"opset {scope.opset}",
                 want=f"from 1 to {signature.NEWEST}, which the installed onnx knows",
+                help="install a newer onnx, or export the model with an older opset",
             )  # fmt: skip
         self._initializers(g, scope)
         self._inputs(g, scope)
         self._nodes(g.node, scope)
         self._check_declared(g, scope)
-        context = replace(self.context, where=f"{self.source}: outputs")
-        results = [context.value(self._item(scope, o.name, "output")) for o in g.output]
+        results = [self._result(scope, o.name) for o in g.output]
         return pruned(self.builder.module("main", results))
+
+    def _result(self, scope: Scope, name: str) -> Value:
+        where = f"output {name}"
+        context = replace(self.context, where=f"{self.source}: {where}")
+        return context.value(self._entry(scope, name, where))
 
     def _functions(self) -> None:
         for f in self.model.functions:
@@ -141,12 +146,12 @@ class Importer:
 
     # Names ----------------------------------------------------------------------------------
 
-    def _define(self, scope: Scope, name: str, item: Item, where: str) -> None:
+    def _define(self, scope: Scope, name: str, entry: Entry, where: str) -> None:
         if name in scope.items.own:
             raise self._broken(where, f"a second definition of {name!r}", "one")
-        scope.items.own[name] = item
+        scope.items.own[name] = entry
 
-    def _item(self, scope: Scope, name: str, where: str) -> Item:
+    def _entry(self, scope: Scope, name: str, where: str) -> Entry:
         if name not in scope.items:
             raise self._broken(
                 where, f"the value {name!r}, which nothing before it defines",
@@ -179,7 +184,7 @@ class Importer:
                 raise self._broken(where, f"a second input {i.name!r}", "names, each once")
             seen.add(i.name)
             if i.name in scope.items:  # a default, which we keep
-                self._declared(i, scope.items[i.name].type)
+                self._declared(i, scope.items[i.name])
                 continue
             type = self._declared_type(i)
             check_size(type.dtype, tuple(n for n in type.shape if isinstance(n, int)),
@@ -213,12 +218,12 @@ class Importer:
         """Raise ``onnx-mismatch`` where a declared type cannot be the type that comes out."""
         for v in (*g.output, *g.value_info):
             if v.name in scope.items:
-                self._declared(v, scope.items[v.name].type)
+                self._declared(v, scope.items[v.name])
 
-    def _declared(self, v: onnx.ValueInfoProto, found: TensorType) -> None:
-        if not v.type.HasField("tensor_type"):
+    def _declared(self, v: onnx.ValueInfoProto, entry: Entry) -> None:
+        if not v.type.HasField("tensor_type") or isinstance(entry, TensorList):
             return
-        t = v.type.tensor_type
+        t, found = v.type.tensor_type, entry.type
         where = f"{self.source}: {v.name}"
         dtype = dtype_of(t.elem_type, where) if t.elem_type else found.dtype
         sizes = found.shape
@@ -252,9 +257,11 @@ class Importer:
                 got=f"functions and bodies of more than {self.most_nodes:,} nodes",
                 want="a model that can be written out",
             )  # fmt: skip
-        where = f"{self.source}: {label} (opset {scope.opset})"
+        own = _domain(n.domain)
+        version = f"{own} {scope.opsets.get(own, 1)}" if own else f"opset {scope.opset}"
+        where = f"{self.source}: {label} ({version})"
         c = replace(scope.context, opset=scope.opset, where=where, outputs=tuple(n.output))
-        inputs = [self._item(scope, i, label) if i else None for i in n.input]
+        inputs = [self._entry(scope, i, label) if i else None for i in n.input]
         try:
             outputs = self._apply(c, n, inputs, scope)
         except DidymaError as e:
@@ -264,27 +271,26 @@ class Importer:
         except _MALFORMED as e:
             got = f"{type(e).__name__}: {e}"
             raise c.wrong(got, "operands and attributes that the operator takes") from e
-        for name, item in zip(n.output, outputs, strict=False):
-            if name and item is not None:
-                check_size(item.type.dtype, self._largest(item.type), where)
-                self._define(scope, name, item, label)
+        for name, entry in zip(n.output, outputs, strict=False):
+            if name and entry is not None:
+                if not isinstance(entry, TensorList):
+                    check_size(entry.type.dtype, self._largest(entry.type), where)
+                self._define(scope, name, entry, label)
 
     def _largest(self, t: TensorType) -> tuple[int, ...]:
         """Sizes that are numbers; a symbolic size is checked when it is bound."""
         return tuple(d for d in t.shape if isinstance(d, int))
 
     def _apply(
-        self, c: Context, n: onnx.NodeProto, inputs: Sequence[Item | None], scope: Scope
-    ) -> Sequence[Item | None]:
+        self, c: Context, n: onnx.NodeProto, inputs: Sequence[Entry | None], scope: Scope
+    ) -> Sequence[Entry | None]:
         domain = "" if n.domain == "ai.onnx" else n.domain
         own = self.functions.get((n.domain, n.op_type, n.overload))
         if own is not None:
             return self._call(c, own, n, inputs, scope, {})
         schema = signature.schema_of(n.op_type, scope.opsets.get(domain, 1), domain)
-        if domain and (schema is None or not functions.defined(schema)):
-            raise c.bad(f"the operator {domain}::{n.op_type}", "an operator of ai.onnx")
-        if schema is None:
-            raise c.bad(f"the operator {n.op_type}", functions.nearest(n.op_type))
+        if schema is None or (domain and not functions.defined(schema)):
+            raise functions.refusal(c, n.op_type, domain)
         n = self._resolved(n, scope)
         signature.check(c, n, schema)
         c = replace(c, attrs=self._attrs(c, n))
@@ -293,16 +299,15 @@ class Importer:
             if len(found) != len(n.output):
                 raise c.wrong(f"{len(n.output)} results", f"{len(found)}, as its bodies give")
             return found
-        if not domain and any(a.type in (a.GRAPH, a.GRAPHS) for a in n.attribute):
-            raise c.bad(
-                f"{n.op_type}, which has a body", "operators without bodies", code="onnx-control"
-            )
-        outputs = None if domain else import_node(c, n.op_type, inputs)
-        if outputs is not None:
-            return outputs
+        if not domain and n.op_type in sequences.HANDLERS:
+            return [sequences.HANDLERS[n.op_type](c, inputs)]
+        if not domain and n.op_type in HANDLERS:
+            outputs = import_node(c, n.op_type, [c.maybe(inputs, i) for i in range(len(inputs))])
+            if outputs is not None:
+                return outputs
         body = functions.body(schema, n, inputs, scope.opset)
         if body is None:
-            raise c.bad(f"the operator {n.op_type}", functions.nearest(n.op_type))
+            raise functions.refusal(c, n.op_type, domain)
         return self._call(c, body, n, inputs, scope, signature.defaults(schema))
 
     def _attrs(self, c: Context, n: onnx.NodeProto) -> dict[str, Any]:
@@ -337,8 +342,8 @@ class Importer:
 
     def _call(
         self, c: Context, f: onnx.FunctionProto, n: onnx.NodeProto,
-        inputs: Sequence[Item | None], scope: Scope, defaults: Mapping[str, onnx.AttributeProto],
-    ) -> Sequence[Item | None]:  # fmt: skip
+        inputs: Sequence[Entry | None], scope: Scope, defaults: Mapping[str, onnx.AttributeProto],
+    ) -> Sequence[Entry | None]:  # fmt: skip
         """Inline a function."""
         if scope.depth >= MAX_DEPTH:
             raise c.wrong(f"{MAX_DEPTH} functions within each other", "functions that end")
@@ -355,7 +360,7 @@ class Importer:
                 raise c.bad(f"{o}, which the function {f.name} leaves out", "its other outputs")
         return found
 
-    def body(self, scope: Scope, g: onnx.GraphProto, inputs: Sequence[Item]) -> list[Item]:
+    def body(self, scope: Scope, g: onnx.GraphProto, inputs: Sequence[Entry]) -> list[Entry]:
         """Import a subgraph, which sees the names around it."""
         if scope.depth >= MAX_DEPTH:
             raise self._broken(g.name, f"{MAX_DEPTH} bodies within each other", "fewer")
@@ -367,7 +372,7 @@ class Importer:
             self._define(scope, i.name, item, f"input {i.name} of {g.name}")
         self._initializers(g, scope)
         self._nodes(g.node, scope)
-        return [self._item(scope, o.name, "output of a body") for o in g.output]
+        return [self._entry(scope, o.name, "output of a body") for o in g.output]
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,23 +382,29 @@ class Body:
     importer: Importer
     scope: Scope
 
-    def __call__(self, g: onnx.GraphProto, inputs: Sequence[Item]) -> list[Item]:
+    def __call__(self, g: onnx.GraphProto, inputs: Sequence[Entry]) -> list[Entry]:
         """Write a body out: its nodes become nodes of the function at hand."""
         names = Names({}, self.scope.items)
         inner = replace(self.scope, items=names, depth=self.scope.depth + 1)
         return self.importer.body(inner, g, inputs)
 
-    def inside(self, c: Context, g: onnx.GraphProto, inputs: Sequence[Item]) -> list[Item]:
+    def inside(self, c: Context, g: onnx.GraphProto, inputs: Sequence[Entry]) -> list[Entry]:
         """Import a body into a function of its own, whose builder a context holds.
 
         What it takes from around it becomes captures of that function.
         """
         inner = c.builder
 
-        def take(item: Item) -> Item:
-            around = self.scope.context
+        around = self.scope.context
+
+        def captured(item: Item) -> Item:
             item = around.perhaps(item)
             return inner.capture(item, around.builder) if isinstance(item, Value) else item
+
+        def take(entry: Entry) -> Entry:
+            if isinstance(entry, TensorList):
+                return TensorList(entry.dtype, tuple(map(captured, entry.items)))
+            return captured(entry)
 
         names = Names({}, self.scope.items, take)
         scope = replace(self.scope, items=names, context=c, depth=self.scope.depth + 1)

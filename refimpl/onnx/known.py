@@ -113,11 +113,6 @@ def _reshape(c: Context, x: Operands) -> Known | None:
     return Known(k.array.reshape(shape), k.dtype)
 
 
-def _identity(c: Context, x: Operands) -> Known | None:
-    del c
-    return _first(x)
-
-
 def _long(a: Array) -> int:
     """Count the terms of the longest of some sizes."""
     return 1 if a.dtype != object else max((dims.terms(_dim(d)) for d in a.flat), default=1)
@@ -276,7 +271,6 @@ HANDLERS: dict[str, Handler] = {
     "Gather": _gather,
     "Slice": _slice,
     "Reshape": _reshape,
-    "Identity": _identity,
     "Add": _arithmetic(_add),
     "Sub": _arithmetic(_sub),
     "Mul": _arithmetic(_mul),

@@ -124,13 +124,13 @@ def _alike(
 
 
 def _solved(mismatch: str, names: Collection[str]) -> tuple[str, Dim] | None:
-    """Return a name and the size that it must be, if two sizes of inputs are to be equal."""
+    """Return a name and the size that it must be, if it is to equal a number or other inputs'."""
     pair = _UNEQUAL.match(mismatch)
     both = [expression(word) for word in pair.groups()] if pair is not None else []
     for gone, kept in ((d, other) for d in reversed(both) for other in both if other is not d):
         if isinstance(gone, sympy.Symbol) and kept is not None:
             free = dims.free(kept)
-            if gone.name in names and gone.name not in free and {*free} <= {*names} and free:
+            if gone.name in names and gone.name not in free and {*free} <= {*names}:
                 return gone.name, kept
     return None
 

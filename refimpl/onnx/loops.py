@@ -15,7 +15,7 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.onnx.bodies import Body, Made, closed, made
 from didyma.refimpl.onnx.context import Context, NotConstant
-from didyma.refimpl.onnx.values import Item, Known
+from didyma.refimpl.onnx.values import Entry, Item, Known
 from didyma.refimpl.ops.builder import Value
 
 ATTEMPTS = 4  # types of what is carried that are tried until the body keeps them
@@ -37,14 +37,14 @@ def _names(g: onnx.GraphProto) -> list[str]:
 
 def counted(
     c: Context, g: onnx.GraphProto, limit: Item | None, again: Item | None,
-    x: Sequence[Item | None], body: Body,
+    x: Sequence[Entry | None], body: Body,
 ) -> Sequence[Item] | None:  # fmt: skip
     """Return a loop that only counts, as a scan; None where its body decides, or values grow."""
     if limit is None or not counts(c, g, again):
         return None
     first = [c.operand(x, i) for i in range(len(x))]
 
-    def build(inner: Context) -> Sequence[Item]:
+    def build(inner: Context) -> Sequence[Entry]:
         names = _names(g)
         own = _params(inner, [v.type for v in first], names[2:])
         turn = inner.builder.param(names[0], _COUNT)
@@ -104,7 +104,7 @@ class Rounds:
 
 def loop(
     c: Context, g: onnx.GraphProto, limit: Item | None, again: Item | None,
-    x: Sequence[Item | None], body: Body,
+    x: Sequence[Entry | None], body: Body,
 ) -> Sequence[Item]:  # fmt: skip
     """Return a loop that its body may end; what it collects grows from nothing."""
     first = [c.operand(x, i) for i in range(len(x))]
@@ -150,7 +150,7 @@ def _rounds(c: Context, g: onnx.GraphProto, types: Sequence[TensorType], body: B
     params: list[Value] = []
     grown: list[str] = []
 
-    def build(inner: Context) -> Sequence[Item]:
+    def build(inner: Context) -> Sequence[Entry]:
         params.extend(_params(inner, [_COUNT, _BOOL, *types], names))
         outs = body.inside(inner, g, params)
         appended: list[Value] = []
@@ -216,7 +216,7 @@ def scanned(
     if any(r.type.shape[0] != steps for r in rows):
         raise c.wrong(", ".join(str(r.type) for r in rows), "as many rounds of each")
 
-    def build(inner: Context) -> Sequence[Item]:
+    def build(inner: Context) -> Sequence[Entry]:
         slices = [r.type.with_shape(*r.type.shape[1:]) for r in rows]
         own = _params(inner, [*(v.type for v in first), *slices], _names(g))
         return body.inside(inner, g, own)

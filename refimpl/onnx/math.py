@@ -14,6 +14,7 @@ from didyma.refimpl.onnx import chance
 from didyma.refimpl.onnx.context import Context
 from didyma.refimpl.onnx.values import Item, size
 from didyma.refimpl.ops.builder import Value
+from didyma.refimpl.ops.conversion import largest
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
@@ -68,16 +69,16 @@ def _cast_to(c: Context, v: Value, dtype: DType) -> Value:
 
 
 def _clip(c: Context, x: Inputs) -> Sequence[Item]:
+    """Limit to an interval; an absent end is the least or the greatest finite number."""
     v = c.operand(x, 0)
-    low, high = c.optional(x, 1), c.optional(x, 2)
-    if low is None and "min" in c.attrs:
-        low = c.builder.scalar(c.attrs["min"], v.type.dtype)
-    if high is None and "max" in c.attrs:
-        high = c.builder.scalar(c.attrs["max"], v.type.dtype)
-    if low is not None:
-        v = c.emit("maximum", v, low)
-    if high is not None:
-        v = c.emit("minimum", v, high)
+    dtype = v.type.dtype
+    for i, name, op, sign in ((1, "min", "maximum", -1), (2, "max", "minimum", 1)):
+        end = c.optional(x, i)
+        if end is None and name in c.attrs:
+            end = c.builder.scalar(c.attrs[name], dtype)
+        if end is None and dtype.is_float:
+            end = c.builder.scalar(sign * largest(dtype), dtype)
+        v = v if end is None else c.emit(op, v, end)
     return [v]
 
 
@@ -105,15 +106,12 @@ def _reduce(
     def run(c: Context, x: Inputs) -> Sequence[Item]:
         v = c.operand(x, 0)
         axes = c.axes(x, 1, v.type.rank)
-        if not axes and c.attrs.get("noop_with_empty_axes", 0):
-            return [v]
-        chosen = axes or tuple(range(v.type.rank))
         if before is not None:
             v = before(c, v)
-        if v.type.dtype is DType.BOOL:
-            v = c.emit(_OF_BOOL[op], v, axes=chosen, keepdims=c.flag("keepdims", True))
-        else:
-            v = c.emit(op, v, axes=chosen, keepdims=c.flag("keepdims", True))
+        if axes or not c.flag("noop_with_empty_axes"):  # else all but the reduction is done
+            name = _OF_BOOL[op] if v.type.dtype is DType.BOOL else op
+            chosen = axes or tuple(range(v.type.rank))
+            v = c.emit(name, v, axes=chosen, keepdims=c.flag("keepdims", True))
         return [after(c, v) if after is not None else v]
 
     return run
@@ -127,6 +125,13 @@ def _one(op: str) -> Callable[[Context, Value], Value]:
         return c.builder(op, [v])
 
     return run
+
+
+def _reduce_log_sum_exp(c: Context, x: Inputs) -> Sequence[Item]:
+    """Logarithm of the sum of exponentials, in f64: so large operands do not overflow."""
+    v = c.operand(x, 0)
+    (y,) = _LOG_SUM_EXP(c, [c.cast(v, DType.F64), *x[1:]])
+    return [c.cast(c.value(y), v.type.dtype)]
 
 
 def _arg(op: str) -> Handler:
@@ -184,6 +189,7 @@ def _size(c: Context, x: Inputs) -> Sequence[Item]:
     return [settle(total, DType.I64)]
 
 
+_LOG_SUM_EXP = _reduce("sum", before=_one("exp"), after=_one("log"))
 _SAME: dict[str, str] = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "And": "logical_and", "Asin": "asin",
     "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh", "BitwiseAnd": "bitwise_and",
@@ -218,6 +224,7 @@ HANDLERS: dict[str, Handler] = {
     "ReduceL2": _reduce("sum", before=_one("square"), after=_one("sqrt")),
     "ReduceSumSquare": _reduce("sum", before=_one("square")),
     "ReduceLogSum": _reduce("sum", after=_one("log")),
+    "ReduceLogSumExp": _reduce_log_sum_exp,
     "ArgMax": _arg("argmax"),
     "ArgMin": _arg("argmin"),
     "CumSum": _cumsum,

@@ -28,13 +28,6 @@ Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
 
-def _identity(c: Context, x: Inputs) -> Sequence[Item]:
-    item = x[0] if x else None
-    if item is None:
-        raise c.bad("no operand", "one operand")
-    return [item]
-
-
 def _constant(c: Context, x: Inputs) -> Sequence[Item]:
     del x
     if isinstance(value := c.attrs.get("value"), Known):
@@ -212,9 +205,13 @@ def _single(c: Context, v: Value, axis: int) -> Value:
 
 
 def _squeeze(c: Context, x: Inputs) -> Sequence[Item]:
+    """Remove the axes named, or all of size 1: then sizes that are open are larger."""
     v = c.operand(x, 0)
     axes = c.axes(x, 1, v.type.rank)
     if axes is None:
+        for d in v.type.shape:
+            if c.bounds(d) != (0, 0) and d != 1:
+                c.at_least(d, 2)
         axes = tuple(i for i, d in enumerate(v.type.shape) if d == 1)
     for a in axes:
         v = _single(c, v, a)
@@ -233,6 +230,54 @@ def _flatten(c: Context, x: Inputs) -> Sequence[Item]:
     return [c.emit("reshape", v, shape=two)]
 
 
+def _depth_to_space(c: Context, x: Inputs) -> Sequence[Item]:
+    """Move blocks of channels into the height and the width."""
+    v = c.operand(x, 0)
+    n, channels, height, width = _image(c, v)
+    size, depth_first = _blocks(c)
+    depth = exact_quotient(channels, size * size)
+    if depth is None:
+        raise c.wrong(f"{dims.text(channels)} channels", f"a multiple of {size * size}")
+    parts = (size, size, depth) if depth_first else (depth, size, size)
+    apart = c.reshape(v, n, *parts, height, width)
+    order = (0, 3, 4, 1, 5, 2) if depth_first else (0, 1, 4, 2, 5, 3)
+    y = c.emit("permute_dims", apart, axes=order)
+    return [c.reshape(y, n, depth, dims.mul(height, size), dims.mul(width, size))]
+
+
+def _space_to_depth(c: Context, x: Inputs) -> Sequence[Item]:
+    """Move blocks of the height and the width into channels."""
+    v = c.operand(x, 0)
+    n, channels, height, width = _image(c, v)
+    size, depth_first = _blocks(c)
+    rows, columns = exact_quotient(height, size), exact_quotient(width, size)
+    if rows is None or columns is None:
+        is_open = dims.free((height, width))  # the loader tries multiples of open sizes
+        raise c.bad(
+            f"sizes {dims.text(height)} and {dims.text(width)}", f"multiples of {size}",
+            code="shape-mismatch" if is_open else "onnx-broken",
+        )  # fmt: skip
+    apart = c.reshape(v, n, channels, rows, size, columns, size)
+    order = (0, 3, 5, 1, 2, 4) if depth_first else (0, 1, 3, 5, 2, 4)
+    y = c.emit("permute_dims", apart, axes=order)
+    return [c.reshape(y, n, dims.mul(channels, size * size), rows, columns)]
+
+
+def _image(c: Context, v: Value) -> tuple[Dim, Dim, Dim, Dim]:
+    if v.type.rank != 4:
+        raise c.wrong(str(v.type), "a tensor of rank 4")
+    n, channels, height, width = v.type.shape
+    return n, channels, height, width
+
+
+def _blocks(c: Context) -> tuple[int, bool]:
+    """Return the size of a block, and whether the depth varies fastest in the channels."""
+    size = c.integer("blocksize")
+    if size < 1:
+        raise c.wrong(f"blocksize {size}", "a size of at least 1")
+    return size, c.choice("mode", "DCR", "CRD") == "DCR"
+
+
 def join(c: Context, parts: Sequence[Value], axis: int) -> Value:
     """Concatenate any number of values."""
     return joined(parts, lambda group: c.emit("concat", *group, axis=axis))
@@ -244,7 +289,6 @@ def _concat(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 HANDLERS: dict[str, Handler] = {
-    "Identity": _identity,
     "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "Shape": _shape,
@@ -256,4 +300,6 @@ HANDLERS: dict[str, Handler] = {
     "Squeeze": _squeeze,
     "Flatten": _flatten,
     "Concat": _concat,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
 }

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.facts import exact_quotient
 from didyma.refimpl.onnx.context import Context
 from didyma.refimpl.onnx.tensors import dtype_of
 from didyma.refimpl.onnx.values import Item
@@ -15,7 +16,7 @@ from didyma.refimpl.ops import composite
 from didyma.refimpl.ops.builder import Builder, Value
 
 Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
+Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 MAX_WINDOW = 1 << 10  # channels that are added up one by one
 
@@ -73,7 +74,10 @@ def _batch_norm(c: Context, x: Inputs) -> Sequence[Item]:
     eps = c.real("epsilon", 1e-5)
     training = c.opset < 7 and not c.flag("is_test")
     if training or (c.opset < 14 and any(c.wants(i) for i in range(1, 5))):
-        raise c.bad("batch normalisation in the training mode of old", "inference")
+        raise c.bad(
+            "batch normalisation in training", "batch normalisation in inference",
+            "set is_test = 1" if c.opset < 7 else "ask for the first output alone",
+        )  # fmt: skip
     if not c.flag("spatial", True):
         raise c.bad("spatial = 0", "spatial = 1")
     if not c.flag("training_mode"):
@@ -165,6 +169,23 @@ def _instance_norm(c: Context, x: Inputs) -> Sequence[Item]:
     return [composite.instance_norm(c.builder, v, scale, bias, eps)]
 
 
+def _group_norm(c: Context, x: Inputs) -> Sequence[Item] | None:
+    """Normalise groups of channels, with a scale a group, as before opset 21; else None."""
+    if c.opset >= 21:
+        return None
+    v, scale, bias = (c.operand(x, i) for i in range(3))
+    groups, shape = c.integer("num_groups"), v.type.shape
+    for p in (scale, bias):
+        if p.type.shape != (groups,):
+            raise c.wrong(f"{p.type} for {groups} groups", f"{p.type.dtype}[{groups}]")
+    each = exact_quotient(shape[1], groups) if v.type.rank > 1 and groups > 0 else None
+    if each is None:
+        raise c.wrong(f"{v.type} in {groups} groups", "as many channels in each")
+    rows = c.reshape(v, shape[0], groups, dims.mul(each, *shape[2:]))
+    eps = c.real("epsilon", 1e-5)
+    return [c.reshape(composite.instance_norm(c, rows, scale, bias, eps), *shape)]
+
+
 def _layer_norm(c: Context, x: Inputs) -> Sequence[Item]:
     """Statistics are taken in ``stash_type``, which is f32 for the types that are narrower."""
     v, scale, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
@@ -209,6 +230,7 @@ HANDLERS: dict[str, Handler] = {
     "Softmax": _softmax(composite.softmax),
     "LogSoftmax": _softmax(composite.log_softmax),
     "BatchNormalization": _batch_norm,
+    "GroupNormalization": _group_norm,
     "InstanceNormalization": _instance_norm,
     "LayerNormalization": _layer_norm,
     "LpNormalization": _lp_norm,

@@ -27,6 +27,7 @@ from didyma.refimpl.onnx import (
     windows,
 )
 from didyma.refimpl.onnx.context import Context
+from didyma.refimpl.onnx.older import modern
 from didyma.refimpl.onnx.values import Item, Known
 
 Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item] | None]
@@ -56,6 +57,7 @@ SMALL = 1 << 10  # elements of a known tensor that is worked out at import
 
 def import_node(c: Context, op: str, inputs: Sequence[Item | None]) -> Sequence[Item] | None:
     """Import one node; None where the operator, or this use of it, has no importer."""
+    c, inputs = modern(c, op, inputs)
     if op in known.HANDLERS and (sizes := _small_ints(inputs)) is not None:
         found = known.HANDLERS[op](c, sizes)
         if found is not None:

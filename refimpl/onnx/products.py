@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.onnx.context import Context
 from didyma.refimpl.onnx.values import Item
 from didyma.refimpl.ops.builder import Value
+from didyma.refimpl.ops.einsum import einsum
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
@@ -45,7 +45,12 @@ def _gemm(c: Context, x: Inputs) -> Sequence[Item]:
     y = _scaled(c, c.emit("matmul", a, b), c.real("alpha", 1.0))
     if bias is None:
         return [y]
-    return [c.emit("add", y, _scaled(c, bias, c.real("beta", 1.0)))]
+    total = c.emit("add", y, _scaled(c, bias, c.real("beta", 1.0)))
+    if total.type.rank != 2 or any(
+        isinstance(n, int) and n != m for m, n in zip(y.type.shape, total.type.shape, strict=True)
+    ):
+        raise c.wrong(f"a third operand {bias.type}", f"a shape that spreads to {y.type}")
+    return [total]
 
 
 def _scaled(c: Context, v: Value, by: float) -> Value:
@@ -53,105 +58,13 @@ def _scaled(c: Context, v: Value, by: float) -> Value:
 
 
 def _einsum(c: Context, x: Inputs) -> Sequence[Item]:
-    """Align every operand with all labels, then multiply and sum; two operands by matmul."""
     values = [c.operand(x, i) for i in range(len(x))]
-    terms, result = _labels(c, c.word("equation"), values)
-    sizes: dict[str, Dim] = {}
-    parts: list[tuple[str, Value]] = []
-    for labels, v in zip(terms, values, strict=True):
-        labels, v = _diagonals(c, labels, v)
-        for label, n in zip(labels, v.type.shape, strict=True):
-            if n != 1 or label not in sizes:
-                sizes[label] = n
-        parts.append((labels, v))
-    total = parts[0]
-    for i, part in enumerate(parts[1:], 2):
-        later = {label for labels, _ in parts[i:] for label in labels}
-        total = _contract(c, total, part, later | set(result), sizes)
-    labels, v = total
-    gone = tuple(i for i, label in enumerate(labels) if label not in result)
-    if gone:
-        v = c.emit("sum", v, axes=gone, keepdims=False)
-        labels = "".join(label for label in labels if label in result)
-    order = tuple(labels.index(label) for label in result)
-    return [v if order == tuple(range(len(order))) else c.emit("permute_dims", v, axes=order)]
-
-
-def _labels(c: Context, equation: str, values: Sequence[Value]) -> tuple[list[str], str]:
-    """Labels of each operand and of the result; an ellipsis becomes capital Greek letters."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if len(terms) != len(values):
-        raise c.wrong(f"{len(terms)} terms in {equation!r}", f"{len(values)}")
-    wide = max(
-        (v.type.rank - len(t.replace("...", "")) for t, v in zip(terms, values, strict=True)
-         if "..." in t), default=0,
-    )  # fmt: skip
-    dots = "".join(chr(0x391 + i) for i in range(wide))
-    spelled: list[str] = []
-    for t, v in zip(terms, values, strict=True):
-        own = v.type.rank - len(t.replace("...", ""))
-        if own < 0 or (own and "..." not in t):
-            raise c.wrong(f"the term {t!r} for {v.type}", "a label for each axis")
-        spelled.append(t.replace("...", dots[wide - own :]))
-    if arrow:
-        result = right.replace("...", dots)
-    else:
-        every = "".join(spelled)
-        single = sorted({label for label in every if every.count(label) == 1 and label not in dots})
-        result = dots + "".join(single)
-    if not set(result) <= set("".join(spelled)) or len(set(result)) != len(result):
-        raise c.wrong(f"the result {right!r} of {equation!r}", "labels of the operands, once each")
-    return spelled, result
-
-
-def _diagonals(c: Context, labels: str, v: Value) -> tuple[str, Value]:
-    """Keep of a repeated label's axes the diagonal alone."""
-    for label in dict.fromkeys(labels):
-        while labels.count(label) > 1:
-            first, last = labels.index(label), labels.rindex(label)
-            rank, n = v.type.rank, v.type.shape[first]
-            row, column = c.iota(n, rank=rank, axis=first), c.iota(n, rank=rank, axis=last)
-            kept = c.do("where", c.do("equal", row, column), v, c.scalar(0, v))
-            v = c.emit("sum", kept, axes=(last,), keepdims=False)
-            labels = labels[:last] + labels[last + 1 :]
-    return labels, v
-
-
-def _contract(
-    c: Context,
-    left: tuple[str, Value],
-    right: tuple[str, Value],
-    kept: set[str],
-    sizes: dict[str, Dim],
-) -> tuple[str, Value]:
-    """Product of two operands, summed over labels that nothing needs any more."""
-    a, b = left[0], right[0]
-    both = [x for x in a if x in b]
-    batch = "".join(x for x in both if x in kept)
-    inner = "".join(x for x in both if x not in kept)
-    rows = "".join(x for x in a if x not in b)
-    columns = "".join(x for x in b if x not in a)
-
-    def arranged(part: tuple[str, Value], *groups: str) -> Value:
-        labels, v = part
-        order = tuple(labels.index(x) for g in groups for x in g)
-        v = c.emit("permute_dims", v, axes=order)
-        want = tuple(sizes[x] for g in groups for x in g)
-        shared = set(both)
-        spread = tuple(
-            sizes[x] if x in shared else d
-            for x, d in zip((x for g in groups for x in g), v.type.shape, strict=True)
-        )
-        if spread != v.type.shape:
-            v = c.emit("broadcast_to", v, shape=spread)
-        lead = want[: len(groups[0])]
-        second = dims.mul(*(sizes[x] for x in groups[1]))
-        return c.reshape(v, *lead, second, dims.mul(*(sizes[x] for x in groups[2])))
-
-    y = c.emit("matmul", arranged(left, batch, rows, inner), arranged(right, batch, inner, columns))
-    labels = batch + rows + columns
-    return labels, c.reshape(y, *(sizes[x] for x in labels))
+    try:
+        return [einsum(c, c.word("equation"), values, c.fit)]
+    except DidymaError as e:
+        if e.code == "bad-attr":
+            raise c.wrong(e.got, e.want) from None
+        raise
 
 
 def _shifted(c: Context, v: Value, zero: Value | None, along: int) -> Value:

@@ -92,8 +92,12 @@ def schema_of(op: str, opset: int, domain: str = "") -> Schema | None:
 
 def check(c: Context, n: onnx.NodeProto, schema: Schema) -> None:
     """Raise ``onnx-broken`` unless a node's attributes and operand counts fit its schema."""
-    if schema.deprecated:
-        raise c.bad(f"{n.op_type}, which opset {schema.since_version} took away", "an operator")
+    newest = schema_of(n.op_type, NEWEST, schema.domain)
+    if schema.deprecated and (newest is None or newest.deprecated):
+        got = f"{n.op_type}, which opset {schema.since_version} took away"
+        raise c.bad(
+            got, f"an operator of opset {c.opset}", "export the model again, with another opset"
+        )
     for a in n.attribute:
         if a.name not in schema.attributes:
             known = ", ".join(sorted(schema.attributes)) or "none"

@@ -9,7 +9,6 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.facts import exact_quotient
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.onnx.context import Context
@@ -17,48 +16,14 @@ from didyma.refimpl.onnx.framing import Windows, number, places, settled, static
 from didyma.refimpl.onnx.products import rescaled
 from didyma.refimpl.onnx.values import Item
 from didyma.refimpl.ops.builder import Value
-from didyma.refimpl.ops.rules import at_least_zero, surely_nonnegative
+from didyma.refimpl.ops.rules import at_least_zero
+from didyma.refimpl.ops.transposed import conv_transpose, fit
 
 Inputs: TypeAlias = Sequence[Item | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 
-def _stuffed(c: Context, v: Value, axis: int, stride: int) -> Value:
-    """Put ``stride - 1`` zeros behind each place of an axis."""
-    if stride == 1:
-        return v
-    shape = v.type.shape
-    apart = c.reshape(v, *shape[: axis + 1], 1, *shape[axis + 1 :])
-    rank = len(shape) + 1
-    high = tuple(stride - 1 if i == axis + 1 else 0 for i in range(rank))
-    wide = c.emit("pad", apart, c.scalar(0, v), low=(0,) * rank, high=high, mode="constant")
-    long = dims.mul(shape[axis], stride)
-    return c.reshape(wide, *shape[:axis], long, *shape[axis + 1 :])
-
-
-def _fitted(c: Context, v: Value, low: Sequence[Dim], high: Sequence[Dim]) -> Value:
-    """Grow axes by zeros, or cut them where a number is negative."""
-    before, after = (tuple(_positive(p) for p in more) for more in (low, high))
-    if any(p != 0 for p in (*before, *after)):
-        v = c.emit("pad", v, c.scalar(0, v), low=before, high=after, mode="constant")
-    first, last = (tuple(_positive(dims.sub(0, p)) for p in more) for more in (low, high))
-    if any(p != 0 for p in (*first, *last)):
-        ends = (dims.sub(d, p) for d, p in zip(v.type.shape, last, strict=True))
-        stops = tuple(at_least_zero(d) for d in ends)
-        v = c.emit("slice", v, starts=first, stops=stops, steps=(1,) * v.type.rank)
-    return v
-
-
-def _positive(d: Dim) -> Dim:
-    """Return what of a number lies above 0."""
-    return 0 if surely_nonnegative(dims.sub(0, d)) else at_least_zero(d)
-
-
 def _conv_transpose(c: Context, x: Inputs) -> Sequence[Item]:
-    """Convolution of the operand, zeros put between its places, with turned weights.
-
-    The zeros behind the last place count towards what is put after it.
-    """
     v, w, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     kernel = static(c, w.type.shape[2:], "weights")
     rank = len(kernel)
@@ -83,22 +48,9 @@ def _conv_transpose(c: Context, x: Inputs) -> Sequence[Item]:
             low[i], high[i] = (
                 (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
             )
-    for i in range(rank):
-        v = _stuffed(c, v, i + 2, strides[i])
-    before = [r - p for r, p in zip(reach, low, strict=True)]
-    after = [r - p + e - s + 1 for r, p, e, s in zip(reach, high, extra, strides, strict=True)]
-    v = _fitted(c, v, (0, 0, *before), (0, 0, *after))
-    inputs, each = static(c, w.type.shape[:2], "weights")
-    turned = c.emit("flip", w, axes=tuple(range(2, rank + 2)))
-    split = c.reshape(turned, groups, inputs // groups, each, *kernel)
-    order = (0, 2, 1, *range(3, rank + 3))
-    weights = c.reshape(
-        c.emit("permute_dims", split, axes=order), groups * each, inputs // groups, *kernel
-    )
-    ones, zeros = (1,) * rank, (0,) * rank
-    y = c.emit(
-        "conv", v, weights, strides=ones, dilations=dilations, low=zeros, high=zeros, groups=groups
-    )
+    inputs, _ = static(c, w.type.shape[:2], "weights")
+    c.fit(v, 1, inputs)
+    y = conv_transpose(c, v, w, strides, dilations, low, high, extra, groups)
     return [y if bias is None else _biased(c, y, bias)]
 
 
@@ -117,7 +69,9 @@ def _shifted(c: Context, v: Value, zero: Value | None, axis: int) -> Value:
 
 def _integer_conv(c: Context, v: Value, w: Value) -> Value:
     windows = Windows(c, v.type.shape[2:], static(c, w.type.shape[2:], "weights"))
-    return windows.emit(c, "conv", v, w, groups=c.integer("group", 1))
+    groups = c.integer("group", 1)
+    c.fit(v, 1, dims.mul(w.type.shape[1], groups))
+    return windows.emit(c, "conv", v, w, groups=groups)
 
 
 def _conv_integer(c: Context, x: Inputs) -> Sequence[Item]:
@@ -180,7 +134,7 @@ def _max_unpool(c: Context, x: Inputs) -> Sequence[Item]:
     y = c.reshape(y, *natural)
     if wanted != natural:
         high = tuple(dims.sub(a, b) for a, b in zip(wanted, natural, strict=True))
-        y = _fitted(c, y, (0,) * len(shape), high)
+        y = fit(c, y, (0,) * len(shape), high)
     return [y]
 
 

@@ -50,6 +50,17 @@ class Known:
 Item: TypeAlias = Known | Value
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorList:
+    """A sequence of tensors of one dtype, which has a known length."""
+
+    dtype: DType
+    items: tuple[Item, ...]
+
+
+Entry: TypeAlias = Item | TensorList
+
+
 def _plain(x: Any) -> Any:
     number: Any = x
     return number.item() if isinstance(x, np.generic) else number

@@ -33,7 +33,9 @@ def _conv(c: Context, x: Inputs) -> Sequence[Item]:
     if "kernel_shape" in c.attrs and list(c.attrs["kernel_shape"]) != kernel:
         raise c.wrong(f"kernel_shape {list(c.attrs['kernel_shape'])}", f"{kernel}, the weights'")
     windows = Windows(c, v.type.shape[2:], kernel)
-    y = windows.emit(c, "conv", v, w, groups=c.integer("group", 1))
+    groups = c.integer("group", 1)
+    c.fit(v, 1, dims.mul(w.type.shape[1], groups))
+    y = windows.emit(c, "conv", v, w, groups=groups)
     if bias is not None:
         spread = (*bias.type.shape, *(1 for _ in kernel))
         y = c.emit("add", y, c.builder("reshape", [bias], shape=spread))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -212,3 +213,66 @@ def test_images_whose_channels_come_last_are_cut_into_windows() -> None:
         nodes, [value("x", "b", "h", "w", 3)], [free("y")], 17, **NUMBERS, ones=np.ones(4, int)
     )
     agrees(m, {"x": numbers(2, 32, 64, 3)})
+
+
+def test_squeeze_without_axes_takes_open_sizes_to_be_larger_than_1() -> None:
+    made = helper.make_node("Squeeze", ["x"], ["y"])
+    m = model([made], [value("x", "n", 1, 5)], [free("y")])
+    x = np.arange(10, dtype=np.float32).reshape(2, 1, 5)
+    open_ = load_model(m)
+    assert graph.run(open_, [x])[0].tolist() == x[:, 0].tolist()
+    with pytest.raises(DidymaError) as e:  # ONNX removes both axes then
+        graph.run(open_, [x[:1]])
+    assert (e.value.code, e.value.got) == ("dim-out-of-range", "n = 1")
+    (y,) = graph.run(load_model(m, sizes={"n": 1}), [x[:1]])
+    assert y.shape == (5,)
+
+
+W = np.ones((8, 3, 2, 2), np.float32)
+NEEDED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], tuple[int, ...]]] = {
+    "Gemm": ([node("Gemm", ["x", "w"], ["y"], transB=1)], {"w": W[:, :, 0, 0]}, (5, 3)),
+    "MatMul": ([node("MatMul", ["x", "w"], ["y"])], {"w": W[0, :, 0]}, (4, 5, 3)),
+    "Conv": ([node("Conv", ["x", "w"], ["y"])], {"w": W}, (1, 3, 64, 32)),
+    "Conv of groups": (
+        [node("Conv", ["x", "w"], ["y"], group=3)], {"w": W[:6, :1]}, (1, 3, 64, 32)
+    ),
+    "ConvTranspose": ([node("ConvTranspose", ["x", "w"], ["y"])], {"w": W}, (1, 8, 64, 32)),
+    "Einsum": (
+        [node("Einsum", ["x", "w"], ["y"], equation="bf,fo->bo")], {"w": W[0, :, 0]}, (5, 3)
+    ),
+    "LayerNormalization": (
+        [node("LayerNormalization", ["x", "w", "w"], ["y"])], {"w": W[0, :, 0, 0]}, (5, 3)
+    ),
+    "BatchNormalization": (
+        [node("BatchNormalization", ["x", *"wwww"], ["y"])], {"w": W[0, :, 0, 0]}, (2, 3, 5)
+    ),
+    "PRelu": ([node("PRelu", ["x", "w"], ["y"])], {"w": W[0, :, :1, 0]}, (2, 3, 5)),
+    "Concat": ([node("Concat", ["x", "w"], ["y"], axis=0)], {"w": W[0, :, 0].T}, (5, 3)),
+}  # fmt: skip
+
+
+CHANNELS = ("BatchNormalization", "PRelu")
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_an_open_size_that_weights_tell_is_that_number(name: str) -> None:
+    nodes, weights, shape = NEEDED[name]
+    held = {k: np.ascontiguousarray(w) for k, w in weights.items()}
+    x = value("x", *(f"d{i}" for i in range(len(shape))))
+    f = agrees(model(nodes, [x], [free("y")], 17, **held), {"x": numbers(*shape)})
+    features = 1 if name in ("Conv", "Conv of groups", "ConvTranspose", *CHANNELS) else -1
+    assert f.entry.params[0].type.shape[features] == shape[features]
+
+
+def test_a_size_that_weights_contradict_is_refused() -> None:
+    m = model(
+        [node("MatMul", ["x", "w"], ["y"])], [value("x", "n", "f")], [free("y")], w=W[0, :, 0]
+    )
+    with pytest.raises(DidymaError) as e:
+        load_model(m, sizes={"f": 4})
+    assert e.value.code == "shape-mismatch"
+    two = [node("MatMul", ["x", "w"], ["a"]), node("MatMul", ["x", "v"], ["b"]),
+           node("Add", ["a", "b"], ["y"])]  # fmt: skip
+    with pytest.raises(DidymaError) as e:
+        load_model(model(two, [value("x", "n", "f")], [free("y")], w=W[0, :, 0], v=W[:, 0, 0]))
+    assert e.value.code == "shape-mismatch"
