@@ -7,6 +7,7 @@ class DidymaError(Exception):
     """Bad input, or a machine that lacks something; never a bug in Didyma.
 
     ``code`` is a stable, hyphenated name; ``where`` the place, as the user would recognise it.
+    Where that stands in a text, ``file`` and ``line`` say where, and ``shown`` is the line.
 
     >>> raise DidymaError("shape-mismatch", "%2 = add(%a, %b)", got="[2, 3] and [4]",
     ...                   want="sizes that are equal or 1", help="broadcast one side first")
@@ -19,23 +20,46 @@ class DidymaError(Exception):
 
     exit_code = 2
 
-    def __init__(self, code: str, where: str, *, got: str, want: str, help: str = "") -> None:
+    def __init__(
+        self,
+        code: str,
+        where: str,
+        *,
+        got: str,
+        want: str,
+        help: str = "",
+        file: str = "",
+        line: int = 0,
+        shown: str = "",
+    ) -> None:
         self.code = code
         self.where = where
         self.got = got
         self.want = want
         self.help = help
+        self.file = file
+        self.line = line
+        self.shown = shown
         super().__init__(code, where, got, want, help)
 
     def __str__(self) -> str:
-        lines = [f"{self.code} at `{self.where}`", f"got:  {self.got}", f"want: {self.want}"]
+        lines = [f"{self.code} at `{self.where}`"]
+        if self.shown:
+            lines.append(f"in:   {self.file}:{self.line}: {self.shown}")
+        lines += [f"got:  {self.got}", f"want: {self.want}"]
         if self.help:
             lines.append(f"help: {self.help}")
         # A name may hold half a surrogate pair, which no terminal or file could take.
         return "\n  ".join(lines).encode("utf-8", "backslashreplace").decode()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.code, self.where, self.got, self.want, self.help))
+        texts = (self.code, self.where, self.got, self.want, self.help)
+        return (_rebuild, (type(self), *texts, self.file, self.line, self.shown))
+
+    def at(self, file: str, line: int, shown: str) -> DidymaError:
+        """Return the error with its place in a text."""
+        texts = (self.code, self.where, self.got, self.want, self.help)
+        return _rebuild(type(self), *texts, file, line, shown)
 
 
 class EngineMissing(DidymaError):
@@ -45,6 +69,14 @@ class EngineMissing(DidymaError):
 
 
 def _rebuild(
-    cls: type[DidymaError], code: str, where: str, got: str, want: str, help: str
+    cls: type[DidymaError],
+    code: str,
+    where: str,
+    got: str,
+    want: str,
+    help: str,
+    file: str,
+    line: int,
+    shown: str,
 ) -> DidymaError:
-    return cls(code, where, got=got, want=want, help=help)
+    return cls(code, where, got=got, want=want, help=help, file=file, line=line, shown=shown)

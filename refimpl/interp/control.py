@@ -64,17 +64,18 @@ def concrete_type(t: TensorType, env: Mapping[str, int]) -> TensorType:
     return TensorType(t.dtype, tuple(d.evaluate(s, env) for s in t.shape), t.device)
 
 
-def _concrete_attr(a: Attr, env: Mapping[str, int]) -> Attr:
+def concrete_attr(a: Attr, env: Mapping[str, int]) -> Attr:
+    """Return an attribute with every symbol replaced by its int."""
     if isinstance(a, sympy.Expr):
         return d.evaluate(a, env)
     if isinstance(a, tuple):
-        return tuple(_concrete_attr(x, env) for x in a)
+        return tuple(concrete_attr(x, env) for x in a)
     return a
 
 
 def concrete_attrs(n: Node, env: Mapping[str, int]) -> dict[str, Attr]:
     """Attributes of a node with every symbol replaced by its int."""
-    return {k: _concrete_attr(v, env) for k, v in n.attrs}
+    return {k: concrete_attr(v, env) for k, v in n.attrs}
 
 
 def last_uses(f: Function) -> list[tuple[str, ...]]:

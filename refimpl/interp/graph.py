@@ -11,11 +11,12 @@ import numpy as np
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp.control import Machine, Step, concrete_attrs, last_uses
 from didyma.refimpl.interp.doubt import Told, on_bars
+from didyma.refimpl.interp.exact import in_float64
 from didyma.refimpl.ir import dims as d
-from didyma.refimpl.ir.graph import CALL, CONTROL, NO_INLINE, Function, Module, Node, Param
+from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node, Param, is_called
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.bars import Bar, Contract, exact
 from didyma.refimpl.ops.spec import Kind
 
 # What a walk calls for each op and call: the function it stands in, the node, its operands, the
@@ -163,6 +164,32 @@ def told(
         return tuple(machine.call(f, [Told(b) for b in inputs]))
 
 
+def reference(
+    m: Module, inputs: Sequence[Array], dims: Mapping[str, int] | None = None
+) -> list[Array]:
+    """Results of the entry function in float64, rounded nowhere; in longdouble where they are f64.
+
+    Integers and bools are of their compute dtype.  ``exact`` says what this is the value of; it is
+    no bar's, and an implementation that decides otherwise may have another, or another shape.
+    Errors as of ``run``.
+
+    >>> from didyma.refimpl.ir.text import parse_module
+    >>> m = parse_module(
+    ...     "module { func @main(%x: f32[]) -> (%z) {"
+    ...     "  %y = add(%x, %x) : f32[]  %z = divide(%x, %y) : f32[] } }"
+    ... )
+    >>> reference(m, [np.float32(3.0)])
+    [array(0.5)]
+    """
+    env = bind(m.entry, m, inputs, dims)
+    with np.errstate(all="ignore"):
+        given = [
+            exact(np.asarray(a), p.type.dtype).c
+            for a, p in zip(inputs, m.entry.params, strict=True)
+        ]
+        return in_float64(m, env).call(m.entry, given)
+
+
 def bind(
     f: Function, m: Module, inputs: Sequence[Array], dims: Mapping[str, int] | None = None
 ) -> dict[str, int]:
@@ -255,8 +282,8 @@ class _Visited(_Arrays):
 
     def node(self, f: Function, step: Step, args: list[Array]) -> Sequence[Array]:
         n = step.node
-        stays = n.op == CALL and NO_INLINE in self.functions[n.callee].attr
-        if stays or n.op in CONTROL:
+        entered = n.op == CALL and is_called(self.functions[n.callee])
+        if entered or n.op in CONTROL:
             return super().node(f, step, args)
         given = list(args)
 
@@ -276,6 +303,7 @@ __all__ = [
     "bind",
     "concrete_attrs",
     "last_uses",
+    "reference",
     "run",
     "told",
     "values",

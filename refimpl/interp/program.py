@@ -14,6 +14,7 @@ import numpy as np
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import loop
+from didyma.refimpl.interp.control import concrete_attr
 from didyma.refimpl.interp.faults import ProgramFault
 from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.interp.memory import Memory, Spot
@@ -353,7 +354,8 @@ class _Machine(Memory):
                 got=line.name,
                 want=f"one of {sorted(self.externals)}",
             )
-        routine, attrs = self.externals[line.name], dict(line.attrs)
+        routine = self.externals[line.name]
+        attrs = {k: concrete_attr(a, self.env) for k, a in line.attrs}
         self._do(0, lambda: routine(outputs, inputs, attrs))
 
 

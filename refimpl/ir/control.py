@@ -13,13 +13,13 @@ from didyma.refimpl.ir.graph import (
     BIND,
     CALL,
     IF,
-    NO_INLINE,
     SCAN,
     WHILE,
     Attr,
     Function,
     Module,
     Node,
+    is_called,
 )
 from didyma.refimpl.ir.types import TensorType
 
@@ -107,7 +107,7 @@ def blocks(m: Module) -> dict[str, Function]:
             r
             for n in table[name].nodes
             for r in references(n)
-            if n.op != CALL or NO_INLINE in table[r].attr
+            if n.op != CALL or is_called(table[r])
         ]
     return {f.name: f for f in m.functions if f.name in found}
 

@@ -143,6 +143,11 @@ def structural_hash(f: Function, callees: Mapping[str, str] | None = None) -> st
     return h.hexdigest()[:16]
 
 
+def is_called(f: Function) -> bool:
+    """Return whether a function is compiled once, and called by the program."""
+    return NO_INLINE in f.attr and COMPILER not in f.attr
+
+
 def rename(n: Node, names: Mapping[str, str]) -> Node:
     """Replace operand and result names; names that are not in the table stay."""
     return replace(

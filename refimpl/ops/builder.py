@@ -48,8 +48,10 @@ class Builder:
     'f32[2]'
     """
 
-    def __init__(self, parent: Builder | None = None) -> None:
+    def __init__(self, parent: Builder | None = None, *, loose: bool = False) -> None:
         self.parent = parent
+        self.loose = loose  # of constants alone: whatever meets them copies what it needs
+        self._copies: dict[tuple[Builder, str], Value] = {}  # of values of loose builders
         self.captures: dict[str, tuple[Value, Value]] = {}  # the parent's value, and ours
         self._shared: _Shared = parent._shared if parent else _Shared()
         self._params: list[Param] = []
@@ -81,9 +83,14 @@ class Builder:
             self._shared.open.pop()
 
     def capture(self, v: Value, home: Builder) -> Value:
-        """Return a value of an enclosing function as a parameter of this one."""
+        """Return a value of an enclosing function as a parameter of this one.
+
+        What is computed from constants alone, in a ``loose`` builder, is computed here as well.
+        """
         if home is self:
             return v
+        if home.loose:
+            return self._copied(v, home)
         if self.parent is None:
             raise DidymaError(
                 "foreign-value",
@@ -97,6 +104,24 @@ class Builder:
             own = self._names.fresh(outer.name)
             self.captures[outer.name] = outer, Value(own, outer.type)
         return self.captures[outer.name][1]
+
+    def _copied(self, v: Value, home: Builder) -> Value:
+        """Repeat the nodes of a loose builder that a value needs, each once."""
+        for n in home.cone(v).nodes:
+            if n.op not in OPS:
+                raise DidymaError(
+                    "foreign-value",
+                    f"%{v.name}",
+                    got=f"a result of `{n.op}` on constants alone",
+                    want="control flow on values of the traced function",
+                    help="start from one of its tensors (dd.zeros_like(x)), or compute the "
+                    "constant with NumPy",
+                )
+            key = home, n.results[0]
+            if key not in self._copies:
+                args = [self._copies[home, a] for a in n.args]
+                self._copies[key] = self.node(n.op, args, dict(n.attrs), n.results[0])
+        return self._copies[home, v.name]
 
     def param(self, name: str, type: TensorType) -> Value:
         """Add a parameter; DidymaError ``redefined`` if the name is taken."""

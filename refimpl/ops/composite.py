@@ -166,7 +166,7 @@ def _centred(b: Emit[V], x: V, axes: tuple[int, ...]) -> V:
 
 
 def variance(
-    b: Emit[V], x: V, axes: Sequence[int], keepdims: bool = False, correction: int = 0
+    b: Emit[V], x: V, axes: Sequence[int], keepdims: bool = False, correction: float = 0
 ) -> V:
     """Sum of squared distances from the mean over ``max(n - correction, 0)``."""
     at = _axes(b, x, axes)
@@ -178,7 +178,7 @@ def variance(
     return b("divide", (total, _count(b, dims.mul(*(t.shape[a] for a in at)), correction, t)))
 
 
-def _count(b: Emit[V], n: Dim, less: int, t: TensorType) -> V:
+def _count(b: Emit[V], n: Dim, less: float, t: TensorType) -> V:
     """``max(n - less, 0)`` as a scalar; what is known only at run time is counted there."""
     if isinstance(n, int):
         return scalar(b, max(n - less, 0), t.dtype)
@@ -187,7 +187,7 @@ def _count(b: Emit[V], n: Dim, less: int, t: TensorType) -> V:
     return b("sum", (b("cast", (counted,), dtype=t.dtype),), axes=(0,), keepdims=False)
 
 
-def std(b: Emit[V], x: V, axes: Sequence[int], keepdims: bool = False, correction: int = 0) -> V:
+def std(b: Emit[V], x: V, axes: Sequence[int], keepdims: bool = False, correction: float = 0) -> V:
     """Square root of the variance."""
     return b("sqrt", (variance(b, x, axes, keepdims, correction),))
 
@@ -228,19 +228,22 @@ def channelwise(b: Emit[V], v: V, rank: int) -> V:
     return b("reshape", (v,), shape=(*b.type_of(v).shape, *[1] * (rank - 2)))
 
 
-def batch_norm(b: Emit[V], x: V, scale: V, bias: V, mean: V, var: V, eps: float = 1e-5) -> V:
+def batch_norm(
+    b: Emit[V], x: V, scale: V | None, bias: V | None, mean: V, var: V, eps: float = 1e-5
+) -> V:
     """``(x - mean) / sqrt(var + eps) * scale + bias`` with given vectors along axis 1."""
     rank = b.type_of(x).rank
-    slope = b("multiply", (scale, b("rsqrt", (b("add", (var, like(b, eps, var))),))))
+    root = b("rsqrt", (b("add", (var, like(b, eps, var))),))
+    slope = root if scale is None else b("multiply", (scale, root))
     centred = b("subtract", (x, channelwise(b, mean, rank)))
     scaled = b("multiply", (centred, channelwise(b, slope, rank)))
-    return b("add", (scaled, channelwise(b, bias, rank)))
+    return scaled if bias is None else b("add", (scaled, channelwise(b, bias, rank)))
 
 
-def instance_norm(b: Emit[V], x: V, scale: V, bias: V, eps: float = 1e-5) -> V:
+def instance_norm(b: Emit[V], x: V, scale: V | None, bias: V | None, eps: float = 1e-5) -> V:
     """layer_norm over the spatial axes, with scale and bias along axis 1."""
     rank = b.type_of(x).rank
-    slope, shift = channelwise(b, scale, rank), channelwise(b, bias, rank)
+    slope, shift = (None if v is None else channelwise(b, v, rank) for v in (scale, bias))
     return layer_norm(b, x, range(2, rank), slope, shift, eps)
 
 
@@ -265,16 +268,33 @@ def linear(b: Emit[V], x: V, weight: V, bias: V | None = None) -> V:
     return _affine(b, out, None, bias)
 
 
+def scores(b: Emit[V], q: V, k: V, scale: float) -> V:
+    """``q @ transposed k * scale`` over the last two axes."""
+    rank = b.type_of(k).rank
+    axes = (*range(rank - 2), rank - 1, rank - 2)
+    products = b("matmul", (q, b("permute_dims", (k,), axes=axes)))
+    return b("multiply", (products, like(b, scale, q)))
+
+
 def attention(b: Emit[V], q: V, k: V, v: V, scale: float | None = None) -> V:
-    """``softmax(q @ transposed k * scale) @ v`` over the last two axes."""
-    t = b.type_of(k)
-    depth = t.shape[-1]
+    """``softmax(scores) @ v`` over the last two axes."""
+    depth = b.type_of(k).shape[-1]
     if scale is None:
         scale = 1 / math.sqrt(depth) if isinstance(depth, int) and depth else 1.0
-    axes = (*range(t.rank - 2), t.rank - 1, t.rank - 2)
-    scores = b("matmul", (q, b("permute_dims", (k,), axes=axes)))
-    weights = softmax(b, b("multiply", (scores, like(b, scale, q))), -1)
-    return b("matmul", (weights, v))
+    return b("matmul", (softmax(b, scores(b, q, k, scale), -1), v))
+
+
+def group_norm(
+    b: Emit[V], x: V, groups: int, scale: V | None, bias: V | None, eps: float = 1e-5
+) -> V:
+    """layer_norm of each group of channels, with scale and bias along axis 1."""
+    shape = b.type_of(x).shape
+    each = dims.floordiv(shape[1], groups)
+    split = b("reshape", (x,), shape=(shape[0], groups, each, *shape[2:]))
+    normal = layer_norm(b, split, range(2, len(shape) + 1), None, None, eps)
+    y = b("reshape", (normal,), shape=shape)
+    slope, shift = (None if v is None else channelwise(b, v, len(shape)) for v in (scale, bias))
+    return _affine(b, y, slope, shift)
 
 
 def one_hot(

@@ -11,10 +11,13 @@ def power(x: Array, y: Array) -> Array:
     """Power of real numbers with the special values of C99, F.9.4.4.
 
     NumPy takes a root where one exponent of 0.5 is for all, of which -0 and -infinity keep or lose
-    their sign unlike their power.
+    their sign unlike their power; and with a signalling NaN, 1**NaN and NaN**0 are NaN to it.
     """
     found = np.power(x, y)
     root = (y == 0.5) & ((x == 0) | (x == -np.inf))
-    if not np.any(root):
-        return found
-    return np.asarray(np.where(root, np.abs(x), found))
+    if np.any(root):
+        found = np.asarray(np.where(root, np.abs(x), found))
+    lost = np.isnan(found) & ((x == 1) | (y == 0))
+    if np.any(lost):
+        found = np.asarray(np.where(lost, found.dtype.type(1), found))
+    return found

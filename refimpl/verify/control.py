@@ -10,8 +10,8 @@
 | G-bind | a ``bind`` takes one i64[], gives nothing, and names a dim |
 | G-binds | a rebound symbol stands alone on an axis of what is carried (of an ``if``: its results) |
 | G-bound-twice | a symbol is told by the entry's parameters or bound by one node |
-| G-bound-once | a function in which symbols are bound is called or run at one place, if not NoInline |
-| G-unbacked | a symbol is used only where it has been bound; outside a NoInline function not its own |
+| G-bound-once | a function in which symbols are bound is called or run at one place, if it is inlined |
+| G-unbacked | a symbol is used only where it has been bound; outside a function that is not inlined not its own |
 """  # noqa: E501  # a table's row is one line
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ class _Symbols:
                 scope.needs.setdefault(s, (f, p))
         for n in f.nodes:
             self.node((f, n), n, scope)
-        if NO_INLINE in f.attr:  # each call binds them anew
+        if f.attr.keys() & {COMPILER, NO_INLINE}:  # each call binds them anew
             scope.bound, scope.binds = set(), False
 
     def node(self, place: _Place, n: Node, scope: _Scope) -> None:

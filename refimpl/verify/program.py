@@ -79,18 +79,25 @@ from didyma.refimpl.ir.program import (
 from didyma.refimpl.ir.text import show_instruction
 from didyma.refimpl.verify import loop
 from didyma.refimpl.verify.blocks import BlockVerifier
+from didyma.refimpl.verify.ranges import Evidence
 from didyma.refimpl.verify.symbols import binders
 
 
-def verify(p: Program, kernels: bool = True) -> None:
-    """Raise DidymaError at the first broken law; ``kernels`` says whether to verify those too."""
-    _Verifier(p).program(kernels)
+def verify(p: Program, kernels: bool = True) -> Evidence:
+    """Raise DidymaError at the first broken law; ``kernels`` says whether to verify those too.
+
+    Returns how many questions about symbolic sizes were proved, and how many sampled.
+    """
+    verifier = _Verifier(p)
+    verifier.program(kernels)
+    return verifier.ranges.evidence + verifier.below
 
 
 class _Verifier(BlockVerifier):
     """``path`` is the way to the present line: line numbers, outer ones first."""
 
     path: tuple[str, ...] = ()
+    below = Evidence()  # of the program's functions
 
     def program(self, kernels: bool) -> None:
         for name, t in self.p.types:
@@ -127,7 +134,9 @@ class _Verifier(BlockVerifier):
         for f in self.p.functions:
             if f.name in self.functions:
                 raise self.broken("P-function-twice", f"@{f.name} again", "names of their own")
-            _Verifier(replace(f, kernels=self.p.kernels), self.functions).program(kernels=False)
+            inner = _Verifier(replace(f, kernels=self.p.kernels), self.functions)
+            inner.program(kernels=False)
+            self.below += inner.ranges.evidence
             self.functions[f.name] = f
 
     def _binders(self) -> None:

@@ -1,14 +1,18 @@
 """Byte ranges of symbolic ends: which hold others, which lie apart.
 
-What is a number is compared as one.  Symbolic sizes are compared at the ends of the symbols' ranges
-and at some sizes between, the same ones every time; an index of a ``Repeat`` is below its extent
-there.  Whoever runs a program compares at the sizes it has.
+What is a number is compared as one.  Of symbolic sizes it is proved where a proof is found
+(``prover``).  Else they are compared at the ends of the symbols' ranges and at some sizes between,
+the same ones every time; where the ranges hold no more sizes than that, at all of them, which is a
+proof again.  An index of a ``Repeat`` is below its extent there.  Whoever runs a program compares
+at the sizes it has.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
 from typing import Any, TypeAlias
@@ -18,9 +22,11 @@ import sympy
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.verify.prover import Prover, Row
 from didyma.refimpl.verify.sizes import Sizes
 
-_SAMPLES = 12
+BINDINGS = 14  # tried where there is no proof
+_LOOKS = 5  # of these that a search for a proof looks at
 Number: TypeAlias = int | Fraction
 
 
@@ -48,6 +54,29 @@ def _whole(x: Number) -> int:
     return int(x)
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """How questions about symbolic sizes were answered.
+
+    ``proved`` of them for every binding of the symbols; ``sampled`` were answered yes without a
+    proof, by ``BINDINGS`` bindings.  A no has a counterexample, and counts as proved.
+    """
+
+    proved: int = 0
+    sampled: int = 0
+
+    def __add__(self, other: Evidence) -> Evidence:
+        """Count both."""
+        return Evidence(self.proved + other.proved, self.sampled + other.sampled)
+
+    def __str__(self) -> str:
+        """Return one line about it; empty where nothing was asked."""
+        asked = self.proved + self.sampled
+        if not self.sampled:
+            return f"symbolic laws: {asked:,} proved" if asked else ""
+        return f"symbolic laws: {self.sampled:,} of {asked:,} sampled at {BINDINGS} bindings"
+
+
 class Ranges:
     """Answers for one program; ``extents`` are those of its indices, outer ones first.
 
@@ -60,40 +89,106 @@ class Ranges:
         self.sizes = sizes
         self.extents = extents
         self.told = told
+        self.evidence = Evidence()
         self._values: dict[Dim, tuple[int, ...]] = {}
         self._parts: dict[Any, Sequence[Number]] = {}
         self._bindings: list[dict[str, int]] | None = None
         self._idle: list[frozenset[str]] = []  # indices without a round, at each binding
+        self._all = False  # whether those are all bindings
+        self._prover: Prover | None = None
 
     def at_least(self, a: Dim, b: Dim) -> bool:
-        """Tell whether ``a >= b`` at every size tried."""
+        """Tell whether ``a >= b`` at every size."""
         if isinstance(a, int) and isinstance(b, int):
             return a >= b
-        return a is b or all(x >= y for x, y in self._tried(a, b))
+        return self._answer(
+            lambda: a is b or self._proved(a, b, (a, b)),
+            lambda: all(x >= y for x, y in self._tried(a, b)),
+        )
 
     def multiple(self, d: Dim, of: int) -> bool:
-        """Tell whether ``d`` is a multiple of a number at every size tried."""
+        """Tell whether ``d`` is a multiple of a number at every size."""
         if isinstance(d, int):
             return d % of == 0
-        return all(x % of == 0 for (x,) in self._tried(d))
+        return self._answer(
+            lambda: self._proofs().multiple(d, of),
+            lambda: all(x % of == 0 for (x,) in self._tried(d)),
+        )
 
     def apart(self, a: tuple[Dim, Dim], b: tuple[Dim, Dim]) -> bool:
-        """Tell whether two ranges share no byte at any size tried; an empty one never does."""
+        """Tell whether two ranges share no byte at any size; an empty one never does."""
         ends = (*a, *b)
         if all(isinstance(d, int) for d in ends):
             return _apart(*(int(d) for d in ends))
-        if a == b:
-            return a[0] == a[1]
-        if a[1] == b[0] or b[1] == a[0]:
-            return True
-        return all(_apart(*four) for four in self._tried(*ends))
+        if a == b and a[0] != a[1]:
+            return False
+        return self._answer(
+            lambda: (
+                a[1] == b[0]
+                or b[1] == a[0]
+                or any(self._proved(x, y, ends) for x, y in ((b[0], a[1]), (a[0], b[1])))
+                or any(x == y for x, y in (a, b))
+            ),
+            lambda: all(_apart(*four) for four in self._tried(*ends)),
+        )
 
     def covered(self, written: Sequence[tuple[Dim, Dim]], lo: Dim, hi: Dim) -> bool:
-        """Tell whether ranges hold together all from ``lo`` to ``hi`` at every size tried."""
-        if lo == hi or (lo, hi) in written:
-            return True
+        """Tell whether ranges hold together all from ``lo`` to ``hi`` at every size."""
         if not dims.free((lo, hi, *(d for w in written for d in w))):
-            return _covers((int(lo), int(hi)), ((int(b), int(e)) for b, e in written))
+            return lo == hi or _covers((int(lo), int(hi)), ((int(b), int(e)) for b, e in written))
+        return self._answer(
+            lambda: lo == hi or (lo, hi) in written or self._chained(written, lo, hi),
+            lambda: self._held(written, lo, hi),
+        )
+
+    def _answer(self, proof: Callable[[], bool], trial: Callable[[], bool]) -> bool:
+        """Answer by a proof, or else by a trial; and count which it was."""
+        if self._bindings is None:
+            self._draw()
+        proved = not self._all and proof()
+        answer = proved or trial()
+        exact = proved or self._all or not answer
+        self.evidence += Evidence(int(exact), int(not exact))
+        return answer
+
+    def _proofs(self) -> Prover:
+        if self._prover is None:
+            self._prover = Prover(self.sizes.ranges, self.told, self.extents)
+        return self._prover
+
+    def _proved(self, a: Dim, b: Dim, asked: Iterable[Dim]) -> bool:
+        """Tell whether ``a >= b`` is proved where the indices of what was asked have a round."""
+        mentioned = self.extents.keys() & dims.free(asked) if self.extents else ()
+        seen = [k for k, idle in enumerate(self._idle[:_LOOKS]) if idle.isdisjoint(mentioned)]
+
+        prover = self._proofs()
+
+        def hopeless(row: Row) -> bool:
+            """Tell whether a row is negative at one of the sizes tried."""
+            columns = [(f, self.values(prover.atoms[a] if a else 1)) for a, f in row.items()]
+            return any(sum(f * column[k] for f, column in columns) < 0 for k in seen)
+
+        return prover.at_least(a, b, hopeless)
+
+    def _chained(self, written: Sequence[tuple[Dim, Dim]], lo: Dim, hi: Dim) -> bool:
+        """Tell whether ranges are proved to follow one another from ``lo`` to ``hi``.
+
+        Those with an index that ``lo`` and ``hi`` do not have may not have been written.
+        """
+        here = dims.free((lo, hi))
+        mine = [w for w in written if not (self.extents.keys() & dims.free(w)) - set(here)]
+        at, left = lo, True
+        while left:
+            left = False
+            for w in mine:
+                if self._proved(at, w[0], (lo, hi)) and self._proved(w[1], at, (lo, hi)):
+                    mine.remove(w)
+                    at, left = w[1], True
+                    break
+        return at is not lo and self._proved(at, hi, (lo, hi))
+
+    def _held(self, written: Sequence[tuple[Dim, Dim]], lo: Dim, hi: Dim) -> bool:
+        """Tell whether ranges hold together all from ``lo`` to ``hi`` at the sizes tried."""
         indices = self.extents.keys()
         here, there = indices & dims.free((lo, hi)), [indices & dims.free(w) for w in written]
         asked = zip(self.values(lo), self.values(hi), strict=True)
@@ -118,8 +213,8 @@ class Ranges:
     def values(self, d: Dim) -> tuple[int, ...]:
         """A size at every binding tried."""
         if self._bindings is None:
-            self._bindings = self._draw()
-            self._idle = [self._bound_indices(env) for env in self._bindings]
+            self._draw()
+            assert self._bindings is not None
         if isinstance(d, int):
             return (d,) * len(self._bindings)
         found = self._values.get(d)
@@ -147,25 +242,33 @@ class Ranges:
             self._parts[e] = known
         return known
 
-    def _draw(self) -> list[dict[str, int]]:
+    def _draw(self) -> None:
+        """Choose the bindings to try: all there are, or else both ends and some between."""
         r = Random(0)
         ranges = self.sizes.ranges
-        drawn: list[dict[str, int]] = [
-            {n: lo for n, (lo, _) in ranges.items()},
-            {n: hi for n, (_, hi) in ranges.items()},
-        ]
-        for k in range(_SAMPLES):
-            near = k % 3 == 0  # small sizes are where plans differ
-            drawn.append(
-                {
-                    n: r.randint(lo, min(hi, lo + 16) if near else hi)
-                    for n, (lo, hi) in ranges.items()
-                }
-            )
+        names = [n for n in ranges if n not in dict(self.told)]
+        spans = [range(ranges[n][0], ranges[n][1] + 1) for n in names]
+        self._all = math.prod(len(x) for x in spans) <= BINDINGS
+        if self._all:
+            drawn = [dict(zip(names, at, strict=True)) for at in itertools.product(*spans)]
+        else:
+            drawn = [
+                {n: lo for n, (lo, _) in ranges.items()},
+                {n: hi for n, (_, hi) in ranges.items()},
+            ]
+            for k in range(BINDINGS - 2):
+                near = k % 3 == 0  # small sizes are where plans differ
+                drawn.append(
+                    {
+                        n: r.randint(lo, min(hi, lo + 16) if near else hi)
+                        for n, (lo, hi) in ranges.items()
+                    }
+                )
         for env in drawn:
             for name, d in self.told:
                 env[name] = _value(d, env)
-        return drawn
+        self._bindings = drawn
+        self._idle = [self._bound_indices(env) for env in drawn]
 
     def _bound_indices(self, env: dict[str, int]) -> frozenset[str]:
         """Bring indices below their extents; return those of loops without a round."""

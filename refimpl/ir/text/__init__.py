@@ -8,6 +8,7 @@ A file starts with its kind: ``module {``, ``primfunc @f(``, ``kernel @f(`` or `
       func @head(%x: f32[n, 512], %w: f32[512, 64]) -> (%z) attrs(Compiler="blas") {
         %c = constant(value=f32[2] [1.0, -inf]) : f32[2]
         %ones = constant(value=i32[64, 64] filled 1) : i32[64, 64]
+        %table = constant(value=f32[512, 64] file "8c1f.bin") : f32[512, 64]
         %h = matmul(%x, %w) : f32[n, 64]
         %"y:0" = call @fused_exp(%h) : f32[n, 64]
         %z = sum(%"y:0", axes=(1,), keepdims=false) : f32[n]
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 import re
 
-from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.graph import Module, Node, Param
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.text.graph import GraphReader, show_function, show_module, show_node
@@ -32,9 +33,12 @@ from didyma.refimpl.ir.text.lex import Lexer
 from didyma.refimpl.ir.text.program import show_instruction, show_program
 from didyma.refimpl.ir.text.read_loop import LoopReader
 from didyma.refimpl.ir.text.read_program import ProgramReader
+from didyma.refimpl.ir.text.reader import Files
 from didyma.refimpl.ir.text.show_loop import show_expr, show_functions, show_line, show_stmt
 
 __all__ = [
+    "Files",
+    "node_lines",
     "parse",
     "parse_loop",
     "parse_module",
@@ -64,28 +68,48 @@ def show(x: Module | PrimFunc | Program | tuple[PrimFunc, ...]) -> str:
             return show_functions(x)
 
 
-def parse(text: str, source: str = "<text>") -> Module | Program | tuple[PrimFunc, ...]:
+def parse(
+    text: str, source: str = "<text>", files: Files | None = None
+) -> Module | Program | tuple[PrimFunc, ...]:
     """Read an IR of the level its first word names; DidymaError ``parse`` on any other text.
 
-    ``source`` is the file's name, for messages.
+    ``source`` is the file's name, for messages; ``files`` returns the bytes of a constant that the
+    text has in a file of that name, or None.
     """
     first = _KIND.match(text)
     match first and first[1]:
         case "module":
-            return parse_module(text, source)
+            return parse_module(text, source, files)
         case "program":
-            return parse_program(text, source)
+            return parse_program(text, source, files)
         case "kernel" | "primfunc":
             return parse_loop(text, source)
         case _:
             raise Lexer(text, source).error("`module`, `kernel`, `primfunc` or `program`")
 
 
-def parse_module(text: str, source: str = "<text>") -> Module:
+def parse_module(text: str, source: str = "<text>", files: Files | None = None) -> Module:
     """Read a graph module."""
-    reader = GraphReader(text, source)
+    reader = GraphReader(text, source, files)
     found = reader.module()
     _end(reader)
+    return found
+
+
+def node_lines(text: str, files: Files | None = None) -> dict[str, int]:
+    """Lines, from 1, of the functions, parameters and nodes of a graph, as errors name them."""
+    reader = GraphReader(text, "", files)
+    reader.module()
+    found: dict[str, int] = {}
+    for function, what, at in reader.places:
+        match what:
+            case None:
+                name = f"@{function}"
+            case Param():
+                name = f"@{function}, %{what.name}"
+            case Node():
+                name = f"@{function}: {show_node(what)}"
+        found.setdefault(name, text.count("\n", 0, reader.starts[at]) + 1)
     return found
 
 
@@ -94,9 +118,9 @@ def parse_loop(text: str, source: str = "<text>") -> tuple[PrimFunc, ...]:
     return LoopReader(text, source).functions()
 
 
-def parse_program(text: str, source: str = "<text>") -> Program:
+def parse_program(text: str, source: str = "<text>", files: Files | None = None) -> Program:
     """Read a program."""
-    reader = ProgramReader(text, source)
+    reader = ProgramReader(text, source, files)
     found = reader.program()
     _end(reader)
     return found

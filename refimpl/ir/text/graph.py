@@ -12,7 +12,7 @@ from didyma.refimpl.ir.text.literals import (
     value_name,
     word,
 )
-from didyma.refimpl.ir.text.reader import Reader
+from didyma.refimpl.ir.text.reader import Files, Reader
 
 
 def dims_text(declared: tuple[DimVar, ...]) -> str:
@@ -63,7 +63,11 @@ def show_module(m: Module) -> str:
 
 
 class GraphReader(Reader):
-    """Reads modules."""
+    """Reads modules; ``places`` are the words at which functions, parameters and nodes begin."""
+
+    def __init__(self, text: str, source: str, files: Files | None = None) -> None:
+        super().__init__(text, source, files)
+        self.places: list[tuple[str, Param | Node | None, int]] = []
 
     def module(self) -> Module:
         """Module: ``module { dims ... func ... }``."""
@@ -78,10 +82,12 @@ class GraphReader(Reader):
         return Module(tuple(functions), declared)
 
     def _function(self) -> Function:
+        at = self.i
         self.expect("func")
         name = self.function()
+        self.places.append((name, None, at))
         self.expect("(")
-        params = self.items(lambda: Param(*self.typed_value()), ")")
+        params = self.items(lambda: self._param(name), ")")
         self.expect("->")
         self.expect("(")
         results = self.items(self.value, ")")
@@ -89,8 +95,16 @@ class GraphReader(Reader):
         self.expect("{")
         nodes: list[Node] = []
         while not self.accept("}"):
+            at = self.i
             nodes.append(self._node())
+            self.places.append((name, nodes[-1], at))
         return Function(name, params, tuple(nodes), results, attrs)
+
+    def _param(self, function: str) -> Param:
+        at = self.i
+        found = Param(*self.typed_value())
+        self.places.append((function, found, at))
+        return found
 
     def _node(self) -> Node:
         results: list[str] = []

@@ -88,6 +88,8 @@ class Lexer:
             f"{self.source}:{row}:{col + 1}",
             got=f"{got}\n    {shown}\n    {caret}",
             want=want,
+            file=self.source,
+            line=row,
         )
 
     def next(self) -> str:

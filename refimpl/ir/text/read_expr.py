@@ -27,7 +27,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.text.literals import DTYPES
-from didyma.refimpl.ir.text.reader import Reader
+from didyma.refimpl.ir.text.reader import Files, Reader
 from didyma.refimpl.ir.text.show_loop import COMPARISON, INFIX, NEGATION, RESERVED, dtype_of
 from didyma.refimpl.ir.types import DType
 
@@ -49,11 +49,11 @@ _MARKS = {mark: (name, rank) for name, (mark, rank) in INFIX.items()}
 class ExprReader(Reader):
     """Reads expressions.  ``height`` is that of the tree of the expression just read."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, files: Files | None = None) -> None:
         self.height = 0
         self.buffers: dict[str, DType] = {}
         self.vars: dict[str, DType] = {}
-        super().__init__(text, source)
+        super().__init__(text, source, files)
 
     # ---- names
 

@@ -33,6 +33,7 @@ from didyma.refimpl.ir.loop import (
     While,
 )
 from didyma.refimpl.ir.text.read_expr import ExprReader
+from didyma.refimpl.ir.text.reader import Files
 from didyma.refimpl.ir.text.show_loop import RESERVED
 
 MAX_SCOPES = 400  # of `let`, `alloc` and `place` that reign at one place
@@ -69,9 +70,9 @@ def _close(s: _Open, body: Stmt) -> Stmt:
 class LoopReader(ExprReader):
     """Reads loop functions; ``scopes`` counts bindings that reign without braces."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, files: Files | None = None) -> None:
         self.scopes = 0
-        super().__init__(text, source)
+        super().__init__(text, source, files)
 
     # ---- functions
 

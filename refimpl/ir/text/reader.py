@@ -19,6 +19,7 @@ from didyma.refimpl.ir.types import DType, Shape, Tensor, TensorType
 
 T = TypeVar("T")
 Number: TypeAlias = int | float | bool
+Files: TypeAlias = Callable[[str], bytes | None]
 MAX_TERMS = 64  # of a size
 MAX_POWER = 16
 _LIMIT = 10**MAX_DIGITS
@@ -73,10 +74,14 @@ def _function(name: str, args: list[Dim]) -> Dim:
 
 
 class Reader(Lexer):
-    """A recursive descent over the words of a text; each method takes what it is named for."""
+    """A recursive descent over the words of a text; each method takes what it is named for.
 
-    def __init__(self, text: str, source: str) -> None:
+    ``files`` returns the bytes of a constant that the text has in a file of that name, or None.
+    """
+
+    def __init__(self, text: str, source: str, files: Files | None = None) -> None:
         self._folded: dict[tuple[object, ...], Dim] = {}
+        self.files = files
         super().__init__(text, source)
 
     def items(self, read: Callable[[], T], close: str) -> tuple[T, ...]:
@@ -239,13 +244,15 @@ class Reader(Lexer):
         return -exact if minus else exact
 
     def tensor(self) -> Tensor:
-        """Constant: ``f32[2] [1.0, 2.0]``, ``f32[99] filled 0.0``, ``f32[9] base64 "..."``."""
+        """Constant: ``f32[2] [1.0, 2.0]``, ``filled 0.0``, ``base64 "..."``, ``file "..."``."""
         at = self.i
         dtype, sizes = self.dtype(), self.shape()
         shape = tuple(d for d in sizes if isinstance(d, int) and d >= 0)
         if len(shape) != len(sizes):
             raise self.error("a shape of nonnegative integers", got=dim_list(sizes), at=at)
         nbytes = -(-math.prod(shape) * dtype.bits // 8)
+        if self.accept("file"):
+            return Tensor(dtype, shape, self._file(nbytes))
         if self.accept("base64"):
             if self.kind != "string":
                 raise self.error("bytes in base64")
@@ -267,6 +274,15 @@ class Reader(Lexer):
             return tensor_array(values, dtype, shape)
         except (OverflowError, ValueError):
             raise self.error(f"integers of {dtype}", got="a larger one", at=at) from None
+
+    def _file(self, nbytes: int) -> bytes:
+        at, name = self.i, self.string()
+        data = self.files(name) if self.files else None
+        if data is None:
+            raise self.error("the name of a file of bytes beside this text", at=at)
+        if len(data) != nbytes:
+            raise self.error(f"{nbytes} bytes", got=f"{len(data)} bytes", at=at)
+        return data
 
     def _elements(self, out: list[Number], dtype: DType, shape: tuple[int, ...]) -> None:
         if not shape:

@@ -173,3 +173,13 @@ def test_a_root_is_no_power(dtype: type[np.floating[Any]], shape: tuple[int, ...
     for got in (whole, lanes, bar.c):
         assert np.array_equal(got, np.broadcast_to(want, got.shape), equal_nan=True)
         assert not np.signbit(np.asarray(got)[..., 0]).any()
+
+
+@pytest.mark.parametrize("shape", [(1,), (9,)])
+def test_powers_of_one_and_to_zero_are_one_also_for_signalling_nan(shape: tuple[int, ...]) -> None:
+    signalling = np.full(shape, 0x7F800001, np.uint32).view(np.float32)
+    one, zero = np.ones(shape, np.float32), np.zeros(shape, np.float32)
+    with np.errstate(all="ignore"):
+        for x, y in ((one, signalling), (signalling, zero)):
+            assert (binary("pow", x, y) == 1).all()
+            assert (value("pow", x, y) == 1).all()

@@ -1,0 +1,61 @@
+"""Texts read and verified; what breaks a law is shown with its line."""
+
+from __future__ import annotations
+
+import re
+
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.text import Files as Files
+from didyma.refimpl.ir.text import node_lines, parse
+from didyma.refimpl.verify import graph, loop, program
+
+_WIDE = 100  # characters of a line shown
+
+
+def read(
+    text: str, source: str = "<text>", files: Files | None = None
+) -> Module | Program | tuple[PrimFunc, ...]:
+    """Parse and verify an IR; DidymaError ``parse``, or that of a law, with the line at fault."""
+    found = parse(text, source, files)
+    try:
+        match found:
+            case Module():
+                graph.verify(found)
+            case Program():
+                program.verify(found)
+            case _:
+                for f in found:
+                    loop.verify(f)
+    except DidymaError as e:
+        lines = node_lines(text, files) if isinstance(found, Module) else {}
+        number = lines.get(e.where) or _search(text, e.where)
+        if not number:
+            raise
+        shown = " ".join(text.split("\n")[number - 1].split())
+        raise e.at(source, number, shown[:_WIDE]) from None
+    return found
+
+
+def read_module(text: str, source: str = "<text>", files: Files | None = None) -> Module:
+    """Parse and verify a graph; errors as of ``read``, and ``parse`` for another level."""
+    found = read(text, source, files)
+    if isinstance(found, Module):
+        return found
+    raise DidymaError(
+        "parse", f"{source}:1:1", got="a text of another level", want="a graph: `module {`"
+    )
+
+
+def _search(text: str, where: str) -> int:
+    """Return the number of the one line that has what an error names last; 0 if none is sure."""
+    rows = [" ".join(row.partition("#")[0].split()) for row in text.split("\n")]
+    head, _, rest = where.partition(": ")
+    name = re.split(r"[,:]", head)[0]
+    for wanted in (" ".join(rest.split()), head.rpartition(", ")[2], f"{name}(", f"{name} {{"):
+        found = [i for i, row in enumerate(rows, 1) if wanted and wanted in row]
+        if len(found) == 1:
+            return found[0]
+    return 0

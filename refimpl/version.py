@@ -1,0 +1,3 @@
+"""The version of Didyma, which findings record and `didyma --version` prints."""
+
+VERSION = "0.1.0"
