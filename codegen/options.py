@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from didyma.refimpl.errors import DidymaError
+
+if TYPE_CHECKING:
+    from didyma.codegen.memory.planners import Choice
 
 MAX_BLOCK = 1024  # threads a block may have on every device that is a target
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Options:
     """Choices of a compile; every stage sees the same ones.
 
-    ``planner`` names a memory planner of ``didyma.codegen.memory.PLANNERS``, and ``capacity`` is
-    what it may use on each device, in bytes, beside inputs and constants; it may search for
-    ``plan_seconds`` for each arena, and without takes milliseconds and gives the same plan on every
-    machine; ``block`` is the number of
-    threads a block should have where the shape asks for no other; ``vectorise`` lets kernels
-    load and store 16 bytes at once; ``simplify`` and ``fuse`` turn whole passes off, and without
-    ``fuse`` every op becomes a kernel of its own; ``verify`` checks the laws of each level between
-    stages.
+    ``planner`` is a memory planner, by name or as an object, and ``capacity`` is what it may use on
+    each device, in bytes, beside inputs and constants; it may search for ``plan_seconds`` for each
+    arena, and without takes milliseconds and gives the same plan on every machine; ``block`` is the
+    number of threads a block should have where the shape asks for no other; ``vectorise`` lets
+    kernels load and store 16 bytes at once; ``simplify`` and ``fuse`` turn whole passes off, and
+    without ``fuse`` every op becomes a kernel of its own; ``verify`` checks the laws of each level
+    between stages.
 
     >>> Options(planner="none").block
     256
     """
 
-    planner: str = "didyma"
+    planner: Choice = "didyma"
     capacity: int | None = None
     plan_seconds: float | None = None
     block: int = 256
@@ -50,3 +54,35 @@ class Options:
                 got=str(self.block),
                 want=f"a power of two from 32 to {MAX_BLOCK}",
             )
+
+    def __repr__(self) -> str:
+        """Show what differs from the usual, the planner by its name."""
+        chosen = self.record()
+        given = (
+            f"{f.name}={chosen[f.name]!r}" for f in fields(self) if chosen[f.name] != f.default
+        )
+        return f"Options({', '.join(given)})"
+
+    @property
+    def planner_name(self) -> str:
+        """Name of the planner, however it was given."""
+        return self.planner if isinstance(self.planner, str) else self.planner.name
+
+    def record(self) -> dict[str, Any]:
+        """Return the choices as plain data, the planner by its name.
+
+        >>> Options(block=64).record()["planner"]
+        'didyma'
+        """
+        return asdict(replace(self, planner=self.planner_name))
+
+    @staticmethod
+    def recorded(record: Mapping[str, Any]) -> Options:
+        """Return the options of a record; raises TypeError where a name is no option."""
+        return Options(**record)
+
+
+def choose(options: Options | None = None, planner: Choice | None = None) -> Options:
+    """Return options, or the usual ones, with another planner where one is given."""
+    chosen = options or Options()
+    return chosen if planner is None else replace(chosen, planner=planner)

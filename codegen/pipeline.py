@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import cuda, wrapper
 from didyma.codegen.lower import lower
 from didyma.codegen.memory import build, planner
@@ -125,7 +126,9 @@ def _order(w: Work) -> None:
 def _plan(w: Work) -> None:
     assert w.bare is not None
     moved = movers(w.module, w.loops, w.kernels)
-    chosen = replace(planner(w.options.planner), seconds=w.options.plan_seconds)
+    chosen = planner(w.options.planner)
+    if w.options.plan_seconds is not None:
+        chosen = replace(chosen, seconds=w.options.plan_seconds)
     w.planned = plan(w.bare, chosen, w.options.capacity, moved)
     w.unplanned = plan(w.bare, planner("none"))
     if w.options.verify:
@@ -172,10 +175,11 @@ def compile(
 
     ``on_stage`` hears the name of each stage as it starts.
     """
-    w = Work(options or Options(), m)
-    planner(w.options.planner)
+    options = options or Options()
+    w = Work(replace(options, planner=planner(options.planner)), m)
     if w.options.verify:
         graph_laws.verify(m)
+    require_one_device(m)
     for stage in STAGES:
         if stage.wanted(w.options):
             on_stage(stage.name)

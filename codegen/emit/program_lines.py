@@ -43,9 +43,9 @@ from didyma.refimpl.verify.symbols import given
 _CALL = """\
 Run on an engine and return the results.
 
-    `kernels` are TEXT as the engine loaded it, `weights` the bytes of the file beside this one,
-    both if at hand; `externs` the library routines by name, each a function of the engine,
-    output buffers, input buffers and attributes.
+    `kernels` are TEXT and `weights` the constants as the engine loaded them, for many calls to
+    share; this call loads its own where they are not given.  `externs` are the library routines
+    by name, each a function of the engine, output buffers, input buffers and attributes.
     """
 
 
@@ -79,9 +79,10 @@ class Writer:
         for i, v in enumerate(p.inputs):
             yield f"    {self._own(v)} = engine.upload(arrays[{i}]){self._remark(v)}"
         if p.constants:
-            yield "    weights = constants(weights)"
+            yield "    loaded = load(engine) if weights is None else weights"
         for i, (v, _) in enumerate(p.constants):
-            yield f"    {self._own(v)} = engine.upload(weights[{i}]){self._remark(v)}"
+            self._holders.place(v)
+            yield f"    {self.python[v]} = loaded[{i}]{self._remark(v)}"
         yield from self._lines(p.lines)
 
     def function(self) -> Iterator[str]:
@@ -318,8 +319,12 @@ class Writer:
         for name, back in self._holders.arenas.items():
             if back != "free":
                 yield f"engine.{back}({name})"
-        if not self.called:
-            yield "return results"
+        if self.called:
+            return
+        if self.program.constants:
+            yield "if weights is None:"
+            yield "    calls.unload(engine, loaded)"
+        yield "return results"
 
     def _attr(self, a: Attr) -> str:
         match a:

@@ -1,6 +1,7 @@
 """Programs as Python modules that stand alone: the text of the kernels, and each line as a line.
 
-A module has ``TEXT`` (what ``Engine.load`` wants), ``call(engine, inputs)`` and, run as a script,
+A module has ``TEXT`` (what ``Engine.load`` wants), ``load(engine)``, which uploads the constants
+where there are any, ``call(engine, inputs)`` and, run as a script,
 ``python MODULE [ENGINE] [dim=size …]``: calls on random inputs, the results' shapes and the times.
 
 Constants of at most ``EMBEDDED`` bytes in all stand in the module as base64.  Beyond that they are
@@ -15,6 +16,7 @@ import keyword
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit.binding import bind, told_dims
 from didyma.codegen.emit.integers import constructor, quoted, tuple_of
 from didyma.codegen.emit.names import Names, sanitise
@@ -29,8 +31,8 @@ EMBEDDED = 1 << 16  # bytes
 _APART = 64  # a constant starts at a multiple of it in the file of weights
 _OWN = (
     "Signature KernelText DType Var add floordiv index maximum minimum mod mul sub calls call bind"
-    " constants shapes engine inputs arrays kernels weights externs sizes results buffer min max"
-    " TEXT DIMS INPUTS KERNELS SOURCE"
+    " constants load loaded shapes engine inputs arrays kernels weights externs sizes results"
+    " buffer min max TEXT DIMS INPUTS KERNELS SOURCE"
 )
 _IMPORTS = """\
 from didyma.codegen.runtime import calls
@@ -45,8 +47,9 @@ Call = Callable[..., list[Any]]
 def emit(p: Program, text: KernelText) -> str:
     """Return the source of a module that runs a program, whose kernels are ``text``.
 
-    DidymaError ``unbound-dim`` if no input tells a size.
+    Errors: ``unbound-dim`` if no input tells a size, ``device-unsupported``.
     """
+    require_one_device(p)
     names = Names([*keyword.kwlist, *_OWN.split()])
     functions = {f.name: names.fresh(f.name) for f in p.functions}
     called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
@@ -149,3 +152,8 @@ def _constants(p: Program) -> Iterator[str]:
         yield f"        {found},  # {sanitise(name)}"
         at += len(t.data)
     yield "    ]"
+    yield ""
+    yield ""
+    yield "def load(engine, weights=None):"
+    yield '    """Return the constants as buffers of an engine, which `calls.unload` frees."""'
+    yield "    return [engine.upload(a) for a in constants(weights)]"

@@ -10,9 +10,9 @@ from didyma.codegen.memory.planners import Planner
 from didyma.codegen.memory.scheduling import Callee, Scheduler
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import DimVar
-from didyma.refimpl.ir.graph import NO_INLINE, Function, Module
+from didyma.refimpl.ir.graph import Function, Module, is_called
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.program import Bind, Call, Carry, Copy, Program, Repeat, Return
+from didyma.refimpl.ir.program import Bind, Call, Carry, Copy, Extern, Program, Repeat, Return
 from didyma.refimpl.verify.symbols import given
 
 
@@ -42,7 +42,7 @@ def schedule(
     called: dict[str, Callee] = {}
     used: dict[str, PrimFunc] = {}
     for f in control.blocks(m).values():
-        if NO_INLINE in f.attr and f is not m.entry:
+        if is_called(f) and f is not m.entry:
             s = Scheduler(m, loops, kernels, called)
             called[f.name] = Callee(_function(f, m, s), tuple(s.constants.items()))
             used |= s.used
@@ -101,6 +101,8 @@ def _used(declared: Sequence[DimVar], s: Scheduler) -> tuple[DimVar, ...]:
                 names.update(n for name, d in sizes for n in (name, *dims.free(d)))
             case Call(callee):
                 names.update(v.name for v in given(s.called[callee].program))
+            case Extern(_, _, _, attrs):
+                names.update(x for _, a in attrs for x in control.attr_symbols(a))
             case _:
                 pass
     return tuple(v for v in declared if v.name in names)

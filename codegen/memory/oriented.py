@@ -86,7 +86,8 @@ def _placed(buffers: Sequence[Buffer], declared: Sequence[DimVar], planner: Plan
             names=[b.name for b in buffers],
             alignment=ALIGNMENT,
         )
-        placed = solve(p, planner.name, planner.seconds, brief=planner.seconds is None)
+        assert planner.arena is not None
+        placed = solve(p, planner.arena, planner.seconds, brief=planner.seconds is None)
         offsets: list[int] = placed.offsets.tolist()
         order = tuple(sorted(range(len(buffers)), key=lambda i: (offsets[i], i)))
         worst = max(stack.peak(order, r) / max(1, *stack.load(r)) for r in rows)

@@ -289,7 +289,8 @@ def _arenas(values: Values, planner: Planner, capacity: int | None, out: Inserti
     for device, buffers in known.items():
         p = static_problem(buffers, None if capacity is None else max(0, capacity - beside))
         _require(values, p, beside)
-        placed = solve(p, planner.name, planner.seconds, brief=planner.seconds is None)
+        assert planner.arena is not None
+        placed = solve(p, planner.arena, planner.seconds, brief=planner.seconds is None)
         name = out.names.fresh("arena")
         out.start.append(Arena(name, placed.peak, device, stack=placed.peak <= STACK))
         for b, offset in zip(buffers, placed.offsets.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Planners of a compile, by name.
+"""Planners of a compile, by name or as objects.
 
 Some reuse whole allocations, and say which buffer takes over whose bytes; the others place buffers
 in an arena, and are those of ``didyma.codegen.memory.arena``.
@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from didyma.codegen.memory.arena.registry import ARENA, arena_planner
+from didyma.codegen import plugins
+from didyma.codegen.memory.arena.registry import ARENA, ArenaPlanner
 from didyma.codegen.memory.liveness import Range
 from didyma.codegen.memory.sizes import Sizes
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import TensorType
 
 
@@ -43,13 +45,15 @@ Whole: TypeAlias = Callable[[Sequence[Buffer], Sizes], Plan]
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """A planner of programs: ``whole`` allocations, or else the arena planner of that name.
+    """A planner of programs: it reuses ``whole`` allocations, or else places in an ``arena``.
 
-    That may take ``seconds`` for each arena; without, it takes so many steps.
+    The second may take ``seconds`` for each arena; without, it takes so many steps.  A planner with
+    both plans programs by ``whole``, and traces by ``arena``.
     """
 
     name: str
     whole: Whole | None = None
+    arena: ArenaPlanner | None = None
     seconds: float | None = None
 
 
@@ -108,9 +112,49 @@ def size_class(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:
 
 
 _WHOLE: dict[str, Whole] = {"none": none, "linear_scan": linear_scan, "size_class": size_class}
-PLANNERS: dict[str, Planner] = {name: Planner(name, _WHOLE.get(name)) for name in ARENA}
+PLANNERS: Mapping[str, Planner] = {n: Planner(n, _WHOLE.get(n), a) for n, a in ARENA.items()}
+Choice: TypeAlias = str | Planner | ArenaPlanner  # how a caller names or gives a planner
 
 
-def planner(name: str) -> Planner:
-    """Return a planner by name; DidymaError ``unknown-planner`` lists the names."""
-    return PLANNERS[arena_planner(name).name]
+def names() -> tuple[str, ...]:
+    """Return Didyma's planners and those that other distributions register."""
+    return tuple(dict.fromkeys((*PLANNERS, *plugins.names(plugins.PLANNERS))))
+
+
+def planner(which: Choice) -> Planner:
+    """Return the planner of a name, or of an object that is one.
+
+    DidymaError: ``unknown-planner`` lists the names, ``bad-planner`` for an object that is none,
+    ``broken-plugin``.
+
+    >>> planner("linear_scan").name
+    'linear_scan'
+    """
+    if not isinstance(which, str):
+        return _checked(which, "planner")
+    return PLANNERS[which] if which in PLANNERS else _registered(which)
+
+
+def _registered(name: str) -> Planner:
+    found = plugins.load(plugins.PLANNERS, name)
+    if found is None:
+        raise DidymaError(
+            "unknown-planner", name, got=name, want=f"one of {', '.join(sorted(names()))}"
+        )
+    return _checked(found, f"{name} of {plugins.origin(plugins.PLANNERS, name)}")
+
+
+def _checked(found: object, where: str) -> Planner:
+    if isinstance(found, ArenaPlanner):
+        return Planner(found.name, arena=found)
+    if isinstance(found, Planner) and (found.whole or found.arena):
+        return found
+    got = (
+        "a Planner without whole and arena"
+        if isinstance(found, Planner)
+        else f"a {type(found).__name__}"
+    )
+    raise DidymaError(
+        "bad-planner", where, got=got, want="a name, a Planner that can plan, or an ArenaPlanner",
+        help='Planner("mine", whole=function) and ArenaPlanner("mine", function) make them',
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.external import externals
 from didyma.refimpl.ir.graph import (
     CALL,
     COMPILER,
@@ -70,6 +71,7 @@ class Scheduler:
     ) -> None:
         self.called = called
         self.functions = {f.name: f for f in m.functions}
+        self.externals = externals(m)
         self.ranges = m.ranges()
         self.loops = loops
         self.kernels = kernels
@@ -203,8 +205,8 @@ class Scheduler:
             self._view(results[0], args[0])
             return
         if COMPILER in f.attr:
-            outputs, inputs = tuple(results), tuple(args)
-            self.lines.append(Extern(str(f.attr[COMPILER]), outputs, inputs, f.attrs))
+            x = self.externals[f.name]
+            self.lines.append(Extern(x.routine, tuple(results), tuple(args), x.attrs))
             return
         if NO_INLINE in f.attr:
             callee = self.called[f.name]

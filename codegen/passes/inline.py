@@ -13,9 +13,10 @@ from didyma.refimpl.ir.graph import (
     Function,
     Module,
     Node,
+    attrs,
     rename,
 )
-from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.names import Names, fresh
 
 
 def stays(f: Function) -> bool:
@@ -29,11 +30,26 @@ def inline(m: Module) -> Module:
     Values keep their names where they are free in the caller, else they get a number; so do those
     named like a size, with which they share the names of what is emitted.
     """
+    m = _entered(m)
     table: dict[str, Function] = {}
     sizes = frozenset(v.name for v in m.dims)
     for f in m.functions:
         table[f.name] = _apart(_inline_function(f, table), sizes)
     return used(replace(m, functions=tuple(table.values())), m)
+
+
+def _entered(m: Module) -> Module:
+    """Give a module whose entry is an external function, or one kernel, an entry that calls it."""
+    f = m.entry
+    if not f.attr.keys() & {COMPILER, PRIMITIVE}:
+        return m
+    name = fresh(f"{f.name}_body", {g.name for g in m.functions})
+    supply = Names(p.name for p in f.params)
+    results = tuple(supply.fresh(r) for r in f.results)
+    params = tuple(p.name for p in f.params)
+    call = Node(results, CALL, params, f.result_types(), attrs({"callee": name}))
+    entry = Function(f.name, f.params, (call,), results)
+    return replace(m, functions=(*m.functions[:-1], replace(f, name=name), entry))
 
 
 def used(m: Module, old: Module) -> Module:

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field, replace
 
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import DimVar
-from didyma.refimpl.ir.graph import NO_INLINE, SCAN, Attr, Function, Module, Node, Param, attrs
+from didyma.refimpl.ir.graph import (
+    COMPILER,
+    NO_INLINE,
+    SCAN,
+    Attr,
+    Function,
+    Module,
+    Node,
+    Param,
+    attrs,
+)
 from didyma.refimpl.ir.names import Names, fresh
 from didyma.refimpl.ir.types import DType, TensorType
 
@@ -49,7 +59,7 @@ def _apart(m: Module) -> Module:
     """
     scanning: set[str] = set()
     uses: Counter[str] = Counter()
-    stay = {f.name for f in m.functions if NO_INLINE in f.attr}
+    stay = {f.name for f in m.functions if f.attr.keys() & {COMPILER, NO_INLINE}}
     for f in m.functions:
         runs = [r for n in f.nodes for r in control.references(n) if r not in stay]
         uses.update(runs)

@@ -143,6 +143,12 @@ def checked(weights: bytes, digest: str) -> bytes:
     return weights
 
 
+def unload(engine: Engine, buffers: Sequence[Any]) -> None:
+    """Free the constants that ``load`` of a wrapper put on an engine."""
+    for buffer in buffers:
+        engine.free(buffer)
+
+
 def random_inputs(
     wanted: Sequence[Wanted], shapes: Sequence[Sequence[int]], seed: int = 0
 ) -> list[Array]:

@@ -42,7 +42,7 @@ class Fault:
     """A thing a kernel did wrong, as an engine's own checks saw it.
 
     ``kind``: ``out-of-bounds``, ``misaligned``, ``race``, ``uninitialised``,
-    ``barrier-divergence``, ``guard``, ``crash``, ``hang``.
+    ``barrier-divergence``, ``guard``, ``constant``, ``crash``, ``hang``.
     """
 
     kind: str

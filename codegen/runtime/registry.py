@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from didyma.codegen import plugins
 from didyma.codegen.runtime.engine import Engine
 from didyma.refimpl.errors import DidymaError, EngineMissing
 
@@ -20,15 +23,30 @@ class Availability:
     mend: str
 
 
-def engine(name: str) -> Engine:
-    """Make an engine.
+def names() -> tuple[str, ...]:
+    """Return Didyma's engines and those that other distributions register."""
+    return tuple(dict.fromkeys((*NAMES, *plugins.names(plugins.ENGINES))))
 
-    DidymaError ``unknown-engine`` for a name that is none; EngineMissing where the machine lacks
-    what it needs.
+
+def engine(which: str | Engine) -> Engine:
+    """Make an engine of a name, or check that an object is one and return it.
+
+    DidymaError ``unknown-engine`` for a name that is none, ``bad-engine`` for an object that lacks
+    a method of the protocol, ``broken-plugin``; EngineMissing where the machine lacks what the
+    engine needs.
 
     >>> engine("host").name
     'host'
     """
+    return _made(which) if isinstance(which, str) else _checked(which, "engine")
+
+
+def engine_name(which: str | Engine) -> str:
+    """Return the name of an engine that is given by name or as an object."""
+    return which if isinstance(which, str) else which.name
+
+
+def _made(name: str) -> Engine:
     match name:
         case "simt":
             from didyma.codegen.runtime.simt import Simt
@@ -47,7 +65,36 @@ def engine(name: str) -> Engine:
 
             return Cuda()
         case _:
-            raise DidymaError("unknown-engine", name, got=name, want=f"one of {', '.join(NAMES)}")
+            return _registered(name)
+
+
+def _registered(name: str) -> Engine:
+    found = plugins.load(plugins.ENGINES, name)
+    if found is None:
+        raise DidymaError("unknown-engine", name, got=name, want=f"one of {', '.join(names())}")
+    return _checked(found, f"{name} of {plugins.origin(plugins.ENGINES, name)}")
+
+
+def _checked(found: object, where: str) -> Engine:
+    """Return an object that has the name and the methods of the protocol."""
+    lack = ", ".join(_lacking(found))
+    if inspect.isclass(found) or lack:
+        kind = found.__name__ if inspect.isclass(found) else type(found).__name__
+        got = f"the class {kind}" if inspect.isclass(found) else f"{kind} without {lack}"
+        raise DidymaError(
+            "bad-engine", where, got=got,
+            want="a name, or an object like didyma.codegen.runtime.engine.Engine",
+            help=f"pass {kind}(), an instance" if inspect.isclass(found) else "",
+        )  # fmt: skip
+    return found  # type: ignore[return-value]  # it has every member of the protocol
+
+
+def _lacking(found: object) -> Iterator[str]:
+    if not isinstance(getattr(found, "name", None), str):
+        yield "name (a str)"
+    for method in (m for m in vars(Engine) if not m.startswith("_")):
+        if not callable(getattr(found, method, None)):
+            yield method
 
 
 def probe(name: str) -> Availability:
@@ -57,10 +104,16 @@ def probe(name: str) -> Availability:
     True
     """
     try:
-        made = engine(name)
-    except EngineMissing as e:
-        return Availability(name, False, e.got, e.help)
-    return Availability(name, True, _WHAT[made.name], "")
+        engine(name)
+    except DidymaError as e:
+        if isinstance(e, EngineMissing) or name not in NAMES:
+            return Availability(name, False, e.got, e.help)
+        raise
+    return Availability(name, True, _WHAT.get(name) or _from(name), "")
+
+
+def _from(name: str) -> str:
+    return f"registered by {plugins.origin(plugins.ENGINES, name)}"
 
 
 _WHAT = {

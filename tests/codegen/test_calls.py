@@ -21,6 +21,7 @@ from didyma.codegen.schedule import schedule
 from didyma.fuzz.graphs import BYTES, CASES, Case, decode
 from didyma.fuzz.levels import EngineBackend
 from didyma.oracle import chains
+from didyma.oracle.externs import bodies
 from didyma.oracle.kernels import reads_before_it_writes
 from didyma.refimpl.interp import loop, program
 from didyma.refimpl.interp.faults import LoopFault
@@ -71,11 +72,12 @@ def test_a_program_of_kernels_with_calls(case: Case, seed: int) -> None:
     program_laws.verify(divided.program)
     assert parse(show(divided.program)) == divided.program
     inputs = case.inputs()
-    meant = bits(program.run(c.program, inputs))
-    assert bits(program.run(divided.program, inputs)) == meant
+    externs = bodies(c.fused)
+    meant = bits(program.run(c.program, inputs, externals=externs))
+    assert bits(program.run(divided.program, inputs, externals=externs)) == meant
     flat = replace(divided.program, kernels=tuple(map(expand, divided.program.kernels)))
     program_laws.verify(flat)
-    assert bits(program.run(flat, inputs)) == meant
+    assert bits(program.run(flat, inputs, externals=externs)) == meant
 
 
 @settings(max_examples=15, deadline=None)

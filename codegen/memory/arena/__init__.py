@@ -1,9 +1,11 @@
+from didyma.codegen.memory.arena.budget import Budget
 from didyma.codegen.memory.arena.problem import (
     FREE,
     Placement,
     Problem,
     loads,
     lower_bound,
+    placement,
     problem,
     require_capacity,
 )
@@ -13,11 +15,13 @@ __all__ = [
     "ARENA",
     "FREE",
     "ArenaPlanner",
+    "Budget",
     "Placement",
     "Problem",
     "arena_planner",
     "loads",
     "lower_bound",
+    "placement",
     "problem",
     "require_capacity",
     "solve",

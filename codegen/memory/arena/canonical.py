@@ -45,45 +45,65 @@ def within(
 
 
 def canonical(p: Problem, budget: Budget) -> Placement:
-    """Search within the capacity; without one, within the lower bound and then ever more.
+    """Search within the capacity, or the lower bound without one, and then within ever more.
 
-    DidymaError ``over-capacity`` names buffers that cannot be together within the capacity, or
-    ``search-limit`` if it is not known whether they can.
+    Where the capacity is not met, DidymaError ``over-capacity`` names buffers that cannot be
+    together within it, and ``search-limit`` says that it is not known whether they can; both tell
+    the smallest peak found.
     """
-    if p.capacity is not None:
-        return _hard(p, p.capacity, budget)
-    bound, step = lower_bound(p), 0
+    bound = lower_bound(p)
+    if p.capacity is None:
+        return _loosened(p, bound, 0, budget)
+    try:
+        nodes = HARD if budget.deadline is None else None
+        deadline = budget.part(0.5).deadline
+        return placement(p, within(p, p.capacity, nodes=nodes, deadline=deadline))
+    except (Infeasible, OutOfNodes) as e:
+        step = 0
+        while _target(bound, step) <= p.capacity:
+            step = 2 * step + 1
+        found = _loosened(p, bound, step, budget)
+        if found.peak > p.capacity:
+            raise _over(
+                p, p.capacity, found, e.core if isinstance(e, Infeasible) else None
+            ) from None
+        return found
+
+
+def _target(bound: int, step: int) -> int:
+    return bound + (bound * step >> 6)
+
+
+def _loosened(p: Problem, bound: int, step: int, budget: Budget) -> Placement:
+    """Return the first placement found within the bound and so many 64ths of it, then ever more."""
+    nodes = 20 * p.count if budget.deadline is None else None
     while True:
-        target = bound + (bound * step >> 6)
-        nodes = 20 * p.count if budget.deadline is None else None
         try:
             deadline = budget.part(0.5).deadline if budget.left(1.0) > TURN else budget.deadline
-            return placement(p, within(p, target, nodes=nodes, deadline=deadline))
+            offsets = within(p, _target(bound, step), nodes=nodes, deadline=deadline)
+            return placement(p, offsets)
         except (Infeasible, OutOfNodes):
             step = 2 * step + 1
         if budget.over():
             return placement(p, place(p, orders.by_heat(p)))
 
 
-def _hard(p: Problem, capacity: int, budget: Budget) -> Placement:
-    nodes = HARD if budget.deadline is None else None
-    try:
-        return placement(p, within(p, capacity, nodes=nodes, deadline=budget.deadline))
-    except Infeasible as e:
-        core: list[int] = e.core.tolist()
-        names = [p.names[i] for i in core]
-        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-        low, high = p.lower[e.core].min(), p.upper[e.core].max()
-        raise DidymaError(
-            "over-capacity",
-            f"times {low} to {high}",
-            got=f"no placement of {', '.join(names[:8])}{more} within {capacity} bytes",
-            want="a larger capacity, or other lives",
-        ) from None
-    except OutOfNodes:
-        raise DidymaError(
+def _over(p: Problem, capacity: int, found: Placement, core: I64 | None) -> DidymaError:
+    """Return the error for a capacity that was not met, with the smallest peak found."""
+    seen = f"the smallest peak found is {found.peak} bytes"
+    if core is None:
+        return DidymaError(
             "search-limit",
             "planner canonical",
-            got=f"no placement within {capacity} bytes, nor a proof that there is none",
+            got=f"no placement within {capacity} bytes, nor a proof that there is none; {seen}",
             want="more time",
-        ) from None
+        )
+    indices: list[int] = core.tolist()
+    names = [p.names[i] for i in indices]
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return DidymaError(
+        "over-capacity",
+        f"times {p.lower[core].min()} to {p.upper[core].max()}",
+        got=f"no placement of {', '.join(names[:8])}{more} within {capacity} bytes; {seen}",
+        want="a larger capacity, or other lives",
+    )

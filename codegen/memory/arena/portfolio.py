@@ -26,10 +26,11 @@ MANY = 50_000  # buffers from which on only what costs little or brings much is 
 def didyma(p: Problem, budget: Budget) -> Placement:
     """Return the best of packing outward, best fit in several orders, and canonical search.
 
-    Ends at the lower bound, or, with a capacity, at the first placement within it.  Never worse
-    than ``greedy_by_size`` and ``greedy_by_breadth``: those orders are tried whatever the
-    deadline.  One exception: with more than ``HEAVY`` pairs alive together, a plan within a
-    thousandth of the bound is taken as it is.
+    Ends at the lower bound, or, with a capacity, at the first placement within it; where none is
+    found, the placement with the smallest peak seen is returned.  Never worse than
+    ``greedy_by_size`` and ``greedy_by_breadth``: those orders are tried whatever the deadline.
+    One exception: with more than ``HEAVY`` pairs alive together, a plan within a thousandth of
+    the bound is taken as it is.
     """
     goal = max(tight_bound(p), p.capacity or 0)
     best: Placement | None = None
@@ -56,22 +57,25 @@ def didyma(p: Problem, budget: Budget) -> Placement:
 
 
 def improve(p: Problem, best: Placement, goal: int, budget: Budget) -> Placement:
-    """Search for a placement at the goal, and failing that between it and the best known."""
+    """Search for a placement at the goal, and failing that between it and the best known.
+
+    Each target gets half of the time that is left.  That holds for a capacity too: if it is out of
+    reach, the smallest peak is still wanted.
+    """
     low, target = goal, goal
     steps = STEPS_TINY if p.count <= TINY else STEPS + STEPS_EACH * p.count
-    hard = p.capacity is not None  # then there is one target, which gets all the time
-    if budget.brief and not hard:
+    if budget.brief and p.capacity is None:
         steps = min(steps, STEPS_BRIEF)
     nodes = None if budget.deadline is not None else steps
     while low < best.peak:
         if nodes is not None:
             nodes //= 2
-        now = budget if hard else budget.part(0.5)
+        deadline = budget.part(0.5).deadline
         try:
-            best = placement(p, within(p, target, nodes=nodes, deadline=now.deadline))
+            best = placement(p, within(p, target, nodes=nodes, deadline=deadline))
         except (Infeasible, OutOfNodes):
             low = target + 1  # if it exists after all, larger ones will be found sooner
-        if hard or budget.over() or nodes == 0 or best.peak - low < goal >> 10:
+        if budget.over() or nodes == 0 or best.peak - low < goal >> 10:
             break
         target = (low + best.peak) // 2
     return best

@@ -71,7 +71,11 @@ def arena_planner(name: str) -> ArenaPlanner:
 
 
 def solve(
-    p: Problem, name: str = "didyma", seconds: float | None = None, *, brief: bool = False
+    p: Problem,
+    which: str | ArenaPlanner = "didyma",
+    seconds: float | None = None,
+    *,
+    brief: bool = False,
 ) -> Placement:
     """Place the buffers of a problem; ``seconds`` is the planner's time.
 
@@ -84,7 +88,7 @@ def solve(
     ``problem.validate``; ``over-capacity`` if the arena cannot hold them, or did not in this
     planner's hands.
     """
-    planner = arena_planner(name)
+    planner = arena_planner(which) if isinstance(which, str) else which
     validate(p)
     require_capacity(p)
     budget = within(seconds, brief)
@@ -99,9 +103,11 @@ def solve(
     if p.capacity is not None and found.peak > p.capacity:
         raise DidymaError(
             "over-capacity",
-            f"planner {name}",
+            f"planner {planner.name}",
             got=f"a peak of {found.peak} bytes",
             want=f"at most {p.capacity}",
-            help="another planner, or more time, may do better" if name != "canonical" else "",
+            help="another planner, or more time, may do better"
+            if planner.name != "canonical"
+            else "",
         )
     return found

@@ -380,9 +380,12 @@ def test_large_constants_are_beside_it(tmp_path: Path) -> None:
     (tmp_path / "weighty.weights").write_bytes(data)
     space: dict[str, Any] = {"__name__": "weighty", "__file__": str(module)}
     exec(source, space)
+    on = engine("simt")
+    elsewhere: dict[str, Any] = {"__name__": "weighty", "__file__": "nowhere/weighty.py"}
+    exec(source, elsewhere)
     for found in (
-        space["call"](engine("simt"), []),
-        wrapper.load(source)(engine("simt"), [], weights=data),
+        space["call"](on, []),
+        elsewhere["call"](on, [], weights=elsewhere["load"](on, data)),
     ):
         for a, b in zip(large, found, strict=True):
             assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())

@@ -7,6 +7,7 @@ import pytest
 from didyma.codegen.memory import planner, program
 from didyma.codegen.passes.fuse import fuse, separate
 from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.external import externals
 from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Function, Module
 from didyma.refimpl.ir.loop import Block, Buffer, PrimFunc
 from didyma.refimpl.ir.program import Copy, Extern, Launch, Line, Program, Return, View
@@ -116,5 +117,8 @@ def test_what_others_compile_is_called() -> None:
     f = inner.function(y, attrs=((COMPILER, "cublas"),))
     g = Graph()
     (r,) = g.call(f, g.param("x", 3))
-    p = program(Module((f, g.function(r))), {}, {}, planner("none"))
-    assert Extern("cublas", (r,), ("x",), f.attrs) in p.lines
+    m = Module((f, g.function(r)))
+    p = program(m, {}, {}, planner("none"))
+    name = externals(m)["lib"].routine
+    assert name.startswith("cublas.lib.")
+    assert Extern(name, (r,), ("x",), f.attrs) in p.lines

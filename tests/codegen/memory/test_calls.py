@@ -100,7 +100,7 @@ def test_weights_of_a_function_are_the_programs() -> None:
 
     @dd.noinline
     def f(x: dd.Tensor) -> dd.Tensor:
-        return x @ dd.asarray(x, w) @ dd.asarray(x, w.T.copy())
+        return x @ dd.asarray(w) @ dd.asarray(w.T.copy())
 
     @dd.trace(dd.f32[4, 2])
     def main(x: dd.Tensor) -> dd.Tensor:

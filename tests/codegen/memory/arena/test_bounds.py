@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from didyma.codegen.memory import trace
 from didyma.codegen.memory.arena import Problem, lower_bound, problem, solve
 from didyma.codegen.memory.arena.outward import outward
+from didyma.refimpl.errors import DidymaError
 from tests.bench.traces import KINDS
 
 DATA = Path(__file__).parents[3] / "data" / "planner"
@@ -33,6 +35,34 @@ def test_a_trace_of_a_thousand_buffers_takes_no_more_than_the_bound() -> None:
 def test_a_trace_that_needs_a_search_fits_its_capacity() -> None:
     p = read(DATA / "minimalloc" / "J.1048576.csv", 1 << 20)
     assert solve(p, "canonical").peak <= 1 << 20
+
+
+def smallest_peak(p: Problem, name: str, seconds: float | None = None) -> int:
+    """The peak of a placement, or the one that the error for a missed capacity tells."""
+    try:
+        return solve(p, name, seconds).peak
+    except DidymaError as e:
+        found = re.search(r"peak (?:found is|of) (\d+) bytes", e.got)
+        if found is None:
+            raise
+        return int(found[1])
+
+
+@pytest.mark.parametrize("trace_name", ["A", "E"])
+def test_a_capacity_that_is_missed_costs_nothing(trace_name: str) -> None:
+    file = DATA / "minimalloc" / f"{trace_name}.1048576.csv"
+    free = solve(read(file), "didyma").peak
+    with pytest.raises(DidymaError, match="over-capacity"):
+        solve(read(file, 1 << 20), "didyma")
+    assert smallest_peak(read(file, 1 << 20), "didyma") <= free
+    between = ((1 << 20) + free) // 2
+    assert smallest_peak(read(file, between), "didyma") <= free
+
+
+@pytest.mark.parametrize("name", ["canonical", "didyma", "best_fit", "hill_climb"])
+def test_every_search_tells_the_smallest_peak_seen(name: str) -> None:
+    file = DATA / "minimalloc" / "A.1048576.csv"
+    assert smallest_peak(read(file, 1 << 20), name, 0.0) <= solve(read(file), name, 0.0).peak
 
 
 def test_training_is_packed_outward_all_but_without_loss() -> None:

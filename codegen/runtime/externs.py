@@ -1,0 +1,112 @@
+"""External functions on engines: by an implementation given for one, else by its body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from didyma.codegen import plugins
+from didyma.codegen.runtime.calls import Routine
+from didyma.codegen.runtime.engine import Engine
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.external import External, alone, externals
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import Array
+
+# What a user gives: from the arrays of the inputs to that of the result, or a sequence of several.
+# Equal inputs must give equal bits.
+Implementation: TypeAlias = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An external function of a module, ready to be called; ``implementation`` where one is."""
+
+    module: Module
+    external: External
+    implementation: Implementation | None = None
+
+    def __call__(self, inputs: Sequence[Array], sizes: Mapping[str, int]) -> tuple[Array, ...]:
+        """Return the results; DidymaError ``extern-result`` where an implementation's are not."""
+        if self.implementation is None:
+            env = {s: sizes[s] for s in self.external.sizes}
+            return tuple(graph.run(self.module, inputs, env))
+        made = self.implementation(*inputs)
+        results: list[Any] = [*made] if isinstance(made, (tuple, list)) else [made]
+        return self._checked([np.asarray(a) for a in results], sizes)
+
+    def _checked(self, results: list[Array], sizes: Mapping[str, int]) -> tuple[Array, ...]:
+        f = self.external.function
+        want = [(t.dtype.numpy, dims.values(t.shape, sizes)) for t in f.result_types()]
+        got = [(a.dtype, a.shape) for a in results]
+        if got != want:
+            raise DidymaError(
+                "extern-result", f"@{f.name}", got=_listed(got), want=_listed(want),
+                help="an implementation returns one array for each result of the function",
+            )  # fmt: skip
+        return tuple(results)
+
+    def routine(
+        self,
+        engine: Engine,
+        outputs: Sequence[Any],
+        inputs: Sequence[Any],
+        attrs: Mapping[str, Any],
+    ) -> None:
+        """Run on the buffers of an engine, by way of arrays."""
+        f = self.external.function
+        sizes = dict(zip(self.external.sizes, attrs.get("sizes", ()), strict=True))
+        arrays = [
+            engine.download(b, p.type.dtype, dims.values(p.type.shape, sizes))
+            for b, p in zip(inputs, f.params, strict=True)
+        ]
+        for target, result in zip(outputs, self(arrays, sizes), strict=True):
+            source = engine.upload(result)
+            engine.copy(target, source)
+            engine.free(source)
+
+
+def bound(
+    m: Module, implementations: Mapping[str, Implementation] | None = None
+) -> dict[str, Bound]:
+    """Return the external functions of a module by name.
+
+    An implementation is given by the name of a function, or of a compiler for all its functions;
+    installed packages offer more as entry points of the group ``didyma.externs``.
+    DidymaError ``unknown-extern`` for a name that is neither.
+    """
+    given = dict(implementations or {})
+    found = externals(m)
+    if not found and not given:
+        return {}
+    known = {name for x in found.values() for name in (x.function.name, x.compiler)}
+    if strange := sorted(given.keys() - known):
+        raise DidymaError(
+            "unknown-extern", strange[0], got=strange[0],
+            want=f"one of: {', '.join(sorted(known)) or 'none, as nothing is marked Compiler'}",
+            help="name a function marked Compiler, or the compiler that it is marked with",
+        )  # fmt: skip
+    given = _registered(known) | given
+    return {
+        name: Bound(alone(m, name), x, given.get(name, given.get(x.compiler)))
+        for name, x in found.items()
+    }
+
+
+def routines(externs: Mapping[str, Bound]) -> dict[str, Routine]:
+    """Return what a wrapper's ``call`` takes as ``externs``."""
+    return {x.external.routine: x.routine for x in externs.values()}
+
+
+def _registered(names: set[str]) -> dict[str, Implementation]:
+    found = {name: plugins.value(plugins.EXTERNS, name) for name in sorted(names)}
+    return {name: x for name, x in found.items() if callable(x)}
+
+
+def _listed(arrays: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> str:
+    return ", ".join(f"{dtype}{list(shape)}" for dtype, shape in arrays) or "nothing"
