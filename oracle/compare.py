@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -18,12 +19,15 @@ class Comparison:
 
     ``checked`` of ``total`` elements were decided; ``worst`` is the largest share of a bar used
     (1 is the edge; inf is outside a bar of width zero).  ``message`` is empty when all agree.
+    ``off`` is the largest distance of an element from the float64 reference, decided or not, in
+    units of the largest finite element of the reference; NaN where it was not computed.
     """
 
     checked: int
     total: int
     worst: float
     message: str = ""
+    off: float = math.nan
 
     @property
     def agree(self) -> bool:
@@ -95,14 +99,36 @@ def bitwise(name: str, want: Array, got: Array) -> Comparison:
     return Comparison(want.size, want.size, np.inf, message)
 
 
+def distance(reference: Array, output: Array) -> Comparison:
+    """Tell how far an output is from its float64 reference: ``off`` alone, which judges nothing.
+
+    It is computed for floats of one shape, over the elements that are finite in both.
+
+    >>> distance(np.array([1.0, -4.0]), np.float32([1.5, -4.0])).off
+    0.125
+    """
+    nothing = Comparison(0, 0, 0.0)
+    if reference.dtype.kind != "f" or reference.shape != output.shape:
+        return nothing
+    with np.errstate(all="ignore"):
+        got = output.astype(reference.dtype)
+        finite = np.isfinite(reference) & np.isfinite(got)
+        if not finite.any():
+            return nothing
+        most = np.abs(got - reference)[finite].max()
+        off = most / np.abs(reference[np.isfinite(reference)]).max()
+    return Comparison(0, 0, 0.0, off=float(off) if most else 0.0)
+
+
 def total(many: Iterable[Comparison]) -> Comparison:
-    """Sum of comparisons, with the first message."""
+    """Sum of comparisons, with the first message and the largest ``off``."""
     all_ = list(many)
     return Comparison(
         sum(c.checked for c in all_),
         sum(c.total for c in all_),
         max((c.worst for c in all_), default=0.0),
         next((c.message for c in all_ if c.message), ""),
+        max((c.off for c in all_ if not math.isnan(c.off)), default=math.nan),
     )
 
 

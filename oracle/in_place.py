@@ -1,20 +1,146 @@
-"""Judge a result in place by running its kernel: no thread may see what another has written.
+"""Judge a result in place, twice: by the addresses its kernel touches, and by running it.
 
-The program interpreter runs a kernel's lanes together and loads before it stores, which hides a
-read of another element.  So the kernel is run apart, with the operand changed where the result is
-not looked at: an element of the result that changes then has read another's bytes.  Shares nothing
-with the proof that the laws ask for.
+``interference`` compares, at given sizes, every element that the kernel loads of the operand with
+every element that it stores of the result: each must be loaded by the thread that stores it, and
+before.  It needs no data, and blames a kernel even where the values happen to agree.
+
+``launch`` runs the kernel.  The program interpreter runs a kernel's lanes together and loads before
+it stores, which hides a read of another element.  So the kernel is run apart, with the operand
+changed where the result is not looked at: an element of the result that changes then has read
+another's bytes.  Neither shares anything with the proof that the laws ask for.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from didyma.oracle.accesses import Access, Loop, accesses
 from didyma.refimpl.interp import loop
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.loop import Buffer, PrimFunc
 from didyma.refimpl.ir.types import Array
+
+
+def interference(k: PrimFunc, output: str, operand: str, env: Mapping[str, int]) -> str:
+    """Return why ``output`` may not have the bytes of ``operand``; empty where it may.
+
+    Of a kernel with more than ``accesses.MOST_POINTS`` iterations, the first and the last of each
+    loop are compared.
+    """
+    buffers = {b.name: b for b in k.params}
+    found = accesses(expand(k).body, frozenset((output, operand)), env)
+    unit = math.gcd(buffers[output].dtype.nbytes, buffers[operand].dtype.nbytes)
+    for store in (a for a in found if a.writes and a.buffer == output):
+        for load in (a for a in found if not a.writes and a.buffer == operand):
+            both: list[Loop] = []
+            for a, b in zip(store.loops, load.loops, strict=False):
+                if a is not b:
+                    break
+                both.append(a)
+            if why := _clash(store, load, _Layout(buffers, env, unit, tuple(both))):
+                return f"@{k.name} reads {operand} {why} {output}, which has its bytes"
+    return ""
+
+
+class Overwrites:
+    """``interference`` of the kernels of one program, worked out once for each of their sizes."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], str] = {}
+
+    def why_not(self, k: PrimFunc, output: str, operand: str, env: Mapping[str, int]) -> str:
+        """Return ``interference``; ``env`` may hold more than the kernel's sizes."""
+        sizes = {v.name: env[v.name] for v in k.dims}
+        key = (k.name, output, operand, *sizes.values())
+        if key not in self._known:
+            self._known[key] = interference(k, output, operand, sizes)
+        return self._known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How elements become units of bytes, and the loops that a store and a load share."""
+
+    buffers: Mapping[str, Buffer]
+    env: Mapping[str, int]
+    unit: int
+    loops: tuple[Loop, ...]
+
+    def shape(self, buffer: str) -> tuple[int, ...]:
+        return dims.values(self.buffers[buffer].shape, self.env)
+
+    def units(self, buffer: str) -> int:
+        return self.buffers[buffer].dtype.nbytes // self.unit
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """The units that an access touches, the thread that does, and its turn of the serial loops."""
+
+    at: Array
+    thread: Array
+    turn: Array
+
+
+_OTHER_THREAD = "in a thread other than the one that writes"
+_TOO_LATE = "after it writes"
+
+
+def _clash(store: Access, load: Access, to: _Layout) -> str:
+    if store.index is None or load.index is None:  # any element
+        threads = math.prod(x.rounds.size for x in to.loops if not x.serial)
+        turns = math.prod(x.rounds.size for x in to.loops if x.serial)
+        if threads > 1:
+            return _OTHER_THREAD
+        return _TOO_LATE if turns > 1 or load.place > store.place else ""
+    s, r = _touched(store, store.index, to), _touched(load, load.index, to)
+    size = math.prod(to.shape(store.buffer)) * to.units(store.buffer)
+    r = _within(r, size)
+    writer = np.full(size, -1)
+    writer[s.at] = s.thread
+    several = np.zeros(size, np.bool_)
+    several[s.at[writer[s.at] != s.thread]] = True
+    by = writer[r.at]
+    if ((by >= 0) & ((by != r.thread) | several[r.at])).any():
+        return _OTHER_THREAD
+    first = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(first, s.at, s.turn)
+    late = r.turn > first[r.at] if load.place < store.place else r.turn >= first[r.at]
+    return _TOO_LATE if late.any() else ""
+
+
+def _within(t: _Touched, size: int) -> _Touched:
+    keep = t.at < size
+    return _Touched(t.at[keep], t.thread[keep], t.turn[keep])
+
+
+def _touched(a: Access, index: tuple[Array, ...], to: _Layout) -> _Touched:
+    """Where an access is made, at every iteration of the loops that matter to it."""
+    at: Array = np.zeros((), np.int64)
+    made: Array = np.ones((), np.bool_)
+    for i, n in zip(index, to.shape(a.buffer), strict=True):
+        at = at * n + i
+        made = made & (i >= 0) & (i < n)
+    for c in a.conditions:
+        made = made & c
+    thread: Array = np.zeros((), np.int64)
+    turn: Array = np.zeros((), np.int64)
+    for x in to.loops:
+        if x.serial:
+            turn = turn * x.rounds.size + x.rounds
+        else:
+            thread = thread * x.rounds.size + x.rounds
+    arrays = np.broadcast_arrays(at, made, thread, turn)
+    at, thread, turn = (x[arrays[1]] for x in (arrays[0], arrays[2], arrays[3]))
+    n = to.units(a.buffer)
+    return _Touched(
+        (at[:, None] * n + np.arange(n)).ravel(), np.repeat(thread, n), np.repeat(turn, n)
+    )
 
 
 class InterferenceError(Exception):

@@ -4,41 +4,30 @@ After regalloc2's checker: replay the program over memory in which every byte ra
 value that owns it and whether that value was written, and demand that each use finds its own.
 Shares nothing with any planner, nor with the program interpreter.  Sizes are those of one binding
 of the dims.  Both ways of a branch are replayed, and no, one and two rounds of a loop, since what
-the second round needs must survive the first; of a counted loop, its first rounds and the last.
+the second round needs must survive the first; of a counted loop, its first rounds and the last.  A
+result that takes the bytes of an operand is judged by ``in_place``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
+from didyma.oracle.in_place import Overwrites
 from didyma.oracle.kernels import reads_before_it_writes
-from didyma.oracle.lines import bound, count, streams
-from didyma.oracle.memory import NOBODY, Extent, Kind, Place, State
+from didyma.oracle.lines import bound, count
+from didyma.oracle.memory import Place
+from didyma.oracle.replay_memory import LENT, PlanError, ReplayMemory, listed
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
-from didyma.refimpl.ir.program import ALIGNMENT, Line, Program
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Line, Program
 from didyma.refimpl.verify.symbols import given
 
-_LENT = ("caller", "output")  # bytes of the caller's
+__all__ = ["PlanError", "check", "replay"]
+
 MOST_ROUNDS = 16  # of a loop of known length that are replayed: the first, and the last
-
-
-@dataclass(frozen=True, slots=True)
-class PlanError:
-    """A broken promise of a plan.
-
-    ``step`` counts lines in the order of the text; ``kind`` is one of ``lost-value``,
-    ``unwritten``, ``out-of-bounds``, ``misaligned``, ``not-allocated``, ``double-allocation``,
-    ``double-free``, ``not-owner``, ``overlap``, ``read-only``, ``device``, ``leak``, ``escape``,
-    ``branches``, ``race``.
-    """
-
-    step: int
-    kind: str
-    message: str
 
 
 def check(p: Program, env: Mapping[str, int]) -> list[PlanError]:
@@ -47,209 +36,37 @@ def check(p: Program, env: Mapping[str, int]) -> list[PlanError]:
     Symbols that are bound at run time have the value that ``env`` gives them; else the program is
     replayed with the highest of their ranges, and with the lowest.
     """
-    return list(dict.fromkeys(e for r in replays(p, env) for e in r.errors))
+    return list(dict.fromkeys(e for r in _replays(p, env, Overwrites()) for e in r.errors))
 
 
-def replays(p: Program, env: Mapping[str, int]) -> list[_Replay]:
-    """_Replay a program at the highest and the lowest values of what is bound at run time."""
+def _replays(p: Program, env: Mapping[str, int], overwrites: Overwrites) -> list[ReplayMemory]:
+    """Replay a program at the highest and the lowest values of what is bound at run time."""
     late = [v for v in p.dims if v.name not in env and v.name in bound(p.lines)]
     highest, lowest = {v.name: v.hi for v in late}, {v.name: v.lo for v in late}
-    return [replay(p, {**env, **end}) for end in ((highest, lowest) if late else (highest,))]
+    ends = (highest, lowest) if late else (highest,)
+    return [replay(p, {**env, **end}, overwrites) for end in ends]
 
 
-def replay(p: Program, env: Mapping[str, int]) -> _Replay:
-    """_Replay a whole program under a binding of all its symbols."""
-    r = _Replay(p, env)
+def replay(
+    p: Program, env: Mapping[str, int], overwrites: Overwrites | None = None
+) -> ReplayMemory:
+    """Replay a whole program under a binding of all its symbols."""
+    r = _Replay(p, env, overwrites or Overwrites())
     r.block(p.lines)
     return r
 
 
-class _Replay:
-    """One replay; ``errors`` in the order found, ``peak`` the most bytes allocated at once."""
+class _Replay(ReplayMemory):
+    """One replay of the lines of a program."""
 
-    def __init__(self, p: Program, env: Mapping[str, int]) -> None:
-        self.types = p.type
+    def __init__(self, p: Program, env: Mapping[str, int], overwrites: Overwrites) -> None:
+        super().__init__(p, env)
         self.kernels = p.kernel
         self.functions = p.function
         self.outputs = p.outputs
-        self.called: dict[tuple[str, tuple[int, ...]], list[_Replay]] = {}
+        self.called: dict[tuple[str, tuple[int, ...]], list[ReplayMemory]] = {}
         self.olds: dict[str, frozenset[str]] = {}  # of each kernel launched
-        self.errors: dict[PlanError, None] = {}
-        self.step = -1
-        self.peak = 0
-        self.count = 0
-        self.streams = {s for line in p.lines for s in streams(line)}  # of several, all
-        self.s = State(dict(env))
-        for name in (*p.inputs, *(n for n, _ in p.constants)):
-            k = self.extent(self.size(name), "caller", self.types[name].device)
-            self.put(name, k, 0)
-            self.s.extents[k].set(0, self.size(name), name, True)
-        for name in p.outputs:
-            self.put(name, self.extent(self.size(name), "output", self.types[name].device), 0)
-
-    # ---- facts
-
-    def size(self, value: str) -> int:
-        return dims.evaluate(self.types[value].nbytes, self.s.env)
-
-    def bad(self, kind: str, message: str) -> None:
-        self.errors[PlanError(self.step, kind, message)] = None
-
-    def extent(self, size: int, kind: Kind, device: str) -> int:
-        self.count += 1
-        self.s.extents[self.count] = Extent(size, kind, device)
-        if kind not in _LENT:
-            self.peak = max(self.peak, self.now())
-        return self.count
-
-    def now(self) -> int:
-        """Bytes allocated."""
-        return sum(
-            -(-e.size // ALIGNMENT) * ALIGNMENT
-            for e in self.s.extents.values()
-            if e.alive and e.kind not in _LENT
-        )
-
-    def live(self, value: str, doing: str) -> tuple[Place, Extent] | None:
-        """Place of a value that has bytes; tells if it has none."""
-        at = self.s.at.get(value)
-        if at is None or not self.s.extents[at.extent].alive:
-            self.bad("not-allocated", f"%{value} is {doing}, but has no bytes")
-            return None
-        return at, self.s.extents[at.extent]
-
-    # ---- giving and taking bytes
-
-    def put(self, value: str, k: int, start: int) -> None:
-        """Let a value have bytes of an allocation from ``start`` on."""
-        e = self.s.extents[k]
-        stop = start + self.size(value)
-        if value in self.s.made or value in self.s.at:
-            self.bad("double-allocation", f"%{value} gets bytes again")
-        if start < 0 or stop > e.size:
-            self.bad("out-of-bounds", f"%{value} has bytes {start} to {stop} of {e.size}")
-        if start % ALIGNMENT:
-            self.bad("misaligned", f"%{value} is at byte {start}")
-        if self.types[value].device != e.device:
-            here, there = self.types[value].device or "own", e.device or "own"
-            self.bad("device", f"%{value} of device {here} has bytes of device {there}")
-        self.s.made.add(value)
-        e.set(start, stop, value, False)
-        self.s.at[value] = Place(k, start, stop, value)
-
-    def own(self, value: str, doing: str) -> tuple[Place, Extent] | None:
-        """Place of a value that may part with its bytes."""
-        found = self.live(value, doing)
-        if found is None:
-            return None
-        at, e = found
-        if e.kind in _LENT:
-            self.bad("read-only", f"%{value} is {doing}, but is the caller's")
-            return None
-        if at.owner != value:
-            self.bad("not-owner", f"%{value} is {doing}, but is a view of %{at.owner}")
-            return None
-        return found
-
-    def take_over(self, value: str, over: str, offset: int | None) -> None:
-        found = self.own(over, f"taken over by %{value}")
-        if found is None:
-            return
-        at, e = found
-        e.set(at.start, at.stop, NOBODY, False)
-        del self.s.at[over]
-        self.put(value, at.extent, at.start if offset is None else offset)
-
-    def free(self, value: str) -> None:
-        at = self.s.at.get(value)
-        if at is None or not self.s.extents[at.extent].alive:
-            self.bad("double-free", f"%{value} is freed but has no bytes")
-            return
-        found = self.own(value, "freed")
-        if found is None:
-            return
-        at, e = found
-        if e.kind == "heap":  # an arena stays; whoever has the bytes next must wait
-            self.touch(value, e, at, 0, True)
-        others = {o for o, _ in e.holders(at.start, at.stop)} - {value}
-        if others and at.start < at.stop:
-            self.bad("lost-value", f"%{value} is freed, but its bytes are of {_list(others)}")
-        if e.kind == "arena":
-            e.set(at.start, at.stop, NOBODY, False)
-        else:
-            e.alive = False
-        del self.s.at[value]
-
-    def view(self, value: str, of: str, offset: int) -> None:
-        found = self.live(of, f"viewed by %{value}")
-        if found is None:
-            return
-        at, e = found
-        others = {o for o, _ in e.holders(at.start, at.stop)} - {at.owner}
-        if others and at.start < at.stop:
-            self.bad("lost-value", f"%{of} is viewed, but its bytes are of {_list(others)}")
-        start = at.start + offset
-        stop = start + self.size(value)
-        if offset < 0 or stop > at.stop:
-            self.bad("out-of-bounds", f"%{value} ends {stop - at.stop} bytes after %{of}")
-        if self.types[value].device != e.device:
-            self.bad("device", f"%{value} and %{of} are of two devices")
-        if value in self.s.made:
-            self.bad("double-allocation", f"%{value} is made again")
-        self.s.made.add(value)
-        self.s.at[value] = Place(at.extent, start, stop, at.owner)
-
-    # ---- using them
-
-    def touch(self, value: str, e: Extent, at: Place, stream: int, written: bool) -> None:
-        """Note an access; it must come after whatever touched the bytes on other streams."""
-        if not self.streams or at.start >= at.stop:
-            return
-        clock = self.s.clocks.setdefault(stream, {})
-        for a, b, other, tick, wrote in e.log:
-            apart = b <= at.start or a >= at.stop or other == stream
-            if not apart and (written or wrote) and clock.get(other, 0) < tick:
-                self.bad("race", f"%{value} on stream {stream} does not wait for stream {other}")
-        e.log.append((at.start, at.stop, stream, clock.get(stream, 0), written))
-
-    def read(self, value: str, stream: int = 0) -> None:
-        found = self.live(value, "read")
-        if found is None:
-            return
-        at, e = found
-        self.touch(value, e, at, stream, False)
-        if at.start >= at.stop:
-            return
-        holders = set(e.holders(at.start, at.stop))
-        if others := {o for o, _ in holders} - {at.owner}:
-            self.bad("lost-value", f"%{value} is read, but its bytes are of {_list(others)}")
-        elif (at.owner, False) in holders:
-            self.bad("unwritten", f"%{value} is read, but was not written")
-
-    def write(self, value: str, stream: int = 0) -> None:
-        found = self.live(value, "written")
-        if found is None:
-            return
-        at, e = found
-        self.touch(value, e, at, stream, True)
-        if e.kind == "caller":
-            self.bad("read-only", f"%{value} is written, but is the caller's")
-        if at.start >= at.stop:
-            return
-        if others := {o for o, _ in e.holders(at.start, at.stop)} - {at.owner}:
-            self.bad("lost-value", f"%{value} is written to bytes of {_list(others)}")
-        e.set(at.start, at.stop, at.owner, True)
-
-    def apart(self, outputs: Sequence[str], inputs: Sequence[str]) -> None:
-        """What is written shares no byte with what else the same line touches."""
-        for k, out in enumerate(outputs):
-            o = self.s.at.get(out)
-            for other in (*inputs, *outputs[:k]):
-                i = self.s.at.get(other)
-                if o is None or i is None or o.extent != i.extent:
-                    continue
-                if max(o.start, i.start) < min(o.stop, i.stop):
-                    self.bad("overlap", f"%{out} is written over %{other} in one step")
+        self.overwrites = overwrites
 
     def launch(self, line: ir.Launch) -> None:
         k = self.kernels[line.kernel]
@@ -273,9 +90,19 @@ class _Replay:
             self.take_over(out, of, None)
             views = [v for v in ins if v in self.s.at and self.s.at[v].owner == of]
             if views:
-                self.bad("overlap", f"%{out} is written over {_list(views)} in one step")
+                self.bad("overlap", f"%{out} is written over {listed(views)} in one step")
+            self.overwrite(
+                k, out, of, dict(zip(line.args, (b.name for b in k.params), strict=True))
+            )
         for out in outs:
             self.write(out, line.stream)
+
+    def overwrite(self, k: PrimFunc, out: str, of: str, params: Mapping[str, str]) -> None:
+        """Judge a result that takes the bytes of an operand; ``params`` by the values given."""
+        if params.get(out) not in k.outputs or params.get(of, "") in ("", *k.outputs):
+            self.bad("in-place", f"%{out} is no result of a launch with the operand %{of}")
+        elif why := self.overwrites.why_not(k, params[out], params[of], self.s.env):
+            self.bad("in-place", f"%{out} has the bytes of %{of}, but {why}")
 
     def extern(self, line: ir.Extern) -> None:
         self.s.tick(0)
@@ -288,7 +115,7 @@ class _Replay:
             self.write(value)
 
     def call(self, line: ir.Call) -> None:
-        """_Replay the function at the sizes it has here, once for each; and what it does here."""
+        """Replay the function at the sizes it has here, once for each; and what it does here."""
         self.s.meet({0})
         self.s.tick(0)
         for value in line.inputs:
@@ -301,7 +128,7 @@ class _Replay:
         env = {v.name: self.s.env[v.name] for v in given(f)}
         key = (f.name, tuple(env.values()))
         if key not in self.called:
-            self.called[key] = replays(f, env)
+            self.called[key] = _replays(f, env, self.overwrites)
         for r in self.called[key]:
             self.peak = max(self.peak, self.now() + r.peak)
             for e in r.errors:
@@ -346,17 +173,17 @@ class _Replay:
                 if o.extent == at.extent and max(o.start, at.start) < min(o.stop, at.stop):
                     self.bad("overlap", f"%{value} is returned with bytes of %{other}")
             kept.add(at.extent)
-            if self.s.extents[at.extent].kind not in _LENT:
+            if self.s.extents[at.extent].kind not in LENT:
                 returned.append((value, at))
         for k, e in self.s.extents.items():
             if e.alive and e.kind == "heap" and k not in kept:
                 who = [v for v, at in self.s.at.items() if at.extent == k and at.owner == v]
-                self.bad("leak", f"{_list(who)} is never freed")
+                self.bad("leak", f"{listed(who)} is never freed")
 
     # ---- control flow
 
     def block(self, lines: Sequence[Line]) -> None:
-        """_Replay lines; the arenas that begin in them end with them.
+        """Replay lines; the arenas that begin in them end with them.
 
         Where a block inside a line begins or ends, every stream has waited for every other.
         """
@@ -386,7 +213,7 @@ class _Replay:
         self.joined(lost, outside, "on one way through a branch")
 
     def loop(self, rounds: Sequence[Callable[[], None]], after: Callable[[], None]) -> None:
-        """_Replay rounds, each followed by what ends a loop; all ends are joined."""
+        """Replay rounds, each followed by what ends a loop; all ends are joined."""
         step, made = self.step, set(self.s.made)  # each round makes its own values again
         after()
         end, outside = self.s.fork(), set(self.s.at)
@@ -402,7 +229,7 @@ class _Replay:
     def joined(self, lost: set[str], outside: set[str], where: str) -> None:
         owned = sorted(lost & outside)
         if owned:
-            self.bad("branches", f"{_list(owned)} is gone or elsewhere {where}")
+            self.bad("branches", f"{listed(owned)} is gone or elsewhere {where}")
 
     def while_(self, line: ir.While) -> None:
         def test() -> None:
@@ -493,8 +320,3 @@ class _Replay:
                 self.give_back(values)
             case _:
                 assert_never(line)
-
-
-def _list(values: Sequence[str] | set[str]) -> str:
-    names = sorted(values)
-    return ", ".join(f"%{v}" if v.isidentifier() else v or "nobody" for v in names)

@@ -15,7 +15,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -24,22 +24,34 @@ import numpy as np
 from didyma.oracle import chains, compare, plan_check
 from didyma.oracle.backend import Backend
 from didyma.oracle.compare import Comparison
+from didyma.oracle.externs import bodies
 from didyma.oracle.kernels import run_primfuncs
 from didyma.oracle.report import Finding, Level, Report
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as graph_interp
 from didyma.refimpl.interp import program as program_interp
 from didyma.refimpl.ir import dims as dims_
-from didyma.refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node, Param
+from didyma.refimpl.ir.external import externals
+from didyma.refimpl.ir.graph import (
+    CALL,
+    COMPILER,
+    RESHAPE_ONLY,
+    Function,
+    Module,
+    Node,
+    Param,
+)
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops import OPS, bars
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.spec import Kind
+from didyma.refimpl.verify import program as program_laws
 
 Env: TypeAlias = Mapping[str, int]
 Runner: TypeAlias = Callable[[str, Sequence[Array], Env], Sequence[Array]]
+Extern: TypeAlias = Callable[[Sequence[Array], Env], Sequence[Array]]
 Kernels: TypeAlias = Callable[[str], Sequence[PrimFunc]]
 
 JUDGED = 8  # uses of a kernel, or of a node, that are judged whatever follows
@@ -48,7 +60,7 @@ _FOLDS = (Kind.REDUCTION, Kind.OPAQUE)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A compiled module, every level of it."""
+    """A compiled module, every level of it; ``externs`` implement external functions by name."""
 
     source: Module
     passes: tuple[tuple[str, Module], ...]
@@ -56,6 +68,7 @@ class Subject:
     loops: Mapping[str, PrimFunc]
     kernels: Mapping[str, tuple[PrimFunc, ...]]
     program: Program
+    externs: Mapping[str, Extern] = field(default_factory=dict[str, "Extern"])
 
 
 def due(n: int) -> bool:
@@ -70,6 +83,7 @@ class _Judge:
         inputs: Sequence[Array],
         contract: Contract,
         progress: Callable[[str], None],
+        details: bool,
     ) -> None:
         self.s = s
         self.inputs = inputs
@@ -86,10 +100,12 @@ class _Judge:
         self.results: Sequence[Array] = ()
         self.unplanned: Sequence[Array] | None = None
         self.refusal: DidymaError | None = None  # of the inputs, by the reference
+        self.details = details
+        self.in_float64: Sequence[Array] | None = None  # the results
 
-    def level(self, name: str, run: Callable[[Level], None]) -> None:
+    def level(self, name: str, run: Callable[[Level], None], subject: str = "") -> None:
         self.progress(name)
-        level = Level(name)
+        level = Level(name, subject=subject)
         start = time.perf_counter()
         self.attempt(level, name, lambda: run(level))
         level.seconds = time.perf_counter() - start
@@ -151,6 +167,22 @@ class _Judge:
         except DidymaError as e:
             self.refusal = e if e.code == "dim-out-of-range" else None
             raise
+        if self.details:
+            self.reference()
+
+    def reference(self) -> None:
+        """Compute the results in float64, unless what they decide binds a size out of its range."""
+        try:
+            self.in_float64 = graph_interp.reference(self.s.source, self.inputs, self.env)
+        except DidymaError as e:
+            if e.code != "dim-out-of-range":
+                raise
+
+    def end_to_end(self, level: Level, got: Sequence[Array]) -> None:
+        """Note how far results are from those in float64."""
+        if self.in_float64 is not None:
+            rows = zip(self.in_float64, got, strict=True)
+            level.comparisons += [compare.distance(*row) for row in rows]
 
     def passes(self, level: Level) -> None:
         """Each graph pass end to end: the same results, or within the source's accumulated bars."""
@@ -201,10 +233,13 @@ class _Judge:
             )
         return chains.longest(kernels, env) if self.folds[function] else None
 
-    def chain(self, level: Level, run: Runner, kernels: Kernels) -> tuple[Array, ...]:
+    def chain(
+        self, level: Level, run: Runner, kernels: Kernels, externs: bool = False
+    ) -> tuple[Array, ...]:
         """Run the fused entry kernel by kernel, each in memory of its own, and judge each.
 
-        ``kernels`` are the programs of what runs, by function, which tell how sums are made.
+        ``kernels`` are the programs of what runs, by function, which tell how sums are made;
+        ``externs`` says whether external functions are run too, rather than by the reference.
         A kernel that is wrong is followed by the reference's values, so that it is blamed alone.
         """
         m = self.s.fused
@@ -217,6 +252,8 @@ class _Judge:
             del f
             if n.op != CALL or RESHAPE_ONLY in table[n.callee].attr:
                 return by_reference()
+            if COMPILER in table[n.callee].attr:  # judged at a level of its own
+                return run(n.callee, args, env) if externs else by_reference()
             before = len(level.findings)
             outs: Sequence[Array] = ()
 
@@ -250,7 +287,7 @@ class _Judge:
             return run_primfuncs(kernels, whole, args, env, types)
 
         results = self.chain(level, run, self.s.kernels.__getitem__)
-        self.unplanned = results if level.agree else None
+        self.unplanned = None if level.findings else results
 
     def plan(self, level: Level) -> None:
         for e in plan_check.check(self.s.program, self.env):
@@ -258,6 +295,9 @@ class _Judge:
             level.findings.append(Finding(level.name, where, "plan", f"{e.kind}: {e.message}"))
         if self.refusal is not None:
             raise self.refusal  # a plan refuses nothing
+        level.checks = len(self.s.program.lines)
+        if self.details:
+            level.note = str(program_laws.verify(self.s.program, kernels=False))
 
     def same_bits(self, level: Level, want: Sequence[Array], got: Sequence[Array]) -> None:
         names = self.s.source.entry.results
@@ -266,9 +306,32 @@ class _Judge:
 
     def program(self, level: Level) -> None:
         """The planned program in poisoned memory gives the bits of the kernels run apart."""
-        got = program_interp.run(self.s.program, self.inputs)
+        missing = sorted(externals(self.s.fused).keys() - self.s.externs.keys())
+        if missing:
+            level.note = f"without an implementation, so run by the reference: {', '.join(missing)}"
+        got = program_interp.run(self.s.program, self.inputs, externals=bodies(self.s.fused))
+        self.end_to_end(level, got)
         if self.unplanned is not None:
             self.same_bits(level, self.unplanned, got)
+
+    def extern(self, name: str, level: Level) -> None:
+        """Judge an implementation of an external function against the bars of its body."""
+        f = self.s.fused.function(name)
+        uses: Counter[object] = Counter()
+
+        def visit(
+            g: Function, n: Node, args: list[Array], env: Env, by_reference: graph_interp.Run
+        ) -> Sequence[Array]:
+            del g
+            if n.op == CALL and n.callee == name and self.due(level, uses, name):
+                given = [exact(a) for a in args]
+                wanted = graph_interp.bars(f, self.s.fused, given, env, self.contract, stored=True)
+                got = self.s.externs[name](args, env)
+                rows = zip(n.results, wanted, got, concrete(n.types, env), strict=True)
+                self.record(level, f"@{name}", [compare.compare(*row) for row in rows])
+            return by_reference()
+
+        graph_interp.walk(self.s.fused, self.inputs, visit, self.env)
 
     def backend(self, b: Backend, level: Level) -> None:
         def run(function: str, args: Sequence[Array], env: Env) -> Sequence[Array]:
@@ -277,9 +340,10 @@ class _Judge:
         if self.refusal is not None:
             b.run_program(self.inputs)
             return
-        want = self.chain(level, run, self.s.kernels.__getitem__)
-        if level.agree:
+        want = self.chain(level, run, self.s.kernels.__getitem__, externs=True)
+        if not level.findings:
             got = b.run_program(self.inputs)
+            self.end_to_end(level, got)
             if b.deterministic:
                 self.same_bits(level, want, got)
 
@@ -324,15 +388,21 @@ def judge(
     backends: Iterable[Backend] = (),
     contract: Contract | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    *,
+    details: bool = True,
 ) -> Report:
     """Judge every level on the given inputs.
 
-    Levels: ``graph``, ``passes``, ``loop``, ``kernel``, ``plan``, ``program``, then one per backend
-    by its name.  A level that fails does not stop the others.  Where a size found at run time is
-    out of its range, the reference refuses the inputs, and so must every level.
+    With ``details`` the results of the program and of each backend are also held against those in
+    float64 (``Comparison.off``), and the note of ``plan`` says how its symbolic laws were verified.
+
+    Levels: ``graph``, ``passes``, ``loop``, ``kernel``, ``plan``, ``program``, then one for each
+    implementation of an external function (``extern NAME``), then one for each backend by its name.
+    A level that fails does not stop the others.  Where a size found at run time is out of its
+    range, the reference refuses the inputs, and so must every level.
     """
     with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
-        j = _Judge(s, inputs, contract or Contract(), progress)
+        j = _Judge(s, inputs, contract or Contract(), progress, details)
         for name, run in (
             ("graph", j.graph),
             ("passes", j.passes),
@@ -342,6 +412,8 @@ def judge(
             ("program", j.program),
         ):
             j.level(name, run)
+        for name in s.externs:
+            j.level(f"extern {name}", partial(j.extern, name), f"extern {name}")
         for b in backends:
-            j.level(b.name, partial(j.backend, b))
-        return Report(tuple(j.levels), str(j.refusal or ""))
+            j.level(b.name, partial(j.backend, b), b.name)
+        return Report(tuple(j.levels), str(j.refusal or ""), refusals=int(j.refusal is not None))

@@ -1,0 +1,287 @@
+"""Which elements of two buffers a kernel loads and stores, iteration by iteration.
+
+Each loop around an access is an axis of an array, so that one array holds the element that is
+touched in every iteration.  Conditions and indices that depend on data are not evaluated: the
+condition counts as true, and such an index may be any element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from didyma.refimpl.ir.loop import (
+    INDEX,
+    Allocate,
+    Atomic,
+    Binary,
+    Block,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    ExternalCall,
+    For,
+    If,
+    Let,
+    LetExpr,
+    Load,
+    LoopKind,
+    PlacementAllocate,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    While,
+)
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.walk import expr_children, stmt_children, stmt_exprs
+
+Value: TypeAlias = int | Array | None  # None: it depends on data
+MOST_POINTS = 1 << 20  # iterations of a nest that are looked at, or those at both ends of its loops
+AGAIN = 2  # rounds of a loop whose number of rounds depends on data
+SERIAL = (LoopKind.SERIAL, LoopKind.UNROLLED)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """A loop around an access: 0, 1, … along an axis of its own, one for each iteration.
+
+    The iterations of a serial loop come in this order, those of another in any.
+    """
+
+    rounds: Array
+    serial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An access in the order of the text; ``index`` is None where it may be any element.
+
+    ``conditions`` are those around it that could be evaluated.
+    """
+
+    place: int
+    buffer: str
+    writes: bool
+    index: tuple[Array, ...] | None
+    loops: tuple[Loop, ...]
+    conditions: tuple[Array, ...]
+
+
+def accesses(body: Stmt, buffers: frozenset[str], env: Mapping[str, int]) -> list[Access]:
+    """Return the accesses to buffers of a statement without calls, at sizes ``env``."""
+    nests = _Nests(buffers, env)
+    depth, points = nests.measure(body)
+    most = None if points <= MOST_POINTS else max(4, int(MOST_POINTS ** (1 / depth)))
+    walk = _Walk(nests, env, depth, most)
+    walk.stmt(body)
+    return walk.found
+
+
+class _Nests:
+    """For each statement: the most loops around an access in it, and their most iterations.
+
+    Both are 0 for a statement that holds no access.
+    """
+
+    def __init__(self, buffers: frozenset[str], env: Mapping[str, int]) -> None:
+        self.buffers = buffers
+        self.env: dict[str, Value] = dict(env)
+        self.known: dict[int, tuple[int, int]] = {}
+
+    def measure(self, s: Stmt) -> tuple[int, int]:
+        if isinstance(s, Let):
+            self.env[s.var.name] = evaluate(s.value, self.env)
+        inner = [self.measure(c) for c in stmt_children(s)]
+        depth = max((d for d, _ in inner), default=0)
+        points = max((p for _, p in inner), default=0) or int(_touches(s, self.buffers))
+        if points and isinstance(s, For | While):
+            n = evaluate(s.extent, self.env) if isinstance(s, For) else None
+            depth, points = depth + 1, points * (AGAIN if n is None else max(1, int(n)))
+        self.known[id(s)] = depth, points
+        return depth, points
+
+
+def _touches(s: Stmt, buffers: frozenset[str]) -> bool:
+    if isinstance(s, Store | Atomic) and s.buffer in buffers:
+        return True
+    if isinstance(s, ExternalCall):
+        return not buffers.isdisjoint((*s.outputs, *s.inputs))
+    return any(_loads(e, buffers) for e in stmt_exprs(s))
+
+
+def _loads(e: Expr, buffers: frozenset[str]) -> bool:
+    return (isinstance(e, Load) and e.buffer in buffers) or any(
+        _loads(c, buffers) for c in expr_children(e)
+    )
+
+
+class _Walk:
+    def __init__(self, nests: _Nests, env: Mapping[str, int], depth: int, most: int | None) -> None:
+        self.buffers = nests.buffers
+        self.nests = nests.known
+        self.env: dict[str, Value] = dict(env)
+        self.depth = depth
+        self.most = most  # iterations of each loop
+        self.loops: list[Loop] = []
+        self.conditions: list[Array] = []
+        self.found: list[Access] = []
+        self.place = 0
+
+    def access(self, buffer: str, index: Sequence[Expr] | None, *, writes: bool) -> None:
+        self.place += 1
+        if buffer not in self.buffers:
+            return
+        at = None if index is None else [evaluate(i, self.env) for i in index]
+        known = None
+        if at is not None and all(i is not None for i in at):
+            known = tuple(np.asarray(i) for i in at)
+        loops, conditions = tuple(self.loops), tuple(self.conditions)
+        self.found.append(Access(self.place, buffer, writes, known, loops, conditions))
+
+    def under(self, cond: Expr, run: Callable[[], None], *, holds: bool = True) -> None:
+        """Walk what is done where a condition holds, or does not."""
+        value = evaluate(cond, self.env)
+        if value is None:
+            run()
+            return
+        self.conditions.append(np.asarray(value, np.bool_) == holds)
+        run()
+        self.conditions.pop()
+
+    def stmt(self, s: Stmt) -> None:
+        if self.nests[id(s)] == (0, 0):
+            return
+        if not isinstance(s, While):
+            for e in stmt_exprs(s):
+                self.expr(e)
+        match s:
+            case Block(body):
+                for b in body:
+                    self.stmt(b)
+            case For(var, extent, body, kind):
+                self.loop(var.name, evaluate(extent, self.env), kind in SERIAL, body)
+            case While(cond, body):
+                self.loop("", None, True, body, cond)
+            case If(cond, then, other):
+                self.under(cond, lambda: self.stmt(then))
+                if other is not None:
+                    self.under(cond, lambda: self.stmt(other), holds=False)
+            case Let(var, value, body):
+                self.env[var.name] = evaluate(value, self.env)
+                self.stmt(body)
+            case Allocate(_, body) | PlacementAllocate(_, _, body):
+                self.stmt(body)
+            case Store(buffer, index) | Atomic(_, buffer, index):
+                self.access(buffer, index, writes=True)
+            case ExternalCall(_, outputs, inputs):
+                for name in inputs:
+                    self.access(name, None, writes=False)
+                for name in outputs:
+                    self.access(name, None, writes=True)
+            case _:
+                pass
+
+    def loop(
+        self, var: str, extent: Value, serial: bool, body: Stmt, cond: Expr | None = None
+    ) -> None:
+        n = AGAIN if extent is None else int(np.max(extent, initial=0))
+        rounds = np.arange(n)
+        if self.most is not None and n > self.most:
+            half = self.most // 2
+            rounds = np.concatenate([rounds[:half], rounds[-half:]])
+        axis = len(self.loops)
+        along = rounds.reshape([-1 if k == axis else 1 for k in range(self.depth)])
+        self.env[var] = None if extent is None else along
+        self.loops.append(Loop(np.arange(along.size).reshape(along.shape), serial))
+        varies = np.ndim(extent) > 0 if extent is not None else False
+        if varies:  # another number of rounds in each outer iteration
+            self.conditions.append(along < np.asarray(extent))
+        if cond is not None:
+            self.expr(cond)
+        self.stmt(body)
+        if varies:
+            self.conditions.pop()
+        self.loops.pop()
+
+    def expr(self, e: Expr) -> None:
+        match e:
+            case LetExpr(var, value, body):
+                self.expr(value)
+                self.env[var.name] = evaluate(value, self.env)
+                self.expr(body)
+            case Select(cond, then, other):
+                self.expr(cond)
+                self.under(cond, lambda: self.expr(then))
+                self.under(cond, lambda: self.expr(other), holds=False)
+            case _:
+                for c in expr_children(e):
+                    self.expr(c)
+                if isinstance(e, Load):
+                    self.access(e.buffer, e.index, writes=False)
+
+
+def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
+    """Return the value of an expression over indices; None where it depends on data."""
+    match e:
+        case Const(value, dtype):
+            return None if dtype.is_float else int(value)
+        case Var(name):
+            return env.get(name)
+        case Binary(op, lhs, rhs) if e.dtype in (INDEX, DType.BOOL) and op in _BINARY:
+            a, b = evaluate(lhs, env), evaluate(rhs, env)
+            return None if a is None or b is None else _BINARY[op](a, b)
+        case Compare(op, lhs, rhs):
+            a, b = evaluate(lhs, env), evaluate(rhs, env)
+            return None if a is None or b is None else _COMPARE[op](a, b)
+        case Unary("not", arg) if e.dtype is DType.BOOL:
+            a = evaluate(arg, env)
+            return None if a is None else np.logical_not(a)
+        case Unary("neg", arg) if e.dtype is INDEX:
+            a = evaluate(arg, env)
+            return None if a is None else -a
+        case Select(cond, then, other):
+            c, a, b = evaluate(cond, env), evaluate(then, env), evaluate(other, env)
+            return None if c is None or a is None or b is None else np.where(c, a, b)
+        case Cast(arg, dtype) if dtype is INDEX and not arg.dtype.is_float:
+            return evaluate(arg, env)
+        case LetExpr(var, value, body):
+            return evaluate(body, {**env, var.name: evaluate(value, env)})
+        case _:
+            return None
+
+
+def _floordiv(a: int | Array, b: int | Array) -> int | Array:
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b if b else 0
+    return np.where(np.equal(b, 0), 0, a // np.where(np.equal(b, 0), 1, b))
+
+
+def _floormod(a: int | Array, b: int | Array) -> int | Array:
+    return np.where(np.equal(b, 0), 0, a - _floordiv(a, b) * b)
+
+
+_BINARY: Mapping[str, Callable[[int | Array, int | Array], int | Array]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": _floordiv,
+    "floormod": _floormod,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+_COMPARE: Mapping[str, Callable[[int | Array, int | Array], Array]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
