@@ -19,11 +19,13 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import (
     BIND,
     CALL,
+    COMPILER,
     IF,
     NO_INLINE,
     SCAN,
     WHILE,
     Attr,
+    Attrs,
     Function,
     Node,
     Param,
@@ -43,8 +45,9 @@ _SAME = (
     "cumulative_sum", "minimum", "square", "bitwise_xor", "logical_xor", "logical_not", "tanh",
 )  # fmt: skip
 MOST_ROUNDS = 4
-_STAYING = (1, 2, *(0,) * 14)  # how deep functions that stay call each other, by a node's last byte
-_STAYS = ((NO_INLINE, 1),)
+# How deep functions that stay call each other, by a node's last byte; EXTERNAL: as one external.
+EXTERNAL = 3
+_STAYING = (1, 2, EXTERNAL, *(0,) * 13)
 
 
 def draw(b: Builder, data: bytes, focus: tuple[str, TensorType]) -> bool:
@@ -86,7 +89,7 @@ class _Body:
         f = _Body(self.b)
         x, *rest = (f.param(t) for _ in (name, *others))
         kept = f.function("kept", f.ops(c, x, t, rest), stays=True)
-        if self.b.staying > 1:
+        if self.b.staying == 2:
             f = _Body(self.b)
             x, *rest = (f.param(t) for _ in (name, *others))
             kept = f.function("twice", f.call(kept, f.call(kept, x, rest), rest), stays=True)
@@ -133,9 +136,14 @@ class _Body:
         return self.node("sum", (name,), t.with_shape(), axes=axes, keepdims=False)
 
     def function(self, kind: str, *results: str, stays: bool = False) -> Function:
-        attrs = _STAYS if stays else ()
+        attrs = _kept(self.b) if stays else ()
         f = Function("", tuple(self.params), tuple(self.nodes), results, attrs)
         return self.b.function(f, kind)
+
+
+def _kept(b: Builder) -> Attrs:
+    """Attributes of a function whose calls are not inlined."""
+    return ((COMPILER, "library"),) if b.staying == EXTERNAL else ((NO_INLINE, 1),)
 
 
 def _emit(
@@ -358,7 +366,7 @@ def _call(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     f = c.pick(RECIPES).function(c, t)
     if f is None or not all(b.fits(u) for u in f.types().values()):
         return False
-    f = b.function(replace(f, attrs=_STAYS) if b.staying else f, f.name)
+    f = b.function(replace(f, attrs=_kept(b)) if b.staying else f, f.name)
     results = f.result_types()
     for _ in range(1 + c.below(2)):
         rest = [b.operand(p.type, c) for p in f.params[1:]]

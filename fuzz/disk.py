@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -10,10 +11,14 @@ from pathlib import Path
 
 from didyma.refimpl.errors import DidymaError
 
+STDIN = Path("-")
+
 
 def read_text(path: Path) -> str:
-    """Read a UTF-8 text; DidymaError ``unreadable-file`` where there is none."""
+    """Read a UTF-8 text, `-` from stdin; DidymaError ``unreadable-file`` where there is none."""
     try:
+        if path == STDIN:
+            return sys.stdin.buffer.read().decode("utf-8")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as e:
         raise DidymaError(
@@ -27,8 +32,9 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, content: str) -> Path:
-    """Write one file; DidymaError ``unwritable`` where that cannot be."""
-    write_files(path.parent, {path.name: content})
+    """Write one file into a folder that is there; DidymaError ``unwritable`` if that cannot be."""
+    with _told(path.parent):
+        _write(path.parent, {path.name: content})
     return path
 
 
@@ -36,25 +42,30 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     """Write files into a folder, which is made if need be: all of them, or none.
 
     Everything is written under other names first, so a full disk leaves what was there as it was.
-    DidymaError ``unwritable`` where the folder or a file cannot be written.
+    The folder that holds it must be there.  DidymaError ``unwritable`` where the folder or a file
+    cannot be written.
     """
     with _told(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as staged:
-            for name, content in contents.items():
-                data = content if isinstance(content, bytes) else content.encode("utf-8")
-                (Path(staged) / name).write_bytes(data)
-            taken = [name for name in contents if (folder / name).is_dir()]
-            if taken:
-                raise IsADirectoryError(f"{folder / taken[0]} is a folder")
-            for name in contents:
-                os.replace(Path(staged) / name, folder / name)
+        folder.mkdir(exist_ok=True)
+        _write(folder, contents)
+
+
+def _write(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as staged:
+        for name, content in contents.items():
+            data = content if isinstance(content, bytes) else content.encode("utf-8")
+            (Path(staged) / name).write_bytes(data)
+        taken = [name for name in contents if (folder / name).is_dir()]
+        if taken:
+            raise IsADirectoryError(f"{folder / taken[0]} is a folder")
+        for name in contents:
+            os.replace(Path(staged) / name, folder / name)
 
 
 def must_take_files(folder: Path) -> None:
-    """Make the folder and see that files can be written there, else raise ``unwritable``."""
+    """Make the folder, but not those above it, and raise ``unwritable`` if it takes no files."""
     with _told(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
 
@@ -63,6 +74,13 @@ def must_take_files(folder: Path) -> None:
 def _told(folder: Path) -> Generator[None, None, None]:
     try:
         yield
+    except FileNotFoundError as e:
+        missing = next((p for p in reversed(folder.parents) if not p.exists()), folder)
+        raise DidymaError(
+            "unwritable", str(folder), got=f"no folder {missing}",
+            want="a folder in one that exists",
+            help=f"make it first: mkdir -p {folder if missing == folder else folder.parent}",
+        ) from e  # fmt: skip
     except OSError as e:
         raise DidymaError(
             "unwritable", str(folder), got=e.strerror or str(e), want="a folder that takes files",

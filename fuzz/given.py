@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from didyma.fuzz.graphs import filled
 from didyma.fuzz.graphs import inputs as random_inputs
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Module
-from didyma.refimpl.ir.types import Array, DType, Tensor
+from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
 
 
 def inputs(
@@ -20,10 +20,7 @@ def inputs(
 ) -> tuple[Array, ...]:
     """Values of a module's parameters: those given by name, the others random."""
     drawn = random_inputs(m, dict(env), seeds)
-    return tuple(
-        np.broadcast_to(given[p.name].array(), a.shape).copy() if p.name in given else a
-        for p, a in zip(m.entry.params, drawn, strict=True)
-    )
+    return filled(m, drawn, given)
 
 
 def misfit(m: Module, env: Mapping[str, int], given: Mapping[str, Tensor]) -> str:
@@ -39,17 +36,29 @@ def misfit(m: Module, env: Mapping[str, int], given: Mapping[str, Tensor]) -> st
 
 
 def record(t: Tensor) -> dict[str, Any]:
-    """Return a value as JSON has it."""
-    data = base64.b64encode(t.data).decode("ascii")
-    return {"dtype": str(t.dtype), "shape": t.shape, "data": data}
+    """Return a value as JSON has it: its bytes, compressed where that makes them fewer."""
+    packed = zlib.compress(t.data, 9)
+    name, content = ("zlib", packed) if len(packed) < len(t.data) else ("data", t.data)
+    text = base64.b64encode(content).decode("ascii")
+    return {"dtype": str(t.dtype), "shape": t.shape, name: text}
 
 
 def recorded(found: Mapping[str, Any]) -> Tensor:
     """Read a value back; KeyError, TypeError or ValueError where it is none."""
     dtype, shape = DType(found["dtype"]), tuple(int(d) for d in found["shape"])
-    t = Tensor(dtype, shape, base64.b64decode(found["data"], validate=True))
+    t = Tensor(dtype, shape, _bytes(found, int(TensorType(dtype, shape).nbytes)))
     t.array()
     return t
+
+
+def _bytes(found: Mapping[str, Any], count: int) -> bytes:
+    if "zlib" not in found:
+        return base64.b64decode(found["data"], validate=True)
+    try:
+        packed = base64.b64decode(found["zlib"], validate=True)
+        return zlib.decompressobj().decompress(packed, count + 1)
+    except zlib.error as e:
+        raise ValueError(str(e)) from e
 
 
 def shown(t: Tensor) -> bool | int | float | str:

@@ -57,7 +57,8 @@ _QUICK = ("", "", "", *(name for name in PLANNERS if name not in (*_SLOW, "exact
 class Case:
     """A graph, a binding of its dims, a seed for every parameter, passes to leave out, a planner.
 
-    Without simplification and fusion there are more buffers and views to plan.
+    Without simplification and fusion there are more buffers and views to plan.  ``given`` are the
+    values of parameters that no seed draws; one of rank 0 fills its parameter.
     """
 
     module: Module
@@ -65,6 +66,7 @@ class Case:
     seeds: tuple[int, ...]
     without: tuple[str, ...] = ()
     planner: str = ""
+    given: tuple[tuple[str, Tensor], ...] = ()
 
     def options(self, base: Options) -> Options:
         """Options of the compile; a planner that was asked for is kept."""
@@ -79,24 +81,39 @@ class Case:
 
     def inputs(self) -> tuple[Array, ...]:
         """Values of the parameters."""
-        return inputs(self.module, dict(self.env), self.seeds)
+        drawn = inputs(self.module, dict(self.env), self.seeds)
+        return filled(self.module, drawn, dict(self.given))
+
+    def elements(self) -> int:
+        """Return how many numbers the inputs hold."""
+        env = dict(self.env)
+        return sum(dims.evaluate(p.type.numel, env) for p in self.module.entry.params)
+
+
+def filled(m: Module, drawn: Sequence[Array], given: Mapping[str, Tensor]) -> tuple[Array, ...]:
+    """Return the values drawn, but those given by parameter; one of rank 0 fills its parameter."""
+    return tuple(
+        np.broadcast_to(given[p.name].array(), a.shape).copy() if p.name in given else a
+        for p, a in zip(m.entry.params, drawn, strict=True)
+    )
 
 
 def inputs(m: Module, env: dict[str, int], seeds: Sequence[int]) -> tuple[Array, ...]:
     """Values of a module's parameters, one seed each, within the domains their users state."""
-    domains = _domains(m.entry)
+    near = domains(m.entry)
     return tuple(
         values.array(
             seed,
             p.type.dtype,
             tuple(dims.evaluate(d, env) for d in p.type.shape),
-            domains.get(p.name),
+            near.get(p.name),
         )
         for p, seed in zip(m.entry.params, seeds, strict=True)
     )
 
 
-def _domains(f: Function) -> dict[str, Domain]:
+def domains(f: Function) -> dict[str, Domain]:
+    """Return the domains of a function's values that an op which reads them states."""
     types = f.types()
     found: dict[str, Domain] = {}
     for n in f.nodes:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import wrapper
+from didyma.codegen.memory import planner
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
-from didyma.codegen.runtime.engine import Engine, Loaded
+from didyma.codegen.runtime.calls import unload
+from didyma.codegen.runtime.engine import Engine, Fault, KernelFault, Loaded
+from didyma.codegen.runtime.externs import Bound, Implementation, bound, routines
 from didyma.oracle.backend import Backend
 from didyma.oracle.report import Finding, Level, Report
 from didyma.oracle.stages import Subject, judge
@@ -18,7 +23,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.loop import Atomic
-from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.ops.bars import Contract
 
@@ -31,6 +36,7 @@ class EngineBackend:
     compiled: Compiled
     name: str = ""
     deterministic: bool = True
+    externs: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
     _loaded: Loaded | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -45,7 +51,9 @@ class EngineBackend:
     def run_function(
         self, function: str, inputs: Sequence[Array], env: Mapping[str, int]
     ) -> tuple[Array, ...]:
-        """Launch a Primitive's kernels on buffers of their own."""
+        """Launch a Primitive's kernels on buffers of their own, or call an external function."""
+        if function in self.externs:
+            return self.externs[function](inputs, env)
         whole = self.compiled.loops[function]
         given = dict(zip(whole.inputs, inputs, strict=True))
         shapes = {p.name: [dims.evaluate(d, env) for d in p.shape] for p in whole.params}
@@ -71,14 +79,39 @@ class EngineBackend:
                 self.engine.free(b)
 
     def run_program(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """Run the generated wrapper."""
-        return tuple(runner(self.compiled, self.engine, self._text())(self.engine, list(inputs)))
+        """Run the generated wrapper; KernelFault ``constant`` where it changed a constant."""
+        weights = _weights(self.compiled, self.engine)
+        call = wrapper.load(self.compiled.wrapper)
+        externs = routines(self.externs)
+        out = call(self.engine, list(inputs), self._text(), weights, externs)
+        for (name, t), b in zip(self.compiled.program.constants, weights, strict=True):
+            if self.engine.download(b, DType.U8, (len(t.data),)).tobytes() != t.data:
+                raise KernelFault([Fault("constant", "", f"the constant %{name} was written")])
+        unload(self.engine, weights)  # which sees to their guard bytes
+        return tuple(out)
 
 
-def runner(c: Compiled, e: Engine, loaded: Loaded | None = None) -> Callable[..., list[Any]]:
-    """Return the generated wrapper's ``call``, with kernels and weights at hand."""
-    kernels = loaded or e.load(c.text)
-    return partial(wrapper.load(c.wrapper), kernels=kernels, weights=wrapper.weights(c.program))
+def runner(
+    c: Compiled, e: Engine, externs: Mapping[str, Implementation] | None = None
+) -> Callable[..., list[Any]]:
+    """Return the generated wrapper's ``call``; kernels and constants are loaded once, here.
+
+    The constants leave the engine when what is returned is no longer referenced.  ``externs`` are
+    implementations of external functions, by the name of a function or compiler.
+    """
+    weights = _weights(c, e)
+    run = partial(
+        wrapper.load(c.wrapper),
+        kernels=e.load(c.text),
+        weights=weights,
+        externs=routines(bound(c.fused, externs)),
+    )
+    weakref.finalize(run, unload, e, weights).atexit = False  # the engine may be gone by then
+    return run
+
+
+def _weights(c: Compiled, e: Engine) -> list[Any]:
+    return [e.upload(t.array()) for _, t in c.program.constants]
 
 
 def _float_atomics(c: Compiled) -> bool:
@@ -89,8 +122,9 @@ def _float_atomics(c: Compiled) -> bool:
     )
 
 
-def subject(c: Compiled) -> Subject:
-    """Levels of a compiled module."""
+def subject(c: Compiled, externs: Mapping[str, Bound] | None = None) -> Subject:
+    """Levels of a compiled module, and the implementations of its external functions."""
+    given = {k: x for k, x in (externs or {}).items() if x.implementation is not None}
     return Subject(
         source=c.source,
         passes=c.passes,
@@ -98,6 +132,7 @@ def subject(c: Compiled) -> Subject:
         loops=c.loops,
         kernels=c.kernels,
         program=c.program,
+        externs=given,
     )
 
 
@@ -119,7 +154,13 @@ class Failed:
 def compiled(
     m: Module, options: Options | None = None, progress: Callable[[str], None] = lambda _: None
 ) -> Compiled | Failed:
-    """Compile a module, or tell what became of it."""
+    """Compile a module, or tell what became of it.
+
+    DidymaError if the planner is none, ``device-unsupported``.
+    """
+    require_one_device(m)
+    options = options or Options()
+    options = replace(options, planner=planner(options.planner))
     stages: list[str] = ["source"]
 
     def on_stage(name: str) -> None:
@@ -127,7 +168,7 @@ def compiled(
         progress(name)
 
     try:
-        return compile(m, options or Options(), on_stage)
+        return compile(m, options, on_stage)
     except Exception as e:
         return Failed(stages[-1], e)
 
@@ -138,10 +179,17 @@ def judged(
     engines: Iterable[Engine],
     contract: Contract | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    externs: Mapping[str, Implementation] | None = None,
+    *,
+    details: bool = True,
 ) -> Report:
-    """Judge every level of a compiled module."""
-    backends: list[Backend] = [EngineBackend(e, c) for e in engines]
-    return judge(subject(c), inputs, backends, contract, progress)
+    """Judge every level of a compiled module, and implementations of its external functions.
+
+    ``details`` are as of ``stages.judge``.
+    """
+    given = bound(c.fused, externs)
+    backends: list[Backend] = [EngineBackend(e, c, externs=given) for e in engines]
+    return judge(subject(c, given), inputs, backends, contract, progress, details=details)
 
 
 def check(
@@ -151,12 +199,15 @@ def check(
     options: Options | None = None,
     contract: Contract | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    externs: Mapping[str, Implementation] | None = None,
+    *,
+    details: bool = True,
 ) -> Report:
-    """Compile a module and judge every level of it.
+    """Compile a module and judge every level of it; ``details`` as of ``stages.judge``.
 
     A compile that fails is a finding too; its level is the stage.
     """
     made = compiled(m, options, progress)
     if isinstance(made, Failed):
         return made.report()
-    return judged(made, inputs, engines, contract, progress)
+    return judged(made, inputs, engines, contract, progress, externs, details=details)

@@ -1,54 +1,93 @@
-"""A finding on disk: IR text, seeds and options in one file, replayed with one command."""
+"""A finding on disk: IR text, inputs, engines and options in one file, replayed with one command.
+
+The first line is a comment that holds all but the module as JSON; comments for people follow, and
+then the module.  ``format`` counts the changes that older versions cannot read.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from didyma.codegen.options import Options
-from didyma.fuzz import disk, given
+from didyma.fuzz import disk, given, shown
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.text import parse_module, show
 from didyma.refimpl.ir.types import Tensor
 from didyma.refimpl.verify import graph
+from didyma.refimpl.version import VERSION
+
+FORMAT = 2  # 1 held seeds only, and no values but those given
 
 _HEAD = "# didyma finding "
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """All that a judgement depends on."""
+    """All that a judgement depends on, and where it comes from.
+
+    ``given`` are values that somebody chose, ``drawn`` those of the other inputs: kept, so that a
+    replay is the same when seeds draw other values.  Findings of format 1 have none drawn.
+    ``campaign_seed`` is the seed of the campaign that found it, ``version`` and ``date`` (UTC) say
+    what wrote it and when; two records that differ in these alone are equal.
+    """
 
     module: Module
     seeds: tuple[int, ...]
     env: dict[str, int]
     engines: tuple[str, ...]
     options: Options
-    given: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])  # not drawn by a seed
+    given: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
+    drawn: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], compare=False)
+    campaign_seed: int | None = field(default=None, compare=False)
+    version: str = field(default="", compare=False)
+    date: str = field(default="", compare=False)
+
+    @property
+    def values(self) -> Mapping[str, Tensor]:
+        """The values of inputs that no seed needs to draw."""
+        return {**self.drawn, **self.given}
 
 
 def save(path: Path, r: Recorded, message: str) -> Path:
-    """Write a finding; the message stands in its head as comment lines."""
+    """Write a finding; the message and the inputs stand in its head as comment lines.
+
+    Raises DidymaError ``unwritable``.
+    """
+    arrays = given.inputs(r.module, r.env, r.seeds, r.values)
+    inputs = {p.name: Tensor.of(a) for p, a in zip(r.module.entry.params, arrays, strict=True)}
+    drawn = {name: t for name, t in inputs.items() if name not in r.given}
     head: dict[str, Any] = {
+        "format": FORMAT,
+        "didyma": VERSION,
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seeds": r.seeds,
         "dims": r.env,
         "engines": r.engines,
-        "options": dataclasses.asdict(r.options),
+        "options": r.options.record(),
     }
+    if r.campaign_seed is not None:
+        head["campaign_seed"] = r.campaign_seed
     if r.given:
         head["given"] = {name: given.record(t) for name, t in r.given.items()}
-    lines = [_HEAD + json.dumps(head), *(f"# {line}" for line in message.splitlines())]
-    return disk.write_text(path, "\n".join([*lines, show(r.module)]))
+    head["drawn"] = {name: given.record(t) for name, t in drawn.items()}
+    values = [f"%{name}: {shown.value(t)}" for name, t in inputs.items()]
+    comments = [f"# {line}" for line in [*message.splitlines(), *values]]
+    return disk.write_text(path, "\n".join([_HEAD + json.dumps(head), *comments, show(r.module)]))
 
 
 def load(path: Path) -> Recorded:
-    """Read a finding back; DidymaError ``not-a-finding`` if the file is none."""
+    """Read a finding back, `-` from stdin.
+
+    Errors: ``not-a-finding`` if the file is none, or one of a later format; ``unreadable-file``,
+    and those of the parser and the verifier.
+    """
     text = disk.read_text(path)
     first, _, _ = text.partition("\n")
     if not first.startswith(_HEAD):
@@ -59,17 +98,21 @@ def load(path: Path) -> Recorded:
             want=f"a first line that starts with `{_HEAD.strip()}`",
             help="`didyma check` judges plain .dym and ONNX files",
         )
+    head = _head(path, first[len(_HEAD) :])
     m = parse_module(text, str(path))
     graph.verify(m)
     try:
-        head = json.loads(first[len(_HEAD) :])
         recorded = Recorded(
             m,
             tuple(int(s) for s in head["seeds"]),
             {str(k): int(v) for k, v in head["dims"].items()},
             tuple(str(e) for e in head["engines"]),
-            Options(**head["options"]),
+            Options.recorded(head["options"]),
             {str(k): given.recorded(v) for k, v in head.get("given", {}).items()},
+            {str(k): given.recorded(v) for k, v in head.get("drawn", {}).items()},
+            None if "campaign_seed" not in head else int(head["campaign_seed"]),
+            str(head.get("didyma", "")),
+            str(head.get("date", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise _broken(path, f"a broken head: {e}") from None
@@ -79,9 +122,24 @@ def load(path: Path) -> Recorded:
     if set(recorded.env) != told:
         raise _broken(path, f"sizes for {sorted(recorded.env)}, symbols {sorted(told)}")
     dims.check_ranges(recorded.env, m.dims)
-    if got := given.misfit(m, recorded.env, recorded.given):
+    if got := given.misfit(m, recorded.env, recorded.values):
         raise _broken(path, got)
     return recorded
+
+
+def _head(path: Path, text: str) -> Mapping[str, Any]:
+    """Parse the head; DidymaError ``not-a-finding`` if it is broken or of a later format."""
+    try:
+        head: Mapping[str, Any] = json.loads(text)
+        number, version = int(head.get("format", 1)), str(head.get("didyma", "of a later version"))
+    except (ValueError, TypeError, AttributeError) as e:
+        raise _broken(path, f"a broken head: {e}") from None
+    if number > FORMAT:
+        raise DidymaError(
+            "not-a-finding", str(path), got=f"format {number}, written by didyma {version}",
+            want=f"format {FORMAT} or lower: this is didyma {VERSION}", help="install that version",
+        )  # fmt: skip
+    return head
 
 
 def _broken(path: Path, got: str) -> DidymaError:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.inline import inline
 from didyma.fuzz.graphs import Case, used
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp.graph import values
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import (
     CALL,
+    COMPILER,
     NO_INLINE,
     WHILE,
     Function,
@@ -22,6 +24,7 @@ from didyma.refimpl.ir.graph import (
     attrs,
     rename,
 )
+from didyma.refimpl.ir.types import Tensor
 from didyma.refimpl.verify.graph import verify
 
 
@@ -38,6 +41,42 @@ def shrink(case: Case, still: Callable[[Case], bool], end: float) -> Case:
             return case
 
 
+def cut_off(case: Case, still: Callable[[Case], bool], end: float) -> Case:
+    """Return the case with as few nodes as ``still`` allows, those before them made inputs.
+
+    An input that was a node has the value that the reference gives that node.
+    """
+    while True:
+        for smaller in _valid(_headless(case)):
+            if time.monotonic() > end:
+                return case
+            if still(smaller):
+                case = smaller
+                break
+        else:
+            return case
+
+
+def _headless(case: Case) -> Iterator[Case]:
+    """Yield cases in which a node has become an input, the last nodes first."""
+    f = case.module.entry
+    inputs = case.inputs()
+    try:
+        known = values(f, case.module, inputs, dict(case.env))
+    except Exception:
+        return  # the fault may be the reference's own, and nothing is known then
+    fixed = replace(case, given=tuple((p.name, Tensor.of(known[p.name])) for p in f.params))
+    kept = _counts(f, case.module).union(f.results)
+    for i, n in reversed([*enumerate(f.nodes)]):
+        if n.results and kept.isdisjoint(n.results):
+            made = tuple(Param(r, t) for r, t in zip(n.results, n.types, strict=True))
+            given = (*fixed.given, *((r, Tensor.of(known[r])) for r in n.results))
+            nodes = f.nodes[:i] + f.nodes[i + 1 :]
+            seeds = (*case.seeds, *(0 for _ in made))
+            wider = replace(fixed, given=given)
+            yield _pruned(wider, (*f.params, *made), nodes, f.results, seeds)
+
+
 def candidates(case: Case) -> Iterator[Case]:
     """Yield smaller cases that are valid.
 
@@ -45,7 +84,11 @@ def candidates(case: Case) -> Iterator[Case]:
     place of the node that runs it, a loop that is not entered; and in any function a value that
     gives way to one it is computed from.
     """
-    for smaller in _proposals(case):
+    yield from _valid(_proposals(case))
+
+
+def _valid(cases: Iterable[Case]) -> Iterator[Case]:
+    for smaller in cases:
         try:
             verify(smaller.module)
         except DidymaError:
@@ -78,7 +121,7 @@ def _proposals(case: Case) -> Iterator[Case]:
             yield _pruned(case, (*f.params, *made), nodes, f.results, seeds)
     m = case.module
     for g in m.functions:
-        if NO_INLINE in g.attr:
+        if g.attr.keys() & {COMPILER, NO_INLINE}:
             yield _of(case, _with(m, replace(g, attrs=())))
     if (inlined := inline(m)) != m:
         yield _of(case, inlined)
@@ -161,4 +204,6 @@ def _pruned(
     m = used(_with(m, replace(m.entry, params=tuple(p for p, _ in inputs))))
     told = control.told(m)
     env = tuple((name, n) for name, n in case.env if name in told)
-    return Case(m, env, tuple(s for _, s in inputs), case.without, case.planner)
+    names = {p.name for p, _ in inputs}
+    given = tuple((name, t) for name, t in case.given if name in names)
+    return Case(m, env, tuple(s for _, s in inputs), case.without, case.planner, given)

@@ -2,21 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.spec import Domain
 
+CORE = 13  # a prime, so that two cycles of corners with different steps meet in every pair
+
 _FLOAT_CORNERS = (
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 1.5, 2.5, -3.5, 3.0, 1e-3, 100.0, 255.0,
     65504.0, 1e10, -1e10, np.inf, -np.inf, np.nan, np.pi,
 )  # fmt: skip
+_INT_CORNERS = (0, 1, -1, 2, -2, 3, 5, 7, 8, 16, 31, 32, 63, 64, 100, 127, 128, 255, 2**15, 2**31)
+_POWERS = (7, 8, 15, 16, 24, 31, 32, 53, 63, 64)  # of two: integers and exact floats end there
+_DIGITS = (1, 2, 3, 7, 10, 23)  # of the mantissas that a float may be rounded to
+# Half a unit above the largest number of a narrower float: what lies there rounds to infinity.
+_OVERFLOWS = (
+    7.0,
+    256.0,
+    464.0,
+    61440.0,
+    65520.0,
+    (2 - 2.0**-8) * 2.0**127,
+    (2 - 2.0**-24) * 2.0**127,
+)
+_UNDERFLOWS = tuple(2.0**-n for n in (2, 10, 11, 17, 18, 25, 128, 134, 150))
+
+
+class Kind(StrEnum):
+    """A distribution of values; every kind exists for every dtype."""
+
+    RAMP = "ramp"
+    SMALL = "small"
+    NORMAL = "normal"
+    UNIT = "unit"
+    SPARSE = "mostly normal"
+    NEUTRAL = "neutral"
+    SCALES = "all scales"
+    CORNERS = "corners"
+    BITS = "random bits"
+    MIXED = "mixed"
 
 
 def corners(dtype: DType) -> Array:
     """Every value of a dtype at which implementations differ: the first is 0.
+
+    Besides the ends of the dtype they are where conversions change course: the limits of every
+    integer, ties and overflow in every narrower float, integers that no float holds.
 
     >>> corners(DType.I8)[:6].tolist()
     [0, 1, -1, 2, -2, 3]
@@ -25,13 +62,89 @@ def corners(dtype: DType) -> Array:
         return np.array([False, True])
     if dtype.is_int:
         least, most = dtype.limits
-        near = [0, 1, -1, 2, -2, 3, 5, 7, 8, 16, 31, 32, 63, 64, 100, 127, 128, 255, 2**15, 2**31]
-        ends = [least, least + 1, most, most - 1]
-        return np.array([v for v in [*near, *ends] if least <= v <= most], dtype.numpy)
+        numbers = [*_INT_CORNERS, least, least + 1, most, most - 1, *_inexact(dtype.bits)]
+        return np.array(list(dict.fromkeys(v for v in numbers if least <= v <= most)), dtype.numpy)
     with np.errstate(all="ignore"):
         tiny, normal, largest, eps = _float_limits(dtype)
         edges = [tiny, -tiny, normal, -normal, largest, -largest, 1 + eps, 1 - eps / 2]
-        return np.array([*_FLOAT_CORNERS, *edges], np.float64).astype(dtype.numpy)
+        powers = [v for k in _POWERS for v in _near(2.0**k, eps)]
+        turns = [v for x in (*_OVERFLOWS, *_UNDERFLOWS, 0.5, 1.5) for v in _near(x, eps)]
+        ties = _ties(eps)
+        known = [*_FLOAT_CORNERS, *edges, *powers, *turns, *ties]
+        signed = [*known, *(-v for v in (*powers, *_OVERFLOWS, *ties))]
+        return np.concatenate([_different(signed, dtype), _nans(dtype)])
+
+
+def _nans(dtype: DType) -> Array:
+    """NaN of the least payload, which a narrower float cannot hold, with each sign."""
+    if dtype not in _INFINITIES:
+        return np.array([], dtype.numpy)
+    word = np.dtype(f"u{dtype.nbytes}")
+    top = 1 << (dtype.bits - 1)
+    raw = np.array([_INFINITIES[dtype] + 1, top + _INFINITIES[dtype] + 1], word)
+    return np.asarray(raw.view(dtype.numpy))
+
+
+_INFINITIES = {
+    DType.F64: 0x7FF0000000000000, DType.F32: 0x7F800000, DType.F16: 0x7C00, DType.BF16: 0x7F80,
+}  # fmt: skip
+
+
+def _near(x: float, eps: float) -> tuple[float, float, float]:
+    return x, x * (1 - eps / 2), x * (1 + eps)
+
+
+def _different(numbers: Iterable[float], dtype: DType) -> Array:
+    """Numbers in a dtype, each once."""
+    x = np.array(list(numbers), np.float64).astype(dtype.numpy)
+    raw = x.view(np.uint8).reshape(x.size, -1)
+    first = {raw[i].tobytes(): i for i in reversed(range(x.size))}
+    return np.asarray(x[sorted(first.values())])
+
+
+def _ties(eps: float) -> list[float]:
+    """Halfway between numbers of narrower mantissas: to even downwards, to even upwards."""
+    halves = [2.0 ** -(m + 1) for m in _DIGITS if 2.0 ** -(m + 1) >= eps]
+    ties = [v for h in halves for v in (1 + h, 1 + 3 * h, 1 + h + eps)]
+    return [*ties, 1 / eps - 0.5, 1 / eps + 1, 2 / eps + 2]
+
+
+def _inexact(bits: int) -> list[int]:
+    """Integers at the limits of narrower integers, and those that floats must round."""
+    limits = [2**k + d for k in _POWERS for d in (-1, 0, 1) if k < bits]
+    ties = [
+        2**top + d
+        for digits in (8, 11, 24, 53)
+        for top in {digits, bits - 2, bits - 1}
+        if top >= digits
+        for unit in (2 ** (top - digits),)
+        for d in (unit, 3 * unit, unit + 1, unit - 1)
+    ]
+    return [*limits, 65519, 65520, *ties, *(-v for v in (*limits, *ties))]
+
+
+def core(dtype: DType) -> Array:
+    """Return ``CORE`` corners, those that decide most: each is worth meeting every other.
+
+    >>> core(DType.F32)[:7].tolist()
+    [0.0, -0.0, nan, 1.0, inf, -1.0, -inf]
+    """
+    if dtype is DType.BOOL:
+        return np.asarray(np.arange(CORE) % 2 == 1)
+    if dtype.is_int:
+        least, most = dtype.limits
+        half = 2 ** (dtype.bits - 1)
+        signed = (-1, -2, -dtype.bits, least + 1, 5)
+        some = signed if dtype.is_signed else (5, half, half - 1, half + 1, most - 1)
+        near = (dtype.bits - 1, dtype.bits, dtype.bits + 1)
+        return np.array(
+            [v if least <= v <= most else v % 8 for v in (0, 1, least, most, 2, *some, *near)],
+            dtype.numpy,
+        )
+    tiny, _, largest, _ = _float_limits(dtype)
+    ends = (0.0, -0.0, np.nan, 1.0, np.inf, -1.0, -np.inf, 2.0, -3.0, 0.5, largest, -largest, tiny)
+    with np.errstate(all="ignore"):
+        return np.array(ends).astype(dtype.numpy)
 
 
 def _float_limits(dtype: DType) -> tuple[float, float, float, float]:
@@ -86,7 +199,9 @@ def _neutral(rng: np.random.Generator, n: int, dtype: DType) -> Array:
 
 
 def _corners(rng: np.random.Generator, n: int, dtype: DType) -> Array:
-    return rng.choice(corners(dtype), n)
+    """Half of them such as decide most."""
+    some: Array = rng.choice(core(dtype), n)
+    return np.asarray(np.where(rng.random(n) < 0.5, some, rng.choice(corners(dtype), n)))
 
 
 def _mostly_normal(rng: np.random.Generator, n: int, dtype: DType) -> Array:
@@ -102,14 +217,57 @@ def _bits(rng: np.random.Generator, n: int, dtype: DType) -> Array:
     return np.frombuffer(rng.bytes(n * dtype.nbytes), dtype.numpy)
 
 
-# The simplest first; kinds that keep results decidable are listed more than once.
-_KINDS: tuple[Callable[[np.random.Generator, int, DType], Array], ...] = (
-    _ramp, _small, _normal, _normal, _unit, _mostly_normal, _neutral, _scales, _corners, _bits,
+def _mixed(rng: np.random.Generator, n: int, dtype: DType) -> Array:
+    """Every element of a kind of its own."""
+    many = [np.asarray(k(rng, n, dtype)).astype(dtype.numpy) for k in _MIXED]
+    return np.asarray(np.stack(many)[rng.integers(0, len(many), n), np.arange(n)])
+
+
+_Draw: TypeAlias = Callable[[np.random.Generator, int, DType], Array]
+_MIXED: tuple[_Draw, ...] = (_small, _normal, _neutral, _scales, _corners, _bits)
+_DRAWS: Mapping[Kind, _Draw] = MappingProxyType(
+    {
+        Kind.RAMP: _ramp,
+        Kind.SMALL: _small,
+        Kind.NORMAL: _normal,
+        Kind.UNIT: _unit,
+        Kind.SPARSE: _mostly_normal,
+        Kind.NEUTRAL: _neutral,
+        Kind.SCALES: _scales,
+        Kind.CORNERS: _corners,
+        Kind.BITS: _bits,
+        Kind.MIXED: _mixed,
+    }
+)
+# Kinds that keep results decidable are listed more than once.
+_USUAL = (
+    Kind.RAMP, Kind.SMALL, Kind.NORMAL, Kind.NORMAL, Kind.UNIT, Kind.SPARSE, Kind.NEUTRAL,
+    Kind.SCALES, Kind.CORNERS, Kind.BITS,
 )  # fmt: skip
 
 
-def array(seed: int, dtype: DType, shape: tuple[int, ...], domain: Domain | None = None) -> Array:
-    """Values of a tensor; seed 0 is a short ramp.  ``domain`` bounds nine values in ten.
+def kind_of(seed: int) -> Kind:
+    """Return the kind of values that a seed stands for; neighbouring seeds have unrelated kinds.
+
+    >>> kind_of(0)
+    <Kind.RAMP: 'ramp'>
+    """
+    if seed == 0:
+        return Kind.RAMP
+    (word,) = np.random.SeedSequence(seed).generate_state(1)
+    return _USUAL[int(word) % len(_USUAL)]
+
+
+def array(
+    seed: int,
+    dtype: DType,
+    shape: tuple[int, ...],
+    domain: Domain | None = None,
+    kind: Kind | None = None,
+) -> Array:
+    """Values of a tensor, of the given kind or else of the seed's; seed 0 is a short ramp.
+
+    ``domain`` bounds nine values in ten.
 
     >>> array(0, DType.F32, (2, 3))
     array([[-2., -1.,  0.],
@@ -117,9 +275,9 @@ def array(seed: int, dtype: DType, shape: tuple[int, ...], domain: Domain | None
     """
     rng = np.random.Generator(np.random.SFC64(seed))
     n = int(np.prod(shape, dtype=np.int64))
-    kind = _KINDS[seed % len(_KINDS)]
+    draw = _DRAWS[kind_of(seed) if kind is None else kind]
     with np.errstate(all="ignore"):
-        x = np.asarray(kind(rng, n, dtype)).astype(dtype.numpy)
+        x = np.asarray(draw(rng, n, dtype)).astype(dtype.numpy)
         if domain is not None:
             x = _within(rng, x, dtype, domain)
     return np.asarray(x.reshape(shape), order="C")

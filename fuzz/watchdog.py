@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing as mp
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+
+_PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ def spawn(target: Callable[..., None], args: tuple[Any, ...]) -> SpawnProcess:
     if not hasattr(signal, "pthread_sigmask"):
         process.start()
         return process
+    resource_tracker.ensure_running()  # starting it unblocks SIGINT, so it must not start below
     old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child inherits it
     try:
         process.start()
@@ -55,10 +61,17 @@ def spawn(target: Callable[..., None], args: tuple[Any, ...]) -> SpawnProcess:
 
 
 def stay_with_parent() -> None:
-    """End this process when its parent has ended, even by SIGKILL, and whatever runs here."""
+    """End this process when its parent has ended, even by SIGKILL, and whatever runs here.
+
+    Linux kills it; elsewhere a thread ends it, as soon as no C code holds the interpreter's lock.
+    """
     parent = mp.parent_process()
     if parent is None:
         return
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent.pid:  # it ended before it could be asked
+            os._exit(1)
 
     def leave() -> None:
         parent.join()
@@ -93,7 +106,7 @@ def guarded(
     seconds: float,
     progress: Callable[[str], None] = lambda _: None,
 ) -> T | Died | Raised:
-    """Call ``f(*args, progress)`` in a child for at most so many seconds.
+    """Call ``f(*args, progress)`` in a child for at most so many seconds between its words.
 
     ``f`` is a module-level function; what it passes to ``progress`` (strings) arrives here.
     """
@@ -108,7 +121,7 @@ def guarded(
                 return cast("T", message.value)
             if isinstance(message, Raised):
                 return message
-            last = str(message)
+            last, end = str(message), time.monotonic() + seconds
             progress(last)
         return Died("hang", f"no answer within {seconds:g} s", last)
     except EOFError:

@@ -7,13 +7,14 @@ import sys
 
 from didyma.fuzz.allocator.campaign import Plan, Result, run
 from didyma.fuzz.allocator.domains import DOMAINS
+from didyma.fuzz.seeds import fresh_seed
 
 
 def report(r: Result) -> str:
     """Say what a campaign saw, in lines."""
     lines = [
         f"{r.schedules:,} schedules in {r.seconds:.1f} s, {r.a_minute:,.0f} a minute of a core, "
-        f"{len(r.findings)} findings",
+        f"{len(r.findings)} findings; seed {r.seed}",
         "  " + ", ".join(f"{d} {n:,}" for d, n in sorted(r.by_domain.items())),
     ]
     for c in r.findings:
@@ -23,12 +24,15 @@ def report(r: Result) -> str:
 
 
 def main() -> None:
-    """Judge random schedules; exit code 1 if a check has something against one."""
+    """Judge random schedules; exit code 1 if a check has something against one.
+
+    Ctrl-C and SIGTERM end it with what was found so far: exit code 130 or 143.
+    """
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=float, help="how long; 60 without --count")
     parser.add_argument("--count", type=int, help="how many schedules")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seed", type=int, help="seed of the first case; drawn without")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; 0: judge in this one")
     parser.add_argument("--run-every", type=int, default=50, help="run each n-th program; 0: none")
     parser.add_argument("--stop-after", type=int, default=0, help="end after so many findings")
     parser.add_argument("--domain", action="append", choices=DOMAINS, help="may be repeated")
@@ -36,10 +40,12 @@ def main() -> None:
     a = parser.parse_args()
     seconds = 60.0 if a.seconds is None and a.count is None else a.seconds
     domains = tuple(a.domain or DOMAINS)
-    plan = Plan(seconds, a.count, a.seed, a.jobs, a.run_every, domains, a.stop_after)
+    seed = fresh_seed() if a.seed is None else a.seed
+    print(f"seed {seed}", file=sys.stderr, flush=True)
+    plan = Plan(seconds, a.count, seed, a.jobs, a.run_every, domains, a.stop_after)
     result = run(plan)
     print(result.json() if a.json else report(result))
-    sys.exit(1 if result.findings else 0)
+    sys.exit(128 + result.stopped_by if result.stopped_by else bool(result.findings))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ from itertools import product
 from random import Random
 
 from didyma.codegen.memory import trace
-from didyma.codegen.memory.arena import Problem, problem, solve
+from didyma.codegen.memory.arena import ArenaPlanner, Problem, problem, solve
 from didyma.codegen.memory.arena.problem import lower_bound
+from didyma.codegen.memory.planners import Choice
 from didyma.codegen.memory.symbolic import SymbolicBuffer, plan
 from didyma.fuzz.allocator import judge, traces
 from didyma.fuzz.allocator.functions import outlined
@@ -64,7 +65,7 @@ def programs(domain: str, seed: int, *, run: bool = False) -> Case:
     return Case(domain, seed, name, judged(bare, name, seed, run=run))
 
 
-def judged(bare: Program, name: str, seed: int, *, run: bool) -> tuple[Verdict, ...]:
+def judged(bare: Program, name: Choice, seed: int, *, run: bool) -> tuple[Verdict, ...]:
     """Every verdict on a planner's plan of a program, at the first binding that has one."""
     try:
         plan = planned(bare, name)
@@ -104,7 +105,7 @@ def arena(domain: str, seed: int) -> Case:
     return Case(domain, seed, name, tuple(placed(p, name, seed)))
 
 
-def placed(p: Problem, name: str, seed: int) -> list[Verdict]:
+def placed(p: Problem, name: str | ArenaPlanner, seed: int) -> list[Verdict]:
     """Every verdict on a planner's placement, and on what is said of the problem itself."""
     lower, upper, size = p.lower.tolist(), p.upper.tolist(), p.size.tolist()
     bound = placement_check.most_alive(lower, upper, size)
@@ -138,7 +139,9 @@ def placed(p: Problem, name: str, seed: int) -> list[Verdict]:
     return verdicts
 
 
-def _permuted(p: Problem, name: str, offsets: Sequence[int], seed: int) -> list[Verdict]:
+def _permuted(
+    p: Problem, name: str | ArenaPlanner, offsets: Sequence[int], seed: int
+) -> list[Verdict]:
     """The order in which buffers are given makes no difference."""
     order = list(range(p.count))
     Random(seed).shuffle(order)
@@ -228,9 +231,14 @@ DOMAINS: Mapping[str, int] = {  # how many of a hundred cases
 }  # fmt: skip
 
 
+def domain_of(seed: int, domains: Sequence[str]) -> str:
+    """Return the domain of a seed's case."""
+    return Random(seed).choices(domains, [DOMAINS[d] for d in domains])[0]
+
+
 def judge_case(seed: int, domains: Sequence[str] = tuple(DOMAINS), run_every: int = 0) -> Case:
     """Make and judge the case of a seed, of one of the domains."""
-    chosen = Random(seed).choices(domains, [DOMAINS[d] for d in domains])[0]
+    chosen = domain_of(seed, domains)
     match chosen:
         case "texts":
             return texts(chosen, seed)

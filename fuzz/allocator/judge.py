@@ -25,7 +25,7 @@ from didyma.refimpl.verify.program import verify
 
 Check: TypeAlias = Literal[
     "planner", "laws", "replay", "lines", "peak", "run", "equal", "placement", "order", "proof",
-    "reader", "in place",
+    "reader", "in place", "crash", "hang",
 ]  # fmt: skip
 
 

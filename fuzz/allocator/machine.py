@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from didyma.codegen.memory import planner
 from didyma.codegen.memory.plan import plan
+from didyma.codegen.memory.planners import Choice
 from didyma.fuzz.allocator import judge
 from didyma.fuzz.allocator.judge import Verdict
 from didyma.fuzz.allocator.kernels import DTYPES, At
@@ -32,12 +33,12 @@ MOST_DEPTH = 3
 NAMES = ("linear_scan", "greedy_by_size", "size_class", "didyma", "none")
 
 T = TypeVar("T")
-Planned = Callable[[Program, str], Program]
+Planned = Callable[[Program, Choice], Program]
 
 
-def planned(bare: Program, name: str) -> Program:
-    """Plan a program by a planner of the registry."""
-    return plan(bare, planner(name))
+def planned(bare: Program, which: Choice) -> Program:
+    """Plan a program by a planner, given by name or as an object."""
+    return plan(bare, planner(which))
 
 
 class BrokenPlanError(AssertionError):

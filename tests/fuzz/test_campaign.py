@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,8 +23,11 @@ from didyma.codegen.options import Options
 from didyma.codegen.runtime.engine import KernelText, Loaded
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import campaign
+from didyma.fuzz.allocator import campaign as memory
+from didyma.fuzz.messages import Begin, Found, Judged, Message
 from didyma.fuzz.replay import load
-from didyma.fuzz.shard import Begin, Found, Job, Judged, Message, run
+from didyma.fuzz.result import Result
+from didyma.fuzz.shard import Job, run
 from tests.didyma.cli import ROOT
 from tests.mutants.__main__ import plant
 from tests.mutants.faults import FAULTS, Fault
@@ -41,7 +45,7 @@ def didyma(where: Path, *words: str | Path) -> tuple[int, Any]:
         env={**os.environ, "PYTHONPATH": str(where)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode in (0, 1, 5), done.stderr
     assert "Traceback" not in done.stderr
@@ -52,9 +56,14 @@ JUDGE = "        case = decode(raw)\n"
 
 
 def strike(name: str, what: str) -> Fault:
-    """A fault that strikes while a worker judges a graph that holds an ``argmin``."""
-    bad = (
-        f'        if any(n.op == "argmin" for n in case.module.entry.nodes):\n            {what}\n'
+    """A fault that strikes while a worker judges a graph that holds an ``argmin``.
+
+    At an ``argmax`` the process ends otherwise.
+    """
+    struck = {"argmin": what, "argmax": "import os; os._exit(7)"}
+    bad = "".join(
+        f'        if any(n.op == "{op}" for n in case.module.entry.nodes):\n            {what}\n'
+        for op, what in struck.items()
     )
     return Fault(name, "fuzz/shard.py", JUDGE, JUDGE + bad, ())
 
@@ -64,14 +73,15 @@ def test_a_disagreement_is_found_shrunk_written_and_replayed(tmp_path: Path) -> 
     (fault,) = [f for f in FAULTS if f.name == "a reduction that skips its last element"]
     plant(fault, where)
     folder = tmp_path / "findings"
-    words = ("--seconds", "40", "--jobs", "1", "--engine", "host", "--stop-after", "1")
-    code, said = didyma(where, "fuzz", *words, "--findings", folder)
+    words = ("--seconds", "400", "--jobs", "1", "--engine", "host", "--stop-after", "1")
+    code, said = didyma(where, "fuzz", *words, "--seed", "1", "--findings", folder)
     assert code == 1
     (f,) = said["findings"]
     assert f["level"] == "loop"
     assert f["kind"] == "value"
     assert f["nodes"] == 1, "shrunk to the op at fault"
     assert [p.name for p in folder.iterdir()] == [Path(f["file"]).name]
+    assert [g["count"] for g in said["groups"]] == [1]
     assert len(load(Path(f["file"])).module.entry.nodes) == f["nodes"]
     code, again = didyma(where, "replay", f["file"])
     assert code == 1
@@ -96,14 +106,18 @@ def test_a_crash_or_a_hang_costs_its_case_alone(
     plant(strike(kind, what), where)
     folder = tmp_path / "findings"
     code, said = didyma(
-        where, "fuzz", "--seconds", "12", "--jobs", "2", "--engine", "host", "--timeout", "5",
-        "--findings", folder,
+        where, "fuzz", "--seconds", "400", "--jobs", "2", "--engine", "host", "--timeout", "5",
+        "--seed", "1", "--stop-after", "2", "--findings", folder,
     )  # fmt: skip
     assert code == 1
-    (f,) = said["findings"]  # the same finding is told once
+    assert len(said["groups"]) == 2, "the campaign went on after the first"
+    (g,) = [g for g in said["groups"] if "exit code 7" not in g["reason"]]
+    f = g["smallest"]
     assert (f["level"], f["where"], f["kind"]) == ("host", "process", kind)
     assert reason in f["message"]
-    assert said["programs"] > 5, "the campaign went on"
+    kept = {file for each in said["groups"] for file in each["files"]}
+    assert kept == {str(p) for p in folder.iterdir()} == {e["file"] for e in said["findings"]}
+    assert len(g["files"]) == min(g["count"], 3)
     assert "argmin" in {n.op for n in load(Path(f["file"])).module.entry.nodes}
 
 
@@ -157,12 +171,12 @@ def test_it_ends_in_time_and_says_what_it_saw(tmp_path: Path) -> None:
     took = time.monotonic() - start
     assert code == 0
     assert set(said) == {
-        "programs", "seconds", "programs_per_minute", "median_nodes", "checked_share", "findings",
-        "coverage", "engines",
+        "seed", "jobs", "programs", "seconds", "programs_per_minute", "median_nodes",
+        "checked_share", "findings", "groups", "coverage", "engines",
     }  # fmt: skip
-    assert 5 <= said["seconds"] < 6.5
-    assert took < 5 + 30, "starting and ending included, on a busy machine"
-    assert said["findings"] == []
+    assert 5 <= said["seconds"] < 5 + 30
+    assert took < 5 + 90, "starting and ending included, on a busy machine"
+    assert said["findings"] == said["groups"] == []
     assert said["checked_share"] > 0.9
     assert set(said["engines"]) == {"simt", "host"}
     assert sum(e["programs"] for e in said["engines"].values()) == said["programs"] > 0
@@ -199,40 +213,84 @@ def worked(session: int) -> float:
 WARM_SECONDS = 10.0  # of three processes together: far more than imports and a first program take
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see processes")
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_no_process_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
-    words = ("fuzz", "--seconds", "600", "--jobs", "2", "--findings", tmp_path, "--json")
+def ignoring() -> None:
+    """Ignore SIGINT from here on, as a shell does for its background jobs."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def ended(
+    words: tuple[str | Path, ...], how: signal.Signals, ignored: bool
+) -> tuple[int, str, str]:
+    """Start Python, let it judge for a while, end it: its exit code and output; nothing is left."""
     with subprocess.Popen(
-        command(*words),
+        [sys.executable, *map(str, words)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=ignoring if ignored else None,
     ) as process:
-        patience = time.monotonic() + 60
-        while worked(process.pid) < WARM_SECONDS and time.monotonic() < patience:
-            time.sleep(0.1)
-        assert len(in_session(process.pid)) >= 3
-        if how is signal.SIGINT:  # a terminal tells the whole group
-            os.killpg(process.pid, how)
-        else:
-            process.send_signal(how)
-        out, err = process.communicate(timeout=10)
-    end = time.monotonic() + 10
-    while in_session(process.pid) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert in_session(process.pid) == []
+        try:
+            patience = time.monotonic() + 120
+            while worked(process.pid) < WARM_SECONDS and time.monotonic() < patience:
+                time.sleep(0.1)
+            assert len(in_session(process.pid)) >= 3
+            if how is signal.SIGINT:  # a terminal tells the whole group
+                os.killpg(process.pid, how)
+            else:
+                process.send_signal(how)
+            out, err = process.communicate(timeout=60)
+            end = time.monotonic() + 60
+            while in_session(process.pid) and time.monotonic() < end:
+                time.sleep(0.05)
+            assert in_session(process.pid) == []
+        finally:  # whatever fails above, nothing goes on
+            for pid in in_session(process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
     assert "Traceback" not in err
-    if how is signal.SIGINT:
-        assert process.returncode == 0
+    return process.returncode, out, err
+
+
+MINUTES = ("--seconds", "600", "--jobs", "2", "--json")
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="needs /proc to see processes"
+)
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("how", "ignored"),
+    [
+        (signal.SIGINT, False),
+        (signal.SIGINT, True),
+        (signal.SIGTERM, False),
+        (signal.SIGTERM, True),
+        (signal.SIGKILL, False),
+    ],
+)
+def test_no_process_is_left_behind(how: signal.Signals, ignored: bool, tmp_path: Path) -> None:
+    words = ("-m", "didyma", "fuzz", "--findings", tmp_path, *MINUTES)
+    code, out, err = ended(words, how, ignored)
+    if how is signal.SIGKILL:
+        assert (code, out) == (-how, "")
+    else:
+        assert code == 128 + how
         assert "interrupted" in err
         assert json.loads(out)["programs"] > 0
-    else:
-        assert out == ""
-        assert process.returncode in (143, -signal.SIGKILL)
+
+
+@needs_proc
+@pytest.mark.parametrize("module", [("didyma", "fuzz", "--memory"), ("didyma.fuzz.allocator",)])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_campaign_on_plans_tells_what_it_saw_when_it_is_stopped(
+    module: tuple[str, ...], how: signal.Signals
+) -> None:
+    code, out, _ = ended(("-m", *module, *MINUTES), how, ignored=True)
+    assert code == 128 + how
+    assert json.loads(out)["schedules"] > 0
 
 
 def test_teams_share_the_processes() -> None:
@@ -242,5 +300,39 @@ def test_teams_share_the_processes() -> None:
 
 
 def test_the_share_of_an_idle_campaign_is_whole() -> None:
-    r = campaign.Result(possible=9)
+    r = Result(possible=9)
     assert (r.all.programs, r.all.checked_share, r.median_nodes) == (0, 1.0, 0)
+
+
+def test_a_campaign_draws_a_seed_prints_it_and_repeats_it(tmp_path: Path) -> None:
+    words = ("fuzz", "--seconds", "1", "--jobs", "1", "--engine", "host", "--findings", tmp_path)
+    seeds: list[int] = []
+    for _ in range(2):
+        done = subprocess.run(
+            command(*words), cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True, timeout=240, check=True,
+        )  # fmt: skip
+        (printed,) = re.findall(r"^seed (\d+)$", done.stderr, re.MULTILINE)
+        assert f"--seed {printed} --jobs 1" in done.stdout
+        seeds.append(int(printed))
+    assert seeds[0] != seeds[1]
+    assert max(seeds) < 10**9, "short enough to type"
+    _, said = didyma(ROOT, *words, "--seed", str(seeds[0]))
+    assert (said["seed"], said["jobs"]) == (seeds[0], 1)
+
+
+def test_a_plan_draws_a_seed_of_its_own() -> None:
+    assert campaign.Plan(1.0, ()).seed != campaign.Plan(1.0, ()).seed
+    assert memory.Plan().seed != memory.Plan().seed
+    assert campaign.Plan(1.0, (), 7).seed == memory.Plan(seed=7).seed == 7
+
+
+def test_one_seed_gives_each_process_one_sequence_of_graphs() -> None:
+    def first_seeds(seed: int) -> list[int]:
+        plan = campaign.Plan(1.0, (("host",),) * 3, seed)
+        return [
+            campaign.job(plan, slot, generation).seed for slot in range(3) for generation in (0, 1)
+        ]
+
+    assert first_seeds(3) == first_seeds(3)
+    assert len({*first_seeds(3), *first_seeds(4)}) == 12, "no two share a graph"

@@ -5,10 +5,15 @@ from __future__ import annotations
 import random
 import time
 
+import numpy as np
+
 from didyma.fuzz.graphs import BYTES, Case, decode
-from didyma.fuzz.shrink import candidates, shrink
+from didyma.fuzz.shrink import candidates, cut_off, shrink
+from didyma.fuzz.shrink_sizes import shrink_sizes, smaller_sizes
+from didyma.fuzz.shrink_values import shrink_values
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.ir.types import Tensor
 from didyma.refimpl.verify.graph import verify
 
 
@@ -87,3 +92,111 @@ def test_functions_that_stay_give_way() -> None:
     assert all(smaller != case for smaller in candidates(case))
     small = shrink(case, lambda c: "cumulative_sum" in ops(c), time.monotonic() + 20)
     assert ops(small) == ["cumulative_sum"]
+
+
+def soon() -> float:
+    return time.monotonic() + 60
+
+
+CHAIN = """module {
+  func @main(%x: f32[2, 3]) -> (%d) {
+    %c = constant(value=f32[1] [-4.0]) : f32[1]
+    %a = sqrt(%c) : f32[1]
+    %b = add(%x, %a) : f32[2, 3]
+    %d = maximum(%b, %x) : f32[2, 3]
+  }
+}"""
+
+
+def test_nodes_above_the_fault_become_inputs_of_their_values() -> None:
+    def still(case: Case) -> bool:
+        (y,) = graph.run(case.module, case.inputs())
+        return "maximum" in ops(case) and bool(np.isnan(y).any())
+
+    case = Case(parse_module(CHAIN), (), (1,))
+    small = cut_off(case, still, soon())
+    assert ops(small) == ["maximum"]
+    assert np.isnan(dict(small.given)["b"].array()).all(), "the square root of -4 plus something"
+    assert shrink(Case(parse_module(CHAIN), (), (1,)), lambda _: False, soon()) == case
+
+
+SIZES = """module {
+  dims n in [2, 9]
+  func @main(%x: f32[n, 8], %w: f32[8, 5]) -> (%y) {
+    %z = matmul(%x, %w) : f32[n, 5]
+    %c = constant(value=f32[5] [1.0, 2.0, 3.0, 4.0, 5.0]) : f32[5]
+    %y = add(%z, %c) : f32[n, 5]
+  }
+}"""
+
+
+def test_sizes_become_as_small_as_they_may() -> None:
+    case = Case(parse_module(SIZES), (("n", 7),), (3, 4))
+    small = shrink_sizes(case, lambda _: True, soon())
+    shapes = [a.shape for a in small.inputs()]
+    assert shapes == [(1, 1), (1, 1)], "the symbol gave way to a number, too"
+    assert small.env == ()
+    graph.run(small.module, small.inputs())
+
+
+def test_sizes_that_matter_stay_and_so_do_values() -> None:
+    case = Case(parse_module(SIZES), (("n", 7),), (3, 4))
+    last = case.inputs()[1][-1, -1]
+
+    def still(c: Case) -> bool:
+        w = c.inputs()[1]
+        return w.shape[0] >= 3 and bool((w == last).any())
+
+    small = shrink_sizes(case, still, soon())
+    assert [a.shape for a in small.inputs()] == [(1, 3), (3, 1)]
+    assert (small.inputs()[1] == last).any()
+
+
+def test_smaller_sizes_are_valid_and_run() -> None:
+    rng = random.Random(11)
+    seen = 0
+    for _ in range(12):
+        case = decode(rng.randbytes(BYTES))
+        for i, smaller in enumerate(smaller_sizes(case)):
+            verify(smaller.module)
+            assert smaller.elements() <= case.elements()
+            if i % 16 == 0:
+                assert len(smaller.inputs()) == len(smaller.module.entry.params)
+                seen += 1
+    assert seen > 10
+
+
+TWO = "module { func @main(%x: f32[40], %k: i8[6]) -> (%y, %k) { %y = exp(%x) : f32[40] } }"
+
+
+def test_elements_that_do_not_matter_become_0() -> None:
+    x = np.random.default_rng(1).standard_normal(40).astype(np.float32)
+    x[[7, 33]] = np.nan, 17.625
+    given = (("x", Tensor.of(x)), ("k", Tensor.of(np.array([5, -6, 7, 1, 2, 3], np.int8))))
+    case = Case(parse_module(TWO), (), (1, 2), given=given)
+
+    def still(c: Case) -> bool:
+        x, k = c.inputs()
+        return bool(np.isnan(x[7])) and bool(x[33] > 2) and bool((k != 0).all())
+
+    small = shrink_values(case, still, soon())
+    x, k = small.inputs()
+    assert np.isnan(x[7])
+    assert x[33] == 17, "without its fraction"
+    assert np.count_nonzero(x) == 2
+    assert (k == 1).all()
+    assert dict(small.given)["k"].shape == (), "one number fills it"
+    assert not shrink_values(case, lambda _: True, soon()).inputs()[0].any()
+
+
+def test_shrinking_ends_in_time() -> None:
+    case = Case(parse_module(SIZES), (("n", 7),), (3, 4))
+    for step in (shrink, cut_off, shrink_sizes, shrink_values):
+        assert step(case, lambda _: True, time.monotonic() - 1) == case
+
+
+def test_inputs_without_elements_are_left_alone() -> None:
+    text = "module { func @main(%x: f32[0], %y: f8e8m0[3]) -> (%x, %y) { } }"
+    case = Case(parse_module(text), (), (1, 2))
+    small = shrink_values(case, lambda _: False, soon())
+    assert small == case

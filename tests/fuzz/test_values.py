@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
-from didyma.fuzz.values import array, corners
+from didyma.fuzz.values import CORE, Kind, array, core, corners, kind_of
 from didyma.refimpl.ir.types import ALL, FLOATS, INTS, DType
 from didyma.refimpl.ops.spec import Domain
 
@@ -20,6 +22,7 @@ def test_arrays_have_their_dtype_and_shape(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.filterwarnings("ignore:invalid value")  # some NaN are signalling
 def test_float_corners_hold_the_edges(dtype: DType) -> None:
     x = corners(dtype).astype(np.float64)
     assert np.isnan(x).any()
@@ -41,3 +44,31 @@ def test_a_domain_holds_nine_values_in_ten() -> None:
     a = array(3, DType.I64, (1000,), Domain(-4, 3))
     inside = ((a >= -4) & (a <= 3)).mean()
     assert inside > 0.85
+
+
+def test_a_kind_that_is_asked_for_does_not_depend_on_the_seed() -> None:
+    for seed in range(1, 30):
+        assert set(array(seed, DType.F32, (99,), kind=Kind.RAMP)) == {-2, -1, 0, 1, 2}
+        assert (array(seed, DType.I64, (99,), kind=Kind.SMALL) < 5).all()
+    assert (array(0, DType.F32, (5,)) == [-2, -1, 0, 1, 2]).all()
+
+
+def test_neighbouring_seeds_have_unrelated_kinds() -> None:
+    for step in (1, 10, 1000, 1000000):
+        kinds = Counter(kind_of(step * i + 1) for i in range(400))
+        assert set(kinds) == set(Kind) - {Kind.MIXED}
+        assert min(kinds.values()) > 15
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_the_core_is_of_corners_and_as_large_as_said(dtype: DType) -> None:
+    assert core(dtype).shape == (CORE,)
+    assert core(dtype).dtype == dtype.numpy
+
+
+def test_corners_hold_where_conversions_change_course() -> None:
+    f32 = set(corners(DType.F32).tolist())
+    near = [np.nextafter(np.float32(2.0**63), np.float32(s * np.inf)) for s in (-1, 1)]
+    assert {*map(float, near), 2.0**31, 2.0**32, 2.0**63, 2.0**64, -(2.0**63), 65520.0} <= f32
+    assert {2**53 + 1, 2**63 - 1, -(2**63), 2**24 + 1} <= set(corners(DType.I64).tolist())
+    assert {2**63 + 2**39, 2**63 + 2**39 + 1, 2**64 - 1} <= set(corners(DType.U64).tolist())
