@@ -12,20 +12,36 @@ array([[2., 4.]], dtype=float32)
 
 from __future__ import annotations
 
+import builtins
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from didyma.refimpl.version import VERSION
+
+__version__ = VERSION
+_SPACES = ("complex", "fft", "linalg", "signal", "testing")
+
 if TYPE_CHECKING:
-    from didyma.api import *  # noqa: F403  # the names are in its __all__
+    from didyma.api import *  # noqa: F403  # its imports are the public names
+else:
 
+    def __getattr__(name: str) -> Any:
+        """Find a public name when it is first used, so that the command line starts at once.
 
-__version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> Any:
-    """Find a public name when it is first used, so that the command line starts at once."""
-    if not name.startswith("_"):
+        What a star import takes leaves Python's own functions alone.
+        """
+        if name in _SPACES:
+            return importlib.import_module(f"didyma.{name}")
+        if (name.startswith("_") and name != "__all__") or find_spec(f"didyma.{name}"):
+            raise AttributeError(f"module 'didyma' has no attribute {name!r}")
         api = importlib.import_module("didyma.api")
+        if name == "__all__":
+            return [n for n in api.__all__ if not hasattr(builtins, n)]
         if name in api.__all__:
             return getattr(api, name)
-    raise AttributeError(f"module 'didyma' has no attribute {name!r}")
+        raise importlib.import_module("didyma.functions.guesses").unknown("dd", name, api.__all__)
+
+
+def __dir__() -> list[str]:
+    return [*importlib.import_module("didyma.api").__all__, "__version__"]

@@ -1,371 +1,46 @@
-"""Every public name, under the name that users write."""
+"""Every public name: what this module holds is what ``didyma`` has.
 
-import didyma.complex as complex
-import didyma.fft as fft
-import didyma.signal as signal
-from didyma.arrays import as_complex
-from didyma.chance import (
-    bernoulli,
-    bitcast,
-    dropout,
-    multinomial,
-    random_bits,
-    random_normal,
-    random_uniform,
-    saturating_cast,
-)
-from didyma.checking import check
-from didyma.composites import (
-    attention,
-    elu,
-    gelu,
-    hard_swish,
-    layer_norm,
-    leaky_relu,
-    log_softmax,
-    logsumexp,
-    mish,
-    one_hot,
-    relu,
-    rms_norm,
-    selu,
-    sigmoid,
-    silu,
-    softmax,
-    softplus,
-    softsign,
-    std,
-    tril,
-    triu,
-    var,
-)
-from didyma.control import (
-    compress,
-    cond,
-    noinline,
-    non_max_suppression,
-    nonzero,
-    scan,
-    unique_all,
-    unique_values,
-    while_loop,
-)
-from didyma.functions import (
-    abs_ as abs,
-)
-from didyma.functions import (
-    acos,
-    acosh,
-    add,
-    arange,
-    argmax,
-    argmin,
-    asarray,
-    asin,
-    asinh,
-    astype,
-    atan,
-    atan2,
-    atanh,
-    bitwise_and,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-    broadcast_to,
-    ceil,
-    clip,
-    concat,
-    conv,
-    copysign,
-    cos,
-    cosh,
-    cumulative_sum,
-    divide,
-    equal,
-    erf,
-    exp,
-    exp2,
-    expand_dims,
-    expm1,
-    flip,
-    floor,
-    floor_divide,
-    fmod,
-    greater,
-    greater_equal,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    log,
-    log1p,
-    log2,
-    log10,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    maximum,
-    mean,
-    minimum,
-    multiply,
-    negative,
-    not_equal,
-    pad,
-    permute_dims,
-    prod,
-    reciprocal,
-    remainder,
-    reshape,
-    rsqrt,
-    scatter,
-    sign,
-    signbit,
-    sin,
-    sinh,
-    sqrt,
-    square,
-    squeeze,
-    subtract,
-    take,
-    take_along_axis,
-    tan,
-    tanh,
-    trunc,
-    trunc_divide,
-    where,
-)
-from didyma.functions import (
-    all_ as all,
-)
-from didyma.functions import (
-    any_ as any,
-)
-from didyma.functions import (
-    max_ as max,
-)
-from didyma.functions import (
-    min_ as min,
-)
-from didyma.functions import (
-    pow_ as pow,
-)
-from didyma.functions import (
-    round_ as round,
-)
-from didyma.functions import (
-    slice_ as slice,
-)
-from didyma.functions import (
-    sum_ as sum,
-)
-from didyma.ordering import argsort, sort, top_k
-from didyma.running import Executable, Interpreted, compile, interpret
-from didyma.tensor import Tensor, matmul
-from didyma.tracing import Program, load, trace
-from didyma.types import (
-    Size,
-    bf16,
-    dim,
-    f4e2m1,
-    f8e4m3,
-    f8e4m3fnuz,
-    f8e5m2,
-    f8e5m2fnuz,
-    f8e8m0,
-    f16,
-    f32,
-    f64,
-    i2,
-    i4,
-    i8,
-    i16,
-    i32,
-    i64,
-    u2,
-    u4,
-    u8,
-    u16,
-    u32,
-    u64,
-)
-from didyma.types import bool_ as bool
+Each name is listed once, in the ``__all__`` of the module that defines it.
+"""
+# ruff: noqa: F403  # the modules say what is public
 
-__all__ = [
-    "Executable",
-    "Interpreted",
-    "Program",
-    "Size",
-    "Tensor",
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "all",
-    "any",
-    "arange",
-    "argmax",
-    "argmin",
-    "argsort",
-    "as_complex",
-    "asarray",
-    "asin",
-    "asinh",
-    "astype",
-    "atan",
-    "atan2",
-    "atanh",
-    "attention",
-    "bernoulli",
-    "bf16",
-    "bitcast",
-    "bitwise_and",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "bool",
-    "broadcast_to",
-    "ceil",
-    "check",
-    "clip",
-    "compile",
-    "complex",
-    "compress",
-    "concat",
-    "cond",
-    "conv",
-    "copysign",
-    "cos",
-    "cosh",
-    "cumulative_sum",
-    "dim",
-    "divide",
-    "dropout",
-    "elu",
-    "equal",
-    "erf",
-    "exp",
-    "exp2",
-    "expand_dims",
-    "expm1",
-    "f4e2m1",
-    "f8e4m3",
-    "f8e4m3fnuz",
-    "f8e5m2",
-    "f8e5m2fnuz",
-    "f8e8m0",
-    "f16",
-    "f32",
-    "f64",
-    "fft",
-    "flip",
-    "floor",
-    "floor_divide",
-    "fmod",
-    "gelu",
-    "greater",
-    "greater_equal",
-    "hard_swish",
-    "i2",
-    "i4",
-    "i8",
-    "i16",
-    "i32",
-    "i64",
-    "interpret",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "layer_norm",
-    "leaky_relu",
-    "less",
-    "less_equal",
-    "load",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "log_softmax",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logsumexp",
-    "matmul",
-    "max",
-    "maximum",
-    "mean",
-    "min",
-    "minimum",
-    "mish",
-    "multinomial",
-    "multiply",
-    "negative",
-    "noinline",
-    "non_max_suppression",
-    "nonzero",
-    "not_equal",
-    "one_hot",
-    "pad",
-    "permute_dims",
-    "pow",
-    "prod",
-    "random_bits",
-    "random_normal",
-    "random_uniform",
-    "reciprocal",
-    "relu",
-    "remainder",
-    "reshape",
-    "rms_norm",
-    "round",
-    "rsqrt",
-    "saturating_cast",
-    "scan",
-    "scatter",
-    "selu",
-    "sigmoid",
-    "sign",
-    "signal",
-    "signbit",
-    "silu",
-    "sin",
-    "sinh",
-    "slice",
-    "softmax",
-    "softplus",
-    "softsign",
-    "sort",
-    "sqrt",
-    "square",
-    "squeeze",
-    "std",
-    "subtract",
-    "sum",
-    "take",
-    "take_along_axis",
-    "tan",
-    "tanh",
-    "top_k",
-    "trace",
-    "tril",
-    "triu",
-    "trunc",
-    "trunc_divide",
-    "u2",
-    "u4",
-    "u8",
-    "u16",
-    "u32",
-    "u64",
-    "unique_all",
-    "unique_values",
-    "var",
-    "where",
-    "while_loop",
-]
+import typing as _typing
+
+from didyma import complex as complex
+from didyma import fft as fft
+from didyma import linalg as linalg
+from didyma import signal as signal
+from didyma import testing as testing
+from didyma.checking import check as check
+from didyma.codegen.options import Options as Options
+from didyma.functions.aliases import *
+from didyma.functions.chance import *
+from didyma.functions.control import cond as cond
+from didyma.functions.control import noinline as noinline
+from didyma.functions.control import scan as scan
+from didyma.functions.control import while_loop as while_loop
+from didyma.functions.creation import *
+from didyma.functions.dtypes import *
+from didyma.functions.elementwise import *
+from didyma.functions.joining import *
+from didyma.functions.lookup import *
+from didyma.functions.neural import *
+from didyma.functions.products import *
+from didyma.functions.reductions import *
+from didyma.functions.shaping import *
+from didyma.functions.windows import *
+from didyma.refimpl.errors import DidymaError as DidymaError
+from didyma.running import Executable as Executable
+from didyma.running import Interpreted as Interpreted
+from didyma.running import compile as compile
+from didyma.running import interpret as interpret
+from didyma.tracer.arrays import as_complex as as_complex
+from didyma.tracer.tensor import Tensor as Tensor
+from didyma.tracer.tracing import Program as Program
+from didyma.tracer.tracing import load as load
+from didyma.tracer.tracing import trace as trace
+from didyma.tracer.types import Size as Size
+from didyma.tracer.types import dim as dim
+
+if not _typing.TYPE_CHECKING:  # type checkers read the imports
+    __all__ = sorted(name for name in globals() if not name.startswith("_"))

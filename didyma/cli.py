@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json as json_
+import re
 import signal
 import sys
+import tempfile
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,22 +23,56 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="A tensor compiler that can be trusted, and the oracle that makes it so.",
     rich_markup_mode=None,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
+
+def _complete(kind: str) -> Callable[[str], list[str]]:
+    def matching(incomplete: str) -> list[str]:
+        from didyma.words import words
+
+        return [w for w in words(kind) if w.startswith(incomplete)]
+
+    return matching
+
+
+def _explained(incomplete: str) -> list[str]:
+    """Files are completed as the shell does; error codes only where one has begun."""
+    codes = _complete("codes")(incomplete) if incomplete else []
+    return [*codes, *sorted(map(str, Path().glob(f"{incomplete}*")))]
+
+
+def _stdin(ctx: typer.Context, file: str | Path) -> str | Path:
+    """Give what stdin has a name with the suffix of what it is."""
+    if str(file) != "-" or ctx.resilient_parsing:
+        return file
+    from didyma.files import keep_stdin
+
+    kept = keep_stdin(Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix="didyma-"))))
+    return str(kept) if isinstance(file, str) else kept
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Engine = Annotated[
     list[str] | None,
-    typer.Option("--engine", "-e", help="Engine to judge; may be given more than once."),
+    typer.Option(
+        "--engine",
+        "-e",
+        help="Engine to judge; may be given more than once.",
+        autocompletion=_complete("engines"),
+    ),
 ]
-Planner = Annotated[str, typer.Option(help="Memory planner, by name.")]
+Planner = Annotated[
+    str, typer.Option(help="Memory planner, by name.", autocompletion=_complete("planners"))
+]
 Dim = Annotated[
     list[str] | None,
     typer.Option("--dim", "-d", metavar="NAME=N", help="Bind a symbolic size, e.g. batch=4."),
 ]
-File = Annotated[Path, typer.Argument(help="A .dym text or an .onnx model.")]
+File = Annotated[
+    Path, typer.Argument(help="A .dym text or an .onnx model; - is stdin.", callback=_stdin)
+]
 
 
 def _engines(given: list[str] | None) -> Engines:
@@ -58,18 +95,23 @@ def _options(
     del version
 
 
-@app.command()
+@app.command(short_help="Judge random graphs, or random memory plans, for a time.")
 def fuzz(
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to judge graphs.")] = 60.0,
     engine: Engine = None,
-    seed: Annotated[int, typer.Option(help="First seed; the same seed gives the same graphs.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Repeat the campaign of this seed (and of as many jobs); else a fresh one."
+        ),
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes; as many as there are cores without.")
     ] = None,
     planner: Planner = "didyma",
     findings: Annotated[Path, typer.Option(help="Folder for findings.")] = Path("findings"),
     stop_after: Annotated[
-        int, typer.Option(min=0, help="End after so many findings; 0: never.")
+        int, typer.Option(min=0, help="End after so many groups of findings; 0: never.")
     ] = 0,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds until one graph counts as hung.")
@@ -77,6 +119,9 @@ def fuzz(
     memory: Annotated[
         bool,
         typer.Option("--memory", help="Judge plans of random programs and arenas instead."),
+    ] = False,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Print how often each op met each dtype.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -89,16 +134,24 @@ def fuzz(
     from didyma.commands import fuzz as command
 
     raise typer.Exit(
-        command.fuzz(seconds, chosen, seed, jobs, planner, findings, stop_after, timeout, json)
+        command.fuzz(
+            seconds, chosen, seed, jobs, planner, findings, stop_after, timeout, coverage, json
+        )
     )
 
 
-@app.command()
+@app.command(short_help="Judge a program at every level on random inputs.")
 def check(
     file: File,
     engine: Engine = None,
     dim: Dim = None,
-    seed: Annotated[int, typer.Option(help="Seed of the input values.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the input values, 0 or more.")] = 1,
+    tries: Annotated[
+        int | None,
+        typer.Option(
+            help="Rounds of inputs, 1 or more; without, many for small programs, 3 for large ones."
+        ),
+    ] = None,
     planner: Planner = "didyma",
     timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
     peer: Annotated[
@@ -115,20 +168,25 @@ def check(
         ),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option(help="Write what was judged there, for `didyma replay`.")
+        Path | None,
+        typer.Option(
+            help="Write the round that disagreed, or else the first, for `didyma replay`."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Judge a program at every level on random inputs (default engine: host)."""
+    """Judge a program at every level on rounds of inputs (default engines: simt and host)."""
     from didyma.commands import check as command
 
     engines, peers, values = _engines(engine), tuple(peer or ()), value or ()
     raise typer.Exit(
-        command.check(file, engines, dim or [], seed, planner, timeout, json, peers, values, save)
+        command.check(
+            file, engines, dim or [], seed, planner, timeout, json, peers, values, save, tries
+        )
     )
 
 
-@app.command()
+@app.command(short_help="Write a program as an ONNX model.")
 def export(
     file: File,
     out: Annotated[Path, typer.Option("--out", "-o", help="The model to write.")] = Path(
@@ -143,48 +201,70 @@ def export(
     raise typer.Exit(command.export(file, out, dim or [], json))
 
 
-@app.command()
+@app.command(short_help="Judge findings again, as they were judged first.")
 def replay(
-    file: Annotated[Path, typer.Argument(help="A finding written by `didyma fuzz`.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Findings written by `didyma fuzz`, folders of them, or - for stdin."),
+    ],
     engine: Engine = None,
     timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
     json: Json = False,
 ) -> None:
-    """Judge a finding again, with its own inputs, engines and options."""
+    """Judge findings again, each with its own inputs, engines and options."""
     from didyma.commands import replay as command
 
-    raise typer.Exit(command.replay(file, _engines(engine), timeout, json))
+    raise typer.Exit(command.replay(files, _engines(engine), timeout, json))
 
 
-@app.command()
+@app.command(short_help="Write the text of every level, or tell what an error means.")
 def explain(
-    file: File,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|CODE",
+            help="A .dym text or an .onnx model, - for stdin; or the code of an error or law.",
+            callback=_stdin,
+            autocompletion=_explained,
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the texts.")] = Path(
         "explain"
     ),
     planner: Planner = "didyma",
     json: Json = False,
 ) -> None:
-    """Write the text of every level of a program: graph, passes, loops, kernels, CUDA C, Python."""
+    """Write the text of every level of a program, or tell what an error code means.
+
+    The levels are graph, passes, loops, kernels, program, CUDA C and Python.
+    """
     from didyma.commands import explain as command
 
-    raise typer.Exit(command.explain(file, out, planner, json))
+    raise typer.Exit(command.explain(what, out, planner, json))
 
 
-@app.command()
+@app.command(short_help="Place buffers in one arena by memory planners, and compare.")
 def plan(
     file: Annotated[
         Path,
-        typer.Argument(help="A trace (.csv: id,lower,upper,size), a .dym text or an .onnx model."),
+        typer.Argument(
+            help="A trace (.csv: id,lower,upper,size), a .dym text or an .onnx model; - is stdin.",
+            callback=_stdin,
+        ),
     ],
-    planner: Annotated[str, typer.Option(help="A memory planner by name, or all.")] = "didyma",
+    planner: Annotated[
+        str,
+        typer.Option(
+            help="A memory planner by name, or all.", autocompletion=_complete("planners")
+        ),
+    ] = "didyma",
     capacity: Annotated[
         int | None, typer.Option(min=0, help="Bytes that the arena may have.")
     ] = None,
     dim: Dim = None,
     seconds: Annotated[float, typer.Option(min=0, help="Longest that a planner searches.")] = 50.0,
     plot: Annotated[
-        Path | None, typer.Option(help="Write the best plan as a picture (.svg).")
+        Path | None, typer.Option(help="Write the best plan as a picture, in .svg.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -194,9 +274,15 @@ def plan(
     raise typer.Exit(command.plan(file, planner, capacity, dim or [], seconds, plot, json))
 
 
-@app.command()
+@app.command(short_help="Tell what ops, and functions made of them, mean.")
 def ops(
-    name: Annotated[str | None, typer.Argument(help="One op; all of them without.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="An op, or a function made of ops such as softmax; all of them without.",
+            autocompletion=_complete("ops"),
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show the ops: what each means, its types, attributes and rules for special values."""
@@ -205,7 +291,7 @@ def ops(
     raise typer.Exit(command.ops(name, json))
 
 
-@app.command()
+@app.command(short_help="Say what can run here, and how to mend what cannot.")
 def doctor(json: Json = False) -> None:
     """Say which engines can run here, and how to mend those that cannot."""
     from didyma.commands import doctor as command
@@ -220,9 +306,10 @@ def _leave(number: int, frame: object) -> None:
 
 def main() -> None:
     """Run the command line; exit codes: 0 agree, 1 disagreement, 2 bad input, 3 internal,
-    4 engine missing, 5 nothing ran.
+    4 engine missing, 5 nothing ran, 130 Ctrl-C, 143 SIGTERM.
     """
-    signal.signal(signal.SIGTERM, _leave)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell ignores SIGINT for background jobs
+        signal.signal(number, _leave)
     try:
         app()
     except DidymaError as e:
@@ -235,9 +322,16 @@ def main() -> None:
 
 
 def _tell(e: DidymaError) -> None:
-    print(f"didyma: {e}", file=sys.stderr)
+    print(f"didyma: {_named(str(e))}", file=sys.stderr)
     for note in getattr(e, "__notes__", ()):
         print(f"  {note}", file=sys.stderr)
+    print(f"  `didyma explain {e.code}` says more", file=sys.stderr)
     if "--json" in sys.argv:
         fields = {"code": e.code, "where": e.where, "got": e.got, "want": e.want, "help": e.help}
-        print(json_.dumps({"error": fields}, indent=2))
+        place = {"file": e.file, "line": e.line} if e.line else {}
+        print(_named(json_.dumps({"error": fields | place}, indent=2)))
+
+
+def _named(text: str) -> str:
+    """Name stdin where a text names the file that it was kept in."""
+    return re.sub(r"[^\s`\"]*didyma-[^\s/]+/stdin\.\w+", "<stdin>", text)

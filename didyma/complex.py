@@ -7,44 +7,103 @@ differences and all that works part by part are those of real tensors.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
+from didyma.functions import pairs
+from didyma.functions.axes import composed, promoted, shape
+from didyma.functions.guesses import refuser
+from didyma.functions.pairs import Complex, mark
+from didyma.functions.public import public, wrong
 from didyma.refimpl.ops import complex as complexes
-from didyma.refimpl.ops.builder import Builder, Value
-from didyma.tensor import Tensor, common, together, within
+from didyma.refimpl.ops.builder import Value
+from didyma.tracer.tensor import Tensor
+
+Real: TypeAlias = Callable[[Tensor], Tensor]
+Unary: TypeAlias = Callable[[Tensor], Complex]
+Binary: TypeAlias = Callable[[Tensor, Tensor], Complex]
+
+_ERRORS = "Errors: ``shape-mismatch`` without a last axis of 2."
 
 
-@dataclass(frozen=True, slots=True)
-class Unary:
-    """A function of complex numbers [..., 2]."""
-
-    body: Callable[[Builder, Value], Value]
-
-    def __call__(self, z: Tensor, /) -> Tensor:
-        """Apply it; DidymaError ``shape-mismatch`` without a last axis of 2."""
-        b = common(z)
-        return Tensor(b, self.body(b, within(b, z)))
+def _named(f: Callable[..., Tensor], name: str, doc: str) -> None:
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = f"{doc}\n\nExample: ``dd.complex.{name}(z)``.  {_ERRORS}"
 
 
-@dataclass(frozen=True, slots=True)
-class Binary:
-    """A function of two tensors, which are promoted to one dtype."""
+def _real(body: Callable[..., Value], name: str, doc: str) -> Real:
+    def f(z: Tensor, /) -> Tensor:
+        return composed(body, z)
 
-    body: Callable[[Builder, Value, Value], Value]
-
-    def __call__(self, x: Tensor, y: Tensor, /) -> Tensor:
-        """Apply it; DidymaError ``shape-mismatch`` where it does not fit."""
-        x, y = together(x, y)
-        b = common(x, y)
-        return Tensor(b, self.body(b, within(b, x), within(b, y)))
+    _named(f, name, doc)
+    return public(f)
 
 
-real, imag, conj = Unary(complexes.real), Unary(complexes.imag), Unary(complexes.conjugate)
-abs, angle, exp = Unary(complexes.absolute), Unary(complexes.angle), Unary(complexes.exp)
-pair = Binary(complexes.pair)  # of real and imaginary parts
-multiply, divide = Binary(complexes.multiply), Binary(complexes.divide)
-matmul = Binary(complexes.matmul)
+def _unary(body: Callable[..., Value], name: str, doc: str) -> Unary:
+    def f(z: Tensor, /) -> Complex:
+        return mark(composed(body, z))
+
+    _named(f, name, doc)
+    return public(f)
+
+
+def _binary(body: Callable[..., Value], name: str, doc: str) -> Binary:
+    def f(x: Tensor, y: Tensor, /) -> Complex:
+        return pairs.together(body, x, y)
+
+    _named(f, name, doc)
+    f.__doc__ = f"{doc}\n\nExample: ``dd.complex.{name}(x, y)``.  {_ERRORS}"
+    return public(f)
+
+
+real = _real(complexes.real, "real", "Real parts [...] of complex numbers [..., 2].")
+imag = _real(complexes.imag, "imag", "Imaginary parts [...] of complex numbers [..., 2].")
+abs = _real(complexes.absolute, "abs", "Sizes [...] of complex numbers [..., 2].")
+angle = _real(complexes.angle, "angle", "Angles [...] of complex numbers [..., 2].")
+conj = _unary(complexes.conjugate, "conj", "Complex numbers with the imaginary part negated.")
+exp = _unary(complexes.exp, "exp", "Exponentials of complex numbers [..., 2].")
+multiply = _binary(complexes.multiply, "multiply", "Products of complex numbers [..., 2].")
+divide = _binary(complexes.divide, "divide", "Quotients of complex numbers [..., 2].")
+matmul = _binary(complexes.matmul, "matmul", "Matrix products of complex numbers [..., m, n, 2].")
+
+
+@public
+def pair(re: Tensor, im: Tensor, /) -> Complex:
+    """Complex numbers [..., 2] of real and imaginary parts [...], promoted.
+
+    Example: ``dd.complex.pair(re, im)``.  Errors: ``shape-mismatch``, ``dtype-mismatch``.
+    """
+    return mark(composed(complexes.pair, *promoted([re, im])))
+
+
+@public
+def view(x: Tensor, /) -> Complex:
+    """Take a tensor [..., 2] of pairs of reals, such as a parameter, for complex numbers.
+
+    Functions of real numbers then refuse it, and ``*``, ``/``, ``@`` and ``abs`` are complex.
+    Example: ``z = dd.complex.view(x)``.  Errors: ``bad-call``.
+    """
+    if shape(x)[-1:] != (2,) or not x.value.type.dtype.is_float:
+        raise wrong("dd.complex.view", str(x.value.type), "floats with a last axis of 2")
+    return mark(x)
+
+
+@public
+def parts(z: Tensor, /) -> Tensor:
+    """Pairs of reals [..., 2] of complex numbers, as a plain tensor.
+
+    Example: ``dd.abs(dd.complex.parts(z))``.
+    """
+    return Tensor(z.builder, z.value)
+
 
 __all__ = [
-    "abs", "angle", "conj", "divide", "exp", "imag", "matmul", "multiply", "pair", "real",
+    "Complex", "abs", "angle", "conj", "divide", "exp", "imag", "matmul", "multiply", "pair",
+    "parts", "real", "view",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__ = refuser("dd.complex", __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from didyma.fuzz import disk
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
-from didyma.refimpl.ir.text import parse_module
-from didyma.refimpl.verify import graph as verify
+from didyma.refimpl.verify import text
+
+LEVELS = ("module", "program", "kernel", "primfunc")  # first words of texts
+_CONSTANT = re.compile(r"[0-9a-f]{32}\.bin")
 
 
 def read_fixed(path: Path, sizes: Mapping[str, int]) -> tuple[Module, Mapping[str, int]]:
@@ -39,9 +44,51 @@ def read_module(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
         raise DidymaError(
             "unknown-format", str(path), got=path.suffix or "no suffix", want=".dym or .onnx"
         )
-    m = parse_module(disk.read_text(path), str(path))
-    verify.verify(m)
-    return m
+    return text.read_module(disk.read_text(path), str(path), beside(path))
+
+
+def beside(path: Path) -> text.Files:
+    """Return the reader of the constants that a text has in files of its own folder.
+
+    It returns None for a name that ``explain`` does not give, and for bytes that it did not write.
+    """
+
+    def read(name: str) -> bytes | None:
+        file = path.parent / name
+        if not _CONSTANT.fullmatch(name) or not file.is_file():
+            return None
+        data = file.read_bytes()
+        return data if hashlib.sha256(data).hexdigest()[:32] == file.stem else None
+
+    return read
+
+
+def keep_stdin(folder: Path) -> Path:
+    """Write what stdin has to a file whose suffix says what it is: .dym, .csv or .onnx."""
+    data = sys.stdin.buffer.read()
+    path = folder / f"stdin{_suffix(data)}"
+    path.write_bytes(data)
+    return path
+
+
+def _suffix(data: bytes) -> str:
+    try:
+        words = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return ".onnx"
+    if any(c < " " and c not in "\t\r\n\f" for c in words[:4096]):
+        return ".onnx"
+    first = next((row for row in words.splitlines() if row.strip() and row[0] != "#"), "")
+    return ".csv" if "," in first and not first.startswith(LEVELS) else ".dym"
+
+
+def must_have_folder(path: Path) -> None:
+    """Raise ``unwritable`` where the folder that would hold a file or folder does not exist."""
+    if not path.parent.is_dir():
+        raise DidymaError(
+            "unwritable", str(path), got=f"no folder {path.parent}", want="a folder that exists",
+            help=f"make it first: mkdir -p {path.parent}",
+        )  # fmt: skip
 
 
 def need_onnx(path: Path) -> Callable[[Path, Mapping[str, int]], Module]:

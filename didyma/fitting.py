@@ -7,11 +7,12 @@ shorter than its window cannot be mirrored.  Sizes are grown until no value is e
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import index
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir import control, dims
-from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import Attr, Module
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.rules import get_dims
@@ -19,6 +20,57 @@ from didyma.refimpl.ops.rules import get_dims
 MANY = 1 << 21  # elements in all: judging runs every level element by element
 ROUNDS = 64
 SCALES = (16, 64, 256, 1024)  # tried where the run itself finds that there is nothing to do
+
+
+def default_sizes(m: Module, chosen: Mapping[str, int]) -> dict[str, int]:
+    """Return a size for every symbol of the entry's inputs: those chosen, and one for each other.
+
+    A size that nobody chose is one more than its least and at least 2, unlike every other size
+    where its range allows that (equal sizes hide that two were swapped), and grows until no value
+    is empty.  Where that takes more than ``MANY`` elements in all, it starts from the least.
+
+    Errors: ``bad-option`` for a symbol that no input has or a size that is no integer,
+    ``dim-out-of-range``.
+    """
+    told = control.told(m)
+    free = [v for v in m.dims if v.name in told]
+    for name, n in chosen.items():
+        if name not in told:
+            known = ", ".join(v.name for v in free) or "none: no input has a symbolic size"
+            raise DidymaError(
+                "bad-option", f"size {name} = {n}", got=name, want=f"a size of: {known}"
+            )
+        if isinstance(n, bool) or not hasattr(n, "__index__"):
+            raise DidymaError("bad-option", f"size {name}", got=repr(n), want="an integer")
+    chosen = {name: index(n) for name, n in chosen.items()}
+    dims.check_ranges(chosen, m.dims)
+    above = apart({v.name: max(v.lo + 1, 2) for v in free} | dict(chosen), free, chosen)
+    least = apart({v.name: v.lo for v in free} | dict(chosen), free, chosen)
+    small = above if elements(m, above) <= MANY else least
+    return apart(fit(m, small, chosen), free, chosen)
+
+
+def apart(
+    wish: Mapping[str, int], declared: Sequence[DimVar], keep: Collection[str] = ()
+) -> dict[str, int]:
+    """Return sizes near those wished for, in range and unlike each other where that is possible.
+
+    The sizes in ``keep`` stay; each other gives way upwards, and downwards at the end of its range.
+
+    >>> apart({"n": 2, "m": 2, "k": 9}, [DimVar(s, 1, 4) for s in "nmk"])
+    {'n': 2, 'm': 3, 'k': 4}
+    """
+    sizes = dict(wish)
+    taken = {n for s, n in wish.items() if s in keep} | {v.lo for v in declared if v.lo == v.hi}
+    for v in declared:
+        if v.name not in sizes or v.name in keep:
+            continue
+        start = min(max(sizes[v.name], v.lo), v.hi)
+        least = max(v.lo, min(1, start))  # to be empty is worse than to be equal
+        near = (*range(start, start + len(taken) + 1), *range(start, start - len(taken) - 1, -1))
+        sizes[v.name] = next((n for n in near if least <= n <= v.hi and n not in taken), start)
+        taken.add(sizes[v.name])
+    return sizes
 
 
 def fit(m: Module, env: Mapping[str, int], keep: Collection[str] = ()) -> dict[str, int]:

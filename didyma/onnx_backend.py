@@ -106,17 +106,19 @@ class Prepared(BackendRep):
         own = {i.name for i in model.graph.initializer}
         self.names = [i.name for i in model.graph.input if i.name not in own]
         self.needed: set[str] = set()
-        self.ready: dict[tuple[tuple[str, bytes, tuple[int, ...]], ...], tuple[Module, Run]] = {}
+        self.ready: dict[tuple[object, ...], tuple[Module, Run]] = {}
 
     def prepare(self, inputs: Mapping[str, Array]) -> tuple[Module, Run]:
         """Import with as few input values as the importer asks for, and compile."""
+        empty = self._empty(inputs)
         while True:
             known = {n: inputs[n] for n in sorted(self.needed) if n in inputs}
-            key = tuple((n, a.tobytes(), a.shape) for n, a in known.items())
+            key = (*empty, *((n, a.tobytes(), a.shape) for n, a in known.items()))
             if key in self.ready:
                 return self.ready[key]
+            name, sizes = self.model.graph.name or "model", dict.fromkeys(empty, 0)
             try:
-                m = load_model(self.model, self.model.graph.name or "model", None, known)
+                m = load_model(self.model, name, None, known, sizes)
             except NotConstant as e:
                 more = set(e.inputs) & set(inputs) - self.needed
                 if not more:
@@ -131,6 +133,15 @@ class Prepared(BackendRep):
                 continue
             self.ready[key] = m, self.make(m)
             return self.ready[key]
+
+    def _empty(self, inputs: Mapping[str, Array]) -> tuple[str, ...]:
+        """Open sizes that are 0 in a call; for others a model is imported for sizes from 1 on."""
+        found: set[str] = set()
+        for i in self.model.graph.input:
+            shape = inputs[i.name].shape if i.name in inputs else ()
+            named = zip(i.type.tensor_type.shape.dim, shape, strict=False)
+            found |= {d.dim_param for d, n in named if d.dim_param and n == 0}
+        return tuple(sorted(found))
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run on inputs in the order of the model's, those with initializers left out."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from didyma.functions import standard
 from didyma.fuzz import disk
 from didyma.refimpl.ir.types import Tensor
 from didyma.refimpl.ops import OPS
@@ -82,7 +83,7 @@ def _bar(op: Op) -> str:
     return f"within {worst:.3g} units in the last place, on exact operands"
 
 
-PAGES = {"ops.md": ops_page, "spec.md": spec_page}
+PAGES = {"array-api.md": standard.page, "ops.md": ops_page, "spec.md": spec_page}
 
 
 def main(folder: Path) -> None:

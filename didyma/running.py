@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from didyma.arrays import AnyArray, arguments
-from didyma.codegen.options import Options
+from didyma.codegen.memory.planners import Choice
+from didyma.codegen.options import Options, choose
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.pipeline import compile as compile_module
 from didyma.codegen.runtime.engine import Engine
-from didyma.codegen.runtime.registry import engine as engine_by_name
+from didyma.codegen.runtime.externs import Implementation
+from didyma.codegen.runtime.registry import engine as made
 from didyma.fuzz import levels
+from didyma.oracle.compare import Comparison, compare
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.graph import Param
+from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops import bars as bars_
 from didyma.refimpl.ops.bars import Bar, Contract
-from didyma.tracing import Program
+from didyma.show import brief
+from didyma.tracer.arrays import AnyArray, arguments, as_array
+from didyma.tracer.tracing import Program
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Executable:
     """A compiled program on an engine; call it with arrays."""
 
@@ -29,9 +35,13 @@ class Executable:
     engine: Engine
     run: Callable[..., list[Any]]
 
-    def __call__(self, *inputs: AnyArray) -> Array | tuple[Array, ...]:
-        """Run on arrays: one result as itself, several as a tuple."""
-        out = self.run(self.engine, arguments(self.compiled.source.entry.params, inputs))
+    def __call__(self, /, *inputs: AnyArray, **named: AnyArray) -> Array | tuple[Array, ...]:
+        """Run on arrays, by position or by the input's name: one result, or several as a tuple.
+
+        DidymaError ``input-count``, ``unknown-input``, and as the wrapper for types and shapes.
+        """
+        entry = self.compiled.source.entry
+        out = self.run(self.engine, arguments(entry, ordered(entry.params, inputs, named)))
         return out[0] if len(out) == 1 else tuple(out)
 
     @property
@@ -44,29 +54,131 @@ class Executable:
         """The generated Python module."""
         return self.compiled.wrapper
 
-
-def compile(program: Program, *, engine: str = "host", planner: str = "didyma") -> Executable:
-    """Compile for an engine; DidymaError for an unknown name, EngineMissing for one absent."""
-    chosen = engine_by_name(engine)
-    compiled = compile_module(program.module, Options(planner=planner))
-    return Executable(compiled, chosen, levels.runner(compiled, chosen))
+    def __repr__(self) -> str:
+        return brief.executable(self.compiled, self.engine.name)
 
 
-@dataclass(frozen=True, slots=True)
+def compile(
+    program: Program,
+    *,
+    engine: str | Engine = "host",
+    planner: Choice | None = None,
+    options: Options | None = None,
+    externs: Mapping[str, Implementation] | None = None,
+) -> Executable:
+    """Compile for an engine; it and the planner are names or objects.
+
+    A ``planner`` takes the place of that of the ``options``.  ``externs`` are implementations of
+    functions marked ``Compiler``, by the name of the function or of the compiler: from arrays to
+    an array, or a tuple of several.  The body of a function that has none is run by the reference.
+
+    Errors: ``not-a-program``, ``unknown-engine``, ``unknown-planner``, ``bad-engine``,
+    ``bad-planner``, ``unknown-extern``, ``device-unsupported``; EngineMissing where the machine
+    lacks what the engine needs.
+    """
+    m = require(program, "dd.compile").module
+    chosen = made(engine)
+    compiled = compile_module(m, choose(options, planner))
+    return Executable(compiled, chosen, levels.runner(compiled, chosen, externs))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Interpreted:
-    """The truth: ``values`` in their dtypes, and how far a correct implementation may be off."""
+    """The truth: ``values`` in their dtypes, and how far a correct implementation may be off.
+
+    ``names`` are those of the program's results.
+    """
 
     values: tuple[Array, ...]
     bars: tuple[Bar, ...]
+    names: tuple[str, ...]
+
+    def compare(self, actual: AnyArray | Sequence[AnyArray]) -> tuple[Comparison, ...]:
+        """Judge one array, or a tuple or list of one for each output, by the bars.
+
+        DidymaError ``output-count`` where there are more or fewer arrays than outputs.
+        """
+        given = outputs(actual)
+        if len(given) != len(self.values):
+            raise DidymaError(
+                "output-count", "actual", got=f"{len(given)} arrays",
+                want=f"{len(self.values)}: {', '.join(self.names) or 'none'}",
+            )  # fmt: skip
+        rows = zip(self.names, self.bars, given, self.values, strict=True)
+        return tuple(
+            compare(name, bar, a, TensorType(DType.of(v), v.shape)) for name, bar, a, v in rows
+        )
+
+    def contains(self, actual: AnyArray | Sequence[AnyArray]) -> bool:
+        """Tell whether arrays are results that a correct implementation may give.
+
+        Every element must lie inside its bar, by the judge's own rule: NaN where the truth is NaN,
+        the sign of an exact zero, the exact integer.  Elements that are undecided may be anything,
+        but the answer is False for an output of which no element is decided, and where there is no
+        element at all: nothing was checked.
+        """
+        compared = self.compare(actual)
+        sound = all(c.agree and (c.checked or not c.total) for c in compared)
+        return sound and any(c.checked for c in compared)
+
+    def __repr__(self) -> str:
+        return brief.interpreted(self.names, self.values, self.bars)
 
 
-def interpret(program: Program, *inputs: AnyArray) -> Interpreted:
-    """Evaluate by the reference implementation."""
-    m = program.module
-    arrays = arguments(m.entry.params, inputs)
+def interpret(program: Program, /, *inputs: AnyArray, **named: AnyArray) -> Interpreted:
+    """Evaluate by the reference implementation, on arrays by position or by the input's name.
+
+    DidymaError ``not-a-program``, ``input-count``, ``unknown-input``, and as the interpreter for
+    types and shapes.
+    """
+    m = require(program, "dd.interpret").module
+    arrays = arguments(m.entry, ordered(m.entry.params, inputs, named))
     values = interpreter.run(m, arrays)
     rows = [(p.name, p.type.shape, a.shape) for p, a in zip(m.entry.params, arrays, strict=True)]
     env = dims.bind(rows, m.dims)
     given = [bars_.exact(a, DType.of(a)) for a in arrays]
     bars = interpreter.bars(m.entry, m, given, env, Contract(), stored=True)
-    return Interpreted(tuple(values), tuple(bars))
+    return Interpreted(tuple(values), tuple(bars), m.entry.results)
+
+
+def outputs(actual: AnyArray | Sequence[AnyArray]) -> list[Array]:
+    """Return NumPy arrays of one array, or of a tuple or list of them."""
+    if isinstance(actual, tuple | list):
+        return [as_array(a) for a in cast("Sequence[AnyArray]", actual)]
+    return [as_array(actual)]
+
+
+def require(given: object, where: str) -> Program:
+    """Return a program; DidymaError ``not-a-program`` says how to make one of what was given."""
+    if isinstance(given, Program):
+        return given
+    if callable(given):
+        name = getattr(given, "__name__", type(given).__name__)
+        got, help = f"the function {name}", f"dd.trace({name}) makes a program of it"
+    else:
+        got, help = f"a {type(given).__name__}", "dd.load(path) reads a .dym or .onnx file"
+    raise DidymaError("not-a-program", where, got=got, want="a program", help=help)
+
+
+def ordered(
+    params: Sequence[Param], inputs: Sequence[AnyArray], named: Mapping[str, AnyArray]
+) -> Sequence[AnyArray]:
+    """Return inputs in the order of the parameters, some of them by name.
+
+    DidymaError ``unknown-input`` for another name, ``input-count`` for an input that is missing
+    or comes twice.
+    """
+    names = [p.name for p in params]
+    for name in named:
+        if name not in names:
+            raise DidymaError("unknown-input", name, got=name, want=f"one of {', '.join(names)}")
+        if name in names[: len(inputs)]:
+            raise DidymaError("input-count", name, got="it by position and name", want="it once")
+    if not named:
+        return inputs
+    missing = [n for n in names[len(inputs) :] if n not in named]
+    if missing:
+        raise DidymaError(
+            "input-count", "inputs", got=f"no {', '.join(missing)}", want=", ".join(names)
+        )
+    return [*inputs, *(named[n] for n in names[len(inputs) :])]

@@ -199,6 +199,10 @@ def _graph() -> Iterator[str]:
         f"""
         {_first(graph)} `Module`: {_first(graph.Module)} `Function`: {_first(graph.Function)}
         `Node`: {_first(graph.Node)} An attribute is always written: there are no defaults.
+        A constant is written as nested lists, `f32[2] [1.0, 2.0]`; as the one value that all its
+        elements have, `f32[99] filled 0.0`; as its bytes in memory, `f32[9] base64 "..."`; or as
+        the name of a file of them beside the text, `f32[512, 64] file "NAME.bin"`, where NAME is
+        the first 32 digits of their SHA-256.
         """
     )
     yield from _dym(show(_example()))
@@ -226,7 +230,10 @@ def _graph() -> Iterator[str]:
         The functions they name stand above their users. Captures are operands that are passed on
         unchanged. A call is replaced by what it calls when a program is compiled, unless the
         function has the attribute `NoInline`: then it is compiled once, and called by the program.
-        Symbols that such a function binds are its own, anew with each call.
+        Symbols that such a function binds are its own, anew with each call. A function with the
+        attribute `Compiler` is external: programs call it by a name that holds the compiler's, its
+        own and a hash of its body and attributes, and its body says what any implementation of it
+        must compute.
         """
     )
     yield from _table(("node", "operands", "attributes", "meaning"), CONTROL)

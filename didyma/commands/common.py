@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from didyma import fitting
 from didyma.codegen.memory import planner as planner_by_name
+from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import Options
-from didyma.codegen.runtime.registry import NAMES, engine
+from didyma.codegen.runtime.registry import engine, names
 from didyma.refimpl.errors import DidymaError, EngineMissing
-from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import Module
 
 Engines: TypeAlias = tuple[str, ...] | None
 
-AGREE, DISAGREE, ENGINE_MISSING, NOTHING_RAN = 0, 1, 4, 5
+AGREE, DISAGREE, BAD_INPUT, ENGINE_MISSING, NOTHING_RAN = 0, 1, 2, 4, 5
 
 
 def require(engines: Sequence[str]) -> None:
@@ -26,7 +28,7 @@ def require(engines: Sequence[str]) -> None:
         if name == "nvrtc":
             raise DidymaError(
                 "bad-option", f"--engine {name}", got="an engine that compiles and runs nothing",
-                want=f"one of {', '.join(n for n in NAMES if n != 'nvrtc')}",
+                want=f"one of {', '.join(n for n in names() if n != 'nvrtc')}",
                 help="`didyma doctor` says whether nvrtc works here",
             )  # fmt: skip
         engine(name)
@@ -58,7 +60,7 @@ def sizes(given: Sequence[str]) -> dict[str, int]:
     return {n: int(v) for n, _, v in pairs if v.isascii() and v.isdecimal()}
 
 
-def options(planner: str) -> Options:
+def options(planner: Choice) -> Options:
     """Options of a compile; DidymaError ``unknown-planner`` for a name that is none."""
     planner_by_name(planner)
     return Options(planner=planner)
@@ -67,10 +69,9 @@ def options(planner: str) -> Options:
 def bindings(
     m: Module, given: Sequence[str], fixed: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Sizes for a module's symbols: as given, else one more than the least, or more to do anything.
+    """Sizes for a module's symbols: as given, the others as ``fitting.default_sizes`` chooses.
 
-    A module that would then take too many elements in all gets the least: judging it runs every
-    level element by element.  ``fixed`` are sizes that the module was imported for.
+    ``fixed`` are sizes that the module was imported for.
 
     Errors: ``bad-option`` for a word that is not ``NAME=N``, ``dim-out-of-range``.
     """
@@ -87,10 +88,7 @@ def bindings(
                 "bad-option", f"--dim {item}", got=item, want=f"NAME=N with NAME of: {known}"
             )
         env[name] = int(value)
-    dims.check_ranges(env, m.dims)
-    least = {v.name: v.lo for v in m.dims if v.name in told} | env
-    above = {v.name: min(v.hi, v.lo + 1) for v in m.dims if v.name in told} | env
-    return fitting.fit(m, above if fitting.elements(m, above) <= fitting.MANY else least, env)
+    return fitting.default_sizes(m, env)
 
 
 class Ended(Protocol):
@@ -102,8 +100,8 @@ class Ended(Protocol):
         ...
 
     @property
-    def interrupted(self) -> bool:
-        """Whether its user ended it."""
+    def stopped_by(self) -> int:
+        """The signal that ended it early; 0 for none."""
         ...
 
     @property
@@ -120,13 +118,19 @@ R = TypeVar("R", bound=Ended)
 
 
 def ended(result: R, show: Callable[[R], None], json: bool, ran: bool) -> int:
-    """Print what a campaign saw and return its exit code; ``ran`` says whether it judged any."""
-    if result.interrupted:
-        print(f"interrupted after {result.seconds:.0f} s", file=sys.stderr)
+    """Print what a campaign saw and return its exit code; ``ran`` says whether it judged any.
+
+    A campaign ended by a signal has the exit code of a process that the signal ends: 128 and more.
+    """
+    if result.stopped_by:
+        name = signal.Signals(result.stopped_by).name
+        print(f"interrupted by {name} after {result.seconds:.0f} s", file=sys.stderr)
     if json:
         print(result.json())
     else:
         show(result)
+    if result.stopped_by:
+        return 128 + result.stopped_by
     if result.findings:
         return DISAGREE
     return AGREE if ran else NOTHING_RAN

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from didyma import __version__
-from didyma.codegen.runtime.registry import NAMES, Availability, probe
+from didyma.codegen.runtime.registry import Availability, names, probe
 from didyma.commands import common
 from didyma.show import doctor as show
 
@@ -18,21 +18,32 @@ _DISTRIBUTIONS = (
     "nvidia-cuda-nvrtc", "pycuda",
 )  # fmt: skip
 
+# What each extra of the package adds, and the distributions that it installs.
+EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "onnx": ("reads and writes ONNX models", ("onnx",)),
+    "peers": ("compares with ONNX Runtime", ("onnx", "onnxruntime")),
+    "nvrtc": ("compiles kernels for a GPU", ("nvidia-cuda-nvrtc",)),
+    "cuda": ("runs kernels on a GPU", ("pycuda", "nvidia-cuda-nvrtc")),
+    "exact": ("places buffers by OR-Tools' solver", ("ortools",)),
+}
+
 
 def doctor(json: bool) -> int:
     """Print each engine's state and what was found; exit 4 if no engine can run kernels."""
-    states = [probe(n) for n in NAMES]
+    states = [probe(n) for n in names()]
     formats = [_onnx()]
+    extras = [_extra(name) for name in EXTRAS]
     found = dict(versions())
     if json:
         rows = {
             "engines": [_record(s) for s in states],
             "formats": [_record(s) for s in formats],
+            "extras": [_record(s) for s in extras],
             "versions": found,
         }
         common.print_json(rows)
     else:
-        show.doctor(states, formats, found)
+        show.doctor(states, formats, extras, found)
     runs = any(s.runs for s in states if s.name != "nvrtc")
     return common.AGREE if runs else common.ENGINE_MISSING
 
@@ -47,6 +58,21 @@ def versions() -> Iterator[tuple[str, str | None]]:
             yield name, importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             yield name, None
+
+
+def _extra(name: str) -> Availability:
+    what, wanted = EXTRAS[name]
+    absent = [d for d in wanted if not _installed(d)]
+    mend = f"python3 -m pip install {' '.join(absent)}" if absent else ""
+    return Availability(name, not absent, what, mend)
+
+
+def _installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.distribution(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _onnx() -> Availability:

@@ -1,23 +1,39 @@
-"""``didyma explain``: the text of every level of one program."""
+"""``didyma explain``: the text of every level of one program, or what an error code means."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
+import re
+from difflib import get_close_matches
 from pathlib import Path
 
+from didyma import codes
 from didyma.codegen.emit import wrapper
 from didyma.codegen.emit.names import sanitise
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.commands import common
-from didyma.files import read_module
+from didyma.files import must_have_folder, read_module
 from didyma.fuzz import disk
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import show
+from didyma.refimpl.verify import text as texts_
+from didyma.show.console import console, line, paragraph
+
+_INLINE = 1024  # characters of base64 that stand in a text; longer constants have files
+_BYTES = re.compile(rf'base64 "([A-Za-z0-9+/=]{{{_INLINE + 1},}})"')
 
 
-def explain(file: Path, out: Path, planner: str, json: bool) -> int:
-    """Write every level's text to a folder: all of the files, or none."""
+def explain(what: str, out: Path, planner: str, json: bool) -> int:
+    """Explain a file, or else an error code; DidymaError ``unknown-code`` for what is neither."""
+    path = Path(what)
+    if not path.is_file() and path.suffix not in (".dym", ".onnx"):
+        return _code(what, json)
+    must_have_folder(out)
     options = common.options(planner)
-    files = texts(compile(read_module(file), options))
+    files = texts(compile(read_module(path), options))
     disk.write_files(out, files)
     if json:
         common.print_json({"folder": os.fspath(out), "files": sorted(files)})
@@ -33,17 +49,76 @@ def explain(file: Path, out: Path, planner: str, json: bool) -> int:
 def texts(c: Compiled) -> dict[str, str | bytes]:
     """Return the files of a compile: each level by name, in the order in which they are made.
 
-    The weights stand in a file of their own where the wrapper does not hold them.
+    Large constants stand in files of their own, which the texts name, and so do the weights where
+    the wrapper does not hold them.
     """
-    files: dict[str, str | bytes] = {"00-source.dym": show(c.source)}
+    levels = {"00-source.dym": show(c.source)}
     for i, (name, after) in enumerate(c.passes, 1):
-        files[f"{i:02}-{name}.dym"] = show(after)
-    files["loops.dym"] = show(tuple(c.loops.values()))
-    files["kernels.dym"] = show(tuple(k for ks in c.kernels.values() for k in ks))
-    files["program.dym"] = show(c.program)
-    files["program-unplanned.dym"] = show(c.unplanned)
+        levels[f"{i:02}-{name}.dym"] = show(after)
+    levels["loops.dym"] = _functions(tuple(c.loops.values()))
+    levels["kernels.dym"] = _functions(tuple(k for ks in c.kernels.values() for k in ks))
+    levels["program.dym"] = show(c.program)
+    levels["program-unplanned.dym"] = show(c.unplanned)
+    constants: dict[str, bytes] = {}
+    files: dict[str, str | bytes] = {
+        name: with_files(text, constants) for name, text in levels.items()
+    }
     files["kernels.cu"] = c.text.source
     files["wrapper.py"] = c.wrapper
     if sum(len(t.data) for _, t in c.program.constants) > wrapper.EMBEDDED:
         files[f"{sanitise(c.program.name)}.weights"] = wrapper.weights(c.program)
-    return files
+    return files | constants
+
+
+def with_files(text: str, files: dict[str, bytes]) -> str:
+    """Return a text whose large constants are ``file "NAME"``, and add their bytes to ``files``.
+
+    The name is the start of the SHA-256 of the bytes, so that equal constants share a file.
+    """
+
+    def apart(found: re.Match[str]) -> str:
+        data = base64.b64decode(found[1])
+        name = f"{hashlib.sha256(data).hexdigest()[:32]}.bin"
+        files[name] = data
+        return f'file "{name}"'
+
+    return _BYTES.sub(apart, text)
+
+
+def _functions(fs: tuple[PrimFunc, ...]) -> str:
+    return show(fs) if fs else "# None: no kernel computes a value of this program.\n"
+
+
+def _code(code: str, json: bool) -> int:
+    found = codes.meaning(code)
+    if found is None:
+        near = get_close_matches(code, codes.known(), 3)
+        raise DidymaError(
+            "unknown-code", code, got=code, want="a .dym or .onnx file, or the code of an error",
+            help=f"did you mean {' or '.join(near)}?" if near else "docs/spec.md lists the laws",
+        )  # fmt: skip
+    message = _message(found.example) if codes.LAW.fullmatch(code) else ""
+    if json:
+        record = {"code": code, "meaning": found.text, "example": found.example}
+        common.print_json(record | ({"message": message} if message else {}))
+        return common.AGREE
+    out = console()
+    line(out, code)
+    paragraph(out, found.text)
+    if found.example:
+        line(out, "example:")
+        for row in found.example.splitlines():
+            line(out, f"  {row}")
+    for row in message.splitlines():
+        line(out, row)
+    return common.AGREE
+
+
+def _message(example: str) -> str:
+    """What the example of a law is refused with."""
+    try:
+        if example:
+            texts_.read(example, "example.dym")
+    except DidymaError as e:
+        return str(e)
+    return ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from didyma.commands import common
-from didyma.files import need_onnx, read_fixed
+from didyma.files import must_have_folder, need_onnx, read_fixed
 from didyma.refimpl.errors import DidymaError
 
 
@@ -19,6 +19,7 @@ def export(file: Path, out: Path, given: Sequence[str], json: bool) -> int:
         raise DidymaError(
             "unknown-format", str(out), got=out.suffix or "no suffix", want="a name in .onnx"
         )
+    must_have_folder(out)
     need_onnx(out)
     from didyma.refimpl.onnx.export import save
 

@@ -4,42 +4,64 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from didyma.commands import common
 from didyma.fuzz import campaign, disk
+from didyma.fuzz.result import Result
+from didyma.fuzz.seeds import fresh_seed
 from didyma.show import campaign as show
 
 
 def fuzz(
     seconds: float,
     engines: common.Engines,
-    seed: int,
+    seed: int | None,
     jobs: int | None,
     planner: str,
     findings: Path,
     stop_after: int,
     timeout: float,
+    coverage: bool,
     json: bool,
 ) -> int:
-    """Run a campaign and print what it saw; Ctrl-C ends it early with what was found so far."""
+    """Run a campaign and print what it saw; a signal ends it early with what was found so far."""
     wanted = engines or ("simt", "host")
     common.require(wanted)
     disk.must_take_files(findings)
     plan = campaign.Plan(
         seconds,
         campaign.teams(wanted, jobs or cores()),
-        seed,
+        chosen_seed(seed),
         common.options(planner),
         hang_seconds=timeout,
         stop_after=stop_after,
         findings=findings,
     )
-    result = _with_bar(plan)
-    return common.ended(result, show.campaign, json, ran=bool(result.all.programs))
+    with bar(seconds) as shown:
+
+        def progress(r: Result) -> None:
+            found = f", {len(r.groups)} groups of findings" if r.groups else ""
+            text = f"{r.all.programs} programs, {len(r.covered)} pairs{found}"
+            shown(r.seconds, text)
+
+        result = campaign.run(plan, progress)
+    printed = partial(show.campaign, coverage=coverage)
+    return common.ended(result, printed, json, ran=bool(result.all.programs))
+
+
+def chosen_seed(seed: int | None) -> int:
+    """Return the seed given, or a fresh one; say which on stderr, as the campaign may be killed."""
+    chosen = fresh_seed() if seed is None else seed
+    print(f"seed {chosen}", file=sys.stderr, flush=True)
+    return chosen
 
 
 def cores() -> int:
@@ -49,16 +71,25 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _with_bar(plan: campaign.Plan) -> campaign.Result:
+class Shown(Protocol):
+    """Shows how far a campaign is."""
+
+    def __call__(self, seconds: float, text: str) -> None:
+        """Show the seconds that it has run, and a text."""
+        ...
+
+
+@contextmanager
+def bar(seconds: float) -> Generator[Shown, None, None]:
+    """Show a progress bar of so many seconds on stderr."""
     columns = (
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=plan.seconds)
+    err = Console(stderr=True)
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+        task = progress.add_task("starting", total=seconds)
 
-        def show_progress(r: campaign.Result) -> None:
-            found = f", {len(r.findings)} findings" if r.findings else ""
-            text = f"{r.all.programs} programs, {len(r.covered)} pairs{found}"
-            bar.update(task, completed=r.seconds, description=text)
+        def shown(seconds: float, text: str) -> None:
+            progress.update(task, completed=seconds, description=text)
 
-        return campaign.run(plan, show_progress)
+        yield shown

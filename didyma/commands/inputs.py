@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from didyma.arrays import as_pairs
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import Module, Param
 from didyma.refimpl.ir.types import Array, DType, Tensor
+from didyma.tracer.arrays import as_pairs
 
 _WORDS = {"true": True, "false": False}
 

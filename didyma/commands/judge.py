@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -10,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from rich.console import Console
 
-from didyma import fitting
+from didyma import rounds
 from didyma.codegen.memory.peak import peak, unplanned_total
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
@@ -18,40 +17,67 @@ from didyma.codegen.runtime.registry import engine
 from didyma.commands import common
 from didyma.fuzz import given as given_
 from didyma.fuzz import levels, watchdog
-from didyma.oracle.report import Finding, Level, Report
+from didyma.oracle.report import Finding, Level, Outcome, Report, Setting
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array, Tensor
+from didyma.rounds import Round, Source
 from didyma.show import verdict as show
-
-_LAW = re.compile(r"[DGLP]-")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """All that one judgement depends on."""
+    """All that one judgement depends on.
+
+    ``seeds`` are one seed, from which rounds of inputs are drawn, ``tries`` of them or as many as
+    the size of the program is worth; or a seed for each parameter, which makes one round.
+    """
 
     module: Module
     env: Mapping[str, int]
-    seeds: tuple[int, ...]
+    seeds: int | tuple[int, ...]
     engines: tuple[str, ...]
     options: Options
     peers: tuple[str, ...] = ()
     model: bytes | None = None  # the ONNX model that the module was imported from
     free: frozenset[str] = frozenset()  # symbols whose size nobody chose
     given: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])  # values not drawn
+    tries: int | None = None
+
+    @property
+    def source(self) -> Source:
+        """Where its inputs come from."""
+        return Source(self.module, self.env, self.seeds, self.given)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The rounds of inputs that it is judged on."""
+        return rounds.schedule(self.source, self.tries)
+
+    @property
+    def setting(self) -> Setting:
+        """What a report says of it."""
+        seed = self.seeds if isinstance(self.seeds, int) else None
+        return Setting(self.env, frozenset(self.env) - self.free, self.engines, seed)
+
+    def inputs(self, r: Round) -> dict[str, Tensor]:
+        """Values of all inputs in a round, by name."""
+        named = zip(self.module.entry.params, self.source.values(r), strict=True)
+        return {p.name: self.given.get(p.name) or Tensor.of(a) for p, a in named}
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What every level says, and what the plan needs (empty if no program came to be).
 
-    ``given`` are the values that were not drawn.
+    ``task`` is what was judged in the end, with the sizes and values that were chosen for it.
+    ``round`` is the one to look at: that which disagreed, or else the first.
     """
 
     report: Report
     memory: Mapping[str, Any]
-    given: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
+    task: Task | None = None
+    round: Round | None = None
 
 
 Judge: TypeAlias = Callable[[Task, Callable[[str], None]], Verdict]
@@ -62,33 +88,30 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
     progress("compile")
     engines = [engine(e) for e in task.engines]
     made = levels.compiled(task.module, task.options, progress)
-    if isinstance(made, levels.Failed):
-        # The source is lawful: where a law is broken, or the compiler fails, that is a finding.
-        if isinstance(made.error, DidymaError) and not _LAW.match(made.error.code):
-            raise made.error
-        return Verdict(made.report(), {})
+    if not isinstance(made, levels.Failed):
+        task = _welcome(_fitted(task))
+    planned = task.rounds
+    seen = rounds.judged(
+        made, task.source, planned, engines, task.setting, _peer(made, task), progress
+    )
+    memory = {} if isinstance(made, levels.Failed) else _memory(made, task)
+    return Verdict(seen.report, memory, task, seen.failed or planned[0])
 
-    task = _welcome(_fitted(task))
-    arrays = _values(task, task.env)
-    report = levels.judged(made, arrays, engines, progress=progress)
-    if task.peers:
-        from didyma.fuzz.peers import ort
 
-        progress(ort.NAME)
+def _peer(made: Compiled | levels.Failed, task: Task) -> rounds.Peer | None:
+    if not task.peers or isinstance(made, levels.Failed):
+        return None
+    from didyma.fuzz.peers import ort
+
+    def say(arrays: Sequence[Array]) -> Sequence[Level]:
         whole = ort.level(task.module, arrays, task.env, task.model)
-        levels_ = (*report.levels, whole, ort.by_kernel(made.fused, arrays, task.env))
-        report = Report(levels_, report.refused)
-    return Verdict(report, _memory(made, task), task.given)
+        return whole, ort.by_kernel(made.fused, arrays, task.env)
 
-
-def _values(task: Task, env: Mapping[str, int]) -> Sequence[Array]:
-    return given_.inputs(task.module, env, task.seeds, task.given)
+    return rounds.Peer(ort.NAME, say)
 
 
 def _fitted(task: Task) -> Task:
-    """Choose sizes at which the reference runs."""
-    env = fitting.fit_run(task.module, task.env, task.free, lambda env: _values(task, env))
-    return replace(task, env=env)
+    return replace(task, env=rounds.fitted(task.source, task.free).env)
 
 
 def _welcome(task: Task) -> Task:
@@ -97,34 +120,40 @@ def _welcome(task: Task) -> Task:
     A model may take them for lengths or places, and have no meaning for others.
     """
     drawn = [p for p in task.module.entry.params if p.name not in task.given]
-    whole = [p for p in drawn if p.type.dtype.is_int]
-    if not task.peers or task.model is None or not whole:
+    integers = [p for p in drawn if p.type.dtype.is_int]
+    if not task.peers or task.model is None or not integers:
         return task
     from didyma.fuzz.peers import ort
 
+    def taken(t: Task) -> bool:
+        return ort.takes(t.module, t.source.values(t.rounds[0]), task.model or b"")
+
     tried = task
     for number in (1, 0):
-        if ort.takes(task.module, _values(tried, tried.env), task.model):
+        if taken(tried):
             return tried
-        fill = {p.name: Tensor.of(np.array(number, p.type.dtype.numpy)) for p in whole}
+        fill = {p.name: Tensor.of(np.array(number, p.type.dtype.numpy)) for p in integers}
         tried = _fitted(replace(task, given=fill | dict(task.given)))
-    return tried if ort.takes(task.module, _values(tried, tried.env), task.model) else task
+    return tried if taken(tried) else task
 
 
 def _memory(made: Compiled, task: Task) -> dict[str, Any]:
     return {
         "dims": dict(task.env),
         "inputs": {name: given_.shown(t) for name, t in task.given.items()},
-        "planner": task.options.planner,
+        "planner": task.options.planner_name,
         "planned_peak": peak(made.program, task.env),
         "unplanned_total": unplanned_total(made.program, task.env),
         "kernels": [k.name for k in made.program.kernels],
     }
 
 
-def guarded(task: Task, timeout: float, run: Judge = judge) -> Verdict:
-    """Judge in a child: a crash or a hang there is a finding of the level it happened in."""
-    with Console(stderr=True).status("starting") as status:
+def guarded(task: Task, timeout: float, run: Judge = judge, *, quiet: bool = False) -> Verdict:
+    """Judge in a child: a crash or a hang there is a finding of the level it happened in.
+
+    What it is at stands on stderr meanwhile, unless ``quiet``.
+    """
+    with Console(stderr=True, quiet=quiet).status("starting") as status:
         answer = watchdog.guarded(
             run, (task,), timeout, lambda word: status.update(f"judging: {word}")
         )
@@ -140,10 +169,18 @@ def guarded(task: Task, timeout: float, run: Judge = judge) -> Verdict:
             if isinstance(error, DidymaError):
                 raise error
             raise RuntimeError(f"the judge failed\n{trace}")
-        case watchdog.Died(kind, reason, during):
+        case watchdog.Died(kind, reason, word):
+            during, at = rounds.during(word, task.rounds)
             level = Level(during)
             level.findings.append(Finding(during, "process", kind, reason))
-            return Verdict(Report((level,)), {})
+            return Verdict(Report((level,), setting=task.setting), {}, task, at)
+
+
+_EXITS = {
+    Outcome.AGREE: common.AGREE,
+    Outcome.DISAGREE: common.DISAGREE,
+    Outcome.UNCHECKED: common.NOTHING_RAN,
+}
 
 
 def tell(verdict: Verdict, json: bool) -> int:
@@ -153,7 +190,9 @@ def tell(verdict: Verdict, json: bool) -> int:
         common.print_json(show.verdict_record(report, verdict.memory))
     else:
         show.verdict(report, verdict.memory)
-    if not report.agree:
-        return common.DISAGREE
-    compared = (c for level in report.levels for c in level.comparisons)
-    return common.AGREE if any(c.checked for c in compared) else common.NOTHING_RAN
+    return outcome(report)
+
+
+def outcome(report: Report) -> int:
+    """Return the exit code of a report."""
+    return _EXITS[report.outcome]

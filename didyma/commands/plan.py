@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
+from didyma import fitting
 from didyma.codegen.memory import trace
 from didyma.codegen.memory.arena import (
-    ARENA,
+    ArenaPlanner,
     Placement,
     Problem,
-    arena_planner,
     lower_bound,
     problem,
     require_capacity,
     solve,
 )
 from didyma.codegen.memory.liveness import live_ranges
+from didyma.codegen.memory.planners import names
+from didyma.codegen.memory.planners import planner as planner_by_name
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.commands.common import AGREE, DISAGREE, NOTHING_RAN, print_json
-from didyma.commands.plan_plot import svg
-from didyma.files import read_fixed
+from didyma.commands.plan_plot import must_be_svg, svg
+from didyma.files import beside, read_fixed
 from didyma.fuzz import disk
 from didyma.oracle.placement_check import check
 from didyma.refimpl.errors import DidymaError, EngineMissing
-from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.program import ALIGNMENT, Program
-from didyma.refimpl.ir.text import parse
-from didyma.refimpl.verify import program as program_laws
+from didyma.refimpl.verify.text import read as read_text
+from didyma.show.console import console, line
+
+_PROGRAM = re.compile(r"(?:\s|#[^\n]*\n)*program\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,37 +55,45 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Buffers to place, and the sizes that a program's symbols were taken to have."""
+    """Buffers to place, and the sizes that a program's symbols were taken to have.
+
+    ``origins`` says of each size that was not given how it was chosen.
+    """
 
     problem: Problem
     dims: Mapping[str, int]
-    given: frozenset[str] = frozenset()
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def read(file: Path, given: Sequence[str], capacity: int | None) -> Task:
     """Read a trace or a program, or compile a graph, and take its buffers at a binding of its dims.
 
-    A symbol that is not given has the least size it may have.  DidymaError as the readers, and
-    ``bad-option`` for a dim that is not the program's.
+    A size of an input that is not given is chosen as ``check`` chooses it; any other symbol has the
+    least value it may have.  DidymaError as the readers, and ``bad-option`` for a dim that is not
+    the program's.
     """
     if file.suffix == ".csv":
         if given:
             raise DidymaError("bad-option", "--dim", got=given[0], want="none: a trace has no dims")
         return Task(trace.parse(_text(file), str(file), capacity), {})
-    sizes, fixed = bound(given), dict[str, int]()
+    sizes, fixed, default = bound(given), dict[str, int](), dict[str, int]()
     p = _program(file)
     if p is None:
         m, known = read_fixed(file, sizes)
         fixed.update(known)
         p = compile(m, Options(planner="none")).unplanned
+        told = control.told(m)
+        default = fitting.default_sizes(m, {k: n for k, n in sizes.items() if k in told})
     ranges = {v.name: v for v in p.dims}
     for name, n in sizes.items():
         if name not in ranges and name not in fixed:
             want = f"NAME=N with NAME of: {', '.join(ranges) or 'none: no size is symbolic'}"
             raise DidymaError("bad-option", f"--dim {name}={n}", got=name, want=want)
-    known = {name: n for name, n in sizes.items() if name in ranges}
+    known = {name: n for name, n in (default | sizes).items() if name in ranges}
     env = {name: v.lo for name, v in ranges.items()} | known
     dims.check_ranges(env, p.dims)
+    free = env.keys() - sizes.keys()
+    origins = {name: "default" if name in default else "its least" for name in free}
     types = p.type
     live = live_ranges(p.lines, {*p.inputs, *(name for name, _ in p.constants)})
     placed = problem(
@@ -92,7 +104,7 @@ def read(file: Path, given: Sequence[str], capacity: int | None) -> Task:
         alignment=ALIGNMENT,
         capacity=capacity,
     )
-    return Task(placed, env | fixed, frozenset(sizes))
+    return Task(placed, env | fixed, origins)
 
 
 def bound(given: Sequence[str]) -> dict[str, int]:
@@ -111,11 +123,8 @@ def _program(file: Path) -> Program | None:
     if file.suffix != ".dym":
         return None
     text = disk.read_text(file)
-    found = parse(text, str(file)) if text.lstrip().startswith("program") else None
-    if not isinstance(found, Program):
-        return None
-    program_laws.verify(found)
-    return found
+    found = read_text(text, str(file), beside(file)) if _PROGRAM.match(text) else None
+    return found if isinstance(found, Program) else None
 
 
 def _text(file: Path) -> str:
@@ -125,11 +134,22 @@ def _text(file: Path) -> str:
         raise DidymaError("unreadable-file", str(file), got=str(e), want="a text file") from None
 
 
+def arena(name: str) -> ArenaPlanner:
+    """Return the planner of a name, which must be one that can place a trace."""
+    found = planner_by_name(name).arena
+    if found is None:
+        raise DidymaError(
+            "bad-option", f"--planner {name}", got="a planner that reuses whole allocations only",
+            want="one that places buffers in an arena",
+        )  # fmt: skip
+    return found
+
+
 def measure(p: Problem, name: str, limit: float) -> Row:
     """Ask a planner, and judge its placement."""
     began = time.perf_counter()
     try:
-        placed = solve(p, name, limit)
+        placed = solve(p, arena(name), limit)
     except DidymaError as e:
         return Row(name, time.perf_counter() - began, error=e)
     spent = time.perf_counter() - began
@@ -153,13 +173,15 @@ def plan(
     json: bool,
 ) -> int:
     """Plan a file and print what came of it; exit code 1 if a placement is not sound."""
-    names = list(ARENA) if planner == "all" else [arena_planner(planner).name]
+    if plot is not None:
+        must_be_svg(plot)
+    chosen = names() if planner == "all" else [arena(planner).name]
     task = read(file, given, capacity)
     p = task.problem
     if not p.count:
         raise DidymaError("no-buffers", str(file), got="no buffers", want="one at least")
     require_capacity(p)
-    rows = [measure(p, name, limit) for name in names]
+    rows = [measure(p, name, limit) for name in chosen]
     if planner != "all" and rows[0].error is not None:
         raise rows[0].error
     best = min((r for r in reversed(rows) if r.placed), key=_peak, default=None)
@@ -198,6 +220,7 @@ def _record(task: Task, r: Row) -> Mapping[str, Any]:
         "seconds": round(r.seconds, 6),
         "offsets": dict(zip(p.names, r.placed.offsets.tolist(), strict=True)),
         **({"dims": dict(task.dims)} if task.dims else {}),
+        **({"chosen": dict(task.origins)} if task.origins else {}),
         **({"faults": list(r.faults)} if r.faults else {}),
     }
 
@@ -210,15 +233,15 @@ def _print(task: Task, file: Path, rows: Sequence[Row]) -> None:
     p = task.problem
     bound = lower_bound(p)
     lives = np.unique(np.concatenate([p.lower, p.upper]))
-    console = Console()
-    console = Console(width=max(console.width, 96))
+    out = console()
     held = "" if p.capacity is None else f", capacity {p.capacity:,} B"
     span = f"times {lives[0]} to {lives[-1]}"
     title = f"{file.name}: {p.count:,} buffers, {span}, lower bound {bound:,} B{held}"
-    console.print(title, soft_wrap=True, markup=False, highlight=False)
+    line(out, title)
     if task.dims:
-        told = (f"{k}={n}{'' if k in task.given else ' (its least)'}" for k, n in task.dims.items())
-        console.print(f"at {', '.join(told)}", soft_wrap=True, markup=False, highlight=False)
+        how = {name: f" ({origin})" for name, origin in task.origins.items()}
+        sizes = (f"{name}={n}{how.get(name, '')}" for name, n in task.dims.items())
+        line(out, f"at {', '.join(sizes)}")
     table = Table()
     for head in ("planner", "peak", "lower bound", "ratio", "seconds"):
         table.add_column(head, justify="left" if head == "planner" else "right")
@@ -230,7 +253,7 @@ def _print(task: Task, file: Path, rows: Sequence[Row]) -> None:
         else:
             ratio = f"{_ratio(r.placed.peak, bound):.4f}"
             table.add_row(r.planner, f"{r.placed.peak:,}", f"{bound:,}", ratio, f"{r.seconds:.3f}")
-    console.print(table)
+    out.print(table)
     for r in rows:
         for fault in r.faults[:5]:
-            console.print(f"UNSOUND {r.planner}: {fault}", soft_wrap=True, markup=False)
+            line(out, f"UNSOUND {r.planner}: {fault}")

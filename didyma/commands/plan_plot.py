@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from html import escape
+from pathlib import Path
 from typing import TypeAlias
 
 from didyma.codegen.memory.arena import Placement, Problem, loads, lower_bound
+from didyma.files import must_have_folder
+from didyma.refimpl.errors import DidymaError
 
 Scale: TypeAlias = Callable[[float], float]
 
@@ -26,6 +29,17 @@ def size(n: float) -> str:
     while n >= 1024 and k < len(UNITS) - 1:
         n, k = n / 1024, k + 1
     return f"{n:.4g} {UNITS[k]}"
+
+
+def must_be_svg(path: Path) -> None:
+    """Raise ``unknown-format`` for a picture of another format, ``unwritable`` without a folder."""
+    if path.suffix != ".svg":
+        raise DidymaError(
+            "unknown-format", f"--plot {path}", got=path.suffix or "no suffix",
+            want="a name in .svg",
+            help="a browser shows it, and most programs turn it into other formats",
+        )  # fmt: skip
+    must_have_folder(path)
 
 
 def svg(p: Problem, placed: Placement, title: str) -> str:

@@ -1,19 +1,85 @@
-"""``didyma replay``: a finding judged again."""
+"""``didyma replay``: findings judged again."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from didyma.codegen.memory import planner
 from didyma.commands import common
-from didyma.commands.judge import Task, guarded, tell
+from didyma.commands.judge import Task, Verdict, guarded, outcome, tell
 from didyma.fuzz import replay as findings
+from didyma.fuzz.disk import STDIN
+from didyma.fuzz.replay import Recorded
+from didyma.refimpl.errors import DidymaError
+from didyma.show import replay as show
+from didyma.show.replay import Replayed
 
 
-def replay(file: Path, engines: common.Engines, timeout: float, json: bool) -> int:
-    """Judge a finding again."""
-    r = findings.load(file)
-    wanted = engines or r.engines
-    common.require(wanted)
-    common.options(r.options.planner)
-    task = Task(r.module, r.env, r.seeds, wanted, r.options, given=r.given)
-    return tell(guarded(task, timeout), json)
+def replay(paths: Sequence[Path], engines: common.Engines, timeout: float, json: bool) -> int:
+    """Judge findings again: files, those in folders, and `-` for stdin.
+
+    One file gives its whole verdict, several a table.  All are read before any is judged.  Exit
+    code: 1 if one disagrees, else 2 if one is refused, else 0, and 5 if nothing was judged.
+    """
+    recorded = {path: findings.load(path) for path in _files(paths)}
+    for r in recorded.values():
+        common.require(engines or r.engines)
+        planner(r.options.planner)
+    if len(recorded) == 1 and not any(p.is_dir() for p in paths):
+        ((_, r),) = recorded.items()
+        verdict = guarded(_task(r, engines), timeout)
+        if not json:
+            show.origin(r)
+            show.inputs(r)
+            verdict = _without_inputs(verdict)
+        return tell(verdict, json)
+    replayed = list(_judged(recorded.items(), engines, timeout))
+    if json:
+        common.print_json(show.record(replayed))
+    else:
+        show.table(replayed)
+    codes = {r.code for r in replayed}
+    order = (common.DISAGREE, common.BAD_INPUT, common.AGREE)
+    return next((code for code in order if code in codes), common.NOTHING_RAN)
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files, and the findings in the folders, each once."""
+    seen: set[Path] = set()
+    for path in paths:
+        inside = sorted(path.glob("*.dym")) if path != STDIN and path.is_dir() else [path]
+        for file in inside:
+            if file not in seen:
+                seen.add(file)
+                yield file
+
+
+def _judged(
+    recorded: Collection[tuple[Path, Recorded]], engines: common.Engines, timeout: float
+) -> Iterator[Replayed]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    err = Console(stderr=True)
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("", total=len(recorded))
+        for path, r in recorded:
+            bar.update(task, description=path.name)
+            try:
+                verdict = guarded(_task(r, engines), timeout, quiet=True)
+                yield Replayed(path, r, outcome(verdict.report), verdict.report, verdict.memory)
+            except DidymaError as e:
+                yield Replayed(path, r, common.BAD_INPUT, error=e)
+            bar.advance(task)
+
+
+def _without_inputs(v: Verdict) -> Verdict:
+    """Return a verdict that names no inputs, for those are printed already."""
+    return replace(v, memory={**v.memory, "inputs": {}}) if v.memory else v
+
+
+def _task(r: Recorded, engines: common.Engines) -> Task:
+    return Task(r.module, r.env, r.seeds, engines or r.engines, r.options, given=r.values)

@@ -1,24 +1,32 @@
-"""What campaigns print."""
+"""What campaigns print: lines that fit 80 columns, with or without a terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
 from rich.table import Table
 
 from didyma.fuzz.allocator.campaign import Result as MemoryResult
-from didyma.fuzz.campaign import Result
+from didyma.fuzz.groups import Group
+from didyma.fuzz.result import Result
 from didyma.show.console import FINDINGS, console, line
+
+WIDTH = 79  # of the table of coverage
 
 
 def memory_campaign(r: MemoryResult) -> None:
     """Print what a campaign on memory plans saw, and how to see each finding again."""
     out = console()
     rate = f"{r.a_minute:,.0f} a minute of a core"
-    table = Table(title=f"{r.schedules:,} schedules in {r.seconds:.0f} s, {rate}")
+    line(out, f"{r.schedules:,} schedules in {r.seconds:.0f} s, {rate}")
+    table = Table()
     table.add_column("domain")
     table.add_column("schedules", justify="right")
     for domain, n in sorted(r.by_domain.items()):
         table.add_row(domain, f"{n:,}")
     out.print(table)
+    line(out, f"seed {r.seed}; repeat with --memory --seed {r.seed}")
     for c in r.findings[:FINDINGS]:
         again = f"--domain {c.domain} --seed {c.seed} --count 1 --run-every 1"
         line(out, f"{c.domain}, planner {c.planner}: python -m didyma.fuzz.allocator {again}")
@@ -26,35 +34,67 @@ def memory_campaign(r: MemoryResult) -> None:
             line(out, f"  {v.check}: {v.message}")
 
 
-def campaign(r: Result) -> None:
-    """Print what a campaign saw."""
+def campaign(r: Result, coverage: bool = False) -> None:
+    """Print what a campaign saw; ``coverage`` asks for the table of ops and dtypes."""
     out = console()
-    table = Table(title=f"{r.all.programs} programs in {r.seconds:.0f} s")
+    line(out, f"{r.all.programs:,} programs in {r.seconds:.0f} s")
+    table = Table()
     for head in ("engine", "programs", "a minute", "checked share"):
         table.add_column(head, justify="left" if head == "engine" else "right")
     for team, t in r.by_team.items():
         rate = f"{r.rate(t.programs):.0f}"
         table.add_row(team, str(t.programs), rate, f"{t.checked_share:.4f}")
     out.print(table)
-    out.print(_coverage(r))
-    line(out, f"median graph: {r.median_nodes} nodes")
-    if not r.findings:
+    ops = len({op for op, _ in r.covered})
+    pairs = f"{len(r.covered)} of {r.possible} pairs of op and dtype"
+    line(out, f"coverage: {ops} ops, {pairs}; median graph: {r.median_nodes} nodes")
+    if coverage:
+        _coverage(out, r)
+    line(out, f"seed {r.seed}; repeat with --seed {r.seed} --jobs {r.jobs} and the same engines")
+    if not r.groups:
         line(out, "findings: none")
-    for f, file in zip(r.findings, r.files, strict=True):
-        line(out, f"finding: {f.level} ({f.kind}) in {f.where}, {f.nodes} nodes: {f.message}")
-        if file:
-            line(out, f"  replay with: didyma replay {file}")
+    for number, g in enumerate(r.groups, 1):
+        _group(out, number, g)
 
 
-def _coverage(r: Result) -> Table:
-    """Table of how often each op met each dtype: a digit, or + for ten times and more."""
-    title = f"op × dtype coverage: {len(r.covered)} of {r.possible} pairs"
-    table = Table(title=title, box=None, padding=(0, 1, 0, 0))
+def _group(out: Console, number: int, g: Group) -> None:
+    """Print a group's smallest finding, how many there were, and the files that are kept."""
+    f = g.smallest
+    many = f"{g.count} findings" if g.count > 1 else "1 finding"
+    line(out, "")
+    line(out, f"group {number}: {g.level} ({g.kind}), {many}")
+    if g.count > 1 and g.common:
+        line(out, f"  in common: {', '.join(sorted(g.common))}")
+    line(out, f"  smallest: {f.nodes} node{'s' * (f.nodes != 1)}, in {f.where}: {f.message}")
+    for e in g.examples:
+        if e.file:
+            line(out, f"  replay with: didyma replay {e.file}")
+    if len(g.examples) < g.count and g.examples[0].file:
+        line(out, f"  kept: the smallest {len(g.examples)}")
+
+
+def _coverage(out: Console, r: Result) -> None:
+    """Print how often each op met each dtype: a digit, or + for ten times and more."""
     dtypes = sorted({d for _, d in r.covered})
-    table.add_column("op", no_wrap=True)
-    for d in dtypes:
-        table.add_column(d, justify="right", no_wrap=True)
-    for op in sorted({o for o, _ in r.covered}):
-        counts = [r.covered.get((op, d), 0) for d in dtypes]
-        table.add_row(op, *("·" if c == 0 else "+" if c > 9 else str(c) for c in counts))
-    return table
+    left = max((len(op) for op, _ in r.covered), default=0)
+    for some in _lines(dtypes, WIDTH - left - 1):
+        table = Table(box=None, padding=(0, 1, 0, 0))
+        table.add_column("op", no_wrap=True)
+        for d in some:
+            table.add_column(d, justify="right", no_wrap=True)
+        for op in sorted({o for o, d in r.covered if d in some}):
+            counts = [r.covered.get((op, d), 0) for d in some]
+            table.add_row(op, *("·" if c == 0 else "+" if c > 9 else str(c) for c in counts))
+        out.print(table)
+
+
+def _lines(words: Sequence[str], width: int) -> Iterator[Sequence[str]]:
+    """Yield the words in lines of at most so many characters, or of one word."""
+    taken: list[str] = []
+    for word in words:
+        if taken and sum(len(w) + 1 for w in taken) + len(word) > width:
+            yield taken
+            taken = []
+        taken.append(word)
+    if taken:
+        yield taken

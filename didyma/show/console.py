@@ -1,18 +1,28 @@
-"""The console of the commands; tables are at least 96 columns wide, also in a log."""
+"""The console of the commands: as wide as the terminal, and 80 columns where there is none."""
 
 from __future__ import annotations
+
+import textwrap
 
 from rich.console import Console
 
 FINDINGS = 20  # of one report, printed
+_WIDTH = 80
 
 
 def console() -> Console:
     """Return a console without highlighting."""
     found = Console(highlight=False)
-    return Console(width=max(found.width, 96), highlight=False)
+    return Console(width=found.width if found.is_terminal else _WIDTH, highlight=False)
 
 
 def line(to: Console, text: str) -> None:
     """Print a line as it is: neither wrapped nor read as markup, so that it can be copied."""
     to.print(text, soft_wrap=True, markup=False)
+
+
+def paragraph(to: Console, text: str) -> None:
+    """Print words, wrapped at the width of the console; a long word is not broken."""
+    rows = textwrap.wrap(text, to.width, break_long_words=False, break_on_hyphens=False)
+    for row in rows:
+        line(to, row)

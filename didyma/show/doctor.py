@@ -8,12 +8,13 @@ from rich.table import Table
 from rich.text import Text
 
 from didyma.codegen.runtime.registry import Availability
-from didyma.show.console import console, line
+from didyma.show.console import console, line, paragraph
 
 
 def doctor(
     states: Sequence[Availability],
     formats: Sequence[Availability],
+    extras: Sequence[Availability],
     versions: Mapping[str, str | None],
 ) -> None:
     """Print what can run here, with a command that mends each thing that cannot."""
@@ -25,8 +26,15 @@ def doctor(
     for s in (*states, *formats):
         if not s.runs:
             line(out, f"to mend {s.name}: {s.mend}")
+    table = Table("extra", "installed", "adds")
+    for s in extras:
+        table.add_row(s.name, "yes" if s.runs else "no", Text(s.why))
+    out.print(table)
+    for s in extras:
+        if not s.runs:
+            line(out, f"to add {s.name}: {s.mend}")
     have = [f"{name} {v}" for name, v in versions.items() if v is not None]
     lack = [name for name, v in versions.items() if v is None]
-    line(out, f"found: {', '.join(have)}")
+    paragraph(out, f"found: {', '.join(have)}")
     if lack:
-        line(out, f"absent: {', '.join(lack)}")
+        paragraph(out, f"absent: {', '.join(lack)}")

@@ -42,7 +42,7 @@ class Said:
 def didyma(*words: object) -> Said:
     """Run a command in this process, by the entry point of the console script."""
     out, err = io.StringIO(), io.StringIO()
-    old = signal.getsignal(signal.SIGTERM)
+    old = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
     code = 0
     try:
         with (
@@ -54,7 +54,8 @@ def didyma(*words: object) -> Said:
     except SystemExit as e:
         code = e.code if isinstance(e.code, int) else int(e.code is not None)
     finally:
-        signal.signal(signal.SIGTERM, old)
+        for number, handler in old.items():
+            signal.signal(number, handler)
     return Said(code, out.getvalue(), err.getvalue())
 
 

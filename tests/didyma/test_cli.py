@@ -49,17 +49,23 @@ def test_check_says_exactly_this_in_json(exp: Path) -> None:
     assert said.code == 0
     d = said.json
     assert set(d) == {
-        "agree", "levels", "findings", "dims", "inputs", "planner", "planned_peak",
-        "unplanned_total", "kernels",
+        "version", "verdict", "agree", "seed", "rounds", "engines", "sizes", "default_sizes",
+        "levels", "findings", "dims", "inputs", "planner", "planned_peak", "unplanned_total",
+        "kernels",
     }  # fmt: skip
-    assert d["agree"] is True
+    assert (d["version"], d["verdict"], d["agree"]) == (dd.__version__, "agree", True)
+    assert (d["seed"], d["engines"]) == (1, ["host", "simt"])
+    assert {"normal", "mixed", "corners in pairs", "every corner"} <= set(d["rounds"])
     assert d["findings"] == []
     names = [level["name"] for level in d["levels"]]
     assert names == ["graph", "passes", "loop", "kernel", "plan", "program", "host", "simt"]
     for level in d["levels"]:
-        assert set(level) == {"name", "agree", "checked_share", "worst", "seconds"}
-        assert level["agree"] is True
-        assert level["checked_share"] == 1
+        assert set(level) == {
+            "name", "verdict", "agree", "rounds", "checked_share", "worst", "off", "seconds",
+        }  # fmt: skip
+        assert (level["verdict"], level["agree"]) == ("agree", True)
+        assert level["rounds"] == len(d["rounds"])
+        assert level["checked_share"] == (None if level["name"] == "plan" else 1)
         assert 0 <= level["worst"] <= 1
     assert len(d["kernels"]) == 1
     assert 0 < d["planned_peak"] <= d["unplanned_total"]
@@ -85,8 +91,11 @@ def test_nothing_ran_where_nothing_could_be_compared(tmp_path: Path) -> None:
     path = tmp_path / "empty.dym"
     path.write_text(EXP.replace("2, 3", "0, 3"))
     said = didyma("check", path, "--json")
-    assert said.json["agree"] is True
+    assert (said.json["verdict"], said.json["agree"]) == ("nothing checked", False)
     assert said.code == 5
+    assert {v["checked_share"] for v in said.json["levels"]} == {None}
+    title, *_ = didyma("check", path).out.splitlines()
+    assert title.strip() == "nothing checked"
 
 
 def test_a_missing_engine_is_exit_4_and_says_how_to_mend_it(
@@ -105,7 +114,7 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     said = didyma("doctor", "--json")
     assert said.code == 0
     states = {s["name"]: s for s in said.json["engines"]}
-    assert list(states) == ["simt", "host", "nvrtc", "cuda"]
+    assert {"simt", "host", "nvrtc", "cuda"} <= set(states)
     assert states["host"]["runs"] is True
     assert states["cuda"]["runs"] is False
     assert "pip install" in states["cuda"]["mend"]

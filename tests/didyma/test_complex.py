@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import didyma as dd
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
-from didyma.tracing import Program
+from didyma.tracer.tracing import Program
 
 F = np.fft
 # What is traced, what NumPy says, and whether the operand is real.
@@ -30,10 +31,10 @@ TRANSFORMS: dict[str, tuple[Callable[[dd.Tensor], dd.Tensor], Callable[[Any], An
     "ifftn": (lambda x: dd.fft.ifftn(x, axes=(1, 0)), lambda x: F.ifftn(x, axes=(1, 0)), False),
     "rfftn": (lambda x: dd.fft.rfftn(x), F.rfftn, True),
     "irfftn": (lambda x: dd.fft.irfftn(x), F.irfftn, False),
-    "fftshift": (lambda x: dd.fft.fftshift(x), F.fftshift, False),
-    "fftshift axis": (lambda x: dd.fft.fftshift(x, axes=-1, real=True),
+    "fftshift": (lambda x: dd.fft.fftshift(dd.complex.view(x)), F.fftshift, False),
+    "fftshift axis": (lambda x: dd.fft.fftshift(x, axes=-1),
                       lambda x: F.fftshift(x, axes=-1), True),
-    "ifftshift": (lambda x: dd.fft.ifftshift(x, axes=(0, 1)), F.ifftshift, False),
+    "ifftshift": (lambda x: dd.fft.ifftshift(x, axes=(0, 1), real=False), F.ifftshift, False),
     "abs": (lambda x: dd.complex.abs(x), np.abs, False),
     "angle": (lambda x: dd.complex.angle(x), np.angle, False),
     "exp": (lambda x: dd.complex.exp(x), np.exp, False),
@@ -81,7 +82,8 @@ def test_functions_are_numpys(name: str) -> None:
 def test_frequencies() -> None:
     @dd.trace(dd.f64[1])
     def frequencies(x: dd.Tensor) -> tuple[dd.Tensor, ...]:
-        return dd.fft.fftfreq(x, 6, d=0.5, dtype=dd.f64), dd.fft.rfftfreq(x, 7)
+        del x
+        return dd.fft.fftfreq(6, d=0.5, dtype=dd.f64), dd.fft.rfftfreq(7)
 
     full, half = dd.interpret(frequencies, np.zeros(1)).values
     assert np.array_equal(full, F.fftfreq(6, 0.5))
@@ -182,10 +184,12 @@ BAD_USE: list[tuple[str, Callable[[dd.Tensor], dd.Tensor]]] = [
     ("bad-axis", lambda x: dd.fft.fft(x, axis=2)),
     ("bad-axis", lambda x: dd.fft.fftn(x, s=(2, 2), axes=(0,))),
     ("bad-axis", lambda x: dd.fft.fftn(x, axes=())),
-    ("bad-axis", lambda x: dd.fft.fftshift(x, axes=2)),
+    ("bad-axis", lambda x: dd.fft.fftshift(x, axes=2, real=False)),
+    ("bad-call", lambda x: dd.fft.fftshift(x)),
     ("bad-attr", lambda x: dd.fft.fft(x, n=0)),
-    ("bad-attr", lambda x: dd.fft.fft(x, norm="other")),  # type: ignore[arg-type]  # a user's
-    ("shape-mismatch", lambda x: dd.fft.fft(dd.fft.irfft(x))),
+    ("bad-call", lambda x: dd.fft.fft(x, norm="other")),  # type: ignore[arg-type]  # a user's
+    ("shape-mismatch", lambda x: dd.fft.irfft(dd.fft.irfft(x))),
+    ("complex-operand", lambda x: dd.fft.rfft(dd.fft.fft(x))),
     ("shape-mismatch", lambda x: dd.complex.pair(x, dd.complex.abs(x))),
 ]
 
@@ -196,3 +200,42 @@ def test_what_is_no_transform(case: int) -> None:
     with pytest.raises(DidymaError) as e:
         traced(f, False, 4, 6)
     assert e.value.code == code
+
+
+OneTensor: TypeAlias = Callable[[dd.Tensor], dd.Tensor]
+READ_AS_REAL: dict[str, OneTensor] = {
+    "abs": lambda x: dd.abs(x),
+    "square after a reshape": lambda x: dd.square(dd.reshape(x, (3, 1, 2))),
+    "product of pairs": lambda x: x * x,
+    "sum of the parts": lambda x: dd.sum(x, -1),
+    "largest": lambda x: dd.max(x, 0),
+    "quotient": lambda x: 1.0 / x,
+    "product over the parts": lambda x: x @ dd.ones((2, 4), dtype=dd.f32),
+}
+READ_AS_COMPLEX: dict[str, OneTensor] = {
+    "view": lambda x: dd.abs(dd.complex.view(x)),
+    "modulus": lambda x: dd.complex.abs(x),
+    "product": lambda x: dd.complex.multiply(x, x),
+    "transform": lambda x: dd.fft.fft(x),
+    "halves": lambda x: -(x + x)[1:] * 0.5,
+    "sum over others": lambda x: dd.mean(x, 0),
+    "scaled by reals": lambda x: x * dd.ones((3, 1), dtype=dd.f32),
+}
+
+
+@pytest.mark.parametrize("name", READ_AS_REAL)
+def test_complex_numbers_whose_parts_are_read_as_real_ones_are_refused(name: str) -> None:
+    program = dd.trace(dd.f32[3, 2])(READ_AS_REAL[name])
+    z = np.array([1 + 2j, 3, -1j], np.complex64)
+    runs: list[Callable[..., object]] = [dd.compile(program), partial(dd.interpret, program)]
+    for run in runs:
+        with pytest.raises(dd.DidymaError, match=r"complex\.view") as e:
+            run(z)
+        assert e.value.code == "complex-input"
+        run(z.view(np.float32).reshape(3, 2))
+
+
+@pytest.mark.parametrize("name", READ_AS_COMPLEX)
+def test_complex_numbers_are_given_to_programs_of_complex_numbers(name: str) -> None:
+    program = dd.trace(dd.f32[3, 2])(READ_AS_COMPLEX[name])
+    dd.interpret(program, np.array([1 + 2j, 3, -1j], np.complex64))

@@ -9,11 +9,12 @@ import pytest
 
 import didyma as dd
 from didyma.codegen.pipeline import compile
-from didyma.commands.explain import texts
+from didyma.commands.explain import texts, with_files
+from didyma.files import beside
 from didyma.fuzz.graphs import BYTES, decode
 from didyma.refimpl.ir.text import parse, show
-from didyma.tensor import Tensor
-from didyma.tracing import Program
+from didyma.tracer.tensor import Tensor
+from didyma.tracer.tracing import Program
 from tests.didyma.cli import didyma, python
 from tests.didyma.test_bad_input import magika
 
@@ -48,7 +49,7 @@ def traced() -> Program:
 def test_a_traced_model(traced: Program, tmp_path: Path) -> None:
     source = tmp_path / "head.dym"
     source.write_text(str(traced))
-    out = tmp_path / "deep" / "out"
+    out = tmp_path / "out"
     said = didyma("explain", source, "--out", out, "--json")
     assert said.code == 0
     assert said.json["files"] == sorted(p.name for p in out.iterdir())
@@ -87,8 +88,51 @@ def test_a_real_model(tmp_path: Path) -> None:
     order = sorted(names, key=lambda n: (not n[0].isdigit(), n))
     files = {n: (out / n).read_text() for n in order}
     for name, text in files.items():
-        assert show(parse(text, name)) == text, name
+        assert with_files(show(parse(text, name, beside(out / name))), {}) == text, name
     assert len(names) >= 8
     ran = python("wrapper.py", "host", cwd=out, timeout=300)
     assert ran.code == 0, ran.err
     assert "out  0: f32[" in ran.out
+
+
+DEGENERATE = {
+    "one reshape": "(%x: f32[2, 3]) -> (%y) {\n%y = reshape(%x, shape=(6,)) : f32[6]\n}",
+    "no node": "(%x: f32[2, 3]) -> (%x, %x) {\n}",
+    "nothing": "() -> () {\n}",
+    "no result": "(%x: f32[2]) -> () {\n%y = exp(%x) : f32[2]\n}",
+    "a constant": "() -> (%c) {\n%c = constant(value=f32[2] [1.0, 2.0]) : f32[2]\n}",
+    "no element": "(%x: f32[0, 3]) -> (%y) {\n%y = exp(%x) : f32[0, 3]\n}",
+    "an external function": '(%x: f32[2]) -> (%y) attrs(Compiler="lib") {\n'
+    "%y = exp(%x) : f32[2]\n}",
+    "a kernel": "(%x: f32[2]) -> (%y) attrs(Primitive=1) {\n%y = exp(%x) : f32[2]\n}",
+    "only a branch": "(%c: bool[], %x: f32[2], %y: f32[2]) -> (%z) {\n"
+    '%z = if(%c, %x, %y, binds=(), otherwise="b", then="a") : f32[2]\n}',
+    "only a call": "(%x: f32[2], %y: f32[2]) -> (%z) {\n%z = call @kept(%x, %y) : f32[2]\n}",
+}
+BRANCHES = """module {
+func @a(%x: f32[2], %y: f32[2]) -> (%x) {
+}
+func @b(%x: f32[2], %y: f32[2]) -> (%y) {
+}
+func @kept(%x: f32[2], %y: f32[2]) -> (%y) attrs(NoInline=1) {
+}
+"""
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_programs_in_which_little_happens(name: str, tmp_path: Path) -> None:
+    source = tmp_path / "small.dym"
+    source.write_text(f"{BRANCHES}func @main{DEGENERATE[name]}\n}}\n")
+    said = didyma("explain", source, "--out", tmp_path / "out", "--json")
+    assert said.code == 0, said.err
+    for file in said.json["files"]:
+        text = (tmp_path / "out" / file).read_text()
+        if file.endswith(".dym") and not text.startswith("# None"):
+            assert show(parse(text, file)) == text, file
+
+
+def test_an_entry_that_is_a_kernel_agrees(tmp_path: Path) -> None:
+    source = tmp_path / "kernel.dym"
+    source.write_text(f"module {{\nfunc @main{DEGENERATE['a kernel']}\n}}\n")
+    ran = didyma("check", source)
+    assert ran.code == 0, ran.out

@@ -11,7 +11,7 @@ import pytest
 import didyma as dd
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
-from didyma.tracing import Program
+from didyma.tracer.tracing import Program
 
 N = dd.dim("n", 1, 4096)
 
@@ -107,7 +107,7 @@ def fail(code: str) -> pytest.RaisesExc[DidymaError]:
 def test_wrong_use_is_told_in_codes(head: Program) -> None:
     x, w, b = arrays(2)
     with fail("not-compiled"):
-        head(x, w, b)  # type: ignore[arg-type]  # the mistake under test
+        head(x, w, b)
     with fail("unknown-engine"):
         dd.compile(head, engine="abacus")
     with fail("unknown-planner"):

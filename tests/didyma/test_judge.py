@@ -6,10 +6,12 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import didyma as dd
 from didyma.codegen.options import Options
 from didyma.commands import common
 from didyma.commands.judge import Task, Verdict, guarded, judge, tell
@@ -18,7 +20,7 @@ from didyma.oracle.report import Finding, Level, Report
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array
-from tests.didyma.cli import EXP
+from tests.didyma.cli import EXP, didyma
 
 Progress = Callable[[str], None]
 TASK = Task(parse_module(EXP), {}, (1,), ("host",), Options())
@@ -134,3 +136,31 @@ def test_many_findings_are_cut_for_people_alone(capsys: pytest.CaptureFixture[st
     assert "and 10 more" in out
     tell(v, json=True)
     assert capsys.readouterr().out.count("wrong [bold]") == 30
+
+
+NOTED = """module {
+  dims n in [1, 100]
+  func @g(%a: f32[n, 8]) -> (%b) attrs(Compiler="mine") {
+    %b = exp(%a) : f32[n, 8]
+  }
+  func @f(%x: f32[n, 8]) -> (%z) {
+    %y = sin(%x) : f32[n, 8]
+    %z = call(%y, callee="g") : f32[n, 8]
+  }
+}
+"""
+
+
+def test_a_verdict_notes_how_laws_were_verified_and_what_nothing_implements(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "noted.dym"
+    file.write_text(NOTED)
+    said = didyma("check", file, "--engine", "host", "--tries", "2")
+    assert "plan: symbolic laws: " in said.out
+    assert "proved" in said.out
+    assert "program: without an implementation, so run by the reference: g" in said.out
+    rows = {r["name"]: r for r in didyma("check", file, "--tries", "1", "--json").json["levels"]}
+    assert rows["plan"]["note"].startswith("symbolic laws: ")
+    assert "note" not in rows["graph"]
+    assert "symbolic laws: " in repr(dd.check(dd.load(file), tries=1))

@@ -13,7 +13,8 @@ from onnx.backend.test.case.test_case import TestCase as Case
 
 from didyma.onnx_backend import backend_for
 from didyma.refimpl.errors import DidymaError
-from tests.bench.onnx_nodes import Outcome, cases, page, run_case
+from tests.bench.onnx_nodes import Outcome, page, run_case
+from tests.bench.onnx_suites import MODELS, cases
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # onnx warns while it makes its cases
 
@@ -42,6 +43,29 @@ def every() -> dict[str, Case]:
 def test_sample(level: str, every: dict[str, Case]) -> None:
     outcomes = [run_case(every[name], level) for name in SAMPLE]
     assert {o.name: o.reason for o in outcomes if o.reason} == {}
+
+
+# What no level can express: strings, and the gradient of a part of a graph.
+NOT_OURS = {
+    "test_gradient_of_add": "onnx-unsupported: the operator ai.onnx.preview.training::Gradient",
+    "test_gradient_of_add_and_mul": "onnx-unsupported: the operator "
+    "ai.onnx.preview.training::Gradient",
+    **{
+        f"test_strnorm_model_{name}": "onnx-unsupported: element type STRING"
+        for name in (
+            "monday_casesensintive_lower", "monday_casesensintive_nochangecase",
+            "monday_casesensintive_upper", "monday_empty_output",
+            "monday_insensintive_upper_twodim", "nostopwords_nochangecase",
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("level", ["graph", "host"])
+def test_every_model_of_onnx_passes_that_can_be_expressed(level: str) -> None:
+    outcomes = [run_case(case, level) for case in cases(MODELS)]
+    assert len(outcomes) >= 140
+    assert {o.name: o.reason for o in outcomes if o.reason} == NOT_OURS
 
 
 def test_a_wrong_result_is_seen(

@@ -98,8 +98,8 @@ def test_a_graph_is_compiled_and_planned_at_the_sizes_given(
     file = tmp_path / "g.dym"
     file.write_text(GRAPH)
     _, out = run(capsys, file)
-    assert "at n=2 (its least)" in out
-    least = json.loads(run(capsys, file, json=True)[1])
+    assert "at n=3 (default)" in out
+    least = json.loads(run(capsys, file, given=("n=2",), json=True)[1])
     more = json.loads(run(capsys, file, given=("n=4",), json=True)[1])
     assert (least["dims"], more["dims"]) == ({"n": 2}, {"n": 4})
     # Three rows of 32 floats at most: a and b, then a, c and the result.
@@ -136,7 +136,7 @@ def test_a_model_is_planned(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     d = json.loads(run(capsys, file, given=["batch=4"], json=True)[1])
     assert d["dims"] == {"batch": 4}
     assert (d["peak"], d["lower_bound"]) == (2 * 4 * 16 * 4, 2 * 4 * 16 * 4)
-    assert "(its least)" in run(capsys, file)[1]
+    assert "batch=2 (default)" in run(capsys, file)[1]
 
 
 def written(file: Path, text: str) -> Path:

@@ -15,7 +15,10 @@ from didyma.refimpl.ir.graph import NO_INLINE
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ops import selection
 from didyma.refimpl.ops.builder import Builder, Value
-from didyma.tensor import Scalar, Tensor, common, within
+from didyma.tracer.calling import arguments, checked
+from didyma.tracer.signatures import name_of, results_of
+from didyma.tracer.tensor import Operand, Tensor, common, constant, is_scalar, number, within
+from didyma.tracer.types import AnySize, size
 
 Results: TypeAlias = Tensor | Sequence[Tensor]
 Traced: TypeAlias = Callable[..., Results]
@@ -23,8 +26,26 @@ F = TypeVar("F", bound=Traced)
 MOST_TRACES = 8  # of a body until the types of what it carries hold
 
 
-def _many(x: Results) -> list[Tensor]:
-    return [x] if isinstance(x, Tensor) else list(x)
+def _many(x: Operand | Sequence[Operand]) -> list[Operand]:
+    if isinstance(x, (tuple, list)):
+        many: Sequence[Operand] = x
+        return list(many)
+    return [cast("Operand", x)]
+
+
+def _home(*operands: Operand) -> Builder:
+    """Builder of the function being traced; DidymaError ``bad-operand`` without a tensor."""
+    return common(*(x for x in operands if isinstance(x, Tensor)))
+
+
+def _given(b: Builder, x: Operand) -> Value:
+    """Value of an operand; a number becomes an i64, f32 or bool scalar."""
+    if is_scalar(x):
+        kinds = {bool: DType.BOOL, float: DType.F32}
+        return number(
+            b, x, next((d for t, d in kinds.items() if isinstance(x, t)), DType.I64)
+        ).value
+    return within(b, constant(b, x))
 
 
 def _tensors(b: Builder, values: Sequence[Value]) -> tuple[Tensor, ...]:
@@ -35,11 +56,17 @@ def _traced(
     b: Builder, f: Traced, types: Sequence[TensorType]
 ) -> tuple[Builder, list[Value], bool]:
     """Trace a function of a branch or body; tell whether it gives a tensor, not a sequence."""
+    if not callable(f) or isinstance(f, Tensor):  # pyright: ignore[reportUnnecessaryComparison]  # a user's
+        raise DidymaError(
+            "bad-call", "a branch or body", got=f"{f!r:.60}", want="a function of tensors",
+            help="lambda: x",
+        )  # fmt: skip
     inner = b.inner()
     params = [Tensor(inner, inner.param(f"x{i}", t)) for i, t in enumerate(types)]
     with inner.filling():
-        results = f(*params)
-    return inner, [within(inner, r) for r in _many(results)], isinstance(results, Tensor)
+        result = checked(f)(*params)
+        results = [within(inner, r) for r in results_of(name_of(f), result)]
+    return inner, results, isinstance(result, Tensor)
 
 
 def _captures(*inner: Builder) -> list[Value]:
@@ -48,26 +75,26 @@ def _captures(*inner: Builder) -> list[Value]:
 
 @overload
 def cond(
-    pred: Tensor,
+    pred: Operand,
     then: Callable[..., Tensor],
     otherwise: Callable[..., Tensor],
     /,
-    *args: Tensor,
+    *args: Operand,
 ) -> Tensor: ...
 
 
 @overload
 def cond(
-    pred: Tensor,
+    pred: Operand,
     then: Callable[..., Sequence[Tensor]],
     otherwise: Callable[..., Sequence[Tensor]],
     /,
-    *args: Tensor,
+    *args: Operand,
 ) -> tuple[Tensor, ...]: ...
 
 
 def cond(
-    pred: Tensor, then: Traced, otherwise: Traced, /, *args: Tensor
+    pred: Operand, then: Traced, otherwise: Traced, /, *args: Operand
 ) -> Tensor | tuple[Tensor, ...]:
     """``then(*args)`` where the bool scalar is true, else ``otherwise(*args)``; only one is run.
 
@@ -82,8 +109,9 @@ def cond(
     >>> dd.compile(f)(np.float32([1, 2, 3, -5]))
     array([  2.,   4.,   6., -10.], dtype=float32)
     """
-    b = common(pred, *args)
-    types = [a.value.type for a in args]
+    b = _home(pred, *args)
+    operands = [_given(b, a) for a in args]
+    types = [v.type for v in operands]
     first, yes, single = _traced(b, then, types)
     second, no, _ = _traced(b, otherwise, types)
     captures = _captures(first, second)
@@ -91,13 +119,13 @@ def cond(
         b.add(inner.function(name, values, captures))
         for inner, name, values in ((first, "then", yes), (second, "otherwise", no))
     ]
-    given = [*(within(b, a) for a in args), *captures]
-    tensors = _tensors(b, b.branch(within(b, pred), branches[0], branches[1], given))
+    given = [*operands, *captures]
+    tensors = _tensors(b, b.branch(_given(b, pred), branches[0], branches[1], given))
     return tensors[0] if single else tensors
 
 
 def while_loop(
-    test: Callable[..., Tensor], body: Traced, /, *carried: Tensor | Scalar, most: int | None = None
+    test: Callable[..., Tensor], body: Traced, /, *carried: Operand, most: int | None = None
 ) -> tuple[Tensor, ...]:
     """Give what is carried to ``body`` and take what it gives, as long as ``test`` is true of it.
 
@@ -114,8 +142,8 @@ def while_loop(
     >>> dd.compile(power)(np.float32([2, 3]), np.int64(3))
     array([16., 81.], dtype=float32)
     """
-    b = common(*(c for c in carried if isinstance(c, Tensor)))
-    start = [within(b, c) if isinstance(c, Tensor) else _number(b, c) for c in carried]
+    b = _home(*carried)
+    start = [_given(b, c) for c in carried]
     types = [v.type for v in start]
     new: dict[tuple[Dim, Dim], sympy.Symbol] = {}
     inner, results, _ = _traced(b, body, types)
@@ -137,11 +165,6 @@ def while_loop(
     )
     binds = [s.name for s in new.values() if any(s in t.shape for t in types)]
     return _tensors(b, b.loop(*functions, start, captures, binds))
-
-
-def _number(b: Builder, x: Scalar) -> Value:
-    kinds = {bool: DType.BOOL, int: DType.I64, float: DType.F32}
-    return b.scalar(x, kinds[type(x)])
 
 
 def _changes(types: Sequence[TensorType], found: Sequence[TensorType], want: str) -> DidymaError:
@@ -183,7 +206,12 @@ def _wider(
 
 
 def scan(
-    f: Traced, states: Results, xs: Results, /, *, length: Dim | None = None
+    f: Traced,
+    states: Operand | Sequence[Operand],
+    xs: Operand | Sequence[Operand],
+    /,
+    *,
+    length: AnySize | None = None,
 ) -> tuple[Tensor, ...]:
     """Run ``f(*states, *slices)`` for each slice of ``xs`` along the first axis.
 
@@ -200,20 +228,18 @@ def scan(
     >>> dd.compile(running)(np.float32([1, 2, 3]))
     array([1., 3., 6.], dtype=float32)
     """
-    carried, scanned = _many(states), _many(xs)
-    b = common(*carried, *scanned)
-    if length is None:
-        if not scanned or not scanned[0].shape:
-            raise DidymaError(
-                "scan-length", "scan", got="nothing to scan", want="xs of rank 1 or more, or length"
-            )
-        length = scanned[0].shape[0]
-    rows = [x.value.type.with_shape(*x.shape[1:]) for x in scanned]
-    inner, results, _ = _traced(b, f, [*(s.value.type for s in carried), *rows])
+    b = _home(*_many(states), *_many(xs))
+    carried, scanned = ([_given(b, x) for x in _many(given)] for given in (states, xs))
+    if any(not v.type.rank for v in scanned) or (length is None and not scanned):
+        raise DidymaError(
+            "scan-length", "scan", got="nothing to scan", want="xs of rank 1 or more, or length"
+        )
+    count = scanned[0].type.shape[0] if length is None else size(length).value
+    rows = [v.type.with_shape(*v.type.shape[1:]) for v in scanned]
+    inner, results, _ = _traced(b, f, [*(v.type for v in carried), *rows])
     captures = _captures(inner)
     body = b.add(inner.function("step", results, captures))
-    given, whole = ([within(b, x) for x in many] for many in (carried, scanned))
-    values = b.scan(body, given, whole, captures, length)
+    values = b.scan(body, carried, scanned, captures, count)
     return _tensors(b, values)
 
 
@@ -239,10 +265,11 @@ def noinline(f: F) -> F:
     """
 
     @functools.wraps(f)
-    def call(*args: Tensor) -> Results:
-        b = common(*args)
-        key = call, tuple(a.value.type for a in args)
-        given = [within(b, a) for a in args]
+    def call(*given_args: Operand, **named: Operand) -> Results:
+        args = arguments(f, given_args, named)
+        b = _home(*args)
+        given = [_given(b, a) for a in args]
+        key = call, tuple(v.type for v in given)
         callee = b.traced.get(key)
         if callee is None:
             inner, results, _ = _traced(b, f, key[1])
@@ -257,7 +284,7 @@ def noinline(f: F) -> F:
     return cast("F", call)
 
 
-def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
     """Indices of the elements that are not zero, axis by axis.
 
     >>> import numpy as np
@@ -268,11 +295,11 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     >>> dd.compile(f)(np.float32([0, 3, 0, 4, 5]))
     array([1, 3, 4])
     """
-    b = common(x)
-    return tuple(Tensor(b, v) for v in selection.nonzero(b, within(b, x)))
+    b = _home(x)
+    return tuple(Tensor(b, v) for v in selection.nonzero(b, _given(b, x)))
 
 
-def compress(x: Tensor, condition: Tensor, /, *, axis: int | None = None) -> Tensor:
+def compress(x: Operand, condition: Operand, /, *, axis: int | None = None) -> Tensor:
     """Slices along an axis where a vector is true; elements of ``x`` laid flat if None.
 
     >>> import numpy as np
@@ -283,8 +310,18 @@ def compress(x: Tensor, condition: Tensor, /, *, axis: int | None = None) -> Ten
     >>> dd.compile(f)(np.float32([0, 3, 1, 4]))
     array([3., 4.], dtype=float32)
     """
-    b = common(x, condition)
-    return Tensor(b, selection.compress(b, within(b, x), within(b, condition), axis))
+    b = _home(x, condition)
+    v, mask = _given(b, x), _given(b, condition)
+    rank = v.type.rank
+    if axis is not None and not -rank <= axis < rank:
+        want = f"{-rank} <= axis < {rank}"
+        raise DidymaError("bad-axis", f"compress({v.type})", got=f"axis {axis}", want=want)
+    if mask.type.rank != 1:
+        raise DidymaError(
+            "rank-mismatch", "compress", got=f"a condition {mask.type}", want="rank 1",
+            help="x[mask] takes a mask of several axes",
+        )  # fmt: skip
+    return Tensor(b, selection.compress(b, v, mask, axis))
 
 
 def unique_all(x: Tensor, /, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -300,7 +337,7 @@ def unique_all(x: Tensor, /, *, sorted: bool = True) -> tuple[Tensor, Tensor, Te
     """
     b = common(x)
     u = selection.unique(b, within(b, x), sorted)
-    inverse = b("reshape", (u.inverse,), shape=x.shape)
+    inverse = b("reshape", (u.inverse,), shape=x.value.type.shape)
     return (Tensor(b, u.values), Tensor(b, u.indices), Tensor(b, inverse), Tensor(b, u.counts))
 
 

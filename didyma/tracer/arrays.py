@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.graph import Param
+from didyma.refimpl.ir.graph import Function, Param
 from didyma.refimpl.ir.types import Array, DType
+from didyma.tracer.parts import reader_of_parts
 
 AnyArray: TypeAlias = Any  # NumPy, DLPack or __cuda_array_interface__
 PAIRS: Mapping[np.dtype[Any], DType] = {
@@ -18,16 +19,24 @@ PAIRS: Mapping[np.dtype[Any], DType] = {
 }
 
 
-def arguments(params: Sequence[Param], given: Sequence[AnyArray]) -> list[Array]:
+def arguments(f: Function, given: Sequence[AnyArray]) -> list[Array]:
     """Return NumPy arrays of what a program is given.
 
     Complex numbers become pairs of reals; DidymaError ``complex-input`` where the parameter is not
-    of such pairs.
+    of such pairs, or the program reads them as real numbers.
     """
     arrays = [as_array(x) for x in given]
-    if len(arrays) == len(params):
-        return [as_pairs(p, a) for p, a in zip(params, arrays, strict=True)]
-    return arrays
+    if len(arrays) != len(f.params):
+        return arrays
+    for p, a in zip(f.params, arrays, strict=True):
+        if a.dtype.kind == "c" and (op := reader_of_parts(f, p.name)):
+            raise DidymaError(
+                "complex-input", f"%{p.name}",
+                got=f"{a.dtype}, of which {op} would read the real and imaginary parts",
+                want="real numbers, or a program of complex numbers",
+                help="z = dd.complex.view(x) makes the pairs of a parameter complex numbers",
+            )  # fmt: skip
+    return [as_pairs(p, a) for p, a in zip(f.params, arrays, strict=True)]
 
 
 def as_array(x: AnyArray) -> Array:

@@ -1,0 +1,276 @@
+"""What each error code means, with an example of what raises it.
+
+A law means what the verifier that holds it says, and its example is a text that breaks it.  Of the
+other codes an example that begins with ``>>> `` is Python, run with ``dd`` and ``np``; one that
+begins with ``$ `` is a command; any other is described.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+import didyma
+
+LAW = re.compile(r"[DGLP]-[a-z-]+")
+EXAMPLES = "laws.json"  # beside this module: a text that breaks each law, by id
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a code means, in a sentence, and an example."""
+
+    text: str
+    example: str
+
+
+def meaning(code: str) -> Meaning | None:
+    """Return what a code means; None for what is no code."""
+    if LAW.fullmatch(code):
+        return _laws().get(code)
+    return CODES.get(code)
+
+
+def known() -> tuple[str, ...]:
+    """Return every code and law id, sorted."""
+    return tuple(sorted((*CODES, *_laws())))
+
+
+def _laws() -> dict[str, Meaning]:
+    from didyma.spec_page import laws
+
+    texts = json.loads((files(didyma) / EXAMPLES).read_text(encoding="utf-8"))
+    rows = (row for module in laws().values() for row in module)
+    return {law: Meaning(f"{says[0].upper()}{says[1:]}.", texts.get(law, "")) for law, says in rows}
+
+
+def _table(*rows: tuple[str, str, str]) -> Mapping[str, Meaning]:
+    return {code: Meaning(text, example) for code, text, example in rows}
+
+
+_PYTHON = _table(
+    ("arity", "An op, or a program, is given another number of operands than it takes.",
+     "a node `add` of one operand, made by hand"),
+    ("bad-attr", "An attribute of an op is missing, of the wrong kind or out of range.",
+     "a `gather` whose axis is no integer"),
+    ("bad-axis", "An axis is not one of the tensor's axes, or cannot be used there.",
+     ">>> dd.trace(dd.f32[2, 3])(lambda x: dd.sum(x, axis=2))"),
+    ("bad-call", "A function of tensors is called with arguments that it does not take.",
+     "dd.sum(x, axes=0), where the keyword is axis"),
+    ("bad-index", "A tensor is indexed by something that its shape or tracing does not allow.",
+     "x[5] of an f32[3]"),
+    ("bad-operand", "A function of tensors is given something that is no tensor or number.",
+     "x + None"),
+    ("bad-result", "A traced function returns something that is no tensor or tuple of tensors.",
+     "a traced function without `return`"),
+    ("complex-operand", "A complex number or array meets a function of real tensors.",
+     "x + 1j, where complex numbers are pairs of reals"),
+    ("immutable", "A tensor is changed in place, though every value of a graph is made once.",
+     "x[0] = 1.0"),
+    ("numpy-function", "A function of NumPy is called on a tensor, which has no elements yet.",
+     "np.sum(x), where dd.sum(x) is meant"),
+    ("traced-value", "Python asks for the value of a tensor, which is not known while a program is "
+     "traced.",
+     "float(x)"),
+    ("unknown-name", "A module of Didyma has no such name; the error says what to write instead.",
+     ">>> dd.vstack"),
+    ("unknown-dtype", "Something is given as a dtype that is none of Didyma's.",
+     "x.astype('complex64')"),
+    ("bad-range", "A symbolic size has a name that is no identifier, or an empty range.",
+     ">>> dd.dim('n', 4, 2)"),
+    ("branch-mismatch", "The two branches of a condition differ in the number, dtype or rank of "
+     "their results.",
+     ">>> dd.trace(dd.f32[2])(lambda x: "
+     "dd.cond(dd.any(x > 0), lambda y: y, lambda y: dd.sum(y, axis=0), x))"),
+    ("carried-mismatch", "The body of a loop gives its carried values other types than they had.",
+     ">>> dd.trace(dd.f32[2])(lambda x: dd.while_loop("
+     "lambda y: dd.any(y < 9), lambda y: dd.sum(y, axis=0), x))"),
+    ("foreign-value", "A tensor of one traced function is used in another, or outside the branch "
+     "or body that it belongs to.",
+     "a function that keeps a tensor in a global variable, where the next function reads it"),
+    ("not-compiled", "A traced program is called on arrays before it is compiled.",
+     ">>> dd.trace(dd.f32[2])(lambda x: x + 1.0)(np.ones(2, np.float32))"),
+    ("redefined", "Two parameters have one name.",
+     "a builder that is asked twice for a parameter called x"),
+    ("scan-length", "A scan has neither something to scan nor a length, or they differ.",
+     ">>> dd.trace(dd.f32[2])(lambda x: dd.scan(lambda s: (s, s), x, []))"),
+    ("traced-branch", "Python branches on the value of a tensor, which is not known while a "
+     "program is traced.",
+     ">>> dd.trace(dd.f32[2])(lambda x: x if dd.any(x > 0) else -x)"),
+    ("type-mismatch", "A traced function returns something else than its annotation says.",
+     "a function annotated `-> dd.f32[3]` that returns an f32[2]"),
+    ("unannotated", "A parameter of a traced function has no type.",
+     ">>> dd.trace(lambda x: x)"),
+)  # fmt: skip
+
+_TYPES = _table(
+    ("bad-dim", "A size is an expression of another kind than the language of sizes has.",
+     "the size sin(n): only + * // % min max over symbols and integers are sizes"),
+    ("device-mismatch", "The operands of an op are on several devices.",
+     "add of an f32[2] and an f32[2]@cuda:1"),
+    ("device-unsupported", "A value of a program has a device tag, and engines have one device.",
+     "didyma check of a text with `%x: f32[4]@cuda:1`"),
+    ("dim-mismatch", "Two sizes that should be equal are not.",
+     ">>> dd.interpret(dd.trace(dd.f32[2])(lambda x: -x), np.ones(3, np.float32))"),
+    ("dim-out-of-range", "A symbolic size has a value outside its declared range.",
+     ">>> dd.interpret(dd.trace(dd.f32[dd.dim('n', 1, 4)])(lambda x: -x), np.ones(9, np.float32))"),
+    ("dtype-mismatch", "An operand has a dtype that the op does not take there.",
+     ">>> dd.trace(dd.f32[2])(lambda x: dd.bitwise_and(x, x))"),
+    ("fractional-dim", "A size has a value that is no integer.",
+     "the size n / 2 where n is 3"),
+    ("rank-mismatch", "A tensor or array has another number of axes than is wanted.",
+     ">>> dd.interpret(dd.trace(dd.f32[2])(lambda x: -x), np.ones((2, 1), np.float32))"),
+    ("shape-mismatch", "The shapes of operands do not fit together.",
+     ">>> dd.trace(dd.f32[2, 3], dd.f32[4])(lambda x, y: x + y)"),
+    ("unbound-dim", "A symbolic size has no value, as no input's shape gives it one.",
+     "an input of shape [n * m]: neither n nor m follows from its size"),
+)  # fmt: skip
+
+_RUNS = _table(
+    ("assertion", "Two sizes that a program needs to be equal are not, for these inputs.",
+     "a reshape of [n, m] to [k] where k is not n * m"),
+    ("buffer-count", "A kernel is launched with another number of buffers than it takes.",
+     "a launch of a kernel of three buffers with two"),
+    ("buffer-too-small", "A buffer has fewer bytes than the kernel launched with it needs.",
+     "a buffer of 8 bytes for an f32[4]"),
+    ("complex-input", "A complex array is given for a parameter that is no pair of reals of its "
+     "precision.",
+     ">>> dd.interpret(dd.trace(dd.f64[3, 2])(lambda x: -x), np.ones(3, np.complex64))"),
+    ("complex-output", "An array that is no row of pairs is read as complex.",
+     ">>> dd.as_complex(np.ones(3, np.float32))"),
+    ("extern-result", "An implementation of an external function returns other arrays than the "
+     "function's results.",
+     "an implementation of `func @gemm(...) -> (%y)` that returns float64 where %y is f32"),
+    ("input-count", "A program is called with another number of inputs than it takes.",
+     ">>> dd.interpret(dd.trace(dd.f32[2])(lambda x: -x))"),
+    ("input-dtype", "An input has another dtype than its parameter.",
+     ">>> dd.interpret(dd.trace(dd.f32[2])(lambda x: -x), np.ones(2, np.float64))"),
+    ("kernel-text", "The text of a kernel is not accepted by the compiler of an engine.",
+     "a kernel that calls a function which the prelude does not have"),
+    ("not-a-device-array", "An object does not offer memory of the device.",
+     "Cuda.adopt of a NumPy array"),
+    ("not-a-program", "Something is given as a program that is none.",
+     ">>> dd.compile(np.sin)"),
+    ("output-count", "A result is compared with another number of arrays than the program has.",
+     "truth.compare((y, z)) of a program with one result"),
+    ("unknown-input", "An input is given by a name that the program does not have.",
+     "dd.check(program, inputs={'typo': x})"),
+    ("not-an-array", "An input of a generated wrapper is no NumPy array.",
+     "call(engine, [[1.0, 2.0]])"),
+    ("not-contiguous", "An array on the device is not in row-major order.",
+     "Cuda.adopt of a transposed CuPy array"),
+    ("too-large", "The values of a program do not fit in memory.",
+     "$ didyma check MODEL.onnx --dim n=1000000000"),
+    ("unknown-kernel", "A kernel is launched that the loaded text does not have.",
+     "a launch of `exp_1` of a text with the one kernel `exp_0`"),
+    ("unknown-routine", "A program calls a library routine that its caller did not pass.",
+     "a generated wrapper with a line `calls.routine(externs, ...)`, called without `externs`"),
+    ("weights-mismatch", "The file of weights beside a generated wrapper is not the program's.",
+     "a wrapper.py beside the weights of an older explain"),
+    ("weights-missing", "The file of weights is not beside the generated wrapper.",
+     "a wrapper.py that was moved without its .weights"),
+)  # fmt: skip
+
+_CHOICES = _table(
+    ("bad-engine", "An object given as an engine lacks what engines offer.",
+     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), engine=3)"),
+    ("bad-option", "An option of a command or call has a value that it does not take.",
+     "$ didyma plan MODEL.dym --dim n"),
+    ("bad-planner", "An object given as a planner lacks what planners offer.",
+     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), planner=3)"),
+    ("bad-planner-option", "An option of a memory planner is out of range.",
+     "a planner of symbolic sizes that may try no order"),
+    ("broken-plugin", "A package registers an engine, planner or external function that cannot be "
+     "loaded or made.",
+     "an entry point `didyma.engines` that names a module which is not there"),
+    ("engine-missing", "The engine asked for lacks something on this machine.",
+     "$ didyma check MODEL.dym --engine cuda"),
+    ("extra-missing", "A package is not installed that this use of Didyma needs.",
+     "$ didyma check MODEL.onnx"),
+    ("unknown-engine", "There is no engine of that name.",
+     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), engine='hots')"),
+    ("unknown-extern", "An implementation is given for something that is no external function of "
+     "the program.",
+     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), externs={'gemm': np.matmul})"),
+    ("unknown-level", "There is no level of that name to run ONNX models at.",
+     "backend_for('rtl')"),
+    ("unknown-op", "There is no op or function of that name.",
+     "$ didyma ops maximun"),
+    ("unknown-planner", "There is no memory planner of that name.",
+     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), planner='best')"),
+)  # fmt: skip
+
+_FILES = _table(
+    ("no-buffers", "A trace or program has nothing to place in memory.",
+     "$ didyma plan EMPTY.csv"),
+    ("not-a-finding", "A file is not one that a campaign or `check --save` wrote.",
+     "$ didyma replay MODEL.dym"),
+    ("parse", "A text is not of the language; the message shows the place.",
+     "the text `module { func @f(%x: f32[2]) -> (%x) }`, which lacks a body in braces"),
+    ("unknown-code", "An argument of explain is neither a file nor an error code.",
+     "$ didyma explain G-arty"),
+    ("unknown-format", "The suffix of a file is none that the command reads or writes.",
+     "$ didyma check MODEL.txt"),
+    ("unreadable-file", "A file cannot be read, or is not of the format that it should have.",
+     "$ didyma check NO-SUCH-FILE.dym"),
+    ("unwritable", "A file or folder cannot be written, or the folder around it does not exist.",
+     "$ didyma explain MODEL.dym --out no/such/folder"),
+)  # fmt: skip
+
+_ONNX = _table(
+    ("onnx-broken", "An ONNX model breaks a rule of ONNX.",
+     "a model in which a node reads a value that nothing defines"),
+    ("onnx-control", "A loop or branch of an ONNX model cannot be expressed.",
+     "a Loop whose condition never becomes false"),
+    ("onnx-external-data", "The external data of an ONNX model is missing, or outside its folder.",
+     "a tensor whose location is `../secrets`"),
+    ("onnx-inexpressible", "A program has something that ONNX cannot say.",
+     "$ didyma export RANDOM-BITS.dym"),
+    ("onnx-mismatch", "An ONNX model declares a type that its nodes do not yield.",
+     "a result declared f32[2, 4] that is an f32[2, 3]"),
+    ("onnx-too-large", "A tensor of an ONNX model has more bytes than can be read.",
+     "an initializer of shape [1048576, 1048576]"),
+    ("onnx-unsupported", "An ONNX model uses an operator, dtype or attribute that is not imported.",
+     "an operator of the domain com.microsoft"),
+    ("peer-refused", "Another implementation refuses the model that it should be compared on.",
+     "$ didyma check MODEL.onnx --peer onnxruntime"),
+)  # fmt: skip
+
+_MEMORY = _table(
+    ("bad-alignment", "The alignment of a buffer is no power of two, or too large.",
+     "a line `a,0,3,64,3` of a trace with the columns id,lower,upper,size,alignment"),
+    ("bad-capacity", "A capacity is negative.",
+     ">>> dd.Options(capacity=-1)"),
+    ("bad-life", "A buffer of a trace ends before it begins.",
+     "a line `a,3,1,64` of a trace"),
+    ("bad-number", "A cell of a trace is no whole number, or too large.",
+     "a line `a,0,three,64` of a trace"),
+    ("bad-offset", "The fixed offset of a buffer is negative, too large or not aligned.",
+     "an offset of 100 for a buffer of alignment 64"),
+    ("bad-size", "The size of a buffer is negative or too large.",
+     "a line `a,0,3,-64` of a trace"),
+    ("bad-trace", "A trace is no table of comma-separated values with the columns it needs.",
+     "a trace without the column `size`"),
+    ("buffer-twice", "Two buffers of a plan have one name.",
+     "two buffers called a, of symbolic sizes"),
+    ("duplicate-buffer", "Two lines of a trace have one id.",
+     "a trace with two lines that begin with `a,`"),
+    ("fixed-overlap", "Two buffers that are alive together overlap at their fixed offsets.",
+     "a and b at offset 0, both alive from 0 to 3"),
+    ("inverted-lifetime", "A buffer of a plan ends before it begins.",
+     "a buffer alive from 4 to 2"),
+    ("negative-size", "The size of a buffer is not proved to be at least 0.",
+     "a buffer of n - 4 bytes where n is at least 1"),
+    ("over-capacity", "The buffers do not fit in the capacity given.",
+     "$ didyma plan TRACE.csv --capacity 16"),
+    ("search-limit", "A planner found neither a placement within the capacity nor a proof that "
+     "there is none in its time.",
+     "$ didyma plan TRACE.csv --planner canonical --capacity N --seconds 1"),
+)  # fmt: skip
+
+CODES: Mapping[str, Meaning] = {
+    **_PYTHON, **_TYPES, **_RUNS, **_CHOICES, **_FILES, **_ONNX, **_MEMORY,
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""Functions of tensors: each public name is listed in the ``__all__`` of its module."""

@@ -1,0 +1,198 @@
+"""For the tests of those who use Didyma, or who write an engine or a planner for it.
+
+``assert_agree`` holds arrays to the reference.  ``EngineConformance`` and ``PlannerConformance``
+are the suites that every engine and every planner must pass: a subclass whose name starts with
+``Test`` is collected by pytest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from didyma.codegen.memory.planners import Choice
+from didyma.codegen.options import Options
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import engine as made
+from didyma.fuzz import conform, conform_plans, levels
+from didyma.fuzz.graphs import BYTES, decode
+from didyma.oracle import conformance
+from didyma.oracle.compare import Comparison
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops import bars
+from didyma.refimpl.ops.bars import Bar
+from didyma.running import Interpreted, interpret, outputs
+from didyma.tracer.arrays import AnyArray
+from didyma.tracer.tracing import Program
+
+if TYPE_CHECKING:
+    import pytest
+
+__all__ = ["EngineConformance", "PlannerConformance", "assert_agree"]
+
+
+def assert_agree(
+    actual: AnyArray | Sequence[AnyArray],
+    expected: Program | Interpreted,
+    *inputs: AnyArray,
+    **named: AnyArray,
+) -> None:
+    """Assert that arrays are results that a correct implementation of a program may give.
+
+    ``actual`` is one array, or a tuple of one for each output; ``expected`` a program with its
+    inputs, or what ``dd.interpret`` made of them.  The rule is the judge's own: every element must
+    lie inside its bar, and an output of which no element can be decided has not been tested, which
+    fails too.  DidymaError for inputs that do not fit the program.
+
+    >>> import didyma as dd
+    >>> @dd.trace(dd.f32[3])
+    ... def root(x: dd.Tensor) -> dd.Tensor:
+    ...     return dd.sqrt(x)
+    >>> assert_agree(np.float32([1, 2, np.nan]), root, np.float32([1, 4, -1]))
+    >>> assert_agree(np.float32([1, 2.25, np.nan]), root, np.float32([1, 4, -1]))
+    Traceback (most recent call last):
+    AssertionError: sqrt: 1 of 3 elements is wrong, 2 agree, 0 are undecided
+      worst: sqrt[1] = 2.25, want 2.0 ± 0, off by 0.25
+    """
+    truth = expected
+    if not isinstance(truth, Interpreted):
+        truth = interpret(truth, *inputs, **named)
+    given = outputs(actual)
+    compared = truth.compare(given)
+    rows = zip(truth.names, compared, truth.bars, given, truth.values, strict=True)
+    wrong = [text for name, c, bar, a, v in rows if (text := _wrong(name, c, bar, a, DType.of(v)))]
+    if wrong:
+        raise AssertionError("\n".join(wrong))
+    if not any(c.checked for c in compared):
+        raise AssertionError("nothing was checked: no output has an element")
+
+
+def _wrong(name: str, c: Comparison, bar: Bar, got: Array, dtype: DType) -> str:
+    """Say what speaks against an output; empty where nothing does."""
+    if c.agree:
+        if c.checked or not c.total:
+            return ""
+        return f"{name}: undecided: none of {c.total} elements can be decided, so none was tested"
+    if got.dtype != dtype.numpy or got.shape != bar.c.shape:
+        return c.message
+    verdict = bars.judge(bar, got, dtype)
+    outside = ~verdict.ok
+    count, undecided = int(outside.sum()), int(verdict.undecided.sum())
+    counts = (
+        f"{name}: {count} of {c.total} elements {'is' if count == 1 else 'are'} wrong, "
+        f"{c.total - count - undecided} agree, {undecided} are undecided"
+    )
+    return f"{counts}\n  worst: {_worst(name, bar, got, dtype, outside)}"
+
+
+def _worst(name: str, bar: Bar, got: Array, dtype: DType, outside: Array) -> str:
+    """Describe the element that is the most bars away; NaN for a number is the farthest."""
+    wide = np.longdouble if dtype is DType.F64 or not dtype.is_float else np.float64
+    with np.errstate(all="ignore"):
+        off = np.abs(got.astype(wide) - bar.c.astype(wide))
+        share = np.where(np.isnan(off), np.inf, off / bar.e)
+    share = np.where(outside, np.where(np.isnan(share), np.inf, share), -1)
+    # Of elements that are infinitely many bars away, the one with the largest error.
+    most = np.flatnonzero(share.reshape(-1) == share.max())
+    error = np.where(np.isnan(off), np.inf, off).reshape(-1)
+    at = tuple(int(i) for i in np.argwhere(share == share.max())[error[most].argmax()])
+    want, e = bar.c[at], float(bar.e[at])
+    words = f"{name}{list(at)} = {_number(got[at], dtype)}, want {_number(want, dtype)} ± {e:.3g}"
+    words += f", off by {float(off[at]):.3g}"
+    return words if not np.isfinite(share[at]) else f"{words}: {float(share[at]):.3g} times its bar"
+
+
+def _number(x: object, dtype: DType) -> str:
+    return f"{float(x)!r}" if dtype.is_float else str(x)  # type: ignore[arg-type]  # a NumPy scalar
+
+
+class EngineConformance:
+    """What every engine must do; a subclass names the engine, or gives one.
+
+    Kernel texts with exact outputs, the engine's own buffers, and random graphs of which every
+    kernel's outputs must lie in its bar and the whole program's must have the right bits.
+    """
+
+    engine: str | Engine
+    graphs = 20  # random ones that are judged
+
+    @classmethod
+    def setup_class(cls) -> None:
+        """Make the engine once; EngineMissing where the machine lacks what it needs."""
+        cls._made = made(cls.engine)
+
+    _made: Engine
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Parametrise the tests; the cases of one text are one test."""
+        if "cases" in metafunc.fixturenames:
+            texts = [list(g) for _, g in groupby(conform.suite(), key=lambda c: id(c.text))]
+            metafunc.parametrize("cases", texts, ids=[f"{c[0].group}, {c[0].name}" for c in texts])
+        if "seed" in metafunc.fixturenames:
+            metafunc.parametrize("seed", range(self.graphs))
+
+    def test_kernels(self, cases: Sequence[conformance.Case]) -> None:
+        """Launch the kernels of a text and compare their outputs."""
+        outcomes = conformance.conform(cases, conform.Runner(self._made))
+        assert [f"{o.name}: {o.wrong}" for o in outcomes if o.wrong] == []
+
+    def test_graphs(self, seed: int) -> None:
+        """Judge a random graph on the engine."""
+        case = decode(Random(seed).randbytes(BYTES))
+        report = levels.check(case.module, case.inputs(), [self._made], case.options(Options()))
+        assert [f"{f.level} {f.where}: {f.message}" for f in report.findings] == []
+        assert report.levels[-1].name == self._made.name
+
+    def test_a_buffer_keeps_its_bytes(self) -> None:
+        """Bytes go up, over, through a view, and come down as they were."""
+        e, x = self._made, np.arange(512, dtype=np.int32)
+        whole, other = e.upload(x), e.allocate(x.nbytes + 256)
+        e.copy(other, whole)
+        part = e.view(other, 256, 1024)
+        assert e.download(whole, DType.I32, (2, 256)).tolist() == x.reshape(2, 256).tolist()
+        assert e.download(other, DType.I32, (512,)).tolist() == x.tolist()
+        assert e.download(part, DType.I32, (256,)).tolist() == x[64:320].tolist()
+        e.copy(part, e.upload(x[:8]))
+        assert e.download(other, DType.I32, (512,))[64:72].tolist() == x[:8].tolist()
+        e.free(whole)
+        e.free(other)
+
+    def test_a_stack_gives_and_takes(self) -> None:
+        """Small buffers of the stack are apart from each other while they are held."""
+        e = self._made
+        first, second = e.stack(256), e.stack(100 << 10)
+        for k, b in enumerate((first, second)):
+            e.copy(b, e.upload(np.full(32, k, np.int64)))
+        for k, b in enumerate((first, second)):
+            assert e.download(b, DType.I64, (32,)).tolist() == [k] * 32
+        e.unstack(second)
+        e.unstack(first)
+
+    def test_streams_may_wait_for_each_other(self) -> None:
+        """Waiting and joining are calls that return."""
+        self._made.wait(1, on=0)
+        self._made.join()
+
+
+class PlannerConformance:
+    """What every planner must do; a subclass names the planner, or gives one.
+
+    Its plans of random programs and graphs are replayed and run, its placements of random traces
+    swept, by checks that share no code with any planner.
+    """
+
+    planner: Choice
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Parametrise the one test by the checks of the suite."""
+        if "check" in metafunc.fixturenames:
+            checks = dict(conform_plans.suite(self.planner))
+            metafunc.parametrize("check", checks.values(), ids=checks)
+
+    def test_plan(self, check: Callable[[], Sequence[str]]) -> None:
+        """Make a plan and judge it."""
+        assert check() == []

@@ -1,0 +1,1 @@
+"""Tensors under tracing: Python functions become graphs."""

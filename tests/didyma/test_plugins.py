@@ -1,0 +1,239 @@
+"""Engines and planners of another distribution work by name, without a change to Didyma."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.plugins import files_of_the_page, install, run
+
+GRAPH = """module {
+  func @main(%x: f32[8, 8]) -> (%z) {
+    %y = matmul(%x, %x) : f32[8, 8]
+    %z = exp(%y) : f32[8, 8]
+  }
+}
+"""
+TRACE = "id,lower,upper,size\na,0,2,100\nb,1,3,200\nc,2,4,100\n"
+
+BROKEN = """
+[metadata]
+name = wreck
+version = 2.0
+[options]
+py_modules = wreck
+[options.entry_points]
+didyma.engines =
+    sunken = wreck:Engine
+    adrift = wreck_that_is_not_there:Engine
+didyma.planners =
+    stranded = wreck:PLANNER
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of docs/plugins.md, and one that cannot be imported."""
+    folder = tmp_path_factory.mktemp("site")
+    install(folder, files_of_the_page())
+    install(folder, {"setup.cfg": BROKEN, "wreck.py": "raise OSError('no such device')\n"})
+    (folder / "x.dym").write_text(GRAPH)
+    (folder / "trace.csv").write_text(TRACE)
+    return folder
+
+
+def test_python_takes_the_names(site: Path) -> None:
+    script = """
+import numpy as np, didyma as dd
+p = dd.load("x.dym")
+x = np.eye(8, dtype=np.float32)
+run = dd.compile(p, engine="abacus", planner="first_fit")
+assert dd.interpret(p, x).contains(run(x))
+assert run.engine.launches.total() > 0
+report = dd.check(p, engines=["abacus"], planner="first_fit")
+assert report.agree and report.levels[-1].name == "abacus", report
+"""
+    done = run("-c", script, path=str(site), cwd=site)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_command_line_takes_the_names(site: Path) -> None:
+    how = ("--engine", "abacus", "--planner", "first_fit", "--json")
+    done = run("-m", "didyma", "check", "x.dym", *how, path=str(site), cwd=site)
+    assert done.returncode == 0, done.stderr
+    assert [level["name"] for level in json.loads(done.stdout)["levels"]][-1] == "abacus"
+
+
+def test_a_campaign_takes_the_names_to_its_workers(site: Path, tmp_path: Path) -> None:
+    how = ("--engine", "abacus", "--planner", "first_fit", "--json", "--seconds", "3")
+    words = ("-m", "didyma", "fuzz", *how, "--jobs", "1", "--findings", str(tmp_path))
+    done = run(*words, path=str(site), cwd=site)
+    assert done.returncode == 0, done.stderr + done.stdout
+    said = json.loads(done.stdout)
+    assert said["engines"]["abacus"]["programs"] > 0
+
+
+def test_plan_takes_the_planner(site: Path) -> None:
+    words = ("-m", "didyma", "plan", "trace.csv", "--json", "--planner")
+    done = run(*words, "first_fit", path=str(site), cwd=site)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["offsets"] == {"a": 0, "b": 100, "c": 0}
+    rows = json.loads(run(*words, "all", path=str(site), cwd=site).stdout)
+    found = {row["planner"]: row.get("peak", row.get("error")) for row in rows}
+    assert found["first_fit"] == 300
+    assert found["stranded"] == "broken-plugin"
+
+
+def test_doctor_lists_what_is_registered(site: Path) -> None:
+    done = run("-m", "didyma", "doctor", "--json", path=str(site), cwd=site)
+    rows = {row["name"]: row for row in json.loads(done.stdout)["engines"]}
+    assert rows["abacus"]["runs"]
+    assert "abacus 1.0" in rows["abacus"]["why"]
+    assert not rows["sunken"]["runs"]
+    assert "no such device" in rows["sunken"]["why"]
+    assert "wreck 2.0" in rows["sunken"]["mend"]
+    assert not rows["adrift"]["runs"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--engine", "abaci"), ("unknown-engine", "abacus", "host")),
+        (("--planner", "last_fit"), ("unknown-planner", "first_fit", "linear_scan")),
+        (("--engine", "sunken"), ("broken-plugin", "OSError: no such device", "wreck 2.0")),
+        (("--engine", "adrift"), ("broken-plugin", "wreck_that_is_not_there", "wreck 2.0")),
+        (("--planner", "stranded"), ("broken-plugin", "no such device", "wreck 2.0")),
+    ],
+)
+def test_a_wrong_name_is_refused(site: Path, words: tuple[str, ...], said: tuple[str, ...]) -> None:
+    done = run("-m", "didyma", "check", "x.dym", *words, path=str(site), cwd=site)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert all(word in done.stderr for word in said), done.stderr
+
+
+def test_no_plug_in_is_imported_before_its_name_is_asked_for(site: Path) -> None:
+    script = """
+import sys
+import didyma as dd
+dd.check(dd.load("x.dym"), engines=["host", "simt"])
+assert not {"abacus", "wreck"} & set(sys.modules), sys.modules
+"""
+    done = run("-c", script, path=str(site), cwd=site)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("points", "module", "said"),
+    [
+        ("mine = mine:Mine", "class Mine:\n    name = 'mine'\n", ("bad-engine", "without load")),
+        ("mine = mine:Mine", "class Mine:\n    name = 'ours'\n", ("broken-plugin", "'ours'")),
+        ("mine = mine:Mine", "def Mine():\n    return 1 / 0\n", ("ZeroDivisionError", "mine 1.0")),
+    ],
+)
+def test_what_is_registered_must_be_an_engine(
+    tmp_path: Path, points: str, module: str, said: tuple[str, ...]
+) -> None:
+    config = (
+        "[metadata]\nname = mine\nversion = 1.0\n[options]\npy_modules = mine\n"
+        f"[options.entry_points]\ndidyma.engines =\n    {points}\n"
+    )
+    install(tmp_path, {"setup.cfg": config, "mine.py": module})
+    (tmp_path / "x.dym").write_text(GRAPH)
+    words = ("-m", "didyma", "check", "x.dym", "--engine", "mine")
+    done = run(*words, path=str(tmp_path), cwd=tmp_path)
+    assert done.returncode == 2
+    assert all(word in done.stderr for word in said), done.stderr
+
+
+def test_a_planner_of_whole_allocations_plans_programs_and_no_traces(tmp_path: Path) -> None:
+    config = (
+        "[metadata]\nname = hoard\nversion = 1.0\n[options]\npy_modules = hoard\n"
+        "[options.entry_points]\ndidyma.planners =\n    hoard = hoard:PLANNER\n"
+    )
+    module = (
+        "from didyma.codegen.memory.planners import Plan, Planner\n"
+        "PLANNER = Planner('hoard', whole=lambda buffers, sizes: Plan({}, hold=True))\n"
+    )
+    install(tmp_path, {"setup.cfg": config, "hoard.py": module})
+    (tmp_path / "x.dym").write_text(GRAPH)
+    (tmp_path / "trace.csv").write_text(TRACE)
+    codes: dict[str, int] = {}
+    for words in ("check x.dym", "plan trace.csv"):
+        asked = ("-m", "didyma", *words.split(), "--planner", "hoard")
+        done = run(*asked, path=str(tmp_path), cwd=tmp_path)
+        codes[words] = done.returncode
+    assert codes == {"check x.dym": 0, "plan trace.csv": 2}
+    assert "bad-option at `--planner hoard`" in done.stderr
+
+
+def test_two_distributions_of_one_name_are_refused(tmp_path: Path) -> None:
+    for name in ("left", "right"):
+        config = (
+            f"[metadata]\nname = {name}\nversion = 1.0\n[options]\npy_modules = {name}\n"
+            f"[options.entry_points]\ndidyma.planners =\n    both = {name}:PLANNER\n"
+        )
+        install(tmp_path, {"setup.cfg": config, f"{name}.py": ""})
+    (tmp_path / "x.dym").write_text(GRAPH)
+    words = ("-m", "didyma", "check", "x.dym", "--planner", "both")
+    done = run(*words, path=str(tmp_path), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "broken-plugin" in done.stderr
+    assert "left 1.0, right 1.0" in done.stderr
+
+
+def test_the_conformance_suites_of_the_page_pass(site: Path) -> None:
+    (site / "test_abacus.py").write_text(files_of_the_page()["test_abacus.py"])
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_abacus.py")
+    done = run(*words, path=str(site), cwd=site)
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
+
+
+WRONG = """
+from abacus import Abacus, first_fit
+from didyma.codegen.memory.arena import ArenaPlanner, placement
+from didyma.testing import EngineConformance, PlannerConformance
+
+
+class Forgetful(Abacus):
+    def copy(self, target, source):
+        pass
+
+
+class Slanted(Abacus):
+    def download(self, buffer, dtype, shape):
+        found = super().download(buffer, dtype, shape)
+        return abs(found) if dtype.is_float else found
+
+
+class TestForgetful(EngineConformance):
+    engine = Forgetful()
+    graphs = 1  # a loop whose counter is never copied has no end
+
+
+class TestSlanted(EngineConformance):
+    engine = Slanted()
+    graphs = 4
+
+
+class TestOverlapping(PlannerConformance):
+    planner = ArenaPlanner("overlapping", lambda p, budget: placement(p, 0 * p.size))
+"""
+
+
+def test_the_conformance_suites_fail_what_is_wrong(site: Path) -> None:
+    (site / "test_wrong.py").write_text(WRONG)
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_wrong.py", "--tb=no", "-rf")
+    out = run(*words, path=str(site), cwd=site).stdout
+    failed = {line for line in out.splitlines() if line.startswith("FAILED")}
+    for kind, tests in (
+        ("TestForgetful", ("test_a_buffer_keeps_its_bytes", "test_a_stack_gives_and_takes")),
+        ("TestSlanted", ("test_kernels[operators", "test_graphs[")),
+        ("TestOverlapping", ("test_plan[program", "test_plan[graph", "test_plan[trace")),
+    ):
+        for test in tests:
+            assert any(f"{kind}::{test}" in line for line in failed), f"{kind}: {test} passed"
