@@ -6,6 +6,8 @@ tests.  Both set up all they need.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import nox
 
 nox.options.sessions = ["lint", "types", "tests"]
@@ -86,6 +88,11 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """Build the sdist and the wheel into ``dist``."""
+    """Build the sdist and the wheel into ``dist``, install the wheel, and run what it holds."""
     session.install("build")
     session.run("python", "-m", "build", "--outdir", "dist")
+    wheel = str(max(Path("dist").glob("*.whl"), key=lambda p: p.stat().st_mtime))
+    session.install(wheel)
+    session.install("--force-reinstall", "--no-deps", wheel)  # of a version that may be there
+    session.chdir(session.create_tmp())
+    session.run("didyma", "fuzz", "--seconds", "10", "--jobs", "1")

@@ -54,7 +54,7 @@ def test_the_python_of_a_page_runs(
 @pytest.mark.parametrize("name", NAMES)
 def test_every_block_says_its_language(name: str) -> None:
     """So that no example is left out by mistake: an unmarked block with Python in it is one."""
-    known = {"python", "output", "text", "", "c", "console", "sh", "json", "ini", "dym"}
+    known = {"python", "output", "text", "", "c", "console", "sh", "json", "ini", "dym", "diff"}
     for language, body, _ in blocks(name):
         assert language in known, f"{name}: {language}"
         if language == "":

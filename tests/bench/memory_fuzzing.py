@@ -41,7 +41,7 @@ def main() -> None:
     print(told, flush=True)
     if a.write:
         write("traces", told)
-    result = run(Plan(limit=a.plans, jobs=a.jobs)) if a.plans else Result()
+    result = run(Plan(limit=a.plans, seed=0, jobs=a.jobs)) if a.plans else Result()
     print(clean(result))
     if a.write and a.plans:
         write("clean", clean(result))

@@ -21,7 +21,7 @@ from onnx import ModelProto
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.onnx.load import load_bytes
 from tests.bench.onnx_edits import edited
-from tests.bench.onnx_nodes import cases
+from tests.bench.onnx_suites import cases
 
 MOST_SECONDS = 10
 MOST_BYTES = 4 << 30  # of address space, over what the process has when it begins

@@ -23,7 +23,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.onnx import load_bytes
 from didyma.refimpl.ops.builder import Builder
-from didyma.tensor import Tensor
+from didyma.tracer.tensor import Tensor
 
 
 def says(code: str, *words: str) -> pytest.RaisesExc[DidymaError]:

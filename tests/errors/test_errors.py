@@ -6,11 +6,13 @@ anew; read the difference before you commit it.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from didyma import codes
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Function, Module, Node
 from didyma.refimpl.ir.program import Program, Return
@@ -19,6 +21,7 @@ from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from didyma.refimpl.verify import graph, loop, program
 
 HERE = Path(__file__).parent
+EXAMPLES = HERE.parent.parent / "didyma" / codes.EXAMPLES
 SOURCE = HERE.parent.parent / "refimpl"
 CODE = re.compile(r'"((?:[DGLP]-[a-z]+(?:-[a-z]+)*)|parse)"')
 LAW = re.compile(r"^\| ([DGLP]-[a-z-]+) \|", re.MULTILINE)
@@ -100,6 +103,21 @@ def test_types_of_a_constant() -> None:
     program.verify(Program("f", (), (), (("c", one),), (("c", t),), (), (Return(()),)))
 
 
+def examples() -> str:
+    """The shortest text that breaks each law: what ``didyma explain LAW`` shows."""
+    shortest: dict[str, str] = {}
+    for case in CASES:
+        text, code = (HERE / f"{case}.dym").read_text(), case.split(".")[0]
+        if re.match(r"[DGLP]-", code) and len(text) < len(shortest.get(code, text + "+")):
+            shortest[code] = text
+    return json.dumps(shortest, indent=1, sort_keys=True) + "\n"
+
+
+def test_the_examples_that_explain_shows_are_those_of_today() -> None:
+    assert EXAMPLES.read_text() == examples()
+
+
 if __name__ == "__main__":
     for case in CASES:
         (HERE / f"{case}.txt").write_text(f"{message(case)}\n")
+    EXAMPLES.write_text(examples())
