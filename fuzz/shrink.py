@@ -11,7 +11,7 @@ from didyma.codegen.passes.inline import inline
 from didyma.fuzz.graphs import Case, used
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp.graph import values
-from didyma.refimpl.ir import control
+from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import (
     CALL,
     COMPILER,
@@ -93,7 +93,17 @@ def _valid(cases: Iterable[Case]) -> Iterator[Case]:
             verify(smaller.module)
         except DidymaError:
             continue  # such as a size that nothing binds any more
-        yield smaller
+        if _sized(smaller):
+            yield smaller
+
+
+def _sized(case: Case) -> bool:
+    """Tell whether a case has a value for every symbol of its inputs' sizes.
+
+    A node that became an input may have a size that only a run of the nodes before it bound.
+    """
+    names = {s for p in case.module.entry.params for s in dims.free(p.type.shape)}
+    return names <= dict(case.env).keys()
 
 
 def _proposals(case: Case) -> Iterator[Case]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from itertools import islice
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from didyma.fuzz.shrink import candidates, cut_off, shrink
 from didyma.fuzz.shrink_sizes import shrink_sizes, smaller_sizes
 from didyma.fuzz.shrink_values import shrink_values
 from didyma.refimpl.interp import graph
+from didyma.refimpl.ir import control
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Tensor
 from didyma.refimpl.verify.graph import verify
@@ -200,3 +202,18 @@ def test_inputs_without_elements_are_left_alone() -> None:
     case = Case(parse_module(text), (), (1, 2))
     small = shrink_values(case, lambda _: False, soon())
     assert small == case
+
+
+def test_inputs_of_smaller_cases_have_sizes_that_the_case_binds() -> None:
+    drawn = (decode(random.Random(seed).randbytes(BYTES)) for seed in range(170))
+    bound = [case for case in drawn if control.bound(case.module)]
+    assert len(bound) > 10
+    for case in bound:
+        for smaller in islice(candidates(case), 40):
+            smaller.inputs()
+
+        def take(smaller: Case) -> bool:
+            smaller.inputs()
+            return False
+
+        cut_off(case, take, time.monotonic() + 2)
