@@ -94,7 +94,7 @@ def must_have_folder(path: Path) -> None:
 def need_onnx(path: Path) -> Callable[[Path, Mapping[str, int]], Module]:
     """Return the importer of ONNX; ``extra-missing`` unless models can be read and written."""
     try:
-        from didyma.refimpl.onnx import load
+        from didyma.onnx import load
     except ModuleNotFoundError as e:
         if e.name is None or not e.name.startswith("onnx"):
             raise

@@ -16,13 +16,13 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import STAGES, Work, compile
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.levels import runner
+from didyma.onnx.context import NotConstant
+from didyma.onnx.load import load_model
 from didyma.oracle.kernels import run_primfuncs
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph, program
 from didyma.refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node
 from didyma.refimpl.ir.types import Array
-from didyma.refimpl.onnx.context import NotConstant
-from didyma.refimpl.onnx.load import load_model
 
 Run = Callable[[Sequence[Array]], Sequence[Array]]
 

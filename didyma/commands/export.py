@@ -21,7 +21,7 @@ def export(file: Path, out: Path, given: Sequence[str], json: bool) -> int:
         )
     must_have_folder(out)
     need_onnx(out)
-    from didyma.refimpl.onnx.export import save
+    from didyma.onnx.export import save
 
     m, _ = read_fixed(file, common.sizes(given))
     count = save(m, out)

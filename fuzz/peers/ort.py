@@ -18,6 +18,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 import onnx
 
+from didyma.onnx.export import to_model
+from didyma.onnx.export.legal import Allowed, Dialect, type_name
 from didyma.oracle.compare import Comparison, compare, distance
 from didyma.oracle.report import Finding, Level
 from didyma.oracle.stages import due, exact, guard
@@ -27,8 +29,6 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node, Param
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import ALL, Array, DType, TensorType
-from didyma.refimpl.onnx.export import to_model
-from didyma.refimpl.onnx.export.legal import Allowed, Dialect, type_name
 from didyma.refimpl.ops.bars import LEAST, Bar, Contract
 
 NAME = "onnxruntime"

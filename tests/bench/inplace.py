@@ -25,12 +25,12 @@ from didyma.codegen.memory.inplace import in_place
 from didyma.codegen.memory.plan import Values, static_problem
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import STAGES, Work
+from didyma.onnx import load
+from didyma.onnx.load import load_model
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Copy, Launch, Line, Program, Return, View
 from didyma.refimpl.ir.types import Tensor, TensorType
-from didyma.refimpl.onnx import load
-from didyma.refimpl.onnx.load import load_model
 from tests.bench.page import put, table
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"

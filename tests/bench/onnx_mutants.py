@@ -18,8 +18,8 @@ from pathlib import Path
 
 from onnx import ModelProto
 
+from didyma.onnx.load import load_bytes
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.onnx.load import load_bytes
 from tests.bench.onnx_edits import edited
 from tests.bench.onnx_suites import cases
 

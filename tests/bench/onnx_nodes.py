@@ -26,12 +26,12 @@ from onnx.backend.test.runner import Runner
 from rich.console import Console
 from rich.progress import track
 
+from didyma.onnx import sequences, signature
+from didyma.onnx.control import CONTROL
+from didyma.onnx.functions import defined
+from didyma.onnx.nodes import HANDLERS
 from didyma.onnx_backend import LEVELS, backend_for
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.onnx import sequences, signature
-from didyma.refimpl.onnx.control import CONTROL
-from didyma.refimpl.onnx.functions import defined
-from didyma.refimpl.onnx.nodes import HANDLERS
 from tests.bench.onnx_core import is_core
 from tests.bench.onnx_suites import MODELS, NODE, cases
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from didyma.onnx.export import to_model
 from didyma.refimpl.ir.text import parse_module
-from didyma.refimpl.onnx.export import to_model
 from tests.bench import real_models
 
 TEXT = """module {

@@ -125,7 +125,7 @@ def test_a_model_is_planned(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     onnx = pytest.importorskip("onnx")
     from onnx import helper
 
-    from tests.refimpl.onnx.models import model, value
+    from tests.didyma.onnx.models import model, value
 
     chain = ["x", "a", "b", "y"]
     nodes = [helper.make_node("MatMul", [v, "w"], [u]) for v, u in pairwise(chain)]

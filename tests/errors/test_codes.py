@@ -17,11 +17,11 @@ from onnx import TensorProto, helper
 import didyma as dd
 from didyma.codegen.runtime import calls
 from didyma.files import read_module
+from didyma.onnx import load_bytes
 from didyma.onnx_backend import backend_for
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType, TensorType
-from didyma.refimpl.onnx import load_bytes
 from didyma.refimpl.ops.builder import Builder
 from didyma.tracer.tensor import Tensor
 
@@ -75,7 +75,7 @@ def test_the_extra_that_reads_onnx(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     real = builtins.__import__
 
     def without(name: str, *rest: Any) -> types.ModuleType:
-        if name == "didyma.refimpl.onnx":
+        if name == "didyma.onnx":
             raise ModuleNotFoundError("No module named 'onnx'", name="onnx")
         return real(name, *rest)
 

@@ -14,12 +14,12 @@ from onnx import TensorProto, helper
 
 from didyma.fuzz.graphs import BYTES, decode
 from didyma.fuzz.peers import ort
+from didyma.onnx.export import to_model
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import PLAIN, DType
-from didyma.refimpl.onnx.export import to_model
-from tests.refimpl.onnx.models import model, value
+from tests.didyma.onnx.models import model, value
 
 needs_runtime = pytest.mark.skipif(find_spec("onnxruntime") is None, reason="onnxruntime is absent")
 

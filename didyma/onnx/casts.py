@@ -1,0 +1,84 @@
+"""Numbers in another element type: Cast, CastLike and BitCast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from didyma.onnx.context import Context
+from didyma.onnx.tensors import dtype_of
+from didyma.onnx.values import Item
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ops.builder import Value
+
+Inputs: TypeAlias = Sequence[Item | None]
+Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
+
+SATURATED = (DType.F8E4M3, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ)
+
+
+def cast(c: Context, v: Value, to: DType) -> Value:
+    """Cast as the node's attributes ``saturate`` and ``round_mode`` ask for.
+
+    ONNX leaves open what an integer becomes of a float out of its range: of less than a byte it
+    is what is left of an i32.
+    """
+    source = v.type.dtype
+    if to is DType.F8E8M0 and source is not to:
+        return _scale(c, v, c.flag("saturate", True))
+    if to in SATURATED and c.flag("saturate", True):
+        return c.emit("saturating_cast", v, dtype=to)
+    if to.is_packed and to.is_int and source.is_float:
+        v = c.cast(v, DType.I32)
+    return c.emit("cast", v, dtype=to)
+
+
+def _scale(c: Context, v: Value, saturate: bool) -> Value:
+    """Cast to f8e8m0, a power of two: up by default, or down, or to the nearest."""
+    least, most = 2.0**-127, 2.0**127
+    mode = c.choice("round_mode", "up", "down", "nearest")
+    x = c.cast(v, DType.F32)
+    if saturate:
+        x = c.do("minimum", c.do("maximum", x, least), most)
+    if mode == "nearest":
+        code = c.emit("bitcast", c.emit("cast", x, dtype=DType.F8E8M0), dtype=DType.U8)
+    else:
+        code = _exponent(c, x, mode == "up")
+    nan = c.do("isnan", x)
+    if not saturate:
+        floor = 0.0 if mode == "up" else math.nextafter(least, 0)
+        nan = c.do("logical_or", nan, c.do("less_equal", x, floor))
+    whole = c.emit("where", nan, c.scalar(255, code), code)
+    return c.emit("bitcast", whole, dtype=DType.F8E8M0)
+
+
+def _exponent(c: Context, x: Value, up: bool) -> Value:
+    """Exponent of the power of two at or next to a positive f32, as f8e8m0 has it."""
+    bits = c.emit("bitcast", x, dtype=DType.U32)
+    exponent = c.do("bitwise_right_shift", bits, 23)
+    if up:
+        rest = c.do("not_equal", c.do("bitwise_and", bits, 0x7FFFFF), 0)
+        above = c.emit("logical_and", rest, c.do("greater", x, 2.0**-127))
+        exponent = c.emit("add", exponent, c.cast(above, DType.U32))
+    return c.cast(exponent, DType.U8)
+
+
+def _cast(c: Context, x: Inputs) -> Sequence[Item]:
+    return [cast(c, c.operand(x, 0), dtype_of(c.integer("to"), c.where))]
+
+
+def _cast_like(c: Context, x: Inputs) -> Sequence[Item]:
+    return [cast(c, c.operand(x, 0), c.operand(x, 1).type.dtype)]
+
+
+def _bit_cast(c: Context, x: Inputs) -> Sequence[Item]:
+    v, to = c.operand(x, 0), dtype_of(c.integer("to"), c.where)
+    if to is v.type.dtype:
+        return [v]
+    if to is DType.BOOL:
+        raise c.bad(f"bits of {v.type.dtype} as bool", "numbers")
+    return [c.emit("bitcast", v, dtype=to)]
+
+
+HANDLERS: dict[str, Handler] = {"Cast": _cast, "CastLike": _cast_like, "BitCast": _bit_cast}

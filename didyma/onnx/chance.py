@@ -1,0 +1,108 @@
+"""Random operators: ONNX leaves the generator open, here it is ``random_bits``.
+
+A ``seed`` is the bits of the attribute as f32, of Dropout the integer itself; a node without one
+draws from seed 0, from a stream of its own that its output's name tells, so that a model gives the
+same numbers at every run and level.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from didyma.onnx.context import Context
+from didyma.onnx.tensors import dtype_of
+from didyma.onnx.values import Item
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ops import chance
+from didyma.refimpl.ops.builder import Value
+
+Inputs: TypeAlias = Sequence[Item | None]
+Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
+
+
+def source(c: Context) -> tuple[Value, int]:
+    """Seed and stream that a node draws from."""
+    seed, stream = 0, 0
+    if "seed" not in c.attrs:
+        stream = zlib.crc32(c.outputs[0].encode()) + 1
+    elif isinstance(c.attrs["seed"], int):
+        seed = c.integer("seed") % (1 << 64)
+    else:
+        (seed,) = struct.unpack("<I", struct.pack("<f", c.real("seed")))
+    return c.constant(np.array(seed, np.uint64)), stream
+
+
+def _dtype(c: Context, default: DType) -> DType:
+    code = c.integer("dtype")
+    return dtype_of(code, c.where) if code else default
+
+
+def _shape(c: Context) -> tuple[Dim, ...]:
+    return tuple(int(n) for n in c.attrs["shape"])
+
+
+def _uniform(c: Context, shape: tuple[Dim, ...], dtype: DType) -> Sequence[Item]:
+    seed, stream = source(c)
+    low, high = c.real("low", 0.0), c.real("high", 1.0)
+    return [chance.uniform(c, seed, shape, dtype, low, high, stream)]
+
+
+def _normal(c: Context, shape: tuple[Dim, ...], dtype: DType) -> Sequence[Item]:
+    seed, stream = source(c)
+    mean, scale = c.real("mean", 0.0), c.real("scale", 1.0)
+    return [chance.normal(c, seed, shape, dtype, mean, scale, stream)]
+
+
+Draw: TypeAlias = Callable[[Context, tuple[Dim, ...], DType], Sequence[Item]]
+
+
+def _of_shape(draw: Draw) -> Handler:
+    def run(c: Context, x: Inputs) -> Sequence[Item]:
+        del x
+        return draw(c, _shape(c), _dtype(c, DType.F32))
+
+    return run
+
+
+def _like(draw: Draw) -> Handler:
+    def run(c: Context, x: Inputs) -> Sequence[Item]:
+        t = c.item(x, 0).type
+        return draw(c, t.shape, _dtype(c, t.dtype))
+
+    return run
+
+
+def _bernoulli(c: Context, x: Inputs) -> Sequence[Item]:
+    p, (seed, stream) = c.operand(x, 0), source(c)
+    return [chance.bernoulli(c, p, seed, _dtype(c, p.type.dtype), stream)]
+
+
+def _multinomial(c: Context, x: Inputs) -> Sequence[Item]:
+    v, (seed, stream) = c.operand(x, 0), source(c)
+    if v.type.rank != 2 or v.type.shape[1] == 0:
+        raise c.wrong(str(v.type), "rows of at least one class")
+    count, dtype = c.integer("sample_size", 1), _dtype(c, DType.I32)
+    return [chance.multinomial(c, v, seed, count, dtype, stream)]
+
+
+def dropout(c: Context, v: Value, ratio: float) -> Sequence[Item]:
+    """Dropout in training; before opset 10 the mask has the operand's type."""
+    seed, stream = source(c)
+    kept, mask = chance.dropout(c, v, ratio, seed, stream)
+    return [kept, mask if c.opset >= 10 else c.cast(mask, v.type.dtype)]
+
+
+HANDLERS: dict[str, Handler] = {
+    "RandomUniform": _of_shape(_uniform),
+    "RandomUniformLike": _like(_uniform),
+    "RandomNormal": _of_shape(_normal),
+    "RandomNormalLike": _like(_normal),
+    "Bernoulli": _bernoulli,
+    "Multinomial": _multinomial,
+}

@@ -1,0 +1,137 @@
+"""Operators that sample their operand at places they are given: RoiAlign and DeformConv."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+
+from didyma.onnx.context import Context
+from didyma.onnx.cutting import cut
+from didyma.onnx.framing import Windows, static
+from didyma.onnx.movement import join
+from didyma.onnx.resample import Axis, numbered, sample
+from didyma.onnx.values import Item
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ops.builder import Value
+
+Inputs: TypeAlias = Sequence[Item | None]
+Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
+
+
+def _column(c: Context, v: Value, k: int) -> Value:
+    """Column of a matrix as [rows, 1]."""
+    return cut(c, v, 1, k, k + 1)
+
+
+def _along(c: Context, start: Value, size: Value, out: int, ratio: int) -> Value:
+    """Sampling coordinates [rois, out * ratio] of one axis."""
+    steps = (np.arange(out)[:, None] + (np.arange(ratio) + 0.5) / ratio).reshape(1, -1) / out
+    places = c.constant(steps.astype(start.type.dtype.numpy))
+    return c.do("add", c.do("multiply", size, places), start)
+
+
+def _roi_align(c: Context, x: Inputs) -> Sequence[Item]:
+    v, rois, batch = c.operand(x, 0), c.operand(x, 1), c.operand(x, 2)
+    height, width = v.type.shape[2:]
+    out = c.integer("output_height", 1), c.integer("output_width", 1)
+    ratio = c.integer("sampling_ratio")
+    if ratio < 1 or min(out) < 1:
+        raise c.bad(f"sampling_ratio {ratio}, which depends on the regions", "one of at least 1")
+    c.fits("samples of a region", *out, ratio, ratio)
+    default = "half_pixel" if c.opset >= 16 else "output_half_pixel"
+    way = c.choice("coordinate_transformation_mode", default, "half_pixel", "output_half_pixel")
+    aligned = way == "half_pixel"
+    edges = c.do("multiply", rois, c.real("spatial_scale", 1.0))
+    edges = c.do("subtract", edges, 0.5) if aligned else edges
+    at: list[Value] = []
+    for k, o in ((1, out[0]), (0, out[1])):
+        start = _column(c, edges, k)
+        size = c.do("subtract", _column(c, edges, k + 2), start)
+        at.append(_along(c, start, size if aligned else c.do("maximum", size, 1), o, ratio))
+    return [_pooled(c, v, at, c.cast(batch, DType.I64), out, ratio, (height, width))]
+
+
+def _pooled(
+    c: Context, v: Value, at: Sequence[Value], batch: Value, out: tuple[int, int], ratio: int,
+    size: tuple[Dim, Dim],
+) -> Value:  # fmt: skip
+    """Mean (or maximum) over the samples of each bin."""
+    rois, channels = at[0].type.shape[0], v.type.shape[1]
+    rows, columns = out[0] * ratio, out[1] * ratio
+    spread = [
+        c.reshape(c.emit("broadcast_to", c.reshape(a, rois, *own), shape=(rois, rows, columns)),
+                  rois, rows * columns)
+        for a, own in zip(at, ((rows, 1), (1, columns)), strict=True)
+    ]  # fmt: skip
+    inside: Value | None = None
+    for a, n in zip(spread, size, strict=True):
+        own = c.do(
+            "logical_and", c.do("greater_equal", a, -1), c.do("less_equal", a, numbered(c, n, a))
+        )
+        inside = own if inside is None else c.do("logical_and", inside, own)
+    assert inside is not None
+    axes = [Axis(n, "border") for n in size]
+    maps = c.emit("gather", v, batch, axis=0)
+    best = c.choice("mode", "avg", "max") == "max"
+    # The maximum is over the weighted neighbours of each sample, as in ONNX's definition.
+    parts = sample(c, maps, axes, spread, "linear", apart=True)
+    mask = c.reshape(inside, rois, 1, rows * columns)
+    total = parts[0]
+    for p in parts[1:]:
+        total = c.do("maximum" if best else "add", total, p)
+    total = c.do("where", mask, total, c.scalar(0, total))
+    bins = c.reshape(total, rois, channels, out[0], ratio, out[1], ratio)
+    return c.emit("max" if best else "mean", bins, axes=(3, 5), keepdims=False)
+
+
+def _deform_conv(c: Context, x: Inputs) -> Sequence[Item]:
+    """Sample a column of every tap, then multiply by the weights as a matrix."""
+    v, w, offset = c.operand(x, 0), c.operand(x, 1), c.operand(x, 2)
+    bias, mask = c.optional(x, 3), c.optional(x, 4)
+    batch, height, width = v.type.shape[0], v.type.shape[2], v.type.shape[3]
+    (channels,) = static(c, v.type.shape[1:2], "channels")
+    outputs, each, *kernel = static(c, w.type.shape, "weights")
+    win = Windows(c, (height, width), kernel)
+    before = static(c, win.low, "padding")
+    groups, shifts = c.integer("group", 1), c.integer("offset_group", 1)
+    out = offset.type.shape[2:]
+    taps, places = kernel[0] * kernel[1], dims.mul(*out)
+    moves = c.reshape(offset, batch, shifts, taps, 2, places)
+    share = channels // shifts
+    rows: list[Value] = []
+    for g, (t, tap) in product(range(shifts), enumerate(np.ndindex(*kernel))):
+        at: list[Value] = []
+        for i in range(2):
+            move = c.reshape(
+                cut(c, cut(c, cut(c, moves, 1, g, g + 1), 2, t, t + 1), 3, i, i + 1),
+                batch, places,
+            )  # fmt: skip
+            base = c.do("multiply", c.iota(out[i], rank=2, axis=i), win.strides[i])
+            base = c.do("add", base, tap[i] * win.dilations[i] - before[i])
+            grid = c.cast(c.emit("broadcast_to", base, shape=out), v.type.dtype)
+            at.append(c.do("add", move, c.reshape(grid, 1, places)))
+        own = cut(c, v, 1, g * share, (g + 1) * share)
+        axes = [Axis(n, "zeros") for n in (height, width)]
+        (taken,) = sample(c, own, axes, at, "linear")
+        if mask is not None:
+            weights = c.reshape(mask, batch, shifts, taps, places)
+            factor = cut(c, cut(c, weights, 1, g, g + 1), 2, t, t + 1)
+            taken = c.do("multiply", taken, c.reshape(factor, batch, 1, places))
+        rows.append(c.reshape(taken, batch, share, 1, places))
+    columns = join(
+        c, [join(c, rows[g * taps : (g + 1) * taps], 2) for g in range(shifts)], 1
+    )  # batch, channel, tap, place
+    split = c.reshape(columns, batch, groups, each * taps, places)
+    matrix = c.reshape(w, groups, outputs // groups, each * taps)
+    y = c.reshape(c.emit("matmul", matrix, split), batch, outputs, *out)
+    if bias is None:
+        return [y]
+    return [c.do("add", y, c.reshape(bias, dims.mul(outputs), 1, 1))]
+
+
+HANDLERS: dict[str, Handler] = {"RoiAlign": _roi_align, "DeformConv": _deform_conv}

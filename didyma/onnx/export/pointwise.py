@@ -1,0 +1,449 @@
+"""Elementwise ops in ONNX; what ONNX leaves undefined (division by 0, …) is spelled out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from didyma.onnx.casts import SATURATED
+from didyma.onnx.export.legal import How
+from didyma.onnx.export.writer import Use, Val, Writer
+from didyma.onnx.tensors import code_of
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ops.conversion import largest
+
+Rule: TypeAlias = Callable[[Use], Val]
+
+
+def plain(onnx_op: str, how: How = How.VALUE) -> Rule:
+    """Return the rule of an op that ONNX has."""
+
+    def run(u: Use) -> Val:
+        return u.op(onnx_op, *u.args, to=u.out.dtype, how=how)
+
+    return run
+
+
+def scalar_like(w: Writer, x: float, like: Val) -> Val:
+    """Return a constant of a value's type."""
+    return w.scalar(x, like.dtype)
+
+
+def where(w: Writer, c: Val, a: Val, b: Val) -> Val:
+    """Choose by a condition."""
+    return w.op("Where", c, a, b, to=a.dtype, how=How.MOVES)
+
+
+def compare(w: Writer, op: str, a: Val, b: Val | float) -> Val:
+    """Compare."""
+    other = b if isinstance(b, Val) else w.scalar(b, a.dtype)
+    return w.op(op, a, other, to=DType.BOOL)
+
+
+def signbit(w: Writer, x: Val) -> Val:
+    """True of numbers below zero and of -0; of a NaN false."""
+    zero = compare(w, "Equal", x, 0)
+    below = compare(w, "Less", w.op("Reciprocal", x), 0)
+    return w.op("Or", compare(w, "Less", x, 0), w.op("And", zero, below))
+
+
+def _bits(dtype: DType) -> int:
+    return dtype.bits
+
+
+def _wide(f: Callable[[Writer, list[Val]], Val]) -> Rule:
+    """Return a rule of several nodes, between which nothing is rounded to f16 or bf16."""
+
+    def run(u: Use) -> Val:
+        done = f(u.w, [u.w.cast(a, a.dtype.compute) for a in u.args])
+        return u.w.cast(done, u.out.dtype)
+
+    return run
+
+
+def _precise(f: Callable[[Writer, Val], Val]) -> Rule:
+    """Return a rule of one float whose nodes lose a few places: in f64, whatever it is."""
+
+    def run(u: Use) -> Val:
+        done = f(u.w, u.w.cast(u.args[0], DType.F64))
+        if u.out.dtype.compute is DType.F32:
+            done = u.w.cast(done, DType.F32)
+        return u.w.cast(done, u.out.dtype)
+
+    return run
+
+
+def _square(w: Writer, x: list[Val]) -> Val:
+    return w.op("Mul", x[0], x[0], how=How.WRAPS)
+
+
+def _negative(u: Use) -> Val:
+    (x,) = u.args
+    if x.dtype.is_signed:
+        return u.op("Neg", x, how=How.WRAPS)
+    return u.op("Sub", u.w.scalar(0, x.dtype), x, how=How.WRAPS)
+
+
+def _rsqrt(w: Writer, x: list[Val]) -> Val:
+    return w.op("Reciprocal", w.op("Sqrt", x[0]))
+
+
+def _trunc(w: Writer, x: list[Val]) -> Val:
+    up, down = w.op("Ceil", x[0]), w.op("Floor", x[0])
+    return where(w, compare(w, "Less", x[0], 0), up, down)
+
+
+def _exp2(w: Writer, x: Val) -> Val:
+    return w.op("Pow", w.scalar(2, DType.F64), x)
+
+
+def _logarithm(base: float) -> Callable[[Writer, Val], Val]:
+    def run(w: Writer, x: Val) -> Val:
+        return w.op("Div", w.op("Log", x), w.scalar(np.log(base), DType.F64))
+
+    return run
+
+
+def _expm1(w: Writer, x: Val) -> Val:
+    """W. Kahan's: (u - 1) * x / log(u) with u = exp(x) loses nothing to cancellation."""
+    u = w.op("Exp", x)
+    less = w.op("Sub", u, w.scalar(1, DType.F64))
+    good = w.op("Div", w.op("Mul", less, x), w.op("Log", u))
+    one = compare(w, "Equal", u, 1)
+    far = compare(w, "Greater", w.op("Abs", x), 30)  # nothing cancels, and u may be 0 or infinite
+    return where(w, one, x, where(w, far, less, good))
+
+
+def _log1p(w: Writer, x: Val) -> Val:
+    """W. Kahan's: log(u) * x / (u - 1) with u = 1 + x."""
+    u = w.op("Add", x, w.scalar(1, DType.F64))
+    less = w.op("Sub", u, w.scalar(1, DType.F64))
+    log = w.op("Log", u)
+    good = w.op("Div", w.op("Mul", log, x), less)
+    one = compare(w, "Equal", u, 1)
+    far = compare(w, "Greater", x, 1e18)
+    return where(w, one, x, where(w, far, log, good))
+
+
+def _isfinite(w: Writer, x: list[Val]) -> Val:
+    nan, inf = w.op("IsNaN", x[0], to=DType.BOOL), w.op("IsInf", x[0], to=DType.BOOL)
+    return w.op("Not", w.op("Or", nan, inf))
+
+
+def _signbit(w: Writer, x: list[Val]) -> Val:
+    return signbit(w, x[0])
+
+
+def _copysign(w: Writer, x: list[Val]) -> Val:
+    size = w.op("Abs", x[0])
+    return where(w, signbit(w, x[1]), w.op("Neg", size), size)
+
+
+def _atan2(u: Use) -> Val:
+    """By the angle in the first quadrant; f32 in f64 if that can be, to lose nothing."""
+    w = u.w
+    kind = DType.F64 if w.has("Atan", DType.F64) else u.out.dtype.compute
+    y, x = (w.cast(a, kind) for a in u.args)
+    ay, ax = w.op("Abs", y), w.op("Abs", x)
+    q = w.op("Atan", w.op("Div", ay, ax))
+    same = compare(w, "Equal", ay, ax)
+    zero = compare(w, "Equal", ay, 0)
+    q = where(w, same, w.scalar(np.pi / 4, kind), q)
+    q = where(w, w.op("And", same, zero), w.scalar(0, kind), q)
+    q = where(w, signbit(w, x), w.op("Sub", w.scalar(np.pi, kind), q), q)
+    q = where(w, signbit(w, y), w.op("Neg", q), q)
+    return w.cast(w.cast(q, u.out.dtype.compute), u.out.dtype)
+
+
+# Division ---------------------------------------------------------------------------------------
+
+
+def _divisor(w: Writer, b: Val) -> tuple[Val, Val | None, Val | None]:
+    """Return an integer divisor that may be divided by, where it was 0, and where -1."""
+    given = w.known(b)
+    if given is not None and not np.isin(given, (0, -1) if b.dtype.is_signed else (0,)).any():
+        return b, None, None
+    zero = compare(w, "Equal", b, 0)
+    bad, minus = zero, None
+    if b.dtype.is_signed:  # the least number by -1 is a trap on some machines
+        minus = compare(w, "Equal", b, -1)
+        bad = w.op("Or", zero, minus)
+    return where(w, bad, scalar_like(w, 1, b), b), zero, minus
+
+
+def _truncated(w: Writer, a: Val, b: Val) -> Val:
+    safe, zero, minus = _divisor(w, b)
+    q = w.op("Div", a, safe)
+    if minus is not None:
+        q = where(w, minus, w.op("Sub", scalar_like(w, 0, a), a, how=How.WRAPS), q)
+    return q if zero is None else where(w, zero, scalar_like(w, 0, a), q)
+
+
+def _trunc_divide(u: Use) -> Val:
+    return _truncated(u.w, *u.args)
+
+
+def _signs_differ(w: Writer, a: Val, b: Val) -> Val:
+    return w.op("Xor", compare(w, "Less", a, 0), compare(w, "Less", b, 0))
+
+
+def _floor_divide(u: Use) -> Val:
+    if u.out.dtype.is_float:
+        return _wide(_floor_quotient)(u)
+    w, (a, b) = u.w, u.args
+    q = _truncated(w, a, b)
+    if not a.dtype.is_signed:
+        return q
+    exact = compare(w, "Equal", w.op("Mul", q, b, how=How.WRAPS), a)
+    by_zero = compare(w, "Equal", b, 0)
+    down = w.op("And", _signs_differ(w, a, b), w.op("Not", w.op("Or", exact, by_zero)))
+    return where(w, down, w.op("Sub", q, scalar_like(w, 1, q), how=How.WRAPS), q)
+
+
+def _floor_quotient(w: Writer, x: list[Val]) -> Val:
+    a, b = x
+    rest = w.op("Mod", a, b, fmod=1)
+    q = w.op("Div", w.op("Sub", a, rest), b)
+    down = w.op("And", w.op("Not", compare(w, "Equal", rest, 0)), _signs_differ(w, rest, b))
+    q = where(w, down, w.op("Sub", q, scalar_like(w, 1, q)), q)
+    whole = w.op("Floor", q)
+    up = compare(w, "Greater", w.op("Sub", q, whole), 0.5)
+    whole = where(w, up, w.op("Add", whole, scalar_like(w, 1, q)), whole)
+    plain_quotient = w.op("Div", a, b)
+    signed_zero = w.op("Mul", plain_quotient, scalar_like(w, 0, q))
+    whole = where(w, compare(w, "Equal", q, 0), signed_zero, whole)
+    return where(w, compare(w, "Equal", b, 0), plain_quotient, whole)
+
+
+def _remainder(u: Use) -> Val:
+    if u.out.dtype.is_float:
+        return _wide(_float_remainder)(u)
+    safe = _divisor(u.w, u.args[1])[0]  # by 1 instead of 0 or -1 the remainder is 0, as it should
+    return u.op("Mod", u.args[0], safe)
+
+
+def _float_remainder(w: Writer, x: list[Val]) -> Val:
+    a, b = x
+    rest = w.op("Mod", a, b, fmod=1)
+    turned = where(w, _signs_differ(w, rest, b), w.op("Add", rest, b), rest)
+    zero, minus = scalar_like(w, 0.0, rest), scalar_like(w, -0.0, rest)
+    signed_zero = where(w, compare(w, "Less", b, 0), minus, zero)
+    return where(w, compare(w, "Equal", rest, 0), signed_zero, turned)
+
+
+def _fmod(u: Use) -> Val:
+    a, b = u.args
+    if not b.dtype.is_float:
+        b = _divisor(u.w, b)[0]
+    return u.op("Mod", a, b, fmod=1)
+
+
+def _pow(u: Use) -> Val:
+    if u.out.dtype.is_float:
+        return u.op("Pow", *u.args)
+    w, (a, e) = u.w, u.args
+    given = w.known(e)
+    top = _bits(e.dtype) - (1 if e.dtype.is_signed else 0)
+    if given is not None:
+        top = max((int(n).bit_length() for n in given.reshape(-1) if n > 0), default=0)
+    one = scalar_like(w, 1, a)
+    total = w.op("Add", w.op("Mul", a, scalar_like(w, 0, a), how=How.WRAPS), one, how=How.WRAPS)
+    square = a
+    for k in range(top):
+        if k:
+            square = w.op("Mul", square, square, how=How.WRAPS)
+        half = w.op("Div", e, scalar_like(w, 1 << k, e))
+        odd = compare(w, "Equal", w.op("Mod", half, scalar_like(w, 2, e)), 1)
+        total = where(w, odd, w.op("Mul", total, square, how=How.WRAPS), total)
+    if not e.dtype.is_signed or (given is not None and (given >= 0).all()):
+        return _spread(u, total)
+    odd = compare(w, "Equal", w.op("Mod", e, scalar_like(w, 2, e)), 1)
+    minus, zero = scalar_like(w, -1, a), scalar_like(w, 0, a)
+    inverse = where(w, compare(w, "Equal", a, -1), where(w, odd, minus, one), zero)
+    inverse = where(w, compare(w, "Equal", a, 1), one, inverse)
+    return where(w, compare(w, "Less", e, 0), inverse, total)
+
+
+def _spread(u: Use, v: Val) -> Val:
+    """Give a value the result's shape, where an operand may not have had a say in it."""
+    return u.w.op("Expand", v, u.w.vector(u.out.shape), how=How.MOVES)
+
+
+# Bits -------------------------------------------------------------------------------------------
+
+
+def _bitwise(name: str, of_bool: str) -> Rule:
+    def run(u: Use) -> Val:
+        if u.out.dtype is DType.BOOL:
+            return u.op(of_bool, *u.args)
+        return u.op(name, *u.args, how=How.WRAPS)
+
+    return run
+
+
+_UNSIGNED: Mapping[DType, DType] = {
+    DType.I8: DType.U8, DType.I16: DType.U16, DType.I32: DType.U32, DType.I64: DType.U64,
+}  # fmt: skip
+
+
+def _count(w: Writer, s: Val) -> tuple[Val, Val | None]:
+    """Return a count of bits that may be shifted by, and where it was too large or negative."""
+    bits = _bits(s.dtype)
+    given = w.known(s)
+    if given is not None and ((given >= 0) & (given < bits)).all():
+        return s, None
+    bad = compare(w, "GreaterOrEqual", s, bits)
+    if s.dtype.is_signed:
+        bad = w.op("Or", bad, compare(w, "Less", s, 0))
+    return where(w, bad, scalar_like(w, 0, s), s), bad
+
+
+def _shift(w: Writer, x: Val, count: Val, way: str) -> Val:
+    plain = _UNSIGNED.get(x.dtype, x.dtype)
+    if plain is DType.U16:  # there may be kernels for 8, 32 and 64 bits alone
+        plain = DType.U32
+    moved = w.op("BitShift", w.cast(x, plain), w.cast(count, plain), direction=way)
+    return w.cast(moved, x.dtype)
+
+
+def _left(u: Use) -> Val:
+    count, bad = _count(u.w, u.args[1])
+    moved = _shift(u.w, u.args[0], count, "LEFT")
+    return moved if bad is None else where(u.w, bad, scalar_like(u.w, 0, moved), moved)
+
+
+def _right(u: Use) -> Val:
+    w, x = u.w, u.args[0]
+    count, bad = _count(w, u.args[1])
+    if not x.dtype.is_signed:
+        moved = _shift(w, x, count, "RIGHT")
+        return moved if bad is None else where(w, bad, scalar_like(w, 0, moved), moved)
+    below = compare(w, "Less", x, 0)
+    signs = where(w, below, scalar_like(w, -1, x), scalar_like(w, 0, x))
+    plain = w.op("BitwiseXor", x, signs, how=How.WRAPS)  # not negative
+    moved = w.op("BitwiseXor", _shift(w, plain, count, "RIGHT"), signs, how=How.WRAPS)
+    return moved if bad is None else where(w, bad, signs, moved)
+
+
+# Choice and casts -------------------------------------------------------------------------------
+
+
+def _clip(u: Use) -> Val:
+    if u.types[1].rank == 0 and u.types[2].rank == 0:
+        return u.op("Clip", *u.args)
+    return u.op("Min", u.w.op("Max", u.args[0], u.args[1]), u.args[2])
+
+
+def _where(u: Use) -> Val:
+    return u.op("Where", *u.args, to=u.out.dtype, how=How.MOVES)
+
+
+def _not_equal(u: Use) -> Val:
+    return u.w.op("Not", u.w.op("Equal", *u.args, to=DType.BOOL))
+
+
+def _cast(u: Use) -> Val:
+    w, (x,), to = u.w, u.args, u.out.dtype
+    if to is DType.F8E8M0 and x.dtype is not to:
+        return _scale(w, w.cast(x, to.compute))
+    if to.is_float and to.compute is not to and x.dtype is not to:
+        return w.cast(w.cast(x, to.compute), to)
+    if not (x.dtype.is_float and to.is_int):
+        return w.op("Identity", x, how=How.MOVES) if x.dtype is to else w.cast(x, to)
+    x = w.cast(x, x.dtype.compute)
+    least = -(1 << (_bits(to) - 1)) if to.is_signed else 0
+    over = least + (1 << _bits(to))
+    inside = w.op("And", compare(w, "GreaterOrEqual", x, least), compare(w, "Less", x, over))
+    safe = where(w, inside, x, scalar_like(w, 0, x))
+    if to.is_packed:  # ONNX does not say that a float is cut off here as it is for a whole byte
+        safe = w.cast(safe, DType.I32)
+    safe = w.cast(safe, to)
+    above, below = compare(w, "GreaterOrEqual", x, over), compare(w, "Less", x, least)
+    return where(w, above, w.scalar(over - 1, to), where(w, below, w.scalar(least, to), safe))
+
+
+def _scale(w: Writer, x: Val) -> Val:
+    """The nearest power of two as f8e8m0; NaN beyond the largest and of what is not positive."""
+    inside = w.op("And", compare(w, "Greater", x, 0), compare(w, "Less", x, 1.5 * 2.0**127))
+    near = w.node("Cast", [x.name], 1, to=code_of(DType.F8E8M0), round_mode="nearest")
+    return where(w, inside, Val(near[0], DType.F8E8M0), w.scalar(float("nan"), DType.F8E8M0))
+
+
+def _bitcast(u: Use) -> Val:
+    w, (x,), to = u.w, u.args, u.out.dtype
+    x = w.cast(x, DType.U8) if x.dtype is DType.BOOL else x
+    if x.dtype is to:
+        return w.op("Identity", x, how=How.MOVES)
+    return Val(w.node("BitCast", [x.name], 1, wish=u.wish, to=code_of(to))[0], to)
+
+
+def _saturating_cast(u: Use) -> Val:
+    w, (x,), to = u.w, u.args, u.out.dtype
+    if to.is_float:
+        x = w.cast(x, to.compute)
+        if to in SATURATED:
+            return w.saturated(x, to)
+        top = largest(to)
+        if to is DType.F8E8M0:
+            return _scale(w, _between(w, x, 1 / top, top))
+        return w.cast(_between(w, x, -top, top), to)
+    if x.dtype.is_int and to.is_int:
+        (a, b), (c, d) = x.dtype.limits, to.limits
+        x = w.cast(x, x.dtype.compute)
+        return w.cast(_between(w, x, max(a, c), min(b, d)), to)
+    return _cast(u)
+
+
+def _between(w: Writer, x: Val, low: float, high: float) -> Val:
+    return w.op("Min", w.op("Max", x, scalar_like(w, low, x)), scalar_like(w, high, x))
+
+
+_SAME = {
+    "abs": "Abs", "sign": "Sign", "reciprocal": "Reciprocal", "sqrt": "Sqrt", "floor": "Floor",
+    "ceil": "Ceil", "round": "Round", "exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos",
+    "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
+    "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf",
+    "divide": "Div", "maximum": "Max", "minimum": "Min", "equal": "Equal", "less": "Less",
+    "less_equal": "LessOrEqual", "greater": "Greater", "greater_equal": "GreaterOrEqual",
+    "isnan": "IsNaN", "isinf": "IsInf", "logical_and": "And", "logical_or": "Or",
+    "logical_xor": "Xor", "logical_not": "Not",
+}  # fmt: skip
+
+RULES: dict[str, Rule] = {
+    **{name: plain(onnx_op) for name, onnx_op in _SAME.items()},
+    "add": plain("Add", How.WRAPS),
+    "subtract": plain("Sub", How.WRAPS),
+    "multiply": plain("Mul", How.WRAPS),
+    "negative": _negative,
+    "square": _wide(_square),
+    "rsqrt": _wide(_rsqrt),
+    "trunc": _wide(_trunc),
+    "exp2": _precise(_exp2),
+    "expm1": _precise(_expm1),
+    "log1p": _precise(_log1p),
+    "log2": _precise(_logarithm(2.0)),
+    "log10": _precise(_logarithm(10.0)),
+    "isfinite": _wide(_isfinite),
+    "signbit": _wide(_signbit),
+    "copysign": _wide(_copysign),
+    "atan2": _atan2,
+    "trunc_divide": _trunc_divide,
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "fmod": _fmod,
+    "pow": _pow,
+    "bitwise_and": _bitwise("BitwiseAnd", "And"),
+    "bitwise_or": _bitwise("BitwiseOr", "Or"),
+    "bitwise_xor": _bitwise("BitwiseXor", "Xor"),
+    "bitwise_invert": _bitwise("BitwiseNot", "Not"),
+    "bitwise_left_shift": _left,
+    "bitwise_right_shift": _right,
+    "not_equal": _not_equal,
+    "where": _where,
+    "bitcast": _bitcast,
+    "cast": _cast,
+    "saturating_cast": _saturating_cast,
+    "clip": _clip,
+}

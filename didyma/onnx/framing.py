@@ -1,0 +1,140 @@
+"""ONNX's ways to say how windows lie over an operand, made explicit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from didyma.onnx.context import Context, NotConstant
+from didyma.onnx.values import size
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import Shape
+from didyma.refimpl.ops.builder import Value
+from didyma.refimpl.ops.rules import at_least_zero, at_most
+from didyma.refimpl.ops.windows import Frame
+
+
+def static(c: Context, sizes: Sequence[Dim], what: str) -> tuple[int, ...]:
+    """Return sizes that must be numbers."""
+    plain = tuple(d for d in sizes if isinstance(d, int))
+    if len(plain) != len(sizes):
+        raise c.bad(f"{what} of sizes {', '.join(map(dims.text, sizes))}", "sizes known at import")
+    return plain
+
+
+class Windows:
+    """Strides, dilations and padding of a node over the spatial sizes of its operand."""
+
+    def __init__(self, c: Context, spatial: Sequence[Dim], kernel: Sequence[int]) -> None:
+        rank = len(spatial)
+        self.kernel = tuple(kernel)
+        self.strides: tuple[int, ...] = tuple(c.attrs.get("strides", (1,) * rank))
+        self.dilations: tuple[int, ...] = tuple(c.attrs.get("dilations", (1,) * rank))
+        pads: tuple[int, ...] = tuple(c.attrs.get("pads", (0,) * 2 * rank))
+        if not len(kernel) == len(self.strides) == len(self.dilations) == len(pads) // 2 == rank:
+            raise c.wrong(
+                f"windows of {len(kernel)} axes, {len(self.strides)} strides,"
+                f" {len(self.dilations)} dilations and {len(pads)} pads",
+                f"{rank} axes, strides and dilations and {2 * rank} pads, as the operand has"
+                f" {rank} spatial axes",
+            )
+        low: list[Dim] = list(pads[:rank])
+        high: list[Dim] = list(pads[rank:])
+        auto = c.choice("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        for i, n in enumerate(spatial):
+            if auto == "VALID":
+                low[i] = high[i] = 0
+            elif auto != "NOTSET":
+                low[i], high[i] = self._same(i, n, auto == "SAME_LOWER")
+        self.low: Shape = tuple(low)
+        self.extra: Shape = (0,) * rank  # places that ceil_mode adds after the padding
+        if c.attrs.get("ceil_mode", 0) and not auto.startswith("SAME"):
+            ends = [self._ceil(i, n, low[i], high[i]) for i, n in enumerate(spatial)]
+            high, self.extra = [e for e, _ in ends], tuple(extra for _, extra in ends)
+        self.high: Shape = tuple(high)
+
+    def counts(self, spatial: Sequence[Dim]) -> Shape:
+        """Return how many windows there are on each axis."""
+        f = Frame(self.kernel, self.strides, self.dilations, self.low, self.high)
+        return f.sizes(tuple(spatial))
+
+    def reach(self, i: int) -> int:
+        """Places that a window spans."""
+        return (self.kernel[i] - 1) * self.dilations[i] + 1
+
+    def _same(self, i: int, n: Dim, lower: bool) -> tuple[Dim, Dim]:
+        """Padding of as many windows as there are strides in an axis."""
+        stride, reach = self.strides[i], self.reach(i)
+        if reach == 1:
+            return 0, 0
+        count = dims.ceildiv(n, stride)
+        total = at_least_zero(dims.sub(dims.add(dims.mul(count, stride), reach - stride), n))
+        low = dims.ceildiv(total, 2) if lower else dims.floordiv(total, 2)
+        return low, self._behind(i, count, dims.add(low, n))
+
+    def _behind(self, i: int, count: Dim, end: Dim) -> Dim:
+        """Places after the end that so many windows need.
+
+        Of an open size, windows with gaps leave some unused: the size with its padding is simple.
+        """
+        stride, reach = self.strides[i], self.reach(i)
+        if isinstance(count, int) and isinstance(end, int):
+            return max(count * stride + reach - stride - end, 0)
+        return dims.sub(dims.add(dims.mul(count, stride), max(reach - stride, 0)), end)
+
+    def _ceil(self, i: int, n: Dim, low: Dim, high: Dim) -> tuple[Dim, Dim]:
+        """Places after the end, and how many of them are no padding.
+
+        The last window may reach beyond the padding, but not start in the padding after the end.
+        """
+        stride, reach = self.strides[i], self.reach(i)
+        if stride == 1 or reach == 1:
+            return high, 0
+        end = dims.add(low, n)
+        beyond = dims.sub(reach - stride, high)
+        count = dims.ceildiv(dims.sub(end, at_least_zero(beyond)), stride)
+        behind = self._behind(i, count, end)
+        return behind, dims.sub(behind, at_most(high, behind))
+
+    def emit(self, c: Context, op: str, *args: Value, **attrs: int | bool) -> Value:
+        """Add a node of an op over these windows."""
+        return c.emit(
+            op, *args, strides=self.strides, dilations=self.dilations, low=self.low,
+            high=self.high, **attrs,
+        )  # fmt: skip
+
+
+def number(c: Context, d: Dim) -> Value:
+    """Return a size as a scalar."""
+    return c.value(size(d))
+
+
+def places(c: Context, spatial: Sequence[Dim], w: Windows, order: Sequence[int] = ()) -> Value:
+    """Flat place of each place of each window, -1 in the padding: [windows, taps].
+
+    ``order``: axes from the one that varies slowest to the one that varies fastest.
+    """
+    rank, counts = len(spatial), w.counts(spatial)
+    flat: Value | None = None
+    inside: Value | None = None
+    for i in order or range(rank):
+        first = c.do("multiply", c.iota(counts[i], rank=2 * rank, axis=i), w.strides[i])
+        tap = c.do("multiply", c.iota(w.kernel[i], rank=2 * rank, axis=rank + i), w.dilations[i])
+        at = c.do("subtract", c.do("add", first, tap), number(c, w.low[i]))
+        n = number(c, spatial[i])
+        own = c.do("logical_and", c.do("greater_equal", at, 0), c.do("less", at, n))
+        inside = own if inside is None else c.do("logical_and", inside, own)
+        flat = at if flat is None else c.do("add", c.do("multiply", flat, n), at)
+    assert flat is not None
+    assert inside is not None
+    table = c.do("where", inside, flat, c.scalar(-1, flat))
+    return c.reshape(table, dims.mul(*counts), math.prod(w.kernel))
+
+
+def settled(c: Context, v: Value) -> Value:
+    """Return a value as a constant where it can be worked out by now."""
+    try:
+        return c.constant(c.array(v))
+    except NotConstant:
+        return v

@@ -1,0 +1,77 @@
+"""Which importer a node goes to; nodes whose operands are known sizes are worked out at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from didyma.onnx import (
+    casts,
+    chance,
+    cutting,
+    deformable,
+    known,
+    lookup,
+    math,
+    movement,
+    neural,
+    ngrams,
+    products,
+    quantise,
+    recurrent,
+    resample,
+    resizing,
+    signal,
+    suppression,
+    unpooling,
+    windows,
+)
+from didyma.onnx.context import Context
+from didyma.onnx.older import modern
+from didyma.onnx.values import Item, Known
+
+Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item] | None]
+
+HANDLERS: dict[str, Handler] = {
+    **math.HANDLERS,
+    **casts.HANDLERS,
+    **chance.HANDLERS,
+    **cutting.HANDLERS,
+    **deformable.HANDLERS,
+    **lookup.HANDLERS,
+    **movement.HANDLERS,
+    **neural.HANDLERS,
+    **ngrams.HANDLERS,
+    **products.HANDLERS,
+    **quantise.HANDLERS,
+    **recurrent.HANDLERS,
+    **resample.HANDLERS,
+    **resizing.HANDLERS,
+    **signal.HANDLERS,
+    **suppression.HANDLERS,
+    **unpooling.HANDLERS,
+    **windows.HANDLERS,
+}
+SMALL = 1 << 10  # elements of a known tensor that is worked out at import
+
+
+def import_node(c: Context, op: str, inputs: Sequence[Item | None]) -> Sequence[Item] | None:
+    """Import one node; None where the operator, or this use of it, has no importer."""
+    c, inputs = modern(c, op, inputs)
+    if op in known.HANDLERS and (sizes := _small_ints(inputs)) is not None:
+        found = known.HANDLERS[op](c, sizes)
+        if found is not None:
+            return [found]
+    return HANDLERS[op](c, inputs) if op in HANDLERS else None
+
+
+def _small_ints(inputs: Sequence[Item | None]) -> list[Known | None] | None:
+    """Return the operands if each is absent or a small known tensor of integers."""
+    small: list[Known | None] = []
+    for i in inputs:
+        if i is not None and not isinstance(i, Known):
+            return None
+        if i is not None and (i.dtype.is_float or i.dtype.is_packed or i.array.size > SMALL):
+            return None
+        small.append(i)
+    return small

@@ -1,0 +1,199 @@
+"""Uses of operators in old operator sets, rewritten as the newer ones write them.
+
+Sources: the versions of each operator in ``onnx.defs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+import onnx
+
+from didyma.onnx.context import Context
+from didyma.onnx.values import Item, Known
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import Array, DType
+
+Inputs: TypeAlias = Sequence[Item | None]
+Use: TypeAlias = tuple[Context, Inputs]
+Rule: TypeAlias = Callable[[Context, Inputs], Use]
+
+
+def modern(c: Context, op: str, x: Inputs) -> Use:
+    """Return a node's context and operands as a newer operator set would write them.
+
+    DidymaError ``onnx-broken`` where operands do not fit the rules of the old one.
+    """
+    before, rule = RULES.get(op, (0, None))
+    return rule(c, x) if rule is not None and c.opset < before else (c, x)
+
+
+def _aligned(c: Context, x: Inputs) -> Use:
+    """Align the second operand of an elementwise operator with axes of the first.
+
+    With ``broadcast``, its axes are consecutive ones of the first operand, from ``axis`` on or else
+    the last; without, the shapes are equal.
+    """
+    a, b = c.item(x, 0), c.item(x, 1)
+    whole, part = a.type.shape, b.type.shape
+    if not c.flag("broadcast"):
+        _same(c, [a, b], "equal shapes, or broadcast = 1")
+        return c, x
+    start = len(whole) - len(part)
+    if b.type.numel != 1 and "axis" in c.attrs:
+        start = c.axis(c.integer("axis"), len(whole))
+    fits = 0 <= start <= len(whole) - len(part) and all(
+        p in (n, 1) or not (isinstance(n, int) and isinstance(p, int))
+        for n, p in zip(whole[start:], part, strict=False)
+    )
+    if not fits:
+        got = f"{b.type} at axis {start} of {a.type}"
+        raise c.wrong(got, "a second operand with the sizes of consecutive axes of the first")
+    behind = len(whole) - len(part) - start
+    return c, [a, _reshaped(c, b, (*part, *(1,) * behind))]
+
+
+def _same(c: Context, items: Sequence[Item], want: str) -> None:
+    first = items[0].type
+    for other in (i.type for i in items[1:]):
+        equal = first.rank == other.rank and all(
+            n == m or not (isinstance(n, int) and isinstance(m, int))
+            for n, m in zip(first.shape, other.shape, strict=False)
+        )
+        if not equal:
+            raise c.wrong(f"operands {first} and {other}", want)
+
+
+def _reshaped(c: Context, item: Item, shape: Sequence[Dim]) -> Item:
+    """Return an item in another shape; a known one stays known."""
+    if isinstance(item, Known):
+        return replace(item, array=item.array.reshape([int(n) for n in shape]))
+    return c.reshape(item, *shape)
+
+
+def _all_alike(c: Context, x: Inputs) -> Use:
+    _same(c, [c.item(x, i) for i in range(len(x))], "operands of one shape")
+    return c, x
+
+
+def _prelu(c: Context, x: Inputs) -> Use:
+    """Align a vector of slopes with the channels, which are axis 1."""
+    v, slope = c.item(x, 0), c.item(x, 1)
+    if slope.type.numel == 1:
+        return c, [v, _reshaped(c, slope, ())]
+    if slope.type.rank != 1:
+        return c, x
+    channels = v.type.shape[1] if v.type.rank > 1 else 1
+    (count,) = slope.type.shape
+    if isinstance(count, int) and isinstance(channels, int) and count != channels:
+        raise c.wrong(
+            f"{slope.type} as slopes of {v.type}", f"one slope, or {channels}: one a channel"
+        )
+    return c, [v, _reshaped(c, slope, (count, *(1,) * (v.type.rank - 2)))]
+
+
+def _gemm(c: Context, x: Inputs) -> Use:
+    a, b, bias = (c.item(x, i).type for i in range(3))
+    if a.rank != 2 or b.rank != 2:
+        raise c.wrong(f"{a} and {b}", "two matrices")
+    shape = (a.shape[c.flag("transA")], b.shape[not c.flag("transB")])
+    if bias.shape != shape and not c.flag("broadcast"):
+        raise c.wrong(f"a third operand {bias}", f"{a.with_shape(*shape)}, or broadcast = 1")
+    return c, x
+
+
+def _with(c: Context, **attrs: object) -> Context:
+    return replace(c, attrs={**c.attrs, **attrs})
+
+
+def _vector(numbers: Sequence[int]) -> Known:
+    return Known(np.array(numbers, np.int64), DType.I64)
+
+
+def _whole(c: Context, item: Item) -> tuple[int, ...]:
+    """Return integers that an operand of any number type holds."""
+    array: Array = np.asarray(c.array(item)).astype(np.float64)
+    if (array != np.round(array)).any():
+        raise c.wrong(f"{array.tolist()}", "integers")
+    return tuple(int(n) for n in array.reshape(-1))
+
+
+def _cast(c: Context, x: Inputs) -> Use:
+    """Read the element type, which opset 1 spells."""
+    codes: Mapping[str, int] = dict(onnx.TensorProto.DataType.items())
+    word = c.word("to").upper()
+    if word not in codes:
+        raise c.wrong(f"to = {c.word('to')!r}", ", ".join(codes))
+    return _with(c, to=codes[word]), x
+
+
+def _concat(c: Context, x: Inputs) -> Use:
+    return _with(c, axis=c.integer("axis", 1)), x
+
+
+def _split(c: Context, x: Inputs) -> Use:
+    sizes = c.maybe(x, 1)
+    return c, x if sizes is None else [x[0], _vector(_whole(c, sizes))]
+
+
+def _tile(c: Context, x: Inputs) -> Use:
+    """Turn a number of copies and an axis into repeats of every axis."""
+    v, (tiles, *others), (axis, *more) = c.item(x, 0), *(_whole(c, c.item(x, i)) for i in (1, 2))
+    if others or more:
+        raise c.wrong("several tiles or axes", "one number each")
+    repeats = [1] * v.type.rank
+    repeats[c.axis(axis, v.type.rank)] = tiles
+    return c, [v, _vector(repeats)]
+
+
+def _upsample(c: Context, x: Inputs) -> Use:
+    if c.item(x, 0).type.rank != 4:
+        raise c.wrong(str(c.item(x, 0).type), "a tensor of rank 4")
+    return _with(c, scales=(1.0, 1.0, c.real("height_scale"), c.real("width_scale"))), x
+
+
+def _pad(c: Context, x: Inputs) -> Use:
+    return _with(c, pads=c.attrs["paddings"]), x
+
+
+def _reshape(c: Context, x: Inputs) -> Use:
+    if "shape" not in c.attrs:
+        raise c.wrong("no shape", "the attribute shape")
+    return c, [c.item(x, 0), _vector(c.attrs["shape"])]
+
+
+def _norm_pool(c: Context, x: Inputs) -> Use:
+    p = c.real("p", 2.0)
+    if p != round(p) or p < 1:
+        raise c.bad(f"p = {p:g}", "a whole number of at least 1")
+    return _with(c, p=round(p)), x
+
+
+def _lp_pool(c: Context, x: Inputs) -> Use:
+    if "kernel_shape" not in c.attrs:
+        raise c.wrong("no kernel_shape", "the attribute kernel_shape")
+    return _norm_pool(c, x)
+
+
+# Each operator's rule, and the first operator set that needs none.
+RULES: dict[str, tuple[int, Rule]] = {
+    **dict.fromkeys(
+        ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Greater", "Less", "Pow"),
+        (7, _aligned),
+    ),
+    **dict.fromkeys(("Max", "Min", "Mean", "Sum"), (8, _all_alike)),
+    "Cast": (6, _cast),
+    "Concat": (4, _concat),
+    "Gemm": (7, _gemm),
+    "GlobalLpPool": (2, _norm_pool),
+    "LpPool": (2, _lp_pool),
+    "PRelu": (7, _prelu),
+    "Pad": (2, _pad),
+    "Reshape": (5, _reshape),
+    "Split": (2, _split),
+    "Tile": (6, _tile),
+    "Upsample": (7, _upsample),
+}

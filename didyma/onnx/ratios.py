@@ -1,0 +1,211 @@
+"""How Resize and Upsample say what becomes of each axis: sizes, and where its places lie.
+
+A scale is a quotient of sizes, and a place of the result lies at a quotient that is linear in its
+number, so that sizes which only the run tells are computed with as exactly as numbers are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from didyma.onnx.context import Context
+from didyma.onnx.dynamic import sizes_or_bound
+from didyma.onnx.values import Item, Known, size
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ops.builder import Value
+
+Inputs: TypeAlias = Sequence[Item | None]
+
+MODES = (
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+    "tf_half_pixel_for_nn", "tf_crop_and_resize",
+)  # fmt: skip
+MOST = 1 << 60  # of what places are computed with, so that i64 holds twice the sum of two
+
+
+class Places(NamedTuple):
+    """Place ``i`` of the result lies at ``(start + i * step) / over`` of the operand."""
+
+    start: Dim
+    step: Dim
+    over: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How one axis is resized: from ``n`` places to ``out``, by the factor ``up / down``."""
+
+    axis: int
+    n: Dim
+    out: Dim
+    up: Dim
+    down: Dim
+    roi: tuple[Fraction, Fraction]
+
+    @property
+    def idle(self) -> bool:
+        """True where every place stays as it is."""
+        return self.out == self.n and self.up == self.down
+
+    @property
+    def whole(self) -> int:
+        """The factor, if it is a whole number; 0 otherwise."""
+        up, down = self.up, self.down
+        return up // down if isinstance(up, int) and isinstance(down, int) and not up % down else 0
+
+    def places(self, mode: str) -> Places:
+        """Return where the places of the result lie."""
+        n, out, up, down = self.n, self.out, self.up, self.down
+        many = dims.minimum(dims.sub(out, 1), 1)  # 0 where there is one place, 1 where are more
+        # the size wished for, which ``out`` is rounded down from, is ``wide / part``
+        wide, part = (out, 1) if self.down == n else (dims.mul(n, up), down)
+        rest = dims.maximum(dims.sub(wide, part), 1)  # not 0 where there is one place
+        match mode:
+            case "asymmetric":
+                return Places(0, down, up)
+            case "tf_half_pixel_for_nn":
+                return Places(down, dims.mul(2, down), dims.mul(2, up))
+            case "align_corners":
+                return Places(0, dims.mul(dims.sub(n, 1), part), rest)
+            case "tf_crop_and_resize":
+                return self._cropped(many, part, rest)
+            case _:
+                start = dims.sub(down, up)
+        if mode == "pytorch_half_pixel":
+            start = dims.mul(start, many)
+        if mode == "half_pixel_symmetric":
+            start = dims.add(start, dims.sub(dims.mul(n, up), dims.mul(out, down)))
+        return Places(start, dims.mul(2, down), dims.mul(2, up))
+
+    def _cropped(self, many: Dim, part: Dim, rest: Dim) -> Places:
+        unit = math.lcm(*(r.denominator for r in self.roi))
+        first, last = (int(r * unit) for r in self.roi)
+        end = dims.sub(self.n, 1)
+        middle = dims.mul(first + last, dims.sub(1, many))
+        start = dims.mul(end, rest, dims.add(dims.mul(2 * first, many), middle))
+        step = dims.mul(2 * (last - first), end, part)
+        return Places(start, step, dims.mul(2 * unit, rest))
+
+    def check(self, c: Context, p: Places) -> None:
+        """Raise ``D-too-large`` where i64 could not hold what places are computed with."""
+        last = dims.mul(p.step, dims.maximum(self.out, 1))
+        for d in (p.start, last, p.over, dims.mul(self.n, self.up), dims.mul(self.out, self.down)):
+            largest = max(map(abs, c.bounds(d)))
+            if largest >= MOST:
+                raise c.bad(
+                    f"places computed with numbers of up to {dims.count_text(largest)}",
+                    f"less than {dims.count_text(MOST)}",
+                    "fix the size, or declare a narrower range",
+                    "D-too-large",
+                )
+
+
+def quotient(c: Context, top: Dim, below: Dim) -> Dim:
+    """Quotient of sizes rounded down; bound in the run where only the run tells the divisor.
+
+    Memory is planned for sizes that are divided by numbers alone.
+    """
+    d = dims.floordiv(top, below)
+    if isinstance(d, int) or isinstance(below, int):
+        return d
+    count = c.reshape(c.value(size(d)))
+    bound = c.builder.bind(count, d, "u_quotient", max(c.bounds(d)[0], 0))
+    c.told.learn(c.builder, count, bound)
+    return bound
+
+
+def _simplest(low: Fraction, high: Fraction) -> Fraction:
+    """Return the fraction of the least denominator between two positive numbers."""
+    whole = math.floor(low)
+    if whole == low or whole < math.floor(high):
+        return Fraction(math.ceil(low))
+    return whole + 1 / _simplest(1 / (high - whole), 1 / (low - whole))
+
+
+def meant(x: Any) -> Fraction:
+    """Return the simplest fraction that a float is the nearest to: 7/10 for 0.7.
+
+    That is what was meant by it, and what makes sizes whole where floats fall short of them.
+    """
+    if x == 0:
+        return Fraction(0)
+    exact = abs(Fraction(float(x)))
+    near = Fraction(float(np.spacing(np.abs(x)))) / 2
+    found = _simplest(exact - near, exact + near)
+    return found if x > 0 else -found
+
+
+def _fractions(c: Context, item: Item | None) -> list[Fraction]:
+    """Return known numbers as fractions; none where there is no operand."""
+    if item is None:
+        return []
+    a = c.array(item).reshape(-1)
+    if a.dtype.kind != "f" or not np.isfinite(a).all():
+        raise c.wrong(f"{a.dtype}{a.tolist()}", "finite floats")
+    return [meant(x) for x in a]
+
+
+def lines(c: Context, v: Value, x: Inputs) -> list[Line]:
+    """Return what becomes of each axis named."""
+    rank = v.type.rank
+    axes = tuple(c.axis(a, rank) for a in c.attrs.get("axes", range(rank)))
+    roi, scales, wanted = c.maybe(x, 1), c.maybe(x, 2), c.maybe(x, 3)
+    if c.opset < 11:
+        roi, scales, wanted = None, c.maybe(x, 1), None
+    if scales is None and "scales" in c.attrs:
+        scales = Known(np.array(c.attrs["scales"], np.float32), DType.F32)
+    corners = _fractions(c, roi)
+    if len(corners) != 2 * len(axes):
+        corners = [Fraction(0)] * len(axes) + [Fraction(1)] * len(axes)
+    factors = _fractions(c, scales)
+    counts: tuple[Dim, ...] = ()
+    if not factors:
+        if wanted is None:
+            raise c.wrong("neither scales nor sizes", "one of them")
+        counts = sizes_or_bound(c, wanted)
+    if len(factors or counts) != len(axes):
+        raise c.wrong(f"{len(factors or counts)} sizes for {len(axes)} axes", "one an axis")
+    found: list[Line] = []
+    for i, a in enumerate(axes):
+        n, ends = v.type.shape[a], (corners[i], corners[i + len(axes)])
+        if factors:
+            up, down = factors[i].numerator, factors[i].denominator
+            if up <= 0:
+                raise c.wrong(f"the scale {up / down}", "a positive number")
+            found.append(Line(a, n, dims.floordiv(dims.mul(n, up), down), up, down, ends))
+        else:
+            found.append(Line(a, n, counts[i], counts[i], n, ends))
+        if n == 0 or c.bounds(found[-1].out)[1] < 0:
+            got = f"{dims.text(n)} places resized to {dims.text(found[-1].out)}"
+            raise c.wrong(got, "sizes of at least 1")
+    policy = c.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
+    return found if factors or policy == "stretch" else _alike(c, found, policy == "not_larger")
+
+
+def _alike(c: Context, found: Sequence[Line], smallest: bool) -> list[Line]:
+    """Resize all axes by the smallest, or largest, factor of any."""
+
+    def best(a: tuple[Dim, Dim], b: tuple[Dim, Dim]) -> tuple[Dim, Dim]:
+        less = dims.sub(dims.mul(a[0], b[1]), dims.mul(b[0], a[1]))
+        gain = less if smallest else dims.sub(0, less)
+        other = dims.minimum(dims.maximum(gain, 0), 1)  # 1 where the second is taken
+        up, down = (dims.add(p, dims.mul(dims.sub(q, p), other)) for p, q in zip(a, b, strict=True))
+        return up, down
+
+    up, down = reduce(best, [(s.up, s.down) for s in found])
+    if any(c.bounds(s.n)[0] < 1 for s in found):
+        small = ", ".join(dims.text(s.n) for s in found)
+        raise c.bad(f"the aspect ratio of sizes {small} kept", "sizes of at least 1")
+    outs = (
+        quotient(c, dims.add(dims.mul(2, s.n, up), down), dims.mul(2, down)) for s in found
+    )  # rounded half up
+    return [replace(s, out=out, up=up, down=down) for s, out in zip(found, outs, strict=True)]

@@ -1,0 +1,312 @@
+"""RNN, GRU and LSTM: a few steps written out one after another, more as a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from didyma.onnx.bodies import closed, made
+from didyma.onnx.context import Context
+from didyma.onnx.cutting import cut
+from didyma.onnx.movement import join
+from didyma.onnx.values import Item
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops import composite
+from didyma.refimpl.ops.builder import Builder, Value
+
+Inputs: TypeAlias = Sequence[Item | None]
+Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
+Activation: TypeAlias = Callable[[Value], Value]
+
+MAX_STEPS = 16  # steps that are written out
+
+
+def _activation(c: Context, name: str, alpha: float | None, beta: float | None) -> Activation:
+    def given(x: float | None, default: float) -> float:
+        return default if x is None else x
+
+    def run(v: Value) -> Value:
+        match name.lower():
+            case "tanh":
+                return c.do("tanh", v)
+            case "sigmoid":
+                return composite.sigmoid(c, v)
+            case "relu":
+                return composite.relu(c, v)
+            case "leakyrelu":
+                return composite.leaky_relu(c, v, given(alpha, 0.01))
+            case "thresholdedrelu":
+                above = c.do("greater", v, given(alpha, 1.0))
+                return c.do("where", above, v, c.scalar(0, v))
+            case "scaledtanh":
+                return c.do("multiply", c.do("tanh", c.do("multiply", v, given(beta, 1.0))),
+                            given(alpha, 1.0))  # fmt: skip
+            case "hardsigmoid":
+                return composite.hard_sigmoid(c, v, given(alpha, 0.2), given(beta, 0.5))
+            case "elu":
+                return composite.elu(c, v, given(alpha, 1.0))
+            case "softsign":
+                return composite.softsign(c, v)
+            case "softplus":
+                return composite.softplus(c, v)
+            case "affine":
+                return c.do("add", c.do("multiply", v, given(alpha, 1.0)), given(beta, 0.0))
+            case _:
+                raise c.wrong(f"the activation {name}", "an activation of ONNX")
+
+    return run
+
+
+def _entry(c: Context, v: Value, axis: int, k: int) -> Value:
+    """One entry of an axis, which goes."""
+    shape = (*v.type.shape[:axis], *v.type.shape[axis + 1 :])
+    return c.reshape(cut(c, v, axis, k, k + 1), *shape)
+
+
+# Names of the activations with their alphas and betas.
+Words: TypeAlias = tuple[tuple[str, ...], tuple[float | None, ...], tuple[float | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """Weights of one direction, and what is the same at each step."""
+
+    c: Context
+    hidden: int
+    activations: tuple[Activation, ...]
+    w: Value  # [inputs, gates * hidden]
+    r: Value  # [hidden, gates * hidden]
+    w_bias: Value | None
+    r_bias: Value | None
+    peepholes: Value | None
+    words: Words
+
+    def gates(self, v: Value, bias: Value | None) -> Value:
+        """Add a bias."""
+        return v if bias is None else self.c.do("add", v, bias)
+
+    def gate(self, v: Value, k: int) -> Value:
+        """Columns of one gate."""
+        axis = v.type.rank - 1
+        return cut(self.c, v, axis, k * self.hidden, (k + 1) * self.hidden)
+
+    def clipped(self, v: Value) -> Value:
+        """Clip what goes into an activation."""
+        clip = self.c.real("clip")
+        return self.c.do("clip", v, -clip, clip) if clip > 0 else v
+
+    def apply(self, k: int, v: Value) -> Value:
+        """Apply the k-th activation."""
+        return self.activations[k](self.clipped(v))
+
+    def inside(self, c: Context, outer: Builder) -> Direction:
+        """Return what is the same at each step, as captures of a function of the step."""
+
+        def take(v: Value | None) -> Value | None:
+            return None if v is None else c.builder.capture(v, outer)
+
+        r = c.builder.capture(self.r, outer)
+        names, alphas, betas = self.words
+        found = tuple(_activation(c, n, a, b) for n, a, b in zip(names, alphas, betas, strict=True))
+        return replace(
+            self, c=c, activations=found, r=r, w_bias=None, r_bias=take(self.r_bias),
+            peepholes=take(self.peepholes),
+        )  # fmt: skip
+
+
+Step: TypeAlias = Callable[[Direction, Value, Sequence[Value]], list[Value]]
+
+
+def _rnn_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
+    c, (h,) = d.c, states
+    own = d.gates(c.emit("matmul", h, d.r), d.r_bias)
+    return [d.apply(0, c.do("add", x, own))]
+
+
+def _gru_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
+    c, (h,) = d.c, states
+    split = 2 * d.hidden
+    r_gates, r_new = cut(c, d.r, 1, 0, split), cut(c, d.r, 1, split, 3 * d.hidden)
+    both = c.emit("matmul", h, r_gates)
+    new_bias = None
+    if d.r_bias is not None:
+        both = c.do("add", both, cut(c, d.r_bias, 0, 0, split))
+        new_bias = cut(c, d.r_bias, 0, split, 3 * d.hidden)
+    z = d.apply(0, c.do("add", d.gate(x, 0), d.gate(both, 0)))
+    r = d.apply(0, c.do("add", d.gate(x, 1), d.gate(both, 1)))
+    if c.integer("linear_before_reset"):
+        own = c.do("multiply", r, d.gates(c.emit("matmul", h, r_new), new_bias))
+    else:
+        own = d.gates(c.emit("matmul", c.do("multiply", r, h), r_new), new_bias)
+    new = d.apply(1, c.do("add", d.gate(x, 2), own))
+    kept = c.do("multiply", z, h)
+    return [c.do("add", c.do("multiply", c.do("subtract", c.scalar(1, z), z), new), kept)]
+
+
+def _lstm_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
+    c, (h, cell) = d.c, states
+    whole = c.do("add", x, d.gates(c.emit("matmul", h, d.r), d.r_bias))
+    i, o, f, new = (d.gate(whole, k) for k in range(4))
+
+    def peep(v: Value, k: int, at: Value) -> Value:
+        if d.peepholes is None:
+            return v
+        return c.do("add", v, c.do("multiply", d.gate(d.peepholes, k), at))
+
+    i = d.apply(0, peep(i, 0, cell))
+    if c.integer("input_forget"):
+        f = c.do("subtract", c.scalar(1, i), i)
+    else:
+        f = d.apply(0, peep(f, 2, cell))
+    made = c.do("multiply", i, d.apply(1, new))
+    after = c.do("add", c.do("multiply", f, cell), made)
+    o = d.apply(0, peep(o, 1, after))
+    return [c.do("multiply", o, d.activations[2](after)), after]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of recurrent layer."""
+
+    gates: int
+    step: Step
+    defaults: tuple[str, ...]
+    states: int
+
+
+KINDS: dict[str, Kind] = {
+    "RNN": Kind(1, _rnn_step, ("Tanh",), 1),
+    "GRU": Kind(3, _gru_step, ("Sigmoid", "Tanh"), 1),
+    "LSTM": Kind(4, _lstm_step, ("Sigmoid", "Tanh", "Tanh"), 2),
+}
+
+
+def _direction(c: Context, x: Inputs, kind: Kind, k: int, count: int) -> Direction:
+    w, r = (_entry(c, c.operand(x, i), 0, k) for i in (1, 2))
+    hidden = r.type.shape[-1]
+    if not isinstance(hidden, int):
+        raise c.bad(f"{r.type}", "a hidden size known at import")
+    names = tuple(c.attrs.get("activations", ())) or kind.defaults * count
+    alphas = tuple(c.attrs.get("activation_alpha", ()))
+    betas = tuple(c.attrs.get("activation_beta", ()))
+    each = len(kind.defaults)
+    if len(names) != each * count:
+        raise c.wrong(f"activations {names}", f"{each * count} of them")
+    mine = range(k * each, (k + 1) * each)
+    words: Words = (
+        tuple(_word(names[i]) for i in mine),
+        tuple(alphas[i] if i < len(alphas) else None for i in mine),
+        tuple(betas[i] if i < len(betas) else None for i in mine),
+    )
+    found = tuple(_activation(c, n, a, b) for n, a, b in zip(*words, strict=True))
+    w_bias = r_bias = None
+    if (bias := c.optional(x, 3)) is not None:
+        own, width = _entry(c, bias, 0, k), kind.gates * hidden
+        w_bias, r_bias = cut(c, own, 0, 0, width), cut(c, own, 0, width, 2 * width)
+    peep = c.optional(x, 7) if kind.states == 2 else None
+    w, r = (c.emit("permute_dims", m, axes=(1, 0)) for m in (w, r))
+    holes = None if peep is None else _entry(c, peep, 0, k)
+    return Direction(c, hidden, found, w, r, w_bias, r_bias, holes, words)
+
+
+def _word(x: bytes | str) -> str:
+    return x.decode() if isinstance(x, bytes) else x
+
+
+def _run(
+    c: Context, d: Direction, kind: Kind, v: Value, first: list[Value], lengths: Value | None,
+    backward: bool,
+) -> tuple[Value, list[Value]]:  # fmt: skip
+    """Outputs of every step, in the order of time, and the last states."""
+    steps = v.type.shape[0]
+    from_x = d.gates(c.emit("matmul", v, d.w), d.w_bias)
+    if not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
+        return _scan(c, d, kind, from_x, first, lengths, backward)
+    states = first
+    outs: list[Value] = []
+    for t in reversed(range(steps)) if backward else range(steps):
+        on = None if lengths is None else c.do("greater", lengths, t)
+        out, states = _step(d, kind, _entry(c, from_x, 0, t), states, on)
+        outs.append(c.reshape(out, 1, *out.type.shape))
+    return join(c, outs[::-1] if backward else outs, 0), states
+
+
+def _step(
+    d: Direction, kind: Kind, x: Value, states: Sequence[Value], on: Value | None
+) -> tuple[Value, list[Value]]:
+    """Output and states after a step; a sequence that is over keeps its state and yields zeros."""
+    c = d.c
+    new = kind.step(d, x, states)
+    if on is None:
+        return new[0], new
+    kept = [c.do("where", on, a, b) for a, b in zip(new, states, strict=True)]
+    return c.do("where", on, new[0], c.scalar(0, new[0])), kept
+
+
+def _scan(
+    c: Context, d: Direction, kind: Kind, from_x: Value, first: Sequence[Value],
+    lengths: Value | None, backward: bool,
+) -> tuple[Value, list[Value]]:  # fmt: skip
+    """Run the steps as a scan."""
+    steps = from_x.type.shape[0]
+    rows = [from_x, c.iota(steps)]
+    if backward:
+        rows = [c.emit("flip", r, axes=(0,)) for r in rows]
+
+    def build(inner: Context) -> Sequence[Item]:
+        states = [inner.builder.param(f"state{k}", v.type) for k, v in enumerate(first)]
+        x = inner.builder.param("x", from_x.type.with_shape(*from_x.type.shape[1:]))
+        turn = inner.builder.param("turn", TensorType(DType.I64))
+        on = None
+        if lengths is not None:
+            on = inner.do("greater", inner.builder.capture(lengths, c.builder), turn)
+        out, new = _step(d.inside(inner, c.builder), kind, x, states, on)
+        return [*new, out]
+
+    (f,), captures = closed(c, [("steps", made(c, build))])
+    *last, outs = c.builder.scan(f, first, rows, captures, steps)
+    return (c.emit("flip", outs, axes=(0,)) if backward else outs), last
+
+
+def _layer(name: str) -> Handler:
+    kind = KINDS[name]
+
+    def run(c: Context, x: Inputs) -> Sequence[Item]:
+        v = c.operand(x, 0)
+        by_batch = c.flag("layout")
+        if by_batch:
+            v = c.emit("permute_dims", v, axes=(1, 0, 2))
+        steps, batch = v.type.shape[:2]
+        word = c.choice("direction", "forward", "reverse", "bidirectional")
+        ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[word]
+        lengths = c.optional(x, 4)
+        if lengths is not None:
+            lengths = c.reshape(c.cast(lengths, DType.I64), batch, 1)
+        outs: list[Value] = []
+        lasts: list[list[Value]] = []
+        for k, backward in enumerate(ways):
+            d = _direction(c, x, kind, k, len(ways))
+            first = [_initial(c, x, 5 + s, k, d.hidden, batch, v) for s in range(kind.states)]
+            y, last = _run(c, d, kind, v, first, lengths, backward)
+            outs.append(c.reshape(y, steps, 1, batch, d.hidden))
+            lasts.append([c.reshape(s, 1, batch, d.hidden) for s in last])
+        whole = join(c, outs, 1)
+        ends = [join(c, list(s), 0) for s in zip(*lasts, strict=True)]
+        if by_batch:
+            whole = c.emit("permute_dims", whole, axes=(2, 0, 1, 3))
+            ends = [c.emit("permute_dims", e, axes=(1, 0, 2)) for e in ends]
+        return [whole, *ends]
+
+    return run
+
+
+def _initial(c: Context, x: Inputs, i: int, k: int, hidden: int, batch: Dim, like: Value) -> Value:
+    given = c.optional(x, i)
+    if given is None:
+        return c.emit("broadcast_to", c.scalar(0, like), shape=(batch, hidden))
+    return _entry(c, given, 1 if c.flag("layout") else 0, k)
+
+
+HANDLERS: dict[str, Handler] = {name: _layer(name) for name in KINDS}

@@ -1,0 +1,144 @@
+"""NonMaxSuppression: boxes in the order of their scores, one after another, as a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from didyma.onnx.bodies import closed, made
+from didyma.onnx.context import Context
+from didyma.onnx.dynamic import non_zero
+from didyma.onnx.values import Item, size
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops.builder import Value
+
+Inputs: TypeAlias = Sequence[Item | None]
+Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
+
+
+def _column(c: Context, boxes: Value, k: int) -> Value:
+    """Return a coordinate of each box: [batch, boxes]."""
+    starts, stops = (0, 0, k), (*boxes.type.shape[:2], k + 1)
+    cut = c.emit("slice", boxes, starts=starts, stops=stops, steps=(1, 1, 1))
+    return c.reshape(cut, *boxes.type.shape[:2])
+
+
+def _corners(c: Context, boxes: Value) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
+    """Return low and high ends of boxes on both axes."""
+    a, b, d, e = (_column(c, boxes, k) for k in range(4))
+    if c.integer("center_point_box"):  # x and y of the centre, width, height
+        half_x, half_y = c.do("multiply", d, 0.5), c.do("multiply", e, 0.5)
+        x = c.do("subtract", a, half_x), c.do("add", a, half_x)
+        return (c.do("subtract", b, half_y), c.do("add", b, half_y)), x
+    y = c.do("minimum", a, d), c.do("maximum", a, d)
+    return y, (c.do("minimum", b, e), c.do("maximum", b, e))
+
+
+def _overlaps(c: Context, boxes: Value, limit: Value | None) -> Value:
+    """Tell of each two boxes of a batch whether they share too much: [batch, boxes, boxes]."""
+    batch, n = boxes.type.shape[:2]
+    area: Value | None = None
+    shared: Value | None = None
+    for low, high in _corners(c, boxes):
+        side = c.do("subtract", high, low)
+        area = side if area is None else c.do("multiply", area, side)
+
+        def pair(v: Value) -> tuple[Value, Value]:
+            return c.reshape(v, batch, n, 1), c.reshape(v, batch, 1, n)
+
+        inner = c.do("subtract", c.do("minimum", *pair(high)), c.do("maximum", *pair(low)))
+        inner = c.do("maximum", inner, 0.0)
+        shared = inner if shared is None else c.do("multiply", shared, inner)
+    assert area is not None
+    assert shared is not None
+    both = c.do("add", c.reshape(area, batch, n, 1), c.reshape(area, batch, 1, n))
+    union = c.do("subtract", both, shared)
+    ratio = c.do("divide", shared, union)
+    found = c.do("greater", ratio, c.cast(limit, ratio.type.dtype) if limit is not None else 0.0)
+    return c.do("logical_and", found, c.do("greater", shared, 0.0))
+
+
+def _ranks(c: Context, scores: Value) -> Value:
+    """Return the boxes of each class in falling order of their scores: [batch, classes, boxes]."""
+    batch, classes, n = scores.type.shape
+    mine = c.reshape(scores, batch, classes, n, 1)
+    theirs = c.reshape(scores, batch, classes, 1, n)
+    number, other = c.iota(n, rank=4, axis=2), c.iota(n, rank=4, axis=3)
+    tied = c.do("logical_and", c.do("equal", theirs, mine), c.do("less", other, number))
+    ahead = c.cast(c.do("logical_or", c.do("greater", theirs, mine), tied), DType.I64)
+    place = c.emit("sum", ahead, axes=(3,), keepdims=False)
+    whole = c.emit("broadcast_to", c.iota(n, rank=3, axis=2), shape=scores.type.shape)
+    return c.emit("scatter", whole, place, whole, axis=2, reduction="none")
+
+
+def _scalar(c: Context, x: Inputs, i: int, dtype: DType) -> Value | None:
+    v = c.optional(x, i)
+    return None if v is None else c.cast(c.reshape(v), dtype)
+
+
+def _suppression(c: Context, x: Inputs) -> Sequence[Item]:
+    boxes, scores = c.operand(x, 0), c.operand(x, 1)
+    if boxes.type.rank != 3 or scores.type.rank != 3:
+        raise c.wrong(f"{boxes.type} and {scores.type}", "boxes and scores of rank 3")
+    batch, classes, n = scores.type.shape
+    dtype = scores.type.dtype
+    most = _scalar(c, x, 2, DType.I64) or c.builder.scalar(0, DType.I64)
+    overlap = _overlaps(c, boxes, _scalar(c, x, 3, boxes.type.dtype))
+    ranks = _ranks(c, scores)
+    able = None
+    if (least := _scalar(c, x, 4, dtype)) is not None:
+        able = c.do("greater", scores, least)
+    kept = _rounds(c, (batch, classes, n), overlap, ranks, able, most)
+    (found,) = non_zero(c, [kept])  # batch, class and round, in this order
+    rows = c.value(found)
+    count = rows.type.shape[1]
+    parts = [c.reshape(_row(c, rows, k), count, 1) for k in range(3)]
+    flat = c.do("add", c.do("multiply", parts[0], c.value(size(classes))), parts[1])
+    flat = c.do("add", c.do("multiply", flat, c.value(size(n))), parts[2])
+    box = c.emit("gather", c.reshape(ranks, ranks.type.numel), flat, axis=0)
+    return [c.emit("concat", parts[0], parts[1], box, axis=1)]
+
+
+def _row(c: Context, v: Value, k: int) -> Value:
+    return c.emit("slice", v, starts=(k, 0), stops=(k + 1, v.type.shape[1]), steps=(1, 1))
+
+
+def _rounds(
+    c: Context, shape: tuple[Dim, Dim, Dim], overlap: Value, ranks: Value, able: Value | None,
+    most: Value,
+) -> Value:  # fmt: skip
+    """Tell of each round whether its box is kept: [batch, classes, rounds]."""
+    batch, classes, n = shape
+    outer = c.builder
+    turns = c.emit("permute_dims", ranks, axes=(2, 0, 1))
+    yes = c.builder.scalar(True, DType.BOOL)
+    free = able if able is not None else c.emit("broadcast_to", yes, shape=shape)
+    none = c.emit("broadcast_to", c.builder.scalar(0, DType.I64), shape=(batch, classes))
+
+    def build(inner: Context) -> Sequence[Item]:
+        alive = inner.builder.param("alive", TensorType(DType.BOOL, shape))
+        done = inner.builder.param("done", TensorType(DType.I64, (batch, classes)))
+        box = inner.builder.param("box", TensorType(DType.I64, (batch, classes)))
+        column = inner.reshape(box, batch, classes, 1)
+        here = inner.do("equal", column, inner.iota(n, rank=3, axis=2))
+        lives = inner.do("logical_and", here, alive)
+        lives = inner.emit("any", lives, axes=(2,), keepdims=False)
+        keep = inner.do(
+            "logical_and", lives, inner.do("less", done, inner.builder.capture(most, outer))
+        )
+        held = inner.builder.capture(overlap, outer)
+        where = inner.emit("broadcast_to", column, shape=shape)
+        beaten = inner.emit("gather_elements", held, where, axis=1)
+        # gather_elements looks up along the boxes: [batch, classes, boxes]
+        beaten = inner.do("logical_and", beaten, inner.reshape(keep, batch, classes, 1))
+        left = inner.do("logical_and", alive, inner.do("logical_not", beaten))
+        count = inner.do("add", done, inner.cast(keep, DType.I64))
+        return [left, count, keep]
+
+    (f,), captures = closed(c, [("boxes", made(c, build))])
+    kept = c.builder.scan(f, [free, none], [turns], captures, n)[2]
+    return c.emit("permute_dims", kept, axes=(1, 2, 0))
+
+
+HANDLERS: dict[str, Handler] = {"NonMaxSuppression": _suppression}

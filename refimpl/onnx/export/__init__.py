@@ -1,5 +1,0 @@
-"""ONNX out: modules become models, with a rule for each op and sizes computed by the model."""
-
-from didyma.refimpl.onnx.export.model import save, to_model
-
-__all__ = ["save", "to_model"]
