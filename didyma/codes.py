@@ -40,7 +40,7 @@ def known() -> tuple[str, ...]:
 
 
 def _laws() -> dict[str, Meaning]:
-    from didyma.spec_page import laws
+    from didyma.pages.spec import laws
 
     texts = json.loads((files(didyma) / EXAMPLES).read_text(encoding="utf-8"))
     rows = (row for module in laws().values() for row in module)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from didyma.pages import PAGES
+from didyma.pages.index import PAGES
 
 ROOT = Path(__file__).parents[1]
 _FILES = (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from didyma.spec_page import laws, spec_page
+from didyma.pages.spec import laws, spec_page
 
 ROOT = Path(__file__).parents[2]
 LAWS = [(module, law) for module, rows in laws().items() for law, _ in rows]

@@ -1,20 +1,15 @@
-"""Pages of the docs that are made from the tables: ``python -m didyma.pages docs``."""
+"""``docs/ops.md``: every op, from its record in the op table."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
-from didyma.functions import standard
-from didyma.fuzz import disk
 from didyma.refimpl.ir.types import Tensor
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.bars import Contract, exact, store
 from didyma.refimpl.ops.spec import Op
-from didyma.spec_page import spec_page
 
 
 def ops_page() -> str:
@@ -81,16 +76,3 @@ def _bar(op: Op) -> str:
         ulp = np.spacing(np.abs(op.example.result)).astype(np.float64)
         worst = float(np.max(bar.e / ulp, initial=0))
     return f"within {worst:.3g} units in the last place, on exact operands"
-
-
-PAGES = {"array-api.md": standard.page, "ops.md": ops_page, "spec.md": spec_page}
-
-
-def main(folder: Path) -> None:
-    """Write every page."""
-    for name, page in PAGES.items():
-        print(disk.write_text(folder / name, page()))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,0 +1,14 @@
+"""Write every generated page into a folder: ``python -m didyma.pages docs``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from didyma.fuzz import disk
+from didyma.pages.index import PAGES
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    for name, page in PAGES.items():
+        print(disk.write_text(folder / name, page()))

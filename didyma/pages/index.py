@@ -1,0 +1,15 @@
+"""Every generated page of the documentation, by its file name in ``docs/``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from didyma.functions import standard
+from didyma.pages.ops import ops_page
+from didyma.pages.spec import spec_page
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "array-api.md": standard.page,
+    "ops.md": ops_page,
+    "spec.md": spec_page,
+}
