@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from didyma.oracle.accesses import Access, Loop, accesses
-from didyma.refimpl.interp import loop
+from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Buffer, PrimFunc
@@ -156,12 +156,12 @@ def launch(k: PrimFunc, buffers: dict[str, Array], env: Mapping[str, int]) -> No
         if b.name not in k.outputs and _same(buffers[o], buffers[b.name])
     ]
     if not pairs:
-        loop.run(k, buffers, env)
+        lanes.run(k, buffers, env)
         return
     want = _apart(k, buffers, env, {})
     for o, i in pairs:
         _alone(k, buffers, env, o, i, want[o])
-    loop.run(k, buffers, env)
+    lanes.run(k, buffers, env)
     for o in k.outputs:
         if buffers[o].tobytes() != want[o].tobytes():
             raise InterferenceError(f"@{k.name}: {o} differs where {pairs} lie on one another")
@@ -176,7 +176,7 @@ def _apart(
 ) -> dict[str, Array]:
     """Run on copies; ``other`` are operands to use instead."""
     copies = {n: np.array(other.get(n, a)) for n, a in buffers.items()}
-    loop.run(k, copies, env)
+    lanes.run(k, copies, env)
     return copies
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from didyma.refimpl.interp import loop
+from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
@@ -43,7 +43,7 @@ def run_primfuncs(
             p.name: buffers[p.name].reshape([dims.evaluate(d, env) for d in p.shape])
             for p in f.params
         }
-        loop.run(f, shaped, env)
+        lanes.run(f, shaped, env)
     return tuple(
         from_memory(buffers[o], t.dtype, dims.values(t.shape, env))
         for o, t in zip(whole.outputs, results, strict=True)

@@ -12,7 +12,7 @@ from typing import assert_never
 import numpy as np
 
 from didyma.fuzz.allocator.kernels import ROUTINES
-from didyma.refimpl.interp import loop
+from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.program import Line, Program
@@ -116,4 +116,4 @@ class _Meaning:
             b.name: self.array(a).reshape(dims.values(b.shape, self.env))
             for b, a in zip(k.params, args, strict=True)
         }
-        loop.run(k, buffers, self.env)
+        lanes.run(k, buffers, self.env)

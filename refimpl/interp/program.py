@@ -13,10 +13,10 @@ from typing import TypeAlias, assert_never
 import numpy as np
 
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.interp import loop
+from didyma.refimpl.interp import lanes
 from didyma.refimpl.interp.control import concrete_attr
 from didyma.refimpl.interp.faults import ProgramFault
-from didyma.refimpl.interp.loop import Routine
+from didyma.refimpl.interp.lanes import Routine
 from didyma.refimpl.interp.memory import Memory, Spot
 from didyma.refimpl.interp.queues import Late, Queues, Work
 from didyma.refimpl.ir import dims
@@ -59,7 +59,7 @@ MOST_ROUNDS = 1 << 24  # of one loop
 def run(
     p: Program,
     inputs: Sequence[Array],
-    launch: LaunchFn = loop.run,
+    launch: LaunchFn = lanes.run,
     externals: Mapping[str, Routine] | None = None,
     late: Late | None = None,
 ) -> list[Array]:
@@ -125,7 +125,7 @@ class _Machine(Memory):
     def borrow(self, name: str, array: Array) -> None:
         """Define an input or constant; its bytes stay the caller's."""
         data = np.ascontiguousarray(to_memory(array)).reshape(-1).view(np.uint8)
-        if self.launch is not loop.run:  # which honours the read-only flag; others may not
+        if self.launch is not lanes.run:  # which honours the read-only flag; others may not
             self.originals.append((data, data.copy()))
         data = data[:]
         data.flags.writeable = False

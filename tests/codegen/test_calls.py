@@ -23,7 +23,7 @@ from didyma.fuzz.levels import EngineBackend
 from didyma.oracle import chains
 from didyma.oracle.externs import bodies
 from didyma.oracle.kernels import reads_before_it_writes
-from didyma.refimpl.interp import loop, program
+from didyma.refimpl.interp import lanes, program
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.expr import add, index
@@ -161,7 +161,7 @@ def damaged(f: PrimFunc, r: Random) -> PrimFunc:
 def outcome(f: PrimFunc, given: Mapping[str, Array], env: Mapping[str, int]) -> str | list[bytes]:
     buffers = {n: a.copy() for n, a in given.items()}
     try:
-        loop.run(f, buffers, env)
+        lanes.run(f, buffers, env)
     except LoopFault as e:
         return e.kind
     return bits(list(buffers.values()))

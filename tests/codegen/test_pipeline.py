@@ -9,7 +9,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import STAGES, Compiled, compile
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as graphs
-from didyma.refimpl.interp import loop as loops
+from didyma.refimpl.interp import lanes
 from didyma.refimpl.interp import program as programs
 from didyma.refimpl.ir.dims import evaluate
 from didyma.refimpl.ir.graph import CALL, Function
@@ -71,7 +71,7 @@ def launch(
     for k in kernels:
         # A kernel may see a buffer as one of another shape with as many elements.
         shapes = {b.name: [evaluate(d, env) for d in b.shape] for b in k.params}
-        loops.run(k, {name: buffers[name].reshape(s) for name, s in shapes.items()}, env)
+        lanes.run(k, {name: buffers[name].reshape(s) for name, s in shapes.items()}, env)
     return [buffers[b.name] for b in whole.params[len(args) :]]
 
 

@@ -13,7 +13,7 @@ from didyma.codegen.pipeline import compile
 from didyma.fuzz.levels import subject
 from didyma.oracle import chains
 from didyma.oracle.stages import judge
-from didyma.refimpl.interp import loop as loop_interp
+from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir.loop import (
     Binary,
     Block,
@@ -92,7 +92,7 @@ def additions(
             buffers.setdefault(p.name, np.zeros(sizes[p.name], p.dtype.numpy))
         buffers["x"].flat[hot] = 1
         for k in doubled:
-            loop_interp.run(k, {p.name: buffers[p.name] for p in k.params}, env)
+            lanes.run(k, {p.name: buffers[p.name] for p in k.params}, env)
         top = max(float(np.max(buffers[o])) for o in kernels[-1].outputs)
         most = max(most, round(np.log2(top)))
     return most

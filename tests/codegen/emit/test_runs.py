@@ -10,7 +10,7 @@ import pytest
 from didyma.codegen.emit.cuda import emit
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
-from didyma.refimpl.interp import loop
+from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array
@@ -62,7 +62,7 @@ def test_kernels_do_what_their_loop_programs_mean(
         given = inputs(f, env, seed)
         found = launch(on, f, given, env)
         meant = {k: a.copy() for k, a in given.items()}
-        loop.run(f, meant, env)
+        lanes.run(f, meant, env)
         for p, got in zip(f.params, found, strict=True):
             assert same(got, meant[p.name]), f"{make.__name__}({seed}): {p.name}"
             varied += p.name in f.outputs and len(set(got.tolist())) > 2

@@ -9,7 +9,7 @@ from didyma.codegen.emit.cuda import emit
 from didyma.codegen.runtime.engine import KernelFault
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.runtime.simt import machine
-from didyma.refimpl.interp import loop
+from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.types import Array
@@ -62,7 +62,7 @@ def test_rounds(name: str, cond: str) -> None:
         "z": np.full(50, -1, np.float32),
     }
     want = {k: a.copy() for k, a in given.items()}
-    loop.run(f, want, {})
+    lanes.run(f, want, {})
     got = launch(engine(name), f, given, {})
     assert [a.tobytes() for a in got] == [a.tobytes() for a in want.values()]
     assert len(set(want["out"].tolist())) > (1 if cond is NEVER else 10) - (cond is NEVER)

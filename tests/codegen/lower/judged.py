@@ -12,7 +12,7 @@ from didyma.codegen.passes.fuse import fuse
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.schedule import schedule
 from didyma.refimpl.interp import graph as reference
-from didyma.refimpl.interp import loop
+from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir.dims import evaluate
 from didyma.refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Function, Module
 from didyma.refimpl.ir.loop import PrimFunc
@@ -50,7 +50,7 @@ def execute(
         views = {
             b.name: memory[b.name].reshape([evaluate(d, env) for d in b.shape]) for b in k.params
         }
-        loop.run(k, views, {d.name: env[d.name] for d in k.dims})
+        lanes.run(k, views, {d.name: env[d.name] for d in k.dims})
     return [memory[o] for o in p.outputs]
 
 

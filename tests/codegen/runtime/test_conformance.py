@@ -10,7 +10,7 @@ from didyma.codegen.runtime.registry import NAMES, engine, probe
 from didyma.fuzz import conform as emitting
 from didyma.fuzz.conform import Runner, kernel_text
 from didyma.oracle.conformance import Case, calls, conform
-from didyma.refimpl.interp import loop
+from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.verify import loop as laws
 
@@ -68,6 +68,6 @@ def test_the_interpreter_passes_the_loop_programs(case: calls.LoopCase) -> None:
     for kernel in (case.kernel, expand(case.kernel)):
         laws.verify(kernel)
         buffers = {b.name: a.copy() for b, a in zip(kernel.params, case.initial, strict=True)}
-        loop.run(kernel, buffers, case.dims)
+        lanes.run(kernel, buffers, case.dims)
         for name, want in zip(kernel.outputs, case.expected, strict=True):
             assert buffers[name].tobytes() == want.tobytes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from didyma.refimpl.interp import loop
+from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir import expr
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.loop import (
@@ -104,4 +104,4 @@ def run(
     params = tuple(Buffer(n, DType.of(a), a.shape) for n, a in arrays.items())
     declared = tuple(DimVar(n, 0, 1 << 20) for n in dims or {})
     f = PrimFunc("f", params, tuple(outputs), body, declared)
-    loop.run(f, arrays, dims or {})
+    lanes.run(f, arrays, dims or {})

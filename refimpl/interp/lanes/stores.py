@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from didyma.refimpl.interp.buffers import Dense, Local
-from didyma.refimpl.interp.code import Code
-from didyma.refimpl.interp.exprs import ExprCompiler, NeedsMemory
 from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.races import Log, Mask
+from didyma.refimpl.interp.lanes.buffers import Dense, Local
+from didyma.refimpl.interp.lanes.code import Code
+from didyma.refimpl.interp.lanes.exprs import ExprCompiler, NeedsMemory
+from didyma.refimpl.interp.lanes.races import Log, Mask
+from didyma.refimpl.interp.lanes.windows import Window, window
 from didyma.refimpl.interp.scalar import Value
-from didyma.refimpl.interp.windows import Window, window
 from didyma.refimpl.ir import dims as sizes
 from didyma.refimpl.ir.loop import (
     Allocate,

@@ -14,8 +14,9 @@ from typing import TypeAlias, assert_never
 import numpy as np
 
 from didyma.refimpl.interp import scalar
-from didyma.refimpl.interp.buffers import Dense, Local, Memory, row_major
-from didyma.refimpl.interp.code import (
+from didyma.refimpl.interp.faults import stmt_fault
+from didyma.refimpl.interp.lanes.buffers import Dense, Local, Memory, row_major
+from didyma.refimpl.interp.lanes.code import (
     Code,
     Eval,
     apply,
@@ -25,10 +26,9 @@ from didyma.refimpl.interp.code import (
     known,
     remembering,
 )
-from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.races import Lanes, Mask
+from didyma.refimpl.interp.lanes.races import Lanes, Mask
+from didyma.refimpl.interp.lanes.windows import LaneVar, window
 from didyma.refimpl.interp.scalar import Value
-from didyma.refimpl.interp.windows import LaneVar, window
 from didyma.refimpl.ir.loop import (
     INDEX,
     Binary,

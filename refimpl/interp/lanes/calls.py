@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.refimpl.interp.code import Code, Eval
-from didyma.refimpl.interp.exprs import Frame
 from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.races import Mask
+from didyma.refimpl.interp.lanes.code import Code, Eval
+from didyma.refimpl.interp.lanes.exprs import Frame
+from didyma.refimpl.interp.lanes.races import Mask
+from didyma.refimpl.interp.lanes.stores import Run, StoreCompiler
 from didyma.refimpl.interp.scalar import Value
-from didyma.refimpl.interp.stores import Run, StoreCompiler
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.loop import Call, ExternalCall, PrimFunc
