@@ -15,8 +15,7 @@ import sympy
 from didyma.onnx.values import as_value, sizes
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.dims import Dim, DimVar
-from didyma.refimpl.ir.facts import always_equal, zeros
+from didyma.refimpl.ir.dims import Dim, DimVar, always_equal, roots
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops import OPS
@@ -86,7 +85,7 @@ def agree(b: Builder, d: Dim, wanted: Dim) -> bool | None:
     more: Any = dims.sub(d, wanted)
     if same is not None or not more.has(sympy.Min, sympy.Max) or len(names := dims.free(more)) != 1:
         return same
-    fitting = zeros(more, *ranges[names[0]])
+    fitting = roots(more, *ranges[names[0]])
     if len(fitting) < 2 or names[0] not in b.told() or b.parent is not None:
         return None
     b.know([DimVar(names[0], fitting[0], fitting[-1])])

@@ -11,8 +11,7 @@ from didyma.onnx.context import Context
 from didyma.onnx.tensors import dtype_of
 from didyma.onnx.values import Known, settle
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.dims import Dim, Ranges
-from didyma.refimpl.ir.facts import always_equal, never_negative
+from didyma.refimpl.ir.dims import Dim, Ranges, always_equal, never_negative
 from didyma.refimpl.ir.types import Array, DType
 
 MOST_TERMS = 64  # of a size: products of sums grow without end, and are left to the run

@@ -17,8 +17,7 @@ from didyma.onnx.dynamic import (
 )
 from didyma.onnx.values import Item, Known, size, sizes
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.facts import exact_quotient
+from didyma.refimpl.ir.dims import Dim, exact_quotient
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.broadcasting import broadcast
 from didyma.refimpl.ops.builder import Value

@@ -11,7 +11,7 @@ from didyma.onnx.context import Context
 from didyma.onnx.tensors import dtype_of
 from didyma.onnx.values import Item
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.facts import exact_quotient
+from didyma.refimpl.ir.dims import exact_quotient
 from didyma.refimpl.ops import composite
 from didyma.refimpl.ops.builder import Builder, Value
 

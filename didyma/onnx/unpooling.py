@@ -13,7 +13,7 @@ from didyma.onnx.framing import Windows, number, places, settled, static
 from didyma.onnx.products import rescaled
 from didyma.onnx.values import Item
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.facts import exact_quotient
+from didyma.refimpl.ir.dims import exact_quotient
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Value
 from didyma.refimpl.ops.rules import at_least_zero

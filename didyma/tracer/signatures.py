@@ -9,8 +9,7 @@ from typing import Annotated, get_args, get_origin
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
-from didyma.refimpl.ir.dims import Ranges
-from didyma.refimpl.ir.facts import always_equal
+from didyma.refimpl.ir.dims import Ranges, always_equal
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ops.builder import UNBOUNDED
 from didyma.tracer.tensor import Tensor

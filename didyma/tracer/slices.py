@@ -10,8 +10,7 @@ import numpy as np
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.facts import never_negative
+from didyma.refimpl.ir.dims import Dim, never_negative
 from didyma.refimpl.ops.slicing import extent
 from didyma.tracer.tensor import Tensor, apply, common
 from didyma.tracer.types import Size, is_size, size

@@ -11,8 +11,7 @@ import numpy as np
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.dims import Dim, DimVar
-from didyma.refimpl.ir.facts import always_equal
+from didyma.refimpl.ir.dims import Dim, DimVar, always_equal
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.tracer.calling import checked
 

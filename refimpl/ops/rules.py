@@ -8,8 +8,7 @@ import sympy
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.facts import never_negative
+from didyma.refimpl.ir.dims import Dim, never_negative
 from didyma.refimpl.ir.types import DType, Shape, Tensor, TensorType
 from didyma.refimpl.ops.spec import AttrMap
 

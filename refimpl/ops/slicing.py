@@ -9,8 +9,7 @@ import numpy as np
 
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ex
-from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.facts import straight
+from didyma.refimpl.ir.dims import Dim, linear_form
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Expr
@@ -172,7 +171,7 @@ def _concat_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
             for a, (m, n) in enumerate(zip(t.shape, other.shape, strict=False))
         ):
             raise shape_error("concat", types, f"{other} after {t}", f"equal sizes off axis {axis}")
-    joined = straight(dims.add(*(o.shape[axis] for o in types)))
+    joined = linear_form(dims.add(*(o.shape[axis] for o in types)))
     return t.with_shape(*t.shape[:axis], joined, *t.shape[axis + 1 :])
 
 

@@ -22,7 +22,7 @@ import sympy
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.verify.prover import Prover, Row
+from didyma.refimpl.ir.dims.prover import Prover, Row
 from didyma.refimpl.verify.sizes import Sizes
 
 BINDINGS = 14  # tried where there is no proof

@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.course import course
-from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.dims.expression import Dim, symbol
+from didyma.refimpl.ir.dims.intervals import bounds
+from didyma.refimpl.ir.dims.quasilinear import course
 
 Number: TypeAlias = int | Fraction
 Row: TypeAlias = Mapping[int, Number]  # by the number of an atom; ``ONE`` is that of the constant
@@ -61,8 +61,8 @@ class Prover:
         for name, d in settled:
             row = self.row(d)
             self.ranges[name] = self._interval(row)
-            symbol = self.number(dims.symbol(name))
-            self.settled[symbol], self.divisors[symbol] = row, self.divisor(row)
+            atom = self.number(symbol(name))
+            self.settled[atom], self.divisors[atom] = row, self.divisor(row)
 
     # ---- rows
 
@@ -111,7 +111,7 @@ class Prover:
         found = self.spans.get(atom)
         if found is None:
             e = self.atoms[atom]
-            found = dims.bounds(e, self.ranges) if e.is_integer else (-UNBOUNDED, UNBOUNDED)
+            found = bounds(e, self.ranges) if e.is_integer else (-UNBOUNDED, UNBOUNDED)
             self.spans[atom] = found
         return found
 

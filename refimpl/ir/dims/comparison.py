@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import sympy
 
-from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.course import course
-from didyma.refimpl.ir.dims import Dim, Ranges
+from didyma.refimpl.ir.dims import expression as dims
+from didyma.refimpl.ir.dims.expression import Dim, Ranges
+from didyma.refimpl.ir.dims.intervals import bounds
+from didyma.refimpl.ir.dims.quasilinear import course
 
 DEPTH = 6  # extremes and quotients taken apart in one answer
 
@@ -65,7 +66,7 @@ def always_equal(a: Dim, b: Dim, ranges: Ranges) -> bool | None:
     (False, None)
     """
     more = dims.sub(a, b)
-    low, high = dims.bounds(more, ranges)
+    low, high = bounds(more, ranges)
     if low == high or low > 0 or high < 0:
         return low == high == 0
     names = dims.free(more)
@@ -75,16 +76,16 @@ def always_equal(a: Dim, b: Dim, ranges: Ranges) -> bool | None:
     if known is not None and known.never_zero:
         return False
     low, high = ranges[names[0]]
-    return True if len(zeros(more, low, high)) == high - low + 1 else None
+    return True if len(roots(more, low, high)) == high - low + 1 else None
 
 
-def zeros(d: Dim, low: int, high: int) -> range:
+def roots(d: Dim, low: int, high: int) -> range:
     """Return values of a size's one symbol at which it is 0: all from some on, or up to some.
 
     >>> n = dims.symbol("n")
-    >>> zeros(dims.sub(n, dims.minimum(n, 64)), 1, 1000), zeros(dims.minimum(0, n - 3), 1, 9)
+    >>> roots(dims.sub(n, dims.minimum(n, 64)), 1, 1000), roots(dims.minimum(0, n - 3), 1, 9)
     (range(1, 65), range(3, 10))
-    >>> zeros(n, 1, 9)
+    >>> roots(n, 1, 9)
     range(1, 1)
     """
     known = course(sympy.sympify(d), low)
@@ -98,11 +99,11 @@ def zeros(d: Dim, low: int, high: int) -> range:
     return range(low, min(low + int(other[0]), high + 1))
 
 
-def straight(d: Dim) -> Dim:
+def linear_form(d: Dim) -> Dim:
     """Return a size without quotients and extremes where they leave a straight line.
 
     >>> n = dims.symbol("n")
-    >>> straight(dims.add(dims.maximum(n - 1, 0), dims.minimum(n, 1)))
+    >>> linear_form(dims.add(dims.maximum(n - 1, 0), dims.minimum(n, 1)))
     n
     """
     names = dims.free(d)

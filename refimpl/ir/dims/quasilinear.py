@@ -11,12 +11,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import sympy
+from numpy.typing import NDArray
 
-from didyma.refimpl.ir.types import Array
+Array: TypeAlias = NDArray[np.int64]
+
 
 LONGEST = 1 << 14  # numbers that are looked at
 LARGEST = 1 << 50  # of them

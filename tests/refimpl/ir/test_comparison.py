@@ -11,9 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.course import course
-from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.facts import always_equal, exact_quotient, never_negative, straight, zeros
+from didyma.refimpl.ir.dims import (
+    Dim,
+    always_equal,
+    exact_quotient,
+    linear_form,
+    never_negative,
+    roots,
+)
+from didyma.refimpl.ir.dims.quasilinear import course
 
 N, M = dims.symbol("n"), dims.symbol("m")
 
@@ -86,9 +92,9 @@ def test_what_is_said_of_one_symbol_is_so(a: Dim, b: Dim, by: int) -> None:
     equal = {at(a, n) == at(b, n) for n in FAR if n >= 2}
     assert same is None or equal == {same}
     zero = [n for n in range(2, 300) if at(a, n) == at(b, n)]
-    assert [*zeros(dims.sub(a, b), 2, 299)] in (zero, [], first(zero, 2), last(zero, 299))
+    assert [*roots(dims.sub(a, b), 2, 299)] in (zero, [], first(zero, 2), last(zero, 299))
     assert never_negative(dims.sub(a, b)) == all(at(a, n) >= at(b, n) for n in FAR)
-    assert all(at(straight(a), n) == at(a, n) for n in FAR)
+    assert all(at(linear_form(a), n) == at(a, n) for n in FAR)
     whole = exact_quotient(a, by)
     assert (whole is not None) == all(at(a, n) % by == 0 for n in FAR)
     assert whole is None or all(at(whole, n) * by == at(a, n) for n in FAR)
@@ -112,9 +118,9 @@ def test_sizes_of_resampled_and_padded_sounds_are_seen_to_be_equal(a: Dim, b: Di
 
 def test_a_course_nearly_too_long_is_looked_at_to_its_end() -> None:
     long = dims.floordiv(N, 9001)
-    assert straight(dims.add(long, N)) == long + N
-    assert zeros(long, 0, 10**6) == range(9001)
-    assert zeros(dims.minimum(0, N - 12000), 0, 10**6) == range(12000, 10**6 + 1)
+    assert linear_form(dims.add(long, N)) == long + N
+    assert roots(long, 0, 10**6) == range(9001)
+    assert roots(dims.minimum(0, N - 12000), 0, 10**6) == range(12000, 10**6 + 1)
 
 
 def test_a_course_too_long_to_look_at_says_nothing() -> None:

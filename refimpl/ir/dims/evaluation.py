@@ -1,0 +1,127 @@
+"""Values of sizes under a binding of their symbols, and the binding that shapes of inputs give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import sympy
+
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.dims.expression import Dim, DimVar, free, symbol, text
+
+FOLDS: dict[Any, Callable[[Sequence[int]], int]] = {
+    sympy.Add: sum,
+    sympy.Mul: math.prod,
+    sympy.Max: max,
+    sympy.Min: min,
+}
+
+
+def evaluate(d: Dim, env: Mapping[str, int]) -> int:
+    """Value of a size under a binding; DidymaError ``unbound-dim`` if a symbol has none.
+
+    >>> evaluate(2 * symbol("n") + 1, {"n": 4})
+    9
+    """
+    if isinstance(d, int):
+        return d
+    value = _rational(d, env)
+    if value.denominator != 1:
+        raise DidymaError("fractional-dim", text(d), got=str(value), want="an integer size")
+    return int(value)
+
+
+def values(shape: Iterable[Dim], env: Mapping[str, int]) -> tuple[int, ...]:
+    """Values of several sizes under a binding."""
+    return tuple(evaluate(d, env) for d in shape)
+
+
+def _rational(e: Any, env: Mapping[str, int]) -> Any:
+    if isinstance(e, sympy.Symbol):
+        if e.name not in env:
+            raise DidymaError(
+                "unbound-dim", e.name, got=f"values for {sorted(env)}", want=f"a value for {e.name}"
+            )
+        return env[e.name]
+    if e.is_Integer:
+        return int(e)
+    if e.is_Rational:
+        return sympy.Rational(e)
+    args = [_rational(a, env) for a in e.args]
+    if fold := FOLDS.get(e.func):
+        return fold(args)
+    if e.func is sympy.floor:
+        return math.floor(args[0])
+    if e.func is sympy.ceiling:
+        return math.ceil(args[0])
+    if e.func is sympy.Mod:
+        return args[0] % args[1]
+    if e.func is sympy.Pow:
+        return sympy.Integer(args[0]) ** args[1]
+    raise DidymaError("bad-dim", str(e), got=str(e.func), want="+ * // min max over symbols")
+
+
+def check_ranges(env: Mapping[str, int], declared: Iterable[DimVar]) -> None:
+    """Raise ``dim-out-of-range`` for a binding outside its declared range."""
+    for v in declared:
+        if v.name in env and not v.lo <= env[v.name] <= v.hi:
+            raise DidymaError(
+                "dim-out-of-range",
+                v.name,
+                got=f"{v.name} = {env[v.name]}",
+                want=f"{v.lo} <= {v.name} <= {v.hi}",
+                help="pass an input of a size in the declared range, or declare a wider one",
+            )
+
+
+def bind(
+    shapes: Iterable[tuple[str, Sequence[Dim], Sequence[int]]], declared: Iterable[DimVar]
+) -> dict[str, int]:
+    """Symbols of (name, declared shape, actual shape) triples, checked everywhere they occur.
+
+    A symbol is bound by a dim that is the symbol itself, or failing that by a dim linear in it
+    alone; every other dim is then checked.  Errors: ``rank-mismatch``, ``dim-mismatch``,
+    ``dim-out-of-range``, ``unbound-dim``.
+
+    >>> n = symbol("n")
+    >>> bind([("x", (2 * n + 1, 3), (9, 3))], [DimVar("n", 1, 8)])
+    {'n': 4}
+    """
+    pairs: list[tuple[str, int, Dim, int]] = []
+    for name, want, got in shapes:
+        if len(want) != len(got):
+            raise DidymaError(
+                "rank-mismatch", name, got=f"shape {tuple(got)}", want=f"rank {len(want)}"
+            )
+        pairs += [(name, i, w, g) for i, (w, g) in enumerate(zip(want, got, strict=True))]
+    env: dict[str, int] = {}
+    for _, _, w, g in pairs:
+        if isinstance(w, sympy.Symbol):
+            env.setdefault(w.name, g)
+    for name, i, w, g in pairs:
+        names = [s for s in free(w) if s not in env]
+        if len(names) == 1:
+            s = symbol(names[0])
+            known = sympy.sympify(w).subs({symbol(k): v for k, v in env.items()})
+            slope = known.diff(s)
+            if slope.is_Integer and slope != 0:
+                value = (g - known.subs(s, 0)) / slope
+                if not value.is_Integer:
+                    raise DidymaError(
+                        "dim-mismatch", f"{name}, axis {i}", got=f"size {g}",
+                        want=f"{text(w)} for a whole number {names[0]}",
+                    )  # fmt: skip
+                env[names[0]] = int(value)
+    declared = list(declared)
+    check_ranges(env, declared)
+    for name, i, w, g in pairs:
+        if evaluate(w, env) != g:
+            raise DidymaError(
+                "dim-mismatch",
+                f"{name}, axis {i}",
+                got=f"size {g}",
+                want=f"{text(w)} = {evaluate(w, env)}",
+            )
+    return {v.name: env[v.name] for v in declared if v.name in env}
