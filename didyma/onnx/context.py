@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from didyma.onnx import alike
+from didyma.onnx import unify
 from didyma.onnx.told import Told
 from didyma.onnx.values import Entry, Item, Known, TensorList, as_value
 from didyma.refimpl.errors import DidymaError
@@ -109,9 +109,9 @@ class Context:
         except DidymaError as e:
             if e.code != "shape-mismatch":
                 raise
-            equal = alike.settled(self.builder, args)
+            equal = unify.settled(self.builder, args)
             if equal is None:
-                equal = alike.equalised(self.builder, op, args, attrs, self.held)
+                equal = unify.equalised(self.builder, op, args, attrs, self.held)
             if equal is None:
                 raise
             return self.builder.node(op, equal, attrs, name)

@@ -9,7 +9,7 @@ import onnx
 
 from didyma.onnx.context import Context
 from didyma.onnx.nodes import HANDLERS
-from didyma.onnx.signature import NEWEST, Schema, schema_of
+from didyma.onnx.schemas import NEWEST, Schema, schema_of
 from didyma.onnx.tensors import code_of
 from didyma.onnx.values import Entry, TensorList
 

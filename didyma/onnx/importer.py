@@ -9,12 +9,13 @@ from typing import Any
 
 import onnx
 
-from didyma.onnx import functions, sequences, signature
-from didyma.onnx.bodies import pruned
+from didyma.onnx import functions, schemas
 from didyma.onnx.context import Context
-from didyma.onnx.control import CONTROL
 from didyma.onnx.nodes import HANDLERS, import_node
-from didyma.onnx.opens import Opens, Symbols
+from didyma.onnx.open_dims import Opens, Symbols
+from didyma.onnx.rules import sequences
+from didyma.onnx.rules.control import CONTROL
+from didyma.onnx.subgraphs import pruned
 from didyma.onnx.tensors import check_size, dtype_of, tensor
 from didyma.onnx.told import Told
 from didyma.onnx.values import Entry, Item, Known, TensorList
@@ -105,10 +106,10 @@ class Importer:
         g = self.model.graph
         self._functions()
         scope = Scope(Names(), self.context, self._opsets(), {})
-        if not 1 <= scope.opset <= signature.NEWEST:
+        if not 1 <= scope.opset <= schemas.NEWEST:
             raise DidymaError(
                 "onnx-unsupported", self.source, got=f"opset {scope.opset}",
-                want=f"from 1 to {signature.NEWEST}, which the installed onnx knows",
+                want=f"from 1 to {schemas.NEWEST}, which the installed onnx knows",
                 help="install a newer onnx, or export the model with an older opset",
             )  # fmt: skip
         self._initializers(g, scope)
@@ -288,11 +289,11 @@ class Importer:
         own = self.functions.get((n.domain, n.op_type, n.overload))
         if own is not None:
             return self._call(c, own, n, inputs, scope, {})
-        schema = signature.schema_of(n.op_type, scope.opsets.get(domain, 1), domain)
+        schema = schemas.schema_of(n.op_type, scope.opsets.get(domain, 1), domain)
         if schema is None or (domain and not functions.defined(schema)):
             raise functions.refusal(c, n.op_type, domain)
         n = self._resolved(n, scope)
-        signature.check(c, n, schema)
+        schemas.check(c, n, schema)
         c = replace(c, attrs=self._attrs(c, n))
         if not domain and n.op_type in CONTROL:
             found = CONTROL[n.op_type](c, inputs, Body(self, scope))
@@ -308,7 +309,7 @@ class Importer:
         body = functions.body(schema, n, inputs, scope.opset)
         if body is None:
             raise functions.refusal(c, n.op_type, domain)
-        return self._call(c, body, n, inputs, scope, signature.defaults(schema))
+        return self._call(c, body, n, inputs, scope, schemas.defaults(schema))
 
     def _attrs(self, c: Context, n: onnx.NodeProto) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -351,7 +352,7 @@ class Importer:
         given |= defaults
         given |= {a.name: a for a in self._resolved(n, scope).attribute}
         named = {name: i for name, i in zip(f.input, inputs, strict=False) if i is not None}
-        opsets = {"": signature.NEWEST, **scope.opsets, **_opsets(f.opset_import)}
+        opsets = {"": schemas.NEWEST, **scope.opsets, **_opsets(f.opset_import)}
         inner = Scope(Names(dict(named)), scope.context, opsets, given, scope.depth + 1)
         self._nodes(_without(f.node, {x for x in f.input if x not in named}), inner)
         found = [inner.items.own.get(o) for o in f.output[: len(n.output)]]

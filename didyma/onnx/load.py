@@ -12,7 +12,7 @@ import sympy
 from google.protobuf.message import DecodeError
 
 from didyma.onnx.importer import Importer
-from didyma.onnx.opens import Symbols, expression
+from didyma.onnx.open_dims import Symbols, expression
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim

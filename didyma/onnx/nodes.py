@@ -5,52 +5,52 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from didyma.onnx import (
+from didyma.onnx import known
+from didyma.onnx.context import Context
+from didyma.onnx.opset_upgrades import modern
+from didyma.onnx.rules import (
+    arithmetic,
     casts,
-    chance,
-    cutting,
+    convolution,
     deformable,
-    known,
-    lookup,
-    math,
-    movement,
+    indexing,
+    interpolation,
     neural,
     ngrams,
+    pooling,
     products,
-    quantise,
+    quantisation,
+    random,
     recurrent,
-    resample,
-    resizing,
+    resize,
+    shaping,
     signal,
+    slicing,
     suppression,
-    unpooling,
-    windows,
 )
-from didyma.onnx.context import Context
-from didyma.onnx.older import modern
 from didyma.onnx.values import Item, Known
 
 Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item] | None]
 
 HANDLERS: dict[str, Handler] = {
-    **math.HANDLERS,
+    **arithmetic.HANDLERS,
     **casts.HANDLERS,
-    **chance.HANDLERS,
-    **cutting.HANDLERS,
+    **convolution.HANDLERS,
     **deformable.HANDLERS,
-    **lookup.HANDLERS,
-    **movement.HANDLERS,
+    **indexing.HANDLERS,
+    **interpolation.HANDLERS,
     **neural.HANDLERS,
     **ngrams.HANDLERS,
+    **pooling.HANDLERS,
     **products.HANDLERS,
-    **quantise.HANDLERS,
+    **quantisation.HANDLERS,
+    **random.HANDLERS,
     **recurrent.HANDLERS,
-    **resample.HANDLERS,
-    **resizing.HANDLERS,
+    **resize.HANDLERS,
+    **shaping.HANDLERS,
     **signal.HANDLERS,
+    **slicing.HANDLERS,
     **suppression.HANDLERS,
-    **unpooling.HANDLERS,
-    **windows.HANDLERS,
 }
 SMALL = 1 << 10  # elements of a known tensor that is worked out at import
 

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 
 from didyma.onnx.export import to_model
-from didyma.onnx.export.legal import Allowed, Dialect, type_name
+from didyma.onnx.export.dialect import Allowed, Dialect, type_name
 from didyma.oracle.compare import Comparison, compare, distance
 from didyma.oracle.report import Finding, Level
 from didyma.oracle.stages import due, exact, guard

@@ -26,10 +26,11 @@ from onnx.backend.test.runner import Runner
 from rich.console import Console
 from rich.progress import track
 
-from didyma.onnx import sequences, signature
-from didyma.onnx.control import CONTROL
+from didyma.onnx import schemas
 from didyma.onnx.functions import defined
 from didyma.onnx.nodes import HANDLERS
+from didyma.onnx.rules import sequences
+from didyma.onnx.rules.control import CONTROL
 from didyma.onnx_backend import LEVELS, backend_for
 from didyma.refimpl.errors import DidymaError
 from tests.bench.onnx_core import is_core
@@ -252,9 +253,9 @@ def page(levels: Mapping[str, Sequence[Outcome]]) -> str:
 
 def by_function() -> list[str]:
     """Operators without an importer that ONNX itself defines by others."""
-    schemas = [s for s in signature.schemas() if defined(s)]
+    by_others = {s.name for s in schemas.schemas() if defined(s)}
     own = {*HANDLERS, *sequences.HANDLERS, *CONTROL, "Range"}
-    return sorted({s.name for s in schemas} - own)
+    return sorted(by_others - own)
 
 
 def _other_levels(levels: Mapping[str, Sequence[Outcome]]) -> list[str]:

@@ -9,7 +9,7 @@ import onnx
 import sympy
 from onnx import helper
 
-from didyma.onnx.export.legal import How
+from didyma.onnx.export.dialect import How
 from didyma.onnx.export.shapes import counted
 from didyma.onnx.export.writer import Block, Val, Writer
 from didyma.onnx.tensors import code_of

@@ -8,12 +8,12 @@ from pathlib import Path
 import onnx
 from onnx import helper
 
-from didyma.onnx.export import chance, pointwise, products, shapes
+from didyma.onnx.export import pointwise, products, random, shapes
 from didyma.onnx.export.control import express
-from didyma.onnx.export.legal import LATER_OPS, LATER_TYPES, OPSET, Dialect, How
+from didyma.onnx.export.dialect import LATER_OPS, LATER_TYPES, OPSET, Dialect, How
 from didyma.onnx.export.shapes import expanded
 from didyma.onnx.export.writer import Use, Val, Writer
-from didyma.onnx.opens import RANGES
+from didyma.onnx.open_dims import RANGES
 from didyma.onnx.tensors import code_of
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
@@ -24,7 +24,7 @@ from didyma.refimpl.ir.text.literals import dim_text
 from didyma.refimpl.ir.types import Tensor, TensorType
 from didyma.refimpl.verify import graph as verify
 
-RULES = {**pointwise.RULES, **shapes.RULES, **products.RULES, **chance.RULES}
+RULES = {**pointwise.RULES, **shapes.RULES, **products.RULES, **random.RULES}
 
 
 def to_model(m: Module, dialect: Dialect | None = None) -> onnx.ModelProto:

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.onnx.casts import SATURATED
-from didyma.onnx.export.legal import How
+from didyma.onnx.export.dialect import How
 from didyma.onnx.export.writer import Use, Val, Writer
+from didyma.onnx.rules.casts import SATURATED
 from didyma.onnx.tensors import code_of
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.conversion import largest

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from didyma.onnx.export.legal import How
+from didyma.onnx.export.dialect import How
 from didyma.onnx.export.shapes import expanded, reshaped, sliced
 from didyma.onnx.export.writer import Use, Val
 from didyma.refimpl.ir import dims

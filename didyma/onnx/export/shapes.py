@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from didyma.onnx.export.legal import How
+from didyma.onnx.export.dialect import How
 from didyma.onnx.export.pointwise import where
 from didyma.onnx.export.writer import Use, Val, Writer
 from didyma.refimpl.ir import dims

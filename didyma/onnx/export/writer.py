@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from didyma.onnx.casts import SATURATED
-from didyma.onnx.export.legal import Dialect, How, candidates
+from didyma.onnx.export.dialect import Dialect, How, candidates
+from didyma.onnx.rules.casts import SATURATED
 from didyma.onnx.tensors import code_of
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims

@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 from didyma.fuzz.peers.ort import run_model
 from didyma.onnx.load import load_model
-from didyma.onnx.ratios import meant
+from didyma.onnx.rules.resize_axes import meant
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.types import Array

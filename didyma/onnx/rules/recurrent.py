@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from didyma.onnx.bodies import closed, made
 from didyma.onnx.context import Context
-from didyma.onnx.cutting import cut
-from didyma.onnx.movement import join
+from didyma.onnx.rules.shaping import join
+from didyma.onnx.rules.slicing import cut
+from didyma.onnx.subgraphs import closed, made
 from didyma.onnx.values import Item
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, TensorType

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.onnx import dynamic
 from didyma.onnx.context import Context, NotConstant
+from didyma.onnx.rules import data_dependent
 from didyma.onnx.tensors import dtype_of
 from didyma.onnx.values import Item, Known
 from didyma.refimpl.ir import dims
@@ -141,7 +141,7 @@ def _one_hot(c: Context, x: Inputs) -> Sequence[Item]:
 
 def _depth(c: Context, item: Item) -> tuple[Dim, ...]:
     if item.type.dtype.is_int:
-        return dynamic.sizes_or_bound(c, item, "depth")
+        return data_dependent.sizes_or_bound(c, item, "depth")
     try:
         return (int(c.number(item)),)
     except NotConstant:
@@ -176,7 +176,7 @@ def _top_k(c: Context, x: Inputs) -> Sequence[Item]:
     v = c.operand(x, 0)
     k: Dim = c.integer("k")
     if len(x) > 1:
-        (k,) = dynamic.sizes_or_bound(c, c.item(x, 1), "k")
+        (k,) = data_dependent.sizes_or_bound(c, c.item(x, 1), "k")
     axis = c.axis(c.integer("axis", -1), v.type.rank)
     n = v.type.shape[axis]
     if isinstance(n, int) and isinstance(k, int) and not 0 <= k <= n:
@@ -201,7 +201,7 @@ def _compress(c: Context, x: Inputs) -> Sequence[Item]:
     try:
         chosen = np.flatnonzero(c.array(c.item(x, 1)))
     except NotConstant:
-        return dynamic.compress(c, x)
+        return data_dependent.compress(c, x)
     v = c.operand(x, 0)
     if "axis" not in c.attrs:
         v = c.reshape(v, v.type.numel)
@@ -216,7 +216,7 @@ def _non_zero(c: Context, x: Inputs) -> Sequence[Item]:
     try:
         a = np.atleast_1d(c.array(c.item(x, 0)))
     except NotConstant:
-        return dynamic.non_zero(c, x)
+        return data_dependent.non_zero(c, x)
     return [Known(np.stack(np.nonzero(a)).astype(np.int64), DType.I64)]
 
 
@@ -224,7 +224,7 @@ def _unique(c: Context, x: Inputs) -> Sequence[Item]:
     try:
         a = c.array(c.item(x, 0))
     except NotConstant:
-        return dynamic.unique(c, x)
+        return data_dependent.unique(c, x)
     dtype = c.item(x, 0).type.dtype
     axis = c.axis(c.integer("axis"), a.ndim) if "axis" in c.attrs else None
     found = np.unique(a, return_index=True, return_inverse=True, return_counts=True, axis=axis)

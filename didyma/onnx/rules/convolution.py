@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from didyma.onnx.context import Context
-from didyma.onnx.framing import Windows
-from didyma.onnx.unpooling import max_pool_places
+from didyma.onnx.rules.padding import Windows
+from didyma.onnx.rules.pooling import max_pool_places
 from didyma.onnx.values import Item
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ops.builder import Value

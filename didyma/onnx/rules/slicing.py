@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from didyma.onnx.context import Context, NotConstant
-from didyma.onnx.dynamic import end_within, entry
-from didyma.onnx.framing import number, settled
+from didyma.onnx.rules.data_dependent import end_within, entry
+from didyma.onnx.rules.padding import number, settled
 from didyma.onnx.values import Item
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim

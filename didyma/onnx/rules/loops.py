@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from didyma.onnx.bodies import Body, Made, closed, made
 from didyma.onnx.context import Context, NotConstant
+from didyma.onnx.subgraphs import Body, Made, closed, made
 from didyma.onnx.values import Entry, Item, Known
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.onnx import chance
 from didyma.onnx.context import Context
+from didyma.onnx.rules import random
 from didyma.onnx.values import Item, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType
@@ -171,7 +171,7 @@ def _dropout(c: Context, x: Inputs) -> Sequence[Item]:
         if not 0 <= ratio < 1:
             raise c.wrong(f"a ratio of {ratio}", "0 <= ratio < 1")
         if ratio:
-            return chance.dropout(c, v, ratio)
+            return random.dropout(c, v, ratio)
     if not c.wants(1):
         return [v]
     one = c.builder.scalar(True, DType.BOOL if c.opset >= 10 else v.type.dtype)

@@ -10,9 +10,9 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.onnx.context import MAX_FOLDED, Context
-from didyma.onnx.framing import number
-from didyma.onnx.ratios import MODES, Inputs, Line, lines, quotient
-from didyma.onnx.resample import cubic, cubic_weight
+from didyma.onnx.rules.interpolation import cubic, cubic_weight
+from didyma.onnx.rules.padding import number
+from didyma.onnx.rules.resize_axes import MODES, Inputs, Line, lines, quotient
 from didyma.onnx.values import Item
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, DType

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.onnx.context import Context
-from didyma.onnx.movement import join
+from didyma.onnx.rules.shaping import join
 from didyma.onnx.values import Item
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, DType

@@ -9,10 +9,10 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.onnx.context import Context
-from didyma.onnx.cutting import cut
-from didyma.onnx.framing import Windows, static
-from didyma.onnx.movement import join
-from didyma.onnx.resample import Axis, numbered, sample
+from didyma.onnx.rules.interpolation import Axis, numbered, sample
+from didyma.onnx.rules.padding import Windows, static
+from didyma.onnx.rules.shaping import join
+from didyma.onnx.rules.slicing import cut
 from didyma.onnx.values import Item
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim

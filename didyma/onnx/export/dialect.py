@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import onnx
 
-from didyma.onnx.casts import SATURATED
-from didyma.onnx.signature import schema_of
+from didyma.onnx.rules.casts import SATURATED
+from didyma.onnx.schemas import schema_of
 from didyma.onnx.tensors import code_of
 from didyma.refimpl.ir.types import ALL, DType
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from didyma.onnx.context import Context
-from didyma.onnx.cutting import cut
-from didyma.onnx.movement import join
+from didyma.onnx.rules.shaping import join
+from didyma.onnx.rules.slicing import cut
 from didyma.onnx.tensors import dtype_of
 from didyma.onnx.values import Entry, Item, TensorList, size
 from didyma.refimpl.ir import dims

@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.onnx.alike import agree, taken
 from didyma.onnx.context import Context, NotConstant
-from didyma.onnx.dynamic import (
+from didyma.onnx.rules.data_dependent import (
     entry,
     numbers,
     sizes_or_bound,
 )
+from didyma.onnx.unify import agree, taken
 from didyma.onnx.values import Item, Known, size, sizes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, exact_quotient

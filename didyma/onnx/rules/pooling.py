@@ -9,8 +9,8 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.onnx.context import Context
-from didyma.onnx.framing import Windows, number, places, settled, static
-from didyma.onnx.products import rescaled
+from didyma.onnx.rules.padding import Windows, number, places, settled, static
+from didyma.onnx.rules.products import rescaled
 from didyma.onnx.values import Item
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import exact_quotient

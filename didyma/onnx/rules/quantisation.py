@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from didyma.onnx.casts import cast
 from didyma.onnx.context import Context
-from didyma.onnx.products import saturated
+from didyma.onnx.rules.casts import cast
+from didyma.onnx.rules.products import saturated
 from didyma.onnx.tensors import dtype_of
 from didyma.onnx.values import Item
 from didyma.refimpl.ir import dims

@@ -8,10 +8,10 @@ from typing import TypeAlias
 import numpy as np
 import onnx
 
-from didyma.onnx import loops
-from didyma.onnx.bodies import Body, Made, closed, made
 from didyma.onnx.context import Context, NotConstant
-from didyma.onnx.movement import join
+from didyma.onnx.rules import loops
+from didyma.onnx.rules.shaping import join
+from didyma.onnx.subgraphs import Body, Made, closed, made
 from didyma.onnx.values import Entry, Item, Known, TensorList, size
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from didyma.onnx.bodies import closed, made
 from didyma.onnx.context import Context
-from didyma.onnx.dynamic import non_zero
+from didyma.onnx.rules.data_dependent import non_zero
+from didyma.onnx.subgraphs import closed, made
 from didyma.onnx.values import Item, size
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, TensorType

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from didyma.onnx.context import Context
-from didyma.onnx.dynamic import sizes_or_bound
+from didyma.onnx.rules.data_dependent import sizes_or_bound
 from didyma.onnx.values import Item, Known, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
