@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Bytes
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
@@ -35,9 +35,6 @@ from didyma.refimpl.ir.types import PLAIN, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.recipes import RECIPES
 
-if TYPE_CHECKING:
-    from didyma.fuzz.graphs import Builder
-
 _BOOL = TensorType(DType.BOOL)
 _COUNT = TensorType(DType.I64)
 _SAME = (
@@ -50,11 +47,11 @@ EXTERNAL = 3
 _STAYING = (1, 2, EXTERNAL, *(0,) * 13)
 
 
-def draw(b: Builder, data: bytes, focus: tuple[str, TensorType]) -> bool:
+def draw(b: GraphBuilder, data: bytes, focus: tuple[str, TensorType]) -> bool:
     """Add a control node that works on a value; tell whether there was one that could."""
     b.staying = _STAYING[data[-1] % len(_STAYING)]
     c = Bytes(data + hashlib.blake2b(data, digest_size=40).digest())
-    kinds: tuple[Callable[[Builder, Bytes, str, TensorType], bool], ...] = (
+    kinds: tuple[Callable[[GraphBuilder, Bytes, str, TensorType], bool], ...] = (
         _branch, _loop, _scan, _bind, _call, _growth, _other_size, _loop,
     )  # fmt: skip
     return c.pick(kinds)(b, c, *focus)
@@ -64,7 +61,7 @@ def draw(b: Builder, data: bytes, focus: tuple[str, TensorType]) -> bool:
 class _Body:
     """A function under construction, whose parameters are values of the graph."""
 
-    b: Builder
+    b: GraphBuilder
     params: list[Param] = field(default_factory=list[Param])
     nodes: list[Node] = field(default_factory=list[Node])
 
@@ -141,13 +138,13 @@ class _Body:
         return self.b.function(f, kind)
 
 
-def _kept(b: Builder) -> Attrs:
+def _kept(b: GraphBuilder) -> Attrs:
     """Attributes of a function whose calls are not inlined."""
     return ((COMPILER, "library"),) if b.staying == EXTERNAL else ((NO_INLINE, 1),)
 
 
 def _emit(
-    b: Builder,
+    b: GraphBuilder,
     op: str,
     args: Sequence[str],
     types: Sequence[TensorType],
@@ -173,13 +170,13 @@ def _emit(
     b.emit(CALL, again, kept.result_types(), {"callee": kept.name})
 
 
-def _twin(b: Builder, c: Bytes, name: str, t: TensorType) -> str:
+def _twin(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> str:
     """Another value of a type, or the same."""
     have = [n for n, u in b.pool if u == t]
     return c.pick(have) if c.chance(2) else name
 
 
-def _branch(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+def _branch(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     condition = b.operand(_BOOL, c)
     if condition is None:
         return False
@@ -195,7 +192,7 @@ def _branch(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _limit(b: Builder, c: Bytes) -> str:
+def _limit(b: GraphBuilder, c: Bytes) -> str:
     """A number of rounds: a constant, or one that depends on an input."""
     rounds = c.below(MOST_ROUNDS + 1)
     limit = b.number(rounds, DType.I64)
@@ -205,7 +202,7 @@ def _limit(b: Builder, c: Bytes) -> str:
     return limit if asked is None else b.op("minimum", (asked, limit), _COUNT)
 
 
-def _test(b: Builder, c: Bytes, carried: Sequence[TensorType], captured: TensorType) -> str:
+def _test(b: GraphBuilder, c: Bytes, carried: Sequence[TensorType], captured: TensorType) -> str:
     """A test that compares the counter, first of what is carried, with the captured limit."""
     f = _Body(b)
     at, *values = [f.param(u) for u in carried]
@@ -222,11 +219,11 @@ def _test(b: Builder, c: Bytes, carried: Sequence[TensorType], captured: TensorT
     return f.function("test", go).name
 
 
-def _counted(b: Builder, f: _Body, at: str) -> str:
+def _counted(b: GraphBuilder, f: _Body, at: str) -> str:
     return f.node("add", (at, f.number(1, DType.I64)), _COUNT)
 
 
-def _loop(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+def _loop(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     limit, other, captured = _limit(b, c), _twin(b, c, name, t), _twin(b, c, name, t)
     carried = (_COUNT, t, t)
     test = _test(b, c, carried, t)
@@ -243,7 +240,7 @@ def _loop(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _growth(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+def _growth(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     """A value that grows by a captured one along its first axis."""
     if not t.rank:
         return False
@@ -276,7 +273,7 @@ def _part(t: TensorType, stop: Dim) -> dict[str, Attr]:
     return {"starts": zeros, "stops": (stop, *t.shape[1:]), "steps": (1,) * t.rank}
 
 
-def _scan(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+def _scan(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     if not t.rank:
         return False
     row = t.with_shape(*t.shape[1:])
@@ -294,7 +291,7 @@ def _scan(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _bind(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+def _bind(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     """A size that is the number of elements that are not zero, and values of that size."""
     if t.dtype not in PLAIN:
         return False
@@ -323,7 +320,7 @@ def _bind(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _own_size(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+def _own_size(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     """A function that stays and counts what is not zero, for itself, called twice."""
     f = _Body(b)
     mask = f.node("cast", (f.param(t),), t.with_dtype(DType.BOOL), dtype=DType.BOOL)
@@ -339,7 +336,7 @@ def _own_size(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _other_size(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+def _other_size(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     """A branch whose result has one of two sizes."""
     condition = b.operand(_BOOL, c)
     if condition is None or not t.rank:
@@ -361,7 +358,7 @@ def _other_size(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _call(b: Builder, c: Bytes, name: str, t: TensorType) -> bool:
+def _call(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     """One function, called once or twice."""
     f = c.pick(RECIPES).function(c, t)
     if f is None or not all(b.fits(u) for u in f.types().values()):

@@ -12,43 +12,26 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import numpy as np
-import sympy
 from hypothesis import strategies as st
 
 from didyma.codegen.memory import PLANNERS
 from didyma.codegen.options import Options
 from didyma.fuzz import control, values
+from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Bytes
-from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control as control_
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.dims import Dim, DimVar
-from didyma.refimpl.ir.graph import Attr, Attrs, Function, Module, Node, Param
-from didyma.refimpl.ir.graph import attrs as freeze
-from didyma.refimpl.ir.types import ALL, PLAIN, Array, DType, Tensor, TensorType
+from didyma.refimpl.ir.graph import Attrs, Function, Module
+from didyma.refimpl.ir.types import Array, Tensor
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.spec import Domain, Sample
-from didyma.refimpl.verify.sizes import Sizes
+from didyma.refimpl.ops.spec import Domain
 
 NODES = 15  # packed integers a graph; about a quarter become no node
 NODE_BYTES = 20
 HEADER_BYTES = 24
 BYTES = HEADER_BYTES + NODES * NODE_BYTES
-MAX_ELEMENTS = 2048  # of any value, at the largest binding tried
-MAX_PARAMS = 8
 MAX_RESULTS = 5
-CONTROLLED = 6  # one graph in so many has branches, loops, calls and sizes known at run time only
 
-_OPS = [
-    *sorted(OPS), *["reshape"] * 4, *["cast"] * 3, *["add", "subtract", "multiply"] * 2,
-    "sum", "max", "matmul", "permute_dims",
-]  # fmt: skip
-_NEUTRAL = (0, 0, 1, 1, 2, 3, 5, 7)  # of the corners: mostly zeros and ones, which ops may drop
-_SIZES = (2, 3, 1, 4, 5, 7, 8, 0, 16, 33)
-_DTYPES = (
-    DType.F32, DType.F32, DType.F32, DType.I32, DType.F16, DType.BOOL, DType.F64, DType.I64,
-    DType.BF16, DType.F16, *PLAIN, *PLAIN, *PLAIN, *ALL,
-)  # fmt: skip
 _SLOW = ("canonical", "hill_climb", *(["exact"] if find_spec("ortools") else []))
 _QUICK = ("", "", "", *(name for name in PLANNERS if name not in (*_SLOW, "exact")))
 
@@ -125,182 +108,24 @@ def domains(f: Function) -> dict[str, Domain]:
     return found
 
 
-class Builder:
-    """A graph in the making."""
-
-    def __init__(self, header: bytes) -> None:
-        c = Bytes(header)
-        self.dims: list[DimVar] = []
-        self.env: dict[str, int] = {}
-        for name in ("n", "m")[: c.pick((0, 0, 1, 1, 2))]:
-            lo, hi = c.pick(((1, 8), (0, 5), (1, 40), (2, 3), (4, 4)))
-            self.dims.append(DimVar(name, lo, hi))
-            self.env[name] = min(hi, lo + c.below(hi - lo + 1))
-        self.controlled = c.chance(CONTROLLED)
-        self.staying = 0  # how deep functions that stay call each other in the node being drawn
-        self.unbacked: list[DimVar] = []
-        self.functions: list[Function] = []
-        self.sizes = Sizes(self.dims, "fuzz")
-        self.params: list[Param] = []
-        self.nodes: list[Node] = []
-        self.pool: list[tuple[str, TensorType]] = []
-        self.used: set[str] = set()
-        self.seeds: list[int] = []
-        for _ in range(1 + c.below(3)):
-            self.param(TensorType(c.pick(_DTYPES), self.shape(c)), c)
-
-    def shape(self, c: Bytes) -> tuple[Dim, ...]:
-        """Draw a shape."""
-        rank = c.pick((2, 1, 2, 3, 0, 2, 3, 4, 1, 5))
-        return tuple(self.size(c, rank) for _ in range(rank))
-
-    def size(self, c: Bytes, rank: int) -> Dim:
-        """Draw the size of one of so many axes."""
-        if self.dims and c.chance(3):
-            n = dims.symbol(c.pick(self.dims).name)
-            return c.pick((n, n, n, dims.add(n, 1), dims.mul(n, 2)))
-        return c.pick(_SIZES if rank < 4 else _SIZES[:5])
-
-    def param(self, t: TensorType, c: Bytes) -> str:
-        """Add a parameter."""
-        name = f"p{len(self.params)}"
-        self.params.append(Param(name, t))
-        self.seeds.append(c.below(2**24))
-        self.pool.append((name, t))
-        return name
-
-    def fits(self, t: TensorType) -> bool:
-        """Tell whether a type is small at this binding and lawful at every other."""
-        if not 0 <= dims.evaluate(t.numel, self.env) <= MAX_ELEMENTS:
-            return False
-        try:
-            self.sizes.shape(t.shape, t.dtype, "fuzz")
-        except DidymaError:
-            return False  # such as n - 1 where n may be 0
-        return True
-
-    def node(self, data: bytes) -> None:
-        """Decode a node; where nothing fits, there is none."""
-        c = Bytes(data)
-        if c.below(8) == 0:
-            return
-        start = c.below(len(_OPS))
-        back = c.below(4) if c.chance(2) else c.below(len(self.pool))
-        name, focus = self.pool[-1 - min(back, len(self.pool) - 1)]
-        if self.controlled and c.chance(4) and self.fits(focus):
-            control.draw(self, data, (name, focus))
-            return
-        for i in range(3):  # an op that cannot take the focus lets its neighbours try
-            op = OPS[_OPS[(start + i * 7) % len(_OPS)]]
-            sample = op.sample(c, focus)
-            if sample is not None and self.use(op.name, sample, c):
-                return
-
-    def use(self, op: str, sample: Sample, c: Bytes) -> bool:
-        """Add a use of an op, if it fits."""
-        try:
-            t = OPS[op].infer(sample.operands, dict(sample.attrs))
-        except DidymaError:
-            return False  # a sample may not fit these sizes: the node is left out
-        if not all(self.fits(x) for x in (t, *sample.operands)):
-            return False
-        args: list[str] = []
-        for want in sample.operands:
-            arg = self.operand(want, c)
-            if arg is None:
-                return False
-            args.append(arg)
-        self.emit(op, args, (t,), dict(sample.attrs))
-        return True
-
-    def emit(
-        self, op: str, args: Sequence[str], types: Sequence[TensorType], attrs: Mapping[str, Attr]
-    ) -> tuple[str, ...]:
-        """Add a node."""
-        at = len(self.nodes)
-        names = (f"v{at}",) if len(types) == 1 else tuple(f"v{at}_{i}" for i in range(len(types)))
-        self.nodes.append(Node(names, op, tuple(args), tuple(types), freeze(attrs)))
-        self.used.update(args)
-        self.pool.extend(zip(names, types, strict=True))
-        return names
-
-    def op(self, op: str, args: Sequence[str], t: TensorType, **attrs: Attr) -> str:
-        """Add a use of an op whose type is known."""
-        (name,) = self.emit(op, args, (t,), attrs)
-        return name
-
-    def number(self, x: float, dtype: DType) -> str:
-        """Add a scalar constant."""
-        value = Tensor.of(np.array(x).astype(dtype.numpy))
-        return self.op("constant", (), value.type, value=value)
-
-    def function(self, f: Function, wish: str) -> Function:
-        """Add a function under a name of its own."""
-        f = replace(f, name=f"{wish}_{len(self.functions)}")
-        self.functions.append(f)
-        return f
-
-    def symbol(self, most: int, usual: int) -> sympy.Symbol:
-        """Declare a size known at run time only, for a while taken to be ``usual``."""
-        v = DimVar(f"r{len(self.unbacked)}", 0, most)
-        self.unbacked.append(v)
-        self.env[v.name] = usual
-        self.sizes.ranges[v.name] = (v.lo, v.hi)
-        return dims.symbol(v.name)
-
-    def most(self, d: Dim) -> int:
-        """Largest value of a size."""
-        return dims.bounds(d, self.sizes.ranges)[1]
-
-    def operand(self, want: TensorType, c: Bytes) -> str | None:
-        """Find or make a value of a type."""
-        have = [name for name, t in self.pool if t == want]
-        if have and not c.chance(4):
-            return have[-1 - c.below(min(len(have), 4))]
-        static = not dims.free(want.shape)
-        if static and (c.chance(2) or len(self.params) >= MAX_PARAMS):
-            return self.constant(want, c)
-        if len(self.params) < MAX_PARAMS and self.bindable(want):
-            return self.param(want, c)
-        return have[-1] if have else None
-
-    def bindable(self, t: TensorType) -> bool:
-        """Tell whether the sizes may stand in a parameter: each symbol is bound by some other."""
-        bare = {d for p in self.params for d in p.type.shape if not isinstance(d, int)}
-        return all(dims.symbol(s) in bare for s in dims.free(t.shape))
-
-    def constant(self, t: TensorType, c: Bytes) -> str:
-        """Add a constant."""
-        shape = tuple(dims.evaluate(d, {}) for d in t.shape)
-        if c.chance(2):
-            corners = values.corners(t.dtype)
-            array = np.broadcast_to(corners[c.pick(_NEUTRAL) % corners.size], shape)
-        else:
-            array = values.array(c.below(2**16), t.dtype, shape)
-        data = Tensor.of(array)
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(Node((name,), "constant", (), (t,), (("value", data),)))
-        self.pool.append((name, t))
-        return name
-
-    def case(self, c: Bytes) -> Case:
-        """Return the graph, with what it takes to run it."""
-        sinks = [r for n in self.nodes for r in n.results if r not in self.used]
-        results = sinks[-MAX_RESULTS:] or [self.params[0].name]
-        if c.chance(4):  # a value that is also read
-            results.append(self.pool[c.below(len(self.pool))][0])
-        used_dims = dims.free(d for p in self.params for d in p.type.shape)
-        attrs: Attrs = ()
-        main = Function("main", tuple(self.params), tuple(self.nodes), tuple(results), attrs)
-        backed = tuple(v for v in self.dims if v.name in used_dims)
-        env = tuple((v.name, self.env[v.name]) for v in backed)
-        passes = (("simplify", 4), ("fuse", 4), ("vectorise", 8))
-        without = tuple(name for name, one_in in passes if c.chance(one_in))
-        planner = c.pick(_SLOW) if c.chance(32) else c.pick(_QUICK)
-        m = Module((*self.functions, main), (*backed, *self.unbacked))
-        if self.controlled:
-            m = used(m)
-        return Case(m, env, tuple(self.seeds), without, planner)
+def _case(b: GraphBuilder, c: Bytes) -> Case:
+    """Return the graph that was built, with what it takes to run it."""
+    sinks = [r for n in b.nodes for r in n.results if r not in b.used]
+    results = sinks[-MAX_RESULTS:] or [b.params[0].name]
+    if c.chance(4):  # a value that is also read
+        results.append(b.pool[c.below(len(b.pool))][0])
+    used_dims = dims.free(d for p in b.params for d in p.type.shape)
+    attrs: Attrs = ()
+    main = Function("main", tuple(b.params), tuple(b.nodes), tuple(results), attrs)
+    backed = tuple(v for v in b.dims if v.name in used_dims)
+    env = tuple((v.name, b.env[v.name]) for v in backed)
+    passes = (("simplify", 4), ("fuse", 4), ("vectorise", 8))
+    without = tuple(name for name, one_in in passes if c.chance(one_in))
+    planner = c.pick(_SLOW) if c.chance(32) else c.pick(_QUICK)
+    m = Module((*b.functions, main), (*backed, *b.unbacked))
+    if b.controlled:
+        m = used(m)
+    return Case(m, env, tuple(b.seeds), without, planner)
 
 
 def used(m: Module) -> Module:
@@ -323,10 +148,10 @@ def decode(data: bytes) -> Case:
     >>> decode(bytes(BYTES)).module.entry.nodes
     ()
     """
-    b = Builder(data[: HEADER_BYTES - 4])
+    b = GraphBuilder(data[: HEADER_BYTES - 4], control.draw)
     for at in range(HEADER_BYTES, len(data), NODE_BYTES):
         b.node(data[at : at + NODE_BYTES])
-    return b.case(Bytes(data[HEADER_BYTES - 4 : HEADER_BYTES]))
+    return _case(b, Bytes(data[HEADER_BYTES - 4 : HEADER_BYTES]))
 
 
 RAW: st.SearchStrategy[bytes] = st.binary(min_size=BYTES, max_size=BYTES)
