@@ -1,9 +1,10 @@
-"""The whole compile as one list of named stages, from a graph to text."""
+"""The compile as one list of named stages, from a graph to text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeAlias, overload
 
 from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import cuda, wrapper
@@ -20,6 +21,7 @@ from didyma.codegen.passes.slices import unroll_slices
 from didyma.codegen.passes.stacks import widen_stacks
 from didyma.codegen.runtime.engine import KernelText
 from didyma.codegen.schedule import schedule
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Module
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
@@ -29,50 +31,59 @@ from didyma.refimpl.verify import program as program_laws
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
-    """Every level of one compile.
+class Fused:
+    """A module and what the graph passes made of it: what every stage returns at least.
 
-    ``passes`` holds the module after each graph pass, by name and in order; ``loops`` and
-    ``kernels`` are by name of the Primitive function; ``unplanned`` is the program in which every
-    buffer has memory of its own.
+    ``passes`` holds the module after each pass that ran, by name and in order; ``fused`` is the
+    module after the last of them.
     """
 
     source: Module
     passes: tuple[tuple[str, Module], ...]
     fused: Module
-    loops: Mapping[str, PrimFunc]
-    kernels: Mapping[str, tuple[PrimFunc, ...]]
-    program: Program
-    unplanned: Program
-    text: KernelText
-    wrapper: str
-
-
-@dataclass
-class Work:
-    """What the stages of one compile have made so far."""
-
-    options: Options
-    module: Module
-    passes: list[tuple[str, Module]] = field(default_factory=list[tuple[str, Module]])
-    loops: dict[str, PrimFunc] = field(default_factory=dict[str, PrimFunc])
-    kernels: dict[str, tuple[PrimFunc, ...]] = field(
-        default_factory=dict[str, tuple[PrimFunc, ...]]
-    )
-    bare: Program | None = None
-    planned: Program | None = None
-    unplanned: Program | None = None
-    text: KernelText | None = None
-    wrapper: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """A step with a name; ``wanted`` tells from the options whether it runs."""
+class Lowered(Fused):
+    """Also the loop program of each Primitive function, by the function's name."""
 
-    name: str
-    run: Callable[[Work], None]
-    wanted: Callable[[Options], bool]
+    loops: Mapping[str, PrimFunc]
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled(Lowered):
+    """Also the kernels of each Primitive function, by the function's name, in launch order."""
+
+    kernels: Mapping[str, tuple[PrimFunc, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered(Scheduled):
+    """Also the program before memory planning: ``bare`` allocates nothing."""
+
+    bare: Program
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(Ordered):
+    """Also the planned program, and the program in which every buffer has its own memory."""
+
+    program: Program
+    unplanned: Program
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted(Planned):
+    """Also the CUDA C text of the kernels."""
+
+    text: KernelText
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled(Emitted):
+    """Also the generated Python module: the result of every stage of one compile."""
+
+    wrapper: str
 
 
 def _always(options: Options) -> bool:
@@ -92,109 +103,169 @@ def _separates(options: Options) -> bool:
     return not options.fuse
 
 
-def _graph_pass(name: str, rewrite: Callable[[Module], Module]) -> Callable[[Work], None]:
-    def run(w: Work) -> None:
-        old, w.module = w.module, rewrite(w.module)
-        w.passes.append((name, w.module))
-        if w.options.verify and w.module is not old:
-            graph_laws.verify(w.module)
-
-    return run
+Run: TypeAlias = Callable[[Any, Options], Fused]  # from the record of the stage before
 
 
-def _lower(w: Work) -> None:
-    """Lower each Primitive; fusion has made one function of those with one structural hash."""
-    for f in w.module.functions[:-1]:
-        if PRIMITIVE in f.attr and RESHAPE_ONLY not in f.attr and COMPILER not in f.attr:
-            w.loops[f.name] = lower(f, w.module)
-            if w.options.verify:
-                loop_laws.verify(w.loops[f.name])
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A named step of the compile; it runs where the options want it."""
+
+    name: str
+    run: Run
+    wanted: Callable[[Options], bool] = _always
 
 
-def _schedule(w: Work) -> None:
-    for name, loop in w.loops.items():
-        w.kernels[name] = schedule(loop, w.options)
-        if w.options.verify:
-            for k in w.kernels[name]:
+def _pass(
+    name: str,
+    rewrite: Callable[[Module], Module],
+    wanted: Callable[[Options], bool] = _always,
+) -> Stage:
+    """Return the stage that rewrites the graph."""
+
+    def run(made: Fused, options: Options) -> Fused:
+        m = rewrite(made.fused)
+        if options.verify and m is not made.fused:
+            graph_laws.verify(m)
+        return Fused(made.source, (*made.passes, (name, m)), m)
+
+    return Stage(name, run, wanted)
+
+
+def _lower(made: Fused, options: Options) -> Lowered:
+    """Lower each Primitive function; equal ones were merged by fusion."""
+    loops = {
+        f.name: lower(f, made.fused)
+        for f in made.fused.functions[:-1]
+        if PRIMITIVE in f.attr and RESHAPE_ONLY not in f.attr and COMPILER not in f.attr
+    }
+    if options.verify:
+        for loop in loops.values():
+            loop_laws.verify(loop)
+    return Lowered(**_fields(made), loops=loops)
+
+
+def _schedule(made: Lowered, options: Options) -> Scheduled:
+    kernels = {name: schedule(loop, options) for name, loop in made.loops.items()}
+    if options.verify:
+        for ks in kernels.values():
+            for k in ks:
                 loop_laws.verify(k)
+    return Scheduled(**_fields(made), kernels=kernels)
 
 
-def _order(w: Work) -> None:
-    w.bare = build.schedule(w.module, w.loops, w.kernels)
+def _order(made: Scheduled, options: Options) -> Ordered:
+    del options
+    bare = build.schedule(made.fused, made.loops, made.kernels)
+    return Ordered(**_fields(made), bare=bare)
 
 
-def _plan(w: Work) -> None:
-    assert w.bare is not None
-    moved = movers(w.module, w.loops, w.kernels)
-    chosen = planner(w.options.planner)
-    if w.options.plan_seconds is not None:
-        chosen = replace(chosen, seconds=w.options.plan_seconds)
-    w.planned = plan(w.bare, chosen, w.options.capacity, moved)
-    w.unplanned = plan(w.bare, planner("none"))
-    if w.options.verify:
-        program_laws.verify(w.planned, kernels=False)
-        program_laws.verify(w.unplanned, kernels=False)
+def _plan(made: Ordered, options: Options) -> Planned:
+    chosen = planner(options.planner)
+    if options.plan_seconds is not None:
+        chosen = replace(chosen, seconds=options.plan_seconds)
+    moved = movers(made.fused, made.loops, made.kernels)
+    planned = plan(made.bare, chosen, options.capacity, moved)
+    unplanned = plan(made.bare, planner("none"))
+    if options.verify:
+        program_laws.verify(planned, kernels=False)
+        program_laws.verify(unplanned, kernels=False)
+    return Planned(**_fields(made), program=planned, unplanned=unplanned)
 
 
-def _emit(w: Work) -> None:
-    assert w.planned is not None
-    w.text = cuda.emit(w.planned.kernels, cuda.in_place(w.planned))
+def _emit(made: Planned, options: Options) -> Emitted:
+    del options
+    text = cuda.emit(made.program.kernels, cuda.in_place(made.program))
+    return Emitted(**_fields(made), text=text)
 
 
-def _wrap(w: Work) -> None:
-    assert w.planned is not None
-    assert w.text is not None
-    w.wrapper = wrapper.emit(w.planned, w.text)
+def _wrap(made: Emitted, options: Options) -> Compiled:
+    del options
+    return Compiled(**_fields(made), wrapper=wrapper.emit(made.program, made.text))
+
+
+def _fields(made: Fused) -> dict[str, Any]:
+    """Return the fields of a record, for the one that extends it."""
+    return {f.name: getattr(made, f.name) for f in fields(made)}
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage("inline", _graph_pass("inline", inline), _always),
-    Stage("simplify", _graph_pass("simplify", simplify), _simplifies),
-    Stage("runs", _graph_pass("runs", block_runs), _simplifies),
-    Stage("slices", _graph_pass("slices", unroll_slices), _always),
-    Stage("stacks", _graph_pass("stacks", widen_stacks), _always),
-    Stage("fuse", _graph_pass("fuse", fuse), _fuses),
-    Stage("separate", _graph_pass("separate", separate), _separates),
-    Stage("lower", _lower, _always),
-    Stage("schedule", _schedule, _always),
-    Stage("order", _order, _always),
-    Stage("plan", _plan, _always),
-    Stage("emit", _emit, _always),
-    Stage("wrap", _wrap, _always),
+    _pass("inline", inline),
+    _pass("simplify", simplify, _simplifies),
+    _pass("runs", block_runs, _simplifies),
+    _pass("slices", unroll_slices),
+    _pass("stacks", widen_stacks),
+    _pass("fuse", fuse, _fuses),
+    _pass("separate", separate, _separates),
+    Stage("lower", _lower),
+    Stage("schedule", _schedule),
+    Stage("order", _order),
+    Stage("plan", _plan),
+    Stage("emit", _emit),
+    Stage("wrap", _wrap),
 )
+LAST = "wrap"
+OnStage: TypeAlias = Callable[[str], None]  # called with a stage's name
 
 
 def _ignore(stage: str) -> None:
     del stage
 
 
+@overload
 def compile(
-    m: Module, options: Options | None = None, on_stage: Callable[[str], None] = _ignore
-) -> Compiled:
-    """Take a module through every stage; DidymaError if it, or an option, is not valid.
+    m: Module, options: Options | None = None, on_stage: OnStage = ..., until: Literal["wrap"] = ...
+) -> Compiled: ...
+@overload
+def compile(
+    m: Module, options: Options | None = None, on_stage: OnStage = ..., *, until: Literal["emit"]
+) -> Emitted: ...
+@overload
+def compile(
+    m: Module, options: Options | None = None, on_stage: OnStage = ..., *, until: Literal["plan"]
+) -> Planned: ...
+@overload
+def compile(
+    m: Module, options: Options | None = None, on_stage: OnStage = ..., *, until: Literal["order"]
+) -> Ordered: ...
+@overload
+def compile(
+    m: Module,
+    options: Options | None = None,
+    on_stage: OnStage = ...,
+    *,
+    until: Literal["schedule"],
+) -> Scheduled: ...
+@overload
+def compile(
+    m: Module, options: Options | None = None, on_stage: OnStage = ..., *, until: Literal["lower"]
+) -> Lowered: ...
+@overload
+def compile(
+    m: Module, options: Options | None = None, on_stage: OnStage = ..., *, until: str
+) -> Fused: ...
+def compile(
+    m: Module,
+    options: Options | None = None,
+    on_stage: OnStage = _ignore,
+    until: str = LAST,
+) -> Fused:
+    """Take a module through the stages, the one named ``until`` being the last; return its record.
 
-    ``on_stage`` hears the name of each stage as it starts.
+    ``on_stage`` is called with the name of each stage as it starts.  DidymaError if the module or
+    an option is not valid, and ``unknown-stage`` for a stage that these options do not run.
     """
     options = options or Options()
-    w = Work(replace(options, planner=planner(options.planner)), m)
-    if w.options.verify:
+    options = replace(options, planner=planner(options.planner))
+    stages = [s for s in STAGES if s.wanted(options)]
+    names = [s.name for s in stages]
+    if until not in names:
+        want = f"one of {', '.join(names)}"
+        raise DidymaError("unknown-stage", f"until = {until!r}", got=until, want=want)
+    if options.verify:
         graph_laws.verify(m)
     require_one_device(m)
-    for stage in STAGES:
-        if stage.wanted(w.options):
-            on_stage(stage.name)
-            stage.run(w)
-    assert w.planned is not None
-    assert w.unplanned is not None
-    assert w.text is not None
-    return Compiled(
-        source=m,
-        passes=tuple(w.passes),
-        fused=w.module,
-        loops=w.loops,
-        kernels=w.kernels,
-        program=w.planned,
-        unplanned=w.unplanned,
-        text=w.text,
-        wrapper=w.wrapper,
-    )
+    made = Fused(m, (), m)
+    for stage in stages[: names.index(until) + 1]:
+        on_stage(stage.name)
+        made = stage.run(made, options)
+    return made

@@ -201,6 +201,8 @@ _CHOICES = _table(
      "$ didyma ops maximun"),
     ("unknown-planner", "There is no memory planner of that name.",
      ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), planner='best')"),
+    ("unknown-stage", "There is no stage of that name that these options run.",
+     "compile(module, until='lowr')"),
 )  # fmt: skip
 
 _FILES = _table(

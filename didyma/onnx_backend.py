@@ -12,8 +12,7 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
-from didyma.codegen.options import Options
-from didyma.codegen.pipeline import STAGES, Work, compile
+from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.levels import runner
 from didyma.onnx.context import NotConstant
@@ -37,16 +36,8 @@ def _graph(m: Module) -> Run:
 
 def _loop(m: Module) -> Run:
     """Every fused Primitive by the loop interpreter, before it is scheduled."""
-    options = Options()
-    work = Work(options, m)
-    for stage in STAGES:
-        if stage.name == "schedule":
-            break
-        if stage.wanted(options):
-            stage.run(work)
-    fused = work.module
-
-    table = {f.name: f for f in fused.functions}
+    lowered = compile(m, until="lower")
+    fused, table = lowered.fused, {f.name: f for f in lowered.fused.functions}
 
     def visit(
         f: Function, n: Node, args: list[Array], env: Mapping[str, int], by_reference: graph.Run
@@ -54,7 +45,7 @@ def _loop(m: Module) -> Run:
         del f
         if n.op != CALL or RESHAPE_ONLY in table[n.callee].attr:
             return by_reference()
-        whole = work.loops[n.callee]
+        whole = lowered.loops[n.callee]
         return run_primfuncs([whole], whole, args, env, table[n.callee].result_types())
 
     def run(inputs: Sequence[Array]) -> Sequence[Array]:
@@ -64,7 +55,7 @@ def _loop(m: Module) -> Run:
 
 
 def _program(m: Module) -> Run:
-    planned = compile(m).program
+    planned = compile(m, until="plan").program
 
     def run(inputs: Sequence[Array]) -> Sequence[Array]:
         return program.run(planned, inputs)

@@ -81,7 +81,7 @@ def read(file: Path, given: Sequence[str], capacity: int | None) -> Task:
     if p is None:
         m, known = read_fixed(file, sizes)
         fixed.update(known)
-        p = compile(m, Options(planner="none")).unplanned
+        p = compile(m, Options(planner="none"), until="plan").unplanned
         told = control.told(m)
         default = fitting.default_sizes(m, {k: n for k, n in sizes.items() if k in told})
     ranges = {v.name: v for v in p.dims}

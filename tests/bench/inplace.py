@@ -24,7 +24,7 @@ from didyma.codegen.memory.arena.problem import lower_bound
 from didyma.codegen.memory.inplace import in_place
 from didyma.codegen.memory.plan import Values, static_problem
 from didyma.codegen.options import Options
-from didyma.codegen.pipeline import STAGES, Work
+from didyma.codegen.pipeline import compile
 from didyma.onnx import load
 from didyma.onnx.load import load_model
 from didyma.refimpl.ir.graph import Module
@@ -58,14 +58,7 @@ class Row:
 
 def lines_of(m: Module, fuse: bool) -> Program:
     """Return the program of a module before it has memory."""
-    w = Work(Options(fuse=fuse, verify=False), m)
-    for stage in STAGES:
-        if stage.name == "plan":
-            break
-        if stage.wanted(w.options):
-            stage.run(w)
-    assert w.bare is not None
-    return w.bare
+    return compile(m, Options(fuse=fuse, verify=False), until="order").bare
 
 
 def by_node(path: Path) -> Program:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from didyma.codegen.options import Options
-from didyma.codegen.pipeline import STAGES, Compiled, compile
+from didyma.codegen.pipeline import STAGES, Compiled, Lowered, compile
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as graphs
 from didyma.refimpl.interp import lanes
@@ -156,3 +157,30 @@ def test_a_block_that_no_device_has_is_refused() -> None:
 
 def test_stages_have_names() -> None:
     assert len({s.name for s in STAGES}) == len(STAGES)
+
+
+def test_a_compile_stops_after_the_stage_that_is_named() -> None:
+    g = Graph()
+    m = g.module(g("negative", g.param("x", 4)))
+    whole = compile(m)
+    for s in STAGES:
+        if s.name == "separate":
+            continue
+        ran: list[str] = []
+        made = compile(m, Options(), ran.append, until=s.name)
+        assert ran[-1] == s.name
+        for f in fields(made):
+            want = getattr(whole, f.name)
+            assert getattr(made, f.name) == want or f.name in ("passes", "fused")
+    assert [name for name, _ in compile(m, until="runs").passes] == ["inline", "simplify", "runs"]
+    assert type(compile(m, until="lower")) is Lowered
+    assert compile(m, until="order").bare == compile(m, until="plan").bare
+
+
+@pytest.mark.parametrize("until", ["lowr", "separate"])
+def test_a_stage_that_does_not_run_is_refused_with_those_that_do(until: str) -> None:
+    g = Graph()
+    m = g.module(g.param("x", 4))
+    with pytest.raises(DidymaError, match="unknown-stage") as e:
+        compile(m, until=until)
+    assert "slices, stacks, fuse, lower, schedule" in e.value.want

@@ -47,12 +47,8 @@ TEXT = """module {
 
 def compiled(m: Module, options: Options) -> Subject:
     """Every level but the text."""
-    w = pipeline.Work(options, m)
-    for stage in pipeline.STAGES:
-        if stage.wanted(options) and stage.name not in ("emit", "wrap"):
-            stage.run(w)
-    assert w.planned is not None
-    return Subject(m, tuple(w.passes), w.module, w.loops, w.kernels, w.planned)
+    c = pipeline.compile(m, options, until="plan")
+    return Subject(m, c.passes, c.fused, c.loops, c.kernels, c.program)
 
 
 def subject(options: Options | None = None) -> Subject:

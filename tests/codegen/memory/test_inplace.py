@@ -7,7 +7,7 @@ from didyma.codegen.memory.inplace import in_place
 from didyma.codegen.memory.liveness import Lives
 from didyma.codegen.memory.plan import plan
 from didyma.codegen.options import Options
-from didyma.codegen.pipeline import STAGES, Work
+from didyma.codegen.pipeline import compile
 from didyma.fuzz.allocator.domains import every
 from didyma.fuzz.allocator.kernels import At
 from didyma.fuzz.allocator.maker import Maker
@@ -24,14 +24,7 @@ from tests.codegen.memory.here import HERE
 
 def bare(m: Module) -> Program:
     """Launches of a module, an op each."""
-    w = Work(Options(fuse=False), m)
-    for stage in STAGES:
-        if stage.name == "plan":
-            break
-        if stage.wanted(w.options):
-            stage.run(w)
-    assert w.bare is not None
-    return w.bare
+    return compile(m, Options(fuse=False), until="order").bare
 
 
 def pairs(p: Program) -> list[tuple[str, str]]:
