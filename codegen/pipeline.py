@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeAlias, overload
 from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import cuda, wrapper
 from didyma.codegen.lower import lower
-from didyma.codegen.memory import build, planner
+from didyma.codegen.memory import planner
 from didyma.codegen.memory.host import movers
 from didyma.codegen.memory.plan import plan
 from didyma.codegen.options import Options
+from didyma.codegen.order import order
 from didyma.codegen.passes.fuse import fuse, separate
 from didyma.codegen.passes.inline import inline
 from didyma.codegen.passes.running import block_runs
@@ -155,7 +156,7 @@ def _schedule(made: Lowered, options: Options) -> Scheduled:
 
 def _order(made: Scheduled, options: Options) -> Ordered:
     del options
-    bare = build.schedule(made.fused, made.loops, made.kernels)
+    bare = order(made.fused, made.loops, made.kernels)
     return Ordered(**_fields(made), bare=bare)
 
 

@@ -20,8 +20,8 @@ from didyma.refimpl.ir.text import parse_program
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify import program as laws
 from tests.codegen.control.modules import TEXTS, module
-from tests.codegen.control.test_schedule import bare, inputs
 from tests.codegen.emit.test_wrapper import Watched
+from tests.codegen.order.test_control import bare, inputs
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -1,13 +1,11 @@
-"""From a fused graph and its kernels to a program: launches in order, then memory for them."""
+"""Write the program of a fused graph: launches in order, before any memory is planned."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from didyma.codegen.memory.liveness import flat
-from didyma.codegen.memory.plan import plan
-from didyma.codegen.memory.planners import Planner
-from didyma.codegen.memory.scheduling import Callee, Scheduler
+from didyma.codegen.order.blocks import Callee, Scheduler
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Function, Module, is_called
@@ -16,28 +14,15 @@ from didyma.refimpl.ir.program import Bind, Call, Carry, Copy, Extern, Program, 
 from didyma.refimpl.verify.symbols import given
 
 
-def program(
-    m: Module,
-    loops: Mapping[str, PrimFunc],
-    kernels: Mapping[str, Sequence[PrimFunc]],
-    planner: Planner,
+def order(
+    m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, Sequence[PrimFunc]]
 ) -> Program:
-    """Write the program of a fused module.
+    """Return the program of a fused module: launches, views, copies and blocks, no allocations.
 
     ``loops`` holds, by name of the Primitive function, its loop program, whose parameters are
     the call's operands and then its results; ``kernels`` what to launch for it, in order.  A
     kernel's parameter that is none of the loop program's is scratch, shared by name among the
-    kernels of one call.
-    """
-    return plan(schedule(m, loops, kernels), planner)
-
-
-def schedule(
-    m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, Sequence[PrimFunc]]
-) -> Program:
-    """Write the program without its memory: launches, views, copies, blocks, the return.
-
-    So for each function that stays, and last for the entry.
+    kernels of one call.  Functions that are not inlined become functions of the program.
     """
     called: dict[str, Callee] = {}
     used: dict[str, PrimFunc] = {}

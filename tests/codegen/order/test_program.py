@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from didyma.codegen.memory import planner, program
+from didyma.codegen.memory import planner
+from didyma.codegen.memory.plan import plan
+from didyma.codegen.order import order
 from didyma.codegen.passes.fuse import fuse, separate
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.external import externals
@@ -29,7 +31,7 @@ def shell(f: Function, name: str = "", keep: Sequence[int] = (), scratch: str = 
 
 def built(m: Module, how: str = "linear_scan") -> Program:
     loops = {f.name: shell(f) for f in m.functions[:-1] if RESHAPE_ONLY not in f.attr}
-    return program(m, loops, {k: (v,) for k, v in loops.items()}, planner(how))
+    return plan(order(m, loops, {k: (v,) for k, v in loops.items()}), planner(how))
 
 
 def work(p: Program) -> list[Line]:
@@ -98,7 +100,7 @@ def test_several_kernels_of_one_primitive_share_scratch() -> None:
     (second,) = g.call(f, first)
     kernels = (shell(f, "k_0", [0], "s"), shell(f, "k_1", [1], "s"))
     m = Module((f, g.function(second)))
-    p = program(m, {"k": shell(f)}, {"k": kernels}, planner("linear_scan"))
+    p = plan(order(m, {"k": shell(f)}, {"k": kernels}), planner("linear_scan"))
     assert work(p) == [
         Launch("k_0", ("x", "k_0_s")),
         Launch("k_1", ("k_0", "k_0_s")),
@@ -118,7 +120,7 @@ def test_what_others_compile_is_called() -> None:
     g = Graph()
     (r,) = g.call(f, g.param("x", 3))
     m = Module((f, g.function(r)))
-    p = program(m, {}, {}, planner("none"))
+    p = plan(order(m, {}, {}), planner("none"))
     name = externals(m)["lib"].routine
     assert name.startswith("cublas.lib.")
     assert Extern(name, (r,), ("x",), f.attrs) in p.lines

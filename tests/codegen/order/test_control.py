@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from didyma.codegen.lower import lower
-from didyma.codegen.memory import build
 from didyma.codegen.memory.plan import plan
 from didyma.codegen.memory.planners import planner
 from didyma.codegen.options import Options
+from didyma.codegen.order import order
 from didyma.codegen.schedule import schedule
 from didyma.refimpl.interp import graph, program
 from didyma.refimpl.ir.graph import PRIMITIVE, Module
@@ -25,7 +25,7 @@ from tests.codegen.control.modules import TEXTS, module
 def bare(m: Module) -> Program:
     loops = {f.name: lower(f, m) for f in m.functions if PRIMITIVE in f.attr}
     kernels = {name: schedule(f, Options()) for name, f in loops.items()}
-    return build.schedule(m, loops, kernels)
+    return order(m, loops, kernels)
 
 
 def inputs(m: Module, n: int) -> list[Array]:

@@ -1,0 +1,3 @@
+from didyma.codegen.order.program import order
+
+__all__ = ["order"]
