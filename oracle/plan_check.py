@@ -16,11 +16,11 @@ from typing import assert_never
 
 from didyma.oracle.in_place import Overwrites
 from didyma.oracle.kernels import reads_before_it_writes
-from didyma.oracle.lines import bound, count
 from didyma.oracle.memory import Place
 from didyma.oracle.replay_memory import LENT, PlanError, ReplayMemory, listed
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Line, Program
 from didyma.refimpl.verify.symbols import given
@@ -41,7 +41,8 @@ def check(p: Program, env: Mapping[str, int]) -> list[PlanError]:
 
 def _replays(p: Program, env: Mapping[str, int], overwrites: Overwrites) -> list[ReplayMemory]:
     """Replay a program at the highest and the lowest values of what is bound at run time."""
-    late = [v for v in p.dims if v.name not in env and v.name in bound(p.lines)]
+    bound = {line.dim for line in walk(p.lines) if isinstance(line, ir.Bind)}
+    late = [v for v in p.dims if v.name not in env and v.name in bound]
     highest, lowest = {v.name: v.hi for v in late}, {v.name: v.lo for v in late}
     ends = (highest, lowest) if late else (highest,)
     return [replay(p, {**env, **end}, overwrites) for end in ends]
@@ -237,7 +238,7 @@ class _Replay(ReplayMemory):
             self.read(line.cond)
 
         self.loop([partial(self.block, line.body)] * 2, test)
-        self.step += count(line.body)
+        self.step += _count(line.body)
 
     def repeat(self, line: ir.Repeat) -> None:
         n = dims.evaluate(line.extent, self.s.env)
@@ -250,7 +251,7 @@ class _Replay(ReplayMemory):
             self.step = step
             self.s.made = set(made)
             self.block(line.body)
-        self.step = step + count(line.body)
+        self.step = step + _count(line.body)
         for value in rows:
             self.write(value)
 
@@ -320,3 +321,8 @@ class _Replay(ReplayMemory):
                 self.give_back(values)
             case _:
                 assert_never(line)
+
+
+def _count(lines: Sequence[Line]) -> int:
+    """Lines, and those in their blocks."""
+    return sum(1 for _ in walk(lines))

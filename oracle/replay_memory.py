@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from didyma.oracle.lines import streams
 from didyma.oracle.memory import NOBODY, Extent, Kind, Place, State
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.program import ALIGNMENT, Program
+from didyma.refimpl.ir.lines import walk
+from didyma.refimpl.ir.program import ALIGNMENT, Launch, Line, Program, Wait
 
 LENT = ("caller", "output")  # bytes of the caller's
 
@@ -40,7 +40,7 @@ class ReplayMemory:
         self.step = -1
         self.peak = 0
         self.count = 0
-        self.streams = {s for line in p.lines for s in streams(line)}  # of several, all
+        self.streams = {s for line in walk(p.lines) for s in _streams(line)}  # of several, all
         self.s = State(dict(env))
         for name in (*p.inputs, *(n for n, _ in p.constants)):
             k = self.extent(self.size(name), "caller", self.types[name].device)
@@ -226,3 +226,14 @@ def listed(values: Sequence[str] | set[str]) -> str:
     """Values by name, in order."""
     names = sorted(values)
     return ", ".join(f"%{v}" if v.isidentifier() else v or "nobody" for v in names)
+
+
+def _streams(line: Line) -> set[int]:
+    """Streams beside the first, and with one of them the first."""
+    match line:
+        case Wait(stream, on):
+            return {0, stream, on}
+        case Launch(_, _, stream) if stream:
+            return {0, stream}
+        case _:
+            return set()

@@ -14,9 +14,9 @@ from didyma.codegen.emit.statements import Statements
 from didyma.codegen.runtime.engine import KernelText, Signature
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expr import ONE, of_dim
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import Const, Expr, PrimFunc
 from didyma.refimpl.ir.program import Launch, Program
-from didyma.refimpl.verify.symbols import flat
 
 INDENT = "  "
 WIDTH = 100
@@ -79,7 +79,7 @@ def in_place(p: Program) -> dict[str, set[str]]:
     """Return, by kernel, the parameters that some launch of a program lets share bytes."""
     found: dict[str, set[str]] = {}
     kernels = p.kernel
-    for s in (s for q in (*p.functions, p) for s in flat(q.lines)):
+    for s in (s for q in (*p.functions, p) for s in walk(q.lines)):
         if isinstance(s, Launch) and s.inplace:
             names = {a: b.name for a, b in zip(s.args, kernels[s.kernel].params, strict=True)}
             pairs = (names[v] for pair in s.inplace for v in pair)

@@ -22,10 +22,10 @@ from didyma.codegen.emit.integers import constructor, quoted, tuple_of
 from didyma.codegen.emit.names import Names, sanitise
 from didyma.codegen.emit.program_lines import Writer, constant
 from didyma.codegen.runtime.engine import KernelText, Signature
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Arena, Program
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify.streams import several
-from didyma.refimpl.verify.symbols import flat
 
 EMBEDDED = 1 << 16  # bytes
 _APART = 64  # a constant starts at a multiple of it in the file of weights
@@ -55,7 +55,7 @@ def emit(p: Program, text: KernelText) -> str:
     called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
 
     def writer(f: Program) -> Writer:
-        arenas = (s.name for s in flat(f.lines) if isinstance(s, Arena))
+        arenas = (s.name for s in walk(f.lines) if isinstance(s, Arena))
         mine = Names([*keyword.kwlist, *_OWN.split(), *functions.values()])
         python = {v: mine.fresh(v) for v in (*(d.name for d in f.dims), *f.type, *arenas)}
         return Writer(f, python, called, functions, several(f.lines), f is not p)

@@ -12,45 +12,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from didyma.codegen.memory.fewer import Cost, fewer, wide
-from didyma.codegen.memory.liveness import Lives, blocks, flat, rewritten, touches
+from didyma.codegen.memory.liveness import Lives
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.lines import nested, operands, rewrite, walk, writes
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.program import Call, Carry, Copy, Extern, Launch, Line, Program, View
+from didyma.refimpl.ir.program import Carry, Copy, Extern, Line, Program, View
 from didyma.refimpl.ir.types import TensorType
 
 
 def elided(bare: Program, cost: Cost) -> Program:
     """Return the program without the copies that need not be, where no cost is higher."""
-    copies = [x for x in flat(bare.lines) if isinstance(x, Copy)]
+    copies = [x for x in walk(bare.lines) if isinstance(x, Copy)]
     return fewer(bare, copies, without, cost) if copies else bare
 
 
 def without(p: Program, lives: Lives, line: Line) -> Program | None:
     """Return a program without a copy; None where that might change a result."""
     assert isinstance(line, Copy)
-    found = _where(p.lines, line)
-    if found is None:
+    at = ((k, i, b) for k, b in enumerate(nested(p.lines)) for i, x in enumerate(b) if x is line)
+    if (found := next(at, None)) is None:
         return None
     e = Elision(p, lives, line, *found, p.type, p.kernel)
     return e.view_of_source() or e.view_of_destination() or e.handed_on()
-
-
-def _where(lines: Sequence[Line], line: Line) -> tuple[int, int, Sequence[Line]] | None:
-    """Block and index of a line, and the lines of the block."""
-    numbers = iter(range(1 << 30))
-
-    def walk(lines: Sequence[Line]) -> tuple[int, int, Sequence[Line]] | None:
-        block = next(numbers)
-        for i, x in enumerate(lines):
-            if x is line:
-                return block, i, lines
-            for b in blocks(x):
-                if (found := walk(b)) is not None:
-                    return found
-        return None
-
-    return walk(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +89,7 @@ class Elision:
     def handed_on(self) -> Program | None:
         """Hand the source on instead of the destination, which is for that alone."""
         value, source = self.copy.value, self.copy.source
-        users = [x for x in flat(self.p.lines) if value in touches(x) and x is not self.copy]
+        users = [x for x in walk(self.p.lines) if value in operands(x) and x is not self.copy]
         if len(users) != 1 or not isinstance(carry := users[0], Carry):
             return None
         if value not in {new for _, new in carry.values} or self.root(source) != source:
@@ -126,7 +110,7 @@ class Elision:
                 return (x,)
             return [x if y is self.lines[index] else y for y in instead[index]]
 
-        return replace(self.p, lines=rewritten(self.p.lines, change))
+        return replace(self.p, lines=rewrite(self.p.lines, change))
 
     # ---- what must hold
 
@@ -146,26 +130,26 @@ class Elision:
 
     def still(self, value: str, whole: str) -> bool:
         """Tell whether a value's bytes, and those it is copied from, stay as they are meanwhile."""
-        if any(x is not self.copy and value in self.written(x) for x in flat(self.p.lines)):
+        if any(x is not self.copy and value in self.written(x) for x in walk(self.p.lines)):
             return False
         if whole in self.lives.borrowed:
             return True
         meanwhile = self.lines[self.index + 1 : self.lives.of[value].last + 1]
-        return not any(whole in self.written(x) for x in flat(meanwhile))
+        return not any(whole in self.written(x) for x in walk(meanwhile))
 
     def idle(self, whole: str, value: str, first: int) -> bool:
         """Tell whether nothing uses a destination, nor makes its name, from a line to the copy."""
         between = self.lines[first : self.index]
-        made = {x.value for x in flat(between) if isinstance(x, View)}
-        return value not in made and not any(whole in self.touched(x) for x in flat(between))
+        made = {x.value for x in walk(between) if isinstance(x, View)}
+        return value not in made and not any(whole in self.touched(x) for x in walk(between))
 
     def touched(self, x: Line) -> set[str]:
         """Whose bytes a line uses."""
-        return {self.root(v) for v in touches(x)}
+        return {self.root(v) for v in operands(x)}
 
     def written(self, x: Line) -> set[str]:
         """Whose bytes a line writes."""
-        return {self.root(v) for v in writes(self.kernels, x)}
+        return {self.root(v) for v in writes(x, self.kernels)}
 
     def kept(self, value: str) -> bool:
         """Tell whether a value is returned."""
@@ -180,7 +164,7 @@ class Elision:
         """Tell whether a value is handed on with its allocation, or comes with one."""
         return any(
             v in values
-            for x in flat(self.p.lines)
+            for x in walk(self.p.lines)
             for v in (
                 x.allocates
                 if isinstance(x, Extern)
@@ -195,31 +179,13 @@ class Elision:
         at = list(offsets(self.p.lines, of))
         if not all(wide(d) for d in at):
             return False
-        shown = {v for x in flat(self.p.lines) if isinstance(x, Extern) for v in touches(x)}
+        shown = {v for x in walk(self.p.lines) if isinstance(x, Extern) for v in operands(x)}
         return all(isinstance(d, int) and d == 0 for d in at) or shown.isdisjoint(users)
 
 
 def offsets(lines: Sequence[Line], value: str) -> Iterator[Dim]:
     """Yield the offsets of a view in what it shows, and of that, down to bytes of its own."""
-    views = {x.value: x for x in flat(lines) if isinstance(x, View)}
+    views = {x.value: x for x in walk(lines) if isinstance(x, View)}
     while value in views:
         yield views[value].offset
         value = views[value].of
-
-
-def writes(kernels: Mapping[str, PrimFunc], x: Line) -> tuple[str, ...]:
-    """Values that a line writes; of an unknown kernel, all that it is given."""
-    match x:
-        case Launch(kernel, args):
-            if (k := kernels.get(kernel)) is None:
-                return args
-            pairs = zip(args, k.params, strict=True)
-            return tuple(a for a, b in pairs if b.name in k.outputs)
-        case Extern(_, outputs) | Call(_, outputs):
-            return outputs
-        case Copy(value):
-            return (value,)
-        case Carry(pairs):
-            return tuple(v for v, _ in pairs)
-        case _:
-            return ()

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from didyma.codegen.memory.elide import writes
 from didyma.codegen.memory.fewer import Cost, fewer, wide
-from didyma.codegen.memory.liveness import Lives, flat, rewritten
+from didyma.codegen.memory.liveness import Lives
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Function, Module
+from didyma.refimpl.ir.lines import binds, rewrite, walk, writes
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.program import Bind, Carry, Extern, Launch, Line, Program, Repeat, View
+from didyma.refimpl.ir.program import Carry, Extern, Launch, Line, Program, View
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.ranges import Ranges
 from didyma.refimpl.verify.sizes import Sizes
@@ -113,7 +113,7 @@ def _wide(parts: Sequence[tuple[str, Dim]]) -> bool:
 
 def hosted(bare: Program, by_kernel: Mapping[str, Mover], cost: Cost) -> Program:
     """Return the program without the movers that need not be, where no cost is higher."""
-    work = [x for x in flat(bare.lines) if isinstance(x, Launch) and x.kernel in by_kernel]
+    work = [x for x in walk(bare.lines) if isinstance(x, Launch) and x.kernel in by_kernel]
     if not work:
         return bare
 
@@ -147,10 +147,9 @@ def _join(
         if not fine or lives.of[part].block != block or p.type[part].device != p.type[whole].device:
             return None
         views.setdefault(lives.of[part].first, []).append(View(part, whole, at))
-    handed = {v for x in flat(p.lines) for v in _handed(x)}
-    known_late = late(p.lines).intersection(
-        dims.free((*p.type[whole].shape, *dict(parts).values()))
-    )
+    handed = {v for x in walk(p.lines) for v in _handed(x)}
+    bound = {s for x in walk(p.lines) for s in binds(x)}
+    known_late = bound.intersection(dims.free((*p.type[whole].shape, *dict(parts).values())))
     if handed & {whole, *dict(parts)} or known_late:
         return None
     ends = [lives.of[v].live.end for v in (whole, *(part for part, _ in parts))]
@@ -163,7 +162,7 @@ def _join(
         kept = () if x is line else (x,)
         return (*views.get(i, ()), *kept) if b == block else kept
 
-    return replace(p, lines=rewritten(p.lines, change))
+    return replace(p, lines=rewrite(p.lines, change))
 
 
 def _cut(
@@ -175,40 +174,26 @@ def _cut(
     if not _plain(lives, part) or not _first(lives, part, line) or part in returned:
         return None
     kernels = p.kernel
-    written = [_owners(kernels, lives, x) for x in flat(p.lines) if x is not line]
+    written = [_owners(kernels, lives, x) for x in walk(p.lines) if x is not line]
     once = root in lives.borrowed or (_plain(lives, root) and sum(root in w for w in written) == 1)
     if not once or p.type[part].device != p.type[source].device:
         return None
-    carried = {v for x in flat(p.lines) if isinstance(x, Carry) for v in _handed(x)}
+    carried = {v for x in walk(p.lines) if isinstance(x, Carry) for v in _handed(x)}
     if any(part in w for w in written) or root in carried:
         return None
-    if part in {v for x in flat(p.lines) for v in _handed(x)}:
+    if part in {v for x in walk(p.lines) for v in _handed(x)}:
         return None
 
     def change(x: Line, b: int, i: int) -> Line:
         del b, i
         return View(part, source, at) if x is line else x
 
-    return replace(p, lines=rewritten(p.lines, change))
-
-
-def late(lines: Sequence[Line]) -> set[str]:
-    """Symbols that lines give a value."""
-    found: set[str] = set()
-    for x in flat(lines):
-        match x:
-            case Bind(symbol) | Repeat(symbol):
-                found.add(symbol)
-            case Carry(_, sizes):
-                found.update(s for s, _ in sizes)
-            case _:
-                pass
-    return found
+    return replace(p, lines=rewrite(p.lines, change))
 
 
 def _owners(kernels: Mapping[str, PrimFunc], lives: Lives, x: Line) -> set[str]:
     """Whose bytes a line writes."""
-    return {lives.root.get(v, v) for v in writes(kernels, x)}
+    return {lives.root.get(v, v) for v in writes(x, kernels)}
 
 
 def _plain(lives: Lives, value: str) -> bool:

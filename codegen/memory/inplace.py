@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from didyma.codegen.memory.liveness import Lives, rewritten
+from didyma.codegen.memory.liveness import Lives
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.lines import rewrite
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Launch, Line, Program
 from didyma.refimpl.ir.types import TensorType
@@ -31,7 +32,7 @@ def in_place(
     for programs of the same ones.
     """
     search = _Search(bare, lives, frozenset(alone), {} if shares is None else shares)
-    lines = rewritten(bare.lines, search.line)
+    lines = rewrite(bare.lines, search.line)
     return replace(bare, lines=lines) if search.found else bare
 
 

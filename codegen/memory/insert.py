@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from didyma.codegen.memory.liveness import Lives, flat, rewritten
+from didyma.codegen.memory.liveness import Lives
 from didyma.codegen.memory.planners import Plan
 from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.lines import rewrite, walk
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.program import (
     Allocate,
@@ -93,7 +94,7 @@ class Insertion:
 
     def run(self) -> Program:
         """Return the program with all these lines."""
-        lines = rewritten(self.program.lines, self._around)
+        lines = rewrite(self.program.lines, self._around)
         known = (*self.program.dims, *self.symbols)
         return replace(self.program, dims=known, lines=(*self.start, *lines))
 
@@ -104,5 +105,5 @@ class Insertion:
 
 def heirs(lines: Sequence[Line], root: Mapping[str, str]) -> dict[str, str]:
     """Of each value whose bytes launches in place hand on: the value that has them in the end."""
-    launches = (x for x in flat(lines) if isinstance(x, Launch))
+    launches = (x for x in walk(lines) if isinstance(x, Launch))
     return {root[new]: new for x in launches for new, _ in x.inplace}

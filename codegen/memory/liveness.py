@@ -9,34 +9,12 @@ what is dead for the whole loop, and with the locals of the other branch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
-from typing import assert_never
 
 from didyma.codegen.memory.streams import Streams
-from didyma.refimpl.ir.program import (
-    Allocate,
-    Arena,
-    Assert,
-    Bind,
-    Call,
-    Carry,
-    Copy,
-    Extern,
-    Free,
-    If,
-    Launch,
-    Line,
-    Place,
-    PlacementAllocate,
-    Repeat,
-    Return,
-    Reuse,
-    View,
-    Wait,
-    While,
-)
+from didyma.refimpl.ir.lines import blocks, operands, walk
+from didyma.refimpl.ir.program import Launch, Line, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,89 +42,6 @@ class Life:
     last: int
 
 
-def touches(line: Line) -> tuple[str, ...]:
-    """Values whose bytes a line itself reads or writes; those of its blocks not."""
-    match line:
-        case Launch(_, args):
-            return args
-        case Extern(_, outputs, inputs) | Call(_, outputs, inputs):
-            return (*outputs, *inputs)
-        case Copy(value, source):
-            return (value, source)
-        case View(_, of):
-            return (of,)
-        case Bind(_, value):
-            return (value,)
-        case Carry(values):
-            return tuple(name for pair in values for name in pair)
-        case If(cond) | While(cond=cond):
-            return (cond,)
-        case Return(values):
-            return values
-        case (
-            Allocate() | Free() | Reuse() | PlacementAllocate() | Arena() | Place() | Wait()
-            | Assert() | Repeat()
-        ):  # fmt: skip
-            return ()
-        case _:
-            assert_never(line)
-
-
-def blocks(line: Line) -> tuple[tuple[Line, ...], ...]:
-    """Blocks of a line, in order."""
-    match line:
-        case If(_, then, other):
-            return (then, other)
-        case While(test, _, body):
-            return (test, body)
-        case Repeat(_, _, body):
-            return (body,)
-        case _:
-            return ()
-
-
-def flat(lines: Iterable[Line]) -> Iterable[Line]:
-    """Every line, those of blocks after the line that has them."""
-    for line in lines:
-        yield line
-        for block in blocks(line):
-            yield from flat(block)
-
-
-def rewritten(
-    lines: Sequence[Line], change: Callable[[Line, int, int], Sequence[Line] | Line]
-) -> tuple[Line, ...]:
-    """Return lines with each, innermost first, changed by its block's number and its index there.
-
-    Blocks are numbered as in ``Lives``.
-    """
-    numbers = count()
-
-    def walk(lines: Sequence[Line]) -> tuple[Line, ...]:
-        block = next(numbers)
-        out: list[Line] = []
-        for i, line in enumerate(lines):
-            inner = tuple(walk(b) for b in blocks(line))
-            found = change(with_blocks(line, inner) if inner else line, block, i)
-            out += found if isinstance(found, Sequence) else (found,)
-        return tuple(out)
-
-    return walk(lines)
-
-
-def with_blocks(line: Line, inner: Sequence[tuple[Line, ...]]) -> Line:
-    """Return a line with other blocks."""
-    match line:
-        case If(cond):
-            return If(cond, *inner)
-        case While(_, cond, _):
-            return While(inner[0], cond, inner[1])
-        case Repeat(index, extent):
-            return Repeat(index, extent, *inner)
-        case _:
-            raise TypeError(f"a line without blocks: {line}")
-
-
 def roots(lines: Iterable[Line]) -> dict[str, str]:
     """The value whose allocation another name stands for, through any number of names.
 
@@ -154,7 +49,7 @@ def roots(lines: Iterable[Line]) -> dict[str, str]:
     it takes over.
     """
     found: dict[str, str] = {}
-    for line in flat(lines):
+    for line in walk(lines):
         if isinstance(line, View):
             found[line.value] = found.get(line.of, line.of)
         elif isinstance(line, Launch) and line.inplace:
@@ -194,7 +89,7 @@ class Lives:
         self.borrowed = frozenset(self.borrowed)
         self._at: list[Line] = []  # by step
         self._uses: dict[str, _Uses] = {}
-        self._streams = Streams.of(flat(self.lines))
+        self._streams = Streams.of(walk(self.lines))
         self._block(self.lines, (), -1)
         for name, uses in self._uses.items():
             block = uses.path[-1][0]
@@ -224,7 +119,7 @@ class Lives:
         for i, line in enumerate(lines):
             here = (*path, (block, i))
             first = len(self._at)
-            for value in touches(line):
+            for value in operands(line):
                 self._use(value, here)
             if self._streams is not None:
                 self._streams.line(line, first, block, self.root)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from didyma.codegen.memory.liveness import blocks, flat
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim, align, evaluate
+from didyma.refimpl.ir.lines import blocks, walk
 from didyma.refimpl.ir.program import (
     ALIGNMENT,
     Allocate,
@@ -129,11 +129,11 @@ class _Meter:
 def unplanned_total(p: Program, env: Mapping[str, int]) -> int:
     """Bytes the program would take if every buffer, of each call too, had its own to the end."""
     size = _bytes(p, env)
-    calls = (line.callee for line in flat(p.lines) if isinstance(line, Call))
+    calls = (line.callee for line in walk(p.lines) if isinstance(line, Call))
     inside = sum(unplanned_total(p.function[callee], env) for callee in calls)
     owners = (
         line.value
-        for line in flat(p.lines)
+        for line in walk(p.lines)
         if isinstance(line, Allocate | Reuse | PlacementAllocate | Place)
     )
     return inside + sum(size[value] for value in owners)

@@ -18,13 +18,14 @@ from didyma.codegen.memory.fewer import no_higher
 from didyma.codegen.memory.host import Mover, hosted
 from didyma.codegen.memory.inplace import in_place
 from didyma.codegen.memory.insert import Insertion
-from didyma.codegen.memory.liveness import Lives, flat, touches
+from didyma.codegen.memory.liveness import Lives
 from didyma.codegen.memory.oriented import layout
 from didyma.codegen.memory.peak import handed, peak
 from didyma.codegen.memory.planners import Buffer, Planner
 from didyma.codegen.memory.sizes import Sizes
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.lines import operands, walk
 from didyma.refimpl.ir.program import (
     ALIGNMENT,
     Arena,
@@ -238,7 +239,7 @@ class Values:
         root = self.lives.root
         late: set[str] = set()
         seen: set[str] = set()
-        for line in flat(self.bare.lines):
+        for line in walk(self.bare.lines):
             match line:
                 case Extern(_, _, _, _, allocates):
                     self.made.update(root.get(v, v) for v in allocates)
@@ -252,12 +253,12 @@ class Values:
                             self.made.add(value)
                 case _:
                     pass
-            seen.update(touches(line))
+            seen.update(operands(line))
         return late
 
     def inside(self, env: Mapping[str, int]) -> int:
         """Most bytes that a function takes which the program calls."""
-        called = {x.callee for x in flat(self.bare.lines) if isinstance(x, Call)}
+        called = {x.callee for x in walk(self.bare.lines) if isinstance(x, Call)}
         functions = (f for name, f in self.bare.function.items() if name in called)
         return max((peak(f, handed(f, env)) for f in functions), default=0)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from didyma.codegen.memory.liveness import flat
 from didyma.codegen.order.blocks import Callee, Scheduler
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Function, Module, is_called
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Bind, Call, Carry, Copy, Extern, Program, Repeat, Return
 from didyma.refimpl.verify.symbols import given
@@ -76,7 +76,7 @@ def _used(declared: Sequence[DimVar], s: Scheduler) -> tuple[DimVar, ...]:
         return ()
     names = set(dims.free(d for t in s.types.values() for d in t.shape))
     names.update(v.name for k in s.used.values() for v in k.dims)
-    for line in flat(s.lines):
+    for line in walk(s.lines):
         match line:
             case Bind(name):
                 names.add(name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from didyma.codegen.memory.liveness import rewritten
 from didyma.oracle.kernels import reads_before_it_writes
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.lines import rewrite
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Call, Copy, Launch, Line, Program, Return, Wait
 
@@ -30,7 +30,7 @@ def outlined(p: Program, seed: int) -> Program:
         pairs = [(a, b.name in k.outputs) for a, b in zip(line.args, k.params, strict=True)]
         return Call(f.name, *(tuple(a for a, out in pairs if out is o) for o in (True, False)))
 
-    lines = rewritten(p.lines, change)
+    lines = rewrite(p.lines, change)
     return replace(p, lines=lines, functions=tuple(functions.values()))
 
 

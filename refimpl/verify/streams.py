@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Launch, Line, Wait
 from didyma.refimpl.verify.ranges import Ranges
-from didyma.refimpl.verify.symbols import flat
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,5 +73,5 @@ class Streams:
 def several(lines: Sequence[Line]) -> bool:
     """Tell whether lines use any stream but the first."""
     return any(
-        isinstance(s, Wait) or (isinstance(s, Launch) and s.stream != 0) for s in flat(lines)
+        isinstance(s, Wait) or (isinstance(s, Launch) and s.stream != 0) for s in walk(lines)
     )

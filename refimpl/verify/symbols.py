@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
-from didyma.refimpl.ir.program import Arena, Bind, Carry, If, Line, Program, Repeat, While
+from didyma.refimpl.ir.lines import binds, walk
+from didyma.refimpl.ir.program import Arena, Carry, Line, Program, Repeat
 
 
 def told(p: Program) -> set[str]:
@@ -24,31 +25,9 @@ def given(f: Program) -> tuple[DimVar, ...]:
     return tuple(v for v in f.dims if v.name not in own)
 
 
-def flat(lines: Sequence[Line]) -> Iterator[Line]:
-    """Lines and the lines in their blocks, in the order of the text."""
-    for s in lines:
-        yield s
-        match s:
-            case If(_, a, b) | While(a, _, b):
-                yield from flat(a)
-                yield from flat(b)
-            case Repeat(_, _, body):
-                yield from flat(body)
-            case _:
-                pass
-
-
 def binders(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:
     """Symbols that lines and the lines in their blocks bind, with the line that does."""
-    for s in flat(lines):
-        match s:
-            case Bind(name) | Repeat(name):
-                yield name, s
-            case Carry(_, sizes):
-                for name, _ in sizes:
-                    yield name, s
-            case _:
-                pass
+    return ((name, line) for line in walk(lines) for name in binds(line))
 
 
 def extents(lines: Sequence[Line]) -> dict[str, Dim]:

@@ -21,11 +21,11 @@ from didyma.oracle.report import Report
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.graph import COMPILER, CONTROL, Module
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Extern
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.verify.graph import verify
-from didyma.refimpl.verify.symbols import flat
 from didyma.tracer.tracing import Program as Traced
 
 TWO = """module {
@@ -101,7 +101,7 @@ def check(m: Module, inputs: list[Array], **implementations: Callable[..., Any])
 
 
 def names(m: Module) -> list[str]:
-    return [x.name for x in flat(compile(m).program.lines) if isinstance(x, Extern)]
+    return [x.name for x in walk(compile(m).program.lines) if isinstance(x, Extern)]
 
 
 def test_a_body_runs_where_nobody_implements_it() -> None:

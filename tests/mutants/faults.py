@@ -47,7 +47,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "what a call reads thought dead",
-        "codegen/memory/liveness.py",
+        "refimpl/ir/lines.py",
         "        case Extern(_, outputs, inputs) | Call(_, outputs, inputs):\n",
         "        case Call(_, outputs):\n            return outputs\n"
         "        case Extern(_, outputs, inputs):\n",

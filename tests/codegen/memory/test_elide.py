@@ -9,7 +9,6 @@ import pytest
 
 from didyma.codegen.memory import peak, planner
 from didyma.codegen.memory import plan as planning
-from didyma.codegen.memory.liveness import flat
 from didyma.codegen.memory.plan import plan
 from didyma.fuzz.allocator import kernels
 from didyma.fuzz.allocator.domains import every
@@ -19,6 +18,7 @@ from didyma.fuzz.allocator.maker import Maker
 from didyma.fuzz.allocator.programs import mixed, program
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Carry, Copy, Launch, Line, Program, Repeat, Return, View
 from didyma.refimpl.ir.types import DType, TensorType
 
@@ -32,7 +32,7 @@ def left(bare: Program) -> int:
     for name in PLANNERS:
         planned = plan(bare, planner(name))
         assert every(bare, planned, 0, run=True) == []
-        found.add(sum(isinstance(x, Copy) for x in flat(planned.lines)))
+        found.add(sum(isinstance(x, Copy) for x in walk(planned.lines)))
     (count,) = found
     return count
 
@@ -216,7 +216,7 @@ def test_no_peak_is_higher_without_copies() -> None:
     lower = 0
     for seed in range(120):
         bare = program(seed, mixed(seed))
-        if not any(isinstance(x, Copy) for x in flat(bare.lines)):
+        if not any(isinstance(x, Copy) for x in walk(bare.lines)):
             continue
         name = PLANNERS[seed % len(PLANNERS)]
         ours, plain = plan(bare, planner(name)), unelided(bare, name)

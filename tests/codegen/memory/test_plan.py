@@ -8,12 +8,13 @@ import pytest
 
 from didyma.codegen.memory import PLANNERS, peak, planner, unplanned_total
 from didyma.codegen.memory.insert import Insertion
-from didyma.codegen.memory.liveness import Life, Lives, Range, touches
+from didyma.codegen.memory.liveness import Life, Lives, Range
 from didyma.codegen.memory.plan import plan
 from didyma.codegen.memory.planners import Buffer, linear_scan
 from didyma.codegen.memory.sizes import Sizes, at_least
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim, DimVar, evaluate, floordiv, symbol
+from didyma.refimpl.ir.lines import operands
 from didyma.refimpl.ir.program import (
     Allocate,
     Copy,
@@ -358,7 +359,7 @@ def ends_early(bare: Program, lives: Lives, name: str) -> Life:
 
 
 def ignores_views(bare: Program, lives: Lives, name: str) -> Life:
-    at = [i for i, x in enumerate(bare.lines) if name in touches(x)]
+    at = [i for i, x in enumerate(bare.lines) if name in operands(x)]
     return replace(lives.of[name], live=Range(at[0], at[-1]), first=at[0], last=at[-1])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from didyma.codegen.memory import inplace, liveness
+from didyma.codegen.memory import inplace
 from didyma.codegen.memory import plan as planning
 from didyma.codegen.memory.arena import Placement, Problem, solve
 from didyma.codegen.memory.arena.problem import placement
@@ -18,6 +18,7 @@ from didyma.codegen.memory.liveness import Lives
 from didyma.codegen.memory.planners import Planner
 from didyma.codegen.memory.streams import Streams
 from didyma.refimpl.ir import program as ir
+from didyma.refimpl.ir.lines import operands
 from didyma.refimpl.ir.program import Line, Program
 from tests.mutants.memory.fault import Plant, ProgramFault, patched
 
@@ -102,7 +103,7 @@ def a_free_twice(lines: Sequence[Line]) -> Sequence[Line] | None:
 def a_free_earlier(lines: Sequence[Line]) -> Sequence[Line] | None:
     """A value is freed a line before its last use, in a loop's body or a branch too."""
     for i, x in enumerate(lines):
-        if isinstance(x, ir.Free) and i and x.value in liveness.touches(lines[i - 1]):
+        if isinstance(x, ir.Free) and i and x.value in operands(lines[i - 1]):
             return [*lines[: i - 1], x, lines[i - 1], *lines[i + 1 :]]
     return None
 
@@ -115,7 +116,7 @@ def a_copy_lost(lines: Sequence[Line]) -> Sequence[Line] | None:
 def a_late_allocation(lines: Sequence[Line]) -> Sequence[Line] | None:
     """An allocation and the line after it change places."""
     for i, x in enumerate(lines[:-1]):
-        if isinstance(x, ir.Allocate) and x.value in liveness.touches(lines[i + 1]):
+        if isinstance(x, ir.Allocate) and x.value in operands(lines[i + 1]):
             return [*lines[:i], lines[i + 1], x, *lines[i + 2 :]]
     return None
 

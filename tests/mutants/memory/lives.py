@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from didyma.codegen.memory import liveness
 from didyma.codegen.memory import plan as planning
-from didyma.codegen.memory.liveness import Life, Lives, Range, blocks, flat
+from didyma.codegen.memory.liveness import Life, Lives, Range
 from didyma.codegen.memory.planners import Buffer
 from didyma.oracle.kernels import reads_before_it_writes
+from didyma.refimpl.ir.lines import blocks, operands, walk
 from didyma.refimpl.ir.program import Copy, Extern, If, Launch, Line, Program, Return, View, While
 from tests.mutants.memory.fault import Plant, ProgramFault, buffers, patched
 
@@ -21,12 +22,12 @@ def hidden(use: Callable[[Program], Callable[[Line, str], bool]]) -> Plant:
     """Let liveness not see some uses of values by lines."""
 
     def plant(bare: Program) -> AbstractContextManager[object]:
-        hides, touches = use(bare), liveness.touches
+        hides = use(bare)
 
         def seen(line: Line) -> tuple[str, ...]:
-            return tuple(v for v in touches(line) if not hides(line, v))
+            return tuple(v for v in operands(line) if not hides(line, v))
 
-        return patched(liveness, "touches", seen)
+        return patched(liveness, "operands", seen)
 
     return plant
 
@@ -51,7 +52,7 @@ def spoilt(change: Callable[[Program, Lives, str, Life], Life]) -> Plant:
 def _views(bare: Program, least: int) -> set[str]:
     """Views at so many hops from their root at least."""
     depth: dict[str, int] = {}
-    for line in flat(bare.lines):
+    for line in walk(bare.lines):
         if isinstance(line, View):
             depth[line.value] = depth.get(line.of, 0) + 1
     return {v for v, n in depth.items() if n >= least}
@@ -130,7 +131,7 @@ def _once(b: Buffer) -> bool:
 def scrap_has_no_life(bare: Program) -> AbstractContextManager[object]:
     """Workspaces alone: outputs that nothing reads, of lines that have others."""
     scrap: set[str] = set()
-    for line in flat(bare.lines):
+    for line in walk(bare.lines):
         if isinstance(line, Extern) and dict(line.attrs).get("workspace"):
             scrap.add(line.outputs[-1])
         elif isinstance(line, Launch):
@@ -158,7 +159,7 @@ def _used(bare: Program, lives: Lives, name: str, *, writes: bool) -> list[int]:
     """Steps of the lines that use a buffer."""
     found: list[int] = []
     for step, line in _steps(bare.lines):
-        for v in liveness.touches(line):
+        for v in operands(line):
             written = isinstance(line, Copy) and v == line.value
             if lives.root.get(v, v) == name and (writes or not written):
                 found.append(step)
@@ -187,9 +188,9 @@ def branch_result_ends_with_the_branch(bare: Program, lives: Lives, name: str, l
     end = -1
     for step, line in _steps(bare.lines):
         if isinstance(line, If) and name.startswith("r"):
-            inside = {v for x in flat((line,)) for v in liveness.touches(x)}
+            inside = {v for x in walk((line,)) for v in operands(x)}
             if name in inside:
-                end = step + sum(1 + len(blocks(x)) for x in flat((line,))) - 1
+                end = step + sum(1 + len(blocks(x)) for x in walk((line,))) - 1
     return replace(life, live=Range(life.live.start, min(life.live.end, end))) if end >= 0 else life
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from didyma.codegen.memory import plan as planning
 from didyma.codegen.memory import planners, sizes
-from didyma.codegen.memory.liveness import flat, roots, touches
+from didyma.codegen.memory.liveness import roots
 from didyma.codegen.memory.planners import Buffer, Plan, Whole
 from didyma.codegen.memory.sizes import Sizes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.lines import operands, walk
 from didyma.refimpl.ir.program import Program, Repeat, View, While
 from didyma.refimpl.ir.types import DType, TensorType
 from tests.mutants.memory.fault import Plant, ProgramFault, buffers, nothing, patched
@@ -107,7 +108,7 @@ def takes_an_input(bare: Program, some: Sequence[Buffer], over: dict[str, str]) 
     types = bare.type
     for b in some:
         for x in bare.inputs:
-            last = max((i for i, line in enumerate(bare.lines) if x in touches(line)), default=0)
+            last = max((i for i, line in enumerate(bare.lines) if x in operands(line)), default=0)
             if b.name not in over and types[x] == b.type and b.live.start > last:
                 over[b.name] = x
                 return
@@ -154,10 +155,10 @@ def one_tile(bare: Program) -> AbstractContextManager[object]:
     root = roots(bare.lines)
     tiles: dict[str, TensorType] = {}
     types = bare.type
-    for line in flat(bare.lines):
+    for line in walk(bare.lines):
         if isinstance(line, While | Repeat):
-            for x in flat(line.body):
-                for v in touches(x):
+            for x in walk(line.body):
+                for v in operands(x):
                     owner = root.get(v, v)
                     n = types[owner].numel
                     if isinstance(n, int) and n > 1:
@@ -170,7 +171,7 @@ def as_small_as_its_view(bare: Program) -> AbstractContextManager[object]:
     """A buffer is as large as the last view of it, which may show a part."""
     root = roots(bare.lines)
     types = bare.type
-    seen = {root[x.value]: types[x.value] for x in flat(bare.lines) if isinstance(x, View)}
+    seen = {root[x.value]: types[x.value] for x in walk(bare.lines) if isinstance(x, View)}
     return buffers(lambda b: replace(b, type=seen.get(b.name, b.type)))(bare)
 
 
