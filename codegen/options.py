@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.limits import PORTABLE
 
 if TYPE_CHECKING:
     from didyma.codegen.memory.planners import Choice
-
-MAX_BLOCK = 1024  # threads a block may have on every device that is a target
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,12 +46,12 @@ class Options:
                 "bad-option", f"plan_seconds = {self.plan_seconds}", got=str(self.plan_seconds),
                 want="seconds, 0 or more",
             )  # fmt: skip
-        if not 32 <= self.block <= MAX_BLOCK or self.block & (self.block - 1):
+        if not 32 <= self.block <= PORTABLE.threads or self.block & (self.block - 1):
             raise DidymaError(
                 "bad-option",
                 f"block = {self.block}",
                 got=str(self.block),
-                want=f"a power of two from 32 to {MAX_BLOCK}",
+                want=f"a power of two from 32 to {PORTABLE.threads}",
             )
 
     def __repr__(self) -> str:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, INTRINSICS, PREDICATES
 from didyma.refimpl.ir.types import BYTES, F8, INTS, UNSIGNED, DType
 
@@ -35,7 +36,6 @@ INT_UNARY = ("neg", "abs")
 FLOAT_BINARY = ("min", "max", "floordiv", "floormod", "truncmod", "pow", "atan2")
 FLOAT_UNARY = ("abs",)
 COMPUTED = (DType.F64, DType.F32)
-ATOMIC = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
 CAST_AMONG = (*COMPUTED, *INTS, DType.BOOL)
 STORED = (DType.F16, DType.BF16, *F8)
 
@@ -116,7 +116,7 @@ def _bitcasts() -> dict[str, Function]:
 
 def _memory() -> dict[str, Function]:
     table: dict[str, Function] = {}
-    for t in map(c_type, ATOMIC):
+    for t in map(c_type, PORTABLE.atomics):
         table |= {f"atomic_{op}_{t}": Function((f"{t} *", t), "void") for op in ATOMIC_OPS}
     for vector, t in VECTORS.items():
         table[f"load{LANES}_{t}"] = Function((f"const {t} *",), vector)

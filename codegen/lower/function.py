@@ -11,6 +11,7 @@ from didyma.codegen.lower.scalar import combine, narrowed
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Function, Module, Node, attrs
+from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import (
     Atomic,
     Block,
@@ -25,12 +26,10 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
-from didyma.refimpl.ir.types import DType, Shape
+from didyma.refimpl.ir.types import Shape
 from didyma.refimpl.ir.walk import exprs
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind, Scatter
-
-ATOMICS = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
 
 
 def lower(f: Function, m: Module) -> PrimFunc:
@@ -140,7 +139,7 @@ class _Lowering:
         at, counts = rule.target(us)
         # Sums and products of floats depend on their order, and a result must not.
         ordered = op == "set" or (op in ("add", "mul") and out.dtype.is_float)
-        atomic = bool(rule.colliding) and not ordered and out.dtype in ATOMICS
+        atomic = bool(rule.colliding) and not ordered and out.dtype in PORTABLE.atomics
         roots = [counts, rule.update(us), *(b.index(a) for a in at)]
 
         def final(values: Sequence[Expr]) -> Stmt:

@@ -9,10 +9,10 @@ import sympy
 
 from didyma.codegen.memory.liveness import Lives
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.program import Line, Program
 
 MOST = 100  # lines that are looked at one after another
-WIDE = 16  # bytes: a kernel's buffer starts at a multiple of them
 
 Cost: TypeAlias = Callable[[Program], tuple[int, ...]]
 Without: TypeAlias = Callable[[Program, Lives, Line], Program | None]
@@ -63,7 +63,7 @@ def wide(offset: Dim) -> bool:
     (True, False, True, False)
     """
     if isinstance(offset, int):
-        return offset % WIDE == 0
+        return offset % PORTABLE.access == 0
     whole = sympy.expand(offset)
     terms: tuple[Any, ...] = whole.args if whole.func is sympy.Add else (whole,)
-    return all((t / WIDE).is_integer is True for t in terms)
+    return all((t / PORTABLE.access).is_integer is True for t in terms)

@@ -25,6 +25,7 @@ from didyma.refimpl.ir.graph import (
     Module,
     Node,
 )
+from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.names import fresh
 from didyma.refimpl.ir.program import (
@@ -43,8 +44,6 @@ from didyma.refimpl.ir.program import (
     While,
 )
 from didyma.refimpl.ir.types import Tensor, TensorType
-
-WIDE = 16  # bytes: where a kernel's buffer may start
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +402,7 @@ class Scheduler:
 def _aligned(t: TensorType) -> bool:
     """Tell whether a kernel may be given any row of this type."""
     size = t.nbytes
-    return isinstance(size, int) and size % WIDE == 0
+    return isinstance(size, int) and size % PORTABLE.access == 0
 
 
 def _last_uses(

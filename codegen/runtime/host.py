@@ -26,6 +26,7 @@ from didyma.codegen.runtime.geometry import Geometries, Geometry, check_buffers,
 from didyma.codegen.runtime.hosttext import Part, assemble
 from didyma.codegen.runtime.native import Native
 from didyma.codegen.runtime.tinycc import TinyCC
+from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.program import ALIGNMENT
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
@@ -34,8 +35,6 @@ Order: TypeAlias = Literal["forward", "reverse"] | int
 GUARD = 64  # bytes on each side of a buffer
 POISON = 0xFF  # fills fresh and freed memory: a NaN in every float type
 _PATTERN = bytes(0x5B ^ i for i in range(GUARD))
-STACK = 100 * 1024  # bytes that a thread keeps for small arenas
-_MAX_THREADS = 1024
 _MAX_ARGS = 4096
 _STACK = (1 << 16) + 320  # bytes of a thread's stack; odd, so that tops fall in all cache sets
 _LAUNCH = struct.Struct("<6Q14I")  # Launch__ of driver.c
@@ -142,9 +141,9 @@ class Host:
 
     def stack(self, nbytes: int) -> HostBuffer:
         """Return poisoned bytes of a region that this thread keeps for the purpose."""
-        assert nbytes <= STACK, "too much for the stack"
+        assert nbytes <= PORTABLE.stack, "too much for the stack"
         regions = self._regions()
-        region = regions.pop() if regions else _fresh(STACK)
+        region = regions.pop() if regions else _fresh(PORTABLE.stack)
         buffer = HostBuffer(region.array[:nbytes], region.address)
         buffer.guard()
         buffer.array.fill(POISON)
@@ -247,7 +246,7 @@ class _Stage:
         block = k.signature.block
         with self._lock:
             if k.part.barriers and self._stacks is None:
-                self._stacks = mmap.mmap(-1, _MAX_THREADS * _STACK)
+                self._stacks = mmap.mmap(-1, PORTABLE.threads * _STACK)
                 self._stacks_address = ctypes.addressof(ctypes.c_char.from_buffer(self._stacks))
             count = len(addresses) + len(g.dims)
             self._args[:count] = [*addresses, *(d % 2**64 for d in g.dims)]
@@ -268,7 +267,7 @@ class _Stage:
 
     def _threads(self, count: int) -> int:
         """Address of the order of a block's threads; 0 is by index."""
-        assert count <= _MAX_THREADS, f"a block of {count} threads"
+        assert count <= PORTABLE.threads, f"a block of {count} threads"
         if self._order == "forward":
             return 0
         if count not in self._thread_orders:

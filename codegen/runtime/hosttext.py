@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from didyma.codegen.emit.intrinsics import NBYTES
 from didyma.codegen.emit.prelude import Prelude
 from didyma.codegen.runtime.engine import KernelText, Signature
+from didyma.refimpl.ir.limits import PORTABLE
 
 GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 
@@ -78,7 +79,7 @@ def _part(name: str, source: str) -> Part:
         nbytes = math.prod(extents) * _nbytes(dtype)
         gaps.append(at + nbytes)
         arrays.append(array)
-        end = -(-(at + nbytes + GUARD) // 16) * 16
+        end = -(-(at + nbytes + GUARD) // PORTABLE.access) * PORTABLE.access
         rows = "".join(f"[{e}]" for e in extents[1:])
         declared = f"(*const {array}){rows}" if rows else f"*const {array}"
         pointer = f"{dtype} (*){rows}" if rows else f"{dtype} *"

@@ -9,11 +9,11 @@ import numpy as np
 from didyma.oracle.conformance.case import Case, Kernel, Text
 from didyma.oracle.conformance.scalars import c
 from didyma.refimpl.ir.expr import ceildiv, index, mul
+from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import Expr, Var
 from didyma.refimpl.ir.types import BYTES, Array, DType
 
 _ONE = index(1)
-ATOMIC = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
 
 
 def cases() -> Iterator[Case]:
@@ -225,7 +225,7 @@ def _scans() -> Iterator[Case]:
 
 def _atomics() -> Iterator[Case]:
     """Many threads on four cells; every result is exact in any order."""
-    for dtype in ATOMIC:
+    for dtype in PORTABLE.atomics:
         t = c(dtype)
         body = f"""\
   const i64 i = (i64)blockIdx.x * 64 + (i64)threadIdx.x;

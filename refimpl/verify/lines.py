@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import (
     ALIGNMENT,
@@ -27,8 +28,6 @@ from didyma.refimpl.verify.ranges import Ranges
 from didyma.refimpl.verify.sizes import Sizes
 from didyma.refimpl.verify.streams import Streams, several
 from didyma.refimpl.verify.symbols import extents, given, settled, told
-
-MOST_STACK = 100 * 1024  # bytes of an arena on the stack
 
 
 class LineVerifier:
@@ -224,9 +223,9 @@ class LineVerifier:
             raise self.broken("P-made-twice", f"%{s.name} again", "a name of its own")
         self.sizes.declared(s.nbytes, self.at)
         self.bound((s.nbytes,))
-        if s.stack and not self.ranges.at_least(MOST_STACK, s.nbytes):
+        if s.stack and not self.ranges.at_least(PORTABLE.stack, s.nbytes):
             got = f"{dims.text(s.nbytes)} bytes"
-            raise self.broken("P-stack", got, f"at most {MOST_STACK} on the stack")
+            raise self.broken("P-stack", got, f"at most {PORTABLE.stack} on the stack")
         self.made.add(s.name)
         number, stamp = self.numbers.next(), self.numbers.next()
         self.state.arenas[s.name] = Storage(

@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import (
     AXES,
     INDEX,
@@ -56,13 +57,10 @@ from didyma.refimpl.ir.loop import (
     While,
 )
 from didyma.refimpl.ir.text import show_expr, show_line
-from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ir.walk import expr_children
 from didyma.refimpl.verify.calls import Calls, Weight
 
-MOST_THREADS = 1024
-MOST_SHARED = 48 * 1024  # bytes
-ATOMIC_DTYPES = (DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64)
 _CONSTANT = (LoopKind.VECTORIZED, LoopKind.UNROLLED)
 _AT_ONCE = (LoopKind.PARALLEL, LoopKind.VECTORIZED)
 
@@ -119,15 +117,17 @@ class _Verifier(Calls):
             )
         self.stmt(f.body)
         threads = math.prod(_size(e) for axis, e in self.bound.items() if _is_thread(axis))
-        if not 1 <= threads <= MOST_THREADS:
-            raise self.broken("L-threads", "block", f"{threads} threads", f"1 to {MOST_THREADS}")
-        if self.shared > MOST_SHARED or (self.shared and not any(map(_is_thread, self.bound))):
+        if not 1 <= threads <= PORTABLE.threads:
+            raise self.broken(
+                "L-threads", "block", f"{threads} threads", f"1 to {PORTABLE.threads}"
+            )
+        if self.shared > PORTABLE.shared or (self.shared and not any(map(_is_thread, self.bound))):
             threads = 0 if not any(map(_is_thread, self.bound)) else threads
             raise self.broken(
                 "L-shared",
                 "shared buffers",
                 f"{self.shared} bytes for {threads} threads",
-                f"at most {MOST_SHARED} bytes, in a block of threads",
+                f"at most {PORTABLE.shared} bytes, in a block of threads",
             )
         return self.weight(f, weights)
 
@@ -175,8 +175,8 @@ class _Verifier(Calls):
             case Atomic(_, name, index, value):
                 target = self.access(name, index, s)
                 self._write(s, name, target, value)
-                if target.dtype not in ATOMIC_DTYPES or target.scope is Scope.LOCAL:
-                    want = f"{', '.join(ATOMIC_DTYPES)}, shared or global"
+                if target.dtype not in PORTABLE.atomics or target.scope is Scope.LOCAL:
+                    want = f"{', '.join(PORTABLE.atomics)}, shared or global"
                     raise self.broken("L-atomic", s, f"{target.dtype} {target.scope}", want)
             case Free(name):
                 self.buffer(name, s)

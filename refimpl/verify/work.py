@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Call, Extern, Launch, Program
 from didyma.refimpl.ir.types import TensorType
@@ -13,8 +14,6 @@ from didyma.refimpl.verify.inplace import may_share
 from didyma.refimpl.verify.lines import LineVerifier
 from didyma.refimpl.verify.memory import Region
 from didyma.refimpl.verify.symbols import given
-
-WIDE = 16  # bytes; what a kernel is given starts at a multiple of them
 
 
 class WorkVerifier(LineVerifier):
@@ -57,7 +56,7 @@ class WorkVerifier(LineVerifier):
     def _wide(self, names: Iterable[str]) -> None:
         for name in names:
             if (at := self.state.values[name].lo) != 0:
-                self._aligned(f"%{name}", at, WIDE)
+                self._aligned(f"%{name}", at, PORTABLE.access)
 
     def _known(self, wanted: Sequence[DimVar], by: str) -> None:
         """Laws P-dims and P-unbound."""

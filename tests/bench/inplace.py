@@ -22,7 +22,7 @@ import onnx
 
 from didyma.codegen.memory.arena.problem import lower_bound
 from didyma.codegen.memory.inplace import in_place
-from didyma.codegen.memory.plan import Values, static_problem
+from didyma.codegen.memory.values import Values, static_problem, values_of
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.onnx import load
@@ -127,7 +127,7 @@ def weights(p: Program) -> set[str]:
 def measure(net: str, kind: str, p: Program) -> Row:
     """Bounds of a program without results in place and with them."""
     began = time.perf_counter()
-    values = Values(p)
+    values = values_of(p)
     reused = in_place(p, values.lives)
     spent = time.perf_counter() - began
     fixed = weights(p)
@@ -137,7 +137,7 @@ def measure(net: str, kind: str, p: Program) -> Row:
 
     launches = [x for x in reused.lines if isinstance(x, Launch) and not fixed.issuperset(x.args)]
     places = sum(len(x.inplace) for x in launches)
-    return Row(net, kind, len(launches), bound(values), bound(Values(reused)), places, spent)
+    return Row(net, kind, len(launches), bound(values), bound(values_of(reused)), places, spent)
 
 
 def rows(nets: Sequence[str]) -> Iterator[Row]:

@@ -21,8 +21,8 @@ import numpy as np
 
 from didyma.codegen.emit import wrapper
 from didyma.codegen.memory import peak
-from didyma.codegen.memory.plan import Values
 from didyma.codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan, plan
+from didyma.codegen.memory.values import values_of
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.registry import engine
@@ -71,7 +71,7 @@ def least(p: Program, env: Mapping[str, int]) -> int:
         for x in p.lines
         if not isinstance(x, Arena | Place | Free) and not (isinstance(x, Carry) and not x.values)
     )
-    buffers = Values(replace(p, lines=work)).buffers
+    buffers = values_of(replace(p, lines=work)).buffers
     sizes = [-(-dims.evaluate(b.type.nbytes, env) // ALIGNMENT) * ALIGNMENT for b in buffers]
     return most_alive([b.live.start for b in buffers], [b.live.end + 1 for b in buffers], sizes)
 

@@ -13,9 +13,10 @@ from didyma.codegen.emit import cuda, wrapper
 from didyma.codegen.memory.plan import plan
 from didyma.codegen.memory.planners import planner
 from didyma.codegen.runtime.engine import Engine, KernelFault
-from didyma.codegen.runtime.host import STACK, Host
+from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine
 from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.text import parse_program
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify import program as laws
@@ -78,8 +79,8 @@ def test_a_routine_that_allocates(where: str) -> None:
 
 def test_the_stack_of_a_thread() -> None:
     on = Host()
-    first, second = on.stack(1000), on.stack(STACK)
-    assert abs(first.address - second.address) >= STACK
+    first, second = on.stack(1000), on.stack(PORTABLE.stack)
+    assert abs(first.address - second.address) >= PORTABLE.stack
     assert first.address % 256 == second.address % 256 == 0
     at = first.address
     on.unstack(first)

@@ -6,7 +6,8 @@ from itertools import combinations
 
 from didyma.codegen.memory import planner
 from didyma.codegen.memory.liveness import Lives
-from didyma.codegen.memory.plan import Values, plan
+from didyma.codegen.memory.plan import plan
+from didyma.codegen.memory.values import values_of
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.program import (
     Allocate,
@@ -133,7 +134,7 @@ def test_what_grows_is_handed_on_and_freed_once() -> None:
         Carry((), (("u", 1),)), run("x", "s"), Repeat("i", 3, body), run("s", "out"),
         s=grown, t=TensorType(F32, (U + 1,)),
     )  # fmt: skip
-    assert Values(p).alone == ["s", "t"]
+    assert values_of(p).alone == ("s", "t")
     planned = plan(p, planner("didyma"))
     (loop,) = (x for x in planned.lines if isinstance(x, Repeat))
     assert loop.body == (Allocate("t"), *body)

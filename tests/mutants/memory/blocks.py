@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from didyma.codegen.memory import inplace
-from didyma.codegen.memory import plan as planning
+from didyma.codegen.memory import allocate, inplace, values
 from didyma.codegen.memory.arena import Placement, Problem, solve
 from didyma.codegen.memory.arena.problem import placement
 from didyma.codegen.memory.insert import Insertion
 from didyma.codegen.memory.liveness import Lives
-from didyma.codegen.memory.planners import Planner
+from didyma.codegen.memory.plan import Variants
 from didyma.codegen.memory.streams import Streams
+from didyma.codegen.memory.values import values_of
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.lines import operands
 from didyma.refimpl.ir.program import Line, Program
@@ -38,7 +38,7 @@ def branches_apart(bare: Program) -> AbstractContextManager[object]:
             offsets[which] = solve(p.pick(which), name).offsets
         return placement(p, offsets)
 
-    return patched(planning, "solve", solved)
+    return patched(allocate, "solve", solved)
 
 
 def rewritten(change: Callable[[Sequence[Line]], Sequence[Line]]) -> Plant:
@@ -159,15 +159,12 @@ def searching(name: str, wrong: Callable[..., object]) -> Plant:
 def always_in_place(bare: Program) -> AbstractContextManager[object]:
     """Put results in place wherever it was found that they may be, higher peak or not."""
     del bare
-    return patched(planning, "_better", _second)
+    return patched(Variants, "best", _in_place)
 
 
-def _second(
-    plain: planning.Values, other: planning.Values, planner: Planner, capacity: int | None
-) -> Program:
-    del plain
-    plan = planning._planned  # pyright: ignore[reportPrivateUsage]  # what the fault stands before
-    return plan(other, planner, capacity)
+def _in_place(self: Variants, bare: Program) -> object:
+    plain = values_of(bare)
+    return self.one(values_of(inplace.in_place(bare, plain.lives, plain.alone)))
 
 
 def in_place(**wrong: Callable[..., object]) -> Plant:
@@ -248,11 +245,18 @@ def sizes_known_early(bare: Program) -> AbstractContextManager[object]:
     """Symbols that the run binds are taken for known: space is handed on at once."""
     del bare
 
-    def none(self: object) -> set[str]:
-        del self
+    def none(*args: object) -> set[str]:
+        del args
         return set()
 
-    return patched(planning.Values, "_late", none)
+    def nowhere(*args: object) -> tuple[frozenset[str], frozenset[str]]:
+        del args
+        return frozenset(), frozenset()
+
+    stack = ExitStack()
+    stack.enter_context(patched(values, "_late_sizes", none))
+    stack.enter_context(patched(values, "_handed_on", nowhere))
+    return stack
 
 
 FAULTS: tuple[ProgramFault, ...] = (

@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from didyma.codegen.memory import fewer
-from didyma.codegen.memory import plan as planning
 from didyma.codegen.memory.elide import Elision
-from didyma.codegen.memory.planners import Planner
+from didyma.codegen.memory.plan import Variants
 from didyma.refimpl.ir.program import Program
 from tests.mutants.memory.fault import Plant, ProgramFault, patched
 
@@ -23,7 +22,7 @@ def eliding(**wrong: Callable[..., bool]) -> Plant:
         for name, answer in wrong.items():
             stack.enter_context(patched(Elision, name, answer))
         stack.enter_context(patched(fewer, "no_higher", _always))
-        stack.enter_context(patched(planning, "_no_higher", _without))
+        stack.enter_context(patched(Variants, "better", _without))
         return stack
 
     return plant
@@ -34,12 +33,9 @@ def _always(*costs: object) -> bool:
     return True
 
 
-def _without(
-    bare: Program, less: Program, planner: Planner, capacity: int | None, costs: object
-) -> Program:
-    del bare, costs
-    plan = planning._plan  # pyright: ignore[reportPrivateUsage]  # what the fault stands before
-    return plan(less, planner, capacity)
+def _without(self: Variants, bare: Program, less: Program, least: object) -> object:
+    del bare, least
+    return self.best(less)
 
 
 def _there(self: Any, value: str) -> bool:

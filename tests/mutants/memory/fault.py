@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from unittest import mock
 
 from didyma.codegen.memory import plan as planning
-from didyma.codegen.memory import planner
+from didyma.codegen.memory import planner, values
 from didyma.codegen.memory.planners import Buffer, Planner, Whole
 from didyma.fuzz.allocator.domains import every
 from didyma.fuzz.allocator.judge import Verdict
@@ -131,6 +131,6 @@ def buffers(change: Callable[[Buffer], Buffer]) -> Plant:
         def made(*args: Any) -> Buffer:
             return change(Buffer(*args))
 
-        return patched(planning, "Buffer", made)
+        return patched(values, "Buffer", made)
 
     return plant

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from didyma.codegen.memory import liveness
-from didyma.codegen.memory import plan as planning
+from didyma.codegen.memory import liveness, values
 from didyma.codegen.memory.liveness import Life, Lives, Range
 from didyma.codegen.memory.planners import Buffer
 from didyma.oracle.kernels import reads_before_it_writes
@@ -41,7 +40,7 @@ def spoilt(change: Callable[[Program, Lives, str, Life], Life]) -> Plant:
             found.of = {v: change(bare, found, v, life) for v, life in found.of.items()}
             return found
 
-        return patched(planning, "Lives", lives)
+        return patched(values, "Lives", lives)
 
     return plant
 

@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from didyma.codegen.memory import plan as planning
-from didyma.codegen.memory import planners, sizes
+from didyma.codegen.memory import planners, sizes, values
 from didyma.codegen.memory.liveness import roots
 from didyma.codegen.memory.planners import Buffer, Plan, Whole
 from didyma.codegen.memory.sizes import Sizes
@@ -230,7 +229,7 @@ def frozen(bare: Program) -> AbstractContextManager[object]:
             t = TensorType(t.dtype, dims.values(t.shape, first), t.device)
         return Buffer(name, t, *rest)
 
-    return patched(planning, "Buffer", made)
+    return patched(values, "Buffer", made)
 
 
 FAULTS: tuple[ProgramFault, ...] = (
