@@ -15,7 +15,8 @@ from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import Attr, Module
 from didyma.refimpl.ir.types import Array, TensorType
-from didyma.refimpl.ops.rules import get_dims
+from didyma.refimpl.ops.attributes import parse, specs
+from didyma.refimpl.ops.slicing import Pad
 
 MANY = 1 << 21  # elements in all: judging runs every level element by element
 ROUNDS = 64
@@ -128,8 +129,8 @@ def _causes(d: Dim, env: Mapping[str, int], most: Mapping[str, int]) -> Collecti
 
 
 def _mirrored(t: TensorType, attrs: Mapping[str, Attr], env: Mapping[str, int]) -> Iterator[Dim]:
-    for side in ("low", "high"):
-        widths = get_dims("pad", attrs, side, t.rank)
+    pad = parse("pad", Pad, specs(Pad), attrs)
+    for widths in (pad.low, pad.high):
         yield from (d for d, w in zip(t.shape, widths, strict=True) if _at_most(d, w, env))
 
 

@@ -11,7 +11,7 @@ from didyma.refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
 from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops import powers
 from didyma.refimpl.ops.bars import Bar, Contract
-from didyma.refimpl.ops.elementwise import binary, through_f64
+from didyma.refimpl.ops.elementwise import binary, ends, through_f64
 from didyma.refimpl.ops.folds import has_negative_zero
 from didyma.refimpl.ops.pointwise import ToBar, example, pointwise, within
 from didyma.refimpl.ops.spec import Domain, Op
@@ -65,21 +65,11 @@ def power(a: Array, b: Array) -> Array:
     return np.where(b < 0, inverse, np.asarray(np.power(a, np.maximum(b, zero))))
 
 
-def _ends(f: Callable[..., Array]) -> ToBar:
-    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
-        del dtype, contract
-        return bm.ends(f, bars)
-
-    return run
-
-
-def _add(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    del contract
+def _add(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
     return bm.add(a, b, dtype)
 
 
-def _subtract(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    del contract
+def _subtract(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
     return bm.subtract(a, b, dtype)
 
 
@@ -87,23 +77,19 @@ def _multiply(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
     return bm.square(a, dtype, contract) if a is b else bm.multiply(a, b, dtype, contract)
 
 
-def _floor_divide(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    del contract
+def _floor_divide(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
     return bm.floor_quotient(a, b, dtype)
 
 
-def _floormod(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    del contract
+def _floormod(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
     return bm.modulo(np.remainder, np.floor, a, b, dtype)
 
 
-def _truncmod(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    del contract
+def _truncmod(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
     return bm.modulo(np.fmod, np.trunc, a, b, dtype)
 
 
-def _copysign(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    del dtype, contract
+def _copysign(a: Bar, b: Bar, _dtype: DType, _contract: Contract) -> Bar:
     return bm.signed(a, b)
 
 
@@ -276,7 +262,7 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=NUMBERS,
         evaluate=maximum,
-        bar=_ends(maximum),
+        bar=ends(maximum),
         element=binary("max"),
         example=example([[1.0, -0.0], [0.5, 0.0]], [1.0, 0.0]),
     ),
@@ -287,7 +273,7 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=NUMBERS,
         evaluate=minimum,
-        bar=_ends(minimum),
+        bar=ends(minimum),
         element=binary("min"),
         example=example([[1.0, -0.0], [0.5, 0.0]], [0.5, -0.0]),
     ),
@@ -298,7 +284,7 @@ ALL: tuple[Op, ...] = (
         arity=3,
         dtypes=NUMBERS,
         evaluate=clip,
-        bar=_ends(clip),
+        bar=ends(clip),
         element=_clip_rule,
         example=example([[-5, 0, 5], [-1], [2]], [-1, 0, 2], DType.I32),
         domains=within(None, (-10, 0), (0, 10)),

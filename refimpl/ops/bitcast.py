@@ -20,21 +20,12 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.types import ALL as EVERY
 from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.attributes import attributes, choice
 from didyma.refimpl.ops.bars import Bar, Contract, centre_dtype, store
 from didyma.refimpl.ops.broadcasting import quiet
 from didyma.refimpl.ops.conversion import convert, convert_expr
-from didyma.refimpl.ops.rules import check, get_dtype
-from didyma.refimpl.ops.spec import (
-    AttrMap,
-    AttrSpec,
-    Chooser,
-    Example,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Sample,
-)
+from didyma.refimpl.ops.rules import attr_error
+from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
 
 _UNSIGNED = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
 TARGETS = tuple(d for d in EVERY if d is not DType.BOOL)
@@ -45,14 +36,23 @@ def targets(source: DType) -> tuple[DType, ...]:
     return tuple(d for d in TARGETS if d.bits == source.bits)
 
 
-def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("bitcast", types, 1)
-    return t.with_dtype(get_dtype("bitcast", attrs, "dtype", targets(t.dtype)))
+@attributes
+class Bitcast:
+    """The result's dtype."""
+
+    dtype: DType = choice("the result's dtype", TARGETS)
 
 
-def _eval(args: Sequence[Array], attrs: AttrMap, out: TensorType) -> Array:
-    del attrs
-    return reinterpreted(args[0], out.dtype)
+def _infer(types: Sequence[TensorType], a: Bitcast) -> TensorType:
+    (t,) = types
+    if a.dtype not in targets(t.dtype):
+        want = f"one of {', '.join(targets(t.dtype))}"
+        raise attr_error("bitcast", "dtype", a.dtype, want)
+    return t.with_dtype(a.dtype)
+
+
+def _eval(args: Sequence[Array], a: Bitcast, _result: TensorType) -> Array:
+    return reinterpreted(args[0], a.dtype)
 
 
 def reinterpreted(x: Array, to: DType) -> Array:
@@ -60,15 +60,8 @@ def reinterpreted(x: Array, to: DType) -> Array:
     return np.ascontiguousarray(x).reshape(x.shape).view(to.numpy)
 
 
-def _bar(
-    bars: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    out: TensorType,
-    contract: Contract,
-) -> Bar:
-    del attrs, contract
-    source, to = types[0].dtype, out.dtype
+def _bar(bars: Sequence[Bar], use: Use[Bitcast], _contract: Contract) -> Bar:
+    source, to = use.types[0].dtype, use.attrs.dtype
     b = store(bars[0], source)
     number = b.c.astype(source.numpy) if source.is_float else convert(b.c, source)
     c = reinterpreted(number, to).astype(centre_dtype(to))
@@ -99,15 +92,8 @@ def of_bits(bits: Expr, to: DType) -> Expr:
     return value if to.compute is to else Cast(value, to.compute)
 
 
-def _rule(
-    index: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    out: TensorType,
-) -> Expr:
-    del attrs
-    return of_bits(bits_of(reads[0](index), types[0].dtype), out.dtype)
+def _element(at: Index, reads: Sequence[Read], use: Use[Bitcast]) -> Expr:
+    return of_bits(bits_of(reads[0](at), use.types[0].dtype), use.attrs.dtype)
 
 
 def _f32(v: float) -> Const:
@@ -154,12 +140,8 @@ BITCAST = Op(
     ),
     kind=Kind.ELEMENTWISE,
     arity=(1, 1),
-    attrs=(AttrSpec("dtype", "dtype", "the result's dtype", tuple(TARGETS)),),
     dtypes=EVERY,
-    infer=_infer,
-    eval=_eval,
-    bar=quiet(_bar),
-    element=_rule,
+    rules=Rules(Bitcast, infer=_infer, eval=_eval, bar=quiet(_bar), element=_element),
     sample=_sample,
     example=Example(
         (np.array([1.0, -2.0], np.float32),),

@@ -9,6 +9,7 @@ import numpy as np
 from didyma.refimpl.ir.loop import Expr, Select
 from didyma.refimpl.ir.types import ALL as ALL_DTYPES
 from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.attributes import Nothing, attributes, choice
 from didyma.refimpl.ops.bars import Bar, Contract, hull
 from didyma.refimpl.ops.broadcasting import broadcast, operand_index, partner, quiet
 from didyma.refimpl.ops.conversion import (
@@ -20,115 +21,65 @@ from didyma.refimpl.ops.conversion import (
     saturate_expr,
 )
 from didyma.refimpl.ops.pointwise import array
-from didyma.refimpl.ops.rules import check, check_same_dtype, dtype_error, get_dtype
-from didyma.refimpl.ops.spec import (
-    AttrMap,
-    AttrSpec,
-    Chooser,
-    Example,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Sample,
-)
+from didyma.refimpl.ops.rules import dtype_error
+from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
 
 
-def _cast_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("cast", types, 1)
-    return t.with_dtype(get_dtype("cast", attrs, "dtype", ALL_DTYPES))
+@attributes
+class Conversion:
+    """The result's dtype."""
+
+    dtype: DType = choice("the result's dtype", ALL_DTYPES)
 
 
-def _cast_eval(args: Sequence[Array], attrs: AttrMap, out: TensorType) -> Array:
-    del attrs
-    if DType.of(args[0]) is out.dtype:
-        return args[0]
-    return convert(args[0], out.dtype)
+def _converted(types: Sequence[TensorType], a: Conversion) -> TensorType:
+    return types[0].with_dtype(a.dtype)
 
 
-def _cast_bars(
-    bars: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    out: TensorType,
-    contract: Contract,
-) -> Bar:
-    del attrs, contract
-    return cast_bar(bars[0], types[0].dtype, out.dtype)
+def _cast(args: Sequence[Array], a: Conversion, _result: TensorType) -> Array:
+    return args[0] if DType.of(args[0]) is a.dtype else convert(args[0], a.dtype)
 
 
-def _cast_rule(
-    index: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    out: TensorType,
-) -> Expr:
-    del attrs
-    x = reads[0](index)
-    return x if types[0].dtype is out.dtype else convert_expr(x, out.dtype)
+def _cast_bar(bars: Sequence[Bar], use: Use[Conversion], _contract: Contract) -> Bar:
+    return cast_bar(bars[0], use.types[0].dtype, use.attrs.dtype)
 
 
-def _saturate_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("saturating_cast", types, 1)
-    return t.with_dtype(get_dtype("saturating_cast", attrs, "dtype", ALL_DTYPES))
+def _cast_element(at: Index, reads: Sequence[Read], use: Use[Conversion]) -> Expr:
+    x, to = reads[0](at), use.attrs.dtype
+    return x if use.types[0].dtype is to else convert_expr(x, to)
 
 
-def _saturate_eval(args: Sequence[Array], attrs: AttrMap, out: TensorType) -> Array:
-    del attrs
-    return saturate(args[0], out.dtype)
+def _saturate(args: Sequence[Array], a: Conversion, _result: TensorType) -> Array:
+    return saturate(args[0], a.dtype)
 
 
-def _saturate_bars(
-    bars: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    out: TensorType,
-    contract: Contract,
-) -> Bar:
-    del attrs, contract
-    return saturate_bar(bars[0], types[0].dtype, out.dtype)
+def _saturate_bar(bars: Sequence[Bar], use: Use[Conversion], _contract: Contract) -> Bar:
+    return saturate_bar(bars[0], use.types[0].dtype, use.attrs.dtype)
 
 
-def _saturate_rule(
-    index: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    out: TensorType,
-) -> Expr:
-    del attrs
-    return saturate_expr(reads[0](index), types[0].dtype, out.dtype)
+def _saturate_element(at: Index, reads: Sequence[Read], use: Use[Conversion]) -> Expr:
+    return saturate_expr(reads[0](at), use.types[0].dtype, use.attrs.dtype)
 
 
 def _cast_sample(chooser: Chooser, t: TensorType) -> Sample | None:
     return Sample((t,), (("dtype", ALL_DTYPES[chooser.below(len(ALL_DTYPES))]),))
 
 
-def _where_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    del attrs
-    check("where", types, 3, dtypes=(DType.BOOL,))
-    try:
-        check_same_dtype("where", types[1:])
-    except Exception:
-        raise dtype_error("where", types, types[2].dtype, (types[1].dtype,)) from None
+def _where_infer(types: Sequence[TensorType], _: Nothing) -> TensorType:
+    cond, then, other = types
+    if cond.dtype is not DType.BOOL:
+        raise dtype_error("where", types, cond.dtype, (DType.BOOL,))
+    if other.dtype is not then.dtype:
+        raise dtype_error("where", types, other.dtype, (then.dtype,))
     shape, device = broadcast("where", types)
-    return TensorType(types[1].dtype, shape, device)
+    return TensorType(then.dtype, shape, device)
 
 
-def _where_eval(args: Sequence[Array], attrs: AttrMap, out: TensorType) -> Array:
-    del attrs
-    return np.where(*args).astype(out.dtype.numpy, copy=False)
+def _where(args: Sequence[Array], _: Nothing, result: TensorType) -> Array:
+    return np.where(*args).astype(result.dtype.numpy, copy=False)
 
 
-def _where_bar(
-    bars: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    out: TensorType,
-    contract: Contract,
-) -> Bar:
-    del attrs, types, out, contract
+def _where_bar(bars: Sequence[Bar], _use: Use[Nothing], _contract: Contract) -> Bar:
     cond, then, other = bars
     chosen = Bar(np.where(cond.c, then.c, other.c), np.where(cond.c, then.e, other.e))
     if not cond.e.any():
@@ -138,15 +89,8 @@ def _where_bar(
     return hull(decided, chosen, rest)
 
 
-def _where_rule(
-    index: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    out: TensorType,
-) -> Expr:
-    del attrs, out
-    cond, then, other = (r(operand_index(index, t)) for r, t in zip(reads, types, strict=True))
+def _where_element(at: Index, reads: Sequence[Read], use: Use[Nothing]) -> Expr:
+    cond, then, other = (r(operand_index(at, t)) for r, t in zip(reads, use.types, strict=True))
     return Select(cond, then, other)
 
 
@@ -165,10 +109,13 @@ ALL: tuple[Op, ...] = (
         kind=Kind.ELEMENTWISE,
         arity=(3, 3),
         dtypes=ALL_DTYPES,
-        infer=_where_infer,
-        eval=_where_eval,
-        bar=quiet(_where_bar),
-        element=_where_rule,
+        rules=Rules(
+            Nothing,
+            infer=_where_infer,
+            eval=_where,
+            bar=quiet(_where_bar),
+            element=_where_element,
+        ),
         sample=_where_sample,
         example=Example(
             (
@@ -193,12 +140,14 @@ ALL: tuple[Op, ...] = (
         ),
         kind=Kind.ELEMENTWISE,
         arity=(1, 1),
-        attrs=(AttrSpec("dtype", "dtype", "the result's dtype", tuple(ALL_DTYPES)),),
         dtypes=ALL_DTYPES,
-        infer=_cast_infer,
-        eval=quiet(_cast_eval),
-        bar=quiet(_cast_bars),
-        element=_cast_rule,
+        rules=Rules(
+            Conversion,
+            infer=_converted,
+            eval=quiet(_cast),
+            bar=quiet(_cast_bar),
+            element=_cast_element,
+        ),
         sample=_cast_sample,
         corners=(0.5, -0.5, 127.5, 255.5, 2147483648.0, 65520.0, 1.00048828125),
         example=Example(
@@ -218,12 +167,14 @@ ALL: tuple[Op, ...] = (
         ),
         kind=Kind.ELEMENTWISE,
         arity=(1, 1),
-        attrs=(AttrSpec("dtype", "dtype", "the result's dtype", tuple(ALL_DTYPES)),),
         dtypes=ALL_DTYPES,
-        infer=_saturate_infer,
-        eval=quiet(_saturate_eval),
-        bar=quiet(_saturate_bars),
-        element=_saturate_rule,
+        rules=Rules(
+            Conversion,
+            infer=_converted,
+            eval=quiet(_saturate),
+            bar=quiet(_saturate_bar),
+            element=_saturate_element,
+        ),
         sample=_cast_sample,
         corners=(0.5, -0.5, 127.5, 255.5, 2147483648.0, 65520.0, 464.0, 61440.0, 248.0),
         example=Example(

@@ -13,13 +13,12 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Binary, Const, Expr
 from didyma.refimpl.ir.types import NUMBERS, Array, Shape, TensorType
+from didyma.refimpl.ops.attributes import Ints, attributes, integer
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, pick
 from didyma.refimpl.ops.linear import dense, multiplier, products_bar
-from didyma.refimpl.ops.rules import attr_error, check, check_same_dtype, get_int, shape_error
+from didyma.refimpl.ops.rules import attr_error, check_same_dtype, shape_error
 from didyma.refimpl.ops.spec import (
-    AttrMap,
-    AttrSpec,
     Chooser,
     Example,
     Fold,
@@ -27,27 +26,35 @@ from didyma.refimpl.ops.spec import (
     Kind,
     Op,
     Read,
+    Rules,
     Sample,
+    Use,
 )
 from didyma.refimpl.ops.windows import (
-    DILATIONS,
-    HIGH,
-    LOW,
-    STRIDES,
     Frame,
+    Sliding,
     bordered,
     choose_frame,
     counts,
-    frame,
     frame_attrs,
     gathered,
-    need_spatial,
     stripes,
 )
 
 # Bytes of windows side by side at a time: they stay in a processor's cache until multiplied, and
 # take memory that the next ones take again.
 GATHERED = 1 << 22
+
+
+@attributes
+class Convolution(Sliding):
+    """How weights slide over the operand; their own sizes are the window."""
+
+    groups: int = integer("groups of channels that do not mix")
+
+    def frame(self, window: Ints) -> Frame:
+        """Return the windows that weights slide over."""
+        return Frame(self.strides, self.dilations, self.low, self.high, window)
 
 
 def _kernel(types: Sequence[TensorType]) -> tuple[int, ...]:
@@ -63,14 +70,11 @@ def _kernel(types: Sequence[TensorType]) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    x = check("conv", types, 2, dtypes=NUMBERS)
-    w = types[1]
+def _infer(types: Sequence[TensorType], a: Convolution) -> TensorType:
+    x, w = types
     check_same_dtype("conv", types)
-    need_spatial("conv", types)
-    f = frame("conv", attrs, x.rank - 2, _kernel(types))
-    groups = get_int("conv", attrs, "groups")
-    outputs = w.shape[0]
+    windows = a.frame(_kernel(types)).slide("conv", types)
+    outputs, groups = w.shape[0], a.groups
     if groups < 1 or (groups > 1 and not (isinstance(outputs, int) and outputs % groups == 0)):
         raise attr_error("conv", "groups", groups, "a divisor of the number of output channels")
     if not dims.equal(dims.mul(w.shape[1], groups), x.shape[1]):
@@ -81,7 +85,7 @@ def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
             f"{groups} * {dims.text(w.shape[1])} channels",
             "weights have the shape [outputs, channels / groups, spatial sizes…]",
         )
-    return x.with_shape(x.shape[0], outputs, *f.sizes(x.shape[2:]))
+    return x.with_shape(x.shape[0], outputs, *windows)
 
 
 def _correlate(x: Array, w: Array, f: Frame, groups: int) -> Array:
@@ -100,45 +104,29 @@ def _correlate(x: Array, w: Array, f: Frame, groups: int) -> Array:
     return out.reshape(batch, w.shape[0], *size)
 
 
-def _eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    x, w = (a.astype(result.dtype.compute.numpy, copy=False) for a in args)
-    f = frame("conv", attrs, x.ndim - 2, w.shape[2:])
+def _eval(args: Sequence[Array], a: Convolution, result: TensorType) -> Array:
+    x, w = (x.astype(result.dtype.compute.numpy, copy=False) for x in args)
+    f = a.frame(w.shape[2:])
     with np.errstate(all="ignore"):
-        out = _correlate(bordered(x, f, 0), w, f, get_int("conv", attrs, "groups"))
+        out = _correlate(bordered(x, f, 0), w, f, a.groups)
         return out.astype(result.dtype.numpy)
 
 
-def _bar(
-    args: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    result: TensorType,
-    contract: Contract,
-) -> Bar:
-    del types
+def _bar(args: Sequence[Bar], use: Use[Convolution], contract: Contract) -> Bar:
     x, w = args
-    f = frame("conv", attrs, x.c.ndim - 2, w.c.shape[2:])
-    groups = get_int("conv", attrs, "groups")
+    f = use.attrs.frame(w.c.shape[2:])
 
     def multiply(a: Array, b: Array) -> Array:
-        return _correlate(a, b, f, groups)
+        return _correlate(a, b, f, use.attrs.groups)
 
     padded = Bar(bordered(x.c, f, 0), bordered(x.e, f, 0))
     terms = math.prod(w.c.shape[1:])
-    return products_bar(padded, w, multiply, result.dtype, terms, contract)
+    return products_bar(padded, w, multiply, use.result.dtype, terms, contract)
 
 
-def _element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Fold:
-    x, w = types
-    f = frame("conv", attrs, x.rank - 2, _kernel(types))
-    groups = get_int("conv", attrs, "groups")
-    compute = result.dtype.compute
+def _element(at: Index, reads: Sequence[Read], use: Use[Convolution]) -> Fold:
+    (x, w), groups = use.types, use.attrs.groups
+    f, compute = use.attrs.frame(_kernel(use.types)), use.result.dtype.compute
     zero = Const(compute.numpy.type(0).item(), compute)
     group = ex.floordiv(at[1], ex.of_dim(dims.floordiv(w.shape[0], groups)))
     base = ex.ZERO if groups == 1 else ex.mul(group, ex.of_dim(w.shape[1]))
@@ -151,11 +139,7 @@ def _element(
         padded = ex.select(ex.all_of(f.guards(places, x.shape[2:])), value, zero)
         return Binary("mul", padded, reads[1]((at[1], *k)))
 
-    return Fold("add", tuple(ex.of_dim(d) for d in w.shape[1:]), body, _as_it_is)
-
-
-def _as_it_is(total: Expr) -> Expr:
-    return total
+    return Fold("add", tuple(ex.of_dim(d) for d in w.shape[1:]), body)
 
 
 def _sample(ch: Chooser, t: TensorType) -> Sample | None:
@@ -201,18 +185,8 @@ CONV = Op(
     ),
     kind=Kind.OPAQUE,
     arity=(2, 2),
-    attrs=(
-        STRIDES,
-        DILATIONS,
-        LOW,
-        HIGH,
-        AttrSpec("groups", "int", "groups of channels that do not mix"),
-    ),
     dtypes=NUMBERS,
-    infer=_infer,
-    eval=_eval,
-    bar=_bar,
-    element=_element,
+    rules=Rules(Convolution, infer=_infer, eval=_eval, bar=_bar, element=_element),
     sample=_sample,
     example=Example(
         (np.array([[[1, 2, 3, 4]]], np.float32), np.array([[[1, 10]]], np.float32)),

@@ -2,73 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ex
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Cast, Const, Expr
 from didyma.refimpl.ir.types import ALL as EVERY
-from didyma.refimpl.ir.types import NUMBERS, Array, DType, Tensor, TensorType
+from didyma.refimpl.ir.types import NUMBERS, Array, DType, Shape, Tensor, TensorType
+from didyma.refimpl.ops.attributes import attributes, choice, integer, sizes, tensor
 from didyma.refimpl.ops.bars import Bar, Contract, exact
 from didyma.refimpl.ops.choose import pick
-from didyma.refimpl.ops.rules import attr_error, check, get_axis, get_dims, get_dtype, get_tensor
-from didyma.refimpl.ops.spec import (
-    AttrMap,
-    AttrSpec,
-    Chooser,
-    Example,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Sample,
-)
+from didyma.refimpl.ops.rules import attr_error, check_axis, concrete
+from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
 
 
-def _constant_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    if types:
-        check("constant", types, 0)
-    return get_tensor("constant", attrs, "value").type
+@attributes
+class Constant:
+    """The tensor itself."""
+
+    value: Tensor = tensor("the tensor")
 
 
-def _constant_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    return _constant_view(args, attrs, result).copy()
+def _constant_infer(_types: Sequence[TensorType], a: Constant) -> TensorType:
+    return a.value.type
 
 
-def _constant_view(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    del args, result
-    return get_tensor("constant", attrs, "value").array()
+def _constant_eval(_args: Sequence[Array], a: Constant, _result: TensorType) -> Array:
+    return a.value.array().copy()
 
 
-def _constant_bar(
-    args: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    result: TensorType,
-    contract: Contract,
-) -> Bar:
-    del args, types, contract
-    return exact(get_tensor("constant", attrs, "value").array(), result.dtype)
+def _constant_view(_args: Sequence[Array], a: Constant, _result: TensorType) -> Array:
+    return a.value.array()
 
 
-def _constant_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Expr:
-    del reads, types
-    tensor = get_tensor("constant", attrs, "value")
-    compute = result.dtype.compute
-    values = tensor.array().reshape(-1).astype(compute.numpy).tolist()
+def _constant_bar(_args: Sequence[Bar], use: Use[Constant], _contract: Contract) -> Bar:
+    return exact(use.attrs.value.array(), use.result.dtype)
+
+
+def _constant_element(at: Index, _reads: Sequence[Read], use: Use[Constant]) -> Expr:
+    value, compute = use.attrs.value, use.result.dtype.compute
+    values = value.array().reshape(-1).astype(compute.numpy).tolist()
     literals = [Const(v, compute) for v in values] or [Const(compute.numpy.type(0).item(), compute)]
     if all(v == literals[0] for v in literals) or len(literals) == 1:
         return literals[0]
-    return _lookup(ex.flatten(at, map(ex.index, tensor.shape)), literals, 0)
+    return _lookup(ex.flatten(at, map(ex.index, value.shape)), literals, 0)
 
 
 def _lookup(flat: Expr, literals: Sequence[Expr], first: int) -> Expr:
@@ -81,17 +60,12 @@ def _lookup(flat: Expr, literals: Sequence[Expr], first: int) -> Expr:
     return ex.select(ex.compare("lt", flat, ex.index(first + half)), low, high)
 
 
-def small_shape(shape: Sequence[dims.Dim], size: int) -> tuple[int, ...]:
-    """Shape with every symbol replaced by a size."""
-    return tuple(d if isinstance(d, int) else size for d in shape)
-
-
 _PALETTE: tuple[float, ...] = (1, 0, 2, 3, -1, 0.5, -2.75, 7, 100, -0.0)
 _SPECIALS = (float("inf"), float("-inf"), float("nan"), 1e-40, 3e38)
 
 
 def _constant_sample(ch: Chooser, t: TensorType) -> Sample | None:
-    shape = small_shape(t.shape, 1)
+    shape = tuple(d if isinstance(d, int) else 1 for d in t.shape)
     n = int(np.prod(shape))
     if n > 64:
         shape, n = (), 1
@@ -108,57 +82,43 @@ def _constant_sample(ch: Chooser, t: TensorType) -> Sample | None:
     return Sample((), freeze({"value": Tensor.of(value)}))
 
 
-def _iota_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    if types:
-        check("iota", types, 0)
-    dtype = get_dtype("iota", attrs, "dtype", NUMBERS)
-    shape = get_dims("iota", attrs, "shape")
-    if not shape:
-        raise attr_error("iota", "shape", shape, "at least one axis")
-    get_axis("iota", attrs, "axis", len(shape))
-    return TensorType(dtype, shape)
+@attributes
+class Iota:
+    """The result's type, and the axis along which it counts."""
+
+    dtype: DType = choice("dtype of the result", NUMBERS)
+    shape: Shape = sizes("shape of the result, at least one axis")
+    axis: int = integer("axis to count along")
 
 
-def _count(attrs: AttrMap, result: TensorType, finish: Callable[[Array], Array]) -> Array:
-    axis = get_axis("iota", attrs, "axis", result.rank)
-    shape = small_shape(result.shape, 0)
-    line = finish(np.arange(shape[axis], dtype=np.int64))
-    along = line.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+def _iota_infer(_types: Sequence[TensorType], a: Iota) -> TensorType:
+    if not a.shape:
+        raise attr_error("iota", "shape", a.shape, "at least one axis")
+    check_axis("iota", a.axis, len(a.shape))
+    return TensorType(a.dtype, a.shape)
+
+
+def _count(a: Iota, dtype: DType) -> Array:
+    """Count in an array of a dtype; positions are cast to the compute dtype first."""
+    shape = concrete(a.shape)
+    with np.errstate(over="ignore"):
+        line = np.arange(shape[a.axis]).astype(a.dtype.compute.numpy).astype(dtype.numpy)
+    along = line.reshape([-1 if i == a.axis else 1 for i in range(len(shape))])
     return np.broadcast_to(along, shape).copy()
 
 
-def _iota_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    del args
-
-    def finish(line: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return line.astype(result.dtype.compute.numpy).astype(result.dtype.numpy)
-
-    return _count(attrs, result, finish)
+def _iota_eval(_args: Sequence[Array], a: Iota, _result: TensorType) -> Array:
+    return _count(a, a.dtype)
 
 
-def _iota_bar(
-    args: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    result: TensorType,
-    contract: Contract,
-) -> Bar:
-    del args, types, contract
-    compute = result.dtype.compute
-    return exact(_count(attrs, result, lambda line: line.astype(compute.numpy)), compute)
+def _iota_bar(_args: Sequence[Bar], use: Use[Iota], _contract: Contract) -> Bar:
+    compute = use.attrs.dtype.compute
+    return exact(_count(use.attrs, compute), compute)
 
 
-def _iota_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Expr:
-    del reads, types
-    i = at[get_axis("iota", attrs, "axis", result.rank)]
-    return i if result.dtype is DType.I64 else Cast(i, result.dtype.compute)
+def _iota_element(at: Index, _reads: Sequence[Read], use: Use[Iota]) -> Expr:
+    i, dtype = at[use.attrs.axis], use.attrs.dtype
+    return i if dtype is DType.I64 else Cast(i, dtype.compute)
 
 
 def _iota_sample(ch: Chooser, t: TensorType) -> Sample | None:
@@ -175,13 +135,15 @@ CONSTANT = Op(
     special="Every value is kept as it is, NaN with its payload.",
     kind=Kind.INJECTIVE,
     arity=(0, 0),
-    attrs=(AttrSpec("value", "tensor", "the tensor"),),
     dtypes=EVERY,
-    infer=_constant_infer,
-    eval=_constant_eval,
-    view=_constant_view,
-    bar=_constant_bar,
-    element=_constant_element,
+    rules=Rules(
+        Constant,
+        infer=_constant_infer,
+        eval=_constant_eval,
+        bar=_constant_bar,
+        element=_constant_element,
+        view=_constant_view,
+    ),
     sample=_constant_sample,
     example=Example(
         (),
@@ -199,16 +161,8 @@ IOTA = Op(
     ),
     kind=Kind.INJECTIVE,
     arity=(0, 0),
-    attrs=(
-        AttrSpec("dtype", "dtype", "dtype of the result", tuple(NUMBERS)),
-        AttrSpec("shape", "dims", "shape of the result, at least one axis"),
-        AttrSpec("axis", "int", "axis to count along"),
-    ),
     dtypes=NUMBERS,
-    infer=_iota_infer,
-    eval=_iota_eval,
-    bar=_iota_bar,
-    element=_iota_element,
+    rules=Rules(Iota, infer=_iota_infer, eval=_iota_eval, bar=_iota_bar, element=_iota_element),
     sample=_iota_sample,
     example=Example(
         (),

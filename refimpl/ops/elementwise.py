@@ -82,12 +82,13 @@ def monotone(name: str, f: OfArray, lo: float = -np.inf, hi: float = np.inf) -> 
     return one(run)
 
 
-def _ends(f: OfArray) -> ToBar:
-    def run(a: Bar, dtype: DType, contract: Contract) -> Bar:
-        del dtype, contract
-        return bm.ends(f, [a])
+def ends(f: Callable[..., Array]) -> ToBar:
+    """Bar rule of a function that is monotone in each operand and rounds nothing."""
 
-    return one(run)
+    def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
+        return bm.ends(f, bars)
+
+    return run
 
 
 def _whole(name: str, f: OfArray, doc: str, special: str, case: tuple[float, float]) -> Op:
@@ -99,7 +100,7 @@ def _whole(name: str, f: OfArray, doc: str, special: str, case: tuple[float, flo
         arity=1,
         dtypes=FLOATS,
         evaluate=f,
-        bar=_ends(f),
+        bar=ends(f),
         element=intrinsic(name),
         example=example([[case[0]]], [case[1]]),
         corners=(0.5, -0.5, 1.5, 2.5, -1.5, 8388607.5, 0.49999997),
@@ -110,15 +111,13 @@ def _rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
-def _abs_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
-    del contract
+def _abs_bar(a: Bar, dtype: DType, _contract: Contract) -> Bar:
     if dtype.is_int:
         return bm.integers(np.abs, [a])
     return bm.nonnegative(Bar(np.abs(a.c), a.e))
 
 
-def _negative_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
-    del contract
+def _negative_bar(a: Bar, dtype: DType, _contract: Contract) -> Bar:
     return bm.integers(np.negative, [a]) if dtype.is_int else bm.negative(a)
 
 
@@ -195,7 +194,7 @@ ALL: tuple[Op, ...] = (
         arity=1,
         dtypes=NUMBERS,
         evaluate=_sign,
-        bar=_ends(_sign),
+        bar=ends(_sign),
         element=_sign_rule,
         example=example([[-2.5, 3.0, -0.0]], [-1.0, 1.0, 0.0]),
     ),

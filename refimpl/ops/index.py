@@ -14,21 +14,24 @@ from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import INDEX, Cast, Const, Expr
 from didyma.refimpl.ir.types import ALL as EVERY
 from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.attributes import attributes, integer
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, pick, size
-from didyma.refimpl.ops.movement import BarRule
-from didyma.refimpl.ops.rules import check, dtype_error, get_axis, shape_error
+from didyma.refimpl.ops.rules import check_axis, dtype_error, shape_error
 from didyma.refimpl.ops.spec import (
-    AttrMap,
-    AttrSpec,
     Chooser,
     Domain,
+    Domains,
+    Element,
     Example,
     Index,
+    Infer,
     Kind,
     Op,
     Read,
+    Rules,
     Sample,
+    Use,
 )
 
 INDICES = (DType.I64, DType.I32)
@@ -61,15 +64,21 @@ def check_indices(op: str, types: Sequence[TensorType]) -> None:
         raise dtype_error(op, types, types[1].dtype, INDICES)
 
 
-def _gather_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("gather", types, 2)
+@attributes
+class Pick:
+    """The axis that indices count along."""
+
+    axis: int = integer("axis to pick along")
+
+
+def _gather_infer(types: Sequence[TensorType], a: Pick) -> TensorType:
+    t, indices = types
     check_indices("gather", types)
-    axis = get_axis("gather", attrs, "axis", t.rank)
-    return t.with_shape(*t.shape[:axis], *types[1].shape, *t.shape[axis + 1 :])
+    check_axis("gather", a.axis, t.rank)
+    return t.with_shape(*t.shape[: a.axis], *indices.shape, *t.shape[a.axis + 1 :])
 
 
-def _gather(x: Array, indices: Array, attrs: AttrMap) -> Array:
-    axis = get_axis("gather", attrs, "axis", x.ndim)
+def _gather(x: Array, indices: Array, axis: int) -> Array:
     n = x.shape[axis]
     if n == 0:
         return _nothing((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
@@ -81,18 +90,11 @@ def _nothing(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return np.zeros(shape, np.int8).astype(dtype)
 
 
-def _gather_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Expr:
-    t, rank = types[0], types[1].rank
-    axis = get_axis("gather", attrs, "axis", t.rank)
-    n = ex.of_dim(t.shape[axis])
+def _gather_element(at: Index, reads: Sequence[Read], use: Use[Pick]) -> Expr:
+    axis, rank = use.attrs.axis, use.types[1].rank
+    n = ex.of_dim(use.types[0].shape[axis])
     i = clamped(position(reads[1](at[axis : axis + rank])), n)
-    return _read_or_zero(reads[0], (*at[:axis], i, *at[axis + rank :]), n, result.dtype.compute)
+    return _read_or_zero(reads[0], (*at[:axis], i, *at[axis + rank :]), n, use.result.dtype.compute)
 
 
 def _read_or_zero(read: Read, at: Index, n: Expr, dtype: DType) -> Expr:
@@ -101,33 +103,26 @@ def _read_or_zero(read: Read, at: Index, n: Expr, dtype: DType) -> Expr:
     return zero if some == ex.FALSE else ex.select(some, read(at), zero)
 
 
-def _picked(gather: Callable[[Array, Array, AttrMap], Array]) -> BarRule:
-    def run(
-        args: Sequence[Bar],
-        attrs: AttrMap,
-        types: Sequence[TensorType],
-        result: TensorType,
-        contract: Contract,
-    ) -> Bar:
-        del types, contract
-        x, i = args
-        c, e = gather(x.c, i.c, attrs), gather(x.e, i.c, attrs)
+def _picking(
+    pick: Callable[[Array, Array, int], Array], infer: Infer[Pick], element: Element[Pick]
+) -> Rules[Pick]:
+    """Return the rules of an op whose values and errors a function picks by index along an axis."""
+
+    def run(args: Sequence[Array], a: Pick, _result: TensorType) -> Array:
+        return pick(args[0], args[1], a.axis)
+
+    def bar(args: Sequence[Bar], use: Use[Pick], _contract: Contract) -> Bar:
+        (x, i), axis = args, use.attrs.axis
+        c, e = pick(x.c, i.c, axis), pick(x.e, i.c, axis)
         if i.e.any():
             unsure = i.e > 0
             if c.shape != i.e.shape:  # gather: indices stand in the place of the axis
-                axis = get_axis("gather", attrs, "axis", x.c.ndim)
-                unsure = unsure.reshape(
-                    *[1] * axis, *i.e.shape, *[1] * (result.rank - axis - i.e.ndim)
-                )
+                behind = use.result.rank - axis - i.e.ndim
+                unsure = unsure.reshape(*[1] * axis, *i.e.shape, *[1] * behind)
             e = np.where(unsure, np.inf, e)
         return Bar(c, e)
 
-    return run
-
-
-def _gather_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    del result
-    return _gather(args[0], args[1], attrs)
+    return Rules(Pick, infer, run, bar, element, domains=_domains)
 
 
 def _gather_sample(ch: Chooser, t: TensorType) -> Sample | None:
@@ -141,16 +136,24 @@ def _gather_sample(ch: Chooser, t: TensorType) -> Sample | None:
     return Sample((t, indices), freeze({"axis": axis}))
 
 
-def index_domains(types: Sequence[TensorType], attrs: AttrMap) -> tuple[Domain | None, ...]:
+def index_domains(types: Sequence[TensorType], axis: int) -> Domains:
     """Indices a little beyond the range on both sides; near 0 where the size is not known."""
-    n = types[0].shape[get_axis("gather", attrs, "axis", types[0].rank)]
+    n = types[0].shape[axis]
     n = n if isinstance(n, int) else 3
     return (None, Domain(-n - 1, n), *[None] * (len(types) - 2))
 
 
+def _domains(types: Sequence[TensorType], a: Pick) -> Domains:
+    return index_domains(types, a.axis)
+
+
 def check_elements(op: str, types: Sequence[TensorType], axis: int) -> None:
-    """Raise ``shape-mismatch`` unless indices have the operand's rank and fit off ``axis``."""
+    """Raise ``shape-mismatch`` unless indices have the operand's rank and fit off ``axis``.
+
+    Error ``bad-attr`` for an axis that the operand does not have.
+    """
     t, i = types[:2]
+    check_axis(op, axis, t.rank)
     fits = i.rank == t.rank and all(
         a == axis or dims.equal(m, n) or (isinstance(m, int) and isinstance(n, int) and m <= n)
         for a, (m, n) in enumerate(zip(i.shape, t.shape, strict=True))
@@ -161,15 +164,14 @@ def check_elements(op: str, types: Sequence[TensorType], axis: int) -> None:
         )
 
 
-def _elements_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("gather_elements", types, 2)
+def _elements_infer(types: Sequence[TensorType], a: Pick) -> TensorType:
+    t, indices = types
     check_indices("gather_elements", types)
-    check_elements("gather_elements", types, get_axis("gather_elements", attrs, "axis", t.rank))
-    return t.with_shape(*types[1].shape)
+    check_elements("gather_elements", types, a.axis)
+    return t.with_shape(*indices.shape)
 
 
-def _elements(x: Array, indices: Array, attrs: AttrMap) -> Array:
-    axis = get_axis("gather_elements", attrs, "axis", x.ndim)
+def _elements(x: Array, indices: Array, axis: int) -> Array:
     n = x.shape[axis]
     if n == 0:
         return _nothing(indices.shape, x.dtype)
@@ -177,22 +179,11 @@ def _elements(x: Array, indices: Array, attrs: AttrMap) -> Array:
     return np.asarray(np.take_along_axis(x[part], resolved(indices, n), axis))
 
 
-def _elements_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    del result
-    return _elements(args[0], args[1], attrs)
-
-
-def _elements_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Expr:
-    axis = get_axis("gather_elements", attrs, "axis", result.rank)
-    n = ex.of_dim(types[0].shape[axis])
+def _elements_element(at: Index, reads: Sequence[Read], use: Use[Pick]) -> Expr:
+    axis = use.attrs.axis
+    n = ex.of_dim(use.types[0].shape[axis])
     i = clamped(position(reads[1](at)), n)
-    return _read_or_zero(reads[0], (*at[:axis], i, *at[axis + 1 :]), n, result.dtype.compute)
+    return _read_or_zero(reads[0], (*at[:axis], i, *at[axis + 1 :]), n, use.result.dtype.compute)
 
 
 def fitting_shape(ch: Chooser, t: TensorType, axis: int) -> tuple[Dim, ...]:
@@ -223,14 +214,9 @@ GATHER = Op(
     special=RULE,
     kind=Kind.INJECTIVE,
     arity=(2, 2),
-    attrs=(AttrSpec("axis", "int", "axis to pick along"),),
     dtypes=EVERY,
-    infer=_gather_infer,
-    eval=_gather_eval,
-    bar=_picked(_gather),
-    element=_gather_element,
+    rules=_picking(_gather, _gather_infer, _gather_element),
     sample=_gather_sample,
-    domains=index_domains,
     example=Example(
         (np.array([10, 20, 30], np.int32), np.array([[2, -3], [9, 0]], np.int64)),
         np.array([[30, 10], [30, 10]], np.int32),
@@ -248,14 +234,9 @@ GATHER_ELEMENTS = Op(
     special=RULE,
     kind=Kind.INJECTIVE,
     arity=(2, 2),
-    attrs=(AttrSpec("axis", "int", "axis to pick along"),),
     dtypes=EVERY,
-    infer=_elements_infer,
-    eval=_elements_eval,
-    bar=_picked(_elements),
-    element=_elements_element,
+    rules=_picking(_elements, _elements_infer, _elements_element),
     sample=_elements_sample,
-    domains=index_domains,
     example=Example(
         (np.array([[1, 2], [3, 4]], np.int32), np.array([[0, 0], [1, 0]], np.int64)),
         np.array([[1, 1], [4, 3]], np.int32),

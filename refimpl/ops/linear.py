@@ -12,17 +12,27 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.loop import Binary, Expr
 from didyma.refimpl.ir.types import NUMBERS, Array, DType, Shape, TensorType
 from didyma.refimpl.ops import blas
+from didyma.refimpl.ops.attributes import Nothing
 from didyma.refimpl.ops.bar_sums import dot_bar
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, pick, size
-from didyma.refimpl.ops.rules import check, check_same_dtype, shape_error
-from didyma.refimpl.ops.spec import AttrMap, Chooser, Example, Fold, Index, Kind, Op, Read, Sample
+from didyma.refimpl.ops.rules import check_same_dtype, shape_error
+from didyma.refimpl.ops.spec import (
+    Chooser,
+    Example,
+    Fold,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Rules,
+    Sample,
+    Use,
+)
 
 
-def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    del attrs
-    a = check("matmul", types, 2, dtypes=NUMBERS)
-    b = types[1]
+def _infer(types: Sequence[TensorType], _: Nothing) -> TensorType:
+    a, b = types
     check_same_dtype("matmul", types)
     if a.rank < 2 or b.rank < 2:
         raise shape_error(
@@ -114,22 +124,15 @@ def dense(x: Array) -> Array:
     return x if apart else x.copy(order="C")
 
 
-def _eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    del attrs
+def _eval(args: Sequence[Array], _: Nothing, result: TensorType) -> Array:
     a, b = (x.astype(result.dtype.compute.numpy, copy=False) for x in args)
     with np.errstate(all="ignore"):
         return product(a, b).astype(result.dtype.numpy)
 
 
-def _bar(
-    args: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    result: TensorType,
-    contract: Contract,
-) -> Bar:
-    del attrs, types
-    return products_bar(args[0], args[1], product, result.dtype, args[0].c.shape[-1], contract)
+def _bar(args: Sequence[Bar], use: Use[Nothing], contract: Contract) -> Bar:
+    a, b = args
+    return products_bar(a, b, product, use.result.dtype, a.c.shape[-1], contract)
 
 
 def products_bar(
@@ -173,29 +176,18 @@ def _signless(b: Bar) -> Array:
     return np.where((b.e > 0) & (b.e >= np.abs(b.c)), 1.0, 0.0)
 
 
-def _element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Fold:
-    del attrs
-    a, b = types
+def _element(at: Index, reads: Sequence[Read], use: Use[Nothing]) -> Fold:
+    a, b = use.types
 
     def batch(t: TensorType) -> Index:
-        own = at[result.rank - t.rank : -2]
+        own = at[use.result.rank - t.rank : -2]
         return tuple(ex.ZERO if d == 1 else i for i, d in zip(own, t.shape[:-2], strict=True))
 
     def body(k: Index) -> Expr:
         left = reads[0]((*batch(a), at[-2], *k))
         return Binary("mul", left, reads[1]((*batch(b), *k, at[-1])))
 
-    return Fold("add", (ex.of_dim(a.shape[-1]),), body, _as_it_is)
-
-
-def _as_it_is(total: Expr) -> Expr:
-    return total
+    return Fold("add", (ex.of_dim(a.shape[-1]),), body)
 
 
 def _sample(ch: Chooser, t: TensorType) -> Sample | None:
@@ -225,10 +217,7 @@ MATMUL = Op(
     kind=Kind.OPAQUE,
     arity=(2, 2),
     dtypes=NUMBERS,
-    infer=_infer,
-    eval=_eval,
-    bar=_bar,
-    element=_element,
+    rules=Rules(Nothing, infer=_infer, eval=_eval, bar=_bar, element=_element),
     sample=_sample,
     example=Example(
         (np.array([[1, 2], [3, 4]], np.float32), np.array([[5], [6]], np.float32)),

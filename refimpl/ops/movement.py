@@ -1,26 +1,24 @@
-"""What ops share that move elements without computing: value and bar move alike."""
+"""What ops share that move elements without computing: values and errors are moved alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Bar, Contract
-from didyma.refimpl.ops.spec import AttrMap
+from didyma.refimpl.ops.spec import BarRule, Eval, Use
 
-Move: TypeAlias = Callable[[Sequence[Array], AttrMap, TensorType], Array]
-BarRule: TypeAlias = Callable[
-    [Sequence[Bar], AttrMap, Sequence[TensorType], TensorType, Contract], Bar
-]
+A = TypeVar("A")
+MOVED = "Elements are moved as they are: NaN, infinities and the sign of zero are kept."
 
 
-def contiguous(move: Move) -> Move:
+def contiguous(move: Eval[A]) -> Eval[A]:
     """Return the rule with a fresh row-major array as result."""
 
-    def run(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+    def run(args: Sequence[Array], attrs: A, result: TensorType) -> Array:
         out = move(args, attrs, result)
         fresh = out.flags.owndata and out.flags.c_contiguous and not any(out is a for a in args)
         return out if fresh else np.array(out, order="C", copy=True)
@@ -28,18 +26,11 @@ def contiguous(move: Move) -> Move:
     return run
 
 
-def moved(move: Move) -> BarRule:
+def moved(move: Eval[A]) -> BarRule[A]:
     """Return the bar rule that moves centres and errors alike."""
 
-    def run(
-        args: Sequence[Bar],
-        attrs: AttrMap,
-        types: Sequence[TensorType],
-        result: TensorType,
-        contract: Contract,
-    ) -> Bar:
-        del types, contract
-        centre = move([a.c for a in args], attrs, result)
-        return Bar(centre, move([a.e for a in args], attrs, result))
+    def run(args: Sequence[Bar], use: Use[A], _contract: Contract) -> Bar:
+        centre = move([a.c for a in args], use.attrs, use.result)
+        return Bar(centre, move([a.e for a in args], use.attrs, use.result))
 
     return run

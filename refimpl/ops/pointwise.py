@@ -9,30 +9,41 @@ import numpy as np
 
 from didyma.refimpl.ir.loop import Expr
 from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.attributes import Nothing
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.broadcasting import broadcast, operand_index, partner, quiet
-from didyma.refimpl.ops.rules import check, check_same_dtype
-from didyma.refimpl.ops.spec import AttrMap, Chooser, Domain, Example, Index, Kind, Op, Read, Sample
+from didyma.refimpl.ops.rules import check_same_dtype
+from didyma.refimpl.ops.spec import (
+    Chooser,
+    Domain,
+    Domains,
+    Example,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Rules,
+    Sample,
+    Use,
+)
 
 Eval: TypeAlias = Callable[..., Array]  # on arrays of the compute dtype
 ToBar: TypeAlias = Callable[[Sequence[Bar], DType, Contract], Bar]  # dtype of the operands
 ToExpr: TypeAlias = Callable[..., Expr]  # on operand expressions of the compute dtype
-Domains: TypeAlias = Callable[[DType], tuple[Domain | None, ...]]
+ByDType: TypeAlias = Callable[[DType], Domains]  # of the operands
 Item: TypeAlias = "float | bool | Sequence[Item]"
 
 
-def anywhere(dtype: DType) -> tuple[Domain | None, ...]:
-    """No operand wants particular values."""
-    del dtype
+def anywhere(_: DType) -> Domains:
+    """Return domains of operands that need no particular values."""
     return (None, None, None)
 
 
-def within(*ends: tuple[float, float] | None) -> Domains:
-    """Operand domains, the same for every dtype."""
+def within(*ends: tuple[float, float] | None) -> ByDType:
+    """Return operand domains that are the same for every dtype."""
     found = tuple(None if e is None else Domain(*e) for e in ends)
 
-    def domains(dtype: DType) -> tuple[Domain | None, ...]:
-        del dtype
+    def domains(_: DType) -> Domains:
         return found
 
     return domains
@@ -65,45 +76,28 @@ def pointwise(
     element: ToExpr,
     example: Example,
     to: DType | None = None,
-    domains: Domains = anywhere,
+    domains: ByDType = anywhere,
     corners: tuple[float, ...] = (),
 ) -> Op:
     """Op on broadcast operands of one dtype; ``to`` is the result's dtype where it differs."""
 
-    def infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-        del attrs
-        check(name, types, arity, dtypes=dtypes)
+    def infer(types: Sequence[TensorType], _: Nothing) -> TensorType:
         check_same_dtype(name, types)
         shape, device = broadcast(name, types)
         return TensorType(to or types[0].dtype, shape, device)
 
-    def run(args: Sequence[Array], attrs: AttrMap, out: TensorType) -> Array:
-        del attrs
+    def run(args: Sequence[Array], _: Nothing, result: TensorType) -> Array:
         wide = DType.of(args[0]).compute.numpy
-        result = evaluate(*(np.asarray(a).astype(wide, copy=False) for a in args))
-        return np.asarray(result).astype(out.dtype.numpy, copy=False)
+        out = evaluate(*(np.asarray(a).astype(wide, copy=False) for a in args))
+        return np.asarray(out).astype(result.dtype.numpy, copy=False)
 
-    def to_bar(
-        bars: Sequence[Bar],
-        attrs: AttrMap,
-        types: Sequence[TensorType],
-        out: TensorType,
-        contract: Contract,
-    ) -> Bar:
-        del attrs, out
-        result = bar(bars, types[0].dtype, contract)
+    def to_bar(bars: Sequence[Bar], use: Use[Nothing], contract: Contract) -> Bar:
+        result = bar(bars, use.types[0].dtype, contract)
         return result if result.e.shape == result.c.shape else _same_shape(result)
 
-    def rule(
-        index: Index,
-        reads: Sequence[Read],
-        types: Sequence[TensorType],
-        attrs: AttrMap,
-        out: TensorType,
-    ) -> Expr:
-        del attrs, out
+    def rule(at: Index, reads: Sequence[Read], use: Use[Nothing]) -> Expr:
         return element(
-            *(read(operand_index(index, t)) for read, t in zip(reads, types, strict=True))
+            *(read(operand_index(at, t)) for read, t in zip(reads, use.types, strict=True))
         )
 
     def sample(chooser: Chooser, t: TensorType) -> Sample | None:
@@ -113,8 +107,7 @@ def pointwise(
         flip = arity == 2 and chooser.below(2) == 1
         return Sample((*others, t) if flip else (t, *others))
 
-    def domain(types: Sequence[TensorType], attrs: AttrMap) -> tuple[Domain | None, ...]:
-        del attrs
+    def domain(types: Sequence[TensorType], _: Nothing) -> Domains:
         return domains(types[0].dtype)[: len(types)]
 
     return Op(
@@ -124,12 +117,8 @@ def pointwise(
         kind=Kind.ELEMENTWISE,
         arity=(arity, arity),
         dtypes=dtypes,
-        infer=infer,
-        eval=quiet(run),
-        bar=quiet(to_bar),
-        element=rule,
+        rules=Rules(Nothing, infer, quiet(run), quiet(to_bar), rule, domains=domain),
         sample=sample,
-        domains=domain,
         corners=corners,
         example=example,
     )

@@ -11,14 +11,12 @@ from didyma.refimpl.ir import expr as ex
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Binary, Cast, Const, Expr
 from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, TensorType
+from didyma.refimpl.ops.attributes import attributes, boolean
 from didyma.refimpl.ops.bar_sums import sum_bar
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag
 from didyma.refimpl.ops.folds import divided, extreme_bar, has_negative_zero, lowest
-from didyma.refimpl.ops.rules import check, get_bool
 from didyma.refimpl.ops.spec import (
-    AttrMap,
-    AttrSpec,
     Chooser,
     Example,
     Fold,
@@ -26,20 +24,15 @@ from didyma.refimpl.ops.spec import (
     Kind,
     Op,
     Read,
+    Rules,
     Sample,
+    Use,
 )
 from didyma.refimpl.ops.windows import (
-    DILATIONS,
-    HIGH,
-    LOW,
-    STRIDES,
-    WINDOW,
     Frame,
     bordered,
     choose_frame,
-    frame,
     frame_attrs,
-    pooled,
     slid,
     windows,
 )
@@ -61,14 +54,13 @@ def _fold_body(
     return tuple(ex.index(w) for w in f.window), body
 
 
-def _max_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    check("max_pool", types, 1, dtypes=NUMBERS)
-    return pooled("max_pool", types, attrs)
+def _max_infer(types: Sequence[TensorType], f: Frame) -> TensorType:
+    (t,) = types
+    return t.with_shape(*t.shape[:2], *f.slide("max_pool", types))
 
 
-def _max_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+def _max_eval(args: Sequence[Array], f: Frame, result: TensorType) -> Array:
     x = args[0].astype(result.dtype.compute.numpy, copy=False)
-    f = frame("max_pool", attrs, x.ndim - 2)
     x = bordered(x, f, lowest(x.dtype))
     with np.errstate(all="ignore"):
         out = slid(x, f, np.maximum)
@@ -78,37 +70,18 @@ def _max_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Arra
         return out.astype(result.dtype.numpy, copy=False)
 
 
-def _max_bar(
-    args: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    result: TensorType,
-    contract: Contract,
-) -> Bar:
-    del types, contract
-    (x,) = args
-    f = frame("max_pool", attrs, x.c.ndim - 2)
+def _max_bar(args: Sequence[Bar], use: Use[Frame], _contract: Contract) -> Bar:
+    (x,), f = args, use.attrs
     places, axes = _places(x.c, f, lowest(x.c.dtype))
     errors, _ = _places(x.e, f, 0)
-    return extreme_bar(Bar(places, errors), axes, False, True, result.dtype)
+    return extreme_bar(Bar(places, errors), axes, False, True, use.result.dtype)
 
 
-def _max_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Fold:
-    t = types[0]
-    compute = result.dtype.compute
+def _max_element(at: Index, reads: Sequence[Read], use: Use[Frame]) -> Fold:
+    compute = use.result.dtype.compute
     fill = Const(lowest(compute.numpy), compute)
-    extents, body = _fold_body(at, reads[0], t, frame("max_pool", attrs, t.rank - 2), fill)
-    return Fold("max", extents, body, _as_it_is)
-
-
-def _as_it_is(total: Expr) -> Expr:
-    return total
+    extents, body = _fold_body(at, reads[0], use.types[0], use.attrs, fill)
+    return Fold("max", extents, body)
 
 
 def _max_sample(ch: Chooser, t: TensorType) -> Sample | None:
@@ -118,15 +91,21 @@ def _max_sample(ch: Chooser, t: TensorType) -> Sample | None:
     return Sample((t,), freeze({"window": f.window, **frame_attrs(f)}))
 
 
-def _avg_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    check("avg_pool", types, 1, dtypes=FLOATS)
-    get_bool("avg_pool", attrs, "count_include_pad")
-    return pooled("avg_pool", types, attrs)
+@attributes
+class Average(Frame):
+    """Windows, and whether their padding counts."""
+
+    count_include_pad: bool = boolean("count padding among the places")
 
 
-def _counts(attrs: AttrMap, f: Frame, shape: tuple[int, ...], out: tuple[int, ...]) -> Array:
+def _avg_infer(types: Sequence[TensorType], a: Average) -> TensorType:
+    (t,) = types
+    return t.with_shape(*t.shape[:2], *a.slide("avg_pool", types))
+
+
+def _counts(f: Average, shape: tuple[int, ...], out: tuple[int, ...]) -> Array:
     """Divisor of each window."""
-    if get_bool("avg_pool", attrs, "count_include_pad"):
+    if f.count_include_pad:
         return np.asarray(float(math.prod(f.window)))
     count = np.ones(())
     for axis, (n, windows_, (low, _)) in enumerate(
@@ -138,46 +117,29 @@ def _counts(attrs: AttrMap, f: Frame, shape: tuple[int, ...], out: tuple[int, ..
     return np.broadcast_to(count, out)
 
 
-def _avg_eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+def _avg_eval(args: Sequence[Array], f: Average, result: TensorType) -> Array:
     x = args[0].astype(result.dtype.compute.numpy, copy=False)
-    f = frame("avg_pool", attrs, x.ndim - 2)
     with np.errstate(all="ignore"):
         total = slid(bordered(x, f, 0), f, np.add)
-        count = _counts(attrs, f, x.shape, total.shape).astype(x.dtype)
+        count = _counts(f, x.shape, total.shape).astype(x.dtype)
         return np.asarray(total / count).astype(result.dtype.numpy)
 
 
-def _avg_bar(
-    args: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    result: TensorType,
-    contract: Contract,
-) -> Bar:
-    del types
-    (x,) = args
-    f = frame("avg_pool", attrs, x.c.ndim - 2)
+def _avg_bar(args: Sequence[Bar], use: Use[Average], contract: Contract) -> Bar:
+    (x,), f, dtype = args, use.attrs, use.result.dtype
     places, axes = _places(x.c, f, 0)
     errors, _ = _places(x.e, f, 0)
-    total = sum_bar(Bar(places, errors), axes, result.dtype, contract)
-    return divided(total, _counts(attrs, f, x.c.shape, total.c.shape), result.dtype)
+    total = sum_bar(Bar(places, errors), axes, dtype, contract)
+    return divided(total, _counts(f, x.c.shape, total.c.shape), dtype)
 
 
-def _avg_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Fold:
-    t = types[0]
-    f = frame("avg_pool", attrs, t.rank - 2)
-    compute = result.dtype.compute
+def _avg_element(at: Index, reads: Sequence[Read], use: Use[Average]) -> Fold:
+    (t,), f, compute = use.types, use.attrs, use.result.dtype.compute
     extents, body = _fold_body(at, reads[0], t, f, Const(0.0, compute))
 
     def finish(total: Expr) -> Expr:
         count = ex.mul(*extents)
-        if not get_bool("avg_pool", attrs, "count_include_pad"):
+        if not f.count_include_pad:
             inside = (f.inside(a, o, t.shape[2 + a]) for a, o in enumerate(at[2:]))
             count = ex.mul(*inside)
         return Binary("div", total, Cast(count, compute))
@@ -209,12 +171,8 @@ MAX_POOL = Op(
     ),
     kind=Kind.OPAQUE,
     arity=(1, 1),
-    attrs=(WINDOW, STRIDES, DILATIONS, LOW, HIGH),
     dtypes=NUMBERS,
-    infer=_max_infer,
-    eval=_max_eval,
-    bar=_max_bar,
-    element=_max_element,
+    rules=Rules(Frame, infer=_max_infer, eval=_max_eval, bar=_max_bar, element=_max_element),
     sample=_max_sample,
     example=Example(
         (np.array([[[1, 5, 2, 4]]], np.float32),),
@@ -235,19 +193,8 @@ AVG_POOL = Op(
     ),
     kind=Kind.OPAQUE,
     arity=(1, 1),
-    attrs=(
-        WINDOW,
-        STRIDES,
-        DILATIONS,
-        LOW,
-        HIGH,
-        AttrSpec("count_include_pad", "bool", "count padding among the places"),
-    ),
     dtypes=FLOATS,
-    infer=_avg_infer,
-    eval=_avg_eval,
-    bar=_avg_bar,
-    element=_avg_element,
+    rules=Rules(Average, infer=_avg_infer, eval=_avg_eval, bar=_avg_bar, element=_avg_element),
     sample=_avg_sample,
     example=Example(
         (np.array([[[1, 5, 2, 4]]], np.float32),),

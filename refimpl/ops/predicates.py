@@ -34,8 +34,7 @@ def compare_bars(f: Callable[[Array, Array], Array], a: Bar, b: Bar) -> Bar:
 
 
 def _compare(f: Callable[[Array, Array], Array]) -> ToBar:
-    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
-        del dtype, contract
+    def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
         return compare_bars(f, bars[0], bars[1])
 
     return run
@@ -49,23 +48,20 @@ def _compare_rule(op: CompareOp) -> ToExpr:
 
 
 def _exactly(f: Callable[..., Array]) -> ToBar:
-    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
-        del dtype, contract
+    def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
         return bm.integers(f, bars)
 
     return run
 
 
 def _test(f: Callable[[Array], Array]) -> ToBar:
-    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
-        del dtype, contract
+    def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
         return Bar(f(bars[0].c), np.where(bars[0].e == np.inf, np.inf, 0.0))
 
     return run
 
 
-def _signbit_bar(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
-    del dtype, contract
+def _signbit_bar(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
     b = bars[0]
     either = np.isnan(b.c) | ((b.e > 0) & ~(np.abs(b.c) > b.e))
     return Bar(np.signbit(b.c), np.where(either, np.inf, 0.0))
@@ -78,8 +74,7 @@ def _isfinite_rule(x: Expr) -> Expr:
 def _logic(f: Callable[..., Array], decisive: bool | None) -> ToBar:
     """Bar rule of a connective: one operand that is surely ``decisive`` settles it."""
 
-    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
-        del dtype, contract
+    def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
         out = bm.integers(f, bars)
         if decisive is None or not out.e.any():
             return out

@@ -13,22 +13,12 @@ import numpy as np
 from didyma.refimpl.ir import expr as ex
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Binary, Cast, Const, Expr, LetExpr, Var
-from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ir.types import Array, DType, Shape, TensorType
+from didyma.refimpl.ops.attributes import attributes, choice, integer, sizes
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import pick
-from didyma.refimpl.ops.create import small_shape
-from didyma.refimpl.ops.rules import attr_error, check, get_dims, get_dtype, get_int, shape_error
-from didyma.refimpl.ops.spec import (
-    AttrMap,
-    AttrSpec,
-    Chooser,
-    Example,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Sample,
-)
+from didyma.refimpl.ops.rules import attr_error, concrete, shape_error
+from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
 
 ROUNDS = 10
 FACTORS = (0xD2511F53, 0xCD9E8D57)
@@ -62,15 +52,22 @@ def _mixed_words(product: Array, word: Array, key: int) -> Array:
     return np.asarray(upper ^ word ^ np.uint32(key))
 
 
-def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("random_bits", types, 1, dtypes=(DType.U64,))
-    if t.rank:
-        raise shape_error("random_bits", types, f"a seed of rank {t.rank}", "a scalar seed")
-    stream = get_int("random_bits", attrs, "stream")
-    if not 0 <= stream < 1 << 63:
-        raise attr_error("random_bits", "stream", stream, "a number in [0, 2**63)")
-    dtype = get_dtype("random_bits", attrs, "dtype", DTYPES)
-    return TensorType(dtype, get_dims("random_bits", attrs, "shape"), t.device)
+@attributes
+class RandomBits:
+    """The result's type, and which of the seed's streams it holds."""
+
+    dtype: DType = choice("dtype of the result", DTYPES)
+    shape: Shape = sizes("shape of the result")
+    stream: int = integer("which of a seed's streams, at least 0")
+
+
+def _infer(types: Sequence[TensorType], a: RandomBits) -> TensorType:
+    (seed,) = types
+    if seed.rank:
+        raise shape_error("random_bits", types, f"a seed of rank {seed.rank}", "a scalar seed")
+    if not 0 <= a.stream < 1 << 63:
+        raise attr_error("random_bits", "stream", a.stream, "a number in [0, 2**63)")
+    return TensorType(a.dtype, a.shape, seed.device)
 
 
 def bits(seed: int, stream: int, shape: tuple[int, ...], dtype: DType) -> Array:
@@ -93,20 +90,12 @@ def _halves(n: int) -> tuple[Array, Array]:
     return np.asarray(low, np.uint32), np.asarray(high, np.uint32)
 
 
-def _eval(args: Sequence[Array], attrs: AttrMap, out: TensorType) -> Array:
-    stream = get_int("random_bits", attrs, "stream")
-    return bits(int(args[0]), stream, small_shape(out.shape, 0), out.dtype)
+def _eval(args: Sequence[Array], a: RandomBits, _result: TensorType) -> Array:
+    return bits(int(args[0]), a.stream, concrete(a.shape), a.dtype)
 
 
-def _bar(
-    bars: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    out: TensorType,
-    contract: Contract,
-) -> Bar:
-    del types, contract
-    c = _eval([bars[0].c], attrs, out)
+def _bar(bars: Sequence[Bar], use: Use[RandomBits], _contract: Contract) -> Bar:
+    c = _eval([bars[0].c], use.attrs, use.result)
     return Bar(c, np.full(c.shape, np.inf if bars[0].e.any() else 0.0))
 
 
@@ -119,16 +108,9 @@ def _half(x: Expr, high: bool) -> Expr:
     return Cast(Binary("shr", x, Const(32, x.dtype)) if high else x, DType.U32)
 
 
-def _element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    out: TensorType,
-) -> Expr:
-    del types
+def _element(at: Index, reads: Sequence[Read], use: Use[RandomBits]) -> Expr:
     place, seed = Var("place"), Var("seed", DType.U64)
-    stream = _split(get_int("random_bits", attrs, "stream"))
+    stream = _split(use.attrs.stream)
     products: list[tuple[Var, Expr]] = []
 
     def product(x: Expr, factor: int) -> Var:
@@ -144,13 +126,13 @@ def _element(
         a, c = _mixed(q, b, k), _mixed(p, d, m)
         b, d = _half(q, False), _half(p, False)
     value = a
-    if out.dtype is DType.U64:
+    if use.attrs.dtype is DType.U64:
         upper = Binary("shl", Cast(b, DType.U64), Const(32, DType.U64))
         value = Binary("or", Cast(a, DType.U64), upper)
     for var, e in reversed(products):
         value = LetExpr(var, e, value)
     value = LetExpr(seed, reads[0](()), value)
-    return LetExpr(place, ex.flatten(at, map(ex.of_dim, out.shape)), value)
+    return LetExpr(place, ex.flatten(at, map(ex.of_dim, use.result.shape)), value)
 
 
 def _mixed(product: Expr, word: Expr, key: Expr) -> Expr:
@@ -182,16 +164,8 @@ RANDOM_BITS = Op(
     special="Other streams of one seed are independent. An empty shape gives nothing.",
     kind=Kind.INJECTIVE,
     arity=(1, 1),
-    attrs=(
-        AttrSpec("dtype", "dtype", "dtype of the result", tuple(DTYPES)),
-        AttrSpec("shape", "dims", "shape of the result"),
-        AttrSpec("stream", "int", "which of a seed's streams, at least 0"),
-    ),
     dtypes=(DType.U64,),
-    infer=_infer,
-    eval=_eval,
-    bar=_bar,
-    element=_element,
+    rules=Rules(RandomBits, infer=_infer, eval=_eval, bar=_bar, element=_element),
     sample=_sample,
     example=Example(
         (np.array(0, np.uint64),),

@@ -50,9 +50,7 @@ class Recipe:
 
 
 def _unary(f: Callable[[Emit[Value], Value], Value]) -> Callable[[Chooser, TensorType], Proposal]:
-    def propose(ch: Chooser, t: TensorType) -> Proposal:
-        del ch
-
+    def propose(_ch: Chooser, t: TensorType) -> Proposal:
         def body(b: Emit[Value], p: Sequence[Value]) -> Value:
             return f(b, p[0])
 

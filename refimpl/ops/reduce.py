@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,35 +13,42 @@ from didyma.refimpl.ir import expr as ex
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Binary, Cast, Expr
 from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, DType, TensorType
+from didyma.refimpl.ops.attributes import attributes, boolean, integers
 from didyma.refimpl.ops.bar_sums import sum_bar
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, subset
 from didyma.refimpl.ops.folds import Axes, divided, extreme, extreme_bar, prod_bar
-from didyma.refimpl.ops.movement import BarRule
-from didyma.refimpl.ops.rules import check, get_axes, get_bool
+from didyma.refimpl.ops.rules import check_axes
 from didyma.refimpl.ops.spec import (
-    AttrMap,
-    AttrSpec,
+    BarRule,
     Chooser,
+    Element,
+    Eval,
     Example,
     Fold,
     FoldOp,
     Index,
+    Infer,
     Kind,
     Op,
     Read,
+    Rules,
     Sample,
+    Use,
+    unchanged,
 )
 
 BOOL = (DType.BOOL,)
-AXES = (
-    AttrSpec("axes", "ints", "increasing axes to fold over; none folds each element alone"),
-    AttrSpec("keepdims", "bool", "keep the folded axes, with size 1"),
-)
+FoldValues: TypeAlias = Callable[[Array, Axes, bool], Array]
+FoldBars: TypeAlias = Callable[[Bar, Axes, bool, DType, Contract], Bar]
 
 
-def _frame(attrs: AttrMap, rank: int) -> tuple[tuple[int, ...], bool]:
-    return get_axes("reduction", attrs, "axes", rank), get_bool("reduction", attrs, "keepdims")
+@attributes
+class Reduction:
+    """Axes to fold over, and whether the result has them."""
+
+    axes: Axes = integers("increasing axes to fold over; none folds each element alone")
+    keepdims: bool = boolean("keep the folded axes, with size 1")
 
 
 def reduced(t: TensorType, axes: tuple[int, ...], keepdims: bool) -> TensorType:
@@ -58,53 +66,36 @@ def source(at: Index, k: Index, axes: tuple[int, ...], rank: int, keepdims: bool
     )
 
 
-def _infer(
-    name: str, dtypes: Sequence[DType]
-) -> Callable[[Sequence[TensorType], AttrMap], TensorType]:
-    def infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-        t = check(name, types, 1, dtypes=dtypes)
-        axes = get_axes(name, attrs, "axes", t.rank)
-        return reduced(t, axes, get_bool(name, attrs, "keepdims"))
+def _infer(name: str) -> Infer[Reduction]:
+    def infer(types: Sequence[TensorType], a: Reduction) -> TensorType:
+        check_axes(name, a.axes, types[0].rank)
+        return reduced(types[0], a.axes, a.keepdims)
 
     return infer
 
 
-def _element(
-    op: FoldOp, mean: bool = False
-) -> Callable[[Index, Sequence[Read], Sequence[TensorType], AttrMap, TensorType], Fold]:
-    def element(
-        at: Index,
-        reads: Sequence[Read],
-        types: Sequence[TensorType],
-        attrs: AttrMap,
-        result: TensorType,
-    ) -> Fold:
-        t = types[0]
-        axes, keepdims = _frame(attrs, t.rank)
+def _element(op: FoldOp, mean: bool) -> Element[Reduction]:
+    def element(at: Index, reads: Sequence[Read], use: Use[Reduction]) -> Fold:
+        (t,), axes, keepdims = use.types, use.attrs.axes, use.attrs.keepdims
         extents = tuple(ex.of_dim(t.shape[a]) for a in axes)
 
         def body(k: Index) -> Expr:
             return reads[0](source(at, k, axes, t.rank, keepdims))
 
-        def finish(total: Expr) -> Expr:
-            if not mean:
-                return total
-            count = Cast(ex.of_dim(dims.mul(*(t.shape[a] for a in axes))), result.dtype.compute)
-            return Binary("div", total, count)
+        def divide(total: Expr) -> Expr:
+            count = ex.of_dim(dims.mul(*(t.shape[a] for a in axes)))
+            return Binary("div", total, Cast(count, use.result.dtype.compute))
 
-        return Fold(op, extents, body, finish)
+        return Fold(op, extents, body, divide if mean else unchanged)
 
     return element
 
 
-def _eval(
-    fold: Callable[[Array, Axes, bool], Array],
-) -> Callable[[Sequence[Array], AttrMap, TensorType], Array]:
-    def run(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+def _eval(fold: FoldValues) -> Eval[Reduction]:
+    def run(args: Sequence[Array], a: Reduction, result: TensorType) -> Array:
         (x,) = args
-        axes, keepdims = _frame(attrs, x.ndim)
         with np.errstate(all="ignore"):
-            out = fold(x.astype(DType.of(x).compute.numpy, copy=False), axes, keepdims)
+            out = fold(x.astype(DType.of(x).compute.numpy, copy=False), a.axes, a.keepdims)
             return np.array(out).astype(result.dtype.numpy)
 
     return run
@@ -139,16 +130,9 @@ def _all(x: Array, axes: Axes, keepdims: bool) -> Array:
     return np.asarray(np.all(x, axis=axes, keepdims=keepdims))
 
 
-def _bar(fold: Callable[[Bar, Axes, bool, DType, Contract], Bar]) -> BarRule:
-    def run(
-        args: Sequence[Bar],
-        attrs: AttrMap,
-        types: Sequence[TensorType],
-        result: TensorType,
-        contract: Contract,
-    ) -> Bar:
-        axes, keepdims = _frame(attrs, types[0].rank)
-        return fold(args[0], axes, keepdims, result.dtype, contract)
+def _bar(fold: FoldBars) -> BarRule[Reduction]:
+    def run(args: Sequence[Bar], use: Use[Reduction], contract: Contract) -> Bar:
+        return fold(args[0], use.attrs.axes, use.attrs.keepdims, use.result.dtype, contract)
 
     return run
 
@@ -157,18 +141,15 @@ def _sum_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> B
     return sum_bar(b, axes, dtype, k, keepdims=keepdims)
 
 
-def _prod_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
-    del k
+def _prod_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, _k: Contract) -> Bar:
     return prod_bar(b, axes, keepdims, dtype)
 
 
-def _min_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
-    del k
+def _min_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, _k: Contract) -> Bar:
     return extreme_bar(b, axes, keepdims, False, dtype)
 
 
-def _max_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
-    del k
+def _max_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, _k: Contract) -> Bar:
     return extreme_bar(b, axes, keepdims, True, dtype)
 
 
@@ -177,11 +158,10 @@ def _mean_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> 
     return divided(sum_bar(b, axes, dtype, k, keepdims=keepdims), np.asarray(count), dtype)
 
 
-def _quantifier(decisive: bool) -> Callable[[Bar, Axes, bool, DType, Contract], Bar]:
+def _quantifier(decisive: bool) -> FoldBars:
     """``any`` and ``all``: one certain decisive element settles the result."""
 
-    def run(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
-        del dtype, k
+    def run(b: Bar, axes: Axes, keepdims: bool, _dtype: DType, _k: Contract) -> Bar:
         c = (_any if decisive else _all)(b.c, axes, keepdims)
         settled = _any((b.c == decisive) & (b.e == 0), axes, keepdims)
         unsure = _any(b.e > 0, axes, keepdims)
@@ -206,8 +186,8 @@ def _reduction(
     doc: str,
     special: str,
     dtypes: tuple[DType, ...],
-    fold: Callable[[Array, Axes, bool], Array],
-    bar: Callable[[Bar, Axes, bool, DType, Contract], Bar],
+    fold: FoldValues,
+    bar: FoldBars,
     op: FoldOp,
     example: tuple[Array, Array],
 ) -> Op:
@@ -217,12 +197,10 @@ def _reduction(
         special=special,
         kind=Kind.REDUCTION,
         arity=(1, 1),
-        attrs=AXES,
         dtypes=dtypes,
-        infer=_infer(name, dtypes),
-        eval=_eval(fold),
-        bar=_bar(bar),
-        element=_element(op, mean=name == "mean"),
+        rules=Rules(
+            Reduction, _infer(name), _eval(fold), _bar(bar), _element(op, mean=name == "mean")
+        ),
         sample=_sample(dtypes),
         example=Example((example[0],), example[1], freeze({"axes": (1,), "keepdims": False})),
     )

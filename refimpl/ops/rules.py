@@ -1,16 +1,13 @@
-"""What shape and dtype rules share: attributes read by kind, operands checked, errors worded."""
+"""Checks that the shape and dtype rules of ops share, and the errors that they raise."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import sympy
-
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, never_negative
-from didyma.refimpl.ir.types import DType, Shape, Tensor, TensorType
-from didyma.refimpl.ops.spec import AttrMap
+from didyma.refimpl.ir.types import DType, Shape, TensorType
 
 
 def use(op: str, types: Sequence[TensorType]) -> str:
@@ -31,17 +28,13 @@ def attr_error(op: str, name: str, got: object, want: str, help: str = "") -> Di
 
 
 def check(
-    op: str,
-    types: Sequence[TensorType],
-    lo: int,
-    hi: int | None = None,
-    dtypes: Sequence[DType] | None = None,
-) -> TensorType:
-    """Check the number of operands and the first one's dtype; return the first one's type.
+    op: str, types: Sequence[TensorType], arity: tuple[int, int], dtypes: Sequence[DType]
+) -> None:
+    """Check the number of operands, their devices and the first one's dtype.
 
     Errors: ``arity``, ``device-mismatch``, ``dtype-mismatch``.
     """
-    hi = lo if hi is None else hi
+    lo, hi = arity
     if not lo <= len(types) <= hi:
         want = f"{lo}" if lo == hi else f"{lo} to {hi}"
         raise DidymaError(
@@ -55,9 +48,8 @@ def check(
                 got=f"{t.device or 'the default device'} and {types[0].device or 'the default'}",
                 want="operands on one device",
             )
-    if dtypes is not None and types[0].dtype not in dtypes:
+    if types and types[0].dtype not in dtypes:
         raise dtype_error(op, types, types[0].dtype, dtypes)
-    return types[0]
 
 
 def dtype_error(
@@ -80,96 +72,32 @@ def check_same_dtype(op: str, types: Sequence[TensorType]) -> None:
             raise dtype_error(op, types, t.dtype, (types[0].dtype,))
 
 
-def get_int(op: str, attrs: AttrMap, name: str) -> int:
-    """Read an int attribute; error ``bad-attr``."""
-    v = attrs.get(name)
-    if type(v) is int:
-        return v
-    raise attr_error(op, name, v, "an int")
+def check_axis(op: str, axis: int, rank: int) -> None:
+    """Raise ``bad-attr`` unless an attribute ``axis`` is in [0, rank)."""
+    if not 0 <= axis < rank:
+        want = f"an axis of rank {rank}, counted from 0"
+        raise attr_error(op, "axis", axis, want, "negative axes are resolved")
 
 
-def get_bool(op: str, attrs: AttrMap, name: str) -> bool:
-    """Read a bool attribute; error ``bad-attr``."""
-    v = attrs.get(name)
-    if type(v) is bool:
-        return v
-    raise attr_error(op, name, v, "true or false")
-
-
-def get_str(op: str, attrs: AttrMap, name: str, choices: Sequence[str]) -> str:
-    """Read a str attribute that is one of the choices; error ``bad-attr``."""
-    v = attrs.get(name)
-    if type(v) is str and v in choices:
-        return v
-    raise attr_error(op, name, v, f"one of {', '.join(choices)}")
-
-
-def get_dtype(op: str, attrs: AttrMap, name: str, choices: Sequence[DType]) -> DType:
-    """Read a dtype attribute that is one of the choices; error ``bad-attr``."""
-    v = attrs.get(name)
-    if isinstance(v, DType) and v in choices:
-        return v
-    raise attr_error(op, name, v, f"one of {', '.join(choices)}")
-
-
-def get_tensor(op: str, attrs: AttrMap, name: str) -> Tensor:
-    """Read a tensor attribute; error ``bad-attr``."""
-    v = attrs.get(name)
-    if isinstance(v, Tensor):
-        return v
-    raise attr_error(op, name, v, "a tensor")
-
-
-def get_ints(
-    op: str, attrs: AttrMap, name: str, count: int | None = None, least: int | None = None
-) -> tuple[int, ...]:
-    """Read a tuple of ints, of a length and with a least value where given; error ``bad-attr``."""
-    v = attrs.get(name)
-    if isinstance(v, tuple) and (count is None or len(v) == count):
-        ints = [i for i in v if type(i) is int and (least is None or i >= least)]
-        if len(ints) == len(v):
-            return tuple(ints)
-    many = "" if count is None else f"{count} "
-    at_least = "" if least is None else f" >= {least}"
-    raise attr_error(op, name, v, f"a tuple of {many}ints{at_least}")
-
-
-def get_dims(
-    op: str, attrs: AttrMap, name: str, count: int | None = None, least: int | None = 0
-) -> Shape:
-    """Read a tuple of sizes: ints and expressions over dims; error ``bad-attr``."""
-    v = attrs.get(name)
-    if isinstance(v, tuple) and (count is None or len(v) == count):
-        sizes: list[Dim] = [
-            i
-            for i in v
-            if (type(i) is int and (least is None or i >= least)) or isinstance(i, sympy.Expr)
-        ]
-        if len(sizes) == len(v):
-            return tuple(sizes)
-    many = "" if count is None else f"{count} "
-    raise attr_error(op, name, v, f"a tuple of {many}sizes, ints of at least {least}")
-
-
-def get_axis(op: str, attrs: AttrMap, name: str, rank: int) -> int:
-    """Read an axis in [0, rank); error ``bad-attr``."""
-    axis = get_int(op, attrs, name)
-    if 0 <= axis < rank:
-        return axis
-    raise attr_error(
-        op, name, axis, f"an axis of rank {rank}, counted from 0", "negative axes are resolved"
-    )
-
-
-def get_axes(op: str, attrs: AttrMap, name: str, rank: int) -> tuple[int, ...]:
-    """Read axes in [0, rank), strictly increasing; error ``bad-attr``."""
-    axes = get_ints(op, attrs, name)
+def check_axes(op: str, axes: tuple[int, ...], rank: int) -> None:
+    """Raise ``bad-attr`` unless an attribute ``axes`` is strictly increasing in [0, rank)."""
     last = -1
     for a in axes:
         if not last < a < rank:
-            raise attr_error(op, name, axes, f"increasing axes in [0, {rank})")
+            raise attr_error(op, "axes", axes, f"increasing axes in [0, {rank})")
         last = a
-    return axes
+
+
+def check_lengths(op: str, length: int, **values: Shape) -> None:
+    """Raise ``bad-attr`` unless each attribute has so many numbers."""
+    for name, v in values.items():
+        if len(v) != length:
+            raise attr_error(op, name, v, f"{length} numbers")
+
+
+def concrete(shape: Shape) -> tuple[int, ...]:
+    """Return sizes without symbols as ints."""
+    return tuple(int(d) for d in shape)
 
 
 def surely_nonnegative(d: Dim) -> bool:

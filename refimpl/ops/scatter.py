@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from didyma.refimpl.ir import expr as ex
 from didyma.refimpl.ir.graph import attrs as freeze
-from didyma.refimpl.ir.loop import AtomicOp, Expr
+from didyma.refimpl.ir.loop import Expr
 from didyma.refimpl.ir.types import BYTES, NUMBERS, Array, DType, TensorType
+from didyma.refimpl.ops.attributes import attributes, choice, integer
 from didyma.refimpl.ops.bar_sums import fold
 from didyma.refimpl.ops.bars import LEAST, Bar, Contract, as_error, centre_dtype, settle
 from didyma.refimpl.ops.choose import pick
@@ -22,34 +24,43 @@ from didyma.refimpl.ops.index import (
     index_domains,
     position,
 )
-from didyma.refimpl.ops.rules import check, dtype_error, get_axis, get_str, shape_error
+from didyma.refimpl.ops.rules import dtype_error, shape_error
 from didyma.refimpl.ops.spec import (
-    AttrMap,
-    AttrSpec,
     Chooser,
+    Domains,
     Example,
     Index,
     Kind,
     Op,
     Read,
+    Rules,
     Sample,
     Scatter,
+    Use,
 )
 
-REDUCTIONS = ("none", "add", "mul", "min", "max")
-_ATOMIC: dict[str, AtomicOp] = {"add": "add", "mul": "mul", "min": "min", "max": "max"}
+Reduction: TypeAlias = Literal["none", "add", "mul", "min", "max"]
+REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 _UFUNC = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 
 
-def _infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("scatter", types, 3, dtypes=BYTES)
+@attributes
+class Put:
+    """The axis that indices count along, and what becomes of what is there."""
+
+    axis: int = integer("axis to place along")
+    reduction: Reduction = choice("how an update meets what is there", REDUCTIONS)
+
+
+def _infer(types: Sequence[TensorType], a: Put) -> TensorType:
+    t, indices, updates = types
     check_indices("scatter", types)
-    if types[2].dtype is not t.dtype:
-        raise dtype_error("scatter", types, types[2].dtype, (t.dtype,))
-    check_elements("scatter", types, get_axis("scatter", attrs, "axis", t.rank))
-    if types[1].shape != types[2].shape:
-        raise shape_error("scatter", types, f"{types[2]} updates", "an index for each update")
-    if get_str("scatter", attrs, "reduction", REDUCTIONS) != "none" and t.dtype not in NUMBERS:
+    if updates.dtype is not t.dtype:
+        raise dtype_error("scatter", types, updates.dtype, (t.dtype,))
+    check_elements("scatter", types, a.axis)
+    if indices.shape != updates.shape:
+        raise shape_error("scatter", types, f"{updates} updates", "an index for each update")
+    if a.reduction != "none" and t.dtype not in NUMBERS:
         raise dtype_error("scatter", types, t.dtype, NUMBERS)
     return t
 
@@ -67,7 +78,7 @@ def _where(indices: Array, shape: tuple[int, ...], axis: int) -> Where:
     return tuple(a[counts] for a in at), counts
 
 
-def _combined(x: Array, at: tuple[Array, ...], updates: Array, reduction: str) -> Array:
+def _combined(x: Array, at: tuple[Array, ...], updates: Array, reduction: Reduction) -> Array:
     out = x.copy()
     if reduction == "none":
         out[at] = updates  # in order: the last one stays
@@ -82,32 +93,22 @@ def _combined(x: Array, at: tuple[Array, ...], updates: Array, reduction: str) -
     return out
 
 
-def _eval(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+def _eval(args: Sequence[Array], a: Put, result: TensorType) -> Array:
     compute = result.dtype.compute.numpy
     x, indices, updates = args
-    at, counts = _where(indices, x.shape, get_axis("scatter", attrs, "axis", x.ndim))
-    reduction = get_str("scatter", attrs, "reduction", REDUCTIONS)
-    if reduction == "none":
-        return _combined(x, at, updates[counts], reduction)
+    at, counts = _where(indices, x.shape, a.axis)
+    if a.reduction == "none":
+        return _combined(x, at, updates[counts], a.reduction)
     with np.errstate(all="ignore"):
-        out = _combined(x.astype(compute), at, updates[counts].astype(compute), reduction)
+        out = _combined(x.astype(compute), at, updates[counts].astype(compute), a.reduction)
         return out.astype(result.dtype.numpy)
 
 
-def _bar(
-    args: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    result: TensorType,
-    contract: Contract,
-) -> Bar:
-    del types, contract
-    x, i, u = args
-    axis = get_axis("scatter", attrs, "axis", x.c.ndim)
-    reduction = get_str("scatter", attrs, "reduction", REDUCTIONS)
+def _bar(args: Sequence[Bar], use: Use[Put], _contract: Contract) -> Bar:
+    (x, i, u), axis = args, use.attrs.axis
     at, counts = _where(i.c, x.c.shape, axis)
     updates = Bar(u.c[counts], u.e[counts])
-    out = _reduced(x, at, updates, reduction, result.dtype)
+    out = _reduced(x, at, updates, use.attrs.reduction, use.result.dtype)
     if not i.e.any():
         return out
     # An update of unknown place may hit any element of its line.
@@ -118,7 +119,7 @@ def _bar(
     return Bar(out.c, np.where(line, np.inf, out.e))
 
 
-def _reduced(x: Bar, at: tuple[Array, ...], u: Bar, reduction: str, dtype: DType) -> Bar:
+def _reduced(x: Bar, at: tuple[Array, ...], u: Bar, reduction: Reduction, dtype: DType) -> Bar:
     if reduction == "none":
         return Bar(_combined(x.c, at, u.c, "none"), _combined(x.e, at, u.e, "none"))
     if reduction in ("min", "max"):
@@ -200,7 +201,7 @@ def _products(x: Bar, at: tuple[Array, ...], u: Bar, hit: Array, dtype: DType) -
     return Bar(out.c, e)
 
 
-def _extremes(x: Bar, at: tuple[Array, ...], u: Bar, reduction: str, dtype: DType) -> Bar:
+def _extremes(x: Bar, at: tuple[Array, ...], u: Bar, reduction: Reduction, dtype: DType) -> Bar:
     c = _combined(x.c, at, u.c, reduction)
     if not (x.e.any() or u.e.any()):
         return Bar(c, np.zeros(c.shape))
@@ -221,17 +222,9 @@ def _extremes(x: Bar, at: tuple[Array, ...], u: Bar, reduction: str, dtype: DTyp
     return Bar(c, e)
 
 
-def _element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Scatter:
-    del at
-    axis = get_axis("scatter", attrs, "axis", result.rank)
-    reduction = get_str("scatter", attrs, "reduction", REDUCTIONS)
-    n = ex.of_dim(result.shape[axis])
+def _element(_at: Index, reads: Sequence[Read], use: Use[Put]) -> Scatter:
+    axis, reduction = use.attrs.axis, use.attrs.reduction
+    n = ex.of_dim(use.result.shape[axis])
 
     def target(u: Index) -> tuple[Index, Expr]:
         i = position(reads[1](u))
@@ -239,9 +232,13 @@ def _element(
         counts = ex.all_of([low, ex.compare("lt", i, n)])
         return (*u[:axis], ex.mod(i, n), *u[axis + 1 :]), counts
 
-    extents = tuple(ex.of_dim(d) for d in types[2].shape)
-    op = "set" if reduction == "none" else _ATOMIC[reduction]
+    extents = tuple(ex.of_dim(d) for d in use.types[2].shape)
+    op = "set" if reduction == "none" else reduction
     return Scatter(op, reads[0], extents, target, reads[2], (axis,))
+
+
+def _domains(types: Sequence[TensorType], a: Put) -> Domains:
+    return index_domains(types, a.axis)
 
 
 def _sample(ch: Chooser, t: TensorType) -> Sample | None:
@@ -272,17 +269,9 @@ SCATTER = Op(
     ),
     kind=Kind.OPAQUE,
     arity=(3, 3),
-    attrs=(
-        AttrSpec("axis", "int", "axis to place along"),
-        AttrSpec("reduction", "str", "how an update meets what is there", REDUCTIONS),
-    ),
     dtypes=BYTES,
-    infer=_infer,
-    eval=_eval,
-    bar=_bar,
-    element=_element,
+    rules=Rules(Put, infer=_infer, eval=_eval, bar=_bar, element=_element, domains=_domains),
     sample=_sample,
-    domains=index_domains,
     example=Example(
         (
             np.array([1, 2, 3], np.int32),

@@ -13,47 +13,36 @@ from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Expr
 from didyma.refimpl.ir.types import ALL as EVERY
 from didyma.refimpl.ir.types import Array, Shape, TensorType
+from didyma.refimpl.ops.attributes import Ints, attributes, integers, sizes
+from didyma.refimpl.ops.broadcasting import operand_index
 from didyma.refimpl.ops.choose import flag, permutation, pick, size, subset
-from didyma.refimpl.ops.create import small_shape
-from didyma.refimpl.ops.movement import contiguous, moved
-from didyma.refimpl.ops.rules import (
-    attr_error,
-    check,
-    get_axes,
-    get_dims,
-    get_ints,
-    shape_error,
-)
-from didyma.refimpl.ops.spec import (
-    AttrMap,
-    AttrSpec,
-    Chooser,
-    Example,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Sample,
-)
+from didyma.refimpl.ops.movement import MOVED, contiguous, moved
+from didyma.refimpl.ops.rules import attr_error, check_axes, concrete, shape_error
+from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
 
 
-def _reshape_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("reshape", types, 1)
-    shape = get_dims("reshape", attrs, "shape")
-    if not dims.equal(dims.mul(*shape), t.numel):
+@attributes
+class Reshape:
+    """The shape of the result."""
+
+    shape: Shape = sizes("shape of the result, with as many elements")
+
+
+def _reshape_infer(types: Sequence[TensorType], a: Reshape) -> TensorType:
+    (t,) = types
+    if not dims.equal(dims.mul(*a.shape), t.numel):
         raise shape_error(
             "reshape",
             types,
             f"{dims.text(t.numel)} elements",
-            f"{dims.text(dims.mul(*shape))} elements",
+            f"{dims.text(dims.mul(*a.shape))} elements",
             "a reshape keeps the number of elements",
         )
-    return t.with_shape(*shape)
+    return t.with_shape(*a.shape)
 
 
-def _reshape(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    del attrs
-    return args[0].reshape(small_shape(result.shape, 0))
+def _reshape(args: Sequence[Array], _a: Reshape, result: TensorType) -> Array:
+    return args[0].reshape(concrete(result.shape))
 
 
 def _prefixes(shape: Shape) -> list[Dim]:
@@ -86,15 +75,8 @@ def groups(old: Shape, new: Shape) -> list[tuple[slice, slice]]:
     return cuts
 
 
-def _reshape_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Expr:
-    del attrs
-    old, new = types[0].shape, result.shape
+def _reshape_element(at: Index, reads: Sequence[Read], use: Use[Reshape]) -> Expr:
+    old, new = use.types[0].shape, use.result.shape
     source: list[Expr] = []
     for m, n in groups(old, new):
         flat = ex.flatten(at[n], map(ex.of_dim, new[n]))
@@ -133,28 +115,26 @@ def _reshape_sample(ch: Chooser, t: TensorType) -> Sample | None:
     return Sample((t,), freeze({"shape": tuple(shape)}))
 
 
-def _permute_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("permute_dims", types, 1)
-    axes = get_ints("permute_dims", attrs, "axes")
-    if sorted(axes) != list(range(t.rank)):
-        raise attr_error("permute_dims", "axes", axes, f"a permutation of range({t.rank})")
-    return t.with_shape(*(t.shape[a] for a in axes))
+@attributes
+class Permutation:
+    """Which axis of the operand each axis of the result is."""
+
+    axes: Ints = integers("a permutation of the operand's axes")
 
 
-def _permute(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    del result
-    return np.transpose(args[0], get_ints("permute_dims", attrs, "axes"))
+def _permute_infer(types: Sequence[TensorType], a: Permutation) -> TensorType:
+    (t,) = types
+    if sorted(a.axes) != list(range(t.rank)):
+        raise attr_error("permute_dims", "axes", a.axes, f"a permutation of range({t.rank})")
+    return t.with_shape(*(t.shape[axis] for axis in a.axes))
 
 
-def _permute_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Expr:
-    del types, result
-    axes = get_ints("permute_dims", attrs, "axes")
+def _permute(args: Sequence[Array], a: Permutation, _result: TensorType) -> Array:
+    return np.transpose(args[0], a.axes)
+
+
+def _permute_element(at: Index, reads: Sequence[Read], use: Use[Permutation]) -> Expr:
+    axes = use.attrs.axes
     return reads[0](tuple(at[axes.index(a)] for a in range(len(axes))))
 
 
@@ -163,12 +143,18 @@ def _permute_sample(ch: Chooser, t: TensorType) -> Sample | None:
     return Sample((t,), freeze({"axes": tuple(reversed(order))}))
 
 
-def _broadcast_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("broadcast_to", types, 1)
-    shape = get_dims("broadcast_to", attrs, "shape")
+@attributes
+class Broadcast:
+    """The shape of the result."""
+
+    shape: Shape = sizes("shape of the result")
+
+
+def _broadcast_infer(types: Sequence[TensorType], a: Broadcast) -> TensorType:
+    (t,), shape = types, a.shape
     lead = len(shape) - t.rank
     if lead < 0 or not all(
-        a == 1 or dims.equal(a, b) for a, b in zip(t.shape, shape[lead:], strict=True)
+        m == 1 or dims.equal(m, n) for m, n in zip(t.shape, shape[lead:], strict=True)
     ):
         raise shape_error(
             "broadcast_to",
@@ -179,22 +165,12 @@ def _broadcast_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
     return t.with_shape(*shape)
 
 
-def _broadcast(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    del attrs
-    return np.broadcast_to(args[0], small_shape(result.shape, 0))
+def _broadcast(args: Sequence[Array], _a: Broadcast, result: TensorType) -> Array:
+    return np.broadcast_to(args[0], concrete(result.shape))
 
 
-def _broadcast_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Expr:
-    del attrs
-    shape = types[0].shape
-    last = at[result.rank - len(shape) :]
-    return reads[0](tuple(ex.ZERO if d == 1 else i for i, d in zip(last, shape, strict=True)))
+def _broadcast_element(at: Index, reads: Sequence[Read], use: Use[Broadcast]) -> Expr:
+    return reads[0](operand_index(at, use.types[0]))
 
 
 def _broadcast_sample(ch: Chooser, t: TensorType) -> Sample | None:
@@ -204,29 +180,27 @@ def _broadcast_sample(ch: Chooser, t: TensorType) -> Sample | None:
     return Sample((t,), freeze({"shape": tuple(shape)}))
 
 
-def _flip_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("flip", types, 1)
-    get_axes("flip", attrs, "axes", t.rank)
-    return t
+@attributes
+class Flip:
+    """The axes that are reversed."""
+
+    axes: Ints = integers("increasing axes; none leaves the operand as it is")
 
 
-def _flip(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    return np.flip(args[0], get_axes("flip", attrs, "axes", result.rank))
+def _flip_infer(types: Sequence[TensorType], a: Flip) -> TensorType:
+    check_axes("flip", a.axes, types[0].rank)
+    return types[0]
 
 
-def _flip_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Expr:
-    del types
-    axes = get_axes("flip", attrs, "axes", result.rank)
+def _flip(args: Sequence[Array], a: Flip, _result: TensorType) -> Array:
+    return np.flip(args[0], a.axes)
+
+
+def _flip_element(at: Index, reads: Sequence[Read], use: Use[Flip]) -> Expr:
     return reads[0](
         tuple(
-            ex.sub(ex.of_dim(dims.sub(d, 1)), i) if a in axes else i
-            for a, (i, d) in enumerate(zip(at, result.shape, strict=True))
+            ex.sub(ex.of_dim(dims.sub(d, 1)), i) if a in use.attrs.axes else i
+            for a, (i, d) in enumerate(zip(at, use.result.shape, strict=True))
         )
     )
 
@@ -235,21 +209,21 @@ def _flip_sample(ch: Chooser, t: TensorType) -> Sample | None:
     return Sample((t,), freeze({"axes": subset(ch, t.rank)}))
 
 
-_MOVED = "Elements are moved as they are: NaN, infinities and the sign of zero are kept."
-
 RESHAPE = Op(
     name="reshape",
     doc="The elements in row-major order under another shape.",
-    special=_MOVED,
+    special=MOVED,
     kind=Kind.RESHAPE,
     arity=(1, 1),
-    attrs=(AttrSpec("shape", "dims", "shape of the result, with as many elements"),),
     dtypes=EVERY,
-    infer=_reshape_infer,
-    eval=contiguous(_reshape),
-    view=_reshape,
-    bar=moved(_reshape),
-    element=_reshape_element,
+    rules=Rules(
+        Reshape,
+        infer=_reshape_infer,
+        eval=contiguous(_reshape),
+        bar=moved(_reshape),
+        element=_reshape_element,
+        view=_reshape,
+    ),
     sample=_reshape_sample,
     example=Example(
         (np.array([[1, 2], [3, 4]], np.int32),),
@@ -261,16 +235,18 @@ RESHAPE = Op(
 PERMUTE_DIMS = Op(
     name="permute_dims",
     doc="Axes in another order: axis i of the result is axis ``axes[i]`` of the operand.",
-    special=_MOVED,
+    special=MOVED,
     kind=Kind.INJECTIVE,
     arity=(1, 1),
-    attrs=(AttrSpec("axes", "ints", "a permutation of the operand's axes"),),
     dtypes=EVERY,
-    infer=_permute_infer,
-    eval=contiguous(_permute),
-    view=_permute,
-    bar=moved(_permute),
-    element=_permute_element,
+    rules=Rules(
+        Permutation,
+        infer=_permute_infer,
+        eval=contiguous(_permute),
+        bar=moved(_permute),
+        element=_permute_element,
+        view=_permute,
+    ),
     sample=_permute_sample,
     example=Example(
         (np.array([[1, 2, 3], [4, 5, 6]], np.int32),),
@@ -282,16 +258,18 @@ PERMUTE_DIMS = Op(
 BROADCAST_TO = Op(
     name="broadcast_to",
     doc="Repeats axes of static size 1, and puts new axes in front.",
-    special=_MOVED + " Growing to size 0 leaves nothing.",
+    special=MOVED + " Growing to size 0 leaves nothing.",
     kind=Kind.INJECTIVE,
     arity=(1, 1),
-    attrs=(AttrSpec("shape", "dims", "shape of the result"),),
     dtypes=EVERY,
-    infer=_broadcast_infer,
-    eval=contiguous(_broadcast),
-    view=_broadcast,
-    bar=moved(_broadcast),
-    element=_broadcast_element,
+    rules=Rules(
+        Broadcast,
+        infer=_broadcast_infer,
+        eval=contiguous(_broadcast),
+        bar=moved(_broadcast),
+        element=_broadcast_element,
+        view=_broadcast,
+    ),
     sample=_broadcast_sample,
     example=Example(
         (np.array([[1], [2]], np.int32),),
@@ -303,15 +281,17 @@ BROADCAST_TO = Op(
 FLIP = Op(
     name="flip",
     doc="Reverses the order along ``axes``.",
-    special=_MOVED,
+    special=MOVED,
     kind=Kind.INJECTIVE,
     arity=(1, 1),
-    attrs=(AttrSpec("axes", "ints", "increasing axes; none leaves the operand as it is"),),
     dtypes=EVERY,
-    infer=_flip_infer,
-    eval=contiguous(_flip),
-    bar=moved(_flip),
-    element=_flip_element,
+    rules=Rules(
+        Flip,
+        infer=_flip_infer,
+        eval=contiguous(_flip),
+        bar=moved(_flip),
+        element=_flip_element,
+    ),
     sample=_flip_sample,
     example=Example(
         (np.array([1, 2, 3], np.int32),), np.array([3, 2, 1], np.int32), freeze({"axes": (0,)})

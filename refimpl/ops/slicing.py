@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
@@ -14,38 +14,25 @@ from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Expr
 from didyma.refimpl.ir.types import ALL as EVERY
-from didyma.refimpl.ir.types import Array, TensorType
-from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ir.types import Array, Shape, TensorType
+from didyma.refimpl.ops.attributes import Ints, attributes, choice, integer, integers, sizes
 from didyma.refimpl.ops.choose import flag, pick, size
-from didyma.refimpl.ops.create import small_shape
-from didyma.refimpl.ops.movement import contiguous, moved
+from didyma.refimpl.ops.movement import MOVED, contiguous, moved
 from didyma.refimpl.ops.rules import (
     at_least_zero,
     at_most,
     attr_error,
-    check,
+    check_axis,
+    check_lengths,
     check_same_dtype,
-    dtype_error,
-    get_axis,
-    get_dims,
-    get_ints,
-    get_str,
+    concrete,
     shape_error,
     surely_nonnegative,
 )
-from didyma.refimpl.ops.spec import (
-    AttrMap,
-    AttrSpec,
-    Chooser,
-    Example,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Sample,
-)
+from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
 
-MODES = ("constant", "edge", "reflect")
+Mode: TypeAlias = Literal["constant", "edge", "reflect"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 MANY = 64  # operands of a concat; longer ones are concats of concats
 
 T = TypeVar("T")
@@ -77,13 +64,24 @@ def extent(start: Dim, stop: Dim, step: int, n: Dim) -> tuple[Dim, Dim]:
     return start, at_least_zero(count)
 
 
-def _slice_parts(t: TensorType, attrs: AttrMap) -> list[tuple[Dim, Dim, int]]:
-    """First position, size and step of each axis."""
-    starts = get_dims("slice", attrs, "starts", t.rank, -1)
-    stops = get_dims("slice", attrs, "stops", t.rank, -1)
-    steps = get_ints("slice", attrs, "steps", t.rank)
-    parts: list[tuple[Dim, Dim, int]] = []
-    for start, stop, step, n in zip(starts, stops, steps, t.shape, strict=True):
+@attributes
+class Slice:
+    """Bounds and step of each axis."""
+
+    starts: Shape = sizes("first position on each axis", least=-1)
+    stops: Shape = sizes("bound of each axis, itself left out", least=-1)
+    steps: Ints = integers("distance on each axis, not 0")
+
+    def of(self, shape: Shape) -> list[tuple[Dim, Dim, int]]:
+        """Return the first position, size and step of each axis of an operand."""
+        axes = zip(self.starts, self.stops, self.steps, shape, strict=True)
+        return [(*extent(start, stop, step, n), step) for start, stop, step, n in axes]
+
+
+def _slice_infer(types: Sequence[TensorType], a: Slice) -> TensorType:
+    (t,) = types
+    check_lengths("slice", t.rank, starts=a.starts, stops=a.stops, steps=a.steps)
+    for start, stop, step in zip(a.starts, a.stops, a.steps, strict=True):
         if step == 0 or (step > 0 and -1 in (start, stop)):
             raise attr_error(
                 "slice",
@@ -92,21 +90,12 @@ def _slice_parts(t: TensorType, attrs: AttrMap) -> list[tuple[Dim, Dim, int]]:
                 "step != 0, bounds >= 0 (>= -1 where the step is negative)",
                 "bounds counted from the end are resolved: -1 is the place before the first",
             )
-        parts.append((*extent(start, stop, step, n), step))
-    return parts
+    return t.with_shape(*(count for _, count, _ in a.of(t.shape)))
 
 
-def _slice_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("slice", types, 1)
-    return t.with_shape(*(count for _, count, _ in _slice_parts(t, attrs)))
-
-
-def _slice(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    starts = get_dims("slice", attrs, "starts", result.rank, -1)
-    stops = get_dims("slice", attrs, "stops", result.rank, -1)
-    steps = get_ints("slice", attrs, "steps", result.rank)
+def _slice(args: Sequence[Array], a: Slice, _result: TensorType) -> Array:
     keys: list[slice] = []
-    for start, stop, step in zip(starts, stops, steps, strict=True):
+    for start, stop, step in zip(a.starts, a.stops, a.steps, strict=True):
         assert isinstance(start, int)
         assert isinstance(stop, int)
         if start == -1:
@@ -116,15 +105,8 @@ def _slice(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
     return args[0][tuple(keys)]
 
 
-def _slice_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Expr:
-    del result
-    parts = _slice_parts(types[0], attrs)
+def _slice_element(at: Index, reads: Sequence[Read], use: Use[Slice]) -> Expr:
+    parts = use.attrs.of(use.types[0].shape)
     return reads[0](
         tuple(
             ex.add(ex.of_dim(start), ex.mul(i, ex.index(step)))
@@ -161,10 +143,17 @@ def _slice_sample(ch: Chooser, t: TensorType) -> Sample | None:
     return Sample((t,), freeze(named))
 
 
-def _concat_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("concat", types, 1, MANY)
+@attributes
+class Concat:
+    """The axis that grows."""
+
+    axis: int = integer("axis to join along")
+
+
+def _concat_infer(types: Sequence[TensorType], attrs: Concat) -> TensorType:
     check_same_dtype("concat", types)
-    axis = get_axis("concat", attrs, "axis", t.rank)
+    t, axis = types[0], attrs.axis
+    check_axis("concat", axis, t.rank)
     for other in types[1:]:
         if other.rank != t.rank or any(
             a != axis and not dims.equal(m, n)
@@ -175,18 +164,12 @@ def _concat_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
     return t.with_shape(*t.shape[:axis], joined, *t.shape[axis + 1 :])
 
 
-def _concat(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-    return np.concatenate(args, get_axis("concat", attrs, "axis", result.rank))
+def _concat(args: Sequence[Array], a: Concat, _result: TensorType) -> Array:
+    return np.concatenate(args, a.axis)
 
 
-def _concat_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Expr:
-    axis = get_axis("concat", attrs, "axis", result.rank)
+def _concat_element(at: Index, reads: Sequence[Read], use: Use[Concat]) -> Expr:
+    axis, types = use.attrs.axis, use.types
     ends: list[Dim] = [0]
     for t in types:
         ends.append(dims.add(ends[-1], t.shape[axis]))
@@ -217,19 +200,25 @@ def _concat_sample(ch: Chooser, t: TensorType) -> Sample | None:
     return Sample(tuple(types), freeze({"axis": axis}))
 
 
-def _pad_infer(types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    t = check("pad", types, 2)
-    if types[1].dtype is not t.dtype:
-        raise dtype_error("pad", types, types[1].dtype, (t.dtype,))
-    if types[1].rank != 0:
-        raise shape_error("pad", types, f"a fill of rank {types[1].rank}", "a scalar fill")
-    get_str("pad", attrs, "mode", MODES)
-    low = get_dims("pad", attrs, "low", t.rank)
-    high = get_dims("pad", attrs, "high", t.rank)
-    return t.with_shape(*(dims.add(*three) for three in zip(low, t.shape, high, strict=True)))
+@attributes
+class Pad:
+    """How wide the border is on each axis, and what it holds."""
+
+    low: Shape = sizes("places before the first, on each axis")
+    high: Shape = sizes("places after the last, on each axis")
+    mode: Mode = choice("what the border holds", MODES)
 
 
-def _border(low: int, n: int, high: int, mode: str) -> Array:
+def _pad_infer(types: Sequence[TensorType], a: Pad) -> TensorType:
+    t, fill = types
+    check_same_dtype("pad", types)
+    if fill.rank != 0:
+        raise shape_error("pad", types, f"a fill of rank {fill.rank}", "a scalar fill")
+    check_lengths("pad", t.rank, low=a.low, high=a.high)
+    return t.with_shape(*(dims.add(*three) for three in zip(a.low, t.shape, a.high, strict=True)))
+
+
+def _border(low: int, n: int, high: int, mode: Mode) -> Array:
     """Source position of each place along an axis of n > 0 elements."""
     place = np.arange(-low, n + high)
     if mode == "reflect" and n > 1:
@@ -238,13 +227,11 @@ def _border(low: int, n: int, high: int, mode: str) -> Array:
     return np.clip(place, 0, n - 1)
 
 
-def _pad(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+def _pad(args: Sequence[Array], a: Pad, result: TensorType) -> Array:
     operand, fill = args
-    low = get_ints("pad", attrs, "low")
-    high = get_ints("pad", attrs, "high")
-    mode = get_str("pad", attrs, "mode", MODES)
-    if mode == "constant":
-        out = np.empty(small_shape(result.shape, 0), operand.dtype)
+    low, high = concrete(a.low), concrete(a.high)
+    if a.mode == "constant":
+        out = np.empty(concrete(result.shape), operand.dtype)
         out[...] = fill
         out[tuple(slice(a, a + n) for a, n in zip(low, operand.shape, strict=True))] = operand
         return out
@@ -256,21 +243,11 @@ def _pad(args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
             shape = [*operand.shape[:axis], border, *operand.shape[axis + 1 :]]
             operand = np.broadcast_to(fill, shape)
         else:
-            operand = np.take(operand, _border(low[axis], n, high[axis], mode), axis)
+            operand = np.take(operand, _border(low[axis], n, high[axis], a.mode), axis)
     return operand
 
 
-def _pad_bar(
-    args: Sequence[Bar],
-    attrs: AttrMap,
-    types: Sequence[TensorType],
-    result: TensorType,
-    contract: Contract,
-) -> Bar:
-    return moved(_pad)(args, attrs, types, result, contract)
-
-
-def _pad_place(i: Expr, low: Dim, n: Dim, high: Dim, mode: str) -> tuple[Expr, list[Expr]]:
+def _pad_place(i: Expr, low: Dim, n: Dim, high: Dim, mode: Mode) -> tuple[Expr, list[Expr]]:
     """Source position of place ``i`` and the conditions under which it has one."""
     size_, place = ex.of_dim(n), ex.sub(i, ex.of_dim(low))
     last = ex.of_dim(dims.sub(n, 1))
@@ -287,22 +264,12 @@ def _pad_place(i: Expr, low: Dim, n: Dim, high: Dim, mode: str) -> tuple[Expr, l
     return ex.minimum(folded, ex.sub(period, folded)), some
 
 
-def _pad_element(
-    at: Index,
-    reads: Sequence[Read],
-    types: Sequence[TensorType],
-    attrs: AttrMap,
-    result: TensorType,
-) -> Expr:
-    del result
-    t = types[0]
-    low = get_dims("pad", attrs, "low", t.rank)
-    high = get_dims("pad", attrs, "high", t.rank)
-    mode = get_str("pad", attrs, "mode", MODES)
+def _pad_element(at: Index, reads: Sequence[Read], use: Use[Pad]) -> Expr:
+    t, pad = use.types[0], use.attrs
     source: list[Expr] = []
     conditions: list[Expr] = []
-    for i, a, n, b in zip(at, low, t.shape, high, strict=True):
-        place, where = _pad_place(i, a, n, b, mode)
+    for i, a, n, b in zip(at, pad.low, t.shape, pad.high, strict=True):
+        place, where = _pad_place(i, a, n, b, pad.mode)
         source.append(place)
         conditions += where
     return ex.select(ex.all_of(conditions), reads[0](tuple(source)), reads[1](()))
@@ -316,8 +283,6 @@ def _pad_sample(ch: Chooser, t: TensorType) -> Sample | None:
     return Sample((t, fill), freeze({"low": low, "high": high, "mode": mode}))
 
 
-_MOVED = "Elements are moved as they are: NaN, infinities and the sign of zero are kept."
-
 SLICE = Op(
     name="slice",
     doc=(
@@ -328,19 +293,17 @@ SLICE = Op(
         "size is max(0, ceildiv(min(stop, n) - start, step)), and with a negative step "
         "max(0, ceildiv(min(start, n - 1) - stop, -step)), from min(start, n - 1) on."
     ),
-    special=_MOVED,
+    special=MOVED,
     kind=Kind.INJECTIVE,
     arity=(1, 1),
-    attrs=(
-        AttrSpec("starts", "dims", "first position on each axis"),
-        AttrSpec("stops", "dims", "bound of each axis, itself left out"),
-        AttrSpec("steps", "ints", "distance on each axis, not 0"),
-    ),
     dtypes=EVERY,
-    infer=_slice_infer,
-    eval=contiguous(_slice),
-    bar=moved(_slice),
-    element=_slice_element,
+    rules=Rules(
+        Slice,
+        infer=_slice_infer,
+        eval=contiguous(_slice),
+        bar=moved(_slice),
+        element=_slice_element,
+    ),
     sample=_slice_sample,
     example=Example(
         (np.array([0, 1, 2, 3, 4, 5], np.int32),),
@@ -352,15 +315,17 @@ SLICE = Op(
 CONCAT = Op(
     name="concat",
     doc="The operands one after another along ``axis``; other sizes are equal.",
-    special=_MOVED,
+    special=MOVED,
     kind=Kind.INJECTIVE,
     arity=(1, MANY),
-    attrs=(AttrSpec("axis", "int", "axis to join along"),),
     dtypes=EVERY,
-    infer=_concat_infer,
-    eval=contiguous(_concat),
-    bar=moved(_concat),
-    element=_concat_element,
+    rules=Rules(
+        Concat,
+        infer=_concat_infer,
+        eval=contiguous(_concat),
+        bar=moved(_concat),
+        element=_concat_element,
+    ),
     sample=_concat_sample,
     example=Example(
         (np.array([1, 2], np.int32), np.array([3], np.int32)),
@@ -376,19 +341,17 @@ PAD = Op(
         "of the outermost element (``edge``), or of the mirror image without its edge, repeated "
         "as often as needed (``reflect``)."
     ),
-    special=_MOVED + " ``edge`` and ``reflect`` of an empty tensor give the fill.",
+    special=MOVED + " ``edge`` and ``reflect`` of an empty tensor give the fill.",
     kind=Kind.INJECTIVE,
     arity=(2, 2),
-    attrs=(
-        AttrSpec("low", "dims", "places before the first, on each axis"),
-        AttrSpec("high", "dims", "places after the last, on each axis"),
-        AttrSpec("mode", "str", "what the border holds", MODES),
-    ),
     dtypes=EVERY,
-    infer=_pad_infer,
-    eval=contiguous(_pad),
-    bar=_pad_bar,
-    element=_pad_element,
+    rules=Rules(
+        Pad,
+        infer=_pad_infer,
+        eval=contiguous(_pad),
+        bar=moved(_pad),
+        element=_pad_element,
+    ),
     sample=_pad_sample,
     example=Example(
         (np.array([1, 2, 3], np.int32), np.array(0, np.int32)),

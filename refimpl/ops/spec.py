@@ -6,19 +6,22 @@ for fuzzing, written rules for special values, and an example that runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol, TypeAlias
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from didyma.refimpl.ir.graph import Attr, Attrs
+from didyma.refimpl.ir.graph import Attrs
 from didyma.refimpl.ir.loop import AtomicOp, Expr
 from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import attributes
+from didyma.refimpl.ops.attributes import AttrMap, AttrSpec
 from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.rules import check
 
+A = TypeVar("A")  # the record of an op's attributes
 Index: TypeAlias = tuple[Expr, ...]
 Read: TypeAlias = Callable[[Index], Expr]
-AttrMap: TypeAlias = Mapping[str, Attr]
 FoldOp: TypeAlias = Literal["add", "mul", "min", "max", "and", "or", "argmin", "argmax"]
 
 
@@ -30,6 +33,11 @@ class Kind(StrEnum):
     RESHAPE = "reshape"  # the same bytes under another shape
     REDUCTION = "reduction"  # on a fold over axes of the operand
     OPAQUE = "opaque"  # matmul, convolution, scatter: one to a kernel; pointwise may follow
+
+
+def unchanged(total: Expr) -> Expr:
+    """Finish a fold with its total."""
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ class Fold:
     op: FoldOp
     extents: tuple[Expr, ...]
     body: Callable[[Index], Expr]
-    finish: Callable[[Expr], Expr]
+    finish: Callable[[Expr], Expr] = unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +101,7 @@ class Domain:
     hi: float
 
 
-AttrKind: TypeAlias = Literal[
-    "int", "ints", "dim", "dims", "float", "bool", "str", "dtype", "tensor"
-]
-
-
-@dataclass(frozen=True, slots=True)
-class AttrSpec:
-    """An attribute; every attribute is always present in a node, so there are no defaults."""
-
-    name: str
-    kind: AttrKind
-    doc: str
-    choices: tuple[str, ...] = ()  # of a str or dtype
+Domains: TypeAlias = tuple[Domain | None, ...]
 
 
 @dataclass(frozen=True)
@@ -117,23 +113,146 @@ class Example:
     attrs: Attrs = ()
 
 
-def _anywhere(types: Sequence[TensorType], attrs: AttrMap) -> tuple[Domain | None, ...]:
-    del attrs
+@dataclass(frozen=True, slots=True)
+class Use(Generic[A]):
+    """An op on operands: its attributes, their types and its result's type."""
+
+    attrs: A
+    types: Sequence[TensorType]
+    result: TensorType
+
+
+Infer: TypeAlias = Callable[[Sequence[TensorType], A], TensorType]
+Eval: TypeAlias = Callable[[Sequence[Array], A, TensorType], Array]
+BarRule: TypeAlias = Callable[[Sequence[Bar], Use[A], Contract], Bar]
+Element: TypeAlias = Callable[[Index, Sequence[Read], Use[A]], Rule]
+
+
+def anywhere(types: Sequence[TensorType], _attrs: object) -> Domains:
+    """Return domains of operands that need no particular values."""
     return (None,) * len(types)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules(Generic[A]):
+    """What an op with attributes ``A`` does, facet by facet; ``Op`` says what each must do."""
+
+    record: type[A]
+    infer: Infer[A]
+    eval: Eval[A]
+    bar: BarRule[A]
+    element: Element[A]
+    view: Eval[A] | None = None
+    domains: Callable[[Sequence[TensorType], A], Domains] = anywhere
+
+    def specs(self) -> tuple[AttrSpec, ...]:
+        """Return what the record of the attributes declares."""
+        return attributes.specs(self.record)
+
+    def apply(self, op: str, specs: Sequence[AttrSpec], attrs: AttrMap) -> Applied:
+        """Parse attributes; error ``bad-attr``."""
+        return _Applied(self, attributes.parse(op, self.record, specs, attrs))
+
+
+class Applied(Protocol):
+    """An op with its attributes parsed, to be applied to operands."""
+
+    def infer(self, types: Sequence[TensorType]) -> TensorType:
+        """Return the type of the result; errors as of ``Op.infer``."""
+        ...
+
+    def eval(self, args: Sequence[Array], result: TensorType) -> Array:
+        """Return the result."""
+        ...
+
+    def view(self, args: Sequence[Array], result: TensorType) -> Array:
+        """Return the result, perhaps in the memory of an operand, in any layout or read-only."""
+        ...
+
+    def bar(
+        self,
+        bars: Sequence[Bar],
+        types: Sequence[TensorType],
+        result: TensorType,
+        contract: Contract,
+    ) -> Bar:
+        """Return the bar of the result, not yet rounded to its dtype."""
+        ...
+
+    def element(
+        self,
+        at: Index,
+        reads: Sequence[Read],
+        types: Sequence[TensorType],
+        result: TensorType,
+    ) -> Rule:
+        """Return how one element of the result is computed."""
+        ...
+
+    def domains(self, types: Sequence[TensorType]) -> Domains:
+        """Return values that the operands should mostly have."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied(Generic[A]):
+    rules: Rules[A]
+    attrs: A
+
+    def infer(self, types: Sequence[TensorType]) -> TensorType:
+        return self.rules.infer(types, self.attrs)
+
+    def eval(self, args: Sequence[Array], result: TensorType) -> Array:
+        return self.rules.eval(args, self.attrs, result)
+
+    def view(self, args: Sequence[Array], result: TensorType) -> Array:
+        return (self.rules.view or self.rules.eval)(args, self.attrs, result)
+
+    def bar(
+        self,
+        bars: Sequence[Bar],
+        types: Sequence[TensorType],
+        result: TensorType,
+        contract: Contract,
+    ) -> Bar:
+        return self.rules.bar(bars, Use(self.attrs, types, result), contract)
+
+    def element(
+        self,
+        at: Index,
+        reads: Sequence[Read],
+        types: Sequence[TensorType],
+        result: TensorType,
+    ) -> Rule:
+        return self.rules.element(at, reads, Use(self.attrs, types, result))
+
+    def domains(self, types: Sequence[TensorType]) -> Domains:
+        return self.rules.domains(types, self.attrs)
+
+
+class AnyRules(Protocol):
+    """The rules of an op, whatever the record of its attributes."""
+
+    def specs(self) -> tuple[AttrSpec, ...]:
+        """Return what the record of the attributes declares."""
+        ...
+
+    def apply(self, op: str, specs: Sequence[AttrSpec], attrs: AttrMap) -> Applied:
+        """Parse attributes; error ``bad-attr``."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
     """An op, said once.
 
-    ``infer`` raises DidymaError (``arity``, ``dtype-mismatch``, ``shape-mismatch``, ``bad-attr``…)
-    for operands or attributes that do not fit.  ``eval`` and ``bar`` see concrete shapes and
-    attributes: symbols have been replaced by ints.  ``eval`` yields the result's dtype; f16 and
-    bf16 are computed in f32 and rounded once.  ``element`` speaks compute dtypes: reads yield
-    ``dtype.compute`` and the rule must yield the result's ``dtype.compute``.  ``sample`` proposes a
-    use of the op on an operand of the given type, or None where there is none.  ``view`` is
-    ``eval`` for who will not write the result: it may be read-only, in any layout, and share the
-    operand's memory.
+    Its rules are its facets.  ``infer`` raises DidymaError (``shape-mismatch``, ``bad-attr``…)
+    for operands that do not fit.  ``eval`` and ``bar`` see concrete shapes and attributes: symbols
+    have been replaced by ints.  ``eval`` yields the result's dtype; f16 and bf16 are computed in
+    f32 and rounded once.  ``element`` speaks compute dtypes: reads yield ``dtype.compute`` and the
+    rule must yield the result's ``dtype.compute``.  ``sample`` proposes a use of the op on an
+    operand of the given type, or None where there is none.  ``view`` is ``eval`` for a caller who
+    will not write the result: it may be read-only, in any layout, and share the operand's memory.
     """
 
     name: str
@@ -141,14 +260,59 @@ class Op:
     special: str  # NaN, infinities, signed zero, empty operands, integer overflow
     kind: Kind
     arity: tuple[int, int]
-    attrs: tuple[AttrSpec, ...] = ()
-    dtypes: tuple[DType, ...]  # the result's, or the first operand's where it differs
-    infer: Callable[[Sequence[TensorType], AttrMap], TensorType]
-    eval: Callable[[Sequence[Array], AttrMap, TensorType], Array]
-    view: Callable[[Sequence[Array], AttrMap, TensorType], Array] | None = None
-    bar: Callable[[Sequence[Bar], AttrMap, Sequence[TensorType], TensorType, Contract], Bar]
-    element: Callable[[Index, Sequence[Read], Sequence[TensorType], AttrMap, TensorType], Rule]
+    dtypes: tuple[DType, ...]  # of the first operand; of the result where there is none
+    rules: AnyRules
     sample: Callable[[Chooser, TensorType], Sample | None]
-    domains: Callable[[Sequence[TensorType], AttrMap], tuple[Domain | None, ...]] = _anywhere
     corners: tuple[float, ...] = ()  # operand values worth trying besides the dtype's own
     example: Example
+    attrs: tuple[AttrSpec, ...] = field(init=False)  # as the rules' record declares them
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", self.rules.specs())
+
+    def apply(self, attrs: AttrMap) -> Applied:
+        """Parse the attributes of a node, once for all facets; error ``bad-attr``."""
+        return self.rules.apply(self.name, self.attrs, attrs)
+
+    def infer(self, types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
+        """Return the type of the result.
+
+        Errors: ``arity``, ``device-mismatch``, ``dtype-mismatch``, ``shape-mismatch`` and
+        ``bad-attr``.
+        """
+        check(self.name, types, self.arity, self.dtypes)
+        return self.apply(attrs).infer(types)
+
+    def eval(self, args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+        """Return the result of a use."""
+        return self.apply(attrs).eval(args, result)
+
+    def view(self, args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
+        """Return the result of a use, perhaps in the memory of an operand."""
+        return self.apply(attrs).view(args, result)
+
+    def bar(
+        self,
+        bars: Sequence[Bar],
+        attrs: AttrMap,
+        types: Sequence[TensorType],
+        result: TensorType,
+        contract: Contract,
+    ) -> Bar:
+        """Return the bar of the result of a use."""
+        return self.apply(attrs).bar(bars, types, result, contract)
+
+    def element(
+        self,
+        at: Index,
+        reads: Sequence[Read],
+        types: Sequence[TensorType],
+        attrs: AttrMap,
+        result: TensorType,
+    ) -> Rule:
+        """Return how one element of the result of a use is computed."""
+        return self.apply(attrs).element(at, reads, types, result)
+
+    def domains(self, types: Sequence[TensorType], attrs: AttrMap) -> Domains:
+        """Return values that the operands of a use should mostly have."""
+        return self.apply(attrs).domains(types)

@@ -11,7 +11,7 @@ from didyma.refimpl.ir.types import FLOATS, Array, DType
 from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.elementwise import OfArray, intrinsic, monotone, one, through_f64
-from didyma.refimpl.ops.pointwise import Domains, ToBar, anywhere, example, pointwise, within
+from didyma.refimpl.ops.pointwise import ByDType, ToBar, anywhere, example, pointwise, within
 from didyma.refimpl.ops.spec import Op
 
 
@@ -29,7 +29,7 @@ def _math(
     special: str,
     case: tuple[float, float],
     bar: ToBar,
-    domains: Domains = anywhere,
+    domains: ByDType = anywhere,
     corners: tuple[float, ...] = (),
 ) -> Op:
     """Transcendental function of floats that is an intrinsic of the loop level."""

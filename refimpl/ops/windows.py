@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -14,26 +14,44 @@ from didyma.refimpl.ir import expr as ex
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.loop import Expr
 from didyma.refimpl.ir.types import Array, Shape, TensorType
+from didyma.refimpl.ops.attributes import Ints, attributes, integers, sizes
 from didyma.refimpl.ops.choose import pick
-from didyma.refimpl.ops.rules import at_least_zero, check, get_dims, get_ints, shape_error
-from didyma.refimpl.ops.spec import AttrMap, AttrSpec, Chooser, Index
-
-STRIDES = AttrSpec("strides", "ints", "distance of neighbouring windows on each spatial axis")
-DILATIONS = AttrSpec("dilations", "ints", "distance of neighbouring places in a window")
-LOW = AttrSpec("low", "dims", "places of padding before the first, on each spatial axis")
-HIGH = AttrSpec("high", "dims", "places of padding after the last, on each spatial axis")
-WINDOW = AttrSpec("window", "ints", "places in a window, on each spatial axis")
+from didyma.refimpl.ops.rules import at_least_zero, check_lengths, concrete, shape_error
+from didyma.refimpl.ops.spec import Chooser, Index
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Windows over the spatial axes, which come after batch and channel."""
+@attributes
+class Sliding:
+    """How a window slides over the spatial axes, which come after batch and channel."""
 
-    window: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    low: Shape
-    high: Shape
+    strides: Ints = integers("distance of neighbouring windows on each spatial axis", least=1)
+    dilations: Ints = integers("distance of neighbouring places in a window", least=1)
+    low: Shape = sizes("places of padding before the first, on each spatial axis")
+    high: Shape = sizes("places of padding after the last, on each spatial axis")
+
+
+@attributes
+class Frame(Sliding):
+    """Windows over the spatial axes."""
+
+    window: Ints = integers("places in a window, on each spatial axis", least=1)
+
+    def slide(self, op: str, types: Sequence[TensorType]) -> Shape:
+        """Return how many windows the first operand has on each axis.
+
+        Errors: ``shape-mismatch`` for an operand without spatial axes, ``bad-attr`` for attributes
+        that have not a number for each of them.
+        """
+        t = types[0]
+        if t.rank < 3:
+            raise shape_error(
+                op, types, f"rank {t.rank}", "batch, channel and at least one spatial axis"
+            )
+        check_lengths(
+            op, t.rank - 2, window=self.window, strides=self.strides, dilations=self.dilations,
+            low=self.low, high=self.high,
+        )  # fmt: skip
+        return self.sizes(t.shape[2:])
 
     def borders(self) -> list[tuple[int, int]]:
         """Return places of padding before and after each axis, once sizes are bound."""
@@ -81,32 +99,6 @@ class Frame:
         return ex.maximum(ex.sub(ex.minimum(end, ex.index(self.window[axis])), begin), ex.ZERO)
 
 
-def frame(op: str, attrs: AttrMap, spatial: int, window: tuple[int, ...] | None = None) -> Frame:
-    """Read the attributes of a windowed op; error ``bad-attr``."""
-    return Frame(
-        get_ints(op, attrs, "window", spatial, 1) if window is None else window,
-        get_ints(op, attrs, "strides", spatial, 1),
-        get_ints(op, attrs, "dilations", spatial, 1),
-        get_dims(op, attrs, "low", spatial),
-        get_dims(op, attrs, "high", spatial),
-    )
-
-
-def need_spatial(op: str, types: Sequence[TensorType]) -> None:
-    """Raise ``shape-mismatch`` unless the first operand has batch, channel and spatial axes."""
-    if types[0].rank < 3:
-        raise shape_error(
-            op, types, f"rank {types[0].rank}", "batch, channel and at least one spatial axis"
-        )
-
-
-def pooled(op: str, types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
-    """Type of the result of pooling."""
-    t = check(op, types, 1)
-    need_spatial(op, types)
-    return t.with_shape(*t.shape[:2], *frame(op, attrs, t.rank - 2).sizes(t.shape[2:]))
-
-
 def bordered(x: Array, f: Frame, fill: float) -> Array:
     """Operand with its padding."""
     if not any(any(b) for b in f.borders()):
@@ -120,8 +112,8 @@ def bordered(x: Array, f: Frame, fill: float) -> Array:
 
 def counts(x: Array, f: Frame) -> tuple[int, ...]:
     """Return how many windows fit on each spatial axis of a padded operand."""
-    bare = Frame(f.window, f.strides, f.dilations, (0,) * len(f.window), (0,) * len(f.window))
-    return tuple(int(n) for n in bare.sizes(x.shape[2:]))
+    none = (0,) * len(f.window)
+    return concrete(replace(f, low=none, high=none).sizes(x.shape[2:]))
 
 
 def _view(x: Array, f: Frame) -> Array:
@@ -197,8 +189,8 @@ def choose_frame(ch: Chooser, spatial: Shape, window: tuple[int, ...] | None = N
         if not isinstance(n, int) and ch.below(4) == 3:  # up to a multiple of the stride
             fitted = dims.add(dims.sub(dims.align(n, stride), n), high)
         chosen.append((w, stride, dilation, low, fitted))
-    columns = tuple(zip(*chosen, strict=True))
-    return Frame(*columns)
+    window, strides, dilations, lows, highs = zip(*chosen, strict=True)
+    return Frame(strides, dilations, lows, highs, window)
 
 
 def frame_attrs(f: Frame) -> dict[str, Shape]:

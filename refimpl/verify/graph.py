@@ -51,7 +51,8 @@ from didyma.refimpl.ir.text import show_node
 from didyma.refimpl.ir.text.literals import attr_text
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.spec import AttrKind, AttrSpec, Kind, Op
+from didyma.refimpl.ops.attributes import AttrKind, AttrSpec
+from didyma.refimpl.ops.spec import Kind, Op
 from didyma.refimpl.verify.control import Control
 from didyma.refimpl.verify.sizes import Sizes
 
@@ -81,12 +82,8 @@ def _is_kind(a: Attr, kind: AttrKind) -> bool:
             return _is_int(a)
         case "ints":
             return isinstance(a, tuple) and all(_is_int(x) for x in a)
-        case "dim":
-            return _is_dim(a)
         case "dims":
             return isinstance(a, tuple) and all(_is_dim(x) for x in a)
-        case "float":
-            return isinstance(a, float)
         case "bool":
             return isinstance(a, bool)
         case "str":

@@ -56,7 +56,7 @@ class Windows:
 
     def counts(self, spatial: Sequence[Dim]) -> Shape:
         """Return how many windows there are on each axis."""
-        f = Frame(self.kernel, self.strides, self.dilations, self.low, self.high)
+        f = Frame(self.strides, self.dilations, self.low, self.high, self.kernel)
         return f.sizes(tuple(spatial))
 
     def reach(self, i: int) -> int:

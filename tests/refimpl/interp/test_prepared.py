@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import Function, Module, Node, Param
 from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS, bars
-from didyma.refimpl.ops.spec import Op
+from didyma.refimpl.ops.spec import Op, Rules
 
 F32 = TensorType(DType.F32, (2, 3))
 SMALL = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -57,18 +57,17 @@ def test_operands_may_be_read_only_and_in_any_layout(op: Op) -> None:
     types = [TensorType(DType.of(a), a.shape) for a in op.example.operands]
     t = op.infer(types, attrs)
     operands = [strided(a) for a in op.example.operands]
-    for rule in (op.eval, op.view or op.eval):
+    for rule in (op.eval, op.view):
         got = rule(operands, attrs, t)
         assert got.shape == op.example.result.shape
         assert got.tobytes() == rule(op.example.operands, attrs, t).tobytes()
 
 
-@pytest.mark.parametrize("op", [o for o in OPS.values() if o.view], ids=lambda o: o.name)
+@pytest.mark.parametrize("op", OPS.values(), ids=OPS)
 def test_a_view_is_the_value(op: Op) -> None:
     attrs = dict(op.example.attrs)
     types = [TensorType(DType.of(a), a.shape) for a in op.example.operands]
     t = op.infer(types, attrs)
-    assert op.view is not None
     got = op.view(op.example.operands, attrs, t)
     assert got.dtype == op.example.result.dtype
     assert got.tobytes() == op.example.result.tobytes()
@@ -96,13 +95,14 @@ def test_what_is_known_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None
     seen: list[str] = []
     for name in ("permute_dims", "broadcast_to", "matmul"):
         op = OPS[name]
+        rules = cast("Rules[Any]", op.rules)
 
-        def noted(*args: object, op: Op = op) -> Array:
-            seen.append(op.name)
-            return op.eval(*args)  # type: ignore[arg-type]  # as given
+        def noted(*use: Any, rules: Rules[Any] = rules, name: str = name) -> Array:
+            seen.append(name)
+            return rules.eval(*use)
 
-        view = noted if op.view else None
-        monkeypatch.setitem(OPS, name, replace(op, eval=noted, view=view))
+        noting = replace(rules, eval=noted, view=noted)
+        monkeypatch.setitem(OPS, name, replace(op, rules=noting))
     prepared = graph.Prepared(m)
     assert sorted(seen) == ["broadcast_to", "permute_dims"]
     seen.clear()

@@ -8,9 +8,10 @@ import numpy as np
 
 from didyma.refimpl.ir.loop import Load
 from didyma.refimpl.ir.types import ALL, Array, DType, TensorType
+from didyma.refimpl.ops.attributes import AttrMap
 from didyma.refimpl.ops.bitcast import targets
 from didyma.refimpl.ops.broadcasting import broadcast
-from didyma.refimpl.ops.spec import AttrMap, Kind, Op
+from didyma.refimpl.ops.spec import Kind, Op
 
 FLOAT = (
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.0, -2.0, 2.5, 3.0, -3.0, 0.1, -0.1, 0.3, 7.0,

@@ -1,0 +1,151 @@
+"""Attributes of ops: a record declares them, and is parsed, checked and documented by that.
+
+    @attributes
+    class Reduction:
+        axes: Ints = integers("increasing axes to fold over")
+        keepdims: bool = boolean("keep the folded axes, with size 1")
+
+What depends on the operands, such as the number of axes, an op's ``infer`` checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Literal, TypeAlias, TypeVar, dataclass_transform
+
+import sympy
+
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.types import DType, Shape, Tensor
+from didyma.refimpl.ops.rules import attr_error
+
+T = TypeVar("T")
+A = TypeVar("A")
+S = TypeVar("S", bound=str)
+AttrMap: TypeAlias = Mapping[str, Attr]
+AttrKind: TypeAlias = Literal["int", "ints", "dims", "bool", "str", "dtype", "tensor"]
+Ints: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttrSpec:
+    """An attribute; every attribute is always present in a node, so there are no defaults."""
+
+    name: str
+    kind: AttrKind
+    doc: str
+    want: str  # of a value that does not fit
+    parse: Callable[[Attr | None], object]  # None for a value that does not fit
+    choices: tuple[str, ...] = ()  # of a str or dtype
+
+    def read(self, op: str, attrs: AttrMap) -> object:
+        """Return the attribute of a node; error ``bad-attr`` where it is missing or unfit."""
+        value = attrs.get(self.name)
+        found = self.parse(value)
+        if found is None:
+            raise attr_error(op, self.name, value, self.want)
+        return found
+
+
+def _declared(
+    kind: AttrKind,
+    doc: str,
+    want: str,
+    parse: Callable[[Attr | None], T | None],
+    choices: tuple[str, ...] = (),
+) -> T:
+    """Return the field of a record, for type checkers the value that it will have."""
+    found: T = field(metadata={"spec": AttrSpec("", kind, doc, want, parse, choices)})
+    return found
+
+
+def integer(doc: str) -> int:
+    """Declare an int."""
+
+    def parse(v: Attr | None) -> int | None:
+        return v if type(v) is int else None
+
+    return _declared("int", doc, "an int", parse)
+
+
+def integers(doc: str, least: int | None = None) -> Ints:
+    """Declare a tuple of ints, of at least so much where given."""
+
+    def parse(v: Attr | None) -> Ints | None:
+        if not isinstance(v, tuple):
+            return None
+        ints = tuple(i for i in v if type(i) is int and (least is None or i >= least))
+        return ints if len(ints) == len(v) else None
+
+    at_least = "" if least is None else f" >= {least}"
+    return _declared("ints", doc, f"a tuple of ints{at_least}", parse)
+
+
+def sizes(doc: str, least: int = 0) -> Shape:
+    """Declare a tuple of sizes: ints of at least so much, and expressions over dims."""
+
+    def parse(v: Attr | None) -> Shape | None:
+        if not isinstance(v, tuple):
+            return None
+        found: list[Dim] = [
+            i for i in v if (type(i) is int and i >= least) or isinstance(i, sympy.Expr)
+        ]
+        return tuple(found) if len(found) == len(v) else None
+
+    return _declared("dims", doc, f"a tuple of sizes, ints of at least {least}", parse)
+
+
+def boolean(doc: str) -> bool:
+    """Declare a bool."""
+
+    def parse(v: Attr | None) -> bool | None:
+        return v if type(v) is bool else None
+
+    return _declared("bool", doc, "true or false", parse)
+
+
+def choice(doc: str, options: tuple[S, ...]) -> S:
+    """Declare one of a few strings or dtypes."""
+    kind: type = type(options[0])
+    table: dict[object, S] = {o: o for o in options}
+
+    def parse(v: Attr | None) -> S | None:
+        return table.get(v) if type(v) is kind else None
+
+    name: AttrKind = "dtype" if kind is DType else "str"
+    return _declared(name, doc, f"one of {', '.join(options)}", parse, tuple(options))
+
+
+def tensor(doc: str) -> Tensor:
+    """Declare a tensor."""
+
+    def parse(v: Attr | None) -> Tensor | None:
+        return v if isinstance(v, Tensor) else None
+
+    return _declared("tensor", doc, "a tensor", parse)
+
+
+@dataclass_transform(
+    frozen_default=True, field_specifiers=(integer, integers, sizes, boolean, choice, tensor)
+)
+def attributes(record: type[T]) -> type[T]:
+    """Make a frozen record of a class whose fields are attributes."""
+    return dataclass(frozen=True, slots=True)(record)
+
+
+@attributes
+class Nothing:
+    """The attributes of an op that has none."""
+
+
+def specs(record: type[object]) -> tuple[AttrSpec, ...]:
+    """Return what a record declares, in its order."""
+    assert is_dataclass(record)
+    return tuple(replace(f.metadata["spec"], name=f.name) for f in fields(record))
+
+
+def parse(op: str, record: Callable[..., A], specs: Sequence[AttrSpec], attrs: AttrMap) -> A:
+    """Return the record of a node's attributes, from what it declares; error ``bad-attr``."""
+    return record(*[s.read(op, attrs) for s in specs])
