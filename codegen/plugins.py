@@ -1,4 +1,4 @@
-"""What other distributions register by entry points: engines, planners, external functions.
+"""What other distributions register by entry points: engines, planners, peers, externals.
 
 A group is read each time a name is looked up that is not Didyma's own, and only the entry point
 of that name is loaded, so that one broken plug-in disturbs no other.
@@ -6,11 +6,14 @@ of that name is loaded, so that one broken plug-in disturbs no other.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
 from importlib import metadata
 
 from didyma.refimpl.errors import DidymaError
 
-ENGINES, PLANNERS, EXTERNS = "didyma.engines", "didyma.planners", "didyma.externs"
+ENGINES, PLANNERS = "didyma.engines", "didyma.planners"
+PEERS, EXTERNS = "didyma.peers", "didyma.externs"
 
 
 def names(group: str) -> tuple[str, ...]:
@@ -57,6 +60,31 @@ def load(group: str, name: str) -> object:
     if (own := getattr(made, "name", name)) != name:
         raise _broken(group, name, f"an object whose name is {own!r}")
     return made
+
+
+def checked(found: object, protocol: type, code: str, where: str) -> object:
+    """Return an object that has the members of a protocol; DidymaError ``code`` for another."""
+    lack = ", ".join(_lacking(found, protocol))
+    if inspect.isclass(found) or lack:
+        kind = found.__name__ if inspect.isclass(found) else type(found).__name__
+        got = f"the class {kind}" if inspect.isclass(found) else f"{kind} without {lack}"
+        raise DidymaError(
+            code, where, got=got,
+            want=f"a name, or an object like {protocol.__module__}.{protocol.__qualname__}",
+            help=f"pass {kind}(), an instance" if inspect.isclass(found) else "",
+        )  # fmt: skip
+    return found
+
+
+def _lacking(found: object, protocol: type) -> Iterator[str]:
+    if not isinstance(getattr(found, "name", None), str):
+        yield "name (a str)"
+    for member, declared in vars(protocol).items():
+        have = hasattr(found, member)
+        if not isinstance(declared, property):
+            have = have and callable(getattr(found, member))
+        if not member.startswith("_") and not have:
+            yield member
 
 
 def origin(group: str, name: str) -> str:

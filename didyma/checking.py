@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from didyma import fitting, rounds
 from didyma.codegen.memory.planners import Choice
@@ -11,12 +12,26 @@ from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import levels
+from didyma.fuzz.peers.peer import Peer
+from didyma.fuzz.peers.registry import peer
 from didyma.oracle.report import Report, Setting
 from didyma.refimpl.errors import DidymaError
 from didyma.running import require
+from didyma.show import brief
 from didyma.tracer.tracing import Program
 
+T = TypeVar("T")
+
 ENGINES = ("simt", "host")
+
+
+class Checked(Report):
+    """The report of ``dd.check``, which prints as a few lines for people."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return brief.report(self)
 
 
 def check(
@@ -29,20 +44,26 @@ def check(
     planner: Choice | None = None,
     options: Options | None = None,
     externs: Mapping[str, Implementation] | None = None,
-) -> Report:
+    peers: str | Peer | Iterable[str | Peer] = (),
+) -> Checked:
     """Judge every level on several rounds of inputs, until one disagrees.
 
     The values differ in kind from round to round; without ``tries``, small programs get many
     rounds, and large ones ``rounds.FEWEST``.  Sizes that are not given are chosen by
     ``fitting.default_sizes``.  Engines, planner and options are names or objects; ``externs`` are
-    as of ``dd.compile``, and each is judged at a level of its own.
+    as of ``dd.compile``, and each is judged at a level of its own.  ``peers`` are other
+    implementations, by name or as objects, judged on the rounds of ordinary numbers.
 
     It runs in this process: ``didyma check`` runs it in a subprocess, so that a crash is reported.
 
     Errors: ``bad-option`` for a size that is no input's, less than one try, a negative seed or no
-    engine; ``dim-out-of-range``, ``unknown-engine``, ``unknown-planner``; EngineMissing.
+    engine; ``dim-out-of-range``, ``unknown-engine``, ``unknown-planner``, ``unknown-peer``;
+    EngineMissing.
     """
-    m, chosen = require(program, "dd.check").module, _engines(engines)
+    m, chosen = require(program, "dd.check").module, _made(engines, engine)
+    if not chosen:
+        raise DidymaError("bad-option", "engines", got="none", want="at least one engine")
+    others = _made(peers, peer)
     given = frozenset(sizes or {})
     env = fitting.default_sizes(m, sizes or {})
     source = rounds.Source(m, env, rounds.whole("seed", seed, 0))
@@ -51,12 +72,11 @@ def check(
     if not isinstance(made, levels.Failed):
         source = rounds.fitted(source, frozenset(env) - given)
     setting = Setting(source.env, given, tuple(e.name for e in chosen), seed)
-    return rounds.judged(made, source, planned, chosen, setting, externs=externs).report
+    r = rounds.judged(made, source, planned, chosen, setting, others, externs=externs).report
+    return Checked(r.levels, r.refused, r.setting, r.refusals)
 
 
-def _engines(which: str | Engine | Iterable[str | Engine]) -> list[Engine]:
+def _made(which: str | T | Iterable[str | T], make: Callable[[str | T], T]) -> list[T]:
+    """Make objects of one or several, each given by name or as an object."""
     many = (which,) if isinstance(which, str) or not isinstance(which, Iterable) else which
-    chosen = [engine(e) for e in many]
-    if not chosen:
-        raise DidymaError("bad-option", "engines", got="none", want="at least one engine")
-    return chosen
+    return [make(one) for one in many]

@@ -156,7 +156,10 @@ def check(
     timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
     peer: Annotated[
         list[str] | None,
-        typer.Option(help="Another implementation to judge on the same inputs: onnxruntime."),
+        typer.Option(
+            help="Another implementation to judge on the same inputs, such as onnxruntime.",
+            autocompletion=_complete("peers"),
+        ),
     ] = None,
     value: Annotated[
         list[str] | None,

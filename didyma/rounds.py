@@ -22,8 +22,10 @@ from didyma.codegen.runtime.externs import Implementation, bound
 from didyma.fuzz import given as given_
 from didyma.fuzz import levels
 from didyma.fuzz.graphs import domains
+from didyma.fuzz.peers import judge as peer_judge
+from didyma.fuzz.peers.peer import Peer
 from didyma.fuzz.values import CORE, Kind, array, core, corners
-from didyma.oracle.report import Level, Report, Setting, merged
+from didyma.oracle.report import Report, Setting, merged
 from didyma.oracle.stages import judge
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
@@ -212,14 +214,6 @@ def fitted(source: Source, free: Collection[str]) -> Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
-    """Another implementation: its name, and what its levels say of some inputs."""
-
-    name: str
-    levels: Callable[[Sequence[Array]], Sequence[Level]]
-
-
-@dataclass(frozen=True, slots=True)
 class Judged:
     """The report of all rounds, and the round that disagreed: the last one, if any did."""
 
@@ -233,15 +227,17 @@ def judged(
     rounds: Sequence[Round],
     engines: Sequence[Engine],
     setting: Setting,
-    peer: Peer | None = None,
+    peers: Sequence[Peer] = (),
     progress: Callable[[str], None] = lambda _: None,
     externs: Mapping[str, Implementation] | None = None,
+    model: bytes | None = None,
 ) -> Judged:
     """Judge a compiled module round by round until one disagrees; kernels are loaded once.
 
     The slowest engines judge the first round alone where a program is large.  Rounds of ordinary
-    numbers are held against float64 too, and are all that ``peer`` judges: ONNX leaves open what
-    becomes of other numbers, and an error is no share of the largest value where that overflows.
+    numbers are compared with float64 too, and are all that ``peers`` are judged on: ONNX leaves
+    open what becomes of other numbers, and an error is no share of the largest value where that
+    overflows.  ``model`` is the ONNX model that the module was imported from, which peers may run.
 
     Raises the DidymaError of a compile that failed by the program's own fault.
     """
@@ -261,9 +257,11 @@ def judged(
         of = f", round {r.number + 1} of {len(rounds)}" if len(rounds) > 1 else ""
         plain = r.kind in PLAIN or len(rounds) == 1
         report = judge(subject, arrays, now, None, _after(progress, of), details=plain)
-        if peer is not None and plain:
+        for peer in peers if plain else ():
             progress(peer.name + of)
-            report = replace(report, levels=(*report.levels, *peer.levels(arrays)))
+            end_to_end = peer_judge.end_to_end(peer, made.source, arrays, source.env, model)
+            by_kernel = peer_judge.by_kernel(peer, made.fused, arrays, source.env)
+            report = replace(report, levels=(*report.levels, end_to_end, by_kernel))
         reports.append(report)
         if report.findings:
             break

@@ -1,8 +1,8 @@
-"""For the tests of those who use Didyma, or who write an engine or a planner for it.
+"""For the tests of those who use Didyma, or who write an engine, a planner or a peer for it.
 
-``assert_agree`` holds arrays to the reference.  ``EngineConformance`` and ``PlannerConformance``
-are the suites that every engine and every planner must pass: a subclass whose name starts with
-``Test`` is collected by pytest.
+``assert_agree`` judges arrays by the reference.  ``EngineConformance``, ``PlannerConformance`` and
+``PeerConformance`` are the suites that every engine, planner and peer must pass: pytest collects a
+subclass whose name starts with ``Test``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine as made
-from didyma.fuzz import conform, conform_plans, levels
+from didyma.fuzz import conform, conform_peers, conform_plans, levels
 from didyma.fuzz.graphs import BYTES, decode
+from didyma.fuzz.peers.peer import Peer
+from didyma.fuzz.peers.registry import peer as peer_of
 from didyma.oracle import conformance
 from didyma.oracle.compare import Comparison
 from didyma.refimpl.ir.types import Array, DType
@@ -32,7 +34,7 @@ from didyma.tracer.tracing import Program
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["EngineConformance", "PlannerConformance", "assert_agree"]
+__all__ = ["EngineConformance", "PeerConformance", "PlannerConformance", "assert_agree"]
 
 
 def assert_agree(
@@ -196,3 +198,30 @@ class PlannerConformance:
     def test_plan(self, check: Callable[[], Sequence[str]]) -> None:
         """Make a plan and judge it."""
         assert check() == []
+
+
+class PeerConformance:
+    """What every peer must do; a subclass names the peer, or gives one.
+
+    It runs each op on its example, and programs of several ops.  It may refuse all of them but an
+    ``add`` of f32, with ``peer-refused``; what it returns must lie inside the bars.
+    """
+
+    peer: str | Peer
+
+    @classmethod
+    def setup_class(cls) -> None:
+        """Make the peer once; EngineMissing where its package is not installed."""
+        cls._made = peer_of(cls.peer)
+
+    _made: Peer
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Parametrise the one test by the checks of the suite."""
+        if "check" in metafunc.fixturenames:
+            checks = dict(conform_peers.suite())
+            metafunc.parametrize("check", checks.values(), ids=checks)
+
+    def test_program(self, check: conform_peers.Check) -> None:
+        """Run a program and judge its results."""
+        assert list(check(self._made)) == []

@@ -1,4 +1,4 @@
-"""Words that a shell completes: names of ops, functions, engines, planners and error codes.
+"""Words that a shell completes: names of ops, functions, engines, planners, peers and error codes.
 
 They are kept in ``words.json``, written by ``python -m didyma.words``, since the tables that they
 come from take seconds to import.  What installed packages register is added when it is asked for.
@@ -17,11 +17,15 @@ FILE = "words.json"
 
 
 def words(kind: str) -> list[str]:
-    """Return the names of a kind: ``codes``, ``engines``, ``ops`` or ``planners``."""
+    """Return the names of a kind: ``codes``, ``engines``, ``ops``, ``peers`` or ``planners``."""
     from didyma.codegen import plugins
 
     kept: dict[str, list[str]] = json.loads((files(didyma) / FILE).read_text(encoding="utf-8"))
-    groups = {"engines": plugins.ENGINES, "planners": plugins.PLANNERS}
+    groups = {
+        "engines": plugins.ENGINES,
+        "peers": plugins.PEERS,
+        "planners": plugins.PLANNERS,
+    }
     more = plugins.names(groups[kind]) if kind in groups else ()
     return sorted({*kept[kind], *more})
 
@@ -32,12 +36,14 @@ def tables() -> Mapping[str, Sequence[str]]:
     from didyma.codegen.memory.planners import PLANNERS
     from didyma.codegen.runtime import registry
     from didyma.functions import composed
+    from didyma.fuzz.peers.registry import NAMES as PEERS
     from didyma.refimpl.ops import OPS
 
     return {
         "codes": codes.known(),
         "engines": sorted(registry.NAMES),
         "ops": sorted({*OPS, *composed.names()}),
+        "peers": sorted(PEERS),
         "planners": sorted(PLANNERS),
     }
 

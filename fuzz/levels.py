@@ -18,7 +18,8 @@ from didyma.codegen.runtime.engine import Engine, Fault, KernelFault, Loaded
 from didyma.codegen.runtime.externs import Bound, Implementation, bound, routines
 from didyma.oracle.backend import Backend
 from didyma.oracle.report import Finding, Level, Report
-from didyma.oracle.stages import Subject, judge
+from didyma.oracle.stages import judge
+from didyma.oracle.subject import Subject
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.graph import Module
@@ -145,10 +146,9 @@ class Failed:
 
     def report(self) -> Report:
         """Return it as a finding of the stage."""
-        level = Level(self.stage)
         text = f"{type(self.error).__name__}: {self.error}"
-        level.findings.append(Finding(self.stage, "while compiling", "error", text))
-        return Report((level,))
+        finding = Finding(self.stage, "while compiling", "error", text)
+        return Report((Level(self.stage, findings=(finding,)),))
 
 
 def compiled(

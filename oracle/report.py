@@ -7,16 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-import numpy as np
-
 from didyma.oracle import compare
 from didyma.oracle.compare import Comparison
 
-_SHOWN = 3  # findings in a repr
-
 
 class Outcome(StrEnum):
-    """The word for what a judgement found."""
+    """Whether a judgement found a disagreement, found none, or could decide nothing."""
 
     AGREE = "agree"
     DISAGREE = "DISAGREE"
@@ -40,20 +36,20 @@ class Finding:
         return f"{self.level}: {self.where}: {self.message}"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Level:
-    """What one level had to say.
+    """The verdict of one level: what was compared, and what was found.
 
     ``subject`` names the engine or the peer that the level judges, and is empty for a level of the
     compiler itself.  ``checks`` counts what was checked other than elements: lines of a plan.
-    ``unjudged`` counts uses of a kernel or node that ran, but were not held against bars: of what
-    runs many times, some are.  ``rounds`` counts the sets of inputs that it was judged on.
-    ``note`` is what else there is to say of it, in one line.
+    ``unjudged`` counts uses of a kernel or node that ran but were not judged, because only a sample
+    of many uses is.  ``rounds`` counts the sets of inputs that it was judged on.  ``note`` is one
+    more line for the reader.
     """
 
     name: str
-    comparisons: list[Comparison] = field(default_factory=list[Comparison])
-    findings: list[Finding] = field(default_factory=list[Finding])
+    comparisons: tuple[Comparison, ...] = ()
+    findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
     unjudged: int = 0
     note: str = ""
@@ -113,13 +109,6 @@ class Setting:
     seed: int | None = None
     rounds: tuple[str, ...] = ()
 
-    def bound(self) -> str:
-        """Return the sizes as people read them; empty where there are none."""
-        words = (
-            f"{s} = {n}{'' if s in self.given else ' (default)'}" for s, n in self.sizes.items()
-        )
-        return ", ".join(words)
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
@@ -163,32 +152,9 @@ class Report:
         return sum(level.checked for level in self.levels) / total if total else 0.0
 
     def __repr__(self) -> str:
-        """Return the verdict, a line for each level, and the first findings."""
-        s = self.setting
-        many = f", {len(s.rounds)} round{'s' * (len(s.rounds) != 1)}" if s.rounds else ""
-        seed = f", seed {s.seed}" if s.seed is not None else ""
-        lines = [f"Report: {self.outcome}{many}{seed}"]
-        if s.sizes:
-            lines.append(f"  sizes: {s.bound()}")
-        if self.refused:
-            lines.append(f"  the reference refuses {self.refusals} of them: {self.refused}")
-        width = max((len(level.name) for level in self.levels), default=0)
-        lines += [f"  {level.name:{width}}  {_said(level)}" for level in self.levels]
-        lines += [f"  {level.name}: {level.note}" for level in self.levels if level.note]
-        lines += [f"  {f}" for f in self.findings[:_SHOWN]]
-        if len(self.findings) > _SHOWN:
-            lines.append(f"  and {len(self.findings) - _SHOWN} more findings")
-        return "\n".join(line if len(line) <= 200 else f"{line[:199]}…" for line in lines)
-
-
-def _said(level: Level) -> str:
-    if level.outcome is Outcome.UNCHECKED and np.isnan(level.off):
-        return str(level.outcome)
-    if not level.comparisons:
-        return f"{level.outcome}, {level.checks:,} checks" if level.checks else str(level.outcome)
-    worst = f"worst {level.worst:.3g} of its bar" if np.isfinite(level.worst) else "outside its bar"
-    off = f", off by {level.off:.1e} of the largest value" if not np.isnan(level.off) else ""
-    return f"{level.outcome}, {level.checked_share:.2%} of {level.total:,} elements, {worst}{off}"
+        """Return the verdict and the first finding."""
+        first = f", {self.findings[0]}" if self.findings else ""
+        return f"Report: {self.outcome}{first}"[:200]
 
 
 def merged(reports: Sequence[Report], setting: Setting) -> Report:
@@ -207,8 +173,8 @@ def merged(reports: Sequence[Report], setting: Setting) -> Report:
 def _joined(a: Level, b: Level) -> Level:
     return replace(
         a,
-        comparisons=[*a.comparisons, *b.comparisons],
-        findings=[*a.findings, *b.findings],
+        comparisons=a.comparisons + b.comparisons,
+        findings=a.findings + b.findings,
         seconds=a.seconds + b.seconds,
         unjudged=a.unjudged + b.unjudged,
         checks=a.checks + b.checks,

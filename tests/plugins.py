@@ -20,9 +20,9 @@ def files_of_the_page() -> dict[str, str]:
     for language, body, _ in blocks(PAGE):
         if language in texts:
             texts[language].append(body)
-    module, planner, *_, test, _ = texts["python"]
+    engine, planner, peer, *_, test, _ = texts["python"]
     (config,) = texts["ini"]
-    named = (module + planner, test, config)
+    named = (engine + planner + peer, test, config)
     return {body.splitlines()[0].removeprefix("# "): body for body in named}
 
 

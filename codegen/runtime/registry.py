@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from didyma.codegen import plugins
 from didyma.codegen.runtime.engine import Engine
@@ -76,25 +75,7 @@ def _registered(name: str) -> Engine:
 
 
 def _checked(found: object, where: str) -> Engine:
-    """Return an object that has the name and the methods of the protocol."""
-    lack = ", ".join(_lacking(found))
-    if inspect.isclass(found) or lack:
-        kind = found.__name__ if inspect.isclass(found) else type(found).__name__
-        got = f"the class {kind}" if inspect.isclass(found) else f"{kind} without {lack}"
-        raise DidymaError(
-            "bad-engine", where, got=got,
-            want="a name, or an object like didyma.codegen.runtime.engine.Engine",
-            help=f"pass {kind}(), an instance" if inspect.isclass(found) else "",
-        )  # fmt: skip
-    return found  # type: ignore[return-value]  # it has every member of the protocol
-
-
-def _lacking(found: object) -> Iterator[str]:
-    if not isinstance(getattr(found, "name", None), str):
-        yield "name (a str)"
-    for method in (m for m in vars(Engine) if not m.startswith("_")):
-        if not callable(getattr(found, method, None)):
-            yield method
+    return cast("Engine", plugins.checked(found, Engine, "bad-engine", where))
 
 
 def probe(name: str) -> Availability:

@@ -45,7 +45,9 @@ def check(
     env = common.bindings(m, given, fixed)
     model = file.read_bytes() if peers and file.suffix == ".onnx" else None
     free = frozenset(env) - {item.partition("=")[0] for item in given}
-    task = Task(m, env, seed, wanted, options, tuple(peers), model, free, chosen, tries)
+    task = Task(
+        m, env, seed, wanted, options, tuple(dict.fromkeys(peers)), model, free, chosen, tries
+    )
     verdict = guarded(task, timeout)
     if kept is not None:
         save(kept, verdict.task or task, verdict)

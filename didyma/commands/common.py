@@ -13,7 +13,8 @@ from didyma.codegen.memory import planner as planner_by_name
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.registry import engine, names
-from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.fuzz.peers.registry import peer
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import Module
 
@@ -37,21 +38,7 @@ def require(engines: Sequence[str]) -> None:
 def require_peers(names: Sequence[str]) -> None:
     """Raise if a peer is unknown, or cannot run here (EngineMissing)."""
     for name in names:
-        if name not in PEERS:
-            raise DidymaError("bad-option", f"--peer {name}", got=name, want=", ".join(PEERS))
-        try:
-            from didyma.fuzz.peers import ort
-        except ModuleNotFoundError as e:
-            if e.name is None or not e.name.startswith("onnx"):
-                raise
-            raise EngineMissing(
-                "engine-missing", f"--peer {name}", got="no onnx package", want="the extra `onnx`",
-                help="python3 -m pip install 'onnx>=1.17' onnxruntime",
-            ) from None  # fmt: skip
-        ort.require()
-
-
-PEERS = ("onnxruntime",)
+        peer(name)
 
 
 def sizes(given: Sequence[str]) -> dict[str, int]:

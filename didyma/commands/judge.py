@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -17,10 +17,13 @@ from didyma.codegen.runtime.registry import engine
 from didyma.commands import common
 from didyma.fuzz import given as given_
 from didyma.fuzz import levels, watchdog
+from didyma.fuzz.peers.judge import accepts
+from didyma.fuzz.peers.peer import Peer
+from didyma.fuzz.peers.registry import peer
 from didyma.oracle.report import Finding, Level, Outcome, Report, Setting
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
-from didyma.refimpl.ir.types import Array, Tensor
+from didyma.refimpl.ir.types import Tensor
 from didyma.rounds import Round, Source
 from didyma.show import verdict as show
 
@@ -87,54 +90,45 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
     """Judge in this process; DidymaError where the program cannot be compiled by its own fault."""
     progress("compile")
     engines = [engine(e) for e in task.engines]
+    peers = [peer(p) for p in task.peers]
     made = levels.compiled(task.module, task.options, progress)
     if not isinstance(made, levels.Failed):
-        task = _welcome(_fitted(task))
+        task = _fitted(task)
+        for p in peers:
+            task = _with_accepted_integers(task, p)
     planned = task.rounds
     seen = rounds.judged(
-        made, task.source, planned, engines, task.setting, _peer(made, task), progress
+        made, task.source, planned, engines, task.setting, peers, progress, model=task.model
     )
     memory = {} if isinstance(made, levels.Failed) else _memory(made, task)
     return Verdict(seen.report, memory, task, seen.failed or planned[0])
-
-
-def _peer(made: Compiled | levels.Failed, task: Task) -> rounds.Peer | None:
-    if not task.peers or isinstance(made, levels.Failed):
-        return None
-    from didyma.fuzz.peers import ort
-
-    def say(arrays: Sequence[Array]) -> Sequence[Level]:
-        whole = ort.level(task.module, arrays, task.env, task.model)
-        return whole, ort.by_kernel(made.fused, arrays, task.env)
-
-    return rounds.Peer(ort.NAME, say)
 
 
 def _fitted(task: Task) -> Task:
     return replace(task, env=rounds.fitted(task.source, task.free).env)
 
 
-def _welcome(task: Task) -> Task:
-    """Fill the integers that nobody chose with 1 or 0 where the peer refuses those drawn.
+def _with_accepted_integers(task: Task, peer: Peer) -> Task:
+    """Fill the integer inputs that nobody chose with 1 or 0 where the peer refuses random ones.
 
-    A model may take them for lengths or places, and have no meaning for others.
+    A model may read them as lengths or positions, and be undefined for others.
     """
     drawn = [p for p in task.module.entry.params if p.name not in task.given]
     integers = [p for p in drawn if p.type.dtype.is_int]
-    if not task.peers or task.model is None or not integers:
+    model = task.model
+    if model is None or not integers:
         return task
-    from didyma.fuzz.peers import ort
 
-    def taken(t: Task) -> bool:
-        return ort.takes(t.module, t.source.values(t.rounds[0]), task.model or b"")
+    def accepted(t: Task) -> bool:
+        return accepts(peer, t.module, t.source.values(t.rounds[0]), model)
 
     tried = task
     for number in (1, 0):
-        if taken(tried):
+        if accepted(tried):
             return tried
         fill = {p.name: Tensor.of(np.array(number, p.type.dtype.numpy)) for p in integers}
         tried = _fitted(replace(task, given=fill | dict(task.given)))
-    return tried if taken(tried) else task
+    return tried if accepted(tried) else task
 
 
 def _memory(made: Compiled, task: Task) -> dict[str, Any]:
@@ -171,8 +165,7 @@ def guarded(task: Task, timeout: float, run: Judge = judge, *, quiet: bool = Fal
             raise RuntimeError(f"the judge failed\n{trace}")
         case watchdog.Died(kind, reason, word):
             during, at = rounds.during(word, task.rounds)
-            level = Level(during)
-            level.findings.append(Finding(during, "process", kind, reason))
+            level = Level(during, findings=(Finding(during, "process", kind, reason),))
             return Verdict(Report((level,), setting=task.setting), {}, task, at)
 
 
@@ -185,12 +178,12 @@ _EXITS = {
 
 def tell(verdict: Verdict, json: bool) -> int:
     """Print a verdict and return its exit code."""
-    report = verdict.report
+    record = show.record(verdict.report, verdict.memory)
     if json:
-        common.print_json(show.verdict_record(report, verdict.memory))
+        common.print_json(record)
     else:
-        show.verdict(report, verdict.memory)
-    return outcome(report)
+        show.table(record)
+    return outcome(verdict.report)
 
 
 def outcome(report: Report) -> int:

@@ -29,7 +29,6 @@ from didyma.codegen.memory.planners import planner as planner_by_name
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.commands.common import AGREE, DISAGREE, NOTHING_RAN, print_json
-from didyma.commands.plan_plot import must_be_svg, svg
 from didyma.files import beside, read_fixed
 from didyma.fuzz import disk
 from didyma.oracle.placement_check import check
@@ -38,6 +37,7 @@ from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.program import ALIGNMENT, Program
 from didyma.refimpl.verify.text import read as read_text
 from didyma.show.console import console, line
+from didyma.show.plan_plot import must_be_svg, svg
 
 _PROGRAM = re.compile(r"(?:\s|#[^\n]*\n)*program\b")
 

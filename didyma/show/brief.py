@@ -1,13 +1,14 @@
-"""What ``repr`` says of programs that were compiled or interpreted, in at most 20 lines."""
+"""The ``repr`` of compiled programs, results and reports: at most 20 lines for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from didyma.codegen.memory.peak import peak
 from didyma.codegen.pipeline import Compiled
+from didyma.oracle.report import Level, Outcome, Report
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.bars import Bar
@@ -15,6 +16,8 @@ from didyma.refimpl.ops.bars import Bar
 LINES = 20
 NAMES = 8  # of one kind, in a line
 WIDTH = 96  # characters of a line
+LONGEST = 200  # characters of a line of a report
+FINDINGS = 3  # of a report
 
 
 def executable(c: Compiled, engine: str) -> str:
@@ -101,3 +104,41 @@ def _excerpt(value: Array, most: int) -> Iterable[str]:
     lines = [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines if line]
     kept = lines if len(lines) <= most else [*lines[: most - 1], "…"]
     return ("    " + line for line in kept)
+
+
+def report(r: Report) -> str:
+    """Describe a report: the verdict, a line for each level, and the first findings."""
+    s = r.setting
+    many = f", {len(s.rounds)} round{'s' * (len(s.rounds) != 1)}" if s.rounds else ""
+    seed = f", seed {s.seed}" if s.seed is not None else ""
+    lines = [f"Report: {r.outcome}{many}{seed}"]
+    if s.sizes:
+        lines.append(f"  sizes: {sizes(s.sizes, s.sizes.keys() - s.given)}")
+    if r.refused:
+        lines.append(f"  the reference refuses {r.refusals} of them: {r.refused}")
+    width = max((len(level.name) for level in r.levels), default=0)
+    lines += [f"  {level.name:{width}}  {_level(level)}" for level in r.levels]
+    lines += [f"  {level.name}: {level.note}" for level in r.levels if level.note]
+    lines += [f"  {f}" for f in r.findings[:FINDINGS]]
+    if len(r.findings) > FINDINGS:
+        lines.append(f"  and {len(r.findings) - FINDINGS} more findings")
+    return "\n".join(x if len(x) <= LONGEST else f"{x[: LONGEST - 1]}…" for x in lines)
+
+
+def sizes(env: Mapping[str, int], default: Collection[str]) -> str:
+    """List symbolic sizes, and say which were chosen by default.
+
+    >>> sizes({"n": 3, "m": 4}, ["n"])
+    'n = 3 (default), m = 4'
+    """
+    return ", ".join(f"{s} = {n}{' (default)' * (s in default)}" for s, n in env.items())
+
+
+def _level(level: Level) -> str:
+    if level.outcome is Outcome.UNCHECKED and np.isnan(level.off):
+        return str(level.outcome)
+    if not level.comparisons:
+        return f"{level.outcome}, {level.checks:,} checks" if level.checks else str(level.outcome)
+    worst = f"worst {level.worst:.3g} of its bar" if np.isfinite(level.worst) else "outside its bar"
+    off = f", off by {level.off:.1e} of the largest value" if not np.isnan(level.off) else ""
+    return f"{level.outcome}, {level.checked_share:.2%} of {level.total:,} elements, {worst}{off}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 FINDINGS = 20  # of one report, printed
 _WIDTH = 80
@@ -26,3 +28,11 @@ def paragraph(to: Console, text: str) -> None:
     rows = textwrap.wrap(text, to.width, break_long_words=False, break_on_hyphens=False)
     for row in rows:
         line(to, row)
+
+
+def put(to: Console, table: Table) -> None:
+    """Print a table without trailing spaces."""
+    for row in to.render_lines(table, pad=False):
+        text = Text.assemble(*((s.text, s.style or "") for s in row))
+        text.rstrip()
+        to.print(text, soft_wrap=True)

@@ -14,8 +14,8 @@ from didyma.fuzz.replay import Recorded
 from didyma.oracle.report import Report
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Tensor
+from didyma.show import verdict
 from didyma.show.console import console, line
-from didyma.show.verdict import verdict_record
 
 NOW = {0: "agrees", 1: "DISAGREES", 2: "refused", 5: "nothing ran"}
 
@@ -91,4 +91,4 @@ def record(many: Sequence[Replayed]) -> dict[str, Any]:
 def _said(r: Replayed) -> dict[str, Any]:
     if r.error is not None:
         return {"error": {"code": r.error.code, "where": r.error.where, "got": r.error.got}}
-    return verdict_record(r.report, r.memory)
+    return verdict.record(r.report, r.memory)

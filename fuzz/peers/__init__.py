@@ -1,1 +1,1 @@
-"""Other implementations, judged by the same bars.  Each is optional."""
+"""Other implementations of tensor programs, judged by the same bars; each is optional."""

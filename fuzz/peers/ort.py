@@ -1,44 +1,34 @@
-"""ONNX Runtime as a peer: it runs models, and modules that are expressed in what it has.
+"""ONNX Runtime as a peer: it runs ONNX models, and modules exported with the kernels that it has.
 
-It has kernels for some element types of some operators.  A module is expressed with these: what
-lacks a kernel is computed in a wider type, and cast back.
+It has kernels for some element types of some operators.  A node without a kernel for its type is
+exported in a wider type, between casts.
 """
 
 from __future__ import annotations
 
-import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 import numpy as np
 import onnx
 
+from didyma.fuzz.peers.registry import ONNXRUNTIME
 from didyma.onnx.export import to_model
 from didyma.onnx.export.dialect import Allowed, Dialect, type_name
-from didyma.oracle.compare import Comparison, compare, distance
-from didyma.oracle.report import Finding, Level
-from didyma.oracle.stages import due, exact, guard
 from didyma.refimpl.errors import DidymaError, EngineMissing
-from didyma.refimpl.interp import graph
-from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node, Param
-from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.graph import Function, Module, Node, Param
 from didyma.refimpl.ir.types import ALL, Array, DType, TensorType
-from didyma.refimpl.ops.bars import LEAST, Bar, Contract
+from didyma.refimpl.ops.bars import Contract
 
-NAME = "onnxruntime"
-# It states nothing of itself: sums in any order, intrinsics good to a few places.
-CONTRACT = Contract(default_ulp=16.0)
 _PROVIDER = "CPUExecutionProvider"
-# types that its Python interface does not take: NumPy has them from elsewhere
+# Dtypes that its Python interface does not take, because they are not NumPy's own.
 _FOREIGN = frozenset(d for d in ALL if d.numpy.isbuiltin != 1)
 
-# What a kernel says that it takes, and then refuses.
+# Dtypes that a kernel declares, and refuses when it runs.
 _REFUSED: Mapping[str, frozenset[DType]] = {"ScatterElements": frozenset({DType.F16})}
 
 
@@ -50,19 +40,42 @@ class _Kernel(Protocol):
     type_constraints: Mapping[str, Sequence[str]]
 
 
+class OnnxRuntime:
+    """ONNX Runtime on the CPU, with one thread; EngineMissing unless it is installed.
+
+    It documents no precision: it may add in any order, and intrinsics may be off by 16 ulp.
+    """
+
+    name = ONNXRUNTIME
+    contract = Contract(default_ulp=16.0)
+
+    def __init__(self) -> None:
+        _runtime()
+
+    @cached_property
+    def _dialect(self) -> Dialect:
+        return kernels()
+
+    def run(
+        self, m: Module, inputs: Sequence[Array], model: bytes | None = None
+    ) -> Sequence[Array]:
+        """Run the ONNX model, or else the module, exported for the kernels that there are.
+
+        DidymaError ``peer-refused``, ``onnx-inexpressible``.
+        """
+        if model is None:
+            return run_module(m, inputs, self._dialect)
+        return run_model(model, {p.name: a for p, a in zip(m.entry.params, inputs, strict=True)})
+
+
 def _runtime() -> Any:
     try:
         return import_module("onnxruntime")
     except ImportError as e:
         raise EngineMissing(
-            "engine-missing", f"--peer {NAME}", got=f"onnxruntime cannot be imported: {e}",
+            "engine-missing", f"peer {ONNXRUNTIME}", got=f"onnxruntime cannot be imported: {e}",
             want="the package onnxruntime", help="python3 -m pip install onnxruntime",
         ) from None  # fmt: skip
-
-
-def require() -> None:
-    """Raise EngineMissing unless ONNX Runtime can run here."""
-    _runtime()
 
 
 def kernels() -> Dialect:
@@ -101,137 +114,8 @@ def run_model(model: onnx.ModelProto | bytes, inputs: Mapping[str, Array]) -> li
         session = runtime.InferenceSession(data, options, providers=[_PROVIDER])
         return [np.asarray(a) for a in session.run(None, dict(inputs))]
     except Exception as e:  # its exceptions have no common base but this
-        text = " ".join(str(e).split())[:300]
-        raise DidymaError("peer-refused", NAME, got=text, want="a model that it runs") from None
-
-
-def level(
-    m: Module,
-    inputs: Sequence[Array],
-    env: Mapping[str, int],
-    model: bytes | None = None,
-    dialect: Dialect | None = None,
-) -> Level:
-    """Judge its results by the accumulated bars of a module, under CONTRACT.
-
-    It runs the model that the module was imported from, or else the module expressed for it.  The
-    sign of a zero is left free: its choice between two values does not keep it.
-    """
-    found = Level(NAME, subject=NAME)
-    start = time.perf_counter()
-    with np.errstate(all="ignore"):
-        guard(found, NAME, lambda: _judge(found, m, inputs, env, model, dialect))
-    found.seconds = time.perf_counter() - start
-    return found
-
-
-def takes(m: Module, inputs: Sequence[Array], model: bytes) -> bool:
-    """Tell whether it runs the model that a module was imported from on some inputs."""
-    try:
-        _run(m, inputs, model)
-    except DidymaError:
-        return False
-    return True
-
-
-def _run(m: Module, inputs: Sequence[Array], model: bytes) -> list[Array]:
-    return run_model(model, {p.name: a for p, a in zip(m.entry.params, inputs, strict=True)})
-
-
-def _judge(
-    found: Level,
-    m: Module,
-    inputs: Sequence[Array],
-    env: Mapping[str, int],
-    model: bytes | None,
-    dialect: Dialect | None,
-) -> None:
-    f = m.entry
-    outs = run_module(m, inputs, dialect) if model is None else _run(m, inputs, model)
-    given = [exact(a) for a in inputs]
-    _compare(found, f, graph.told(f, m, given, env, CONTRACT, stored=True), outs)
-    with suppress(DidymaError):  # what float64 decides may bind a size out of its range
-        wanted = graph.reference(m, inputs, env)
-        found.comparisons += [distance(*pair) for pair in zip(wanted, outs, strict=True)]
-
-
-def _compare(
-    found: Level, f: Function, wanted: Sequence[graph.Told], outs: Sequence[Array]
-) -> None:
-    for name, told, out, open_type in zip(f.results, wanted, outs, f.result_types(), strict=True):
-        bar, t = told.bar, open_type.with_shape(*told.bar.c.shape)
-        if not told.sure and out.shape != bar.c.shape:
-            found.comparisons.append(Comparison(0, bar.c.size, 0.0))
-            continue
-        if t.dtype.is_float:
-            bar = Bar(bar.c, np.maximum(bar.e, LEAST))
-        c = compare(name, bar, out, t)
-        found.comparisons.append(c)
-        if not c.agree:
-            found.findings.append(Finding(found.name, f.name, "value", c.message))
-
-
-def by_kernel(m: Module, inputs: Sequence[Array], env: Mapping[str, int]) -> Level:
-    """Judge it on each Primitive of a fused module alone, on the reference's own operands.
-
-    End to end, bars grow with the depth of a model until they decide nothing; these do not.
-    """
-    found = Level(f"{NAME}, by kernel", subject=NAME)
-    start = time.perf_counter()
-    dialect = kernels()
-    table = {f.name: f for f in m.functions}
-    uses: Counter[str] = Counter()
-
-    def visit(
-        _: Function, n: Node, args: list[Array], bound: Mapping[str, int], run: graph.Run
-    ) -> Sequence[Array]:
-        if n.op == CALL and RESHAPE_ONLY not in table[n.callee].attr:
-            uses[n.callee] += 1
-            if due(uses[n.callee]):
-                alone = Module((replace(table[n.callee], attrs=()),), m.dims)
-                guard(found, n.callee, partial(_kernel, found, alone, args, dict(bound), dialect))
-            else:
-                found.unjudged += 1
-        return run()
-
-    with suppress(DidymaError):  # what the reference refuses, the levels before have judged
-        graph.walk(m, inputs, visit, env)
-    found.seconds = time.perf_counter() - start
-    return found
-
-
-def _kernel(
-    found: Level, m: Module, args: Sequence[Array], env: Mapping[str, int], dialect: Dialect
-) -> None:
-    """Judge one kernel; what it will not run, or has no kernel for, is no disagreement."""
-    f = m.entry
-    fixed = concrete(m, env)
-    try:
-        outs = run_module(fixed, args, dialect)
-    except DidymaError as e:
-        if e.code not in ("peer-refused", "onnx-inexpressible"):
-            raise
-        found.comparisons += [
-            Comparison(0, int(dims.evaluate(t.numel, env)), 0.0) for t in f.result_types()
-        ]
-        return
-    given = [exact(a) for a in args]
-    _compare(found, f, graph.told(f, m, given, env, CONTRACT, stored=True), outs)
-
-
-def concrete(m: Module, env: Mapping[str, int]) -> Module:
-    """Return a module of one function with numbers for its sizes."""
-    f = m.entry
-    nodes = tuple(
-        replace(n, types=_fixed(n.types, env), attrs=freeze(graph.concrete_attrs(n, env)))
-        for n in f.nodes
-    )
-    params = tuple(Param(p.name, _fixed((p.type,), env)[0]) for p in f.params)
-    return Module((replace(f, params=params, nodes=nodes),))
-
-
-def _fixed(types: Sequence[TensorType], env: Mapping[str, int]) -> tuple[TensorType, ...]:
-    return tuple(t.with_shape(*dims.values(t.shape, env)) for t in types)
+        got, want = " ".join(str(e).split())[:300], "a model that it runs"
+        raise DidymaError("peer-refused", ONNXRUNTIME, got=got, want=want) from None
 
 
 def run_module(m: Module, inputs: Sequence[Array], d: Dialect | None = None) -> list[Array]:

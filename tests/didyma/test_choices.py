@@ -18,6 +18,7 @@ from didyma.codegen.memory.sizes import Sizes
 from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import replay
+from didyma.fuzz.peers.registry import peer
 from didyma.tracer.tracing import Program
 from tests.errors.test_codes import says
 
@@ -139,3 +140,20 @@ def test_what_is_no_planner_is_refused(program: Program) -> None:
         dd.compile(program, planner=Planner("idle"))
     with says("unknown-planner", "guess", "linear_scan"):
         dd.check(program, options=dd.Options(planner="guess"))
+
+
+class Mute:
+    """A peer that runs nothing."""
+
+    name = "mute"
+
+
+def test_what_is_no_peer_is_refused(program: Program) -> None:
+    wrong: Any = Mute()
+    three: Any = 3
+    with says("bad-peer", "Mute without contract, run"):
+        dd.check(program, engines="simt", peers=[wrong])
+    with says("bad-peer", "int without name (a str), contract, run"):
+        peer(three)
+    with says("unknown-peer", "nobody", "onnxruntime"):
+        dd.check(program, engines="simt", peers="nobody")

@@ -127,8 +127,8 @@ def test_a_failure_of_the_judge_is_none_of_the_program() -> None:
 
 
 def test_many_findings_are_cut_for_people_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    level = Level("loop")
-    level.findings += [Finding("loop", f"f{i}", "value", "wrong [bold]") for i in range(30)]
+    many = (Finding("loop", f"f{i}", "value", "wrong [bold]") for i in range(30))
+    level = Level("loop", findings=tuple(many))
     v = Verdict(Report((level,)), {})
     tell(v, json=False)
     out = capsys.readouterr().out

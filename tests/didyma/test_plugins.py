@@ -1,4 +1,4 @@
-"""Engines and planners of another distribution work by name, without a change to Didyma."""
+"""Engines, planners and peers of another distribution work by name; Didyma does not change."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ didyma.engines =
     adrift = wreck_that_is_not_there:Engine
 didyma.planners =
     stranded = wreck:PLANNER
+didyma.peers =
+    lost = wreck:Peer
 """
 
 
@@ -54,16 +56,20 @@ assert dd.interpret(p, x).contains(run(x))
 assert run.engine.launches.total() > 0
 report = dd.check(p, engines=["abacus"], planner="first_fit")
 assert report.agree and report.levels[-1].name == "abacus", report
+plus = dd.trace(dd.f32[2])(lambda x: dd.exp(x) + x)
+report = dd.check(plus, engines="simt", peers="longhand")
+assert report.agree and report.levels[-2].name == "longhand", report
 """
     done = run("-c", script, path=str(site), cwd=site)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_command_line_takes_the_names(site: Path) -> None:
-    how = ("--engine", "abacus", "--planner", "first_fit", "--json")
+    how = ("--engine", "abacus", "--planner", "first_fit", "--peer", "longhand", "--json")
     done = run("-m", "didyma", "check", "x.dym", *how, path=str(site), cwd=site)
     assert done.returncode == 0, done.stderr
-    assert [level["name"] for level in json.loads(done.stdout)["levels"]][-1] == "abacus"
+    names = [level["name"] for level in json.loads(done.stdout)["levels"]]
+    assert names[-3:] == ["abacus", "longhand", "longhand, by kernel"]
 
 
 def test_a_campaign_takes_the_names_to_its_workers(site: Path, tmp_path: Path) -> None:
@@ -95,6 +101,9 @@ def test_doctor_lists_what_is_registered(site: Path) -> None:
     assert "no such device" in rows["sunken"]["why"]
     assert "wreck 2.0" in rows["sunken"]["mend"]
     assert not rows["adrift"]["runs"]
+    peers = {row["name"]: row for row in json.loads(done.stdout)["peers"]}
+    assert "abacus 1.0" in peers["longhand"]["why"]
+    assert not peers["lost"]["runs"]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +114,8 @@ def test_doctor_lists_what_is_registered(site: Path) -> None:
         (("--engine", "sunken"), ("broken-plugin", "OSError: no such device", "wreck 2.0")),
         (("--engine", "adrift"), ("broken-plugin", "wreck_that_is_not_there", "wreck 2.0")),
         (("--planner", "stranded"), ("broken-plugin", "no such device", "wreck 2.0")),
+        (("--peer", "longhands"), ("unknown-peer", "longhand", "onnxruntime")),
+        (("--peer", "lost"), ("broken-plugin", "no such device", "wreck 2.0")),
     ],
 )
 def test_a_wrong_name_is_refused(site: Path, words: tuple[str, ...], said: tuple[str, ...]) -> None:
@@ -194,9 +205,9 @@ def test_the_conformance_suites_of_the_page_pass(site: Path) -> None:
 
 
 WRONG = """
-from abacus import Abacus, first_fit
+from abacus import Abacus, Longhand, first_fit
 from didyma.codegen.memory.arena import ArenaPlanner, placement
-from didyma.testing import EngineConformance, PlannerConformance
+from didyma.testing import EngineConformance, PeerConformance, PlannerConformance
 
 
 class Forgetful(Abacus):
@@ -222,6 +233,42 @@ class TestSlanted(EngineConformance):
 
 class TestOverlapping(PlannerConformance):
     planner = ArenaPlanner("overlapping", lambda p, budget: placement(p, 0 * p.size))
+
+
+class Hasty(Longhand):
+    functions = {**Longhand.functions, "exp": lambda x: x + 1}
+
+
+class Idle(Longhand):
+    functions = {}
+
+
+class Scribbling(Longhand):
+    def run(self, m, inputs, model=None):
+        results = super().run(m, inputs)
+        inputs[0].fill(0)
+        return results
+
+
+class Sorted(Longhand):
+    def run(self, m, inputs, model=None):
+        return super().run(m, inputs)[::-1]
+
+
+class TestHasty(PeerConformance):
+    peer = Hasty()
+
+
+class TestIdle(PeerConformance):
+    peer = Idle()
+
+
+class TestScribbling(PeerConformance):
+    peer = Scribbling()
+
+
+class TestSorted(PeerConformance):
+    peer = Sorted()
 """
 
 
@@ -234,6 +281,10 @@ def test_the_conformance_suites_fail_what_is_wrong(site: Path) -> None:
         ("TestForgetful", ("test_a_buffer_keeps_its_bytes", "test_a_stack_gives_and_takes")),
         ("TestSlanted", ("test_kernels[operators", "test_graphs[")),
         ("TestOverlapping", ("test_plan[program", "test_plan[graph", "test_plan[trace")),
+        ("TestHasty", ("test_program[op exp]",)),
+        ("TestIdle", ("test_program[the f32 add is not refused]",)),
+        ("TestScribbling", ("test_program[op negative]",)),
+        ("TestSorted", ("test_program[an input that is a result",)),
     ):
         for test in tests:
             assert any(f"{kind}::{test}" in line for line in failed), f"{kind}: {test} passed"

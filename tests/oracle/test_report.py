@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import didyma as dd
+from didyma.checking import Checked
 from didyma.codegen.options import Options
 from didyma.commands import common
 from didyma.commands.judge import Verdict, tell
@@ -21,7 +22,7 @@ WRONG = Finding("host", "f", "value", "wrong")
 
 
 def level(name: str, *seen: Comparison, subject: str = "") -> Level:
-    return Level(name, list(seen), subject=subject)
+    return Level(name, seen, subject=subject)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +48,8 @@ def level(name: str, *seen: Comparison, subject: str = "") -> Level:
             (level("graph", SOME), level("onnxruntime", NONE, subject="onnxruntime")),
             Outcome.UNCHECKED,
         ),
-        ((level("graph", SOME), Level("host", findings=[WRONG])), Outcome.DISAGREE),
-        ((Level("host", findings=[WRONG]),), Outcome.DISAGREE),
+        ((level("graph", SOME), Level("host", findings=(WRONG,))), Outcome.DISAGREE),
+        ((Level("host", findings=(WRONG,)),), Outcome.DISAGREE),
     ],
 )
 def test_the_outcome(
@@ -89,7 +90,7 @@ def test_a_program_without_kernels_is_judged_by_its_results() -> None:
 
 def test_rounds_are_merged_level_by_level() -> None:
     one = Report((level("host", SOME, subject="host"), level("host", NONE, subject="host")))
-    two = Report((Level("host", [SOME], [WRONG], 2.0, 1, "host"),), refused="n = 9", refusals=1)
+    two = Report((Level("host", (SOME,), (WRONG,), 2.0, 1, "host"),), refused="n = 9", refusals=1)
     both = merged([one, two, one], Setting(seed=4, rounds=("a", "b", "c")))
     first, second = both.levels
     assert (first.rounds, first.seconds, first.unjudged, first.total) == (3, 2.0, 1, 12)
@@ -101,10 +102,11 @@ def test_a_report_is_shown_in_a_few_lines() -> None:
     rng = np.random.default_rng(0)
     setting = Setting({"n": 3, "m": 4}, frozenset("m"), ("host",), 7, ("normal", "mixed"))
     levels = [level(f"level {i}", Comparison(3, 4, float(rng.random()))) for i in range(10)]
-    levels += [Level("host", findings=[Finding("host", "f", "value", "x" * 999)] * 30)]
-    shown = repr(Report(tuple(levels), "too long", setting, 1)).splitlines()
+    levels += [Level("host", findings=(Finding("host", "f", "value", "x" * 999),) * 30)]
+    shown = repr(Checked(tuple(levels), "too long", setting, 1)).splitlines()
     assert len(shown) <= 20
     assert max(map(len, shown)) <= 200
     assert shown[0] == "Report: DISAGREE, 2 rounds, seed 7"
     assert shown[1] == "  sizes: n = 3 (default), m = 4"
     assert "and 27 more findings" in shown[-1]
+    assert repr(Report(tuple(levels))).startswith("Report: DISAGREE, host: f: xxx")

@@ -15,7 +15,7 @@ from didyma.fuzz.graphs import BYTES, decode
 from didyma.onnx.export import save, to_model
 from didyma.onnx.load import load, load_model
 from didyma.oracle.compare import compare
-from didyma.oracle.stages import exact
+from didyma.oracle.primitives import exact
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir import dims

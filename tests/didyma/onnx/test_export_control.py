@@ -16,7 +16,7 @@ from didyma.fuzz.peers import ort
 from didyma.onnx.export import to_model
 from didyma.onnx.load import load_model
 from didyma.oracle.compare import compare
-from didyma.oracle.stages import exact
+from didyma.oracle.primitives import exact
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.graph import CONTROL, IF, SCAN, WHILE, Module
@@ -158,7 +158,9 @@ def exported(m: Module) -> onnx.ModelProto:
 def judged(m: Module, inputs: Sequence[Array], got: Sequence[Any]) -> None:
     """Require that results lie in the bars of a peer that states nothing of itself."""
     with np.errstate(all="ignore"):
-        bars = graph.bars(m.entry, m, [exact(a) for a in inputs], None, ort.CONTRACT, stored=True)
+        bars = graph.bars(
+            m.entry, m, [exact(a) for a in inputs], None, ort.OnnxRuntime.contract, stored=True
+        )
     types = m.entry.result_types()
     for name, bar, out, t in zip(m.entry.results, bars, got, types, strict=True):
         array = np.asarray(out)

@@ -13,7 +13,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from didyma.fuzz.graphs import BYTES, decode
-from didyma.fuzz.peers import ort
+from didyma.fuzz.peers import ort, registry
+from didyma.fuzz.peers.judge import by_kernel, end_to_end
 from didyma.onnx.export import to_model
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.graph import Module
@@ -46,8 +47,8 @@ def _operands() -> list[Any]:
 @needs_runtime
 def test_agrees() -> None:
     m = parse_module(TEXT)
-    found = ort.level(m, _operands(), {"n": 5})
-    assert found.findings == []
+    found = end_to_end(ort.OnnxRuntime(), m, _operands(), {"n": 5})
+    assert found.findings == ()
     assert found.checked_share == 1
 
 
@@ -58,7 +59,7 @@ def test_a_wrong_model_is_seen() -> None:
     model = to_model(ort.dress(wrong)).SerializeToString()
     dressed = ort.dress(m)
     inputs = [a.astype(np.float32) for a in _operands()]
-    (finding, *_) = ort.level(dressed, inputs, {"n": 5}, model).findings
+    (finding, *_) = end_to_end(ort.OnnxRuntime(), dressed, inputs, {"n": 5}, model).findings
     assert finding.kind == "value"
 
 
@@ -80,13 +81,13 @@ def _tame(m: Module) -> bool:
 
 @needs_runtime
 def test_fuzzed_graphs_agree() -> None:
-    dialect = ort.kernels()
+    peer = ort.OnnxRuntime()
     ends: Counter[str] = Counter()
     for seed in range(320):
         case = decode(random.Random(seed).randbytes(BYTES))
         if not _tame(case.module):
             continue
-        found = ort.level(case.module, case.inputs(), dict(case.env), dialect=dialect)
+        found = end_to_end(peer, case.module, case.inputs(), dict(case.env))
         codes = ("peer-refused", "onnx-inexpressible")
         refused = [f for f in found.findings if f.message.startswith("DidymaError")]
         wrong = [f for f in found.findings if f.kind == "value"]
@@ -107,7 +108,7 @@ def test_a_broken_model_is_refused_with_a_code() -> None:
 def test_without_the_package_the_engine_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(EngineMissing) as caught:
-        ort.require()
+        registry.peer("onnxruntime")
     assert caught.value.code == "engine-missing"
     assert caught.value.exit_code == 4
 
@@ -136,8 +137,9 @@ BRANCHES = """module {
 @pytest.mark.parametrize("taken", [True, False])
 def test_kernels_of_the_branch_that_is_taken_are_judged_alone(taken: bool) -> None:
     m = parse_module(BRANCHES)
-    found = ort.by_kernel(m, [np.array(taken), np.linspace(1, 2, 4, dtype=np.float32)], {})
-    assert found.findings == []
+    inputs = [np.array(taken), np.linspace(1, 2, 4, dtype=np.float32)]
+    found = by_kernel(ort.OnnxRuntime(), m, inputs, {})
+    assert found.findings == ()
     assert [c.checked for c in found.comparisons] == [4]
 
 
@@ -156,6 +158,7 @@ def test_results_of_sizes_that_the_run_finds_are_compared() -> None:
     wide = model([shape, expand], inputs, [value("y", "k")], one=np.array([1]))
     wide.ir_version = 8
     given = [np.array(3), np.array(0.5, np.float32)]
-    found = ort.level(parse_module(text), given, {}, wide.SerializeToString())
-    assert found.findings == []
+    m = parse_module(text)
+    found = end_to_end(ort.OnnxRuntime(), m, given, {}, wide.SerializeToString())
+    assert found.findings == ()
     assert [c.checked for c in found.comparisons if c.total] == [3]
