@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ERRORS = ("DidymaError", "EngineMissing", "UnknownName")
+ERRORS = ("DidymaError", "EngineMissing", "NotConstant", "ShapeMismatch", "UnknownName")
 
 
 def raised(root: Path, packages: Iterable[str]) -> set[str]:

@@ -8,10 +8,10 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.dims import Dim, text
+from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.expr import ZERO
 from didyma.refimpl.ir.types import DType, Shape, TensorType
-from didyma.refimpl.ops.rules import shape_error, use
+from didyma.refimpl.ops.rules import unequal_sizes, use
 from didyma.refimpl.ops.spec import Chooser, Index
 
 P = ParamSpec("P")
@@ -56,11 +56,8 @@ def broadcast(name: str, types: Sequence[TensorType]) -> tuple[Shape, str]:
             if d == 1:
                 continue
             if size not in (1, d):
-                raise shape_error(
-                    name,
-                    types,
-                    f"sizes {text(size)} and {text(d)} on axis {axis - rank}",
-                    "sizes that are equal or 1",
+                raise unequal_sizes(
+                    use(name, types), size, d, axis - rank, "sizes that are equal or 1"
                 )
             size = d
         out.append(size)

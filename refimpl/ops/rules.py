@@ -15,11 +15,27 @@ def use(op: str, types: Sequence[TensorType]) -> str:
     return f"{op}({', '.join(str(t) for t in types)})"
 
 
+class ShapeMismatch(DidymaError):
+    """Operands' sizes do not fit together; ``sizes`` are two that should be equal, if any."""
+
+    sizes: tuple[Dim, Dim] | None = None
+
+
 def shape_error(
     op: str, types: Sequence[TensorType], got: str, want: str, help: str = ""
 ) -> DidymaError:
     """Error for operands whose sizes do not fit together."""
-    return DidymaError("shape-mismatch", use(op, types), got=got, want=want, help=help)
+    return ShapeMismatch("shape-mismatch", use(op, types), got=got, want=want, help=help)
+
+
+def unequal_sizes(
+    where: str, a: Dim, b: Dim, axis: int, want: str = "sizes that are equal"
+) -> ShapeMismatch:
+    """Error for two sizes of an axis that should be equal."""
+    got = f"sizes {dims.text(a)} and {dims.text(b)} on axis {axis}"
+    e = ShapeMismatch("shape-mismatch", where, got=got, want=want)
+    e.sizes = a, b
+    return e
 
 
 def attr_error(op: str, name: str, got: object, want: str, help: str = "") -> DidymaError:
