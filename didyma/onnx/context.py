@@ -1,18 +1,18 @@
-"""What the importer of one node may use, and the errors of importing."""
+"""What the importer of one node may use: its operands, attributes and outputs, and the builder."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from didyma.onnx import unify
-from didyma.onnx.told import Told
-from didyma.onnx.values import Entry, Item, Known, TensorList, as_value
+from didyma.onnx.sizes import BoundSizes
+from didyma.onnx.values import Constant, Entry, Operand, TensorList, as_value
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interp
 from didyma.refimpl.ir import dims
@@ -20,114 +20,120 @@ from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import CONTROL, Attr, Module
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ops.rules import ShapeMismatch, unequal_sizes
 
-MAX_BYTES = 1 << 36  # a model with a larger tensor is refused before anything is made
-SMALL = 1 << 10  # elements of a tensor whose value is looked for
-MOST_TRIED = 1 << 12  # numbers that are tried for a symbol
-MAX_FOLDED = 1 << 22  # elements that may be worked out at import
+SMALL = 1 << 10  # elements of a tensor that is folded although nothing needs its value
+MOST_TRIED = 1 << 12  # values of a symbol that are tried one by one
+MAX_FOLDED = 1 << 22  # elements of a constant that the import computes
 
 
 class NotConstant(DidymaError):
-    """A value that must be known at import is computed from inputs; ``inputs`` names them."""
+    """A value that the import needs depends on inputs; ``inputs`` names them."""
 
     inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One node: where it is, its operator set, outputs and attributes, and the graph's builder."""
+    """One node of the model, and the builder of the function that it becomes part of.
+
+    ``emitted`` holds the constants that the function has; ``max_size`` is the largest value of a
+    data-dependent size.  With ``runtime_checks``, data-dependent sizes that must be equal are
+    compared at run time where nothing else decides it.
+    """
 
     builder: Builder
-    placed: dict[Known, Value]
-    most: int = 1 << 20  # of a size that only the values tell
+    emitted: dict[Constant, Value]
+    max_size: int = 1 << 20
     opset: int = 0
     where: str = ""
     outputs: tuple[str, ...] = ()
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    held: bool = False  # sizes that only the run tells are held equal where they must be
-    told: Told = field(default_factory=Told)
+    runtime_checks: bool = False
+    bound_sizes: BoundSizes = field(default_factory=BoundSizes)
 
-    def bad(self, got: str, want: str, help: str = "", code: str = "onnx-unsupported") -> Exception:
+    def error(
+        self, got: str, want: str, help: str = "", code: str = "onnx-unsupported"
+    ) -> DidymaError:
         """Return an error that names the node."""
         return DidymaError(code, self.where, got=got, want=want, help=help)
 
-    def wrong(self, got: str, want: str) -> Exception:
-        """Return an error that says that the model breaks ONNX's rules."""
-        return self.bad(got, want, code="onnx-broken")
+    def broken(self, got: str, want: str) -> DidymaError:
+        """Return the error ``onnx-broken``: the model violates ONNX's rules."""
+        return self.error(got, want, code="onnx-broken")
 
     # Operands -------------------------------------------------------------------------------
 
-    def tensor(self, entry: Entry) -> Item:
+    def tensor(self, entry: Entry) -> Operand:
         """Return an entry that must be a tensor."""
         if isinstance(entry, TensorList):
-            raise self.bad(
+            raise self.error(
                 "a sequence of tensors", "a tensor",
                 "use SequenceAt or ConcatFromSequence in the model to make tensors of it",
             )  # fmt: skip
         return entry
 
-    def item(self, x: Sequence[Entry | None], i: int) -> Item:
-        """Return an operand that must be there."""
+    def input(self, x: Sequence[Entry | None], i: int) -> Operand:
+        """Return a required operand, which may be a constant."""
         if i >= len(x) or (entry := x[i]) is None:
-            raise self.wrong(f"{len(x)} operands", f"operand {i}")
+            raise self.broken(f"{len(x)} operands", f"operand {i}")
         return self.tensor(entry)
 
-    def maybe(self, x: Sequence[Entry | None], i: int) -> Item | None:
-        """Return an operand that may be left out."""
+    def optional_input(self, x: Sequence[Entry | None], i: int) -> Operand | None:
+        """Return an operand, which may be a constant; None if the node omits it."""
         entry = x[i] if i < len(x) else None
         return None if entry is None else self.tensor(entry)
 
     def value(self, entry: Entry) -> Value:
-        """Return an entry as a value of the graph; a known tensor is put there once."""
-        item = self.tensor(entry)
-        if isinstance(item, Value):
-            return item
-        if item not in self.placed:
-            self.placed[item] = as_value(self.builder, item)
-        return self.placed[item]
+        """Return a tensor as a value of the graph; each constant becomes one node."""
+        operand = self.tensor(entry)
+        if isinstance(operand, Value):
+            return operand
+        if operand not in self.emitted:
+            self.emitted[operand] = as_value(self.builder, operand)
+        return self.emitted[operand]
 
     def operand(self, x: Sequence[Entry | None], i: int) -> Value:
-        """Return an operand that must be there, as a value of the graph."""
-        return self.value(self.item(x, i))
+        """Return a required operand as a value of the graph."""
+        return self.value(self.input(x, i))
 
     def optional(self, x: Sequence[Entry | None], i: int) -> Value | None:
-        """Return an operand that may be left out, as a value of the graph."""
-        item = self.maybe(x, i)
-        return None if item is None else self.value(item)
+        """Return an operand as a value of the graph; None if the node omits it."""
+        operand = self.optional_input(x, i)
+        return None if operand is None else self.value(operand)
 
-    def wants(self, i: int) -> bool:
-        """Tell whether somebody may use output ``i``."""
+    def uses_output(self, i: int) -> bool:
+        """Return whether the model names output ``i``."""
         return i < len(self.outputs) and bool(self.outputs[i])
 
     # Building -------------------------------------------------------------------------------
 
-    def emit(self, op: str, *args: Value, **attrs: Attr) -> Value:
-        """Add a node named for the ONNX output; sizes that only the run tells are held equal."""
+    def emit(self, op: str, *args: Value | float, **attrs: Attr) -> Value:
+        """Add a node named after the ONNX output; numbers become scalars like the first value.
+
+        Where operands' sizes do not match as written, the node is tried again with operands whose
+        sizes are unified.  Errors: those of the op.
+        """
+        like = next((a for a in args if isinstance(a, Value)), None)
+        values = [a if isinstance(a, Value) or like is None else self.scalar(a, like) for a in args]
+        operands = [v for v in values if isinstance(v, Value)]
         name = self.outputs[0] if self.outputs else ""
         try:
-            return self.builder.node(op, args, attrs, name)
-        except DidymaError as e:
-            if e.code != "shape-mismatch":
+            return self.builder.node(op, operands, attrs, name)
+        except ShapeMismatch:
+            unified = unify.with_fixed_sizes(self.builder, operands)
+            if unified is None:
+                unified = unify.unify_sizes(self.builder, op, operands, attrs, self.runtime_checks)
+            if unified is None:
                 raise
-            equal = unify.settled(self.builder, args)
-            if equal is None:
-                equal = unify.equalised(self.builder, op, args, attrs, self.held)
-            if equal is None:
-                raise
-            return self.builder.node(op, equal, attrs, name)
-
-    def do(self, op: str, *args: Value | float, **attrs: Attr) -> Value:
-        """Add a node; numbers become scalars of the first value's dtype."""
-        like = next(a for a in args if isinstance(a, Value))
-        values = [a if isinstance(a, Value) else self.scalar(a, like) for a in args]
-        return self.emit(op, *values, **attrs)
+            return self.builder.node(op, unified, attrs, name)
 
     def __call__(self, op: str, args: Sequence[Value], /, **attrs: Attr) -> Value:
-        """Add a node: what composites are built with."""
+        """Add a node, as the composite functions of ``refimpl.ops`` do."""
         return self.builder.node(op, args, attrs, self.outputs[0] if self.outputs else "")
 
     def type_of(self, value: Value, /) -> TensorType:
-        """Type of a value."""
+        """Return the type of a value."""
         return value.type
 
     def cast(self, v: Value, dtype: DType) -> Value:
@@ -138,12 +144,18 @@ class Context:
         """Return a value in a shape."""
         return v if v.type.shape == shape else self.emit("reshape", v, shape=shape)
 
+    def slice(self, v: Value, axis: int, start: Dim, stop: Dim) -> Value:
+        """Return the elements of one axis from ``start`` to before ``stop``."""
+        starts = tuple(start if i == axis else 0 for i in range(v.type.rank))
+        stops = tuple(stop if i == axis else d for i, d in enumerate(v.type.shape))
+        return self.emit("slice", v, starts=starts, stops=stops, steps=(1,) * v.type.rank)
+
     def constant(self, array: Array) -> Value:
-        """Return a constant."""
+        """Return a constant of the graph."""
         return self.builder.constant(array)
 
     def iota(self, n: Dim, dtype: DType = DType.I64, rank: int = 1, axis: int = 0) -> Value:
-        """Return 0, 1, … along one axis of several."""
+        """Return 0, 1, …, n - 1 along one axis; the other axes have size 1."""
         shape = tuple(n if i == axis else 1 for i in range(rank))
         return self.emit("iota", dtype=dtype, shape=shape, axis=axis)
 
@@ -154,201 +166,137 @@ class Context:
     # Attributes -----------------------------------------------------------------------------
 
     def integer(self, name: str, default: int = 0) -> int:
-        """Return an attribute that is an integer."""
+        """Return an integer attribute."""
         return int(self.attrs.get(name, default))
 
     def real(self, name: str, default: float = 0.0) -> float:
-        """Return an attribute that is a number; ONNX holds defaults as f32, too."""
+        """Return a float attribute, rounded to f32 as ONNX stores it; the default, too."""
         return float(np.float32(self.attrs.get(name, default)))
 
-    def word(self, name: str, default: str = "") -> str:
-        """Return an attribute that is a word."""
+    def string(self, name: str, default: str = "") -> str:
+        """Return a string attribute."""
         return str(self.attrs.get(name, default))
 
     def choice(self, name: str, default: str, *others: str) -> str:
-        """Return an attribute that is one of some words."""
-        word = self.word(name, default)
-        if word not in (default, *others):
-            raise self.wrong(f"{name} = {word!r}", ", ".join(sorted({default, *others})))
-        return word
+        """Return a string attribute that has one of some values."""
+        chosen = self.string(name, default)
+        if chosen not in (default, *others):
+            raise self.broken(f"{name} = {chosen!r}", ", ".join(sorted({default, *others})))
+        return chosen
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """Return an attribute that is yes (not 0) or no."""
+        """Return whether an integer attribute is not 0."""
         return bool(self.attrs.get(name, default))
 
     def axis(self, axis: int, rank: int) -> int:
-        """Return an axis counted from the front."""
+        """Return an axis counted from the front; ``onnx-broken`` if it is out of range."""
         if not -rank <= axis < max(rank, 1):
-            raise self.wrong(f"axis {axis} of a tensor of rank {rank}", f"{-rank} <= axis < {rank}")
+            got = f"axis {axis} of a tensor of rank {rank}"
+            raise self.broken(got, f"{-rank} <= axis < {rank}")
         return axis % max(rank, 1)
 
-    def axes(self, x: Sequence[Item | None], i: int, rank: int) -> tuple[int, ...] | None:
-        """Return increasing axes from operand ``i`` or the attribute; None where neither is."""
-        if (item := self.maybe(x, i)) is not None:
-            given: Sequence[int] = self.ints(item)
+    def axes(self, x: Sequence[Operand | None], i: int, rank: int) -> tuple[int, ...] | None:
+        """Return increasing axes from operand ``i`` or the attribute; None if there is neither."""
+        if (operand := self.optional_input(x, i)) is not None:
+            given: Sequence[int] = self.ints(operand)
         elif "axes" in self.attrs:
             given = self.attrs["axes"]
         else:
             return None
-        found = tuple(sorted(self.axis(a, rank) for a in given))
-        if len(set(found)) != len(found):
-            raise self.wrong(f"axes {tuple(given)}", "each axis once")
-        return found
+        axes = tuple(sorted(self.axis(a, rank) for a in given))
+        if len(set(axes)) != len(axes):
+            raise self.broken(f"axes {tuple(given)}", "each axis once")
+        return axes
 
-    # Values that must be known --------------------------------------------------------------
+    # Constants ------------------------------------------------------------------------------
 
-    def bounds(self, d: Dim) -> tuple[int, int]:
-        """Smallest and largest value of a size."""
-        return dims.bounds(d, self.builder.ranges())
+    def fold(self, operand: Operand) -> Constant:
+        """Return the value of a tensor that is computed from constants alone.
 
-    def known(self, item: Item) -> Known:
-        """Return an item's value; NotConstant if it depends on an input.
-
-        What the graph computes from constants alone is worked out by the graph interpreter.
+        The graph interpreter computes it.  ``NotConstant`` if the tensor depends on inputs, or has
+        more than ``MAX_FOLDED`` elements.
         """
-        if isinstance(item, Known):
-            return item
-        f = self.builder.cone(item)
+        if isinstance(operand, Constant):
+            return operand
+        f = self.builder.cone(operand)
         if f.params:
-            raise self._unknown(f"%{item.name}, computed from inputs", [p.name for p in f.params])
+            got = f"%{operand.name}, computed from inputs"
+            raise self.not_constant(got, [p.name for p in f.params])
         made = {r for n in f.nodes for r in n.results}
-        used = {item.name}.union(*(n.args for n in f.nodes))
+        used = {operand.name}.union(*(n.args for n in f.nodes))
         if any(n.op in CONTROL for n in f.nodes) or not used <= made:
-            raise self._unknown(f"%{item.name}, computed in a branch or loop", [])
+            raise self.not_constant(f"%{operand.name}, computed in a branch or loop")
         m = Module((f,), self.builder.declared())
         for n in f.nodes:
             for t in n.types:
-                if dims.free(t.shape):  # also where it has no elements
-                    raise self._unknown(f"%{item.name}, whose size is not known", [])
+                if dims.free(t.shape):  # even if there are no elements
+                    raise self.not_constant(f"%{operand.name}, whose size is not known")
                 if int(t.numel) > MAX_FOLDED:
-                    raise self._unknown(f"%{item.name}, of {t.numel} elements", [])
+                    raise self.not_constant(f"%{operand.name}, of {t.numel} elements")
         (array,) = interp.run(m, [])
-        return Known(array, item.type.dtype, item.name)
+        return Constant(array, operand.type.dtype, operand.name)
 
-    def perhaps(self, item: Item) -> Item:
-        """Return an item's value if it is known and small, else the item."""
-        if isinstance(item, Value) and isinstance(n := item.type.numel, int) and n <= SMALL:
+    def try_fold(self, operand: Operand) -> Operand:
+        """Return the value of a small tensor if it is constant, or else the tensor."""
+        n = operand.type.numel
+        if isinstance(operand, Value) and isinstance(n, int) and n <= SMALL:
             try:
-                return self.known(item)
+                return self.fold(operand)
             except NotConstant:
                 pass
-        return item
+        return operand
 
-    def fits(self, what: str, *counts: int) -> None:
-        """Raise ``onnx-too-large`` for a table of so many numbers that import would make."""
+    def check_count(self, what: str, *counts: int) -> None:
+        """Raise ``onnx-too-large`` for a table of more than ``MAX_FOLDED`` elements."""
         count = math.prod(counts)
         if count > MAX_FOLDED:
-            raise self.bad(
+            raise self.error(
                 f"{dims.count_text(count)} {what}", f"at most {MAX_FOLDED:,}",
                 code="onnx-too-large",
             )  # fmt: skip
 
-    def require(self, d: Dim, value: int) -> None:
-        """Narrow the range of the symbol that a size depends on, so that it has a value.
+    def array(self, operand: Operand) -> Array:
+        """Return the numbers of a constant tensor; NotConstant if it is not constant."""
+        constant = self.fold(operand)
+        if constant.symbolic:
+            raise self.not_constant(f"the sizes {', '.join(map(dims.text, constant.dims()))}")
+        return constant.array
 
-        DidymaError ``onnx-unsupported`` where no range of one symbol gives it.
-        """
-        if self.bounds(d) == (value, value):
-            return
-        names = dims.free(d)
-        found = range(0)
-        if len(names) == 1:
-            lo, hi = self.builder.ranges()[names[0]]
-            found = _interval(d, names[0], lo, hi, value)
-        if not found:
-            raise self.bad(f"the size {dims.text(d)}", f"one that can be {value}")
-        self.builder.know([DimVar(names[0], found[0], found[-1])])
+    def sizes(self, operand: Operand, least: int | None = None) -> tuple[Dim, ...]:
+        """Return a vector of sizes that are constant or bound already; NotConstant otherwise.
 
-    def at_least(self, d: Dim, value: int) -> None:
-        """Narrow the range of the symbol that a size depends on, so that it has a least value.
-
-        DidymaError ``onnx-unsupported`` where no range of one symbol gives it.
-        """
-        names = dims.free(d)
-        if self.bounds(d)[0] < value and len(names) == 1 and self.builder.parent is None:
-            name = names[0]
-            lo, hi = self.builder.ranges()[name]
-            every = range(lo, hi + 1)
-            first = bisect_left(every, value, key=lambda n: dims.evaluate(d, {name: n})) + lo
-            if first <= hi:
-                self.builder.know([DimVar(name, first, hi)])
-        if self.bounds(d)[0] < value:
-            raise self.bad(f"the size {dims.text(d)}", f"one that is at least {value}",
-                           "name the axes, or give the size a number")  # fmt: skip
-
-    def fit(self, v: Value, axis: int, n: Dim) -> None:
-        """Raise ``shape-mismatch`` for an open size that must be another; ``load`` equates them."""
-        d = v.type.shape[axis]
-        if d != n and dims.free((d, n)):
-            raise self.bad(
-                f"sizes {dims.text(d)} and {dims.text(n)} on axis {axis}", "sizes that are equal",
-                code="shape-mismatch",
-            )  # fmt: skip
-
-    def sized(self, item: Item) -> bool:
-        """Tell whether an item depends on sizes alone, on no value of an input."""
-        if isinstance(item, Known):
-            return True
-        f = self.builder.cone(item)
-        made = {r for n in f.nodes for r in n.results}
-        return {item.name}.union(*(n.args for n in f.nodes)) <= made
-
-    def bound(self, count: Value, wish: str) -> Dim:
-        """Bind a size to a number that only the run tells."""
-        return self.bound_within(count, self.most, wish)
-
-    def bound_within(self, count: Value, most: Dim, wish: str) -> Dim:
-        """Bind a size to a number of at most another size; one bound already is that size."""
-        found = self.told.find(self.builder, count)
-        if found is not None and self.bounds(found[0])[0] >= 0:
-            return found[0]
-        n = self.reshape(self.cast(count, DType.I64))
-        d = self.builder.bind(n, most, f"u_{wish}")
-        self.told.learn(self.builder, n, d)
-        return d
-
-    def array(self, item: Item) -> Array:
-        """Return an item's numbers; NotConstant if they are not known."""
-        k = self.known(item)
-        if k.symbolic:
-            raise self._unknown(f"the sizes {', '.join(map(dims.text, k.dims()))}", [])
-        return k.array
-
-    def sizes(self, item: Item, least: int | None = None) -> tuple[Dim, ...]:
-        """Return a vector of sizes that are known, or bound by now; NotConstant otherwise.
-
-        ``least``: they are sizes of at least so much and may be bound, see ``Told``.
+        ``least`` says that they are sizes of at least so much, which may be bound: see
+        ``BoundSizes.find``.
         """
         try:
-            k = self.known(item)
+            constant = self.fold(operand)
         except NotConstant:
-            found = self.told.find(self.builder, item, least) if isinstance(item, Value) else None
-            if found is None or item.type.rank > 1:
+            bound = None
+            if isinstance(operand, Value) and operand.type.rank <= 1:
+                bound = self.bound_sizes.find(self.builder, operand, least)
+            if bound is None:
                 raise
-            return tuple(found)
-        if not k.dtype.is_int or k.array.ndim > 1:
-            raise self.wrong(str(k.type), "a vector of integers")
-        return k.dims()
+            return tuple(bound)
+        if not constant.dtype.is_int or constant.array.ndim > 1:
+            raise self.broken(str(constant.type), "a vector of integers")
+        return constant.dims()
 
-    def ints(self, item: Item) -> tuple[int, ...]:
-        """Return a known vector of plain integers; NotConstant otherwise."""
-        a = self.array(item)
+    def ints(self, operand: Operand) -> tuple[int, ...]:
+        """Return a constant vector of integers; NotConstant if it is not constant."""
+        a = self.array(operand)
         if a.dtype.kind not in "iu" or a.ndim > 1:
-            raise self.wrong(f"{a.dtype}{list(a.shape)}", "a vector of integers")
+            raise self.broken(f"{a.dtype}{list(a.shape)}", "a vector of integers")
         return tuple(int(n) for n in a.reshape(-1))
 
-    def number(self, item: Item) -> Any:
-        """Return a known tensor of one element as a Python number."""
-        a = self.array(item)
+    def number(self, operand: Operand) -> Any:
+        """Return the element of a constant tensor as a Python number."""
+        a = self.array(operand)
         if a.size != 1:
-            raise self.wrong(f"{a.size} elements", "one")
+            raise self.broken(f"{a.size} elements", "one")
         return np.asarray(a).reshape(()).item()
 
-    def unknown(self, got: str) -> NotConstant:
-        """Return the error for what must be known and is not."""
-        return self._unknown(got, [])
-
-    def _unknown(self, got: str, inputs: Sequence[str]) -> NotConstant:
+    def not_constant(self, got: str, inputs: Sequence[str] = ()) -> NotConstant:
+        """Return the error for a value that the import needs and that depends on ``inputs``."""
         e = NotConstant(
             "onnx-not-constant",
             self.where,
@@ -359,12 +307,83 @@ class Context:
         e.inputs = tuple(inputs)
         return e
 
+    def depends_on_sizes_only(self, operand: Operand) -> bool:
+        """Return whether a tensor is computed from constants and shapes, not from elements."""
+        if isinstance(operand, Constant):
+            return True
+        f = self.builder.cone(operand)
+        made = {r for n in f.nodes for r in n.results}
+        return {operand.name}.union(*(n.args for n in f.nodes)) <= made
+
+    # Sizes ----------------------------------------------------------------------------------
+
+    def bounds(self, d: Dim) -> tuple[int, int]:
+        """Return the smallest and the largest value of a size."""
+        return dims.bounds(d, self.builder.ranges())
+
+    def require(self, d: Dim, value: int) -> None:
+        """Narrow the range of a size's symbol so that the size always has a value.
+
+        Raise ``onnx-unsupported`` if no range of a single symbol does that.
+        """
+        if self.bounds(d) == (value, value):
+            return
+        names = dims.free(d)
+        fitting = range(0)
+        if len(names) == 1:
+            lo, hi = self.builder.ranges()[names[0]]
+            fitting = _interval(d, names[0], lo, hi, value)
+        if not fitting:
+            raise self.error(f"the size {dims.text(d)}", f"one that can be {value}")
+        self.builder.know([DimVar(names[0], fitting[0], fitting[-1])])
+
+    def at_least(self, d: Dim, value: int) -> None:
+        """Narrow the range of a size's symbol so that the size is at least a value.
+
+        Raise ``onnx-unsupported`` if no range of a single symbol does that.
+        """
+        names = dims.free(d)
+        if self.bounds(d)[0] < value and len(names) == 1 and self.builder.parent is None:
+            name = names[0]
+            lo, hi = self.builder.ranges()[name]
+            every = range(lo, hi + 1)
+            first = bisect_left(every, value, key=lambda n: dims.evaluate(d, {name: n})) + lo
+            if first <= hi:
+                self.builder.know([DimVar(name, first, hi)])
+        if self.bounds(d)[0] < value:
+            raise self.error(f"the size {dims.text(d)}", f"one that is at least {value}",
+                             "name the axes, or give the size a number")  # fmt: skip
+
+    def expect_size(self, v: Value, axis: int, n: Dim) -> None:
+        """Raise ``ShapeMismatch`` if an open size is not written as the size that it must be."""
+        d = v.type.shape[axis]
+        if d != n and dims.free((d, n)):
+            raise unequal_sizes(self.where, d, n, axis)
+
+    def bind(self, count: Value, name: str) -> Dim:
+        """Bind a data-dependent size to an integer scalar."""
+        return self.bind_within(count, self.max_size, name)
+
+    def bind_within(self, count: Value, most: Dim, name: str) -> Dim:
+        """Bind a data-dependent size of at most ``most``, unless it is bound already."""
+        bound = self.bound_sizes.find(self.builder, count)
+        if bound is not None and self.bounds(bound[0])[0] >= 0:
+            return bound[0]
+        n = self.reshape(self.cast(count, DType.I64))
+        d = self.builder.bind(n, most, f"u_{name}")
+        self.bound_sizes.add(self.builder, n, d)
+        return d
+
+
+Inputs: TypeAlias = Sequence[Operand | None]
+Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Operand] | None]
+
 
 def _interval(d: Dim, name: str, lo: int, hi: int, value: int) -> range:
-    """Numbers for which a size has a value, if it grows with its symbol; else none."""
+    """Return the values of a symbol for which a size that grows with it has a value, or none."""
     first = bisect_left(range(lo, hi + 1), value, key=lambda n: dims.evaluate(d, {name: n})) + lo
     last = bisect_right(range(lo, hi + 1), value, key=lambda n: dims.evaluate(d, {name: n})) + lo
-    found = range(first, last)
-    if len(found) > MOST_TRIED or any(dims.evaluate(d, {name: n}) != value for n in found):
-        return range(0)  # it does not grow, or too slowly to be sure
-    return found
+    fitting = range(first, last)
+    if len(fitting) > MOST_TRIED or any(dims.evaluate(d, {name: n}) != value for n in fitting):
+        return range(0)  # the size does not grow with the symbol, or too slowly to be sure
+    return fitting

@@ -73,15 +73,15 @@ def refusal(c: Context, op: str, domain: str) -> Exception:
         help = "give the operator as a function of the model, or export with operators of ai.onnx"
         if domain == "com.microsoft":
             help = "ONNX Runtime's optimisations write this operator: export without them"
-        return c.bad(f"the operator {domain}::{op}", "an operator of ai.onnx", help)
+        return c.error(f"the operator {domain}::{op}", "an operator of ai.onnx", help)
     first = next((v for v in range(1, NEWEST + 1) if schema_of(op, v) is not None), 0)
     if first > c.opset:
         help = f"export the model with opset {first}, or use onnx.version_converter"
-        return c.bad(
+        return c.error(
             f"{op}, which came with opset {first}", f"an operator of opset {c.opset}", help
         )
     close = get_close_matches(op, HANDLERS, 3, 0.5)
     some = f", for example {', '.join(close)}" if close else ""
     want = f"one of the {len(HANDLERS)} operators of docs/onnx.md{some}"
     help = "" if first else "this is no operator of ONNX: compare its name and its domain"
-    return c.bad(f"the operator {op}", want, help)
+    return c.error(f"the operator {op}", want, help)

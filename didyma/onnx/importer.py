@@ -12,13 +12,13 @@ import onnx
 from didyma.onnx import functions, schemas
 from didyma.onnx.context import Context
 from didyma.onnx.nodes import HANDLERS, import_node
-from didyma.onnx.open_dims import Opens, Symbols
+from didyma.onnx.open_dims import Assumptions, OpenDims
 from didyma.onnx.rules import sequences
 from didyma.onnx.rules.control import CONTROL
-from didyma.onnx.subgraphs import pruned
+from didyma.onnx.sizes import BoundSizes
+from didyma.onnx.subgraphs import without_dead_code
 from didyma.onnx.tensors import check_size, dtype_of, tensor
-from didyma.onnx.told import Told
-from didyma.onnx.values import Entry, Item, Known, TensorList
+from didyma.onnx.values import Constant, Entry, Operand, TensorList
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array, TensorType
@@ -85,17 +85,21 @@ class Importer:
         source: str,
         folder: Path | None,
         values: Mapping[str, Array],
-        symbols: Symbols,
+        assumptions: Assumptions,
     ) -> None:
         self.model = model
         self.source = source
         self.folder = folder
         self.given = values
         self.builder = Builder()
-        self.opens = Opens(model, symbols, self.builder)
-        told = Told(eager=symbols.most if symbols.eager else 0)
-        most = symbols.most * symbols.multiple
-        self.context = Context(self.builder, {}, most, told=told, held=symbols.held)
+        self.open_dims = OpenDims(model, assumptions, self.builder)
+        self.context = Context(
+            self.builder,
+            {},
+            assumptions.most * assumptions.multiple,
+            bound_sizes=BoundSizes(bind_up_to=assumptions.most if assumptions.bind_early else 0),
+            runtime_checks=assumptions.runtime_checks,
+        )
         self.functions: dict[tuple[str, str, str], onnx.FunctionProto] = {}
         held = len(model.graph.node) + sum(len(f.node) for f in model.functions)
         self.most_nodes = MAX_NODES * (1 + held // 1000)
@@ -117,7 +121,7 @@ class Importer:
         self._nodes(g.node, scope)
         self._check_declared(g, scope)
         results = [self._result(scope, o.name) for o in g.output]
-        return pruned(self.builder.module("main", results))
+        return without_dead_code(self.builder.module("main", results))
 
     def _result(self, scope: Scope, name: str) -> Value:
         where = f"output {name}"
@@ -194,7 +198,7 @@ class Importer:
                 array = self.given[i.name]
                 if array.dtype != type.dtype.numpy:
                     raise self._broken(where, f"a value of {array.dtype}", str(type))
-                scope.items.own[i.name] = Known(array, type.dtype, i.name)
+                scope.items.own[i.name] = Constant(array, type.dtype, i.name)
             else:
                 scope.items.own[i.name] = self.builder.param(i.name, type)
 
@@ -210,7 +214,7 @@ class Importer:
                 "onnx-unsupported", where, got="an input of unknown rank", want="a shape",
                 help="give the input a shape in the model; sizes may be symbolic",
             )  # fmt: skip
-        sizes = self.opens.shape(i.name, t.shape.dim)
+        sizes = self.open_dims.shape(i.name, t.shape.dim)
         return TensorType(dtype, sizes)
 
     # What the model says of its own values ---------------------------------------------------
@@ -271,7 +275,7 @@ class Importer:
             raise
         except _MALFORMED as e:
             got = f"{type(e).__name__}: {e}"
-            raise c.wrong(got, "operands and attributes that the operator takes") from e
+            raise c.broken(got, "operands and attributes that the operator takes") from e
         for name, entry in zip(n.output, outputs, strict=False):
             if name and entry is not None:
                 if not isinstance(entry, TensorList):
@@ -298,12 +302,13 @@ class Importer:
         if not domain and n.op_type in CONTROL:
             found = CONTROL[n.op_type](c, inputs, Body(self, scope))
             if len(found) != len(n.output):
-                raise c.wrong(f"{len(n.output)} results", f"{len(found)}, as its bodies give")
+                raise c.broken(f"{len(n.output)} results", f"{len(found)}, as its bodies give")
             return found
         if not domain and n.op_type in sequences.HANDLERS:
             return [sequences.HANDLERS[n.op_type](c, inputs)]
         if not domain and n.op_type in HANDLERS:
-            outputs = import_node(c, n.op_type, [c.maybe(inputs, i) for i in range(len(inputs))])
+            tensors = [c.optional_input(inputs, i) for i in range(len(inputs))]
+            outputs = import_node(c, n.op_type, tensors)
             if outputs is not None:
                 return outputs
         body = functions.body(schema, n, inputs, scope.opset)
@@ -347,7 +352,7 @@ class Importer:
     ) -> Sequence[Entry | None]:  # fmt: skip
         """Inline a function."""
         if scope.depth >= MAX_DEPTH:
-            raise c.wrong(f"{MAX_DEPTH} functions within each other", "functions that end")
+            raise c.broken(f"{MAX_DEPTH} functions within each other", "functions that end")
         given = {a.name: a for a in f.attribute_proto}
         given |= defaults
         given |= {a.name: a for a in self._resolved(n, scope).attribute}
@@ -358,7 +363,7 @@ class Importer:
         found = [inner.items.own.get(o) for o in f.output[: len(n.output)]]
         for o, name, item in zip(f.output, n.output, found, strict=False):
             if name and item is None:
-                raise c.bad(f"{o}, which the function {f.name} leaves out", "its other outputs")
+                raise c.error(f"{o}, which the function {f.name} leaves out", "its other outputs")
         return found
 
     def body(self, scope: Scope, g: onnx.GraphProto, inputs: Sequence[Entry]) -> list[Entry]:
@@ -398,8 +403,8 @@ class Body:
 
         around = self.scope.context
 
-        def captured(item: Item) -> Item:
-            item = around.perhaps(item)
+        def captured(item: Operand) -> Operand:
+            item = around.try_fold(item)
             return inner.capture(item, around.builder) if isinstance(item, Value) else item
 
         def take(entry: Entry) -> Entry:

@@ -1,8 +1,7 @@
-"""Read an ONNX file."""
+"""Import ONNX files, with the assumptions about open sizes under which an import succeeds."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,27 +11,27 @@ import sympy
 from google.protobuf.message import DecodeError
 
 from didyma.onnx.importer import Importer
-from didyma.onnx.open_dims import Symbols, expression
+from didyma.onnx.open_dims import Assumptions, OpenDims
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ops.rules import ShapeMismatch
 from didyma.refimpl.verify import graph as verify
 
-# Sizes that a model leaves open: the widest range first; then smaller ones, where tensors would be
-# too large; then multiples of 32, for networks whose layers halve images and double them again.
+# Ranges of the sizes that a model leaves open.  The widest is tried first; smaller ones if tensors
+# would be too large; then multiples of 32, for networks whose layers halve and double images.
 RANGES = (
-    Symbols(1 << 20), Symbols(1 << 14), Symbols(1 << 11), Symbols(1 << 9),
-    Symbols(1 << 6, 32), Symbols(1 << 4, 32),
+    Assumptions(1 << 20), Assumptions(1 << 14), Assumptions(1 << 11), Assumptions(1 << 9),
+    Assumptions(1 << 6, 32), Assumptions(1 << 4, 32),
 )  # fmt: skip
 
-MOST_ALIKE = 16  # sizes that are taken to be another's
-_UNEQUAL = re.compile(r"sizes (.+) and (.+) on axis")
+MOST_EQUATIONS = 16  # symbols that are taken to be equal to other sizes
 
 
 def load(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
-    """Import a model file; ``sizes`` are numbers for sizes that the model leaves open.
+    """Import a model file, with numbers in ``sizes`` for some of the sizes that it leaves open.
 
     Errors: ``unreadable-file``, ``onnx-broken``, ``onnx-mismatch``, ``onnx-external-data``,
     ``onnx-too-large``, ``onnx-unsupported`` (names the node and opset), ``onnx-not-constant`` and
@@ -48,7 +47,7 @@ def load(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
 def load_bytes(
     data: bytes, source: str, folder: Path | None = None, sizes: Mapping[str, int] | None = None
 ) -> Module:
-    """Import a serialised model; external data is read from ``folder`` alone."""
+    """Import a serialised model, whose external data may lie in ``folder`` only."""
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, RecursionError):
@@ -78,64 +77,80 @@ def load_model(
 ) -> Module:
     """Import a model in memory.
 
-    ``values`` are inputs whose value is known: the module is special to them, and they are no
-    parameters of it.
+    ``values`` are values of inputs: the module is specialised to them, and does not have these
+    inputs as parameters.  ``sizes`` are numbers for sizes that the model leaves open.
     """
     first: DidymaError | None = None
-    for symbols in RANGES:
+    for ranges in RANGES:
         try:
-            return _alike(model, source, folder, values or {}, replace(symbols, fixed=sizes or {}))
+            return _imported(
+                model, source, folder, values or {}, replace(ranges, fixed=sizes or {})
+            )
         except DidymaError as e:
-            if e.code != "D-too-large" and not (e.code == "shape-mismatch" and _open(model)):
+            may_fit = e.code == "shape-mismatch" and _has_open_sizes(model)
+            if e.code != "D-too-large" and not may_fit:
                 raise
             first = first or e
     assert first is not None
     raise first
 
 
-def _alike(
+def _imported(
     model: onnx.ModelProto, source: str, folder: Path | None, values: Mapping[str, Array],
-    symbols: Symbols,
+    assumptions: Assumptions,
 ) -> Module:  # fmt: skip
-    """Import a model; where two of its sizes must be equal, for sizes that are."""
+    """Import a model, under more assumptions after each failure that they may avoid."""
     first: DidymaError | None = None
     while True:
-        importer = Importer(model, source, folder, values, symbols)
+        importer = Importer(model, source, folder, values, assumptions)
         try:
             m = importer.module()
             verify.verify(m)
             return m
         except DidymaError as e:
             first = first or e
-            open_sizes = e.code in ("shape-mismatch", "onnx-not-constant")
-            if open_sizes and importer.opens.bound and not symbols.eager:
-                symbols = replace(symbols, eager=True)
-                continue
-            # sizes of inputs alone can be taken for each other: others are bound where they are
-            pair = _solved(e.got, importer.opens.names) if e.code == "shape-mismatch" else None
-            if pair is None or len(symbols.same) >= MOST_ALIKE:
-                if e.code == "shape-mismatch" and not symbols.held:
-                    symbols = replace(symbols, held=True)
-                    continue
-                raise first if symbols.eager or e.code == "shape-mismatch" else e from None
-            gone, kept = pair
-            table = {k: dims.substitute(d, {gone: kept}) for k, d in symbols.same.items()}
-            symbols = replace(symbols, same={**table, gone: kept})
+            more = _assume_more(e, importer.open_dims, assumptions)
+            if more is None:
+                decisive = assumptions.bind_early or e.code == "shape-mismatch"
+                raise first if decisive else e from None
+            assumptions = more
 
 
-def _solved(mismatch: str, names: Collection[str]) -> tuple[str, Dim] | None:
-    """Return a name and the size that it must be, if it is to equal a number or other inputs'."""
-    pair = _UNEQUAL.match(mismatch)
-    both = [expression(word) for word in pair.groups()] if pair is not None else []
-    for gone, kept in ((d, other) for d in reversed(both) for other in both if other is not d):
-        if isinstance(gone, sympy.Symbol) and kept is not None:
-            free = dims.free(kept)
-            if gone.name in names and gone.name not in free and {*free} <= {*names}:
-                return gone.name, kept
+def _assume_more(
+    e: DidymaError, open_dims: OpenDims, assumptions: Assumptions
+) -> Assumptions | None:
+    """Return assumptions under which an import that failed may succeed; None if there are none.
+
+    Data-dependent integers are bound early; then sizes of inputs are equated; then data-dependent
+    sizes are compared at run time.
+    """
+    if e.code not in ("shape-mismatch", "onnx-not-constant"):
+        return None
+    if open_dims.has_data_dependent and not assumptions.bind_early:
+        return replace(assumptions, bind_early=True)
+    if e.code != "shape-mismatch":
+        return None
+    equation = None
+    if isinstance(e, ShapeMismatch) and e.sizes and len(assumptions.equal) < MOST_EQUATIONS:
+        equation = _solved(*e.sizes, open_dims.names)
+    if equation is None:
+        return None if assumptions.runtime_checks else replace(assumptions, runtime_checks=True)
+    name, size = equation
+    equal = {s: dims.substitute(d, {name: size}) for s, d in assumptions.equal.items()}
+    return replace(assumptions, equal={**equal, name: size})
+
+
+def _solved(a: Dim, b: Dim, names: Collection[str]) -> tuple[str, Dim] | None:
+    """Return a symbol of the inputs and what it must be for two sizes to be equal, if possible."""
+    for s, other in ((b, a), (a, b)):
+        if isinstance(s, sympy.Symbol):
+            free = dims.free(other)
+            if s.name in names and s.name not in free and {*free} <= {*names}:
+                return s.name, other
     return None
 
 
-def _open(model: onnx.ModelProto) -> bool:
-    """Tell whether the model leaves sizes open."""
-    dims = (d for i in model.graph.input for d in i.type.tensor_type.shape.dim)
-    return any(d.dim_value <= 0 for d in dims)
+def _has_open_sizes(model: onnx.ModelProto) -> bool:
+    """Return whether an input of the model has a size that is not a number."""
+    sizes = (d for i in model.graph.input for d in i.type.tensor_type.shape.dim)
+    return any(d.dim_value <= 0 for d in sizes)

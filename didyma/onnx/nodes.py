@@ -1,13 +1,12 @@
-"""Which importer a node goes to; nodes whose operands are known sizes are worked out at once."""
+"""The table of operators and the rules that import them; shape arithmetic is folded at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from dataclasses import replace
 
-from didyma.onnx import known
-from didyma.onnx.context import Context
-from didyma.onnx.opset_upgrades import modern
+from didyma.onnx.context import Context, Handler, Inputs, NotConstant
+from didyma.onnx.opset_upgrades import upgrade
 from didyma.onnx.rules import (
     arithmetic,
     casts,
@@ -28,9 +27,9 @@ from didyma.onnx.rules import (
     slicing,
     suppression,
 )
-from didyma.onnx.values import Item, Known
-
-Handler: TypeAlias = Callable[[Context, Sequence[Item | None]], Sequence[Item] | None]
+from didyma.onnx.sizes import MOST_FOLDED, folded
+from didyma.onnx.values import Constant, Operand, settle
+from didyma.refimpl.ops.builder import Value
 
 HANDLERS: dict[str, Handler] = {
     **arithmetic.HANDLERS,
@@ -52,26 +51,47 @@ HANDLERS: dict[str, Handler] = {
     **slicing.HANDLERS,
     **suppression.HANDLERS,
 }
-SMALL = 1 << 10  # elements of a known tensor that is worked out at import
+# Operators that shapes are computed with: on constants, they are evaluated and leave no nodes.
+FOLDED = frozenset({
+    "Add", "Cast", "Concat", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Less",
+    "LessOrEqual", "Max", "Min", "Mod", "Mul", "Not", "ReduceProd", "Reshape", "Slice", "Squeeze",
+    "Sub", "Unsqueeze", "Where",
+})  # fmt: skip
 
 
-def import_node(c: Context, op: str, inputs: Sequence[Item | None]) -> Sequence[Item] | None:
-    """Import one node; None where the operator, or this use of it, has no importer."""
-    c, inputs = modern(c, op, inputs)
-    if op in known.HANDLERS and (sizes := _small_ints(inputs)) is not None:
-        found = known.HANDLERS[op](c, sizes)
-        if found is not None:
-            return [found]
+def import_node(c: Context, op: str, inputs: Inputs) -> Sequence[Operand] | None:
+    """Import one node; None if no rule imports the operator, or this use of it."""
+    c, inputs = upgrade(c, op, inputs)
+    if op in FOLDED and (constants := _small_integers(inputs)) is not None:
+        constant = _folded(c, op, inputs, constants)
+        if constant is not None:
+            return [constant]
     return HANDLERS[op](c, inputs) if op in HANDLERS else None
 
 
-def _small_ints(inputs: Sequence[Item | None]) -> list[Known | None] | None:
-    """Return the operands if each is absent or a small known tensor of integers."""
-    small: list[Known | None] = []
-    for i in inputs:
-        if i is not None and not isinstance(i, Known):
-            return None
-        if i is not None and (i.dtype.is_float or i.dtype.is_packed or i.array.size > SMALL):
-            return None
-        small.append(i)
-    return small
+def _small_integers(inputs: Inputs) -> list[Constant] | None:
+    """Return the operands if all are small constants of integers or bools, or else None."""
+    constants = [i for i in inputs if isinstance(i, Constant)]
+    small = len(constants) == len([i for i in inputs if i is not None]) and not any(
+        i.dtype.is_float or i.dtype.is_packed or i.array.size > MOST_FOLDED for i in constants
+    )
+    return constants if small else None
+
+
+def _folded(c: Context, op: str, x: Inputs, constants: Sequence[Constant]) -> Constant | None:
+    """Return the result of an operator on constants, or None if it is not known at import.
+
+    The operator is imported into a function that is thrown away, with the constants as its
+    parameters, and the nodes there are evaluated.
+    """
+    b = c.builder.inner()
+    params = {k: b.param(f"x{i}", k.type) for i, k in enumerate(dict.fromkeys(constants))}
+    try:
+        results = HANDLERS[op](replace(c, builder=b, emitted=params), x) or ()
+    except NotConstant:
+        return None
+    (v,) = results
+    assert isinstance(v, Value)
+    arrays = {p.name: k.array.astype(object) for k, p in params.items()}
+    array = folded(b, v, arrays)
+    return None if array is None else settle(array, v.type.dtype)

@@ -13,16 +13,16 @@ import numpy as np
 import onnx
 
 from didyma.onnx.context import Context
-from didyma.onnx.values import Item, Known
+from didyma.onnx.values import Constant, Operand
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Array, DType
 
-Inputs: TypeAlias = Sequence[Item | None]
+Inputs: TypeAlias = Sequence[Operand | None]
 Use: TypeAlias = tuple[Context, Inputs]
 Rule: TypeAlias = Callable[[Context, Inputs], Use]
 
 
-def modern(c: Context, op: str, x: Inputs) -> Use:
+def upgrade(c: Context, op: str, x: Inputs) -> Use:
     """Return a node's context and operands as a newer operator set would write them.
 
     DidymaError ``onnx-broken`` where operands do not fit the rules of the old one.
@@ -37,7 +37,7 @@ def _aligned(c: Context, x: Inputs) -> Use:
     With ``broadcast``, its axes are consecutive ones of the first operand, from ``axis`` on or else
     the last; without, the shapes are equal.
     """
-    a, b = c.item(x, 0), c.item(x, 1)
+    a, b = c.input(x, 0), c.input(x, 1)
     whole, part = a.type.shape, b.type.shape
     if not c.flag("broadcast"):
         _same(c, [a, b], "equal shapes, or broadcast = 1")
@@ -51,12 +51,12 @@ def _aligned(c: Context, x: Inputs) -> Use:
     )
     if not fits:
         got = f"{b.type} at axis {start} of {a.type}"
-        raise c.wrong(got, "a second operand with the sizes of consecutive axes of the first")
+        raise c.broken(got, "a second operand with the sizes of consecutive axes of the first")
     behind = len(whole) - len(part) - start
     return c, [a, _reshaped(c, b, (*part, *(1,) * behind))]
 
 
-def _same(c: Context, items: Sequence[Item], want: str) -> None:
+def _same(c: Context, items: Sequence[Operand], want: str) -> None:
     first = items[0].type
     for other in (i.type for i in items[1:]):
         equal = first.rank == other.rank and all(
@@ -64,24 +64,24 @@ def _same(c: Context, items: Sequence[Item], want: str) -> None:
             for n, m in zip(first.shape, other.shape, strict=False)
         )
         if not equal:
-            raise c.wrong(f"operands {first} and {other}", want)
+            raise c.broken(f"operands {first} and {other}", want)
 
 
-def _reshaped(c: Context, item: Item, shape: Sequence[Dim]) -> Item:
+def _reshaped(c: Context, item: Operand, shape: Sequence[Dim]) -> Operand:
     """Return an item in another shape; a known one stays known."""
-    if isinstance(item, Known):
+    if isinstance(item, Constant):
         return replace(item, array=item.array.reshape([int(n) for n in shape]))
     return c.reshape(item, *shape)
 
 
 def _all_alike(c: Context, x: Inputs) -> Use:
-    _same(c, [c.item(x, i) for i in range(len(x))], "operands of one shape")
+    _same(c, [c.input(x, i) for i in range(len(x))], "operands of one shape")
     return c, x
 
 
 def _prelu(c: Context, x: Inputs) -> Use:
     """Align a vector of slopes with the channels, which are axis 1."""
-    v, slope = c.item(x, 0), c.item(x, 1)
+    v, slope = c.input(x, 0), c.input(x, 1)
     if slope.type.numel == 1:
         return c, [v, _reshaped(c, slope, ())]
     if slope.type.rank != 1:
@@ -89,19 +89,19 @@ def _prelu(c: Context, x: Inputs) -> Use:
     channels = v.type.shape[1] if v.type.rank > 1 else 1
     (count,) = slope.type.shape
     if isinstance(count, int) and isinstance(channels, int) and count != channels:
-        raise c.wrong(
+        raise c.broken(
             f"{slope.type} as slopes of {v.type}", f"one slope, or {channels}: one a channel"
         )
     return c, [v, _reshaped(c, slope, (count, *(1,) * (v.type.rank - 2)))]
 
 
 def _gemm(c: Context, x: Inputs) -> Use:
-    a, b, bias = (c.item(x, i).type for i in range(3))
+    a, b, bias = (c.input(x, i).type for i in range(3))
     if a.rank != 2 or b.rank != 2:
-        raise c.wrong(f"{a} and {b}", "two matrices")
+        raise c.broken(f"{a} and {b}", "two matrices")
     shape = (a.shape[c.flag("transA")], b.shape[not c.flag("transB")])
     if bias.shape != shape and not c.flag("broadcast"):
-        raise c.wrong(f"a third operand {bias}", f"{a.with_shape(*shape)}, or broadcast = 1")
+        raise c.broken(f"a third operand {bias}", f"{a.with_shape(*shape)}, or broadcast = 1")
     return c, x
 
 
@@ -109,24 +109,24 @@ def _with(c: Context, **attrs: object) -> Context:
     return replace(c, attrs={**c.attrs, **attrs})
 
 
-def _vector(numbers: Sequence[int]) -> Known:
-    return Known(np.array(numbers, np.int64), DType.I64)
+def _vector(numbers: Sequence[int]) -> Constant:
+    return Constant(np.array(numbers, np.int64), DType.I64)
 
 
-def _whole(c: Context, item: Item) -> tuple[int, ...]:
+def _whole(c: Context, item: Operand) -> tuple[int, ...]:
     """Return integers that an operand of any number type holds."""
     array: Array = np.asarray(c.array(item)).astype(np.float64)
     if (array != np.round(array)).any():
-        raise c.wrong(f"{array.tolist()}", "integers")
+        raise c.broken(f"{array.tolist()}", "integers")
     return tuple(int(n) for n in array.reshape(-1))
 
 
 def _cast(c: Context, x: Inputs) -> Use:
     """Read the element type, which opset 1 spells."""
     codes: Mapping[str, int] = dict(onnx.TensorProto.DataType.items())
-    word = c.word("to").upper()
+    word = c.string("to").upper()
     if word not in codes:
-        raise c.wrong(f"to = {c.word('to')!r}", ", ".join(codes))
+        raise c.broken(f"to = {c.string('to')!r}", ", ".join(codes))
     return _with(c, to=codes[word]), x
 
 
@@ -135,23 +135,23 @@ def _concat(c: Context, x: Inputs) -> Use:
 
 
 def _split(c: Context, x: Inputs) -> Use:
-    sizes = c.maybe(x, 1)
+    sizes = c.optional_input(x, 1)
     return c, x if sizes is None else [x[0], _vector(_whole(c, sizes))]
 
 
 def _tile(c: Context, x: Inputs) -> Use:
     """Turn a number of copies and an axis into repeats of every axis."""
-    v, (tiles, *others), (axis, *more) = c.item(x, 0), *(_whole(c, c.item(x, i)) for i in (1, 2))
+    v, (tiles, *others), (axis, *more) = c.input(x, 0), *(_whole(c, c.input(x, i)) for i in (1, 2))
     if others or more:
-        raise c.wrong("several tiles or axes", "one number each")
+        raise c.broken("several tiles or axes", "one number each")
     repeats = [1] * v.type.rank
     repeats[c.axis(axis, v.type.rank)] = tiles
     return c, [v, _vector(repeats)]
 
 
 def _upsample(c: Context, x: Inputs) -> Use:
-    if c.item(x, 0).type.rank != 4:
-        raise c.wrong(str(c.item(x, 0).type), "a tensor of rank 4")
+    if c.input(x, 0).type.rank != 4:
+        raise c.broken(str(c.input(x, 0).type), "a tensor of rank 4")
     return _with(c, scales=(1.0, 1.0, c.real("height_scale"), c.real("width_scale"))), x
 
 
@@ -161,20 +161,20 @@ def _pad(c: Context, x: Inputs) -> Use:
 
 def _reshape(c: Context, x: Inputs) -> Use:
     if "shape" not in c.attrs:
-        raise c.wrong("no shape", "the attribute shape")
-    return c, [c.item(x, 0), _vector(c.attrs["shape"])]
+        raise c.broken("no shape", "the attribute shape")
+    return c, [c.input(x, 0), _vector(c.attrs["shape"])]
 
 
 def _norm_pool(c: Context, x: Inputs) -> Use:
     p = c.real("p", 2.0)
     if p != round(p) or p < 1:
-        raise c.bad(f"p = {p:g}", "a whole number of at least 1")
+        raise c.error(f"p = {p:g}", "a whole number of at least 1")
     return _with(c, p=round(p)), x
 
 
 def _lp_pool(c: Context, x: Inputs) -> Use:
     if "kernel_shape" not in c.attrs:
-        raise c.wrong("no kernel_shape", "the attribute kernel_shape")
+        raise c.broken("no kernel_shape", "the attribute kernel_shape")
     return _norm_pool(c, x)
 
 

@@ -95,32 +95,32 @@ def check(c: Context, n: onnx.NodeProto, schema: Schema) -> None:
     newest = schema_of(n.op_type, NEWEST, schema.domain)
     if schema.deprecated and (newest is None or newest.deprecated):
         got = f"{n.op_type}, which opset {schema.since_version} took away"
-        raise c.bad(
+        raise c.error(
             got, f"an operator of opset {c.opset}", "export the model again, with another opset"
         )
     for a in n.attribute:
         if a.name not in schema.attributes:
             known = ", ".join(sorted(schema.attributes)) or "none"
-            raise c.wrong(f"the attribute {a.name}", f"one of: {known}")
+            raise c.broken(f"the attribute {a.name}", f"one of: {known}")
         want = schema.attributes[a.name].type
         if int(a.type) != int(want.value):
             kinds = onnx.AttributeProto.AttributeType
             got = kinds.Name(a.type) if a.type in kinds.values() else str(a.type)
-            raise c.wrong(f"{a.name} of type {got}", f"{a.name} of type {want.name}")
+            raise c.broken(f"{a.name} of type {got}", f"{a.name} of type {want.name}")
     given = {a.name for a in n.attribute}
     for name, spec in schema.attributes.items():
         if spec.required and name not in given:
-            raise c.wrong(f"attributes {sorted(given)}", f"the attribute {name}")
+            raise c.broken(f"attributes {sorted(given)}", f"the attribute {name}")
     for what, many, low, high in (
         ("operands", n.input, schema.min_input, schema.max_input),
         ("outputs", n.output, schema.min_output, schema.max_output),
     ):
         if not low <= len(many) <= high:
-            raise c.wrong(f"{len(many)} {what}", f"from {low} to {high}")
+            raise c.broken(f"{len(many)} {what}", f"from {low} to {high}")
     for i, formal in enumerate(schema.inputs):
         single = formal.option == OpSchema.FormalParameterOption.Single
         if single and (i >= len(n.input) or not n.input[i]):
-            raise c.wrong(f"no operand {formal.name}", "an operand that must be given")
+            raise c.broken(f"no operand {formal.name}", "an operand that must be given")
 
 
 def defaults(schema: Schema) -> dict[str, onnx.AttributeProto]:

@@ -37,7 +37,7 @@ class Made:
 
 def made(c: Context, build: Callable[[Context], Sequence[Entry]]) -> Made:
     """Build a function that a control node will run; ``build`` adds its parameters and nodes."""
-    inner = replace(c, builder=c.builder.inner(), placed={}, outputs=())
+    inner = replace(c, builder=c.builder.inner(), emitted={}, outputs=())
     results = tuple(inner.value(item) for item in build(inner))
     return Made(inner.builder, results)
 
@@ -52,7 +52,7 @@ def closed(c: Context, named: Sequence[tuple[str, Made]]) -> tuple[list[Function
     return found, order
 
 
-def pruned(m: Module) -> Module:
+def without_dead_code(m: Module) -> Module:
     """Leave out nodes that no result needs, functions that nothing runs, symbols nobody uses.
 
     What was tried and given up while a model was imported may hold sizes that a run would bind

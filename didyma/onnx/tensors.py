@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from didyma.onnx.context import MAX_BYTES
-from didyma.onnx.values import Known
+from didyma.onnx.values import Constant
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of
 
 MAX_RANK = 64  # of NumPy's arrays
+MAX_BYTES = 1 << 36  # of a tensor: larger ones are refused before anything is allocated
 _DTYPES: dict[int, DType] = {
     onnx.TensorProto.DOUBLE: DType.F64,
     onnx.TensorProto.FLOAT: DType.F32,
@@ -79,7 +79,7 @@ def check_size(dtype: DType, shape: tuple[int, ...], where: str) -> None:
         )  # fmt: skip
 
 
-def tensor(t: onnx.TensorProto, where: str, folder: Path | None) -> Known:
+def tensor(t: onnx.TensorProto, where: str, folder: Path | None) -> Constant:
     """Return a TensorProto's value; its external data may lie in ``folder`` alone.
 
     Errors: ``onnx-broken``, ``onnx-external-data``, ``onnx-too-large``, ``onnx-unsupported``.
@@ -92,7 +92,7 @@ def tensor(t: onnx.TensorProto, where: str, folder: Path | None) -> Known:
     if t.HasField("segment"):
         raise _broken(where, "a tensor in segments", "a tensor in one piece")
     if t.data_location == onnx.TensorProto.EXTERNAL:
-        return Known(_external(t, dtype, shape, where, folder), dtype, t.name)
+        return Constant(_external(t, dtype, shape, where, folder), dtype, t.name)
     count = math.prod(shape)
     held = [f for f in _FIELDS if t.HasField("raw_data") and len(getattr(t, f))]
     if held:
@@ -100,12 +100,12 @@ def tensor(t: onnx.TensorProto, where: str, folder: Path | None) -> Known:
     if t.HasField("raw_data"):
         if len(t.raw_data) != nbytes_of(dtype, shape):
             raise _broken(where, f"{len(t.raw_data)} bytes", f"{count} elements of {dtype}")
-        return Known(_elements(np.frombuffer(t.raw_data, np.uint8), dtype, shape), dtype, t.name)
+        return Constant(_elements(np.frombuffer(t.raw_data, np.uint8), dtype, shape), dtype, t.name)
     try:
         array = numpy_helper.to_array(t)
     except (ValueError, TypeError, OverflowError) as e:
         raise _broken(where, str(e), f"{count} elements of {dtype}") from None
-    return Known(np.asarray(array, dtype.numpy, order="C").reshape(shape), dtype, t.name)
+    return Constant(np.asarray(array, dtype.numpy, order="C").reshape(shape), dtype, t.name)
 
 
 def _elements(raw: Array, dtype: DType, shape: tuple[int, ...]) -> Array:

@@ -1,8 +1,9 @@
-"""Operands whose sizes must be equal and are written in different ways.
+"""Operands whose sizes must be equal and are written differently.
 
-Where they are equal for all values of their symbols, one is read in the size of the other.  Where
-only the run tells, such as a loop giving as many rows as another, the model relies on it: the
-difference is bound to a symbol whose only value is 0, so that every level refuses other inputs.
+Where two sizes are equal for all values of their symbols, one operand is read in the size of the
+other.  Where only the run decides it, such as two loops that yield as many rows, the model relies
+on it: the difference is bound to a symbol whose only value is 0, so that every level refuses other
+inputs.
 """
 
 from __future__ import annotations
@@ -13,55 +14,57 @@ from typing import Any
 import sympy
 
 from didyma.onnx.values import as_value, sizes
-from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar, always_equal, roots
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ops.rules import unequal_sizes
 from didyma.refimpl.ops.spec import Kind
 
 
-def equalised(
+def unify_sizes(
     b: Builder,
     op: str,
     args: Sequence[Value],
     attrs: Mapping[str, Attr],
-    held: bool,
+    runtime_checks: bool,
 ) -> list[Value] | None:
-    """Return operands whose sizes match, ``held`` equal in the run where nothing else tells.
+    """Return operands of an op whose sizes match; None if they match already.
 
-    None if nothing is to be done.  DidymaError ``shape-mismatch`` for two that cannot match, or
-    that inputs tell.
+    With ``runtime_checks``, data-dependent sizes are compared at run time where nothing else
+    decides whether they are equal.  Raises ``ShapeMismatch`` for two sizes that are never equal, or
+    that inputs decide.
     """
-    told = b.told()
+    input_symbols = b.told()
     found = list(args)
-    for together, spread in _equal(op, args, attrs):
-        many = {args[i].type.shape[axis]: None for i, axis in together}
-        if spread:
-            many.pop(1, None)
-        names = {d: dims.free(d) for d in many}
-        wanted = min(many, key=lambda d: (bool(names[d]), not told.issuperset(names[d])), default=1)
+    for together, broadcasts in _equal_axes(op, args, attrs):
+        sizes = {args[i].type.shape[axis]: None for i, axis in together}
+        if broadcasts:
+            sizes.pop(1, None)
+        names = {d: dims.free(d) for d in sizes}
+        # a number is best, then a size of inputs
+        wanted = min(
+            sizes, key=lambda d: (bool(names[d]), not input_symbols.issuperset(names[d])), default=1
+        )
         for i, axis in together:
             d = args[i].type.shape[axis]
-            if d == wanted or d not in many:
+            if d == wanted or d not in sizes:
                 continue
-            same = agree(b, d, wanted)
-            open_ = held and same is None and not told.issuperset(dims.free((d, wanted)))
-            if not same and not open_:
-                raise DidymaError(
-                    "shape-mismatch", op, got=f"sizes {wanted} and {d} on axis {axis}",
-                    want="sizes that are equal",
-                )  # fmt: skip
-            found[i] = (taken if same else _held)(b, found[i], axis, wanted)
+            same = equal_in_range(b, d, wanted)
+            data_dependent = not input_symbols.issuperset(dims.free((d, wanted)))
+            checked = runtime_checks and same is None and data_dependent
+            if not same and not checked:
+                raise unequal_sizes(op, wanted, d, axis)
+            found[i] = (first_elements if same else _checked)(b, found[i], axis, wanted)
     return found if found != list(args) else None
 
 
-def _equal(
+def _equal_axes(
     op: str, args: Sequence[Value], attrs: Mapping[str, Attr]
 ) -> Iterator[tuple[list[tuple[int, int]], bool]]:
-    """Operands and axes of one size, and whether a size of 1 spreads to that of the others."""
+    """Yield operands and axes of one size, and whether a size of 1 is broadcast to the others."""
     ranks = [a.type.rank for a in args]
     if op == "matmul" and min(ranks) > 0:
         yield [(0, ranks[0] - 1), (1, max(ranks[1] - 2, 0))], False
@@ -73,12 +76,12 @@ def _equal(
             yield [(i, rank - back) for i, rank in enumerate(ranks) if back <= rank], True
 
 
-def agree(b: Builder, d: Dim, wanted: Dim) -> bool | None:
-    """Tell whether two sizes are always equal, or never.
+def equal_in_range(b: Builder, d: Dim, wanted: Dim) -> bool | None:
+    """Return whether two sizes are always equal (True) or never (False); None if unknown.
 
-    A table of so many rows, of which an input takes the first, says how long the input can be, and
-    a part that is cut off how long it must be: then the symbol's range is made so small, but for
-    what is in a branch, which may not be taken.
+    The range of an input's symbol is narrowed if that makes the sizes equal and a minimum or
+    maximum decides it: the first n rows of a table of 512 say that n is at most 512.  In a branch,
+    which may not be taken, no range is narrowed.
     """
     ranges = b.ranges()
     same = always_equal(d, wanted, ranges)
@@ -92,28 +95,28 @@ def agree(b: Builder, d: Dim, wanted: Dim) -> bool | None:
     return True
 
 
-def settled(b: Builder, args: Sequence[Value]) -> list[Value] | None:
-    """Return operands whose sizes are numbers where ranges leave but one; None if all are so."""
+def with_fixed_sizes(b: Builder, args: Sequence[Value]) -> list[Value] | None:
+    """Return operands with numbers for sizes whose range has one value; None if there are none."""
     found: list[Value] = []
     for v in args:
         for axis, d in enumerate(v.type.shape):
             low, high = dims.bounds(d, b.ranges())
             if low == high and d != low:
-                v = taken(b, v, axis, low)
+                v = first_elements(b, v, axis, low)
         found.append(v)
     return found if found != list(args) else None
 
 
-def taken(b: Builder, v: Value, axis: int, count: Dim) -> Value:
-    """Take the first elements of an axis, which has so many."""
-    places = b("iota", [], dtype=DType.I64, shape=(count,), axis=0)
-    return b("gather", [v, places], axis=axis)
+def first_elements(b: Builder, v: Value, axis: int, count: Dim) -> Value:
+    """Return the first ``count`` elements of an axis."""
+    positions = b("iota", [], dtype=DType.I64, shape=(count,), axis=0)
+    return b("gather", [v, positions], axis=axis)
 
 
-def _held(b: Builder, v: Value, axis: int, want: Dim) -> Value:
-    """Take all of an axis, which the run must find to have so many elements."""
-    more = as_value(b, sizes([dims.sub(v.type.shape[axis], want)]))
-    zero = b.bind(b("reshape", [more], shape=()), 0, "unequal")
-    places = b("iota", [], dtype=DType.I64, shape=(want,), axis=0)
+def _checked(b: Builder, v: Value, axis: int, wanted: Dim) -> Value:
+    """Return all of an axis, whose size a run compares with the one wanted."""
+    difference = as_value(b, sizes([dims.sub(v.type.shape[axis], wanted)]))
+    zero = b.bind(b("reshape", [difference], shape=()), 0, "unequal")
+    positions = b("iota", [], dtype=DType.I64, shape=(wanted,), axis=0)
     first = as_value(b, sizes([zero]))
-    return b("gather", [v, b("add", [places, first])], axis=axis)
+    return b("gather", [v, b("add", [positions, first])], axis=axis)

@@ -22,7 +22,7 @@ from didyma.refimpl.ops.slicing import joined
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class Constant:
     """A tensor known at import: numbers, or dims in an object array.
 
     ``name`` is what it should be called when it enters the graph.
@@ -47,7 +47,7 @@ class Known:
         return tuple(dims.canonical(_plain(x)) for x in self.array.reshape(-1))
 
 
-Item: TypeAlias = Known | Value
+Operand: TypeAlias = Constant | Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,10 +55,10 @@ class TensorList:
     """A sequence of tensors of one dtype, which has a known length."""
 
     dtype: DType
-    items: tuple[Item, ...]
+    items: tuple[Operand, ...]
 
 
-Entry: TypeAlias = Item | TensorList
+Entry: TypeAlias = Operand | TensorList
 
 
 def _plain(x: Any) -> Any:
@@ -66,7 +66,7 @@ def _plain(x: Any) -> Any:
     return number.item() if isinstance(x, np.generic) else number
 
 
-def sizes(items: Iterable[Dim], dtype: DType = DType.I64) -> Known:
+def sizes(items: Iterable[Dim], dtype: DType = DType.I64) -> Constant:
     """Return a vector of dims."""
     held = tuple(items)
     array = np.empty(len(held), object)
@@ -74,23 +74,25 @@ def sizes(items: Iterable[Dim], dtype: DType = DType.I64) -> Known:
     return settle(array, dtype)
 
 
-def size(d: Dim, dtype: DType = DType.I64) -> Known:
+def size(d: Dim, dtype: DType = DType.I64) -> Constant:
     """Return a scalar that is a dim."""
     k = sizes((d,), dtype)
-    return Known(k.array.reshape(()), dtype)
+    return Constant(k.array.reshape(()), dtype)
 
 
-def settle(array: Array, dtype: DType) -> Known:
+def settle(array: Array, dtype: DType) -> Constant:
     """Return a tensor of numbers if none of the dims is symbolic, else of dims."""
+    if dtype is DType.BOOL:
+        return Constant(array.astype(np.bool_), dtype)
     if array.dtype == object:
         flat = [dims.canonical(_plain(x)) for x in array.reshape(-1)]
         if all(isinstance(d, int) for d in flat):
             numbers = np.array([wrapped(int(d), dtype) for d in flat], dtype.numpy)
-            return Known(numbers.reshape(array.shape), dtype)
+            return Constant(numbers.reshape(array.shape), dtype)
         held = np.empty(len(flat), object)
         held[:] = flat
-        return Known(held.reshape(array.shape), dtype)
-    return Known(array.astype(dtype.numpy), dtype)
+        return Constant(held.reshape(array.shape), dtype)
+    return Constant(array.astype(dtype.numpy), dtype)
 
 
 def wrapped(n: int, dtype: DType) -> int:
@@ -100,7 +102,7 @@ def wrapped(n: int, dtype: DType) -> int:
     return low - (1 << bits) if dtype.is_signed and low >> (bits - 1) else low
 
 
-def as_value(b: Builder, item: Item) -> Value:
+def as_value(b: Builder, item: Operand) -> Value:
     """Put a known tensor into the graph."""
     if isinstance(item, Value):
         return item

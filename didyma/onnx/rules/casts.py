@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.tensors import dtype_of
-from didyma.onnx.values import Item
+from didyma.onnx.values import Operand
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Value
-
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
 SATURATED = (DType.F8E4M3, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ)
 
@@ -40,15 +36,15 @@ def _scale(c: Context, v: Value, saturate: bool) -> Value:
     mode = c.choice("round_mode", "up", "down", "nearest")
     x = c.cast(v, DType.F32)
     if saturate:
-        x = c.do("minimum", c.do("maximum", x, least), most)
+        x = c.emit("minimum", c.emit("maximum", x, least), most)
     if mode == "nearest":
         code = c.emit("bitcast", c.emit("cast", x, dtype=DType.F8E8M0), dtype=DType.U8)
     else:
         code = _exponent(c, x, mode == "up")
-    nan = c.do("isnan", x)
+    nan = c.emit("isnan", x)
     if not saturate:
         floor = 0.0 if mode == "up" else math.nextafter(least, 0)
-        nan = c.do("logical_or", nan, c.do("less_equal", x, floor))
+        nan = c.emit("logical_or", nan, c.emit("less_equal", x, floor))
     whole = c.emit("where", nan, c.scalar(255, code), code)
     return c.emit("bitcast", whole, dtype=DType.F8E8M0)
 
@@ -56,28 +52,28 @@ def _scale(c: Context, v: Value, saturate: bool) -> Value:
 def _exponent(c: Context, x: Value, up: bool) -> Value:
     """Exponent of the power of two at or next to a positive f32, as f8e8m0 has it."""
     bits = c.emit("bitcast", x, dtype=DType.U32)
-    exponent = c.do("bitwise_right_shift", bits, 23)
+    exponent = c.emit("bitwise_right_shift", bits, 23)
     if up:
-        rest = c.do("not_equal", c.do("bitwise_and", bits, 0x7FFFFF), 0)
-        above = c.emit("logical_and", rest, c.do("greater", x, 2.0**-127))
+        rest = c.emit("not_equal", c.emit("bitwise_and", bits, 0x7FFFFF), 0)
+        above = c.emit("logical_and", rest, c.emit("greater", x, 2.0**-127))
         exponent = c.emit("add", exponent, c.cast(above, DType.U32))
     return c.cast(exponent, DType.U8)
 
 
-def _cast(c: Context, x: Inputs) -> Sequence[Item]:
+def _cast(c: Context, x: Inputs) -> Sequence[Operand]:
     return [cast(c, c.operand(x, 0), dtype_of(c.integer("to"), c.where))]
 
 
-def _cast_like(c: Context, x: Inputs) -> Sequence[Item]:
+def _cast_like(c: Context, x: Inputs) -> Sequence[Operand]:
     return [cast(c, c.operand(x, 0), c.operand(x, 1).type.dtype)]
 
 
-def _bit_cast(c: Context, x: Inputs) -> Sequence[Item]:
+def _bit_cast(c: Context, x: Inputs) -> Sequence[Operand]:
     v, to = c.operand(x, 0), dtype_of(c.integer("to"), c.where)
     if to is v.type.dtype:
         return [v]
     if to is DType.BOOL:
-        raise c.bad(f"bits of {v.type.dtype} as bool", "numbers")
+        raise c.error(f"bits of {v.type.dtype} as bool", "numbers")
     return [c.emit("bitcast", v, dtype=to)]
 
 

@@ -12,7 +12,7 @@ from didyma.onnx.context import Context, NotConstant
 from didyma.onnx.rules import loops
 from didyma.onnx.rules.shaping import join
 from didyma.onnx.subgraphs import Body, Made, closed, made
-from didyma.onnx.values import Entry, Item, Known, TensorList, size
+from didyma.onnx.values import Constant, Entry, Operand, TensorList, size
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
@@ -37,7 +37,7 @@ def _branch(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry
     type.
     """
     try:
-        taken = c.number(c.item(x, 0))
+        taken = c.number(c.input(x, 0))
     except NotConstant as unknown:
         if _nodes(c.attrs["then_branch"]) + _nodes(c.attrs["else_branch"]) <= SMALL_BRANCHES:
             try:
@@ -47,7 +47,7 @@ def _branch(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry
         try:
             return _if(c, x, body)
         except DidymaError as e:
-            if e.code == "branch-mismatch" and c.sized(c.item(x, 0)):
+            if e.code == "branch-mismatch" and c.depends_on_sizes_only(c.input(x, 0)):
                 for name in ("then_branch", "else_branch"):
                     if any(n.op_type == "Squeeze" for n in c.attrs[name].node):
                         # exporters write this where they do not know that an axis is 1: taken to
@@ -60,7 +60,7 @@ def _branch(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry
 def _condition(c: Context, x: Sequence[Entry | None]) -> Value:
     condition = c.operand(x, 0)
     if condition.type.numel != 1 or condition.type.dtype is not DType.BOOL:
-        raise c.wrong(str(condition.type), "one condition")
+        raise c.broken(str(condition.type), "one condition")
     return c.reshape(condition)
 
 
@@ -76,7 +76,7 @@ def _if(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
         both.append((name, made(c, build)))
     counts = {len(m.results) for _, m in both}
     if len(counts) != 1:
-        raise c.wrong(f"branches of {counts} results", "as many results of both")
+        raise c.broken(f"branches of {counts} results", "as many results of both")
     (then, otherwise), captures = closed(c, both)
     return c.builder.branch(condition, then, otherwise, captures)
 
@@ -85,26 +85,26 @@ def _choice(
     c: Context, x: Sequence[Entry | None], body: Body, unknown: NotConstant
 ) -> Sequence[Entry]:
     condition = _condition(c, x)
-    before, known = len(c.builder.declared()), len(c.told.order)
+    before, known = len(c.builder.declared()), len(c.bound_sizes.order)
     try:
         both = [body(c.attrs[name], []) for name in ("then_branch", "else_branch")]
     except DidymaError:
-        c.told.forget(known)
+        c.bound_sizes.forget(known)
         raise unknown from None  # one of them may be impossible: which one must be known
     if len(c.builder.declared()) > before:
-        c.told.forget(known)
+        c.bound_sizes.forget(known)
         raise unknown  # sizes that are bound in a branch are asserted where it is taken alone
     found: list[Entry] = []
     if len({len(items) for items in both}) != 1:
         counts = " and ".join(str(len(items)) for items in both)
-        raise c.wrong(f"branches of {counts} results", "as many results of both")
+        raise c.broken(f"branches of {counts} results", "as many results of both")
     for yes, no in zip(*both, strict=True):
         if yes is no:
             found.append(yes)
             continue
         if isinstance(yes, TensorList) or isinstance(no, TensorList) or yes.type != no.type:
             raise unknown
-        found.append(c.do("where", condition, c.value(yes), c.value(no)))
+        found.append(c.emit("where", condition, c.value(yes), c.value(no)))
     return found
 
 
@@ -113,21 +113,21 @@ def _loop(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
     g: onnx.GraphProto = c.attrs["body"]
     states = max(len(x) - 2, 0)
     if len(g.input) != states + 2 or len(g.output) < states + 1:
-        raise c.wrong(
+        raise c.broken(
             f"a body of {len(g.input)} inputs, {len(g.output)} outputs",
             f"{states + 2} inputs and at least {states + 1} outputs",
         )
-    most, again = c.maybe(x, 0), c.maybe(x, 1)
-    limit = None if most is None else c.perhaps(most)
+    most, again = c.optional_input(x, 0), c.optional_input(x, 1)
+    limit = None if most is None else c.try_fold(most)
     steps = None
-    if isinstance(limit, Known) and not limit.symbolic:
+    if isinstance(limit, Constant) and not limit.symbolic:
         steps = int(c.number(limit))
     if limit is None and loops.counts(c, g, again):
-        raise c.bad("a loop without end: it has no number of rounds, and its body never ends it",
+        raise c.error("a loop without end: it has no number of rounds, and its body never ends it",
                     "one that ends", code="onnx-control")  # fmt: skip
     carried = [s for s in x[2:] if s is not None]
     if len(carried) < states:
-        raise c.wrong(f"{len(carried)} carried values", f"{states}")
+        raise c.broken(f"{len(carried)} carried values", f"{states}")
     if any(isinstance(s, TensorList) for s in carried):  # which grow: the rounds must be known
         if limit is not None:
             steps = int(c.number(limit))
@@ -143,11 +143,11 @@ def _loop(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
         if e.code == "shape-mismatch" and steps is None and limit is not None:
             c.number(limit)  # raises the error that names the inputs that decide it, if they do
         raise
-    known = len(c.told.order)
+    known = len(c.bound_sizes.order)
     try:
         return _unrolled(c, g, steps, again, carried, body)
     except NotConstant as unknown:
-        c.told.forget(known)
+        c.bound_sizes.forget(known)
         try:
             return loops.loop(c, g, limit, again, x[2:], body)
         except DidymaError as e:
@@ -157,15 +157,15 @@ def _loop(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
 
 
 def _unrolled(
-    c: Context, g: onnx.GraphProto, limit: int | None, again: Item | None, states: list[Entry],
+    c: Context, g: onnx.GraphProto, limit: int | None, again: Operand | None, states: list[Entry],
     body: Body,
 ) -> Sequence[Entry]:  # fmt: skip
     collected: list[list[Entry]] = [[] for _ in range(len(g.output) - 1 - len(states))]
-    true = Known(np.array(True), DType.BOOL)
+    true = Constant(np.array(True), DType.BOOL)
     step = 0
     while (again is None or c.number(again)) and (limit is None or step < limit):
         if step >= MAX_STEPS:
-            raise c.unknown(f"more than {MAX_STEPS} rounds of a loop")
+            raise c.not_constant(f"more than {MAX_STEPS} rounds of a loop")
         outs = body(g, [size(step), true, *states])
         again = c.tensor(outs[0])
         states = outs[1 : 1 + len(states)]
@@ -173,14 +173,14 @@ def _unrolled(
             held.append(item)
         step += 1
     if collected and not step:
-        raise c.unknown("a loop of no rounds whose results are collected")
+        raise c.not_constant("a loop of no rounds whose results are collected")
     return [*states, *(_stacked(c, items, 0) for items in collected)]
 
 
 def _stacked(c: Context, items: Sequence[Entry], axis: int) -> Value:
     """Items along a new axis."""
     if not items:
-        raise c.bad("a loop of no rounds whose results are collected", "one round", "",
+        raise c.error("a loop of no rounds whose results are collected", "one round", "",
                     "onnx-control")  # fmt: skip
     rows: list[Value] = []
     for item in items:
@@ -198,7 +198,7 @@ def _scan(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
     inputs, states = _split(c, x)
     outs = len(g.output) - len(states)
     if len(g.input) != len(x) or outs < 0:
-        raise c.wrong(
+        raise c.broken(
             f"a body of {len(g.input)} inputs, {len(g.output)} outputs", f"{len(x)} inputs"
         )
     axes = c.attrs.get("scan_input_axes", (0,) * len(inputs))
@@ -210,9 +210,9 @@ def _scan(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
         ("scan_output_axes", out_axes, outs), ("scan_output_directions", turned, outs),
     ):  # fmt: skip
         if len(many) != count:
-            raise c.wrong(f"{len(many)} {name}", f"{count}")
+            raise c.broken(f"{len(many)} {name}", f"{count}")
         if name.endswith("directions") and not set(many) <= {0, 1}:
-            raise c.wrong(f"{name} {list(many)}", "each 0 or 1")
+            raise c.broken(f"{name} {list(many)}", "each 0 or 1")
     at = [c.axis(a, v.type.rank) for a, v in zip(axes, inputs, strict=True)]
     steps: Dim = inputs[0].type.shape[at[0]]
     if not isinstance(steps, int) or steps * _nodes(g) > FEW_NODES or not 1 <= steps <= MAX_STEPS:
@@ -224,25 +224,25 @@ def _scan(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
     return [*states, *(_stacked(c, items[::-1] if t else items, a) for items, a, t in rows)]
 
 
-def _split(c: Context, x: Sequence[Entry | None]) -> tuple[list[Value], list[Item]]:
+def _split(c: Context, x: Sequence[Entry | None]) -> tuple[list[Value], list[Operand]]:
     count = c.integer("num_scan_inputs")
     if not 1 <= count <= len(x):
-        raise c.wrong(f"{count} scanned operands of {len(x)}", f"from 1 to {len(x)}")
+        raise c.broken(f"{count} scanned operands of {len(x)}", f"from 1 to {len(x)}")
     cut = len(x) - count
-    return [c.operand(x, i) for i in range(cut, len(x))], [c.item(x, i) for i in range(cut)]
+    return [c.operand(x, i) for i in range(cut, len(x))], [c.input(x, i) for i in range(cut)]
 
 
 def _rounds(
-    c: Context, body: Body, states: list[Item], inputs: Sequence[Value], axes: Sequence[int],
+    c: Context, body: Body, states: list[Operand], inputs: Sequence[Value], axes: Sequence[int],
     backward: Sequence[int], outs: int,
-) -> tuple[list[Item], list[list[Item]]]:  # fmt: skip
+) -> tuple[list[Operand], list[list[Operand]]]:  # fmt: skip
     g: onnx.GraphProto = c.attrs["body"]
     steps: Dim = inputs[0].type.shape[axes[0]]
     if not isinstance(steps, int) or steps > MAX_STEPS:
         got = f"{dims.text(steps)} rounds of a scan"
         want = f"a number known at import, up to {MAX_STEPS}"
-        raise c.bad(got, want, code="onnx-control")
-    collected: list[list[Item]] = [[] for _ in range(outs)]
+        raise c.error(got, want, code="onnx-control")
+    collected: list[list[Operand]] = [[] for _ in range(outs)]
     for step in range(steps):
         rows = [
             _row(c, v, a, steps - 1 - step if back else step)
@@ -265,17 +265,17 @@ def _row(c: Context, v: Value, axis: int, k: int) -> Value:
 
 def _scan_8(c: Context, x: Sequence[Entry | None], body: Body) -> Sequence[Entry]:
     """Scan as it was in opset 8: a batch axis in front, and lengths, which we do not take."""
-    if c.maybe(x, 0) is not None or any(c.attrs.get("directions", ())):
-        raise c.bad("sequence lengths or directions of opset 8", "none", code="onnx-control")
+    if c.optional_input(x, 0) is not None or any(c.attrs.get("directions", ())):
+        raise c.error("sequence lengths or directions of opset 8", "none", code="onnx-control")
     g: onnx.GraphProto = c.attrs["body"]
     inputs, states = _split(c, x[1:])
     batch = inputs[0].type.shape[0]
     if not isinstance(batch, int) or not 1 <= batch <= MAX_STEPS:
-        raise c.bad(f"a batch of {dims.text(batch)}", "one known at import", code="onnx-control")
+        raise c.error(f"a batch of {dims.text(batch)}", "one known at import", code="onnx-control")
     outs = len(g.output) - len(states)
-    each: list[list[Item]] = []
+    each: list[list[Operand]] = []
     for b in range(batch):
-        own: list[Item] = [_row(c, c.value(s), 0, b) for s in states]
+        own: list[Operand] = [_row(c, c.value(s), 0, b) for s in states]
         rows = [_row(c, v, 0, b) for v in inputs]
         plain = (0,) * len(rows)
         ends, collected = _rounds(c, body, own, rows, plain, plain, outs)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.padding import Windows
 from didyma.onnx.rules.pooling import max_pool_places
-from didyma.onnx.values import Item
+from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ops.builder import Value
-
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
 
 def _counted(c: Context, v: Value, w: Windows) -> Value:
@@ -27,14 +23,14 @@ def _counted(c: Context, v: Value, w: Windows) -> Value:
     )  # fmt: skip
 
 
-def _conv(c: Context, x: Inputs) -> Sequence[Item]:
+def _conv(c: Context, x: Inputs) -> Sequence[Operand]:
     v, w, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     kernel = [d for d in w.type.shape[2:] if isinstance(d, int)]
     if "kernel_shape" in c.attrs and list(c.attrs["kernel_shape"]) != kernel:
-        raise c.wrong(f"kernel_shape {list(c.attrs['kernel_shape'])}", f"{kernel}, the weights'")
+        raise c.broken(f"kernel_shape {list(c.attrs['kernel_shape'])}", f"{kernel}, the weights'")
     windows = Windows(c, v.type.shape[2:], kernel)
     groups = c.integer("group", 1)
-    c.fit(v, 1, dims.mul(w.type.shape[1], groups))
+    c.expect_size(v, 1, dims.mul(w.type.shape[1], groups))
     y = windows.emit(c, "conv", v, w, groups=groups)
     if bias is not None:
         spread = (*bias.type.shape, *(1 for _ in kernel))
@@ -43,7 +39,7 @@ def _conv(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _pool(op: str) -> Handler:
-    def run(c: Context, x: Inputs) -> Sequence[Item]:
+    def run(c: Context, x: Inputs) -> Sequence[Operand]:
         v = c.operand(x, 0)
         windows = Windows(c, v.type.shape[2:], tuple(c.attrs["kernel_shape"]))
         attrs: dict[str, bool] = {}
@@ -51,7 +47,7 @@ def _pool(op: str) -> Handler:
             attrs["count_include_pad"] = c.flag("count_include_pad")
             if attrs["count_include_pad"] and any(e != 0 for e in windows.extra):
                 return [_counted(c, v, windows)]
-        elif c.wants(1):
+        elif c.uses_output(1):
             return list(max_pool_places(c, v, windows))
         return [
             c.emit(
@@ -64,7 +60,7 @@ def _pool(op: str) -> Handler:
 
 
 def _global(op: str) -> Handler:
-    def run(c: Context, x: Inputs) -> Sequence[Item]:
+    def run(c: Context, x: Inputs) -> Sequence[Operand]:
         v = c.operand(x, 0)
         return [c.emit(op, v, axes=tuple(range(2, v.type.rank)), keepdims=True)]
 

@@ -6,22 +6,18 @@ bound to a symbol, and the elements are scattered into that many places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from didyma.onnx.context import Context, NotConstant
+from didyma.onnx.context import Context, Inputs, NotConstant
 from didyma.onnx.tensors import MAX_RANK
-from didyma.onnx.values import Item, size
+from didyma.onnx.values import Operand, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Value
 
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
-
-def sizes_or_bound(c: Context, item: Item, wish: str = "size") -> tuple[Dim, ...]:
+def bind_sizes(c: Context, item: Operand, wish: str = "size") -> tuple[Dim, ...]:
     """Return a vector of sizes; those that only the run tells are bound."""
     try:
         return c.sizes(item, least=0)
@@ -31,8 +27,8 @@ def sizes_or_bound(c: Context, item: Item, wish: str = "size") -> tuple[Dim, ...
         if not isinstance(count, int) or v.type.rank > 1:
             raise
         if count > MAX_RANK:
-            raise c.bad(f"{count:,} axes", f"at most {MAX_RANK}", code="onnx-too-large") from None
-        return tuple(c.bound(entry(c, v, k), wish) for k in range(count))
+            raise c.error(f"{count:,} axes", f"at most {MAX_RANK}", code="onnx-too-large") from None
+        return tuple(c.bind(entry(c, v, k), wish) for k in range(count))
 
 
 def entry(c: Context, v: Value, k: int) -> Value:
@@ -52,9 +48,9 @@ class Selection:
         if place is None:
             place = c.emit("cumulative_sum", ones, axis=0, exclusive=True, reverse=False)
         total = c.emit("sum", ones, axes=(0,), keepdims=False)
-        self.count = c.bound_within(total, n, "chosen")
+        self.count = c.bind_within(total, n, "chosen")
         nowhere = c.reshape(c.value(size(n)))  # out of range, so that the update is dropped
-        self.places = c.do("where", mask, place, nowhere)
+        self.places = c.emit("where", mask, place, nowhere)
 
     def take(self, v: Value) -> Value:
         """Return the elements chosen of the rows of a value."""
@@ -80,7 +76,7 @@ def truth(c: Context, v: Value) -> Value:
     return c.cast(v, DType.BOOL)
 
 
-def non_zero(c: Context, x: Inputs) -> Sequence[Item]:
+def non_zero(c: Context, x: Inputs) -> Sequence[Operand]:
     """Return positions of what is not zero, one row an axis."""
     v = c.operand(x, 0)
     if v.type.rank == 0:
@@ -89,14 +85,14 @@ def non_zero(c: Context, x: Inputs) -> Sequence[Item]:
     rows: list[Value] = []
     for axis, n in enumerate(v.type.shape):
         stride = dims.mul(*v.type.shape[axis + 1 :])
-        row = flat if stride == 1 else c.do("trunc_divide", flat, c.value(size(stride)))
+        row = flat if stride == 1 else c.emit("trunc_divide", flat, c.value(size(stride)))
         if axis:
-            row = c.do("remainder", row, c.value(size(n)))
+            row = c.emit("remainder", row, c.value(size(n)))
         rows.append(c.reshape(row, 1, *row.type.shape))
     return [c.emit("concat", *rows, axis=0) if len(rows) > 1 else rows[0]]
 
 
-def compress(c: Context, x: Inputs) -> Sequence[Item]:
+def compress(c: Context, x: Inputs) -> Sequence[Operand]:
     """Return the slices along an axis, or elements, at which a vector is true."""
     v, mask = c.operand(x, 0), c.operand(x, 1)
     if "axis" not in c.attrs:
@@ -105,7 +101,7 @@ def compress(c: Context, x: Inputs) -> Sequence[Item]:
     return [c.emit("gather", v, chosen(c, mask), axis=axis)]
 
 
-def unique(c: Context, x: Inputs) -> Sequence[Item]:
+def unique(c: Context, x: Inputs) -> Sequence[Operand]:
     """Return distinct elements, or slices, where each is first, which each is, and how often.
 
     Each is compared with each: the place of one is the number of smaller ones that are the first
@@ -123,10 +119,10 @@ def unique(c: Context, x: Inputs) -> Sequence[Item]:
     alike, smaller = _compared(c, rows, n, width)  # [i, j]: of j with i
     number = c.iota(n)
     mine, theirs = c.reshape(number, n, 1), c.reshape(number, 1, n)
-    again = c.do("logical_and", alike, c.do("less", theirs, mine))
-    first = c.do("logical_not", c.emit("any", again, axes=(1,), keepdims=False))
+    again = c.emit("logical_and", alike, c.emit("less", theirs, mine))
+    first = c.emit("logical_not", c.emit("any", again, axes=(1,), keepdims=False))
     if c.integer("sorted", 1):
-        before = c.do("logical_and", smaller, c.reshape(first, 1, n))
+        before = c.emit("logical_and", smaller, c.reshape(first, 1, n))
         place = c.emit("sum", c.cast(before, DType.I64), axes=(1,), keepdims=False)
     else:
         ones = c.cast(first, DType.I64)
@@ -152,38 +148,38 @@ def _compared(c: Context, rows: Value, n: Dim, width: Dim) -> tuple[Value, Value
     if rows.type.dtype is DType.BOOL:
         rows = c.cast(rows, DType.U8)
     mine, theirs = c.reshape(rows, n, 1, width), c.reshape(rows, 1, n, width)
-    same, below = c.do("equal", theirs, mine), c.do("less", theirs, mine)
+    same, below = c.emit("equal", theirs, mine), c.emit("less", theirs, mine)
     alike = c.emit("all", same, axes=(2,), keepdims=False)
     if width == 1:
         return alike, c.reshape(below, n, n)
-    differs = c.cast(c.do("logical_not", same), DType.I32)
+    differs = c.cast(c.emit("logical_not", same), DType.I32)
     where = c.emit("argmax", differs, axis=2, keepdims=True)
     return alike, c.reshape(c.emit("gather_elements", below, where, axis=2), n, n)
 
 
-def count_of(c: Context, start: Value, stop: Value, step: Value) -> Value:
+def range_length(c: Context, start: Value, stop: Value, step: Value) -> Value:
     """Return how many numbers there are from one to before another, as an i64 scalar."""
-    distance = c.do("subtract", stop, start)
+    distance = c.emit("subtract", stop, start)
     if distance.type.dtype.is_float:
-        count = c.do("ceil", c.do("divide", distance, step))
+        count = c.emit("ceil", c.emit("divide", distance, step))
     else:
-        down = c.do("floor_divide", c.do("negative", distance), step)
-        count = c.do("negative", down)
-    return c.do("maximum", c.cast(count, DType.I64), 0)
+        down = c.emit("floor_divide", c.emit("negative", distance), step)
+        count = c.emit("negative", down)
+    return c.emit("maximum", c.cast(count, DType.I64), 0)
 
 
-def numbers(c: Context, x: Inputs) -> Sequence[Item]:
+def numbers(c: Context, x: Inputs) -> Sequence[Operand]:
     """Return numbers in steps between ends that only the run tells."""
     start, stop, step = (c.reshape(c.operand(x, i)) for i in range(3))
-    n = c.bound(count_of(c, start, stop, step), "count")
+    n = c.bind(range_length(c, start, stop, step), "count")
     dtype = start.type.dtype
     counted = c.cast(c.iota(n), dtype)
-    return [c.do("add", c.do("multiply", counted, step), start)]
+    return [c.emit("add", c.emit("multiply", counted, step), start)]
 
 
-def end_within(c: Context, at: Value, n: Dim, low: int) -> Value:
+def clamped_end(c: Context, at: Value, n: Dim, low: int) -> Value:
     """Return a slice's end, which may count from the back, as a place in an axis."""
     whole = c.reshape(c.value(size(n)))
     at = c.cast(at, DType.I64)
-    at = c.do("where", c.do("less", at, 0), c.do("add", at, whole), at)
-    return c.do("minimum", c.do("maximum", at, low), whole)
+    at = c.emit("where", c.emit("less", at, 0), c.emit("add", at, whole), at)
+    return c.emit("minimum", c.emit("maximum", at, low), whole)

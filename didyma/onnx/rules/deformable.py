@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import TypeAlias
 
 import numpy as np
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.interpolation import Axis, numbered, sample
 from didyma.onnx.rules.padding import Windows, static
 from didyma.onnx.rules.shaping import join
 from didyma.onnx.rules.slicing import cut
-from didyma.onnx.values import Item
+from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Value
-
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 
 def _column(c: Context, v: Value, k: int) -> Value:
@@ -32,27 +28,27 @@ def _along(c: Context, start: Value, size: Value, out: int, ratio: int) -> Value
     """Sampling coordinates [rois, out * ratio] of one axis."""
     steps = (np.arange(out)[:, None] + (np.arange(ratio) + 0.5) / ratio).reshape(1, -1) / out
     places = c.constant(steps.astype(start.type.dtype.numpy))
-    return c.do("add", c.do("multiply", size, places), start)
+    return c.emit("add", c.emit("multiply", size, places), start)
 
 
-def _roi_align(c: Context, x: Inputs) -> Sequence[Item]:
+def _roi_align(c: Context, x: Inputs) -> Sequence[Operand]:
     v, rois, batch = c.operand(x, 0), c.operand(x, 1), c.operand(x, 2)
     height, width = v.type.shape[2:]
     out = c.integer("output_height", 1), c.integer("output_width", 1)
     ratio = c.integer("sampling_ratio")
     if ratio < 1 or min(out) < 1:
-        raise c.bad(f"sampling_ratio {ratio}, which depends on the regions", "one of at least 1")
-    c.fits("samples of a region", *out, ratio, ratio)
+        raise c.error(f"sampling_ratio {ratio}, which depends on the regions", "one of at least 1")
+    c.check_count("samples of a region", *out, ratio, ratio)
     default = "half_pixel" if c.opset >= 16 else "output_half_pixel"
     way = c.choice("coordinate_transformation_mode", default, "half_pixel", "output_half_pixel")
     aligned = way == "half_pixel"
-    edges = c.do("multiply", rois, c.real("spatial_scale", 1.0))
-    edges = c.do("subtract", edges, 0.5) if aligned else edges
+    edges = c.emit("multiply", rois, c.real("spatial_scale", 1.0))
+    edges = c.emit("subtract", edges, 0.5) if aligned else edges
     at: list[Value] = []
     for k, o in ((1, out[0]), (0, out[1])):
         start = _column(c, edges, k)
-        size = c.do("subtract", _column(c, edges, k + 2), start)
-        at.append(_along(c, start, size if aligned else c.do("maximum", size, 1), o, ratio))
+        size = c.emit("subtract", _column(c, edges, k + 2), start)
+        at.append(_along(c, start, size if aligned else c.emit("maximum", size, 1), o, ratio))
     return [_pooled(c, v, at, c.cast(batch, DType.I64), out, ratio, (height, width))]
 
 
@@ -70,10 +66,12 @@ def _pooled(
     ]  # fmt: skip
     inside: Value | None = None
     for a, n in zip(spread, size, strict=True):
-        own = c.do(
-            "logical_and", c.do("greater_equal", a, -1), c.do("less_equal", a, numbered(c, n, a))
+        own = c.emit(
+            "logical_and",
+            c.emit("greater_equal", a, -1),
+            c.emit("less_equal", a, numbered(c, n, a)),
         )
-        inside = own if inside is None else c.do("logical_and", inside, own)
+        inside = own if inside is None else c.emit("logical_and", inside, own)
     assert inside is not None
     axes = [Axis(n, "border") for n in size]
     maps = c.emit("gather", v, batch, axis=0)
@@ -83,13 +81,13 @@ def _pooled(
     mask = c.reshape(inside, rois, 1, rows * columns)
     total = parts[0]
     for p in parts[1:]:
-        total = c.do("maximum" if best else "add", total, p)
-    total = c.do("where", mask, total, c.scalar(0, total))
+        total = c.emit("maximum" if best else "add", total, p)
+    total = c.emit("where", mask, total, c.scalar(0, total))
     bins = c.reshape(total, rois, channels, out[0], ratio, out[1], ratio)
     return c.emit("max" if best else "mean", bins, axes=(3, 5), keepdims=False)
 
 
-def _deform_conv(c: Context, x: Inputs) -> Sequence[Item]:
+def _deform_conv(c: Context, x: Inputs) -> Sequence[Operand]:
     """Sample a column of every tap, then multiply by the weights as a matrix."""
     v, w, offset = c.operand(x, 0), c.operand(x, 1), c.operand(x, 2)
     bias, mask = c.optional(x, 3), c.optional(x, 4)
@@ -111,17 +109,17 @@ def _deform_conv(c: Context, x: Inputs) -> Sequence[Item]:
                 cut(c, cut(c, cut(c, moves, 1, g, g + 1), 2, t, t + 1), 3, i, i + 1),
                 batch, places,
             )  # fmt: skip
-            base = c.do("multiply", c.iota(out[i], rank=2, axis=i), win.strides[i])
-            base = c.do("add", base, tap[i] * win.dilations[i] - before[i])
+            base = c.emit("multiply", c.iota(out[i], rank=2, axis=i), win.strides[i])
+            base = c.emit("add", base, tap[i] * win.dilations[i] - before[i])
             grid = c.cast(c.emit("broadcast_to", base, shape=out), v.type.dtype)
-            at.append(c.do("add", move, c.reshape(grid, 1, places)))
+            at.append(c.emit("add", move, c.reshape(grid, 1, places)))
         own = cut(c, v, 1, g * share, (g + 1) * share)
         axes = [Axis(n, "zeros") for n in (height, width)]
         (taken,) = sample(c, own, axes, at, "linear")
         if mask is not None:
             weights = c.reshape(mask, batch, shifts, taps, places)
             factor = cut(c, cut(c, weights, 1, g, g + 1), 2, t, t + 1)
-            taken = c.do("multiply", taken, c.reshape(factor, batch, 1, places))
+            taken = c.emit("multiply", taken, c.reshape(factor, batch, 1, places))
         rows.append(c.reshape(taken, batch, share, 1, places))
     columns = join(
         c, [join(c, rows[g * taps : (g + 1) * taps], 2) for g in range(shifts)], 1
@@ -131,7 +129,7 @@ def _deform_conv(c: Context, x: Inputs) -> Sequence[Item]:
     y = c.reshape(c.emit("matmul", matrix, split), batch, outputs, *out)
     if bias is None:
         return [y]
-    return [c.do("add", y, c.reshape(bias, dims.mul(outputs), 1, 1))]
+    return [c.emit("add", y, c.reshape(bias, dims.mul(outputs), 1, 1))]
 
 
 HANDLERS: dict[str, Handler] = {"RoiAlign": _roi_align, "DeformConv": _deform_conv}

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 
-from didyma.onnx.context import Context, NotConstant
+from didyma.onnx.context import Context, Handler, Inputs, NotConstant
 from didyma.onnx.rules import data_dependent
 from didyma.onnx.tensors import dtype_of
-from didyma.onnx.values import Item, Known
+from didyma.onnx.values import Constant, Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.builder import Value
 from didyma.refimpl.ops.ordering import top_k
 
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
-
 
 def index64(c: Context, at: Value, n: Dim) -> Value:
     """Return indices as i64, those from the end counted from the front."""
     at = c.cast(at, DType.I64)
     size = c.value(_size(n))
-    return c.do("where", c.do("less", at, 0), c.do("add", at, size), at)
+    return c.emit("where", c.emit("less", at, 0), c.emit("add", at, size), at)
 
 
-def _size(n: Dim) -> Known:
+def _size(n: Dim) -> Constant:
     array = np.array(n, object)
-    return Known(array.astype(np.int64) if isinstance(n, int) else array, DType.I64)
+    return Constant(array.astype(np.int64) if isinstance(n, int) else array, DType.I64)
 
 
 def _flat_index(c: Context, at: Value, lead: Sequence[Dim]) -> Value:
@@ -45,25 +41,25 @@ def _flat_index(c: Context, at: Value, lead: Sequence[Dim]) -> Value:
         if total is None:
             total = part
         else:
-            total = c.do("add", c.do("multiply", total, c.value(_size(n))), part)
+            total = c.emit("add", c.emit("multiply", total, c.value(_size(n))), part)
     if total is None:
-        raise c.bad("index tuples without parts", "at least one")
+        raise c.error("index tuples without parts", "at least one")
     return total
 
 
-def _gather(c: Context, x: Inputs) -> Sequence[Item]:
+def _gather(c: Context, x: Inputs) -> Sequence[Operand]:
     v, at = c.operand(x, 0), c.operand(x, 1)
     axis = c.axis(c.integer("axis", 0), v.type.rank)
     return [c.emit("gather", v, at, axis=axis)]
 
 
-def _gather_elements(c: Context, x: Inputs) -> Sequence[Item]:
+def _gather_elements(c: Context, x: Inputs) -> Sequence[Operand]:
     v, at = c.operand(x, 0), c.operand(x, 1)
     axis = c.axis(c.integer("axis", 0), v.type.rank)
     return [c.emit("gather_elements", v, at, axis=axis)]
 
 
-def _scatter_elements(c: Context, x: Inputs) -> Sequence[Item]:
+def _scatter_elements(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
     axis = c.axis(c.integer("axis", 0), v.type.rank)
     how = c.attrs.get("reduction", "none")
@@ -71,14 +67,14 @@ def _scatter_elements(c: Context, x: Inputs) -> Sequence[Item]:
     return [c.emit("scatter", *args, axis=axis, reduction=how)]
 
 
-def _gather_nd(c: Context, x: Inputs) -> Sequence[Item]:
+def _gather_nd(c: Context, x: Inputs) -> Sequence[Operand]:
     v, at = c.operand(x, 0), c.operand(x, 1)
     batch = c.integer("batch_dims")
     parts = at.type.shape[-1]
     if not isinstance(parts, int) or not 0 <= batch < min(v.type.rank, at.type.rank):
-        raise c.wrong(f"{at.type} into {v.type} with batch_dims {batch}", "indices that fit")
+        raise c.broken(f"{at.type} into {v.type} with batch_dims {batch}", "indices that fit")
     if batch + parts > v.type.rank:
-        raise c.wrong(f"{parts} indices into {v.type}", "at most one for each axis")
+        raise c.broken(f"{parts} indices into {v.type}", "at most one for each axis")
     lead = v.type.shape[batch : batch + parts]
     rest = v.type.shape[batch + parts :]
     flat = _flat_index(c, at, lead)
@@ -86,29 +82,29 @@ def _gather_nd(c: Context, x: Inputs) -> Sequence[Item]:
     if batch:  # count batches of tables on
         number = c.reshape(c.iota(dims.mul(*before)), *before, *[1] * (flat.type.rank - batch))
         stride = c.value(_size(dims.mul(*lead)))
-        flat = c.do("add", flat, c.do("multiply", number, stride))
+        flat = c.emit("add", flat, c.emit("multiply", number, stride))
     table = c.reshape(v, dims.mul(*before, *lead), *rest)
     return [c.emit("gather", table, flat, axis=0)]
 
 
-def _scatter_nd(c: Context, x: Inputs) -> Sequence[Item]:
+def _scatter_nd(c: Context, x: Inputs) -> Sequence[Operand]:
     v, at, new = (c.operand(x, i) for i in range(3))
     parts = at.type.shape[-1]
     if not isinstance(parts, int) or parts > v.type.rank:
-        raise c.wrong(f"{at.type} into {v.type}", "indices for leading axes")
+        raise c.broken(f"{at.type} into {v.type}", "indices for leading axes")
     lead, rest = v.type.shape[:parts], v.type.shape[parts:]
     flat = _flat_index(c, at, lead)
     count, width = flat.type.numel, dims.mul(*rest)
     column = c.reshape(flat, count, 1)
     places = c.emit("broadcast_to", column, shape=(count, width))
     table = c.reshape(v, dims.mul(*lead), width)
-    how = c.word("reduction", "none")
+    how = c.string("reduction", "none")
     updates = c.reshape(new, count, width)
     out = c.emit("scatter", table, places, updates, axis=0, reduction=how)
     return [c.reshape(out, *v.type.shape)]
 
 
-def _tensor_scatter(c: Context, x: Inputs) -> Sequence[Item]:
+def _tensor_scatter(c: Context, x: Inputs) -> Sequence[Operand]:
     """Write a run of updates into each batch of a cache, from a place of its own."""
     v, new = c.operand(x, 0), c.operand(x, 1)
     axis = c.axis(c.integer("axis", -2), v.type.rank)
@@ -116,48 +112,48 @@ def _tensor_scatter(c: Context, x: Inputs) -> Sequence[Item]:
     steps = c.iota(shape[axis], rank=v.type.rank, axis=axis)
     if (first := c.optional(x, 2)) is not None:
         first = c.reshape(c.cast(first, DType.I64), shape[0], *[1] * (v.type.rank - 1))
-        steps = c.do("add", steps, first)
+        steps = c.emit("add", steps, first)
     if c.choice("mode", "linear", "circular") == "circular":
-        steps = c.do("remainder", steps, c.value(_size(v.type.shape[axis])))
+        steps = c.emit("remainder", steps, c.value(_size(v.type.shape[axis])))
     places = c.emit("broadcast_to", steps, shape=shape)
     return [c.emit("scatter", v, places, new, axis=axis, reduction="none")]
 
 
-def _one_hot(c: Context, x: Inputs) -> Sequence[Item]:
+def _one_hot(c: Context, x: Inputs) -> Sequence[Operand]:
     at, pair = c.operand(x, 0), c.operand(x, 2)
-    (depth,) = _depth(c, c.item(x, 1))
+    (depth,) = _depth(c, c.input(x, 1))
     if not at.type.dtype.is_int:
         at = c.cast(at, DType.I64)
     rank = at.type.rank + 1
     axis = c.axis(c.integer("axis", -1), rank)
     index = index64(c, at, depth)
     index = c.reshape(index, *at.type.shape[:axis], 1, *at.type.shape[axis:])
-    hit = c.do("equal", index, c.iota(depth, rank=rank, axis=axis))
+    hit = c.emit("equal", index, c.iota(depth, rank=rank, axis=axis))
     off, on = (
         c.reshape(c.emit("slice", pair, starts=(i,), stops=(i + 1,), steps=(1,))) for i in (0, 1)
     )
     return [c.emit("where", hit, on, off)]
 
 
-def _depth(c: Context, item: Item) -> tuple[Dim, ...]:
+def _depth(c: Context, item: Operand) -> tuple[Dim, ...]:
     if item.type.dtype.is_int:
-        return data_dependent.sizes_or_bound(c, item, "depth")
+        return data_dependent.bind_sizes(c, item, "depth")
     try:
         return (int(c.number(item)),)
     except NotConstant:
-        return (c.bound(c.value(item), "depth"),)
+        return (c.bind(c.value(item), "depth"),)
 
 
-def _eye_like(c: Context, x: Inputs) -> Sequence[Item]:
-    t = c.item(x, 0).type
+def _eye_like(c: Context, x: Inputs) -> Sequence[Operand]:
+    t = c.input(x, 0).type
     if t.rank != 2:
-        raise c.wrong(str(t), "a matrix")
+        raise c.broken(str(t), "a matrix")
     dtype = dtype_of(c.integer("dtype"), c.where) if "dtype" in c.attrs else t.dtype
-    row = c.do("add", c.iota(t.shape[0], rank=2, axis=0), float(c.integer("k")))
-    return [c.cast(c.do("equal", row, c.iota(t.shape[1], rank=2, axis=1)), dtype)]
+    row = c.emit("add", c.iota(t.shape[0], rank=2, axis=0), float(c.integer("k")))
+    return [c.cast(c.emit("equal", row, c.iota(t.shape[1], rank=2, axis=1)), dtype)]
 
 
-def _hardmax(c: Context, x: Inputs) -> Sequence[Item]:
+def _hardmax(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
     shape, default = v.type.shape, -1
     if c.opset < 13:  # the operand is seen as a matrix
@@ -167,39 +163,39 @@ def _hardmax(c: Context, x: Inputs) -> Sequence[Item]:
     else:
         axis = c.axis(c.integer("axis", default), v.type.rank)
     best = c.emit("argmax", v, axis=axis, keepdims=True)
-    hit = c.do("equal", best, c.iota(v.type.shape[axis], rank=v.type.rank, axis=axis))
+    hit = c.emit("equal", best, c.iota(v.type.shape[axis], rank=v.type.rank, axis=axis))
     return [c.reshape(c.cast(hit, v.type.dtype), *shape)]
 
 
-def _top_k(c: Context, x: Inputs) -> Sequence[Item]:
+def _top_k(c: Context, x: Inputs) -> Sequence[Operand]:
     """The best first whatever ``sorted`` says, which leaves the order open."""
     v = c.operand(x, 0)
     k: Dim = c.integer("k")
     if len(x) > 1:
-        (k,) = data_dependent.sizes_or_bound(c, c.item(x, 1), "k")
+        (k,) = data_dependent.bind_sizes(c, c.input(x, 1), "k")
     axis = c.axis(c.integer("axis", -1), v.type.rank)
     n = v.type.shape[axis]
     if isinstance(n, int) and isinstance(k, int) and not 0 <= k <= n:
-        raise c.wrong(f"the best {k} of {n}", f"from 0 to {n}")
+        raise c.broken(f"the best {k} of {n}", f"from 0 to {n}")
     return list(top_k(c.builder, v, k, axis, bool(c.integer("largest", 1))))
 
 
-def _reverse_sequence(c: Context, x: Inputs) -> Sequence[Item]:
+def _reverse_sequence(c: Context, x: Inputs) -> Sequence[Operand]:
     v, lengths = c.operand(x, 0), c.operand(x, 1)
     time, batch = c.integer("time_axis", 0), c.integer("batch_axis", 1)
     rank = v.type.rank
     step = c.iota(v.type.shape[time], rank=rank, axis=time)
     spread = tuple(v.type.shape[batch] if i == batch else 1 for i in range(rank))
     length = c.reshape(c.cast(lengths, DType.I64), *spread)
-    turned = c.do("subtract", c.do("subtract", length, step), 1)
-    places = c.do("where", c.do("less", step, length), turned, step)
+    turned = c.emit("subtract", c.emit("subtract", length, step), 1)
+    places = c.emit("where", c.emit("less", step, length), turned, step)
     whole = c.emit("broadcast_to", places, shape=v.type.shape)
     return [c.emit("gather_elements", v, whole, axis=time)]
 
 
-def _compress(c: Context, x: Inputs) -> Sequence[Item]:
+def _compress(c: Context, x: Inputs) -> Sequence[Operand]:
     try:
-        chosen = np.flatnonzero(c.array(c.item(x, 1)))
+        chosen = np.flatnonzero(c.array(c.input(x, 1)))
     except NotConstant:
         return data_dependent.compress(c, x)
     v = c.operand(x, 0)
@@ -208,24 +204,24 @@ def _compress(c: Context, x: Inputs) -> Sequence[Item]:
     axis = c.axis(c.integer("axis"), v.type.rank)
     n = v.type.shape[axis]
     if isinstance(n, int) and chosen.size and chosen[-1] >= n:
-        raise c.wrong(f"place {chosen[-1]} of an axis of {n}", "places that exist")
+        raise c.broken(f"place {chosen[-1]} of an axis of {n}", "places that exist")
     return [c.emit("gather", v, c.constant(chosen.astype(np.int64)), axis=axis)]
 
 
-def _non_zero(c: Context, x: Inputs) -> Sequence[Item]:
+def _non_zero(c: Context, x: Inputs) -> Sequence[Operand]:
     try:
-        a = np.atleast_1d(c.array(c.item(x, 0)))
+        a = np.atleast_1d(c.array(c.input(x, 0)))
     except NotConstant:
         return data_dependent.non_zero(c, x)
-    return [Known(np.stack(np.nonzero(a)).astype(np.int64), DType.I64)]
+    return [Constant(np.stack(np.nonzero(a)).astype(np.int64), DType.I64)]
 
 
-def _unique(c: Context, x: Inputs) -> Sequence[Item]:
+def _unique(c: Context, x: Inputs) -> Sequence[Operand]:
     try:
-        a = c.array(c.item(x, 0))
+        a = c.array(c.input(x, 0))
     except NotConstant:
         return data_dependent.unique(c, x)
-    dtype = c.item(x, 0).type.dtype
+    dtype = c.input(x, 0).type.dtype
     axis = c.axis(c.integer("axis"), a.ndim) if "axis" in c.attrs else None
     found = np.unique(a, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     values, first, back, counts = found
@@ -236,7 +232,7 @@ def _unique(c: Context, x: Inputs) -> Sequence[Item]:
         first, counts = first[order], counts[order]
         back = np.argsort(order, kind="stable")[back]
     rest: list[Array] = [first, back, counts]
-    return [Known(values, dtype), *(Known(r.astype(np.int64), DType.I64) for r in rest)]
+    return [Constant(values, dtype), *(Constant(r.astype(np.int64), DType.I64) for r in rest)]
 
 
 HANDLERS: dict[str, Handler] = {

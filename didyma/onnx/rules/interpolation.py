@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import product
-from typing import TypeAlias
 
-from didyma.onnx.context import Context
-from didyma.onnx.values import Item, size
+from didyma.onnx.context import Context, Handler, Inputs
+from didyma.onnx.values import Operand, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Value
-
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 
 def numbered(c: Context, d: Dim, like: Value) -> Value | float:
@@ -28,14 +24,14 @@ def reflected(c: Context, x: Value, low: float, span: Dim) -> Value:
     """Coordinates mirrored at the borders, from ``low`` on, until they are inside."""
     least, most = c.bounds(span)
     if most <= 0:
-        return c.do("multiply", x, 0)
+        return c.emit("multiply", x, 0)
     twice = numbered(c, dims.mul(2, dims.maximum(span, 1)), x)
-    t = c.do("remainder", c.do("subtract", x, low), twice)
-    back = c.do("add", c.do("negative", t), twice)
-    t = c.do("where", c.do("less_equal", t, numbered(c, span, x)), t, back)
+    t = c.emit("remainder", c.emit("subtract", x, low), twice)
+    back = c.emit("add", c.emit("negative", t), twice)
+    t = c.emit("where", c.emit("less_equal", t, numbered(c, span, x)), t, back)
     if least <= 0:  # there may be but one place
-        t = c.do("multiply", t, numbered(c, dims.minimum(span, 1), x))
-    return c.do("add", t, low)
+        t = c.emit("multiply", t, numbered(c, dims.minimum(span, 1), x))
+    return c.emit("add", t, low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,40 +53,40 @@ class Axis:
     def folded(self, c: Context, x: Value) -> Value:
         """Coordinates brought inside, where that is the rule."""
         if self.beyond == "border":
-            return c.do("clip", x, 0, numbered(c, self.last, x))
+            return c.emit("clip", x, 0, numbered(c, self.last, x))
         span = self.n if self.low else self.last
         return reflected(c, x, self.low, span) if self.beyond == "reflection" else x
 
     def taps(self, c: Context, x: Value, kind: str) -> list[tuple[Value, Value | None]]:
         """Whole places near each coordinate, as floats, with their weights."""
         if kind == "nearest":
-            return [(self.folded(c, c.do("round", x)), None)]
+            return [(self.folded(c, c.emit("round", x)), None)]
         if kind == "linear":  # PyTorch and ORT weigh four places around where it lies outside
             x = self.folded(c, x)
-        base = c.do("floor", x)
-        part = c.do("subtract", x, base)
+        base = c.emit("floor", x)
+        part = c.emit("subtract", x, base)
         if kind == "linear":
-            left = c.do("subtract", c.scalar(1, x), part)
+            left = c.emit("subtract", c.scalar(1, x), part)
             found = [(0.0, left), (1.0, part)]
         else:
             found = [(float(k), cubic_weight(c, part, k)) for k in (-1, 0, 1, 2)]
-        return [(self.folded(c, c.do("add", base, k)), w) for k, w in found]
+        return [(self.folded(c, c.emit("add", base, k)), w) for k, w in found]
 
 
 def cubic(c: Context, t: Value, a: float) -> tuple[Value, Value]:
     """Keys' kernel of 1981, up to a distance of 1, and from there to 2."""
-    steep = c.do("subtract", c.do("multiply", t, a + 2), a + 3)
-    near = c.do("add", c.do("multiply", c.do("multiply", steep, t), t), 1)
-    left = c.do("subtract", t, 2)
-    far = c.do(
-        "multiply", c.do("multiply", left, left), c.do("multiply", c.do("subtract", t, 1), a)
+    steep = c.emit("subtract", c.emit("multiply", t, a + 2), a + 3)
+    near = c.emit("add", c.emit("multiply", c.emit("multiply", steep, t), t), 1)
+    left = c.emit("subtract", t, 2)
+    far = c.emit(
+        "multiply", c.emit("multiply", left, left), c.emit("multiply", c.emit("subtract", t, 1), a)
     )
     return near, far
 
 
 def cubic_weight(c: Context, part: Value, k: int, a: float = -0.75) -> Value:
     """Weight of the place ``k`` after the one that a coordinate is ``part`` after."""
-    near, far = cubic(c, c.do("abs", c.do("subtract", part, k)), a)
+    near, far = cubic(c, c.emit("abs", c.emit("subtract", part, k)), a)
     return near if k in (0, 1) else far
 
 
@@ -116,16 +112,16 @@ def sample(
         weight: Value | None = None
         for a, (place, w) in zip(axes, taps, strict=True):
             if a.beyond == "zeros":
-                above, below = c.do("greater_equal", place, 0), numbered(c, a.n, place)
-                inside = c.do("logical_and", above, c.do("less", place, below))
+                above, below = c.emit("greater_equal", place, 0), numbered(c, a.n, place)
+                inside = c.emit("logical_and", above, c.emit("less", place, below))
                 one = c.scalar(1, place) if w is None else w
-                w = c.do("where", inside, one, c.scalar(0, place))
-            whole = c.cast(c.do("clip", place, 0, numbered(c, a.last, place)), DType.I64)
+                w = c.emit("where", inside, one, c.scalar(0, place))
+            whole = c.cast(c.emit("clip", place, 0, numbered(c, a.last, place)), DType.I64)
             if index is not None:
-                whole = c.do("add", c.do("multiply", index, numbered(c, a.n, index)), whole)
+                whole = c.emit("add", c.emit("multiply", index, numbered(c, a.n, index)), whole)
             index = whole
             if w is not None:
-                weight = w if weight is None else c.do("multiply", weight, w)
+                weight = w if weight is None else c.emit("multiply", weight, w)
         assert index is not None
         spread = c.emit(
             "broadcast_to", c.reshape(index, batch, 1, places), shape=(batch, channels, places)
@@ -133,16 +129,16 @@ def sample(
         part = c.emit("gather_elements", flat, spread, axis=2)
         if weight is not None:
             weight = c.cast(weight, v.type.dtype)
-            part = c.do("multiply", part, c.reshape(weight, batch, 1, places))
+            part = c.emit("multiply", part, c.reshape(weight, batch, 1, places))
         parts.append(part)
-    return parts if apart else [reduce(partial(c.do, "add"), parts)]
+    return parts if apart else [reduce(partial(c.emit, "add"), parts)]
 
 
-def _grid_sample(c: Context, x: Inputs) -> Sequence[Item]:
+def _grid_sample(c: Context, x: Inputs) -> Sequence[Operand]:
     v, grid = c.operand(x, 0), c.operand(x, 1)
     spatial = v.type.shape[2:]
     if grid.type.shape[-1] != len(spatial):
-        raise c.wrong(f"{v.type} at {grid.type}", "a coordinate for each spatial axis")
+        raise c.broken(f"{v.type} at {grid.type}", "a coordinate for each spatial axis")
     kind = c.choice("mode", "linear", "bilinear", "bicubic", "cubic", "nearest").removeprefix("bi")
     corners = c.flag("align_corners")
     batch, outs = grid.type.shape[0], grid.type.shape[1:-1]
@@ -155,12 +151,12 @@ def _grid_sample(c: Context, x: Inputs) -> Sequence[Item]:
         column = c.emit(
             "slice", rows, starts=(0, 0, k), stops=(batch, places, k + 1), steps=(1, 1, 1)
         )
-        g = c.do("add", c.reshape(column, batch, places), 1)
+        g = c.emit("add", c.reshape(column, batch, places), 1)
         if corners:
-            wide = c.do("multiply", g, numbered(c, dims.sub(n, 1), g))
+            wide = c.emit("multiply", g, numbered(c, dims.sub(n, 1), g))
         else:
-            wide = c.do("subtract", c.do("multiply", g, numbered(c, n, g)), 1)
-        at.append(c.do("divide", wide, 2))
+            wide = c.emit("subtract", c.emit("multiply", g, numbered(c, n, g)), 1)
+        at.append(c.emit("divide", wide, 2))
         beyond = c.choice("padding_mode", "zeros", "border", "reflection")
         axes.append(Axis(n, beyond, 0.0 if corners else -0.5))
     (y,) = sample(c, v, axes, at, kind)

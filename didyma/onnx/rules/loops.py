@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 from didyma.onnx.context import Context, NotConstant
 from didyma.onnx.subgraphs import Body, Made, closed, made
-from didyma.onnx.values import Entry, Item, Known
+from didyma.onnx.values import Constant, Entry, Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, TensorType
@@ -36,9 +36,9 @@ def _names(g: onnx.GraphProto) -> list[str]:
 
 
 def counted(
-    c: Context, g: onnx.GraphProto, limit: Item | None, again: Item | None,
+    c: Context, g: onnx.GraphProto, limit: Operand | None, again: Operand | None,
     x: Sequence[Entry | None], body: Body,
-) -> Sequence[Item] | None:  # fmt: skip
+) -> Sequence[Operand] | None:  # fmt: skip
     """Return a loop that only counts, as a scan; None where its body decides, or values grow."""
     if limit is None or not counts(c, g, again):
         return None
@@ -48,7 +48,7 @@ def counted(
         names = _names(g)
         own = _params(inner, [v.type for v in first], names[2:])
         turn = inner.builder.param(names[0], _COUNT)
-        true = Known(np.array(True), DType.BOOL)
+        true = Constant(np.array(True), DType.BOOL)
         return body.inside(inner, g, [turn, true, *own])[1:]
 
     try:
@@ -62,11 +62,11 @@ def counted(
     return c.builder.scan(f, first, [c.iota(steps)], captures, steps)
 
 
-def counts(c: Context, g: onnx.GraphProto, again: Item | None) -> bool:
+def counts(c: Context, g: onnx.GraphProto, again: Operand | None) -> bool:
     """Tell whether a body never ends its loop: it gives the condition that it got, or true."""
     if again is not None:
-        again = c.perhaps(again)
-        if not (isinstance(again, Known) and bool(again.array.all())):
+        again = c.try_fold(again)
+        if not (isinstance(again, Constant) and bool(again.array.all())):
             return False
     name = g.output[0].name
     makers = {o: n for n in g.node for o in n.output}
@@ -84,12 +84,12 @@ def counts(c: Context, g: onnx.GraphProto, again: Item | None) -> bool:
     return False
 
 
-def _steps(c: Context, limit: Item) -> Dim:
+def _steps(c: Context, limit: Operand) -> Dim:
     """Return a number of rounds as a size; what is known only at run time is bound."""
-    if isinstance(limit, Known):
+    if isinstance(limit, Constant):
         (d,) = limit.dims()
         return max(d, 0) if isinstance(d, int) else d
-    return c.bound(c.do("maximum", limit, 0), "rounds")
+    return c.bind(c.emit("maximum", limit, 0), "rounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class Rounds:
 
 
 def loop(
-    c: Context, g: onnx.GraphProto, limit: Item | None, again: Item | None,
+    c: Context, g: onnx.GraphProto, limit: Operand | None, again: Operand | None,
     x: Sequence[Entry | None], body: Body,
-) -> Sequence[Item]:  # fmt: skip
+) -> Sequence[Operand]:  # fmt: skip
     """Return a loop that its body may end; what it collects grows from nothing."""
     first = [c.operand(x, i) for i in range(len(x))]
     types = [v.type for v in first]
@@ -121,7 +121,7 @@ def loop(
             }
             return _while(c, first, step, limit, again, sorted(binds))
         types = wider
-    raise c.bad("values whose sizes change in ways that do not settle", "sizes that may grow",
+    raise c.error("values whose sizes change in ways that do not settle", "sizes that may grow",
                 code="onnx-control")  # fmt: skip
 
 
@@ -130,12 +130,12 @@ def _wider(
 ) -> TensorType:
     """Return a type that holds both: with sizes bound anew where they differ."""
     if a.dtype is not b.dtype or a.rank != b.rank:
-        raise c.bad(f"{b} after {a}", "one dtype and rank in every round", code="onnx-control")
+        raise c.error(f"{b} after {a}", "one dtype and rank in every round", code="onnx-control")
     sizes: list[Dim] = []
     for m, n in zip(a.shape, b.shape, strict=True):
         if m != n and m not in anew.values():
             if (m, n) not in anew:
-                anew[m, n] = c.builder.declare("grown", 0, c.most)
+                anew[m, n] = c.builder.declare("grown", 0, c.max_size)
             m = anew[m, n]
         sizes.append(m)
     return a.with_shape(*sizes)
@@ -145,7 +145,7 @@ def _rounds(c: Context, g: onnx.GraphProto, types: Sequence[TensorType], body: B
     names = _names(g)
     count = len(types)
     if len(names) != count + 2 or len(g.output) < count + 1:
-        raise c.wrong(f"a body of {len(g.input)} inputs, {len(g.output)} outputs",
+        raise c.broken(f"a body of {len(g.input)} inputs, {len(g.output)} outputs",
                       f"{count + 2} inputs")  # fmt: skip
     params: list[Value] = []
     grown: list[str] = []
@@ -156,7 +156,7 @@ def _rounds(c: Context, g: onnx.GraphProto, types: Sequence[TensorType], body: B
         appended: list[Value] = []
         for k, o in enumerate(outs[1 + count :]):
             row = inner.value(o)
-            n = inner.builder.declare("rows", 0, inner.most)
+            n = inner.builder.declare("rows", 0, inner.max_size)
             grown.append(n.name)
             held = inner.builder.param(
                 f"{names[0]}_rows{k}", row.type.with_shape(n, *row.type.shape)
@@ -165,7 +165,7 @@ def _rounds(c: Context, g: onnx.GraphProto, types: Sequence[TensorType], body: B
             one = inner.reshape(row, 1, *row.type.shape)
             appended.append(inner.emit("concat", held, one, axis=0))
         test = inner.reshape(inner.value(outs[0]))
-        return [inner.do("add", params[0], 1), test, *outs[1 : 1 + count], *appended]
+        return [inner.emit("add", params[0], 1), test, *outs[1 : 1 + count], *appended]
 
     step = made(c, build)
     held = tuple(p.type for p in params)
@@ -173,17 +173,17 @@ def _rounds(c: Context, g: onnx.GraphProto, types: Sequence[TensorType], body: B
 
 
 def _while(
-    c: Context, first: Sequence[Value], step: Rounds, limit: Item | None, again: Item | None,
+    c: Context, first: Sequence[Value], step: Rounds, limit: Operand | None, again: Operand | None,
     binds: Sequence[str],
-) -> Sequence[Item]:  # fmt: skip
+) -> Sequence[Operand]:  # fmt: skip
     most = None if limit is None else c.reshape(c.cast(c.value(limit), DType.I64))
 
-    def test(inner: Context) -> Sequence[Item]:
+    def test(inner: Context) -> Sequence[Operand]:
         params = _params(inner, step.types, step.names)
         if most is None:
             return [params[1]]
-        few = inner.do("less", params[0], inner.builder.capture(most, c.builder))
-        return [inner.do("logical_and", params[1], few)]
+        few = inner.emit("less", params[0], inner.builder.capture(most, c.builder))
+        return [inner.emit("logical_and", params[1], few)]
 
     (cond, rounds), captures = closed(c, [("test", made(c, test)), ("rounds", step.made)])
     going = c.builder.scalar(True, DType.BOOL) if again is None else c.reshape(c.value(again))
@@ -199,9 +199,9 @@ Ways: TypeAlias = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[in
 
 
 def scanned(
-    c: Context, g: onnx.GraphProto, states: Sequence[Item], inputs: Sequence[Value], ways: Ways,
+    c: Context, g: onnx.GraphProto, states: Sequence[Operand], inputs: Sequence[Value], ways: Ways,
     body: Body,
-) -> Sequence[Item] | None:  # fmt: skip
+) -> Sequence[Operand] | None:  # fmt: skip
     """Return a Scan as a scan; None where its states change their types.
 
     ``ways``: axes of what is scanned, whether backwards, and the same of the results.
@@ -214,7 +214,7 @@ def scanned(
     ]
     steps = rows[0].type.shape[0]
     if any(r.type.shape[0] != steps for r in rows):
-        raise c.wrong(", ".join(str(r.type) for r in rows), "as many rounds of each")
+        raise c.broken(", ".join(str(r.type) for r in rows), "as many rounds of each")
 
     def build(inner: Context) -> Sequence[Entry]:
         slices = [r.type.with_shape(*r.type.shape[1:]) for r in rows]

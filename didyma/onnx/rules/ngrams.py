@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.shaping import join
-from didyma.onnx.values import Item
+from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.builder import Value
-
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 MOST_SKIPS = 64  # each is counted on its own
 MOST_COLUMNS = 1 << 24
 
 
 def _pools(c: Context) -> Iterator[Array]:
-    """Known n-grams of each length, from 1 on: [how many, length]."""
+    """Constant n-grams of each length, from 1 on: [how many, length]."""
     pool, starts = c.attrs["pool_int64s"], [int(i) for i in c.attrs["ngram_counts"]]
     for n, (start, stop) in enumerate(zip(starts, [*starts[1:], len(pool)], strict=True), 1):
         if not 0 <= start <= stop <= len(pool) or (stop - start) % n:
-            raise c.wrong(f"{n}-grams from {start} to {stop} of {len(pool)}", f"{n} numbers each")
+            raise c.broken(f"{n}-grams from {start} to {stop} of {len(pool)}", f"{n} numbers each")
         yield np.array(pool[start:stop], np.int64).reshape(-1, n)
 
 
@@ -36,7 +32,7 @@ def _count(c: Context, x: Value, grams: Array, apart: int) -> Value:
     n = grams.shape[1]
     places = dims.maximum(dims.sub(length, (n - 1) * apart), 0)
     for k in range(n):
-        at = c.do("add", c.iota(places), k * apart)
+        at = c.emit("add", c.iota(places), k * apart)
         items = c.reshape(c.emit("gather", x, at, axis=1), x.type.shape[0], places, 1)
         same = c.emit("equal", items, c.constant(grams[:, k].reshape(1, 1, -1)))
         known = same if known is None else c.emit("logical_and", known, same)
@@ -44,15 +40,15 @@ def _count(c: Context, x: Value, grams: Array, apart: int) -> Value:
     return c.emit("sum", c.cast(known, DType.I64), axes=(1,), keepdims=False)
 
 
-def _tf_idf(c: Context, x: Inputs) -> Sequence[Item]:
+def _tf_idf(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.cast(c.operand(x, 0), DType.I64)
     rows = v if v.type.rank == 2 else c.reshape(v, 1, *v.type.shape)
     if "pool_int64s" not in c.attrs or rows.type.rank != 2:
-        raise c.bad(f"n-grams of {v.type}", "a sequence of integers, or rows of such")
+        raise c.error(f"n-grams of {v.type}", "a sequence of integers, or rows of such")
     shortest, longest = c.integer("min_gram_length"), c.integer("max_gram_length")
     skips = range(min(c.integer("max_skip_count"), c.bounds(rows.type.shape[1])[1]) + 1)
     if len(skips) > MOST_SKIPS:
-        raise c.bad(f"n-grams with up to {len(skips) - 1} items skipped", f"at most {MOST_SKIPS}")
+        raise c.error(f"n-grams with up to {len(skips) - 1} items skipped", f"at most {MOST_SKIPS}")
     indices = np.array(c.attrs["ngram_indexes"], np.int64)
     counts: list[Value] = []
     for grams in _pools(c):
@@ -65,9 +61,9 @@ def _tf_idf(c: Context, x: Inputs) -> Sequence[Item]:
         counts.append(count)
     found = join(c, counts, 1)
     if indices.shape != found.type.shape[1:] or (indices < 0).any():
-        raise c.wrong(f"{indices.size} ngram_indexes", f"one, from 0, for each of {found.type}")
+        raise c.broken(f"{indices.size} ngram_indexes", f"one, from 0, for each of {found.type}")
     if (indices >= MOST_COLUMNS).any():
-        raise c.bad(f"a result of {indices.max() + 1} columns", f"at most {MOST_COLUMNS}")
+        raise c.error(f"a result of {indices.max() + 1} columns", f"at most {MOST_COLUMNS}")
     y = _placed(c, _weighted(c, found), indices)
     return [y if v.type.rank == 2 else c.reshape(y, y.type.shape[1])]
 
@@ -76,13 +72,13 @@ def _weighted(c: Context, found: Value) -> Value:
     """Counts, or whether there are any, times the weights of the n-grams, in the pool's order."""
     mode = c.choice("mode", "TF", "IDF", "TFIDF")
     if mode == "IDF":
-        found = c.do("minimum", found, 1)
+        found = c.emit("minimum", found, 1)
     y = c.cast(found, DType.F32)
     if mode == "TF" or "weights" not in c.attrs:
         return y
     weights = np.array(c.attrs["weights"], np.float32)
     if weights.shape != y.type.shape[1:]:
-        raise c.wrong(f"{weights.size} weights", f"{y.type.shape[1]}, one for each n-gram")
+        raise c.broken(f"{weights.size} weights", f"{y.type.shape[1]}, one for each n-gram")
     return c.emit("multiply", y, c.constant(weights))
 
 

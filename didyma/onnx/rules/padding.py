@@ -19,7 +19,9 @@ def static(c: Context, sizes: Sequence[Dim], what: str) -> tuple[int, ...]:
     """Return sizes that must be numbers."""
     plain = tuple(d for d in sizes if isinstance(d, int))
     if len(plain) != len(sizes):
-        raise c.bad(f"{what} of sizes {', '.join(map(dims.text, sizes))}", "sizes known at import")
+        raise c.error(
+            f"{what} of sizes {', '.join(map(dims.text, sizes))}", "sizes known at import"
+        )
     return plain
 
 
@@ -33,7 +35,7 @@ class Windows:
         self.dilations: tuple[int, ...] = tuple(c.attrs.get("dilations", (1,) * rank))
         pads: tuple[int, ...] = tuple(c.attrs.get("pads", (0,) * 2 * rank))
         if not len(kernel) == len(self.strides) == len(self.dilations) == len(pads) // 2 == rank:
-            raise c.wrong(
+            raise c.broken(
                 f"windows of {len(kernel)} axes, {len(self.strides)} strides,"
                 f" {len(self.dilations)} dilations and {len(pads)} pads",
                 f"{rank} axes, strides and dilations and {2 * rank} pads, as the operand has"
@@ -119,16 +121,16 @@ def places(c: Context, spatial: Sequence[Dim], w: Windows, order: Sequence[int] 
     flat: Value | None = None
     inside: Value | None = None
     for i in order or range(rank):
-        first = c.do("multiply", c.iota(counts[i], rank=2 * rank, axis=i), w.strides[i])
-        tap = c.do("multiply", c.iota(w.kernel[i], rank=2 * rank, axis=rank + i), w.dilations[i])
-        at = c.do("subtract", c.do("add", first, tap), number(c, w.low[i]))
+        first = c.emit("multiply", c.iota(counts[i], rank=2 * rank, axis=i), w.strides[i])
+        tap = c.emit("multiply", c.iota(w.kernel[i], rank=2 * rank, axis=rank + i), w.dilations[i])
+        at = c.emit("subtract", c.emit("add", first, tap), number(c, w.low[i]))
         n = number(c, spatial[i])
-        own = c.do("logical_and", c.do("greater_equal", at, 0), c.do("less", at, n))
-        inside = own if inside is None else c.do("logical_and", inside, own)
-        flat = at if flat is None else c.do("add", c.do("multiply", flat, n), at)
+        own = c.emit("logical_and", c.emit("greater_equal", at, 0), c.emit("less", at, n))
+        inside = own if inside is None else c.emit("logical_and", inside, own)
+        flat = at if flat is None else c.emit("add", c.emit("multiply", flat, n), at)
     assert flat is not None
     assert inside is not None
-    table = c.do("where", inside, flat, c.scalar(-1, flat))
+    table = c.emit("where", inside, flat, c.scalar(-1, flat))
     return c.reshape(table, dims.mul(*counts), math.prod(w.kernel))
 
 

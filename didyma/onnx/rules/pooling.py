@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.padding import Windows, number, places, settled, static
 from didyma.onnx.rules.products import rescaled
-from didyma.onnx.values import Item
+from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import exact_quotient
 from didyma.refimpl.ir.types import DType
@@ -19,11 +18,8 @@ from didyma.refimpl.ops.builder import Value
 from didyma.refimpl.ops.rules import at_least_zero
 from didyma.refimpl.ops.transposed import conv_transpose, fit
 
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
-
-def _conv_transpose(c: Context, x: Inputs) -> Sequence[Item]:
+def _conv_transpose(c: Context, x: Inputs) -> Sequence[Operand]:
     v, w, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     kernel = static(c, w.type.shape[2:], "weights")
     rank = len(kernel)
@@ -49,13 +45,13 @@ def _conv_transpose(c: Context, x: Inputs) -> Sequence[Item]:
                 (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
             )
     inputs, _ = static(c, w.type.shape[:2], "weights")
-    c.fit(v, 1, inputs)
+    c.expect_size(v, 1, inputs)
     y = conv_transpose(c, v, w, strides, dilations, low, high, extra, groups)
     return [y if bias is None else _biased(c, y, bias)]
 
 
 def _biased(c: Context, y: Value, bias: Value) -> Value:
-    return c.do("add", y, c.reshape(bias, bias.type.shape[0], *[1] * (y.type.rank - 2)))
+    return c.emit("add", y, c.reshape(bias, bias.type.shape[0], *[1] * (y.type.rank - 2)))
 
 
 def _shifted(c: Context, v: Value, zero: Value | None, axis: int) -> Value:
@@ -64,27 +60,27 @@ def _shifted(c: Context, v: Value, zero: Value | None, axis: int) -> Value:
         return wide
     z = c.cast(zero, DType.I32)
     spread = (z.type.numel if i == axis else 1 for i in range(v.type.rank))
-    return c.do("subtract", wide, c.reshape(z) if z.type.numel == 1 else c.reshape(z, *spread))
+    return c.emit("subtract", wide, c.reshape(z) if z.type.numel == 1 else c.reshape(z, *spread))
 
 
 def _integer_conv(c: Context, v: Value, w: Value) -> Value:
     windows = Windows(c, v.type.shape[2:], static(c, w.type.shape[2:], "weights"))
     groups = c.integer("group", 1)
-    c.fit(v, 1, dims.mul(w.type.shape[1], groups))
+    c.expect_size(v, 1, dims.mul(w.type.shape[1], groups))
     return windows.emit(c, "conv", v, w, groups=groups)
 
 
-def _conv_integer(c: Context, x: Inputs) -> Sequence[Item]:
+def _conv_integer(c: Context, x: Inputs) -> Sequence[Operand]:
     v = _shifted(c, c.operand(x, 0), c.optional(x, 2), 1)
     return [_integer_conv(c, v, _shifted(c, c.operand(x, 1), c.optional(x, 3), 0))]
 
 
-def _qlinear_conv(c: Context, x: Inputs) -> Sequence[Item]:
+def _qlinear_conv(c: Context, x: Inputs) -> Sequence[Operand]:
     v, v_scale, v_zero, w, w_scale, w_zero, scale, zero = (c.operand(x, i) for i in range(8))
     total = _integer_conv(c, _shifted(c, v, v_zero, 1), _shifted(c, w, w_zero, 0))
     if (bias := c.optional(x, 8)) is not None:
         total = _biased(c, total, bias)
-    slope = c.do("divide", c.do("multiply", c.reshape(v_scale), w_scale), c.reshape(scale))
+    slope = c.emit("divide", c.emit("multiply", c.reshape(v_scale), w_scale), c.reshape(scale))
     if slope.type.numel == 1:
         slope = c.reshape(slope)
     else:
@@ -99,9 +95,9 @@ def max_pool_places(c: Context, v: Value, w: Windows) -> tuple[Value, Value]:
     table = places(c, spatial, w)
     lowest = -np.inf if v.type.dtype.is_float else np.iinfo(v.type.dtype.numpy).min
     flat = c.reshape(v, batch, channels, size)
-    taken = c.emit("gather", flat, settled(c, c.do("maximum", table, 0)), axis=2)
-    inside = settled(c, c.do("greater_equal", table, 0))
-    taken = c.do("where", inside, taken, c.scalar(float(lowest), v))
+    taken = c.emit("gather", flat, settled(c, c.emit("maximum", table, 0)), axis=2)
+    inside = settled(c, c.emit("greater_equal", table, 0))
+    taken = c.emit("where", inside, taken, c.scalar(float(lowest), v))
     best = c.emit("argmax", taken, axis=3, keepdims=True)
     values = c.reshape(c.emit("gather_elements", taken, best, axis=3), batch, channels, *counts)
     if c.integer("storage_order") and rank > 1:  # the last axis but one varies fastest
@@ -109,11 +105,11 @@ def max_pool_places(c: Context, v: Value, w: Windows) -> tuple[Value, Value]:
     named = c.emit("broadcast_to", settled(c, table), shape=taken.type.shape)
     planes = dims.mul(batch, channels)
     place = c.reshape(c.emit("gather_elements", named, best, axis=3), planes, *counts)
-    plane = c.do("multiply", c.iota(planes, rank=rank + 1), number(c, size))
-    return values, c.reshape(c.do("add", place, plane), batch, channels, *counts)
+    plane = c.emit("multiply", c.iota(planes, rank=rank + 1), number(c, size))
+    return values, c.reshape(c.emit("add", place, plane), batch, channels, *counts)
 
 
-def _max_unpool(c: Context, x: Inputs) -> Sequence[Item]:
+def _max_unpool(c: Context, x: Inputs) -> Sequence[Operand]:
     v, at = c.operand(x, 0), c.operand(x, 1)
     kernel = tuple(c.attrs["kernel_shape"])
     shape, rank = v.type.shape, len(kernel)
@@ -124,7 +120,7 @@ def _max_unpool(c: Context, x: Inputs) -> Sequence[Item]:
         for i, (n, s, k) in enumerate(zip(shape[2:], strides, kernel, strict=True))
     )
     natural = (*shape[:2], *grown)
-    given = c.maybe(x, 2)
+    given = c.optional_input(x, 2)
     wanted = c.sizes(given) if given is not None else natural
     count = dims.mul(*shape)
     zeros = c.emit("broadcast_to", c.scalar(0, v), shape=(dims.mul(*natural),))
@@ -138,10 +134,10 @@ def _max_unpool(c: Context, x: Inputs) -> Sequence[Item]:
     return [y]
 
 
-def _col2im(c: Context, x: Inputs) -> Sequence[Item]:
+def _col2im(c: Context, x: Inputs) -> Sequence[Operand]:
     """Add each window's places up where they came from."""
     v = c.operand(x, 0)
-    image, block = c.sizes(c.item(x, 1)), c.ints(c.item(x, 2))
+    image, block = c.sizes(c.input(x, 1)), c.ints(c.input(x, 2))
     w = Windows(c, image, block)
     batch, rows, windows = v.type.shape
     counts, taps, size = dims.mul(*w.counts(image)), math.prod(block), dims.mul(*image)
@@ -149,9 +145,9 @@ def _col2im(c: Context, x: Inputs) -> Sequence[Item]:
     if not dims.equal(windows, counts) or channels is None:
         got = f"{v.type} for {dims.text(counts)} windows of {taps}"
         known = all(isinstance(d, int) for d in (windows, counts, rows))
-        raise (c.wrong if known else c.bad)(got, "one column a window")
+        raise (c.broken if known else c.error)(got, "one column a window")
     table = c.emit("permute_dims", places(c, image, w), axes=(1, 0))
-    dropped = c.do("where", c.do("less", table, 0), number(c, size), table)  # out of range
+    dropped = c.emit("where", c.emit("less", table, 0), number(c, size), table)  # out of range
     planes, places_ = dims.mul(batch, channels), dims.mul(taps, windows)
     at = settled(c, c.reshape(dropped, 1, places_))
     spread = c.emit("broadcast_to", at, shape=(planes, places_))
@@ -161,17 +157,17 @@ def _col2im(c: Context, x: Inputs) -> Sequence[Item]:
     return [c.reshape(y, batch, channels, *image)]
 
 
-def _lp_pool(c: Context, x: Inputs) -> Sequence[Item]:
+def _lp_pool(c: Context, x: Inputs) -> Sequence[Operand]:
     """Root of the sum of powers in each window: a convolution with ones, a channel at a time."""
     v = c.operand(x, 0)
     p = c.integer("p", 2)
     kernel = tuple(c.attrs["kernel_shape"])
     w = Windows(c, v.type.shape[2:], kernel)
-    size = c.do("abs", v)
-    powers = c.do("square", v) if p == 2 else size if p == 1 else c.do("pow", size, p)
+    size = c.emit("abs", v)
+    powers = c.emit("square", v) if p == 2 else size if p == 1 else c.emit("pow", size, p)
     shape = powers.type.shape
     planes = c.reshape(powers, dims.mul(shape[0], shape[1]), 1, *shape[2:])
-    c.fits("places in a window", *kernel)
+    c.check_count("places in a window", *kernel)
     ones = c.constant(np.ones((1, 1, *kernel), v.type.dtype.numpy))
     total = w.emit(c, "conv", planes, ones, groups=1)
     total = c.reshape(total, shape[0], shape[1], *total.type.shape[2:])
@@ -179,14 +175,14 @@ def _lp_pool(c: Context, x: Inputs) -> Sequence[Item]:
 
 
 def _root(c: Context, v: Value, p: int) -> Value:
-    return c.do("sqrt", v) if p == 2 else v if p == 1 else c.do("pow", v, 1 / p)
+    return c.emit("sqrt", v) if p == 2 else v if p == 1 else c.emit("pow", v, 1 / p)
 
 
-def _global_lp_pool(c: Context, x: Inputs) -> Sequence[Item]:
+def _global_lp_pool(c: Context, x: Inputs) -> Sequence[Operand]:
     v, p = c.operand(x, 0), c.integer("p", 2)
     axes = tuple(range(2, v.type.rank))
-    size = c.do("abs", v)
-    powers = c.do("square", v) if p == 2 else size if p == 1 else c.do("pow", size, p)
+    size = c.emit("abs", v)
+    powers = c.emit("square", v) if p == 2 else size if p == 1 else c.emit("pow", size, p)
     return [_root(c, c.emit("sum", powers, axes=axes, keepdims=True), p)]
 
 

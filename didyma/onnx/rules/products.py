@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from didyma.onnx.context import Context
-from didyma.onnx.values import Item
+from didyma.onnx.context import Context, Handler, Inputs
+from didyma.onnx.values import Operand
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Value
 from didyma.refimpl.ops.einsum import einsum
-
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 
 def matmul(c: Context, a: Value, b: Value) -> Value:
@@ -32,11 +28,11 @@ def matmul(c: Context, a: Value, b: Value) -> Value:
     return c.reshape(y, *shape)
 
 
-def _matmul(c: Context, x: Inputs) -> Sequence[Item]:
+def _matmul(c: Context, x: Inputs) -> Sequence[Operand]:
     return [matmul(c, c.operand(x, 0), c.operand(x, 1))]
 
 
-def _gemm(c: Context, x: Inputs) -> Sequence[Item]:
+def _gemm(c: Context, x: Inputs) -> Sequence[Operand]:
     a, b, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     if c.flag("transA"):
         a = c.emit("permute_dims", a, axes=(1, 0))
@@ -49,21 +45,21 @@ def _gemm(c: Context, x: Inputs) -> Sequence[Item]:
     if total.type.rank != 2 or any(
         isinstance(n, int) and n != m for m, n in zip(y.type.shape, total.type.shape, strict=True)
     ):
-        raise c.wrong(f"a third operand {bias.type}", f"a shape that spreads to {y.type}")
+        raise c.broken(f"a third operand {bias.type}", f"a shape that spreads to {y.type}")
     return [total]
 
 
 def _scaled(c: Context, v: Value, by: float) -> Value:
-    return v if by == 1.0 else c.do("multiply", v, by)
+    return v if by == 1.0 else c.emit("multiply", v, by)
 
 
-def _einsum(c: Context, x: Inputs) -> Sequence[Item]:
+def _einsum(c: Context, x: Inputs) -> Sequence[Operand]:
     values = [c.operand(x, i) for i in range(len(x))]
     try:
-        return [einsum(c, c.word("equation"), values, c.fit)]
+        return [einsum(c, c.string("equation"), values, c.expect_size)]
     except DidymaError as e:
         if e.code == "bad-attr":
-            raise c.wrong(e.got, e.want) from None
+            raise c.broken(e.got, e.want) from None
         raise
 
 
@@ -76,10 +72,10 @@ def _shifted(c: Context, v: Value, zero: Value | None, along: int) -> Value:
     if z.type.rank == 1 and z.type.shape != (1,):
         spread = [1] * v.type.rank
         z = c.reshape(z, *(n if i != along else z.type.shape[0] for i, n in enumerate(spread)))
-    return c.do("subtract", wide, z if z.type.rank != 1 or z.type.shape != (1,) else c.reshape(z))
+    return c.emit("subtract", wide, z if z.type.rank != 1 or z.type.shape != (1,) else c.reshape(z))
 
 
-def _matmul_integer(c: Context, x: Inputs) -> Sequence[Item]:
+def _matmul_integer(c: Context, x: Inputs) -> Sequence[Operand]:
     a, b = c.operand(x, 0), c.operand(x, 1)
     left = _shifted(c, a, c.optional(x, 2), a.type.rank - 2)
     right = _shifted(c, b, c.optional(x, 3), b.type.rank - 1)
@@ -88,21 +84,21 @@ def _matmul_integer(c: Context, x: Inputs) -> Sequence[Item]:
 
 def rescaled(c: Context, total: Value, scale: Value, zero: Value) -> Value:
     """Scale sums of products, round, shift by the zero point and saturate: f32 to 8 bits."""
-    y = c.do("round", c.do("multiply", c.cast(total, scale.type.dtype), scale))
-    return saturated(c, c.do("add", y, c.cast(zero, scale.type.dtype)), zero.type.dtype)
+    y = c.emit("round", c.emit("multiply", c.cast(total, scale.type.dtype), scale))
+    return saturated(c, c.emit("add", y, c.cast(zero, scale.type.dtype)), zero.type.dtype)
 
 
 def saturated(c: Context, v: Value, dtype: DType) -> Value:
     """Cast with clipping to a small integer dtype's range."""
-    return c.cast(c.do("clip", v, *dtype.limits), dtype)
+    return c.cast(c.emit("clip", v, *dtype.limits), dtype)
 
 
-def _qlinear_matmul(c: Context, x: Inputs) -> Sequence[Item]:
+def _qlinear_matmul(c: Context, x: Inputs) -> Sequence[Operand]:
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (c.operand(x, i) for i in range(8))
     left = _shifted(c, a, a_zero, a.type.rank - 2)
     right = _shifted(c, b, b_zero, b.type.rank - 1)
     f32 = DType.F32
-    slope = c.do("divide", c.do("multiply", c.cast(a_scale, f32), c.cast(b_scale, f32)),
+    slope = c.emit("divide", c.emit("multiply", c.cast(a_scale, f32), c.cast(b_scale, f32)),
                  c.cast(scale, f32))  # fmt: skip
     return [rescaled(c, matmul(c, left, right), slope, zero)]
 

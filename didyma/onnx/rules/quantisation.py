@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.casts import cast
 from didyma.onnx.rules.products import saturated
 from didyma.onnx.tensors import dtype_of
-from didyma.onnx.values import Item
+from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Value
-
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 
 def _spread(c: Context, p: Value, v: Value) -> Value:
@@ -38,7 +34,7 @@ def _spread(c: Context, p: Value, v: Value) -> Value:
     return c.emit("slice", whole, starts=zeros, stops=v.type.shape, steps=(1,) * v.type.rank)
 
 
-def _quantize(c: Context, x: Inputs) -> Sequence[Item]:
+def _quantize(c: Context, x: Inputs) -> Sequence[Operand]:
     v, scale, zero = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     if zero is not None:
         dtype = zero.type.dtype
@@ -49,24 +45,24 @@ def _quantize(c: Context, x: Inputs) -> Sequence[Item]:
         wide = dtype_of(code, c.where)
     else:
         wide = scale.type.dtype
-    steps = c.do("divide", c.cast(v, wide), _spread(c, c.cast(scale, wide), v))
+    steps = c.emit("divide", c.cast(v, wide), _spread(c, c.cast(scale, wide), v))
     if dtype.is_int:
-        steps = c.do("round", steps)
+        steps = c.emit("round", steps)
     if zero is not None:
-        steps = c.do("add", steps, _spread(c, c.cast(zero, wide), v))
+        steps = c.emit("add", steps, _spread(c, c.cast(zero, wide), v))
     return [saturated(c, steps, dtype) if dtype.is_int else cast(c, steps, dtype)]
 
 
-def _dequantize(c: Context, x: Inputs) -> Sequence[Item]:
+def _dequantize(c: Context, x: Inputs) -> Sequence[Operand]:
     v, scale, zero = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     code = c.integer("output_dtype")
     dtype = dtype_of(code, c.where) if code else scale.type.dtype
     whole = DType.I32 if v.type.dtype.is_int else scale.type.dtype
     steps = c.cast(v, whole)
     if zero is not None:
-        steps = c.do("subtract", steps, _spread(c, c.cast(zero, whole), v))
+        steps = c.emit("subtract", steps, _spread(c, c.cast(zero, whole), v))
     wide = scale.type.dtype
-    return [c.cast(c.do("multiply", c.cast(steps, wide), _spread(c, scale, v)), dtype)]
+    return [c.cast(c.emit("multiply", c.cast(steps, wide), _spread(c, scale, v)), dtype)]
 
 
 HANDLERS: dict[str, Handler] = {

@@ -14,16 +14,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.tensors import dtype_of
-from didyma.onnx.values import Item
+from didyma.onnx.values import Operand
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops import chance
 from didyma.refimpl.ops.builder import Value
-
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
 
 def source(c: Context) -> tuple[Value, int]:
@@ -47,23 +44,23 @@ def _shape(c: Context) -> tuple[Dim, ...]:
     return tuple(int(n) for n in c.attrs["shape"])
 
 
-def _uniform(c: Context, shape: tuple[Dim, ...], dtype: DType) -> Sequence[Item]:
+def _uniform(c: Context, shape: tuple[Dim, ...], dtype: DType) -> Sequence[Operand]:
     seed, stream = source(c)
     low, high = c.real("low", 0.0), c.real("high", 1.0)
     return [chance.uniform(c, seed, shape, dtype, low, high, stream)]
 
 
-def _normal(c: Context, shape: tuple[Dim, ...], dtype: DType) -> Sequence[Item]:
+def _normal(c: Context, shape: tuple[Dim, ...], dtype: DType) -> Sequence[Operand]:
     seed, stream = source(c)
     mean, scale = c.real("mean", 0.0), c.real("scale", 1.0)
     return [chance.normal(c, seed, shape, dtype, mean, scale, stream)]
 
 
-Draw: TypeAlias = Callable[[Context, tuple[Dim, ...], DType], Sequence[Item]]
+Draw: TypeAlias = Callable[[Context, tuple[Dim, ...], DType], Sequence[Operand]]
 
 
 def _of_shape(draw: Draw) -> Handler:
-    def run(c: Context, x: Inputs) -> Sequence[Item]:
+    def run(c: Context, x: Inputs) -> Sequence[Operand]:
         del x
         return draw(c, _shape(c), _dtype(c, DType.F32))
 
@@ -71,27 +68,27 @@ def _of_shape(draw: Draw) -> Handler:
 
 
 def _like(draw: Draw) -> Handler:
-    def run(c: Context, x: Inputs) -> Sequence[Item]:
-        t = c.item(x, 0).type
+    def run(c: Context, x: Inputs) -> Sequence[Operand]:
+        t = c.input(x, 0).type
         return draw(c, t.shape, _dtype(c, t.dtype))
 
     return run
 
 
-def _bernoulli(c: Context, x: Inputs) -> Sequence[Item]:
+def _bernoulli(c: Context, x: Inputs) -> Sequence[Operand]:
     p, (seed, stream) = c.operand(x, 0), source(c)
     return [chance.bernoulli(c, p, seed, _dtype(c, p.type.dtype), stream)]
 
 
-def _multinomial(c: Context, x: Inputs) -> Sequence[Item]:
+def _multinomial(c: Context, x: Inputs) -> Sequence[Operand]:
     v, (seed, stream) = c.operand(x, 0), source(c)
     if v.type.rank != 2 or v.type.shape[1] == 0:
-        raise c.wrong(str(v.type), "rows of at least one class")
+        raise c.broken(str(v.type), "rows of at least one class")
     count, dtype = c.integer("sample_size", 1), _dtype(c, DType.I32)
     return [chance.multinomial(c, v, seed, count, dtype, stream)]
 
 
-def dropout(c: Context, v: Value, ratio: float) -> Sequence[Item]:
+def dropout(c: Context, v: Value, ratio: float) -> Sequence[Operand]:
     """Dropout in training; before opset 10 the mask has the operand's type."""
     seed, stream = source(c)
     kept, mask = chance.dropout(c, v, ratio, seed, stream)

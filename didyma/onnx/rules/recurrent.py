@@ -6,18 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.shaping import join
 from didyma.onnx.rules.slicing import cut
 from didyma.onnx.subgraphs import closed, made
-from didyma.onnx.values import Item
+from didyma.onnx.values import Operand
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ops import composite
 from didyma.refimpl.ops.builder import Builder, Value
 
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 Activation: TypeAlias = Callable[[Value], Value]
 
 MAX_STEPS = 16  # steps that are written out
@@ -30,7 +28,7 @@ def _activation(c: Context, name: str, alpha: float | None, beta: float | None) 
     def run(v: Value) -> Value:
         match name.lower():
             case "tanh":
-                return c.do("tanh", v)
+                return c.emit("tanh", v)
             case "sigmoid":
                 return composite.sigmoid(c, v)
             case "relu":
@@ -38,10 +36,10 @@ def _activation(c: Context, name: str, alpha: float | None, beta: float | None) 
             case "leakyrelu":
                 return composite.leaky_relu(c, v, given(alpha, 0.01))
             case "thresholdedrelu":
-                above = c.do("greater", v, given(alpha, 1.0))
-                return c.do("where", above, v, c.scalar(0, v))
+                above = c.emit("greater", v, given(alpha, 1.0))
+                return c.emit("where", above, v, c.scalar(0, v))
             case "scaledtanh":
-                return c.do("multiply", c.do("tanh", c.do("multiply", v, given(beta, 1.0))),
+                return c.emit("multiply", c.emit("tanh", c.emit("multiply", v, given(beta, 1.0))),
                             given(alpha, 1.0))  # fmt: skip
             case "hardsigmoid":
                 return composite.hard_sigmoid(c, v, given(alpha, 0.2), given(beta, 0.5))
@@ -52,9 +50,9 @@ def _activation(c: Context, name: str, alpha: float | None, beta: float | None) 
             case "softplus":
                 return composite.softplus(c, v)
             case "affine":
-                return c.do("add", c.do("multiply", v, given(alpha, 1.0)), given(beta, 0.0))
+                return c.emit("add", c.emit("multiply", v, given(alpha, 1.0)), given(beta, 0.0))
             case _:
-                raise c.wrong(f"the activation {name}", "an activation of ONNX")
+                raise c.broken(f"the activation {name}", "an activation of ONNX")
 
     return run
 
@@ -85,7 +83,7 @@ class Direction:
 
     def gates(self, v: Value, bias: Value | None) -> Value:
         """Add a bias."""
-        return v if bias is None else self.c.do("add", v, bias)
+        return v if bias is None else self.c.emit("add", v, bias)
 
     def gate(self, v: Value, k: int) -> Value:
         """Columns of one gate."""
@@ -95,7 +93,7 @@ class Direction:
     def clipped(self, v: Value) -> Value:
         """Clip what goes into an activation."""
         clip = self.c.real("clip")
-        return self.c.do("clip", v, -clip, clip) if clip > 0 else v
+        return self.c.emit("clip", v, -clip, clip) if clip > 0 else v
 
     def apply(self, k: int, v: Value) -> Value:
         """Apply the k-th activation."""
@@ -122,7 +120,7 @@ Step: TypeAlias = Callable[[Direction, Value, Sequence[Value]], list[Value]]
 def _rnn_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
     c, (h,) = d.c, states
     own = d.gates(c.emit("matmul", h, d.r), d.r_bias)
-    return [d.apply(0, c.do("add", x, own))]
+    return [d.apply(0, c.emit("add", x, own))]
 
 
 def _gru_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
@@ -132,38 +130,38 @@ def _gru_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
     both = c.emit("matmul", h, r_gates)
     new_bias = None
     if d.r_bias is not None:
-        both = c.do("add", both, cut(c, d.r_bias, 0, 0, split))
+        both = c.emit("add", both, cut(c, d.r_bias, 0, 0, split))
         new_bias = cut(c, d.r_bias, 0, split, 3 * d.hidden)
-    z = d.apply(0, c.do("add", d.gate(x, 0), d.gate(both, 0)))
-    r = d.apply(0, c.do("add", d.gate(x, 1), d.gate(both, 1)))
+    z = d.apply(0, c.emit("add", d.gate(x, 0), d.gate(both, 0)))
+    r = d.apply(0, c.emit("add", d.gate(x, 1), d.gate(both, 1)))
     if c.integer("linear_before_reset"):
-        own = c.do("multiply", r, d.gates(c.emit("matmul", h, r_new), new_bias))
+        own = c.emit("multiply", r, d.gates(c.emit("matmul", h, r_new), new_bias))
     else:
-        own = d.gates(c.emit("matmul", c.do("multiply", r, h), r_new), new_bias)
-    new = d.apply(1, c.do("add", d.gate(x, 2), own))
-    kept = c.do("multiply", z, h)
-    return [c.do("add", c.do("multiply", c.do("subtract", c.scalar(1, z), z), new), kept)]
+        own = d.gates(c.emit("matmul", c.emit("multiply", r, h), r_new), new_bias)
+    new = d.apply(1, c.emit("add", d.gate(x, 2), own))
+    kept = c.emit("multiply", z, h)
+    return [c.emit("add", c.emit("multiply", c.emit("subtract", c.scalar(1, z), z), new), kept)]
 
 
 def _lstm_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
     c, (h, cell) = d.c, states
-    whole = c.do("add", x, d.gates(c.emit("matmul", h, d.r), d.r_bias))
+    whole = c.emit("add", x, d.gates(c.emit("matmul", h, d.r), d.r_bias))
     i, o, f, new = (d.gate(whole, k) for k in range(4))
 
     def peep(v: Value, k: int, at: Value) -> Value:
         if d.peepholes is None:
             return v
-        return c.do("add", v, c.do("multiply", d.gate(d.peepholes, k), at))
+        return c.emit("add", v, c.emit("multiply", d.gate(d.peepholes, k), at))
 
     i = d.apply(0, peep(i, 0, cell))
     if c.integer("input_forget"):
-        f = c.do("subtract", c.scalar(1, i), i)
+        f = c.emit("subtract", c.scalar(1, i), i)
     else:
         f = d.apply(0, peep(f, 2, cell))
-    made = c.do("multiply", i, d.apply(1, new))
-    after = c.do("add", c.do("multiply", f, cell), made)
+    made = c.emit("multiply", i, d.apply(1, new))
+    after = c.emit("add", c.emit("multiply", f, cell), made)
     o = d.apply(0, peep(o, 1, after))
-    return [c.do("multiply", o, d.activations[2](after)), after]
+    return [c.emit("multiply", o, d.activations[2](after)), after]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +185,13 @@ def _direction(c: Context, x: Inputs, kind: Kind, k: int, count: int) -> Directi
     w, r = (_entry(c, c.operand(x, i), 0, k) for i in (1, 2))
     hidden = r.type.shape[-1]
     if not isinstance(hidden, int):
-        raise c.bad(f"{r.type}", "a hidden size known at import")
+        raise c.error(f"{r.type}", "a hidden size known at import")
     names = tuple(c.attrs.get("activations", ())) or kind.defaults * count
     alphas = tuple(c.attrs.get("activation_alpha", ()))
     betas = tuple(c.attrs.get("activation_beta", ()))
     each = len(kind.defaults)
     if len(names) != each * count:
-        raise c.wrong(f"activations {names}", f"{each * count} of them")
+        raise c.broken(f"activations {names}", f"{each * count} of them")
     mine = range(k * each, (k + 1) * each)
     words: Words = (
         tuple(_word(names[i]) for i in mine),
@@ -227,7 +225,7 @@ def _run(
     states = first
     outs: list[Value] = []
     for t in reversed(range(steps)) if backward else range(steps):
-        on = None if lengths is None else c.do("greater", lengths, t)
+        on = None if lengths is None else c.emit("greater", lengths, t)
         out, states = _step(d, kind, _entry(c, from_x, 0, t), states, on)
         outs.append(c.reshape(out, 1, *out.type.shape))
     return join(c, outs[::-1] if backward else outs, 0), states
@@ -241,8 +239,8 @@ def _step(
     new = kind.step(d, x, states)
     if on is None:
         return new[0], new
-    kept = [c.do("where", on, a, b) for a, b in zip(new, states, strict=True)]
-    return c.do("where", on, new[0], c.scalar(0, new[0])), kept
+    kept = [c.emit("where", on, a, b) for a, b in zip(new, states, strict=True)]
+    return c.emit("where", on, new[0], c.scalar(0, new[0])), kept
 
 
 def _scan(
@@ -255,13 +253,13 @@ def _scan(
     if backward:
         rows = [c.emit("flip", r, axes=(0,)) for r in rows]
 
-    def build(inner: Context) -> Sequence[Item]:
+    def build(inner: Context) -> Sequence[Operand]:
         states = [inner.builder.param(f"state{k}", v.type) for k, v in enumerate(first)]
         x = inner.builder.param("x", from_x.type.with_shape(*from_x.type.shape[1:]))
         turn = inner.builder.param("turn", TensorType(DType.I64))
         on = None
         if lengths is not None:
-            on = inner.do("greater", inner.builder.capture(lengths, c.builder), turn)
+            on = inner.emit("greater", inner.builder.capture(lengths, c.builder), turn)
         out, new = _step(d.inside(inner, c.builder), kind, x, states, on)
         return [*new, out]
 
@@ -273,7 +271,7 @@ def _scan(
 def _layer(name: str) -> Handler:
     kind = KINDS[name]
 
-    def run(c: Context, x: Inputs) -> Sequence[Item]:
+    def run(c: Context, x: Inputs) -> Sequence[Operand]:
         v = c.operand(x, 0)
         by_batch = c.flag("layout")
         if by_batch:

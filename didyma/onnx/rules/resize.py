@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TypeAlias
 
 import numpy as np
 
-from didyma.onnx.context import MAX_FOLDED, Context
+from didyma.onnx.context import MAX_FOLDED, Context, Handler, Inputs
 from didyma.onnx.rules.interpolation import cubic, cubic_weight
 from didyma.onnx.rules.padding import number
-from didyma.onnx.rules.resize_axes import MODES, Inputs, Line, lines, quotient
-from didyma.onnx.values import Item
+from didyma.onnx.rules.resize_axes import MODES, Line, lines, quotient
+from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.builder import Builder, Value
-
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 REACH = {"linear": 1, "cubic": 2}  # places on either side that have a weight
@@ -38,48 +35,48 @@ class Taken:
         """Place nearest to each; gather stops at the last place."""
         c, top, over = self.c, self.top, self.over
         if rounding.startswith("round"):
-            top, over = c.do("multiply", top, 2), c.do("multiply", over, 2)
+            top, over = c.emit("multiply", top, 2), c.emit("multiply", over, 2)
             way = "subtract" if rounding == "round_prefer_floor" else "add"
-            top = c.do(way, top, self.over)
+            top = c.emit(way, top, self.over)
         if rounding in ("ceil", "round_prefer_floor"):
-            at = c.do("negative", c.do("floor_divide", c.do("negative", top), over))
+            at = c.emit("negative", c.emit("floor_divide", c.emit("negative", top), over))
         else:
-            at = c.do("floor_divide", top, over)
-        return c.do("maximum", at, 0)
+            at = c.emit("floor_divide", top, over)
+        return c.emit("maximum", at, 0)
 
     def beyond(self) -> Value:
         """Tell which lie outside of the operand."""
         c = self.c
-        last = c.do("multiply", self.over, number(c, dims.sub(self.line.n, 1)))
-        return c.do("logical_or", c.do("less", self.top, 0), c.do("greater", self.top, last))
+        last = c.emit("multiply", self.over, number(c, dims.sub(self.line.n, 1)))
+        return c.emit("logical_or", c.emit("less", self.top, 0), c.emit("greater", self.top, last))
 
     def quotient(self, top: Value, below: Value) -> Value:
         """Return a quotient of integers as a float."""
-        return self.c.do("divide", self.c.cast(top, self.dtype), self.c.cast(below, self.dtype))
+        return self.c.emit("divide", self.c.cast(top, self.dtype), self.c.cast(below, self.dtype))
 
     def taps(self, kind: str) -> list[tuple[Value, Value]]:
         """Operand places on either side, with their weights."""
         c = self.c
-        base = c.do("floor_divide", self.top, self.over)
-        part = self.quotient(c.do("remainder", self.top, self.over), self.over)
+        base = c.emit("floor_divide", self.top, self.over)
+        part = self.quotient(c.emit("remainder", self.top, self.over), self.over)
         found: list[tuple[Value, Value]] = []
         for k in range(1 - REACH[kind], 1 + REACH[kind]):
             if kind == "cubic":
                 weight = cubic_weight(c, part, k, c.real("cubic_coeff_a", -0.75))
             else:
-                weight = part if k else c.do("subtract", c.scalar(1, part), part)
-            found.append((c.do("add", base, k), weight))
+                weight = part if k else c.emit("subtract", c.scalar(1, part), part)
+            found.append((c.emit("add", base, k), weight))
         if c.flag("exclude_outside"):
             found = [(at, self.kept(at, w)) for at, w in found]
-            total = reduce(partial(c.do, "add"), [w for _, w in found])
-            found = [(at, c.do("divide", w, total)) for at, w in found]
-        return [(c.do("maximum", at, 0), w) for at, w in found]
+            total = reduce(partial(c.emit, "add"), [w for _, w in found])
+            found = [(at, c.emit("divide", w, total)) for at, w in found]
+        return [(c.emit("maximum", at, 0), w) for at, w in found]
 
     def kept(self, at: Value, weight: Value) -> Value:
         """Weights of places of the operand, 0 for others."""
         c = self.c
-        low, high = c.do("greater_equal", at, 0), c.do("less", at, number(c, self.line.n))
-        return c.do("where", c.do("logical_and", low, high), weight, c.scalar(0, weight))
+        low, high = c.emit("greater_equal", at, 0), c.emit("less", at, number(c, self.line.n))
+        return c.emit("where", c.emit("logical_and", low, high), weight, c.scalar(0, weight))
 
     def smooth(self, kind: str) -> tuple[Value, Value]:
         """Operand places and weights [out, taps] of a kernel made as wide as a step is."""
@@ -88,22 +85,24 @@ class Taken:
         up = dims.maximum(line.up, 1)  # of 0 places nothing is asked
         more = dims.mul(REACH[kind], dims.maximum(up, line.down))
         wide = quotient(c, dims.add(more, up, -1), up)
-        k = c.do("subtract", c.iota(dims.mul(2, wide)), number(c, dims.sub(wide, 1)))
+        k = c.emit("subtract", c.iota(dims.mul(2, wide)), number(c, dims.sub(wide, 1)))
         k = c.reshape(k, 1, dims.mul(2, wide))
         top = c.reshape(self.top, line.out, 1)
-        off = c.do("subtract", c.do("multiply", k, self.over), c.do("remainder", top, self.over))
-        t = c.do("abs", self.quotient(off, self.over))
-        t = c.do("multiply", t, self.quotient(number(c, least), number(c, line.down)))
+        off = c.emit(
+            "subtract", c.emit("multiply", k, self.over), c.emit("remainder", top, self.over)
+        )
+        t = c.emit("abs", self.quotient(off, self.over))
+        t = c.emit("multiply", t, self.quotient(number(c, least), number(c, line.down)))
         if kind == "linear":
-            weights = c.do("maximum", c.do("subtract", c.scalar(1, t), t), 0)
+            weights = c.emit("maximum", c.emit("subtract", c.scalar(1, t), t), 0)
         else:
             near, far = cubic(c, t, c.real("cubic_coeff_a", -0.75))
-            far = c.do("where", c.do("less", t, 2), far, c.scalar(0, t))
-            weights = c.do("where", c.do("less_equal", t, 1), near, far)
-        at = c.do("add", c.do("floor_divide", top, self.over), k)
+            far = c.emit("where", c.emit("less", t, 2), far, c.scalar(0, t))
+            weights = c.emit("where", c.emit("less_equal", t, 1), near, far)
+        at = c.emit("add", c.emit("floor_divide", top, self.over), k)
         weights = self.kept(at, weights) if c.flag("exclude_outside") else weights
         total = c.emit("sum", weights, axes=(1,), keepdims=True)
-        return c.do("maximum", at, 0), c.do("divide", weights, total)
+        return c.emit("maximum", at, 0), c.emit("divide", weights, total)
 
 
 def _fixed(line: Line) -> bool:
@@ -118,10 +117,10 @@ def _taken(c: Context, line: Line, mode: str, dtype: DType) -> Taken:
     places = line.places(mode)
     line.check(c, places)
     if _fixed(line):
-        c, dtype = replace(c, builder=Builder(), placed={}), DType.F64
+        c, dtype = replace(c, builder=Builder(), emitted={}), DType.F64
     i = c.iota(line.out)
-    top = i if places.step == 1 else c.do("multiply", i, number(c, places.step))
-    top = top if places.start == 0 else c.do("add", top, number(c, places.start))
+    top = i if places.step == 1 else c.emit("multiply", i, number(c, places.step))
+    top = top if places.start == 0 else c.emit("add", top, number(c, places.start))
     return Taken(c, line, top, number(c, places.over), dtype)
 
 
@@ -141,8 +140,8 @@ def _along(c: Context, v: Value, t: Taken, kind: str) -> Value:
         if _fixed(line):
             at, weight = c.constant(t.c.array(at)), c.constant(t.c.array(weight))
         w = _spread(c, c.cast(weight, v.type.dtype), rank, line.axis)
-        parts.append(c.do("multiply", c.emit("gather", v, at, axis=line.axis), w))
-    return reduce(partial(c.do, "add"), parts)
+        parts.append(c.emit("multiply", c.emit("gather", v, at, axis=line.axis), w))
+    return reduce(partial(c.emit, "add"), parts)
 
 
 def _smoothed(c: Context, v: Value, t: Taken, kind: str) -> Value:
@@ -153,7 +152,7 @@ def _smoothed(c: Context, v: Value, t: Taken, kind: str) -> Value:
     taken = c.emit("gather", v, at, axis=line.axis)
     own = (line.axis, line.axis + 1)
     shape = tuple(d if i in own else 1 for i, d in enumerate(taken.type.shape))
-    weighted = c.do("multiply", taken, c.reshape(c.cast(weights, v.type.dtype), *shape))
+    weighted = c.emit("multiply", taken, c.reshape(c.cast(weights, v.type.dtype), *shape))
     return c.emit("sum", weighted, axes=(line.axis + 1,), keepdims=False)
 
 
@@ -197,7 +196,7 @@ def _resized(c: Context, v: Value, found: Sequence[Line], mode: str, kind: str, 
             v = _along(c, v, t, kind)
     for line, beyond in outside:
         mask = _spread(c, beyond, v.type.rank, line.axis)
-        v = c.do("where", mask, c.scalar(c.real("extrapolation_value"), v), v)
+        v = c.emit("where", mask, c.scalar(c.real("extrapolation_value"), v), v)
     return c.cast(v, dtype)
 
 
@@ -220,7 +219,7 @@ def _repeated(c: Context, v: Value, work: Sequence[Line]) -> Value:
     return c.reshape(whole, *(dims.mul(n, factors.get(i, 1)) for i, n in enumerate(shape)))
 
 
-def _resize(c: Context, x: Inputs) -> Sequence[Item]:
+def _resize(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
     kind = c.choice("mode", "nearest", "linear", "cubic")
     old = c.opset < 11
@@ -229,9 +228,9 @@ def _resize(c: Context, x: Inputs) -> Sequence[Item]:
     return [_resized(c, v, lines(c, v, x), mode, kind, how)]
 
 
-def _upsample(c: Context, x: Inputs) -> Sequence[Item]:
+def _upsample(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
-    kind = "nearest" if c.word("mode", "nearest") == "nearest" else "linear"
+    kind = "nearest" if c.string("mode", "nearest") == "nearest" else "linear"
     return [_resized(c, v, lines(c, v, x), "asymmetric", kind, "floor")]
 
 

@@ -11,19 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from didyma.onnx.context import Context
-from didyma.onnx.rules.data_dependent import sizes_or_bound
-from didyma.onnx.values import Item, Known, size
+from didyma.onnx.context import Context, Inputs
+from didyma.onnx.rules.data_dependent import bind_sizes
+from didyma.onnx.values import Constant, Operand, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Value
-
-Inputs: TypeAlias = Sequence[Item | None]
 
 MODES = (
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
@@ -101,7 +99,7 @@ class Line:
         for d in (p.start, last, p.over, dims.mul(self.n, self.up), dims.mul(self.out, self.down)):
             largest = max(map(abs, c.bounds(d)))
             if largest >= MOST:
-                raise c.bad(
+                raise c.error(
                     f"places computed with numbers of up to {dims.count_text(largest)}",
                     f"less than {dims.count_text(MOST)}",
                     "fix the size, or declare a narrower range",
@@ -119,7 +117,7 @@ def quotient(c: Context, top: Dim, below: Dim) -> Dim:
         return d
     count = c.reshape(c.value(size(d)))
     bound = c.builder.bind(count, d, "u_quotient", max(c.bounds(d)[0], 0))
-    c.told.learn(c.builder, count, bound)
+    c.bound_sizes.add(c.builder, count, bound)
     return bound
 
 
@@ -144,13 +142,13 @@ def meant(x: Any) -> Fraction:
     return found if x > 0 else -found
 
 
-def _fractions(c: Context, item: Item | None) -> list[Fraction]:
+def _fractions(c: Context, item: Operand | None) -> list[Fraction]:
     """Return known numbers as fractions; none where there is no operand."""
     if item is None:
         return []
     a = c.array(item).reshape(-1)
     if a.dtype.kind != "f" or not np.isfinite(a).all():
-        raise c.wrong(f"{a.dtype}{a.tolist()}", "finite floats")
+        raise c.broken(f"{a.dtype}{a.tolist()}", "finite floats")
     return [meant(x) for x in a]
 
 
@@ -158,11 +156,11 @@ def lines(c: Context, v: Value, x: Inputs) -> list[Line]:
     """Return what becomes of each axis named."""
     rank = v.type.rank
     axes = tuple(c.axis(a, rank) for a in c.attrs.get("axes", range(rank)))
-    roi, scales, wanted = c.maybe(x, 1), c.maybe(x, 2), c.maybe(x, 3)
+    roi, scales, wanted = c.optional_input(x, 1), c.optional_input(x, 2), c.optional_input(x, 3)
     if c.opset < 11:
-        roi, scales, wanted = None, c.maybe(x, 1), None
+        roi, scales, wanted = None, c.optional_input(x, 1), None
     if scales is None and "scales" in c.attrs:
-        scales = Known(np.array(c.attrs["scales"], np.float32), DType.F32)
+        scales = Constant(np.array(c.attrs["scales"], np.float32), DType.F32)
     corners = _fractions(c, roi)
     if len(corners) != 2 * len(axes):
         corners = [Fraction(0)] * len(axes) + [Fraction(1)] * len(axes)
@@ -170,23 +168,23 @@ def lines(c: Context, v: Value, x: Inputs) -> list[Line]:
     counts: tuple[Dim, ...] = ()
     if not factors:
         if wanted is None:
-            raise c.wrong("neither scales nor sizes", "one of them")
-        counts = sizes_or_bound(c, wanted)
+            raise c.broken("neither scales nor sizes", "one of them")
+        counts = bind_sizes(c, wanted)
     if len(factors or counts) != len(axes):
-        raise c.wrong(f"{len(factors or counts)} sizes for {len(axes)} axes", "one an axis")
+        raise c.broken(f"{len(factors or counts)} sizes for {len(axes)} axes", "one an axis")
     found: list[Line] = []
     for i, a in enumerate(axes):
         n, ends = v.type.shape[a], (corners[i], corners[i + len(axes)])
         if factors:
             up, down = factors[i].numerator, factors[i].denominator
             if up <= 0:
-                raise c.wrong(f"the scale {up / down}", "a positive number")
+                raise c.broken(f"the scale {up / down}", "a positive number")
             found.append(Line(a, n, dims.floordiv(dims.mul(n, up), down), up, down, ends))
         else:
             found.append(Line(a, n, counts[i], counts[i], n, ends))
         if n == 0 or c.bounds(found[-1].out)[1] < 0:
             got = f"{dims.text(n)} places resized to {dims.text(found[-1].out)}"
-            raise c.wrong(got, "sizes of at least 1")
+            raise c.broken(got, "sizes of at least 1")
     policy = c.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
     return found if factors or policy == "stretch" else _alike(c, found, policy == "not_larger")
 
@@ -204,7 +202,7 @@ def _alike(c: Context, found: Sequence[Line], smallest: bool) -> list[Line]:
     up, down = reduce(best, [(s.up, s.down) for s in found])
     if any(c.bounds(s.n)[0] < 1 for s in found):
         small = ", ".join(dims.text(s.n) for s in found)
-        raise c.bad(f"the aspect ratio of sizes {small} kept", "sizes of at least 1")
+        raise c.error(f"the aspect ratio of sizes {small} kept", "sizes of at least 1")
     outs = (
         quotient(c, dims.add(dims.mul(2, s.n, up), down), dims.mul(2, down)) for s in found
     )  # rounded half up

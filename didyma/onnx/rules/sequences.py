@@ -9,7 +9,7 @@ from didyma.onnx.context import Context
 from didyma.onnx.rules.shaping import join
 from didyma.onnx.rules.slicing import cut
 from didyma.onnx.tensors import dtype_of
-from didyma.onnx.values import Entry, Item, TensorList, size
+from didyma.onnx.values import Entry, Operand, TensorList, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ops.builder import Value
@@ -23,22 +23,22 @@ MAX_PARTS = 1 << 10  # tensors that one tensor is split into
 def _list(c: Context, x: Entries) -> TensorList:
     found = x[0]
     if not isinstance(found, TensorList):
-        raise c.wrong("a tensor", "a sequence of tensors")
+        raise c.broken("a tensor", "a sequence of tensors")
     return found
 
 
 def _position(c: Context, x: Entries, i: int, default: int, count: int) -> int:
     """Return a position, which is counted from the end if it is negative."""
-    item = c.maybe(x, i)
+    item = c.optional_input(x, i)
     at = default if item is None else int(c.number(item))
     if not -count <= at < count:
-        raise c.wrong(f"position {at}", f"{-count} <= position < {count}")
+        raise c.broken(f"position {at}", f"{-count} <= position < {count}")
     return at % count
 
 
 def _identity(c: Context, x: Entries) -> Entry:
     if not x or x[0] is None:
-        raise c.wrong("no operand", "one operand")
+        raise c.broken("no operand", "one operand")
     return x[0]
 
 
@@ -48,26 +48,26 @@ def _empty(c: Context, x: Entries) -> Entry:
 
 
 def _construct(c: Context, x: Entries) -> Entry:
-    items = [c.item(x, i) for i in range(len(x))]
+    items = [c.input(x, i) for i in range(len(x))]
     return _made(c, TensorList(items[0].type.dtype, ()), items)
 
 
-def _made(c: Context, like: TensorList, items: Sequence[Item]) -> TensorList:
+def _made(c: Context, like: TensorList, items: Sequence[Operand]) -> TensorList:
     for item in items:
         if item.type.dtype is not like.dtype:
-            raise c.wrong(f"a tensor of {item.type.dtype}", f"one of {like.dtype}, as the others")
+            raise c.broken(f"a tensor of {item.type.dtype}", f"one of {like.dtype}, as the others")
     return TensorList(like.dtype, tuple(items))
 
 
 def _insert(c: Context, x: Entries) -> Entry:
     held = _list(c, x)
     count = len(held.items)
-    at = c.maybe(x, 2)
+    at = c.optional_input(x, 2)
     place = count if at is None else int(c.number(at))
     if not -count <= place <= count:
-        raise c.wrong(f"position {place}", f"{-count} <= position <= {count}")
+        raise c.broken(f"position {place}", f"{-count} <= position <= {count}")
     place = place if place >= 0 else place + count
-    return _made(c, held, [*held.items[:place], c.item(x, 1), *held.items[place:]])
+    return _made(c, held, [*held.items[:place], c.input(x, 1), *held.items[place:]])
 
 
 def _erase(c: Context, x: Entries) -> Entry:
@@ -88,7 +88,7 @@ def _length(c: Context, x: Entries) -> Entry:
 def _concat(c: Context, x: Entries) -> Entry:
     values = [c.value(i) for i in _list(c, x).items]
     if not values:
-        raise c.wrong("an empty sequence", "at least one tensor")
+        raise c.broken("an empty sequence", "at least one tensor")
     new = c.flag("new_axis")
     axis = c.axis(c.integer("axis"), values[0].type.rank + new)
     if new:
@@ -97,13 +97,13 @@ def _concat(c: Context, x: Entries) -> Entry:
 
 
 def _split(c: Context, x: Entries) -> Entry:
-    v, given = c.operand(x, 0), c.maybe(x, 1)
+    v, given = c.operand(x, 0), c.optional_input(x, 1)
     axis = c.axis(c.integer("axis", 0), v.type.rank)
     n = v.type.shape[axis]
     if given is not None and given.type.rank:
         parts: Sequence[Dim] = c.sizes(given)
         if isinstance(n, int) and dims.add(*parts) != n:
-            raise c.wrong(f"parts of {', '.join(map(dims.text, parts))}", f"the sum {n}")
+            raise c.broken(f"parts of {', '.join(map(dims.text, parts))}", f"the sum {n}")
     else:
         parts = _equal_parts(c, n, 1 if given is None else int(c.number(given)))
     values: list[Value] = []
@@ -120,11 +120,11 @@ def _split(c: Context, x: Entries) -> Entry:
 def _equal_parts(c: Context, n: Dim, part: int) -> Sequence[int]:
     """Sizes of the parts of an axis, all equal but the last, which may be smaller."""
     if not isinstance(n, int):
-        raise c.unknown(f"the number of parts of an axis of {dims.text(n)}")
+        raise c.not_constant(f"the number of parts of an axis of {dims.text(n)}")
     if part < 1:
-        raise c.wrong(f"parts of {part}", "parts of at least 1")
+        raise c.broken(f"parts of {part}", "parts of at least 1")
     if n > part * MAX_PARTS:
-        raise c.bad(f"{-(-n // part)} parts", f"at most {MAX_PARTS}", code="onnx-too-large")
+        raise c.error(f"{-(-n // part)} parts", f"at most {MAX_PARTS}", code="onnx-too-large")
     return [min(part, n - at) for at in range(0, n, part)]
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 
-from didyma.onnx.context import Context, NotConstant
+from didyma.onnx.context import Context, Handler, Inputs, NotConstant
 from didyma.onnx.rules.data_dependent import (
+    bind_sizes,
     entry,
     numbers,
-    sizes_or_bound,
 )
-from didyma.onnx.unify import agree, taken
-from didyma.onnx.values import Item, Known, size, sizes
+from didyma.onnx.unify import equal_in_range, first_elements
+from didyma.onnx.values import Constant, Operand, size, sizes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, exact_quotient
 from didyma.refimpl.ir.types import DType
@@ -23,38 +22,35 @@ from didyma.refimpl.ops.broadcasting import broadcast
 from didyma.refimpl.ops.builder import Value
 from didyma.refimpl.ops.slicing import joined
 
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
-
-def _constant(c: Context, x: Inputs) -> Sequence[Item]:
+def _constant(c: Context, x: Inputs) -> Sequence[Operand]:
     del x
-    if isinstance(value := c.attrs.get("value"), Known):
+    if isinstance(value := c.attrs.get("value"), Constant):
         return [value]
     for name, dtype in (("value_float", DType.F32), ("value_int", DType.I64)):
         for key in (name, f"{name}s"):
             if key in c.attrs:
-                return [Known(np.asarray(c.attrs[key], dtype.numpy), dtype)]
-    raise c.bad(f"attributes {sorted(c.attrs)}", "a dense tensor, or numbers")
+                return [Constant(np.asarray(c.attrs[key], dtype.numpy), dtype)]
+    raise c.error(f"attributes {sorted(c.attrs)}", "a dense tensor, or numbers")
 
 
-def _constant_of_shape(c: Context, x: Inputs) -> Sequence[Item]:
-    shape = sizes_or_bound(c, c.item(x, 0))
-    value = c.attrs.get("value", Known(np.zeros(1, np.float32), DType.F32))
+def _constant_of_shape(c: Context, x: Inputs) -> Sequence[Operand]:
+    shape = bind_sizes(c, c.input(x, 0))
+    value = c.attrs.get("value", Constant(np.zeros(1, np.float32), DType.F32))
     plain = [d for d in shape if isinstance(d, int)]
     if value.dtype.is_int and len(plain) == len(shape) and np.prod(plain, dtype=object) <= 64:
-        return [Known(np.full(plain, value.array.reshape(())), value.dtype)]
+        return [Constant(np.full(plain, value.array.reshape(())), value.dtype)]
     one = c.builder.constant(value.array.reshape(()))
     return [c.emit("broadcast_to", one, shape=shape)]
 
 
-def _shape(c: Context, x: Inputs) -> Sequence[Item]:
-    shape = c.item(x, 0).type.shape
+def _shape(c: Context, x: Inputs) -> Sequence[Operand]:
+    shape = c.input(x, 0).type.shape
     return [sizes(shape[slice(c.attrs.get("start", 0), c.attrs.get("end"))])]
 
 
-def _range(c: Context, x: Inputs) -> Sequence[Item]:
-    items = [c.item(x, i) for i in range(3)]
+def _range(c: Context, x: Inputs) -> Sequence[Operand]:
+    items = [c.input(x, i) for i in range(3)]
     dtype = items[0].type.dtype
     try:
         if not dtype.is_int:
@@ -63,7 +59,7 @@ def _range(c: Context, x: Inputs) -> Sequence[Item]:
     except NotConstant:
         return numbers(c, x)
     if not isinstance(step, int) or step == 0:
-        raise c.bad(f"step {dims.text(step)}", "a step that is a number, not 0")
+        raise c.error(f"step {dims.text(step)}", "a step that is a number, not 0")
     count = (
         dims.ceildiv(dims.sub(stop, start), step)
         if step > 0
@@ -79,27 +75,27 @@ def _range(c: Context, x: Inputs) -> Sequence[Item]:
     return [v]
 
 
-def _float_range(c: Context, items: Sequence[Item], dtype: DType) -> Value:
+def _float_range(c: Context, items: Sequence[Operand], dtype: DType) -> Value:
     start, stop, step = (float(c.number(i)) for i in items)
     count = math.ceil((stop - start) / step)
     v = c.iota(max(count, 0), dtype)
-    return c.do("add", c.do("multiply", v, step), start)
+    return c.emit("add", c.emit("multiply", v, step), start)
 
 
-def _reshape(c: Context, x: Inputs) -> Sequence[Item]:
+def _reshape(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
     keep_zero = c.flag("allowzero")
     if len(x) < 2:
         wanted: Sequence[Dim] = tuple(c.attrs["shape"])
     elif keep_zero:  # then sizes that only the run tells mean themselves
-        wanted = sizes_or_bound(c, c.item(x, 1))
+        wanted = bind_sizes(c, c.input(x, 1))
     else:
-        wanted = c.sizes(c.item(x, 1), least=1)
+        wanted = c.sizes(c.input(x, 1), least=1)
     shape: list[Dim] = []
     for i, d in enumerate(wanted):
         copy = d == 0 and not keep_zero
         if copy and i >= v.type.rank:
-            raise c.bad(f"0 at axis {i} of a reshape of {v.type}", "an axis of the operand")
+            raise c.error(f"0 at axis {i} of a reshape of {v.type}", "an axis of the operand")
         shape.append(v.type.shape[i] if copy else d)
     if -1 in shape:
         at = shape.index(-1)
@@ -119,8 +115,8 @@ def _fitted(c: Context, v: Value, wanted: Dim) -> Value:
     for axis, d in enumerate(v.type.shape):
         others = dims.mul(*(n for i, n in enumerate(v.type.shape) if i != axis))
         same = exact_quotient(wanted, others)
-        if same is not None and agree(c.builder, d, same):
-            return taken(c.builder, v, axis, same)
+        if same is not None and equal_in_range(c.builder, d, same):
+            return first_elements(c.builder, v, axis, same)
     factor = exact_quotient(v.type.numel, wanted)
     if factor is None or len(dims.free(factor)) != 1:
         return v
@@ -128,7 +124,7 @@ def _fitted(c: Context, v: Value, wanted: Dim) -> Value:
         rest = exact_quotient(d, factor)
         if rest is not None:
             c.require(factor, 1)
-            return taken(c.builder, v, axis, rest)
+            return first_elements(c.builder, v, axis, rest)
     return v
 
 
@@ -139,16 +135,16 @@ def _quotient(c: Context, v: Value, rest: Dim) -> Dim:
         return 0
     size = exact_quotient(whole, rest)
     if size is None:
-        raise c.bad(
+        raise c.error(
             f"{dims.text(whole)} elements in rows of {dims.text(rest)}", "a product that fits"
         )
     return size
 
 
-def _expand(c: Context, x: Inputs) -> Sequence[Item]:
+def _expand(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
     try:
-        wanted = v.type.with_shape(*c.sizes(c.item(x, 1), least=0))
+        wanted = v.type.with_shape(*c.sizes(c.input(x, 1), least=0))
     except NotConstant:
         wanted = v.type.with_shape(*_wanted(c, v, c.operand(x, 1)))
     shape, _ = broadcast("Expand", [v.type, wanted])
@@ -159,28 +155,28 @@ def _wanted(c: Context, v: Value, shape: Value) -> tuple[Dim, ...]:
     """Sizes to expand to that only the run tells; an axis that is not 1 keeps its own."""
     rank = shape.type.numel
     if not isinstance(rank, int):
-        raise c.unknown(f"a shape of {dims.text(rank)} sizes")
+        raise c.not_constant(f"a shape of {dims.text(rank)} sizes")
     own = (1,) * (rank - v.type.rank) + v.type.shape
     found: list[Dim] = []
     for k in range(rank):
         d = own[k - rank + len(own)]
-        found.append(c.bound(entry(c, shape, k), "size") if d == 1 else d)
+        found.append(c.bind(entry(c, shape, k), "size") if d == 1 else d)
     return (*own[: len(own) - rank], *found) if len(own) > rank else tuple(found)
 
 
-def _transpose(c: Context, x: Inputs) -> Sequence[Item]:
+def _transpose(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
     perm = tuple(c.attrs.get("perm", reversed(range(v.type.rank))))
     return [c.emit("permute_dims", v, axes=perm)]
 
 
-def _unsqueeze(c: Context, x: Inputs) -> Sequence[Item]:
+def _unsqueeze(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
-    given = c.ints(c.item(x, 1)) if len(x) > 1 else tuple(c.attrs["axes"])
+    given = c.ints(c.input(x, 1)) if len(x) > 1 else tuple(c.attrs["axes"])
     rank = v.type.rank + len(given)
     new = {c.axis(a, rank) for a in given}
     if len(new) < len(given):
-        raise c.wrong(f"axes {given}", "each axis once")
+        raise c.broken(f"axes {given}", "each axis once")
     old = iter(v.type.shape)
     return [c.emit("reshape", v, shape=tuple(1 if i in new else next(old) for i in range(rank)))]
 
@@ -192,7 +188,7 @@ def _single(c: Context, v: Value, axis: int) -> Value:
     if d == 1:
         return v
     if not low <= 1 <= high:
-        raise c.bad(f"axis {axis} of {v.type}", "an axis of size 1")
+        raise c.error(f"axis {axis} of {v.type}", "an axis of size 1")
     in_branch = c.builder.parent is not None  # that may not be taken: asserted where it is
     if in_branch or not c.builder.told().issuperset(dims.free(d)):
         one = c.builder.bind(c.reshape(c.value(size(d))), 1, "one", 1)
@@ -203,7 +199,7 @@ def _single(c: Context, v: Value, axis: int) -> Value:
     return c.emit("gather", v, first, axis=axis)
 
 
-def _squeeze(c: Context, x: Inputs) -> Sequence[Item]:
+def _squeeze(c: Context, x: Inputs) -> Sequence[Operand]:
     """Remove the axes named, or all of size 1: then sizes that are open are larger."""
     v = c.operand(x, 0)
     axes = c.axes(x, 1, v.type.rank)
@@ -219,24 +215,24 @@ def _squeeze(c: Context, x: Inputs) -> Sequence[Item]:
     ]
 
 
-def _flatten(c: Context, x: Inputs) -> Sequence[Item]:
+def _flatten(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
     axis = c.integer("axis", 1)
     if not -v.type.rank <= axis <= v.type.rank:
-        raise c.wrong(f"axis {axis} of {v.type}", f"from {-v.type.rank} to {v.type.rank}")
+        raise c.broken(f"axis {axis} of {v.type}", f"from {-v.type.rank} to {v.type.rank}")
     axis = axis + v.type.rank if axis < 0 else axis
     two = dims.mul(*v.type.shape[:axis]), dims.mul(*v.type.shape[axis:])
     return [c.emit("reshape", v, shape=two)]
 
 
-def _depth_to_space(c: Context, x: Inputs) -> Sequence[Item]:
+def _depth_to_space(c: Context, x: Inputs) -> Sequence[Operand]:
     """Move blocks of channels into the height and the width."""
     v = c.operand(x, 0)
     n, channels, height, width = _image(c, v)
     size, depth_first = _blocks(c)
     depth = exact_quotient(channels, size * size)
     if depth is None:
-        raise c.wrong(f"{dims.text(channels)} channels", f"a multiple of {size * size}")
+        raise c.broken(f"{dims.text(channels)} channels", f"a multiple of {size * size}")
     parts = (size, size, depth) if depth_first else (depth, size, size)
     apart = c.reshape(v, n, *parts, height, width)
     order = (0, 3, 4, 1, 5, 2) if depth_first else (0, 1, 4, 2, 5, 3)
@@ -244,7 +240,7 @@ def _depth_to_space(c: Context, x: Inputs) -> Sequence[Item]:
     return [c.reshape(y, n, depth, dims.mul(height, size), dims.mul(width, size))]
 
 
-def _space_to_depth(c: Context, x: Inputs) -> Sequence[Item]:
+def _space_to_depth(c: Context, x: Inputs) -> Sequence[Operand]:
     """Move blocks of the height and the width into channels."""
     v = c.operand(x, 0)
     n, channels, height, width = _image(c, v)
@@ -252,7 +248,7 @@ def _space_to_depth(c: Context, x: Inputs) -> Sequence[Item]:
     rows, columns = exact_quotient(height, size), exact_quotient(width, size)
     if rows is None or columns is None:
         is_open = dims.free((height, width))  # the loader tries multiples of open sizes
-        raise c.bad(
+        raise c.error(
             f"sizes {dims.text(height)} and {dims.text(width)}", f"multiples of {size}",
             code="shape-mismatch" if is_open else "onnx-broken",
         )  # fmt: skip
@@ -264,7 +260,7 @@ def _space_to_depth(c: Context, x: Inputs) -> Sequence[Item]:
 
 def _image(c: Context, v: Value) -> tuple[Dim, Dim, Dim, Dim]:
     if v.type.rank != 4:
-        raise c.wrong(str(v.type), "a tensor of rank 4")
+        raise c.broken(str(v.type), "a tensor of rank 4")
     n, channels, height, width = v.type.shape
     return n, channels, height, width
 
@@ -273,7 +269,7 @@ def _blocks(c: Context) -> tuple[int, bool]:
     """Return the size of a block, and whether the depth varies fastest in the channels."""
     size = c.integer("blocksize")
     if size < 1:
-        raise c.wrong(f"blocksize {size}", "a size of at least 1")
+        raise c.broken(f"blocksize {size}", "a size of at least 1")
     return size, c.choice("mode", "DCR", "CRD") == "DCR"
 
 
@@ -282,7 +278,7 @@ def join(c: Context, parts: Sequence[Value], axis: int) -> Value:
     return joined(parts, lambda group: c.emit("concat", *group, axis=axis))
 
 
-def _concat(c: Context, x: Inputs) -> Sequence[Item]:
+def _concat(c: Context, x: Inputs) -> Sequence[Operand]:
     args = [c.operand(x, i) for i in range(len(x))]
     return [join(c, args, c.axis(int(c.attrs["axis"]), args[0].type.rank))]
 

@@ -2,72 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.tensors import dtype_of
-from didyma.onnx.values import Item, Known
+from didyma.onnx.values import Constant, Operand
 from didyma.refimpl.ops import fourier
 
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item] | None]
 
-
-def _dft(c: Context, x: Inputs) -> Sequence[Item]:
+def _dft(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
     rank = v.type.rank
-    third = c.maybe(x, 2)
+    third = c.optional_input(x, 2)
     if c.opset < 20:
         axis = c.axis(c.integer("axis", 1), rank)
     else:
         axis = c.axis(c.ints(third)[0] if third is not None else -2, rank)
     if axis == rank - 1:
-        raise c.wrong("the axis of real and imaginary parts", "another axis")
+        raise c.broken("the axis of real and imaginary parts", "another axis")
     inverse, half = c.flag("inverse"), c.flag("onesided")
-    given = c.maybe(x, 1)
+    given = c.optional_input(x, 1)
     n = c.ints(given)[0] if given is not None else v.type.shape[axis]
     if not isinstance(n, int) or n < 1:
-        raise c.bad(f"a transform of length {n}", "a length known at import")
+        raise c.error(f"a transform of length {n}", "a length known at import")
     if given is None and half and inverse:
         n = 2 * (n - 1)
     return [fourier.dft(c, v, n, axis, inverse, half)]
 
 
-def _stft(c: Context, x: Inputs) -> Sequence[Item]:
+def _stft(c: Context, x: Inputs) -> Sequence[Operand]:
     v, window = c.operand(x, 0), c.optional(x, 2)
-    (step,) = c.ints(c.item(x, 1))
-    if (fourth := c.maybe(x, 3)) is not None:
+    (step,) = c.ints(c.input(x, 1))
+    if (fourth := c.optional_input(x, 3)) is not None:
         (n,) = c.ints(fourth)
     elif window is not None and isinstance(size := window.type.shape[0], int):
         n = size
     else:
-        raise c.wrong("neither a window nor a frame length", "one of them")
+        raise c.broken("neither a window nor a frame length", "one of them")
     if v.type.rank == 2:  # real numbers, as ONNX Runtime takes them too
         v = c.reshape(v, *v.type.shape, 1)
     if step < 1 or n < 1 or (isinstance(length := v.type.shape[1], int) and n > length):
-        raise c.bad(f"frames of {n} of {v.type} in steps of {step}", "frames that fit")
+        raise c.error(f"frames of {n} of {v.type} in steps of {step}", "frames that fit")
     return [fourier.stft(c, v, n, step, window, bool(c.integer("onesided", 1)))]
 
 
-def _mel_weight_matrix(c: Context, x: Inputs) -> Sequence[Item]:
-    bins, n, rate, low, high = (c.number(c.item(x, i)) for i in range(5))
+def _mel_weight_matrix(c: Context, x: Inputs) -> Sequence[Operand]:
+    bins, n, rate, low, high = (c.number(c.input(x, i)) for i in range(5))
     matrix = fourier.mel_weights(int(bins), int(n), rate, low, high)
     dtype = dtype_of(c.integer("output_datatype", 1), c.where)
-    return [Known(matrix.astype(dtype.numpy), dtype)]
+    return [Constant(matrix.astype(dtype.numpy), dtype)]
 
 
-def _cumprod(c: Context, x: Inputs) -> Sequence[Item]:
+def _cumprod(c: Context, x: Inputs) -> Sequence[Operand]:
     """Product over the elements up to each one."""
     v = c.operand(x, 0)
-    axis = c.axis(c.ints(c.item(x, 1))[0], v.type.rank)
+    axis = c.axis(c.ints(c.input(x, 1))[0], v.type.rank)
     rank, n = v.type.rank + 1, v.type.shape[axis]
     mine, other = c.iota(n, rank=rank, axis=axis), c.iota(n, rank=rank, axis=axis + 1)
     if c.flag("reverse"):
         mine, other = other, mine
-    taken = c.do("less" if c.flag("exclusive") else "less_equal", other, mine)
+    taken = c.emit("less" if c.flag("exclusive") else "less_equal", other, mine)
     spread = c.reshape(v, *v.type.shape[:axis], 1, *v.type.shape[axis:])
-    factors = c.do("where", taken, spread, c.scalar(1, v))
+    factors = c.emit("where", taken, spread, c.scalar(1, v))
     return [c.emit("prod", factors, axes=(axis + 1,), keepdims=False)]
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from didyma.onnx.context import Context, NotConstant
-from didyma.onnx.rules.data_dependent import end_within, entry
+from didyma.onnx.context import Context, Handler, Inputs, NotConstant
+from didyma.onnx.rules.data_dependent import clamped_end, entry
 from didyma.onnx.rules.padding import number, settled
-from didyma.onnx.values import Item
+from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ops.builder import Value
-
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
 
 def cut(c: Context, v: Value, axis: int, start: Dim, stop: Dim) -> Value:
@@ -25,7 +21,7 @@ def cut(c: Context, v: Value, axis: int, start: Dim, stop: Dim) -> Value:
     return c.builder("slice", [v], starts=starts, stops=stops, steps=(1,) * rank)
 
 
-def _split(c: Context, x: Inputs) -> Sequence[Item]:
+def _split(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
     axis = c.axis(c.integer("axis", 0), v.type.rank)
     if len(x) > 1 and x[1] is not None:
@@ -35,27 +31,29 @@ def _split(c: Context, x: Inputs) -> Sequence[Item]:
     else:
         n = c.integer("num_outputs", len(c.outputs))
         if n != len(c.outputs):
-            raise c.wrong(f"num_outputs {n}", f"{len(c.outputs)}, as many as there are outputs")
+            raise c.broken(f"num_outputs {n}", f"{len(c.outputs)}, as many as there are outputs")
         size = v.type.shape[axis]
         each = dims.ceildiv(size, n)
         parts = [each] * (n - 1) + [dims.sub(size, dims.mul(each, n - 1))]
     if len(parts) != len(c.outputs):
-        raise c.wrong(f"{len(parts)} parts", f"{len(c.outputs)}, as many as there are outputs")
+        raise c.broken(f"{len(parts)} parts", f"{len(c.outputs)}, as many as there are outputs")
     if any(isinstance(p, int) and p < 0 for p in parts):
-        raise c.wrong(f"parts of {', '.join(map(dims.text, parts))}", "sizes that are not negative")
+        raise c.broken(
+            f"parts of {', '.join(map(dims.text, parts))}", "sizes that are not negative"
+        )
     at: Dim = 0
-    found: list[Item] = []
+    found: list[Operand] = []
     for size in parts:
         found.append(cut(c, v, axis, at, dims.add(at, size)))
         at = dims.add(at, size)
     return found
 
 
-def _slice(c: Context, x: Inputs) -> Sequence[Item]:
+def _slice(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
     if len(x) > 1:
         try:
-            starts, stops = c.sizes(c.item(x, 1)), c.sizes(c.item(x, 2))
+            starts, stops = c.sizes(c.input(x, 1)), c.sizes(c.input(x, 2))
         except NotConstant as unknown:
             try:
                 return [_cut_at(c, v, x)]
@@ -82,18 +80,18 @@ def _cut_at(c: Context, v: Value, x: Inputs) -> Value:
     """Return a slice whose ends only the run tells; steps and axes must be known."""
     many = c.operand(x, 1).type.numel
     if not isinstance(many, int):
-        raise c.unknown(f"{dims.text(many)} ends of a slice")
-    axes = tuple(range(many)) if c.maybe(x, 3) is None else c.ints(c.item(x, 3))
-    steps = (1,) * many if c.maybe(x, 4) is None else c.ints(c.item(x, 4))
+        raise c.not_constant(f"{dims.text(many)} ends of a slice")
+    axes = tuple(range(many)) if c.optional_input(x, 3) is None else c.ints(c.input(x, 3))
+    steps = (1,) * many if c.optional_input(x, 4) is None else c.ints(c.input(x, 4))
     first: list[Dim] = [0] * v.type.rank
     last: list[Dim] = list(v.type.shape)
     for k, (axis, step) in enumerate(zip(axes, steps, strict=True)):
         if step < 1:
-            raise c.unknown("the ends of a slice backwards")
+            raise c.not_constant("the ends of a slice backwards")
         a = c.axis(axis, v.type.rank)
         n = v.type.shape[a]
-        ends = (end_within(c, entry(c, c.operand(x, i), k), n, 0) for i in (1, 2))
-        first[a], last[a] = (c.bound_within(e, n, "end") for e in ends)
+        ends = (clamped_end(c, entry(c, c.operand(x, i), k), n, 0) for i in (1, 2))
+        first[a], last[a] = (c.bind_within(e, n, "end") for e in ends)
     by = [1] * v.type.rank
     for axis, step in zip(axes, steps, strict=True):
         by[c.axis(axis, v.type.rank)] = step
@@ -103,7 +101,7 @@ def _cut_at(c: Context, v: Value, x: Inputs) -> Value:
 def _bounds(c: Context, size: Dim, start: Dim, stop: Dim, step: int) -> tuple[Dim, Dim]:
     """Clamp a slice's ends into an axis, as Python does."""
     if step == 0:
-        raise c.bad("step 0", "a step that is not 0")
+        raise c.error("step 0", "a step that is not 0")
     if isinstance(size, int) and isinstance(start, int) and isinstance(stop, int):
         low_end = step < 0 and stop < -size
         r = range(size)[slice(start, None if low_end else stop, step)]
@@ -125,10 +123,10 @@ def _end(c: Context, size: Dim, at: Dim, step: int, floor: int) -> Dim:
     return from_end if -at <= least else dims.maximum(from_end, floor)
 
 
-def _pad(c: Context, x: Inputs) -> Sequence[Item]:
+def _pad(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
     mode = c.choice("mode", "constant", "edge", "reflect", "wrap")
-    given = c.sizes(c.item(x, 1)) if len(x) > 1 else tuple(c.attrs["pads"])
+    given = c.sizes(c.input(x, 1)) if len(x) > 1 else tuple(c.attrs["pads"])
     rank = v.type.rank
     axes = list(range(rank))
     if len(x) > 3 and x[3] is not None:
@@ -155,7 +153,7 @@ def _wrapped(c: Context, v: Value, low: Sequence[Dim], high: Sequence[Dim]) -> V
         if before == 0 and after == 0:
             continue
         count, first = c.iota(dims.add(before, n, after)), number(c, before)
-        at = settled(c, c.do("remainder", c.do("subtract", count, first), number(c, n)))
+        at = settled(c, c.emit("remainder", c.emit("subtract", count, first), number(c, n)))
         v = c.emit("gather", v, at, axis=axis)
     return v
 
@@ -174,9 +172,9 @@ def _trimmed(
     return c.emit("pad", v, c.reshape(fill), mode=mode, **pads)
 
 
-def _tile(c: Context, x: Inputs) -> Sequence[Item]:
+def _tile(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
-    repeats = c.sizes(c.item(x, 1))
+    repeats = c.sizes(c.input(x, 1))
     wide = tuple(d for r, n in zip(repeats, v.type.shape, strict=True) for d in (r, n))
     apart = c.builder("reshape", [v], shape=tuple(d for n in v.type.shape for d in (1, n)))
     spread = c.builder("broadcast_to", [apart], shape=wide)

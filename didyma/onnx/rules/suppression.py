@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.data_dependent import non_zero
 from didyma.onnx.subgraphs import closed, made
-from didyma.onnx.values import Item, size
+from didyma.onnx.values import Operand, size
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ops.builder import Value
-
-Inputs: TypeAlias = Sequence[Item | None]
-Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Item]]
 
 
 def _column(c: Context, boxes: Value, k: int) -> Value:
@@ -28,11 +24,11 @@ def _corners(c: Context, boxes: Value) -> tuple[tuple[Value, Value], tuple[Value
     """Return low and high ends of boxes on both axes."""
     a, b, d, e = (_column(c, boxes, k) for k in range(4))
     if c.integer("center_point_box"):  # x and y of the centre, width, height
-        half_x, half_y = c.do("multiply", d, 0.5), c.do("multiply", e, 0.5)
-        x = c.do("subtract", a, half_x), c.do("add", a, half_x)
-        return (c.do("subtract", b, half_y), c.do("add", b, half_y)), x
-    y = c.do("minimum", a, d), c.do("maximum", a, d)
-    return y, (c.do("minimum", b, e), c.do("maximum", b, e))
+        half_x, half_y = c.emit("multiply", d, 0.5), c.emit("multiply", e, 0.5)
+        x = c.emit("subtract", a, half_x), c.emit("add", a, half_x)
+        return (c.emit("subtract", b, half_y), c.emit("add", b, half_y)), x
+    y = c.emit("minimum", a, d), c.emit("maximum", a, d)
+    return y, (c.emit("minimum", b, e), c.emit("maximum", b, e))
 
 
 def _overlaps(c: Context, boxes: Value, limit: Value | None) -> Value:
@@ -41,22 +37,22 @@ def _overlaps(c: Context, boxes: Value, limit: Value | None) -> Value:
     area: Value | None = None
     shared: Value | None = None
     for low, high in _corners(c, boxes):
-        side = c.do("subtract", high, low)
-        area = side if area is None else c.do("multiply", area, side)
+        side = c.emit("subtract", high, low)
+        area = side if area is None else c.emit("multiply", area, side)
 
         def pair(v: Value) -> tuple[Value, Value]:
             return c.reshape(v, batch, n, 1), c.reshape(v, batch, 1, n)
 
-        inner = c.do("subtract", c.do("minimum", *pair(high)), c.do("maximum", *pair(low)))
-        inner = c.do("maximum", inner, 0.0)
-        shared = inner if shared is None else c.do("multiply", shared, inner)
+        inner = c.emit("subtract", c.emit("minimum", *pair(high)), c.emit("maximum", *pair(low)))
+        inner = c.emit("maximum", inner, 0.0)
+        shared = inner if shared is None else c.emit("multiply", shared, inner)
     assert area is not None
     assert shared is not None
-    both = c.do("add", c.reshape(area, batch, n, 1), c.reshape(area, batch, 1, n))
-    union = c.do("subtract", both, shared)
-    ratio = c.do("divide", shared, union)
-    found = c.do("greater", ratio, c.cast(limit, ratio.type.dtype) if limit is not None else 0.0)
-    return c.do("logical_and", found, c.do("greater", shared, 0.0))
+    both = c.emit("add", c.reshape(area, batch, n, 1), c.reshape(area, batch, 1, n))
+    union = c.emit("subtract", both, shared)
+    ratio = c.emit("divide", shared, union)
+    found = c.emit("greater", ratio, c.cast(limit, ratio.type.dtype) if limit is not None else 0.0)
+    return c.emit("logical_and", found, c.emit("greater", shared, 0.0))
 
 
 def _ranks(c: Context, scores: Value) -> Value:
@@ -65,8 +61,8 @@ def _ranks(c: Context, scores: Value) -> Value:
     mine = c.reshape(scores, batch, classes, n, 1)
     theirs = c.reshape(scores, batch, classes, 1, n)
     number, other = c.iota(n, rank=4, axis=2), c.iota(n, rank=4, axis=3)
-    tied = c.do("logical_and", c.do("equal", theirs, mine), c.do("less", other, number))
-    ahead = c.cast(c.do("logical_or", c.do("greater", theirs, mine), tied), DType.I64)
+    tied = c.emit("logical_and", c.emit("equal", theirs, mine), c.emit("less", other, number))
+    ahead = c.cast(c.emit("logical_or", c.emit("greater", theirs, mine), tied), DType.I64)
     place = c.emit("sum", ahead, axes=(3,), keepdims=False)
     whole = c.emit("broadcast_to", c.iota(n, rank=3, axis=2), shape=scores.type.shape)
     return c.emit("scatter", whole, place, whole, axis=2, reduction="none")
@@ -77,10 +73,10 @@ def _scalar(c: Context, x: Inputs, i: int, dtype: DType) -> Value | None:
     return None if v is None else c.cast(c.reshape(v), dtype)
 
 
-def _suppression(c: Context, x: Inputs) -> Sequence[Item]:
+def _suppression(c: Context, x: Inputs) -> Sequence[Operand]:
     boxes, scores = c.operand(x, 0), c.operand(x, 1)
     if boxes.type.rank != 3 or scores.type.rank != 3:
-        raise c.wrong(f"{boxes.type} and {scores.type}", "boxes and scores of rank 3")
+        raise c.broken(f"{boxes.type} and {scores.type}", "boxes and scores of rank 3")
     batch, classes, n = scores.type.shape
     dtype = scores.type.dtype
     most = _scalar(c, x, 2, DType.I64) or c.builder.scalar(0, DType.I64)
@@ -88,14 +84,14 @@ def _suppression(c: Context, x: Inputs) -> Sequence[Item]:
     ranks = _ranks(c, scores)
     able = None
     if (least := _scalar(c, x, 4, dtype)) is not None:
-        able = c.do("greater", scores, least)
+        able = c.emit("greater", scores, least)
     kept = _rounds(c, (batch, classes, n), overlap, ranks, able, most)
     (found,) = non_zero(c, [kept])  # batch, class and round, in this order
     rows = c.value(found)
     count = rows.type.shape[1]
     parts = [c.reshape(_row(c, rows, k), count, 1) for k in range(3)]
-    flat = c.do("add", c.do("multiply", parts[0], c.value(size(classes))), parts[1])
-    flat = c.do("add", c.do("multiply", flat, c.value(size(n))), parts[2])
+    flat = c.emit("add", c.emit("multiply", parts[0], c.value(size(classes))), parts[1])
+    flat = c.emit("add", c.emit("multiply", flat, c.value(size(n))), parts[2])
     box = c.emit("gather", c.reshape(ranks, ranks.type.numel), flat, axis=0)
     return [c.emit("concat", parts[0], parts[1], box, axis=1)]
 
@@ -116,24 +112,24 @@ def _rounds(
     free = able if able is not None else c.emit("broadcast_to", yes, shape=shape)
     none = c.emit("broadcast_to", c.builder.scalar(0, DType.I64), shape=(batch, classes))
 
-    def build(inner: Context) -> Sequence[Item]:
+    def build(inner: Context) -> Sequence[Operand]:
         alive = inner.builder.param("alive", TensorType(DType.BOOL, shape))
         done = inner.builder.param("done", TensorType(DType.I64, (batch, classes)))
         box = inner.builder.param("box", TensorType(DType.I64, (batch, classes)))
         column = inner.reshape(box, batch, classes, 1)
-        here = inner.do("equal", column, inner.iota(n, rank=3, axis=2))
-        lives = inner.do("logical_and", here, alive)
+        here = inner.emit("equal", column, inner.iota(n, rank=3, axis=2))
+        lives = inner.emit("logical_and", here, alive)
         lives = inner.emit("any", lives, axes=(2,), keepdims=False)
-        keep = inner.do(
-            "logical_and", lives, inner.do("less", done, inner.builder.capture(most, outer))
+        keep = inner.emit(
+            "logical_and", lives, inner.emit("less", done, inner.builder.capture(most, outer))
         )
         held = inner.builder.capture(overlap, outer)
         where = inner.emit("broadcast_to", column, shape=shape)
         beaten = inner.emit("gather_elements", held, where, axis=1)
         # gather_elements looks up along the boxes: [batch, classes, boxes]
-        beaten = inner.do("logical_and", beaten, inner.reshape(keep, batch, classes, 1))
-        left = inner.do("logical_and", alive, inner.do("logical_not", beaten))
-        count = inner.do("add", done, inner.cast(keep, DType.I64))
+        beaten = inner.emit("logical_and", beaten, inner.reshape(keep, batch, classes, 1))
+        left = inner.emit("logical_and", alive, inner.emit("logical_not", beaten))
+        count = inner.emit("add", done, inner.cast(keep, DType.I64))
         return [left, count, keep]
 
     (f,), captures = closed(c, [("boxes", made(c, build))])
