@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from didyma.refimpl.interp import graph
-from didyma.refimpl.interp.lanes import Routine
+from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.external import External, alone, externals
 from didyma.refimpl.ir.graph import Attr, Module

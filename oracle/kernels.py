@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from didyma.refimpl.interp import lanes
+from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
@@ -22,8 +23,9 @@ def run_primfuncs(
     inputs: Sequence[Array],
     env: Mapping[str, int],
     results: Sequence[TensorType],
+    launch: LaunchFn = lanes.run,
 ) -> tuple[Array, ...]:
-    """Run the kernels of a Primitive in order by the loop interpreter.
+    """Run the kernels of a Primitive in order by a loop interpreter.
 
     ``whole`` is the PrimFunc they come from: its parameters are the inputs, then the outputs,
     which start out poisoned and are the values of the types ``results``.
@@ -43,7 +45,7 @@ def run_primfuncs(
             p.name: buffers[p.name].reshape([dims.evaluate(d, env) for d in p.shape])
             for p in f.params
         }
-        lanes.run(f, shaped, env)
+        launch(f, shaped, env)
     return tuple(
         from_memory(buffers[o], t.dtype, dims.values(t.shape, env))
         for o, t in zip(whole.outputs, results, strict=True)

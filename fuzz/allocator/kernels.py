@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from didyma.refimpl.interp.lanes import Routine
+from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import Dim, DimVar, ceildiv
 from didyma.refimpl.ir.graph import Attr

@@ -16,7 +16,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import lanes
 from didyma.refimpl.interp.control import concrete_attr
 from didyma.refimpl.interp.faults import ProgramFault
-from didyma.refimpl.interp.lanes import Routine
+from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.interp.memory import Memory, Spot
 from didyma.refimpl.interp.queues import Late, Queues, Work
 from didyma.refimpl.ir import dims

@@ -1,6 +1,8 @@
-"""The fast interpreter of loop programs: every parallel loop is an axis of NumPy arrays."""
+"""The fast interpreter of loop programs: all threads at once, on NumPy arrays, with race checks.
 
-from didyma.refimpl.interp.lanes.calls import Routine
+It yields the bits of the definition, ``refimpl.interp.loop``, and finds races besides.
+"""
+
 from didyma.refimpl.interp.lanes.statements import run
 
-__all__ = ["Routine", "run"]
+__all__ = ["run"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -12,13 +11,10 @@ from didyma.refimpl.interp.lanes.code import Code, Eval
 from didyma.refimpl.interp.lanes.exprs import Frame
 from didyma.refimpl.interp.lanes.races import Mask
 from didyma.refimpl.interp.lanes.stores import Run, StoreCompiler
+from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.dims import DimVar
-from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.loop import Call, ExternalCall, PrimFunc
-from didyma.refimpl.ir.types import Array
-
-Routine: TypeAlias = Callable[[Sequence[Array], Sequence[Array], Mapping[str, Attr]], None]
 
 
 class CallCompiler(StoreCompiler):

@@ -13,12 +13,13 @@ from typing import assert_never
 import numpy as np
 
 from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.lanes.calls import CallCompiler, Routine
+from didyma.refimpl.interp.lanes.calls import CallCompiler
 from didyma.refimpl.interp.lanes.code import Code, known
 from didyma.refimpl.interp.lanes.exprs import both, but
 from didyma.refimpl.interp.lanes.races import Mask
 from didyma.refimpl.interp.lanes.stores import LANE_KINDS, Run
 from didyma.refimpl.interp.lanes.windows import LaneVar
+from didyma.refimpl.interp.loop import MOST_ROUNDS, Routine
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.loop import (
     Allocate,
@@ -43,8 +44,6 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.types import Array
 
 __all__ = ["run"]
-
-MOST_ROUNDS = 1 << 24  # of one ``while``
 
 
 def run(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir import expr
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.loop import (
@@ -24,6 +23,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.types import Array, DType
+from tests.refimpl.interp import both
 
 F32, I64, BOOL = DType.F32, DType.I64, DType.BOOL
 i, j, k, t, b = (Var(n) for n in "ijktb")
@@ -104,4 +104,4 @@ def run(
     params = tuple(Buffer(n, DType.of(a), a.shape) for n, a in arrays.items())
     declared = tuple(DimVar(n, 0, 1 << 20) for n in dims or {})
     f = PrimFunc("f", params, tuple(outputs), body, declared)
-    lanes.run(f, arrays, dims or {})
+    both.run(f, arrays, dims or {})

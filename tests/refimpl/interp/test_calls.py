@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from didyma.refimpl.interp import lanes
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.graph import Attr
@@ -16,6 +15,7 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop, show
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.verify import loop as laws
+from tests.refimpl.interp.both import run
 
 
 def sound(text: str) -> PrimFunc:
@@ -33,7 +33,7 @@ def both(f: PrimFunc, buffers: dict[str, Array], env: dict[str, int]) -> dict[st
     results: list[dict[str, Array]] = []
     for g in (f, written):
         results.append({n: a.copy() for n, a in buffers.items()})
-        lanes.run(g, results[-1], env)
+        run(g, results[-1], env)
     assert {n: a.tobytes() for n, a in results[0].items()} == {
         n: a.tobytes() for n, a in results[1].items()
     }
@@ -45,7 +45,7 @@ def fault(f: PrimFunc, buffers: dict[str, Array], env: dict[str, int]) -> LoopFa
     found: list[LoopFault] = []
     for g in (f, expand(f)):
         with pytest.raises(LoopFault) as caught:
-            lanes.run(g, {n: a.copy() for n, a in buffers.items()}, env)
+            run(g, {n: a.copy() for n, a in buffers.items()}, env)
         found.append(caught.value)
     assert found[0].kind == found[1].kind
     return found[0]
@@ -257,7 +257,7 @@ def test_dims_lie_in_their_ranges_where_the_call_is_made(kind: str, value: str) 
             assert both(f, i, {})["y"].tolist() == [0, 1, 1, 0]
             continue
         with pytest.raises(LoopFault) as caught:
-            lanes.run(f, {n: a.copy() for n, a in i.items()}, {})
+            run(f, {n: a.copy() for n, a in i.items()}, {})
         assert caught.value.kind == "dim-out-of-range"
         assert caught.value.detail == "at outside [1, 2]"
 
@@ -344,7 +344,7 @@ def test_a_library_s_routine_in_a_callee() -> None:
         outputs[0][...] = 2 * inputs[0]
 
     buffers = {"x": np.arange(4, dtype=np.float32), **zeros("y")}
-    lanes.run(f, buffers, {}, {"double": double})
+    run(f, buffers, {}, {"double": double})
     assert buffers["y"].tolist() == [0, 2, 4, 6]
 
 

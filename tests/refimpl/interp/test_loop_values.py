@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from didyma.refimpl.interp import lanes
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir import expr as index
 from didyma.refimpl.ir.dims import DimVar, symbol
@@ -40,6 +39,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.types import Array, DType
+from tests.refimpl.interp import both
 from tests.refimpl.interp.build import (
     BOOL,
     F32,
@@ -387,7 +387,7 @@ def test_external_calls() -> None:
 
     body = ExternalCall("turn", ("o",), ("x",), (("scale", 2),))
     f = PrimFunc("f", (Buffer("x", F32, (2, 3)), Buffer("o", F32, (3, 2))), ("o",), body)
-    lanes.run(f, {"x": x, "o": o}, {}, {"turn": turn})  # type: ignore[dict-item]  # narrower types
+    both.run(f, {"x": x, "o": o}, {}, {"turn": turn})  # type: ignore[dict-item]  # narrower types
     assert (o == x.T * 2).all()
 
 
@@ -406,13 +406,13 @@ def test_symbolic_sizes_and_asserts() -> None:
     )  # fmt: skip
     x = RNG.random(11, np.float32)
     o = np.zeros(11, np.float32)
-    lanes.run(f, {"x": x, "o": o}, {"n": 5})
+    both.run(f, {"x": x, "o": o}, {"n": 5})
     assert (o == x).all()
     with pytest.raises(LoopFault) as caught:
-        lanes.run(f, {"x": x[:1], "o": o[:1]}, {"n": 0})
+        both.run(f, {"x": x[:1], "o": o[:1]}, {"n": 0})
     assert (caught.value.kind, caught.value.detail) == ("assert", "n is positive")
     with pytest.raises(ValueError, match="declared f32"):
-        lanes.run(f, {"x": x, "o": o}, {"n": 4})
+        both.run(f, {"x": x, "o": o}, {"n": 4})
 
 
 def test_values_kept_between_uses_are_made_anew_when_a_loop_moves() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from didyma.refimpl.interp import lanes
+from didyma.refimpl.interp import loop
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.interp.lanes import statements
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.verify import loop as laws
+from tests.refimpl.interp import both
 
 COLLATZ = """
 kernel @collatz(x: i64[n], steps: i64[n]) writes (steps) dims n in [0, 64] {
@@ -52,7 +53,7 @@ def parsed(text: str) -> PrimFunc:
 def test_lanes_stop_apart(n: int) -> None:
     x = np.arange(n, dtype=np.int64)
     out = np.full(n, -1, np.int64)
-    lanes.run(parsed(COLLATZ), {"x": x, "steps": out}, {"n": n})
+    both.run(parsed(COLLATZ), {"x": x, "steps": out}, {"n": n})
     assert out.tolist() == [steps(v) for v in range(n)]
 
 
@@ -76,7 +77,7 @@ kernel @f(x: f32[8], out: f32[8]) writes (out) {
 def rounds(cond: str) -> Array:
     out = np.zeros(8, np.float32)
     x = np.arange(8, dtype=np.float32)
-    lanes.run(parsed(UNIFORM.replace("%cond", cond)), {"x": x, "out": out}, {})
+    both.run(parsed(UNIFORM.replace("%cond", cond)), {"x": x, "out": out}, {})
     return out - x
 
 
@@ -88,17 +89,17 @@ def test_one_number_of_rounds_for_all() -> None:
 
 
 def test_what_never_ends_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(LoopFault, match="endless"):
-        rounds("true")
-    monkeypatch.setattr(statements, "MOST_ROUNDS", 100)
-    with pytest.raises(LoopFault, match="endless"):
-        rounds("k[] >= 0")
+    for module in (loop, statements):
+        monkeypatch.setattr(module, "MOST_ROUNDS", 100)
+    for cond in ("true", "k[] >= 0"):
+        with pytest.raises(LoopFault, match="endless"):
+            rounds(cond)
 
 
 def test_a_race_between_rounds_is_seen() -> None:
     racy = UNIFORM.replace("s[t] + 1.0", "s[(t + 1) % 8] + 1.0").replace("%cond", "k[] < 2")
     with pytest.raises(LoopFault, match="race"):
-        lanes.run(parsed(racy), {"x": np.ones(8, np.float32), "out": np.ones(8, np.float32)}, {})
+        both.run(parsed(racy), {"x": np.ones(8, np.float32), "out": np.ones(8, np.float32)}, {})
 
 
 def test_a_lane_that_has_stopped_leaves_its_values_alone() -> None:
@@ -109,7 +110,7 @@ def test_a_lane_that_has_stopped_leaves_its_values_alone() -> None:
     text = text.replace("steps[i] = c[]", "steps[i] = d[]")
     x = np.array([4, 2], np.int64)
     out = np.zeros(2, np.int64)
-    lanes.run(parsed(text), {"x": x, "steps": out}, {"n": 2})
+    both.run(parsed(text), {"x": x, "steps": out}, {"n": 2})
     assert out.tolist() == [2, 1]
     with pytest.raises(LoopFault, match="uninitialised"):  # the first takes no round
-        lanes.run(parsed(text), {"x": np.array([1, 4], np.int64), "steps": out}, {"n": 2})
+        both.run(parsed(text), {"x": np.array([1, 4], np.int64), "steps": out}, {"n": 2})

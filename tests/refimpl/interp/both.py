@@ -1,0 +1,58 @@
+"""Run a loop program by its definition and by the fast interpreter, and compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from didyma.refimpl.interp import lanes, loop
+from didyma.refimpl.interp.faults import LoopFault
+from didyma.refimpl.interp.loop import Routine
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.types import Array
+from tests.codegen.graphs import same_bits
+
+
+def outcome(interpret: Callable[..., None], *args: Any) -> LoopFault | None:
+    """Return the fault with which a run ends, if it does."""
+    try:
+        interpret(*args)
+    except LoopFault as fault:
+        return fault
+    return None
+
+
+def differences(
+    f: PrimFunc,
+    buffers: Mapping[str, Array],
+    dims: Mapping[str, int],
+    externals: Mapping[str, Routine] | None = None,
+) -> tuple[str, LoopFault | None]:
+    """Run a function in place by the fast interpreter and on copies by the definition.
+
+    Returns how they differ, in bits or in faults, and the fast one's fault.  Racing programs have
+    no one result, so for them nothing is compared.
+    """
+    copies = {name: a.copy() for name, a in buffers.items()}
+    fault = outcome(lanes.run, f, buffers, dims, externals)
+    if fault is not None and fault.kind == "race":
+        return "", fault
+    defined = outcome(loop.run, f, copies, dims, externals)
+    if fault is not None or defined is not None:
+        alike = fault is not None and defined is not None and fault.kind == defined.kind
+        return "" if alike else f"fast: {fault}, defined: {defined}", fault
+    different = [n for n, a in buffers.items() if not same_bits(a, copies[n])]
+    return ", ".join(different), None
+
+
+def run(
+    f: PrimFunc,
+    buffers: Mapping[str, Array],
+    dims: Mapping[str, int],
+    externals: Mapping[str, Routine] | None = None,
+) -> None:
+    """Run a function in place as ``lanes.run`` does; the definition must agree."""
+    different, fault = differences(f, buffers, dims, externals)
+    assert not different
+    if fault is not None:
+        raise fault

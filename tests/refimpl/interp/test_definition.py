@@ -1,0 +1,175 @@
+"""The fast interpreter of loop programs agrees with the definition, bit for bit."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from didyma.refimpl.interp import loop, scalar
+from didyma.refimpl.ir.loop import (
+    BINARY_OPS,
+    BITCASTS,
+    COMPARE_OPS,
+    INTRINSICS,
+    UNARY_OPS,
+    Binary,
+    Buffer,
+    Cast,
+    Compare,
+    Expr,
+    Intrinsic,
+    LetExpr,
+    Load,
+    PrimFunc,
+    Select,
+    Stmt,
+    Unary,
+    Var,
+)
+from didyma.refimpl.ir.text import parse_loop
+from didyma.refimpl.ir.types import BYTES, Array, DType
+from didyma.refimpl.ir.walk import exprs, stmts
+from didyma.refimpl.verify import loop as laws
+from tests.bench.interpreters import Comparison, compare
+from tests.bench.programs import case_of
+from tests.codegen.make import corners
+from tests.refimpl.interp import both
+from tests.refimpl.interp.build import i, parallel, store
+
+PYRAMID = """
+kernel @pyramid(x: f32[n, 8], at: i64[n], o: f32[n], count: i64[3]) writes (o, count)
+    dims n in [1, 9] {
+  primfunc @fold(row: f32[8] shared, m: f32[] local) writes (m) dims k in [1, 8] {
+    m[] = row[0]
+    for q in k - 1 {
+      m[] = max(m[], row[q + 1])
+    }
+  }
+  for b in n bound blockIdx.x {
+    alloc row: f32[8] shared
+    alloc m: f32[] local
+    for t in 8 bound threadIdx.x {
+      assert n >= 1, "there are rows"
+      let v = x[b, t]
+      row[t] = abs(v:f32)
+      barrier
+      if t == 0 {
+        alloc k: i64[] local
+        k[] = 1
+        while row[k[]] < 2.0:f32 {
+          k[] = k[] + 1
+        }
+        call @fold(row, m) dims (k[])
+        o[at[b]] = m[]
+      } else {
+        atomic add(count[t % 3], i64(v:f32))
+      }
+      barrier
+      place halves: f16[8] shared over row
+      halves[7 - t] = f16(v:f32)
+      barrier
+      if t == 3 {
+        o[at[b]] = o[at[b]] + f32(halves[2])
+      }
+      free halves
+    }
+  }
+}
+"""
+TURNED = """
+primfunc @turned(x: f32[2, 3], o: f32[3, 2]) writes (o) {
+  extern "turn"(x) -> (o)
+}
+"""
+
+
+def turn(outputs: Any, inputs: Any, attrs: Any) -> None:
+    """Transpose a matrix."""
+    del attrs
+    outputs[0][...] = inputs[0].T
+
+
+def pyramid() -> tuple[PrimFunc, dict[str, Array], dict[str, int]]:
+    """Return a kernel in which most statements stand, with buffers and sizes."""
+    (f,) = parse_loop(PYRAMID)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((5, 8), np.float32)
+    x[:, 5] = 3
+    at = rng.permutation(5)
+    return f, {"x": x, "at": at, "o": np.zeros(5, np.float32), "count": np.zeros(3, int)}, {"n": 5}
+
+
+def test_hand_written_kernels_of_every_statement_and_expression() -> None:
+    f, buffers, env = pyramid()
+    laws.verify(f)
+    both.run(f, buffers, env)
+    x = np.abs(buffers["x"])
+    ends = [int(np.argmax(row[1:] >= 2)) + 1 for row in x]
+    want = [row[:k].max() for row, k in zip(x, ends, strict=True)]
+    assert (buffers["o"][buffers["at"]] == want + buffers["x"][:, 5].astype(np.float16)).all()
+
+    (g,) = parse_loop(TURNED)
+    o = np.zeros((3, 2), np.float32)
+    both.run(g, {"x": buffers["x"][:2, :3].copy(), "o": o}, {}, {"turn": turn})
+    assert (o == buffers["x"][:2, :3].T).all()
+
+    seen = {type(s) for h in (f, *f.functions, g) for s in stmts(h.body)}
+    assert seen == set(get_args(Stmt))
+    seen = {type(e) for h in (f, *f.functions) for e in exprs(h.body)}
+    tested_below = {LetExpr, Select, Intrinsic}
+    assert seen == set(get_args(Expr)) - tested_below
+
+
+def operations(dtype: DType) -> Iterator[Expr]:
+    """Return every operation on elements of a dtype, of buffers ``x``, ``y`` and ``z``."""
+    x, y, z = (Load(name, (i,), dtype) for name in "xyz")
+    v = Var("v", dtype)
+    yield Select(Compare("lt", Load("x", (i,), dtype), y), LetExpr(v, y, v), z)
+    yield from (Compare(op, x, y) for op in COMPARE_OPS)
+    yield from (Cast(x, to) for to in BYTES)
+    tables: tuple[tuple[Any, Any, Callable[[Any], Expr]], ...] = (
+        (BINARY_OPS, scalar.binary_fn, lambda op: Binary(op, x, y)),
+        (UNARY_OPS, scalar.unary_fn, lambda op: Unary(op, x)),
+        (INTRINSICS, scalar.intrinsic_fn, lambda op: Intrinsic(op, (x, y, z)[: INTRINSICS[op]])),
+    )
+    for names, function, make in tables:
+        for name in names:
+            try:
+                function(name, dtype)
+            except KeyError:  # no operation of this dtype
+                continue
+            yield make(name)
+    for name, to in BITCASTS.items():
+        if to.nbytes == dtype.nbytes and to.is_float != dtype.is_float and dtype != DType.BOOL:
+            yield Intrinsic(name, (x,))
+
+
+@pytest.mark.parametrize("dtype", BYTES)
+def test_every_operation_on_corner_values(dtype: DType) -> None:
+    values = corners(dtype)
+    n = len(values)
+    grids = [np.repeat(values, n), np.tile(values, n), np.tile(values[::-1].copy(), n)]
+    for e in operations(dtype):
+        o = np.zeros(n * n, e.dtype.numpy)
+        buffers = {**dict(zip("xyz", grids, strict=True)), "o": o}
+        params = tuple(Buffer(k, DType.of(a), a.shape) for k, a in buffers.items())
+        body = parallel(i, n * n, store("o", i, value=e))
+        both.run(PrimFunc("f", params, ("o",), body), buffers, {})
+
+
+@pytest.mark.parametrize("first", range(0, 200, 20))
+def test_the_loops_and_kernels_of_drawn_programs(first: int) -> None:
+    seen = Comparison()
+    for seed in range(first, first + 20):
+        compare(case_of(seed), seen)
+    assert not seen.different
+    assert not seen.skipped
+    assert min(seen.compared["loops"], seen.compared["kernels"]) > 40
+
+
+def test_the_definition_fits_on_a_few_pages() -> None:
+    assert inspect.getsource(loop).count("\n") <= 250
