@@ -312,8 +312,8 @@ def scaled_dot_product_attention(
     ``q`` is [..., queries, depth], ``k`` [..., keys, depth], ``v`` [..., keys, width]; leading axes
     are broadcast.  A bool ``mask`` is true where a query sees a key; a float one is added.
     ``is_causal`` lets query *i* see the keys up to *i*.  ``scale`` is ``1 / sqrt(depth)`` if not
-    given.  ``score_mod(score, *places)`` changes scores first; ``places`` are integers for each of
-    their axes, such as batch, head, query and key.
+    given, also for a symbolic depth.  ``score_mod(score, *indices)`` changes scores first;
+    ``indices`` are integers for each of their axes, such as batch, head, query and key.
     Example: ``dd.scaled_dot_product_attention(q, k, v, is_causal=True)``.
     Errors: ``bad-call``, ``shape-mismatch``, ``dtype-mismatch``.
     """
@@ -321,12 +321,6 @@ def scaled_dot_product_attention(
     if min(rank(t) for t in (q, k, v)) < 2:
         types = ", ".join(str(t.value.type) for t in (q, k, v))
         raise wrong("dd.scaled_dot_product_attention", types, "tensors [..., length, depth]")
-    depth = shape(q)[-1]
-    if scale is None:
-        if not isinstance(depth, int):
-            got = f"depth {dims.text(depth)} without a scale"
-            raise wrong("dd.scaled_dot_product_attention", got, "a known depth, or scale=")
-        scale = 1 / math.sqrt(max(depth, 1))
     s = composed(composite.scores, q, k, scale)
     if score_mod is not None:
         own = shape(s)

@@ -268,19 +268,25 @@ def linear(b: Emit[V], x: V, weight: V, bias: V | None = None) -> V:
     return _affine(b, out, None, bias)
 
 
-def scores(b: Emit[V], q: V, k: V, scale: float) -> V:
-    """``q @ transposed k * scale`` over the last two axes."""
-    rank = b.type_of(k).rank
-    axes = (*range(rank - 2), rank - 1, rank - 2)
+def scores(b: Emit[V], q: V, k: V, scale: float | None) -> V:
+    """``q @ transposed k * scale`` over the last two axes; without a scale, by ``1/sqrt(depth)``.
+
+    The depth is the size of the last axis of ``k``, and may be symbolic; 0 counts as 1.
+    """
+    t = b.type_of(k)
+    axes = (*range(t.rank - 2), t.rank - 1, t.rank - 2)
     products = b("matmul", (q, b("permute_dims", (k,), axes=axes)))
+    depth = t.shape[-1]
+    if scale is None:
+        if not isinstance(depth, int):
+            counted = b("maximum", (_count(b, depth, 0, t), like(b, 1, k)))
+            return b("divide", (products, b("sqrt", (counted,))))
+        scale = 1 / math.sqrt(max(depth, 1))
     return b("multiply", (products, like(b, scale, q)))
 
 
 def attention(b: Emit[V], q: V, k: V, v: V, scale: float | None = None) -> V:
     """``softmax(scores) @ v`` over the last two axes."""
-    depth = b.type_of(k).shape[-1]
-    if scale is None:
-        scale = 1 / math.sqrt(depth) if isinstance(depth, int) and depth else 1.0
     return b("matmul", (softmax(b, scores(b, q, k, scale), -1), v))
 
 

@@ -267,6 +267,21 @@ def test_attention() -> None:
     agrees(lambda q, k, v: sdpa(q, k, v, score_mod=alibi), attention(a, b, c, far), q, k, v)
 
 
+def test_attention_is_scaled_by_a_symbolic_depth() -> None:
+    depth = dd.dim("depth", 0, 64)
+
+    @dd.trace(dd.f32[2, depth], dd.f32[3, depth], dd.f32[3, 4])
+    def attend(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+        return dd.scaled_dot_product_attention(q, k, v)
+
+    for n in (0, 1, 7):
+        q, k, v = some(2, n), some(3, n), some(3, 4)
+        a, b, c = wide(q, k, v)
+        want = attention(a, b, c, scale=1 / np.sqrt(max(n, 1)))
+        assert dd.interpret(attend, q, k, v).contains(dd.compile(attend)(q, k, v))
+        np.testing.assert_allclose(dd.compile(attend)(q, k, v), want, rtol=1e-5)
+
+
 EQUATIONS = ["bik,bjk->bij", "bik,bjk", "bik->i", "bik->kib", "bik,bjk,bik->bk", "b...,b...->...",
              "bik,bjk->ijk", "bik,bjk->"]  # fmt: skip
 

@@ -169,3 +169,12 @@ def check(f: Function, dice: Dice) -> None:
         (out,) = graph.run(m, args)
     assert f.result_types()[0].shape == out.shape
     assert np.all(bars.judge(bar, out, DType.of(out)).ok), (f, args, out, bar)
+
+
+def test_attention_scales_by_a_symbolic_depth() -> None:
+    depth = symbol("depth")
+    b, params = start([TensorType(F64, (n, depth)) for n in (4, 5)] + [TensorType(F64, (5, 3))])
+    f = b.function("f", [composite.attention(b, params[0], params[1], params[2])])
+    got = graph.run(Module((f,), (DimVar("depth", 1, 9),)), [Q[0], K[0], W[0]])[0]
+    want = soft(Q[0] @ K[0].T / math.sqrt(6), -1) @ W[0]
+    np.testing.assert_allclose(got, want, rtol=1e-12)
