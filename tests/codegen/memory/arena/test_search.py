@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -9,10 +11,11 @@ import numpy as np
 import pytest
 
 from didyma.codegen.memory import trace
-from didyma.codegen.memory.arena import FREE, Problem, orders, problem
+from didyma.codegen.memory.arena import FREE, Budget, Problem, orders, placement, portfolio, problem
 from didyma.codegen.memory.arena.canonical import HEURISTICS
 from didyma.codegen.memory.arena.search import Infeasible, OutOfNodes, Search
 from didyma.oracle.placement_check import check
+from didyma.refimpl.ir.types import Array
 
 DATA = Path(__file__).parents[3] / "data" / "planner" / "minimalloc"
 Box = tuple[int, int, int, int]  # from, to, bottom, top
@@ -93,3 +96,20 @@ def test_hard_traces_take_few_steps_in_one_of_the_orders(name: str) -> None:
         assert sound(p, found.tolist())
         return
     pytest.fail("no order finds it")
+
+
+def test_a_capacity_has_nine_tenths_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = perfect(3)
+    best = placement(p, np.cumsum(p.size) - p.size)
+    given: list[float] = []
+
+    def none(p: Problem, target: int, nodes: int | None, deadline: float | None) -> Array:
+        given.append((deadline or 0.0) - time.monotonic())
+        raise Infeasible(np.arange(1))
+
+    monkeypatch.setattr(portfolio, "within", none)
+    goal = best.peak // 2
+    for capacity, least, most in ((goal, 80, 90), (None, 40, 50)):
+        portfolio.improve(replace(p, capacity=capacity), best, goal, Budget(time.monotonic() + 100))
+        assert least < given[0] <= most
+        given.clear()
