@@ -10,7 +10,7 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -302,6 +302,10 @@ def doctor(json: Json = False) -> None:
     raise typer.Exit(command.doctor(json))
 
 
+# The base of click's errors, which typer raises but does not export.
+_CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+
+
 def _leave(number: int, frame: object) -> None:
     del frame
     sys.exit(128 + number)  # by way of every `finally`, so that no child stays behind
@@ -314,21 +318,39 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell ignores SIGINT for background jobs
         signal.signal(number, _leave)
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except DidymaError as e:
-        _tell(e)
+        _print(e)
         sys.exit(e.exit_code)
+    except _CLICK_ERROR as e:
+        sys.exit(_usage(e))
+    except typer.Abort:
+        sys.exit(1)
     except Exception:
         traceback.print_exc()
         print("didyma: this is a bug in didyma, not in your input", file=sys.stderr)
         sys.exit(3)
 
 
-def _tell(e: DidymaError) -> None:
+def _usage(error: Any) -> int:
+    """Print an error of the command line's syntax; return the exit code."""
+    error.show()
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "didyma"
+    want = f"arguments and options as `{command} --help` lists them"
+    _print_json(DidymaError("bad-option", command, got=error.format_message(), want=want))
+    return int(error.exit_code)
+
+
+def _print(e: DidymaError) -> None:
     print(f"didyma: {_named(str(e))}", file=sys.stderr)
     for note in getattr(e, "__notes__", ()):
         print(f"  {note}", file=sys.stderr)
     print(f"  `didyma explain {e.code}` says more", file=sys.stderr)
+    _print_json(e)
+
+
+def _print_json(e: DidymaError) -> None:
+    """Print an error as the one JSON document, if one was asked for."""
     if "--json" in sys.argv:
         fields = {"code": e.code, "where": e.where, "got": e.got, "want": e.want, "help": e.help}
         place = {"file": e.file, "line": e.line} if e.line else {}

@@ -223,3 +223,22 @@ FINDINGS = {
 def test_bad_finding(name: str, tmp_path: Path) -> None:
     head, code = FINDINGS[name]
     told(didyma("replay", text(head + EXP)(tmp_path), "--json"), code, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "got"),
+    [
+        (["check", "--json"], "Missing argument"),
+        (["plan", "x.csv", "--capacity", "many", "--json"], "--capacity"),
+        (["fuzz", "--seconds", "0", "--json"], "--seconds"),
+        (["guess", "--json"], "No such command 'guess'"),
+        (["ops", "--jsn", "--json"], "No such option"),
+    ],
+)
+def test_a_wrong_command_line_is_one_json_document_too(words: list[str], got: str) -> None:
+    said = didyma(*words)
+    assert said.code == 2
+    error = said.json["error"]
+    assert error["code"] == "bad-option"
+    assert got in error["got"]
+    assert got in said.err
