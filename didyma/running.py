@@ -14,11 +14,11 @@ from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.runtime.registry import engine as made
 from didyma.fuzz import levels
-from didyma.oracle.compare import Comparison, compare
+from didyma.oracle.compare import Comparison, compare, distance
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.graph import Param
+from didyma.refimpl.ir.graph import Module, Param
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops import bars as bars_
 from didyma.refimpl.ops.bars import Bar, Contract
@@ -84,38 +84,62 @@ def compile(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Interpreted:
-    """The truth: ``values`` in their dtypes, and how far a correct implementation may be off.
+    """Results of the reference, with the error bars that every correct implementation stays in.
 
-    ``names`` are those of the program's results.
+    ``values`` are the results in their dtypes, and ``names`` their names in the program ``module``,
+    which was evaluated on ``inputs``.
     """
 
     values: tuple[Array, ...]
     bars: tuple[Bar, ...]
     names: tuple[str, ...]
+    module: Module
+    inputs: tuple[Array, ...]
+
+    @property
+    def reference(self) -> tuple[Array, ...]:
+        """The same program evaluated in float64 (longdouble for f64), computed when asked for.
+
+        A data-dependent size may come out differently than in ``values``.  DidymaError
+        ``dim-out-of-range`` where it leaves its range.
+        """
+        return tuple(interpreter.reference(self.module, self.inputs))
+
+    def off(self, actual: AnyArray | Sequence[AnyArray]) -> tuple[float, ...]:
+        """Return how far each output is from ``reference``: no verdict, but a measure of precision.
+
+        It is the largest error as a share of the largest value, and NaN for an output that is not
+        of floats or has another shape.  DidymaError as ``compare`` and ``reference``.
+        """
+        rows = zip(self.reference, self._counted(actual), strict=True)
+        return tuple(distance(*row).off for row in rows)
 
     def compare(self, actual: AnyArray | Sequence[AnyArray]) -> tuple[Comparison, ...]:
-        """Judge one array, or a tuple or list of one for each output, by the bars.
+        """Judge arrays by the bars: one array, or a tuple or list of one for each output.
 
         DidymaError ``output-count`` where there are more or fewer arrays than outputs.
         """
-        given = outputs(actual)
-        if len(given) != len(self.values):
-            raise DidymaError(
-                "output-count", "actual", got=f"{len(given)} arrays",
-                want=f"{len(self.values)}: {', '.join(self.names) or 'none'}",
-            )  # fmt: skip
-        rows = zip(self.names, self.bars, given, self.values, strict=True)
+        rows = zip(self.names, self.bars, self._counted(actual), self.values, strict=True)
         return tuple(
             compare(name, bar, a, TensorType(DType.of(v), v.shape)) for name, bar, a, v in rows
         )
 
-    def contains(self, actual: AnyArray | Sequence[AnyArray]) -> bool:
-        """Tell whether arrays are results that a correct implementation may give.
+    def _counted(self, actual: AnyArray | Sequence[AnyArray]) -> list[Array]:
+        arrays = outputs(actual)
+        if len(arrays) != len(self.values):
+            raise DidymaError(
+                "output-count", "actual", got=f"{len(arrays)} arrays",
+                want=f"{len(self.values)}: {', '.join(self.names) or 'none'}",
+            )  # fmt: skip
+        return arrays
 
-        Every element must lie inside its bar, by the judge's own rule: NaN where the truth is NaN,
-        the sign of an exact zero, the exact integer.  Elements that are undecided may be anything,
-        but the answer is False for an output of which no element is decided, and where there is no
-        element at all: nothing was checked.
+    def contains(self, actual: AnyArray | Sequence[AnyArray]) -> bool:
+        """Return whether arrays are results that a correct implementation may give.
+
+        Every element must lie inside its bar, by the judge's own rule: NaN where ``values`` has
+        NaN, the sign of an exact zero, the exact integer.  Elements that are undecided may be
+        anything, but an output of which no element is decided makes the answer False, and so do
+        outputs without any element: nothing was checked.
         """
         compared = self.compare(actual)
         sound = all(c.agree and (c.checked or not c.total) for c in compared)
@@ -138,7 +162,7 @@ def interpret(program: Program, /, *inputs: AnyArray, **named: AnyArray) -> Inte
     env = dims.bind(rows, m.dims)
     given = [bars_.exact(a, DType.of(a)) for a in arrays]
     bars = interpreter.bars(m.entry, m, given, env, Contract(), stored=True)
-    return Interpreted(tuple(values), tuple(bars), m.entry.results)
+    return Interpreted(tuple(values), tuple(bars), m.entry.results, m, tuple(arrays))
 
 
 def outputs(actual: AnyArray | Sequence[AnyArray]) -> list[Array]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import didyma as dd
+from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ops.bars import Bar
 from didyma.running import Interpreted
 from didyma.testing import assert_agree
@@ -86,9 +87,24 @@ def test_the_truth_contains_what_the_judge_takes(roots: Program) -> None:
         truth.contains(root)
 
 
+def test_the_reference_is_in_float64_and_outputs_are_measured_by_it(roots: Program) -> None:
+    x, y = np.array([2, 3], np.float32), np.array([1, 0.1], np.float32)
+    truth = dd.interpret(roots, x, y)
+    want = np.sqrt(x.astype(np.float64)), x.astype(np.float64) - y
+    for reference, a in zip(truth.reference, want, strict=True):
+        assert reference.dtype == np.float64
+        assert reference.tolist() == a.tolist()
+    doubled = want[0].astype(np.float32), 2 * want[1].astype(np.float32)
+    rounding, far = truth.off(doubled)
+    assert 0 < rounding < 2**-23
+    assert far == pytest.approx(1)
+    with says("output-count", "1 arrays"):
+        truth.off(doubled[0])
+
+
 def undecided(*e: float) -> Interpreted:
     c = np.zeros(len(e))
-    return Interpreted((c.astype(np.float32),), (Bar(c, np.array(e)),), ("y",))
+    return Interpreted((c.astype(np.float32),), (Bar(c, np.array(e)),), ("y",), Module(()), ())
 
 
 def test_the_truth_contains_nothing_where_nothing_is_decided() -> None:
@@ -119,7 +135,7 @@ def test_an_assertion_says_where_it_is_worst(roots: Program) -> None:
 
 def test_an_assertion_counts_in_bars() -> None:
     bar = Bar(np.array([1, 1, 1, 1], np.float64), np.array([0.5, 0.5, np.inf, 0.25], np.float64))
-    truth = Interpreted((np.ones(4, np.float32),), (bar,), ("y",))
+    truth = Interpreted((np.ones(4, np.float32),), (bar,), ("y",), Module(()), ())
     with pytest.raises(AssertionError) as caught:
         assert_agree(np.array([1, 3, 9, 2.5], np.float32), truth)
     assert str(caught.value).splitlines() == [
