@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from didyma.codegen.emit.intrinsics import c_type
-from didyma.codegen.emit.names import RESERVED_FOR_KERNELS, Names
+from didyma.codegen.emit.names import RESERVED_FOR_KERNELS, c_names
 from didyma.codegen.emit.remarks import remarks
 from didyma.codegen.emit.statements import Statements
 from didyma.codegen.runtime.engine import KernelText, Signature
@@ -34,7 +34,7 @@ def emit(
     lines: list[str] = []
     origins: list[tuple[int, str]] = []
     signatures: list[Signature] = []
-    names = Names(RESERVED_FOR_KERNELS)
+    names = c_names(RESERVED_FOR_KERNELS)
     for f in kernels:
         name = names.fresh(f.name)
         writer = Statements.of(f)
@@ -54,7 +54,7 @@ def emit(
 
 
 def _signature(f: PrimFunc, name: str, writer: Statements) -> Signature:
-    places = writer.expressions.places
+    buffers = writer.expressions.buffers
 
     def extent(axis: str) -> Expr:
         return writer.axes.get(axis, ONE)
@@ -66,9 +66,9 @@ def _signature(f: PrimFunc, name: str, writer: Statements) -> Signature:
 
     return Signature(
         name=name,
-        buffers=tuple((places[b.name].name, b.dtype) for b in f.params),
+        buffers=tuple((buffers[b.name].name, b.dtype) for b in f.params),
         sizes=tuple(of_dim(dims.mul(*b.shape)) for b in f.params),
-        outputs=tuple(places[o].name for o in f.outputs),
+        outputs=tuple(buffers[o].name for o in f.outputs),
         dims=tuple(d.name for d in f.dims),
         grid=(extent("blockIdx.x"), extent("blockIdx.y"), extent("blockIdx.z")),
         block=(threads("threadIdx.x"), threads("threadIdx.y"), threads("threadIdx.z")),

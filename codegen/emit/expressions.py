@@ -16,8 +16,7 @@ import numpy as np
 
 from didyma.codegen.emit.arithmetic import INTERVALS, bounded, call, divide, plain
 from didyma.codegen.emit.intrinsics import COMPONENTS, STORED, c_type
-from didyma.codegen.emit.lines import Line, Lines
-from didyma.codegen.emit.names import Names
+from didyma.codegen.emit.lines import TextLine, TextLines
 from didyma.codegen.emit.terms import (
     ADD,
     AND,
@@ -56,6 +55,7 @@ from didyma.refimpl.ir.loop import (
     Unary,
     Var,
 )
+from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import DType
 
 _FLOAT_OPERATORS = {"add": ("+", ADD), "sub": ("-", ADD), "mul": ("*", MUL), "div": ("/", MUL)}
@@ -77,11 +77,11 @@ _RANGE = {
 _RANGE[DType.BOOL] = (0, 1)
 
 
-Side: TypeAlias = tuple[list[Line], Term]  # of a branch: its own statements, then its value
+Side: TypeAlias = tuple[list[TextLine], Term]  # of a branch: its own statements, then its value
 
 
 @dataclass(slots=True)
-class Place:
+class CBuffer:
     """A buffer in the text; a ``scalar`` is a plain variable."""
 
     buffer: Buffer
@@ -94,9 +94,9 @@ class Expressions:
     """Writes the expressions of one kernel."""
 
     names: Names
-    lines: Lines
+    lines: TextLines
     variables: dict[str, Term] = field(default_factory=dict[str, Term])
-    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    buffers: dict[str, CBuffer] = field(default_factory=dict[str, CBuffer])
     wide: dict[WideKey, str] = field(default_factory=dict[WideKey, str])
     lane: int = -1  # of the vectorised loop being written out
     lane_var: str = ""
@@ -167,7 +167,7 @@ class Expressions:
             name = self.wide.get(key)
             if name is not None:
                 return f"{name}.{COMPONENTS[self.lane]}"
-        place = self.places[buffer]
+        place = self.buffers[buffer]
         if place.scalar:
             return place.name
         return f"{place.name}[{self.offset(place.buffer.shape, at).text}]"
@@ -228,7 +228,7 @@ class Expressions:
                 b = self.value(e.rhs)
             if aside:
                 done = Term("0" if conjunction else "1")
-                empty: list[Line] = []
+                empty: list[TextLine] = []
                 then, other = (
                     ((aside, b), (empty, done)) if conjunction else ((empty, done), (aside, b))
                 )

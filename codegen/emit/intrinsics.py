@@ -74,54 +74,54 @@ VECTORS: dict[str, str] = {f"{c_type(d)}x{LANES}": c_type(d) for d in BYTES}
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class CFunction:
     """The C types of an intrinsic's arguments and of its result."""
 
     args: tuple[str, ...]
     result: str
 
 
-def _ints() -> dict[str, Function]:
-    table: dict[str, Function] = {}
+def _ints() -> dict[str, CFunction]:
+    table: dict[str, CFunction] = {}
     for t in map(c_type, INTS):
-        table |= {f"{op}_{t}": Function((t, t), t) for op in INT_BINARY}
-        table |= {f"{op}_{t}": Function((t,), t) for op in INT_UNARY}
+        table |= {f"{op}_{t}": CFunction((t, t), t) for op in INT_BINARY}
+        table |= {f"{op}_{t}": CFunction((t,), t) for op in INT_UNARY}
     return table
 
 
-def _floats() -> dict[str, Function]:
-    table: dict[str, Function] = {}
+def _floats() -> dict[str, CFunction]:
+    table: dict[str, CFunction] = {}
     for t in map(c_type, COMPUTED):
-        table |= {f"{op}_{t}": Function((t, t), t) for op in FLOAT_BINARY}
-        table |= {f"{op}_{t}": Function((t,), t) for op in FLOAT_UNARY}
+        table |= {f"{op}_{t}": CFunction((t, t), t) for op in FLOAT_BINARY}
+        table |= {f"{op}_{t}": CFunction((t,), t) for op in FLOAT_UNARY}
         for op, arity in INTRINSICS.items():
-            table[f"{op}_{t}"] = Function((t,) * arity, "b8" if op in PREDICATES else t)
-        table |= {f"{literal}_{t}": Function((), t) for literal in ("inf", "nan")}
+            table[f"{op}_{t}"] = CFunction((t,) * arity, "b8" if op in PREDICATES else t)
+        table |= {f"{literal}_{t}": CFunction((), t) for literal in ("inf", "nan")}
     return table
 
 
-def _casts() -> dict[str, Function]:
+def _casts() -> dict[str, CFunction]:
     pairs = [(a, b) for a in CAST_AMONG for b in CAST_AMONG if a is not b]
     pairs += [(a, DType.F32) for a in STORED] + [(DType.F32, b) for b in STORED]
     named = [(c_type(a), c_type(b)) for a, b in pairs]
-    return {f"cast_{a}_{b}": Function((a,), b) for a, b in named}
+    return {f"cast_{a}_{b}": CFunction((a,), b) for a, b in named}
 
 
-def _bitcasts() -> dict[str, Function]:
+def _bitcasts() -> dict[str, CFunction]:
     pairs = [(d, u) for d in BITCASTS.values() for u in UNSIGNED if d.nbytes == u.nbytes]
     named = [(c_type(d), c_type(u)) for d, u in pairs if d.is_float]
     named += [(b, a) for a, b in named]
-    return {f"bitcast_{a}_{b}": Function((a,), b) for a, b in named}
+    return {f"bitcast_{a}_{b}": CFunction((a,), b) for a, b in named}
 
 
-def _memory() -> dict[str, Function]:
-    table: dict[str, Function] = {}
+def _memory() -> dict[str, CFunction]:
+    table: dict[str, CFunction] = {}
     for t in map(c_type, PORTABLE.atomics):
-        table |= {f"atomic_{op}_{t}": Function((f"{t} *", t), "void") for op in ATOMIC_OPS}
+        table |= {f"atomic_{op}_{t}": CFunction((f"{t} *", t), "void") for op in ATOMIC_OPS}
     for vector, t in VECTORS.items():
-        table[f"load{LANES}_{t}"] = Function((f"const {t} *",), vector)
-        table[f"store{LANES}_{t}"] = Function((f"{t} *", vector), "void")
+        table[f"load{LANES}_{t}"] = CFunction((f"const {t} *",), vector)
+        table[f"store{LANES}_{t}"] = CFunction((f"{t} *", vector), "void")
     return table
 
 
-TABLE: dict[str, Function] = {**_ints(), **_floats(), **_casts(), **_bitcasts(), **_memory()}
+TABLE: dict[str, CFunction] = {**_ints(), **_floats(), **_casts(), **_bitcasts(), **_memory()}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from didyma.refimpl.ir.loop import Stmt
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line, how deep it stands, and the statement it comes from."""
 
     depth: int
@@ -17,17 +17,17 @@ class Line(NamedTuple):
     origin: Stmt | None = None
 
 
-class Lines:
-    """Lines in order; ``captured`` collects some aside until it is known where they go."""
+class TextLines:
+    """TextLines in order; ``captured`` collects some aside until it is known where they go."""
 
     def __init__(self) -> None:
-        self._out: list[Line] = []
+        self._out: list[TextLine] = []
         self._depth = 0
         self.origin: Stmt | None = None
 
     def add(self, text: str) -> None:
         """Append a line."""
-        self._out.append(Line(self._depth, text, self.origin))
+        self._out.append(TextLine(self._depth, text, self.origin))
 
     @contextmanager
     def indented(self) -> Generator[None]:
@@ -37,19 +37,19 @@ class Lines:
         self._depth -= 1
 
     @contextmanager
-    def captured(self) -> Generator[list[Line]]:
+    def captured(self) -> Generator[list[TextLine]]:
         """Collect what is appended in the list, one level deeper, instead of appending it."""
-        outer, aside = self._out, list[Line]()
+        outer, aside = self._out, list[TextLine]()
         self._out = aside
         self._depth += 1
         yield aside
         self._depth -= 1
         self._out = outer
 
-    def splice(self, lines: Sequence[Line]) -> None:
+    def splice(self, lines: Sequence[TextLine]) -> None:
         """Append what was captured."""
         self._out += lines
 
-    def all(self) -> Sequence[Line]:
+    def all(self) -> Sequence[TextLine]:
         """Every line so far."""
         return self._out

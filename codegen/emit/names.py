@@ -6,20 +6,9 @@ import re
 from collections.abc import Iterable
 
 from didyma.codegen.emit.intrinsics import SYNTAX, TABLE, TYPES, VECTORS
-from didyma.refimpl.ir.names import Names as _Names
+from didyma.codegen.keywords import KEYWORDS
+from didyma.refimpl.ir.names import Names
 
-_C = (
-    "auto break case char const continue default do double else enum extern float for goto if"
-    " inline int long register restrict return short signed sizeof static struct switch typedef"
-    " union unsigned void volatile while"
-)
-_CPP = (
-    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t char8_t class compl"
-    " concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit"
-    " export false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq"
-    " private protected public reinterpret_cast requires static_assert static_cast template this"
-    " thread_local throw true try typeid typename using virtual wchar_t xor xor_eq"
-)
 _MACROS = "NULL assert linux unix"
 # Functions that NVRTC or the C library declare unasked: a variable may hide them, a kernel may
 # not be called so.
@@ -30,9 +19,7 @@ _FUNCTIONS = (
     " memset min modf norm normcdf pow printf remainder rint round rsqrt signbit sin sincos sinh"
     " sqrt tan tanh tgamma time trap trunc vprintf warpSize y0 y1 yn"
 )
-RESERVED = frozenset(
-    [*_C.split(), *_CPP.split(), *_MACROS.split(), *SYNTAX, *TABLE, *TYPES, *VECTORS]
-)
+RESERVED = frozenset([*KEYWORDS, *_MACROS.split(), *SYNTAX, *TABLE, *TYPES, *VECTORS])
 RESERVED_FOR_KERNELS = frozenset(_FUNCTIONS.split())
 _NOT_WORD = re.compile(r"\W+", re.ASCII)
 
@@ -49,17 +36,11 @@ def sanitise(name: str) -> str:
     return word if word and word[0].isascii() and word[0].isalpha() else f"v{word}"
 
 
-class Names(_Names):
-    """A supply of distinct identifiers; made per scope of names, never shared.
+def c_names(taken: Iterable[str] = ()) -> Names:
+    """Return a supply of C identifiers for one scope.
 
-    >>> names = Names(["x"])
+    >>> names = c_names(["x"])
     >>> names.fresh("x"), names.fresh("x"), names.fresh("x_1"), names.fresh("exp_f32")
     ('x_1', 'x_2', 'x_1_1', 'exp_f32_1')
     """
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        super().__init__((*taken, *RESERVED))
-
-    def fresh(self, wish: str) -> str:
-        """Return an identifier like ``wish`` that was not given before."""
-        return super().fresh(sanitise(wish))
+    return Names((*taken, *RESERVED), sanitise)

@@ -50,7 +50,7 @@ Run on an engine and return the results.
 
 
 @dataclass(slots=True)
-class Writer:
+class LineWriter:
     """Writes the function ``call``, or one that it calls.
 
     The tables give names in Python, of functions too, and in the kernel text; ``streams`` tells

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
-from didyma.codegen.emit.expressions import Expressions, Place
+from didyma.codegen.emit.expressions import CBuffer, Expressions
 from didyma.codegen.emit.intrinsics import LANES, c_type
-from didyma.codegen.emit.lines import Lines
-from didyma.codegen.emit.names import Names
+from didyma.codegen.emit.lines import TextLines
+from didyma.codegen.emit.names import c_names
 from didyma.codegen.emit.terms import PRIMARY, SHIFT, Term, index_literal
 from didyma.codegen.emit.wide import Wide, WideKey, find
 from didyma.refimpl.ir.expr import index, mul
@@ -37,6 +37,7 @@ from didyma.refimpl.ir.loop import (
     Var,
     While,
 )
+from didyma.refimpl.ir.names import Names
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class Statements:
     """Writes the statements of one kernel, and notes the axes it is bound to."""
 
     names: Names
-    lines: Lines
+    lines: TextLines
     expressions: Expressions
     functions: Mapping[str, PrimFunc]
     axes: dict[str, Expr] = field(default_factory=dict[str, Expr])
@@ -52,10 +53,10 @@ class Statements:
     @staticmethod
     def of(f: PrimFunc) -> Statements:
         """Return a writer that knows the parameters of a function."""
-        names, lines = Names(), Lines()
+        names, lines = c_names(), TextLines()
         expressions = Expressions(names, lines)
         for b in f.params:
-            expressions.places[b.name] = Place(b, names.fresh(b.name))
+            expressions.buffers[b.name] = CBuffer(b, names.fresh(b.name))
         for d in f.dims:
             name = names.fresh(d.name)
             expressions.variables[d.name] = Term(name, PRIMARY, d.lo, d.hi, True)
@@ -143,7 +144,7 @@ class Statements:
             count *= n
         name, t = self.names.fresh(b.name), c_type(b.dtype)
         scalar = count == 1 and b.scope is Scope.LOCAL
-        self.expressions.places[b.name] = Place(b, name, scalar)
+        self.expressions.buffers[b.name] = CBuffer(b, name, scalar)
         if not scalar:
             qualifier = "__shared__ " if b.scope is Scope.SHARED else ""
             self.lines.add(f"{qualifier}{t} {name}[{max(count, 1)}];")
@@ -157,12 +158,12 @@ class Statements:
         return body
 
     def _call(self, s: Call) -> None:
-        """Write the callee's body in braces, where its parameters are the caller's places."""
+        """Write the callee's body in braces, where its parameters are the caller's buffers."""
         x, f = self.expressions, self.functions[s.callee]
         self.lines.add("{")
         with self.lines.indented():
-            places = {
-                p.name: replace(x.places[a], buffer=p)
+            buffers = {
+                p.name: replace(x.buffers[a], buffer=p)
                 for p, a in zip(f.params, s.args, strict=True)
             }
             variables: dict[str, Term] = {}
@@ -170,10 +171,10 @@ class Statements:
                 value, name = x.data(e), self.names.fresh(d.name)
                 self.lines.add(f"const i64 {name} = {value.text};")
                 variables[d.name] = Term(name, PRIMARY, d.lo, d.hi, True)
-            outer = x.places, x.variables
-            x.places, x.variables = places, variables
+            outer = x.buffers, x.variables
+            x.buffers, x.variables = buffers, variables
             self.write(f.body)
-            x.places, x.variables = outer
+            x.buffers, x.variables = outer
         self.lines.add("}")
 
     # Loops
@@ -215,10 +216,10 @@ class Statements:
         self.lines.add("}")
 
     def _global_vectors(self) -> frozenset[str]:
-        places = self.expressions.places.values()
+        buffers = self.expressions.buffers.values()
         return frozenset(
             p.buffer.name
-            for p in places
+            for p in buffers
             if p.buffer.scope is Scope.GLOBAL and len(p.buffer.shape) == 1
         )
 

@@ -19,8 +19,8 @@ from typing import Any
 from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit.binding import bind, told_dims
 from didyma.codegen.emit.integers import constructor, quoted, tuple_of
-from didyma.codegen.emit.names import Names, sanitise
-from didyma.codegen.emit.program_lines import Writer, constant
+from didyma.codegen.emit.names import c_names, sanitise
+from didyma.codegen.emit.program_lines import LineWriter, constant
 from didyma.codegen.runtime.engine import KernelText, Signature
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Arena, Program
@@ -50,15 +50,15 @@ def emit(p: Program, text: KernelText) -> str:
     Errors: ``unbound-dim`` if no input tells a size, ``device-unsupported``.
     """
     require_one_device(p)
-    names = Names([*keyword.kwlist, *_OWN.split()])
+    names = c_names([*keyword.kwlist, *_OWN.split()])
     functions = {f.name: names.fresh(f.name) for f in p.functions}
     called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
 
-    def writer(f: Program) -> Writer:
+    def writer(f: Program) -> LineWriter:
         arenas = (s.name for s in walk(f.lines) if isinstance(s, Arena))
-        mine = Names([*keyword.kwlist, *_OWN.split(), *functions.values()])
+        mine = c_names([*keyword.kwlist, *_OWN.split(), *functions.values()])
         python = {v: mine.fresh(v) for v in (*(d.name for d in f.dims), *f.type, *arenas)}
-        return Writer(f, python, called, functions, several(f.lines), f is not p)
+        return LineWriter(f, python, called, functions, several(f.lines), f is not p)
 
     entry = writer(p)
     sections = [

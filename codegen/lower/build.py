@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from didyma.codegen.lower import packed
 from didyma.codegen.lower.affine import Affine, has_division, size
-from didyma.codegen.lower.names import Names
 from didyma.codegen.lower.scalar import identity, widened
 from didyma.codegen.lower.scatter import gathered
 from didyma.refimpl.ir import expr as ix
@@ -21,6 +20,7 @@ from didyma.refimpl.ir.loop import (
     Load,
     Var,
 )
+from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ir.walk import map_expr, substitute_expr
 from didyma.refimpl.ops import OPS
@@ -42,7 +42,7 @@ class Folding:
 
 
 @dataclass(slots=True, eq=False)
-class Value:
+class Scalar:
     """A scalar: ``var`` stands for it in every expression that uses it."""
 
     var: Var
@@ -51,7 +51,7 @@ class Value:
     depth: int = 0  # of the values written out in ``expr``; 0 for one that is always bound
 
 
-class Builder:
+class ScalarBuilder:
     """Values of one loop nest.
 
     ``read`` yields the variable that stands for an element.  Values are kept in order of
@@ -70,8 +70,8 @@ class Builder:
         self._buffers = buffers
         self.names = names
         self.affine = Affine()
-        self.values: list[Value] = []
-        self.by_name: dict[str, Value] = {}
+        self.values: list[Scalar] = []
+        self.by_name: dict[str, Scalar] = {}
         self._memo: dict[tuple[str, Index], Expr] = {}
         self._indices: dict[Expr, Expr] = {}
         self._nesting = 0  # depth of the expression being absorbed
@@ -164,7 +164,7 @@ class Builder:
         return var
 
     def _new(self, wish: str, e: Expr, fold: Folding | None) -> Var:
-        value = Value(Var(self.names.fresh(wish), e.dtype), e, fold)
+        value = Scalar(Var(self.names.fresh(wish), e.dtype), e, fold)
         self.values.append(value)
         self.by_name[value.var.name] = value
         return value.var

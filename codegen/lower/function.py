@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from didyma.codegen.lower.build import Builder
-from didyma.codegen.lower.names import Names, identifier
+from didyma.codegen.lower.build import ScalarBuilder
+from didyma.codegen.lower.names import identifier, loop_names
 from didyma.codegen.lower.place import Placer
 from didyma.codegen.lower.scalar import combine, narrowed
 from didyma.refimpl.ir import expr as ix
@@ -47,7 +47,7 @@ class _Lowering:
         self.m = m
         self.types = f.types()
         self.nodes: dict[str, Node] = {r: n for n in f.nodes for r in n.results}
-        self.names = Names(d.name for d in m.dims)
+        self.names = loop_names(d.name for d in m.dims)
         self.inputs = {p.name: self._buffer(p.name) for p in f.params}
         self.outputs = [(r, self._buffer(r)) for r in f.results]
         self.buffers = (*self.inputs.values(), *(b for _, b in self.outputs))
@@ -84,8 +84,8 @@ class _Lowering:
         used |= {e.name for d in shapes for e in exprs(Store("", (), d)) if isinstance(e, Var)}
         return tuple(d for d in self.m.dims if d.name in used)
 
-    def _builder(self) -> Builder:
-        return Builder(self.nodes, self.types, self.inputs, self.names)
+    def _builder(self) -> ScalarBuilder:
+        return ScalarBuilder(self.nodes, self.types, self.inputs, self.names)
 
     def _nest(self, shape: Shape, group: Sequence[tuple[str, Buffer]]) -> Stmt:
         b = self._builder()
@@ -162,7 +162,7 @@ class _Lowering:
         return _nested([us[n] for n in free], [rule.extents[n] for n in free], body)
 
 
-def _loops(b: Builder, prefix: str, shape: Shape) -> tuple[tuple[Var, ...], list[Expr]]:
+def _loops(b: ScalarBuilder, prefix: str, shape: Shape) -> tuple[tuple[Var, ...], list[Expr]]:
     extents = [ix.of_dim(d) for d in shape]
     return tuple(b.loop(prefix, e) for e in extents), extents
 

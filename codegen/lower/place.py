@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from didyma.codegen.lower.build import Builder, Folding, Value
+from didyma.codegen.lower.build import Folding, Scalar, ScalarBuilder
 from didyma.codegen.lower.scalar import combine, identity
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
@@ -42,22 +42,24 @@ from didyma.refimpl.ops.spec import FoldOp
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class CodeScope:
     """A scope: a stretch of code whose beginning dominates the rest of it."""
 
-    parent: Place | None
+    parent: CodeScope | None
     depth: int
     guard: Expr | None = None  # of a side of a Select: its condition
     holds: bool = True  # which side
-    values: list[Value] = field(default_factory=list[Value])  # bound here, last defined first
-    sides: dict[tuple[int, bool], Place] = field(default_factory=dict[tuple[int, bool], "Place"])
+    values: list[Scalar] = field(default_factory=list[Scalar])  # bound here, last defined first
+    sides: dict[tuple[int, bool], CodeScope] = field(
+        default_factory=dict[tuple[int, bool], "CodeScope"]
+    )
 
     @property
     def is_region(self) -> bool:
         """Whether statements can stand here."""
         return self.guard is None
 
-    def region(self) -> Place:
+    def region(self) -> CodeScope:
         """Innermost enclosing scope of statements."""
         p = self
         while p.guard is not None:
@@ -66,7 +68,7 @@ class Place:
         return p
 
 
-def _common(a: Place, b: Place) -> Place:
+def _common(a: CodeScope, b: CodeScope) -> CodeScope:
     while a is not b:
         if a.depth >= b.depth:
             assert a.parent is not None
@@ -77,7 +79,7 @@ def _common(a: Place, b: Place) -> Place:
     return a
 
 
-def _below(p: Place, top: Place) -> Place:
+def _below(p: CodeScope, top: CodeScope) -> CodeScope:
     """The child of ``top`` that holds ``p``."""
     while p.parent is not top:
         assert p.parent is not None
@@ -85,15 +87,15 @@ def _below(p: Place, top: Place) -> Place:
     return p
 
 
-def _by_child(uses: Sequence[Place], top: Place) -> dict[Place, list[Place]]:
+def _by_child(uses: Sequence[CodeScope], top: CodeScope) -> dict[CodeScope, list[CodeScope]]:
     """Uses below a scope, by the child of it that holds them."""
-    found: dict[Place, list[Place]] = {}
+    found: dict[CodeScope, list[CodeScope]] = {}
     for u in uses:
         found.setdefault(_below(u, top), []).append(u)
     return found
 
 
-def _needed(uses: Sequence[Place], top: Place) -> bool:
+def _needed(uses: Sequence[CodeScope], top: CodeScope) -> bool:
     """Whether whoever enters a scope comes to one of the uses."""
     if any(u is top for u in uses):
         return True
@@ -102,14 +104,14 @@ def _needed(uses: Sequence[Place], top: Place) -> bool:
     return any((select, not holds) in sure for select, holds in sure)
 
 
-def _outermost(places: Sequence[Place]) -> list[Place]:
+def _outermost(places: Sequence[CodeScope]) -> list[CodeScope]:
     """Those that lie in no other: who enters one of the rest has entered one of these.
 
     What is left out may be guarded by the very value whose uses these are.
     """
     all_ = set(places)
 
-    def inside_another(p: Place) -> bool:
+    def inside_another(p: CodeScope) -> bool:
         up = p.parent
         while up is not None and up not in all_:
             up = up.parent
@@ -125,20 +127,20 @@ class Placer:
     emitted forms.
     """
 
-    def __init__(self, builder: Builder, shapes: dict[str, Shape]) -> None:
+    def __init__(self, builder: ScalarBuilder, shapes: dict[str, Shape]) -> None:
         self._b = builder
         self._shapes = shapes
-        self._uses: dict[str, list[Place]] = {}
-        self._bound: dict[str, dict[Place, Var]] = {}
-        self._loops: dict[str, Place] = {}
+        self._uses: dict[str, list[CodeScope]] = {}
+        self._bound: dict[str, dict[CodeScope, Var]] = {}
+        self._loops: dict[str, CodeScope] = {}
         self._guards: dict[str, Expr] = {}
         self._safe: dict[str, bool] = {}
         self._pending: set[str] = set()
-        self._emitted: set[Place] = set()
+        self._emitted: set[CodeScope] = set()
 
     def body(self, roots: Sequence[Expr], final: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
         """Return the statements that compute the roots and then do ``final``."""
-        top = Place(None, 0)
+        top = CodeScope(None, 0)
         self._pending = set(self._b.by_name)
         for e in roots:
             self._walk(e, top)
@@ -153,7 +155,7 @@ class Placer:
 
     # -- where -------------------------------------------------------------------------------
 
-    def _walk(self, e: Expr, p: Place) -> None:
+    def _walk(self, e: Expr, p: CodeScope) -> None:
         kind = type(e)
         if kind is Const:
             return
@@ -168,16 +170,16 @@ class Placer:
             for c in expr_children(e):
                 self._walk(c, p)
 
-    def _use(self, name: str, p: Place) -> None:
+    def _use(self, name: str, p: CodeScope) -> None:
         self._uses.setdefault(name, []).append(p)
 
-    def _side(self, e: Select, holds: bool, p: Place) -> Place:
+    def _side(self, e: Select, holds: bool, p: CodeScope) -> CodeScope:
         key = (id(e), holds)
         if key not in p.sides:
-            p.sides[key] = Place(p, p.depth + 1, e.cond, holds)
+            p.sides[key] = CodeScope(p, p.depth + 1, e.cond, holds)
         return p.sides[key]
 
-    def _place(self, v: Value, uses: Sequence[Place]) -> None:
+    def _place(self, v: Scalar, uses: Sequence[CodeScope]) -> None:
         if len(uses) == 1:
             if not v.depth:
                 self._bind(v, uses[0])
@@ -193,18 +195,18 @@ class Placer:
         for group in _by_child(uses, top).values():
             self._place(v, group)
 
-    def _bind(self, v: Value, p: Place) -> None:
+    def _bind(self, v: Scalar, p: CodeScope) -> None:
         names = self._bound.setdefault(v.var.name, {})
         names[p] = Var(self._b.names.fresh(v.var.name), v.var.dtype) if names else v.var
         p.values.append(v)
 
-    def _place_fold(self, v: Value, fold: Folding, uses: Sequence[Place]) -> None:
+    def _place_fold(self, v: Scalar, fold: Folding, uses: Sequence[CodeScope]) -> None:
         top = uses[0]
         for u in uses[1:]:
             top = _common(top, u)
         top = top.region()
         self._bind(v, top)
-        self._loops[v.var.name] = loop = Place(top, top.depth + 1)
+        self._loops[v.var.name] = loop = CodeScope(top, top.depth + 1)
         if not any(u is top for u in uses) and not self._harmless(v):
             guard = reduce(_either, (self._path(u, top) for u in _outermost(uses)))
             self._guards[v.var.name] = guard
@@ -213,7 +215,7 @@ class Placer:
             self._walk(e, top)
         self._walk(fold.body, loop)
 
-    def _path(self, p: Place, top: Place) -> Expr:
+    def _path(self, p: CodeScope, top: CodeScope) -> Expr:
         """Condition under which a scope below ``top`` is entered."""
         inner = ix.TRUE
         while p is not top:
@@ -235,7 +237,7 @@ class Placer:
             return self._settled(v.expr)
         return map_expr(self._settled, cond)
 
-    def _harmless(self, v: Value) -> bool:
+    def _harmless(self, v: Scalar) -> bool:
         """Tell whether computing a value reads inside its buffers, wherever it is done."""
         name = v.var.name
         if name not in self._safe:
@@ -256,7 +258,7 @@ class Placer:
 
     # -- what --------------------------------------------------------------------------------
 
-    def _region(self, p: Place, body: Stmt) -> Stmt:
+    def _region(self, p: CodeScope, body: Stmt) -> Stmt:
         for v in p.values:
             if v.fold is None:
                 body = Let(self._bound[v.var.name][p], self._emit(v.expr, p), body)
@@ -264,7 +266,7 @@ class Placer:
                 body = self._fold(v, v.fold, p, body)
         return body
 
-    def _fold(self, v: Value, fold: Folding, p: Place, rest: Stmt) -> Stmt:
+    def _fold(self, v: Scalar, fold: Folding, p: CodeScope, rest: Stmt) -> Stmt:
         loop = self._loops[v.var.name]
         acc = Buffer(v.var.name, v.var.dtype, (), Scope.LOCAL)
         best = acc
@@ -287,7 +289,7 @@ class Placer:
         out: Stmt = Allocate(acc, Block((*run, *tail)))
         return out if best is acc else Allocate(best, out)
 
-    def _emit(self, e: Expr, p: Place) -> Expr:
+    def _emit(self, e: Expr, p: CodeScope) -> Expr:
         if isinstance(e, Const):
             return e
         if isinstance(e, Var):
@@ -302,7 +304,7 @@ class Placer:
 
         return map_expr(emit, e)
 
-    def _branch(self, e: Select, holds: bool, p: Place) -> Expr:
+    def _branch(self, e: Select, holds: bool, p: CodeScope) -> Expr:
         side = p.sides[(id(e), holds)]
         body = self._emit(e.then if holds else e.other, side)
         again = side in self._emitted  # a rule that uses one expression twice
@@ -315,11 +317,11 @@ class Placer:
             body = LetExpr(var, self._emit(v.expr, side), body)
         return body
 
-    def _resolve(self, v: Value, p: Place) -> Expr:
+    def _resolve(self, v: Scalar, p: CodeScope) -> Expr:
         if v.fold is not None:
             return Load(v.var.name, (), v.var.dtype)
         if names := self._bound.get(v.var.name):
-            at: Place | None = p
+            at: CodeScope | None = p
             while at is not None:
                 if (var := names.get(at)) is not None:
                     return var

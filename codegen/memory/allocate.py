@@ -14,9 +14,9 @@ from didyma.codegen.memory.arena.registry import solve
 from didyma.codegen.memory.insert import Insertion
 from didyma.codegen.memory.oriented import layout
 from didyma.codegen.memory.peak import peak
-from didyma.codegen.memory.planners import Buffer, Planner, Whole
+from didyma.codegen.memory.planners import LiveBuffer, Planner, Whole
 from didyma.codegen.memory.sizes import Sizes
-from didyma.codegen.memory.values import Values, called_peak, static_problem
+from didyma.codegen.memory.values import PlannedValues, called_peak, static_problem
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.limits import PORTABLE
@@ -26,7 +26,7 @@ from didyma.refimpl.ir.text import show_instruction
 OVER = "over-capacity"
 
 
-def allocated(values: Values, planner: Planner, capacity: int | None) -> Program:
+def allocated(values: PlannedValues, planner: Planner, capacity: int | None) -> Program:
     """Return the program with memory for its values; DidymaError ``over-capacity``."""
     out = Insertion(values.bare, values.lives)
     for name in values.alone:
@@ -44,19 +44,19 @@ def allocated(values: Values, planner: Planner, capacity: int | None) -> Program
     return planned
 
 
-def _wholes(values: Values, reuse: Whole, out: Insertion) -> None:
+def _wholes(values: PlannedValues, reuse: Whole, out: Insertion) -> None:
     """Hand whole allocations on among the values of each block."""
     sizes = Sizes({v.name: (v.lo, v.hi) for v in values.bare.dims})
-    by_block: dict[int, list[Buffer]] = {}
+    by_block: dict[int, list[LiveBuffer]] = {}
     for b in values.buffers:
         by_block.setdefault(values.lives.of[b.name].block, []).append(b)
     for buffers in by_block.values():
         out.whole([b.name for b in buffers], reuse(buffers, sizes))
 
 
-def _arenas(values: Values, planner: Planner, capacity: int | None, out: Insertion) -> None:
+def _arenas(values: PlannedValues, planner: Planner, capacity: int | None, out: Insertion) -> None:
     """Place values in one arena a device: devices of integer sizes first, then symbolic ones."""
-    by_device: dict[str, list[Buffer]] = {}
+    by_device: dict[str, list[LiveBuffer]] = {}
     for b in values.buffers:
         by_device.setdefault(b.type.device, []).append(b)
     symbolic = {d: any(not isinstance(b.type.nbytes, int) for b in by_device[d]) for d in by_device}
@@ -66,8 +66,8 @@ def _arenas(values: Values, planner: Planner, capacity: int | None, out: Inserti
 
 
 def _static_arena(
-    values: Values,
-    buffers: Sequence[Buffer],
+    values: PlannedValues,
+    buffers: Sequence[LiveBuffer],
     planner: Planner,
     capacity: int | None,
     out: Insertion,
@@ -86,8 +86,8 @@ def _static_arena(
 
 
 def _symbolic_arena(
-    values: Values,
-    buffers: Sequence[Buffer],
+    values: PlannedValues,
+    buffers: Sequence[LiveBuffer],
     planner: Planner,
     capacity: int | None,
     out: Insertion,
@@ -119,7 +119,7 @@ def _require_peak(p: Program, planner: Planner, capacity: int) -> None:
         )
 
 
-def _require_bound(values: Values, p: Problem, beside: int) -> None:
+def _require_bound(values: PlannedValues, p: Problem, beside: int) -> None:
     """Refuse values that no planner can place within the capacity, with the line that needs most.
 
     ``beside`` is what called functions take, in bytes.

@@ -31,12 +31,14 @@ def in_place(
     Values ``alone`` keep the bytes they have.  ``shares`` keeps what was found out about kernels,
     for programs of the same ones.
     """
-    search = _Search(bare, lives, frozenset(alone), {} if shares is None else shares)
+    search = InPlaceSearch(bare, lives, frozenset(alone), {} if shares is None else shares)
     lines = rewrite(bare.lines, search.line)
     return replace(bare, lines=lines) if search.found else bare
 
 
-class _Search:
+class InPlaceSearch:
+    """Looks, at each launch, for operands that die there and whose bytes a result may take."""
+
     def __init__(
         self,
         bare: Program,
@@ -92,7 +94,7 @@ class _Search:
         return root if same else value
 
     def own(self, value: str, line: Launch) -> bool:
-        """Tell whether a value has its bytes to itself, and the launch sees them once."""
+        """Return whether a value owns its bytes, and the launch is given them once."""
         root = self.lives.root
         return (
             value in self.lives.of
@@ -101,22 +103,26 @@ class _Search:
         )
 
     def dies(self, value: str, line: Launch, block: int, index: int) -> bool:
+        """Return whether nothing uses a value after the launch."""
         if not self.own(value, line):
             return False
         life = self.lives.of[value]
         return (life.block, life.last) == (block, index) and self.lives.alone_on(value, line.stream)
 
     def starts(self, value: str, line: Launch, block: int, index: int) -> bool:
+        """Return whether nothing uses a value before the launch."""
         if not self.own(value, line):
             return False
         life = self.lives.of[value]
         return (life.block, life.first) == (block, index)
 
     def same(self, new: str, old: str) -> bool:
+        """Return whether two values have as many bytes on the same device."""
         a, b = self.types[new], self.types[old]
         return a.nbytes == b.nbytes and a.device == b.device
 
     def may(self, k: PrimFunc, new: str, old: str) -> bool:
+        """Return whether a kernel is right when two of its parameters have the same bytes."""
         key = (k.name, new, old)
         if key not in self.shares:
             self.shares[key] = may_share(k, new, old)

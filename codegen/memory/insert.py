@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from didyma.codegen.memory.liveness import Lives
-from didyma.codegen.memory.planners import Plan
+from didyma.codegen.memory.planners import ReusePlan
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.lines import rewrite, walk
 from didyma.refimpl.ir.names import Names
@@ -43,7 +43,7 @@ class Insertion:
         self._heirs = heirs(self.program.lines, self.lives.root)
         self.names = Names((*self._types, *(v.name for v in self.program.dims)))
 
-    def whole(self, names: Sequence[str], plan: Plan) -> None:
+    def whole(self, names: Sequence[str], plan: ReusePlan) -> None:
         """Write the allocations of a plan for some buffers of one block.
 
         A buffer whose bytes another takes over is not freed: the last of such a chain is.  What is

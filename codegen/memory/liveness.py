@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from didyma.codegen.memory.streams import Streams
+from didyma.codegen.memory.streams import StreamWork
 from didyma.refimpl.ir.lines import blocks, operands, walk
 from didyma.refimpl.ir.program import Launch, Line, View
 
@@ -89,7 +89,7 @@ class Lives:
         self.borrowed = frozenset(self.borrowed)
         self._at: list[Line] = []  # by step
         self._uses: dict[str, _Uses] = {}
-        self._streams = Streams.of(walk(self.lines))
+        self._streams = StreamWork.of(walk(self.lines))
         self._block(self.lines, (), -1)
         for name, uses in self._uses.items():
             block = uses.path[-1][0]
@@ -104,7 +104,7 @@ class Lives:
         return self._streams is None or self._streams.done.get(value, {}).keys() <= {stream}
 
     def streams(self, value: str) -> tuple[int, ...]:
-        """Streams that work on a buffer, where there are several."""
+        """StreamWork that work on a buffer, where there are several."""
         return () if self._streams is None else tuple(sorted(self._streams.done.get(value, {})))
 
     def line(self, step: int) -> Line:

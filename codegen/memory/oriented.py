@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from didyma.codegen.memory.arena.problem import problem
 from didyma.codegen.memory.arena.registry import solve
-from didyma.codegen.memory.planners import Buffer, Planner
+from didyma.codegen.memory.planners import LiveBuffer, Planner
 from didyma.codegen.memory.symbolic import SymbolicBuffer
 from didyma.codegen.memory.symbolic import plan as search
 from didyma.codegen.memory.symbolic.arcs import Orientation
@@ -44,7 +44,7 @@ class Layout:
 
 
 def layout(
-    buffers: Sequence[Buffer],
+    buffers: Sequence[LiveBuffer],
     declared: Sequence[DimVar],
     planner: Planner,
     fresh: Callable[[str], str],
@@ -70,7 +70,9 @@ def layout(
     return _Writer(ordered, declared, fresh).run(orientations)
 
 
-def _placed(buffers: Sequence[Buffer], declared: Sequence[DimVar], planner: Planner) -> Orientation:
+def _placed(
+    buffers: Sequence[LiveBuffer], declared: Sequence[DimVar], planner: Planner
+) -> Orientation:
     """Turn the planner's placement at some sizes into an order: the best of a few."""
     stack = Stack.of([(b.live.start, b.live.end + 1) for b in buffers])
     some = [
@@ -123,7 +125,7 @@ class _Writer:
     """Writes orientations as lines; every symbol has a range that is proven."""
 
     def __init__(
-        self, buffers: Sequence[Buffer], declared: Sequence[DimVar], fresh: Callable[[str], str]
+        self, buffers: Sequence[LiveBuffer], declared: Sequence[DimVar], fresh: Callable[[str], str]
     ) -> None:
         self.buffers = buffers
         self.ranges = {v.name: (v.lo, v.hi) for v in declared}

@@ -18,7 +18,7 @@ from didyma.codegen.memory.host import Mover, hosted
 from didyma.codegen.memory.inplace import in_place
 from didyma.codegen.memory.peak import peak
 from didyma.codegen.memory.planners import Planner
-from didyma.codegen.memory.values import Values, bound, values_of
+from didyma.codegen.memory.values import PlannedValues, bound, values_of
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.lines import Block
 from didyma.refimpl.ir.program import Program
@@ -135,7 +135,7 @@ class Variants:
         peaks = second.peaks(self.samples)
         return second if no_higher(peaks, most) and peaks != most else first
 
-    def _symbolic(self, plain: Values, other: Values) -> _Planned:
+    def _symbolic(self, plain: PlannedValues, other: PlannedValues) -> _Planned:
         """Plan one of two variants where bounds decide between them: such plans take long."""
         least = self.bounds(plain)
         if self.bounds(other) == least:
@@ -147,11 +147,11 @@ class Variants:
         first = self.one(plain)
         return second if no_higher(peaks, first.peaks(self.samples)) else first
 
-    def bounds(self, values: Values) -> list[int]:
+    def bounds(self, values: PlannedValues) -> list[int]:
         """Return lower bounds of the peaks of any plan."""
         return [bound(values, env) for env in self.samples]
 
-    def one(self, values: Values) -> _Planned:
+    def one(self, values: PlannedValues) -> _Planned:
         """Plan one variant."""
         try:
             return _Planned(allocated(values, self.planner, self.capacity))

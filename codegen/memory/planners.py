@@ -20,7 +20,7 @@ from didyma.refimpl.ir.types import TensorType
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class LiveBuffer:
     """A value that needs bytes, with the lines between which it does."""
 
     name: str
@@ -29,7 +29,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReusePlan:
     """``over`` names, for a buffer that gets no bytes of its own, the one whose bytes it gets.
 
     With ``hold`` allocations stay until the end of their block; else each goes when its last buffer
@@ -40,7 +40,7 @@ class Plan:
     hold: bool = False
 
 
-Whole: TypeAlias = Callable[[Sequence[Buffer], Sizes], Plan]
+Whole: TypeAlias = Callable[[Sequence[LiveBuffer], Sizes], ReusePlan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class Planner:
     seconds: float | None = None
 
 
-def none(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:
+def none(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
     """Give every buffer bytes of its own, to the end."""
     del buffers, sizes
-    return Plan({}, hold=True)
+    return ReusePlan({}, hold=True)
 
 
-def linear_scan(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:
+def linear_scan(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
     """Reuse whole allocations: by start, most recently freed first, first fit.
 
     The algorithm of PyTorch NNC's ``AllocBufsWithMemReuse``, for sizes that may be symbolic: an
@@ -71,8 +71,8 @@ def linear_scan(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:
     """
     over: dict[str, str] = {}
     storage: dict[str, TensorType] = {}  # of each buffer: the type its bytes were allocated for
-    busy: list[tuple[int, int, Buffer]] = []  # by end
-    free: list[Buffer] = []  # the last to be freed is last
+    busy: list[tuple[int, int, LiveBuffer]] = []  # by end
+    free: list[LiveBuffer] = []  # the last to be freed is last
     order = sorted(range(len(buffers)), key=lambda i: (buffers[i].live.start, i))
     for i in order:
         b = buffers[i]
@@ -87,10 +87,10 @@ def linear_scan(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:
         else:
             storage[b.name] = b.type
         heapq.heappush(busy, (b.live.end, i, b))
-    return Plan(over)
+    return ReusePlan(over)
 
 
-def size_class(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:
+def size_class(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
     """Reuse whole allocations of the very same key: device, dtype and size, symbols included.
 
     PyTorch Inductor's ``MemoryPlanningState`` (``codegen/wrapper.py``): the last to be freed under
@@ -108,7 +108,7 @@ def size_class(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:
         if pool.get(keys[i]):
             over[buffers[i].name] = pool[keys[i]].pop()
         heapq.heappush(busy, (buffers[i].live.end, i))
-    return Plan(over)
+    return ReusePlan(over)
 
 
 _WHOLE: dict[str, Whole] = {"none": none, "linear_scan": linear_scan, "size_class": size_class}

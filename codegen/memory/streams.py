@@ -14,7 +14,7 @@ def stream_of(line: Line) -> int:
 
 
 @dataclass
-class Streams:
+class StreamWork:
     """Work on buffers by stream, and the waits, as the lines are met.
 
     ``done`` has for each buffer the last step of its work on each stream; ``waits`` the steps,
@@ -26,7 +26,7 @@ class Streams:
     waits: list[tuple[int, int, Wait]] = field(default_factory=list[tuple[int, int, Wait]])
 
     @classmethod
-    def of(cls, lines: Iterable[Line]) -> Streams | None:
+    def of(cls, lines: Iterable[Line]) -> StreamWork | None:
         """Return the bookkeeping for a program, None where all work is on stream 0."""
         used = {stream_of(x) for x in lines if isinstance(x, Launch | Copy | Extern | Call)}
         return cls(frozenset(used)) if used - {0} else None

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from didyma.codegen.memory.arena.problem import Problem, lower_bound, problem
 from didyma.codegen.memory.liveness import Lives
 from didyma.codegen.memory.peak import handed, peak
-from didyma.codegen.memory.planners import Buffer
+from didyma.codegen.memory.planners import LiveBuffer
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.lines import binds, operands, walk
 from didyma.refimpl.ir.program import ALIGNMENT, Call, Carry, Extern, Program
@@ -18,7 +18,7 @@ NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class PlannedValues:
     """The buffers of a program that has no memory yet, and their lives.
 
     ``buffers`` are those whose sizes are known when the program starts.  ``alone`` are the others,
@@ -28,23 +28,23 @@ class Values:
 
     bare: Program
     lives: Lives
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[LiveBuffer, ...]
     alone: tuple[str, ...]
     made: frozenset[str]
     gone: frozenset[str]
 
 
-def values_of(bare: Program) -> Values:
+def values_of(bare: Program) -> PlannedValues:
     """Return the buffers and lives of a program that has no memory yet."""
     types = bare.type
     borrowed = frozenset((*bare.inputs, *(name for name, _ in bare.constants)))
     lives = Lives(bare.lines, borrowed, bare.outputs)
     made, gone = _handed_on(bare, lives.root)
     alone = {*made, *gone, *_late_sizes(bare, lives.of)}
-    return Values(
+    return PlannedValues(
         bare,
         lives,
-        tuple(Buffer(v, types[v], life.live) for v, life in lives.of.items() if v not in alone),
+        tuple(LiveBuffer(v, types[v], life.live) for v, life in lives.of.items() if v not in alone),
         tuple(v for v in lives.of if v in alone),
         made,
         gone,
@@ -78,7 +78,7 @@ def _handed_on(bare: Program, root: Mapping[str, str]) -> tuple[frozenset[str], 
     return frozenset(made), frozenset(gone)
 
 
-def bound(values: Values, env: Mapping[str, int] | None = None) -> int:
+def bound(values: PlannedValues, env: Mapping[str, int] | None = None) -> int:
     """Return the most bytes alive at once, on all devices, of the buffers whose sizes are known.
 
     Those are numbers, or symbols that ``env`` has.  What called functions take comes on top.
@@ -101,7 +101,7 @@ def called_peak(p: Program, env: Mapping[str, int]) -> int:
 
 
 def static_problem(
-    buffers: Sequence[Buffer], capacity: int | None = None, env: Mapping[str, int] = NO_SIZES
+    buffers: Sequence[LiveBuffer], capacity: int | None = None, env: Mapping[str, int] = NO_SIZES
 ) -> Problem:
     """Return the problem of buffers whose sizes are integers, or are so by ``env``."""
     size = {d: dims.evaluate(d, env) for d in {b.type.nbytes for b in buffers}}

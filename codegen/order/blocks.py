@@ -54,7 +54,7 @@ class Callee:
     constants: tuple[tuple[str, Tensor], ...]
 
 
-class Scheduler:
+class BlockWriter:
     """Writes the lines of one function; ``lines`` are those of the present block.
 
     ``types`` and ``root`` (whose bytes a view shows) are of the program's values, whose names are

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from didyma.codegen.order.blocks import Callee, Scheduler
+from didyma.codegen.order.blocks import BlockWriter, Callee
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Function, Module, is_called
@@ -28,10 +28,10 @@ def order(
     used: dict[str, PrimFunc] = {}
     for f in control.blocks(m).values():
         if is_called(f) and f is not m.entry:
-            s = Scheduler(m, loops, kernels, called)
+            s = BlockWriter(m, loops, kernels, called)
             called[f.name] = Callee(_function(f, m, s), tuple(s.constants.items()))
             used |= s.used
-    s = Scheduler(m, loops, kernels, called)
+    s = BlockWriter(m, loops, kernels, called)
     inputs = _inputs(m.entry, s)
     returned = _give_back(s, s.run(m.entry, inputs), {*inputs, *s.constants})
     s.lines.append(Return(tuple(returned)))
@@ -47,7 +47,7 @@ def order(
     )
 
 
-def _function(f: Function, m: Module, s: Scheduler) -> Program:
+def _function(f: Function, m: Module, s: BlockWriter) -> Program:
     """Write a function: its results are the caller's buffers, its constants inputs."""
     inputs = _inputs(f, s)
     results = s.run(f, inputs)
@@ -65,12 +65,12 @@ def _function(f: Function, m: Module, s: Scheduler) -> Program:
     )
 
 
-def _inputs(f: Function, s: Scheduler) -> tuple[str, ...]:
+def _inputs(f: Function, s: BlockWriter) -> tuple[str, ...]:
     s.types.update({p.name: p.type for p in f.params})
     return tuple(p.name for p in f.params)
 
 
-def _used(declared: Sequence[DimVar], s: Scheduler) -> tuple[DimVar, ...]:
+def _used(declared: Sequence[DimVar], s: BlockWriter) -> tuple[DimVar, ...]:
     """The dims some value, line or kernel depends on: nobody need say what the others are."""
     if not declared:
         return ()
@@ -93,7 +93,7 @@ def _used(declared: Sequence[DimVar], s: Scheduler) -> tuple[DimVar, ...]:
     return tuple(v for v in declared if v.name in names)
 
 
-def _give_back(s: Scheduler, results: Sequence[str], borrowed: set[str]) -> list[str]:
+def _give_back(s: BlockWriter, results: Sequence[str], borrowed: set[str]) -> list[str]:
     """Give each result bytes of its own: copies of what is not ours, or goes twice."""
     owners: set[str] = set()
     returned: list[str] = []

@@ -40,7 +40,7 @@ def store(path: Path, data: bytes) -> None:
     Path(f.name).replace(path)
 
 
-class Compiler:
+class CCompiler:
     """A C compiler by its command; shared objects are kept in ``cache``."""
 
     def __init__(self, command: str, cache: Path | None = None) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from didyma.codegen.runtime.compiler import cache_folder, store
 from didyma.codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
 from didyma.codegen.runtime.geometry import Geometries, check_buffers, signature
-from didyma.codegen.runtime.nvrtc import SOUND, Compiler
+from didyma.codegen.runtime.nvrtc import SOUND, NvrtcCompiler
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
@@ -80,7 +80,7 @@ class Cuda:
         self.device = _device(self._driver, device)
         major, minor = self.device.compute_capability()
         own = "a" if major >= 9 else ""  # the architecture's own instructions
-        self._compiler = Compiler(f"sm_{major}{minor}{own}")
+        self._compiler = NvrtcCompiler(f"sm_{major}{minor}{own}")
         if not self._compiler.sound:
             warnings.warn(
                 f"NVRTC {self._compiler.version} is known to miscompile some integer arithmetic:"

@@ -20,10 +20,10 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 
 from didyma.codegen.emit import prelude
-from didyma.codegen.runtime.compiler import Compiler
+from didyma.codegen.runtime.compiler import CCompiler
 from didyma.codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
 from didyma.codegen.runtime.geometry import Geometries, Geometry, check_buffers, located, signature
-from didyma.codegen.runtime.hosttext import Part, assemble
+from didyma.codegen.runtime.hosttext import KernelPart, assemble
 from didyma.codegen.runtime.native import Native
 from didyma.codegen.runtime.tinycc import TinyCC
 from didyma.refimpl.ir.limits import PORTABLE
@@ -86,7 +86,7 @@ class Host:
     def __init__(
         self, compiler: str = "tcc", order: Order = "forward", cache: Path | None = None
     ) -> None:
-        self._compiler: _Compiles = TinyCC() if compiler == "tcc" else Compiler(compiler, cache)
+        self._compiler: _Compiles = TinyCC() if compiler == "tcc" else CCompiler(compiler, cache)
         self._prelude = prelude.load("host")
         self._driver = (files(prelude) / "driver.c").read_text(encoding="utf-8")
         self._stage = _Stage(order)
@@ -116,7 +116,7 @@ class Host:
             raise KernelFault([Fault("guard", "", f"when a buffer was freed: {where}")])
 
     def view(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
-        """Part of a buffer; the guard bytes are those of the whole."""
+        """KernelPart of a buffer; the guard bytes are those of the whole."""
         assert 0 <= offset <= offset + nbytes <= buffer.nbytes, "a view outside its buffer"
         part = buffer.array[offset : offset + nbytes]
         return HostBuffer(part, buffer.address + offset, buffer.root)
@@ -173,13 +173,13 @@ class HostLoaded:
     """Compiled kernels; the code lives as long as this object."""
 
     def __init__(
-        self, text: KernelText, parts: Mapping[str, Part], native: Native, stage: _Stage
+        self, text: KernelText, parts: Mapping[str, KernelPart], native: Native, stage: _Stage
     ) -> None:
         self.text = text
         self._stage = stage
         self._native = native
         self._kernels = {
-            s.name: _Kernel(s, parts[s.name], _ENTRY(native.addresses[f"launch_{s.name}__"]))
+            s.name: _HostKernel(s, parts[s.name], _ENTRY(native.addresses[f"launch_{s.name}__"]))
             for s in text.kernels
         }
 
@@ -216,10 +216,10 @@ class _Compiles(Protocol):
     def compile(self, source: str, where: str, symbols: Sequence[str]) -> Native: ...
 
 
-class _Kernel:
+class _HostKernel:
     """A signature, its entry, and what was evaluated for each binding of the dims."""
 
-    def __init__(self, s: Signature, part: Part, entry: Callable[[int], None]) -> None:
+    def __init__(self, s: Signature, part: KernelPart, entry: Callable[[int], None]) -> None:
         self.signature = s
         self.part = part
         self.entry = entry
@@ -241,7 +241,7 @@ class _Stage:
         self._thread_orders: dict[int, Array] = {}
         self._block_orders: dict[int, tuple[int, int]] = {}
 
-    def run(self, k: _Kernel, g: Geometry, addresses: Sequence[int]) -> tuple[int, ...]:
+    def run(self, k: _HostKernel, g: Geometry, addresses: Sequence[int]) -> tuple[int, ...]:
         """Run a grid and return the fault fields of its record."""
         block = k.signature.block
         with self._lock:
@@ -316,7 +316,7 @@ def _written(s: Signature, buffers: Sequence[HostBuffer]) -> list[Fault]:
     return faults
 
 
-def _describe(found: tuple[int, ...], k: _Kernel) -> Fault:
+def _describe(found: tuple[int, ...], k: _HostKernel) -> Fault:
     what, line, other_line, thread, other, *at = found
     block = f"in block ({', '.join(map(str, at))})"
     name = k.signature.name

@@ -21,7 +21,7 @@ _VECTOR = re.compile(r"x([24])$")  # of f32x4
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KernelPart:
     """One kernel's text, its shared arrays placed in the driver's shared memory.
 
     ``gaps`` are the offsets of the guard bytes around them; ``shared`` the bytes of all.
@@ -35,7 +35,7 @@ class Part:
     arrays: tuple[str, ...]
 
 
-def assemble(text: KernelText, prelude: Prelude, driver: str) -> tuple[str, dict[str, Part]]:
+def assemble(text: KernelText, prelude: Prelude, driver: str) -> tuple[str, dict[str, KernelPart]]:
     """Return the translation unit and its kernels; each has an entry ``launch_<name>__``."""
     lead, parts = split(text.source)
     body = lead + "".join(p.source for p in parts.values())
@@ -53,7 +53,7 @@ def assemble(text: KernelText, prelude: Prelude, driver: str) -> tuple[str, dict
     return "\n".join(unit), parts
 
 
-def split(source: str) -> tuple[str, dict[str, Part]]:
+def split(source: str) -> tuple[str, dict[str, KernelPart]]:
     """Cut a text into what precedes the first kernel and the kernels; no line moves."""
     source = _COMMENT.sub("", source).replace('extern "C"', "")
     heads = list(_HEAD.finditer(source))
@@ -66,7 +66,7 @@ def split(source: str) -> tuple[str, dict[str, Part]]:
     return lead, {p.name: p for p in parts}
 
 
-def _part(name: str, source: str) -> Part:
+def _part(name: str, source: str) -> KernelPart:
     gaps = [0]
     arrays: list[str] = []
     end = GUARD
@@ -89,7 +89,7 @@ def _part(name: str, source: str) -> Part:
     if "__shared__" in placed:
         raise ValueError(f"a shared array of {name} has no constant extents")
     shared = end if arrays else 0
-    return Part(
+    return KernelPart(
         name,
         placed,
         "__syncthreads" in source,
@@ -107,7 +107,7 @@ def _nbytes(dtype: str) -> int:
     return NBYTES[scalar] * int(lanes[1] if lanes else 1)
 
 
-def _entry(s: Signature, part: Part) -> str:
+def _entry(s: Signature, part: KernelPart) -> str:
     n = len(s.buffers)
     args = [f"(void *)a[{i}]" for i in range(n)]
     args += [f"(i64)a[{n + i}]" for i in range(len(s.dims))]

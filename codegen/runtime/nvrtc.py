@@ -51,7 +51,7 @@ class Cubin:
     resources: tuple[Resources, ...]
 
 
-class Compiler:
+class NvrtcCompiler:
     """NVRTC; EngineMissing where it cannot be found."""
 
     def __init__(self, architecture: str = ARCHITECTURE) -> None:
@@ -104,7 +104,7 @@ class Nvrtc:
     name = "nvrtc"
 
     def __init__(self, architecture: str = ARCHITECTURE) -> None:
-        self._compiler = Compiler(architecture)
+        self._compiler = NvrtcCompiler(architecture)
 
     def load(self, text: KernelText) -> NvrtcLoaded:
         """Compile kernel text; DidymaError ``kernel-text`` with the line at fault."""

@@ -8,7 +8,7 @@ from didyma.codegen.lower.affine import Poly, coefficient, is_constant
 from didyma.codegen.options import Options
 from didyma.codegen.schedule import folds, matmul, reduction, serial, transpose
 from didyma.codegen.schedule.folds import FoldNest
-from didyma.codegen.schedule.nest import Nest, Scene, nests, unrolled
+from didyma.codegen.schedule.nest import Nest, NestFacts, nests, unrolled
 from didyma.codegen.schedule.pointwise import elementwise
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
@@ -30,64 +30,64 @@ def schedule(p: PrimFunc, options: Options) -> tuple[PrimFunc, ...]:
 
 
 def _one(p: PrimFunc, nest: Nest, options: Options) -> PrimFunc:
-    scene = Scene.of(p, nest, options.block, options.vectorise)
+    facts = NestFacts.of(p, nest, options.block, options.vectorise)
     fold = folds.find(nest)
     if fold is not None:
-        return _fold(scene, fold)
-    if (turned := transpose.find(scene)) is not None:
-        return transpose.tiled(scene, turned)
-    return _by_thread(scene)
+        return _fold(facts, fold)
+    if (turned := transpose.find(facts)) is not None:
+        return transpose.tiled(facts, turned)
+    return _by_thread(facts)
 
 
-def _by_thread(scene: Scene) -> PrimFunc:
-    if any(isinstance(s, For) for s in scene.statements):
-        scene.nest = replace(scene.nest, body=unrolled(scene.nest.body))
-    return elementwise(scene, _class(scene))
+def _by_thread(facts: NestFacts) -> PrimFunc:
+    if any(isinstance(s, For) for s in facts.statements):
+        facts.nest = replace(facts.nest, body=unrolled(facts.nest.body))
+    return elementwise(facts, _class(facts))
 
 
-def _class(scene: Scene) -> str:
+def _class(facts: NestFacts) -> str:
     """Name what a thread does for its element."""
-    stored = (i for s in scene.statements if isinstance(s, (Store, Atomic)) for i in s.index)
-    if any(_reads(scene, i) for i in stored):
+    stored = (i for s in facts.statements if isinstance(s, (Store, Atomic)) for i in s.index)
+    if any(_reads(facts, i) for i in stored):
         return "scatter"
-    if any(isinstance(s, For) for s in scene.statements):
+    if any(isinstance(s, For) for s in facts.statements):
         return "fold"
-    loaded = (i for e in scene.inside if isinstance(e, Load) for i in e.index)
-    return "gather" if any(_reads(scene, i) for i in loaded) else "pointwise"
+    loaded = (i for e in facts.inside if isinstance(e, Load) for i in e.index)
+    return "gather" if any(_reads(facts, i) for i in loaded) else "pointwise"
 
 
-def _reads(scene: Scene, e: Expr) -> bool:
+def _reads(facts: NestFacts, e: Expr) -> bool:
     """Tell whether an index depends on memory."""
-    if isinstance(e, Var) and e.name in scene.affine.lets:
-        return _reads(scene, scene.affine.lets[e.name])
-    return isinstance(e, Load) or any(_reads(scene, c) for c in expr_children(e))
+    if isinstance(e, Var) and e.name in facts.affine.lets:
+        return _reads(facts, facts.affine.lets[e.name])
+    return isinstance(e, Load) or any(_reads(facts, c) for c in expr_children(e))
 
 
-def _fold(scene: Scene, fold: FoldNest) -> PrimFunc:
-    if (product := matmul.find(scene, fold)) is not None:
-        return matmul.tiled(scene, product)
-    if scene.largest(fold.length) <= reduction.SHORT:
-        return _by_thread(scene)
+def _fold(facts: NestFacts, fold: FoldNest) -> PrimFunc:
+    if (product := matmul.find(facts, fold)) is not None:
+        return matmul.tiled(facts, product)
+    if facts.largest(fold.length) <= reduction.SHORT:
+        return _by_thread(facts)
     reads = [
-        scene.offset(e.buffer, e.index)
+        facts.offset(e.buffer, e.index)
         for e in exprs(fold.step)
-        if isinstance(e, Load) and e.buffer in scene.buffers
+        if isinstance(e, Load) and e.buffer in facts.buffers
     ]
-    results = scene.largest(fold.nest.numel)
+    results = facts.largest(fold.nest.numel)
     if results >= MANY and all(_is_near(r, fold.nest.index[-1]) for r in reads):
-        return _alone(scene, fold)
+        return _alone(facts, fold)
     along = any(_is_unit(r, fold.ks[-1]) for r in reads)
     across = bool(fold.nest.index) and any(_is_unit(r, fold.nest.index[-1]) for r in reads)
     if across and not along:
-        return reduction.columns(scene, fold)
+        return reduction.columns(facts, fold)
     if along or results < reduction.FEW:
-        return reduction.rows(scene, fold)
-    return _alone(scene, fold)
+        return reduction.rows(facts, fold)
+    return _alone(facts, fold)
 
 
-def _alone(scene: Scene, fold: FoldNest) -> PrimFunc:
-    scene.nest = serial.in_parts(scene, fold)
-    return _by_thread(scene)
+def _alone(facts: NestFacts, fold: FoldNest) -> PrimFunc:
+    facts.nest = serial.in_parts(facts, fold)
+    return _by_thread(facts)
 
 
 def _is_near(offset: Poly, var: Var) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from didyma.codegen.lower.names import Names
 from didyma.codegen.schedule.nest import Nest
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
@@ -30,6 +29,7 @@ from didyma.refimpl.ir.loop import (
     Unary,
     Var,
 )
+from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.walk import (
     exprs,
     map_expr,
@@ -42,7 +42,7 @@ from didyma.refimpl.ir.walk import (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Accumulator:
     """One accumulator with the value it starts from."""
 
     buffer: Buffer
@@ -58,7 +58,7 @@ class FoldNest:
 
     nest: Nest
     lets: tuple[Let, ...]
-    accs: tuple[Step, ...]
+    accs: tuple[Accumulator, ...]
     ks: tuple[Var, ...]
     extents: tuple[Expr, ...]
     step: Stmt
@@ -106,13 +106,13 @@ def find(nest: Nest) -> FoldNest | None:
         s = s.body
     if not 1 <= len(buffers) <= 2 or not isinstance(s, Block) or len(s.body) < len(buffers) + 2:
         return None
-    accs: list[Step] = []
+    accs: list[Accumulator] = []
     for b, init in zip(buffers, s.body, strict=False):
         if not (
             isinstance(init, Store) and init.buffer == b.name and isinstance(init.value, Const)
         ):
             return None
-        accs.append(Step(b, init.value))
+        accs.append(Accumulator(b, init.value))
     loop: Stmt = s.body[len(buffers)]
     ks: list[Var] = []
     extents: list[Expr] = []

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from didyma.codegen.lower.scalar import identity
 from didyma.codegen.schedule.folds import FoldNest, freshened, needed, with_lets
-from didyma.codegen.schedule.nest import Scene, bound, guarded, let_all, tail
+from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Allocate,
@@ -58,7 +58,7 @@ class Product:
     columns: int
 
 
-def find(scene: Scene, fold: FoldNest) -> Product | None:
+def find(facts: NestFacts, fold: FoldNest) -> Product | None:
     """Return the matrix product that a fold is, if it is one."""
     store = fold.value()
     if fold.is_arg or len(fold.nest.index) < 2 or store is None:
@@ -66,7 +66,7 @@ def find(scene: Scene, fold: FoldNest) -> Product | None:
     total = store.value
     if not isinstance(total, Binary) or total.op != "add" or not isinstance(total.rhs, Binary):
         return None
-    if total.rhs.op != "mul" or scene.largest(fold.length) < SMALL:
+    if total.rhs.op != "mul" or facts.largest(fold.length) < SMALL:
         return None
     lets: list[Let] = []
     s = fold.step
@@ -84,7 +84,7 @@ def find(scene: Scene, fold: FoldNest) -> Product | None:
         x, y = free(left), free(right)
         rows, columns = _sides([v.name for v in fold.nest.index], x, y)
         product = Product(fold, left, right, tuple(lets), rows, columns)
-        if rows and columns and ks & x & y and _pays(scene, product):
+        if rows and columns and ks & x & y and _pays(facts, product):
             return product
     return None
 
@@ -104,13 +104,13 @@ def _sides(index: Sequence[str], x: set[str], y: set[str]) -> tuple[int, int]:
     return (len(rows) if x & set(rows) else 0), (len(columns) if y & set(columns) else 0)
 
 
-def _pays(scene: Scene, p: Product) -> bool:
+def _pays(facts: NestFacts, p: Product) -> bool:
     """Tell whether tiles are worth filling; a plain product's always are."""
     if len(p.fold.ks) == 1:
         return True
     m, n = _extents(p)
-    wide = min(scene.largest(m), scene.largest(n)) >= WIDE
-    return wide and scene.largest(p.fold.length) >= GATHERED
+    wide = min(facts.largest(m), facts.largest(n)) >= WIDE
+    return wide and facts.largest(p.fold.length) >= GATHERED
 
 
 def _extents(p: Product) -> tuple[Expr, Expr]:
@@ -120,13 +120,13 @@ def _extents(p: Product) -> tuple[Expr, Expr]:
     return ix.mul(*extents[split - p.rows : split]), ix.mul(*extents[split:])
 
 
-def tiled(scene: Scene, p: Product) -> PrimFunc:
+def tiled(facts: NestFacts, p: Product) -> PrimFunc:
     """Schedule a product."""
-    fold, fresh = p.fold, scene.names.fresh
+    fold, fresh = p.fold, facts.names.fresh
     m, n = _extents(p)
     length = fold.length
     tile = TILE
-    most = max(scene.largest(m), scene.largest(n))
+    most = max(facts.largest(m), facts.largest(n))
     while tile > SMALL and tile >= 2 * most:
         tile //= 2
     size = ix.index(tile)
@@ -140,7 +140,7 @@ def tiled(scene: Scene, p: Product) -> PrimFunc:
         """Store a tile's element, 0 where the operand has none; ``along`` counts terms."""
         k = Var(fresh(fold.ks[0].name))
         parts = zip(fold.ks, ix.unflatten(k, fold.extents), strict=True)
-        value = _closed(scene, [*fold.lets, *p.lets], value, {v.name: e for v, e in parts})
+        value = _closed(facts, [*fold.lets, *p.lets], value, {v.name: e for v, e in parts})
         at = ix.add(ix.mul(turn, size), along)
         here = ix.all_of([*inside, *tail(k, length, tile)])
         zero = identity("add", t.dtype)
@@ -155,7 +155,7 @@ def tiled(scene: Scene, p: Product) -> PrimFunc:
         fill(left, p.left, column, tail(i, m, tile)),
         fill(right, p.right, row, tail(j, n, tile)),
         Barrier(),
-        *_multiply(scene, acc, left, right, (row, column), tile),
+        *_multiply(facts, acc, left, right, (row, column), tile),
         Barrier(),
     )
     loop = For(turn, ix.ceildiv(length, size), Block(_flattened(steps)))
@@ -178,14 +178,14 @@ def tiled(scene: Scene, p: Product) -> PrimFunc:
     body = bound(row, size, "threadIdx.y", body)
     body = Allocate(left, Allocate(right, body))
     grid = ix.mul(*extents[:first], tiles_m, tiles_n)
-    return scene.kernel(bound(block, grid, "blockIdx.x", body), "matmul")
+    return facts.kernel(bound(block, grid, "blockIdx.x", body), "matmul")
 
 
 def _multiply(
-    scene: Scene, acc: Buffer, left: Buffer, right: Buffer, at: tuple[Var, Var], tile: int
+    facts: NestFacts, acc: Buffer, left: Buffer, right: Buffer, at: tuple[Var, Var], tile: int
 ) -> tuple[Stmt, ...]:
-    part = Buffer(scene.names.fresh(f"{acc.name}_part"), acc.dtype, (), Scope.LOCAL)
-    u = Var(scene.names.fresh("u"))
+    part = Buffer(facts.names.fresh(f"{acc.name}_part"), acc.dtype, (), Scope.LOCAL)
+    u = Var(facts.names.fresh("u"))
     term = Binary(
         "mul",
         Load(left.name, (at[0], u), left.dtype),
@@ -202,13 +202,13 @@ def _multiply(
     return (Allocate(part, run),)
 
 
-def _closed(scene: Scene, lets: Sequence[Let], e: Expr, table: dict[str, Expr]) -> Expr:
+def _closed(facts: NestFacts, lets: Sequence[Let], e: Expr, table: dict[str, Expr]) -> Expr:
     """Expression with the variables of ``lets`` bound inside it, under fresh names."""
     used = needed(lets, subexprs(e))
     for x in reversed(lets):
         if x.var.name in used:
             e = LetExpr(x.var, x.value, e)
-    return freshened(substitute_expr(e, table), scene.names)
+    return freshened(substitute_expr(e, table), facts.names)
 
 
 def _flattened(items: Sequence[Stmt]) -> tuple[Stmt, ...]:

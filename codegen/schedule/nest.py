@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from didyma.codegen.lower.affine import Affine, Poly
-from didyma.codegen.lower.names import Names
+from didyma.codegen.lower.names import loop_names
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.graph import attrs
@@ -29,6 +29,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
+from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.walk import expr_children, map_stmt, stmt_children, stmt_exprs, subexprs
 
 UNROLL = 16  # copies of a loop's body
@@ -70,7 +71,7 @@ def _nest(s: Stmt) -> Nest:
 
 
 @dataclass(slots=True)
-class Scene:
+class NestFacts:
     """What a schedule needs to know: the function, its nest, facts about it, fresh names."""
 
     func: PrimFunc
@@ -84,10 +85,10 @@ class Scene:
     inside: tuple[Expr, ...]  # likewise
 
     @staticmethod
-    def of(func: PrimFunc, nest: Nest, block: int, vectorise: bool) -> Scene:
+    def of(func: PrimFunc, nest: Nest, block: int, vectorise: bool) -> NestFacts:
         """Look at one nest of a function."""
         buffers = {b.name: b for b in func.params}
-        names = Names([*buffers, *(d.name for d in func.dims)])
+        names = loop_names([*buffers, *(d.name for d in func.dims)])
         affine = Affine()
         for var, extent in zip(nest.index, nest.extents, strict=True):
             affine.loop(var, extent)
@@ -104,7 +105,7 @@ class Scene:
             elif isinstance(s, Allocate):
                 names.take((s.buffer.name,))
         names.take(e.var.name for e in inside if isinstance(e, LetExpr))
-        return Scene(
+        return NestFacts(
             func, nest, block, vectorise, names, affine, buffers, tuple(statements), tuple(inside)
         )
 

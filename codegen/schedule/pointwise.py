@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from didyma.codegen.lower.affine import Poly, coefficient, is_constant, plus
-from didyma.codegen.schedule.nest import Scene, bound, guarded, let_all, tail
+from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Block,
@@ -27,30 +27,30 @@ from didyma.refimpl.ir.walk import map_expr, map_stmt
 LANES = 4
 
 
-def elementwise(scene: Scene, schedule: str = "pointwise") -> PrimFunc:
+def elementwise(facts: NestFacts, schedule: str = "pointwise") -> PrimFunc:
     """Schedule a nest with one thread for each element, or each four."""
-    same = _contiguous(scene)
-    may = scene.vectorise and _is_straight(scene.nest.body)
+    same = _contiguous(facts)
+    may = facts.vectorise and _is_straight(facts.nest.body)
     if same is None:
-        quarter = _quarter(scene, scene.nest.extents[-1]) if may and scene.nest.index else None
-        wide = frozenset[str]() if quarter is None else _wide_in_rows(scene)
+        quarter = _quarter(facts, facts.nest.extents[-1]) if may and facts.nest.index else None
+        wide = frozenset[str]() if quarter is None else _wide_in_rows(facts)
         if quarter is not None and wide:
-            return _vector_in_rows(scene, wide, quarter, schedule)
-        return _by_element(scene, schedule)
-    numel = scene.nest.numel
-    quarter = _quarter(scene, numel) if may else None
+            return _vector_in_rows(facts, wide, quarter, schedule)
+        return _by_element(facts, schedule)
+    numel = facts.nest.numel
+    quarter = _quarter(facts, numel) if may else None
     if quarter is not None:
-        return _vector(scene, same, quarter, schedule)
-    i = Var(scene.names.fresh("i"))
-    body = _flat(scene.nest.body, same, i)
-    return scene.kernel(_spread(scene, i, numel, body), schedule, same)
+        return _vector(facts, same, quarter, schedule)
+    i = Var(facts.names.fresh("i"))
+    body = _flat(facts.nest.body, same, i)
+    return facts.kernel(_spread(facts, i, numel, body), schedule, same)
 
 
-def _spread(scene: Scene, i: Var, count: Expr, body: Stmt) -> Stmt:
+def _spread(facts: NestFacts, i: Var, count: Expr, body: Stmt) -> Stmt:
     """Run ``body`` for each ``i`` below ``count``, a thread each."""
-    most = scene.largest(count)
-    threads = scene.threads(max(32, most)) if most != 1 else 1
-    block, thread = Var(scene.names.fresh("bx")), Var(scene.names.fresh("tx"))
+    most = facts.largest(count)
+    threads = facts.threads(max(32, most)) if most != 1 else 1
+    block, thread = Var(facts.names.fresh("bx")), Var(facts.names.fresh("tx"))
     at = ix.add(ix.mul(block, ix.index(threads)), thread)
     inner: Stmt = Let(i, at, guarded(tail(i, count, threads), body))
     grid = ix.ceildiv(count, ix.index(threads))
@@ -58,38 +58,38 @@ def _spread(scene: Scene, i: Var, count: Expr, body: Stmt) -> Stmt:
     return bound(block, grid, "blockIdx.x", inner)
 
 
-def _by_element(scene: Scene, schedule: str) -> PrimFunc:
-    nest = scene.nest
+def _by_element(facts: NestFacts, schedule: str) -> PrimFunc:
+    nest = facts.nest
     if not nest.index:
-        one = bound(Var(scene.names.fresh("tx")), ix.ONE, "threadIdx.x", nest.body)
-        block = Var(scene.names.fresh("bx"))
-        return scene.kernel(bound(block, ix.ONE, "blockIdx.x", one), schedule)
+        one = bound(Var(facts.names.fresh("tx")), ix.ONE, "threadIdx.x", nest.body)
+        block = Var(facts.names.fresh("bx"))
+        return facts.kernel(bound(block, ix.ONE, "blockIdx.x", one), schedule)
     if len(nest.index) == 1:
-        return scene.kernel(_spread(scene, nest.index[0], nest.numel, nest.body), schedule)
-    i = Var(scene.names.fresh("i"))
+        return facts.kernel(_spread(facts, nest.index[0], nest.numel, nest.body), schedule)
+    i = Var(facts.names.fresh("i"))
     table = dict(zip(nest.index, ix.unflatten(i, nest.extents), strict=True))
     body = let_all(table, nest.body)
-    return scene.kernel(_spread(scene, i, nest.numel, body), schedule)
+    return facts.kernel(_spread(facts, i, nest.numel, body), schedule)
 
 
-def _contiguous(scene: Scene) -> frozenset[str] | None:
+def _contiguous(facts: NestFacts) -> frozenset[str] | None:
     """Parameters that are read and written at the flat index of the nest alone.
 
     None if a parameter with more than one element is read at another index, or an index
     variable has another use.
     """
-    nest = scene.nest
+    nest = facts.nest
     if not nest.index:
         return None
-    sizes = [scene.affine.poly(e) for e in nest.extents]
-    flat: Poly = scene.affine.offset(nest.index, sizes)
-    numel = scene.affine.poly(nest.numel)
+    sizes = [facts.affine.poly(e) for e in nest.extents]
+    flat: Poly = facts.affine.offset(nest.index, sizes)
+    numel = facts.affine.poly(nest.numel)
     same: set[str] = set()
     fixed: set[str] = set()
-    for name, at in scene.accesses():
-        offset = scene.offset(name, at)
+    for name, at in facts.accesses():
+        offset = facts.offset(name, at)
         if offset == flat:
-            if scene.affine.poly(ix.mul(*scene.shape(name))) != numel:
+            if facts.affine.poly(ix.mul(*facts.shape(name))) != numel:
                 return None
             same.add(name)
         elif is_constant(offset):
@@ -123,12 +123,12 @@ def _uses(s: Stmt, names: set[str], same: set[str]) -> bool:
     return found
 
 
-def _quarter(scene: Scene, size: Expr) -> Expr | None:
+def _quarter(facts: NestFacts, size: Expr) -> Expr | None:
     """A size over four, if that is certain to come out."""
-    p = scene.affine.poly(size)
+    p = facts.affine.poly(size)
     if not p or any(k % LANES for k in p.values()):
         return None
-    return scene.affine.expr({m: k // LANES for m, k in p.items()})
+    return facts.affine.expr({m: k // LANES for m, k in p.items()})
 
 
 def _is_straight(s: Stmt) -> bool:
@@ -167,33 +167,33 @@ def _moved(s: Stmt, flat: frozenset[str], to: Callable[[str, tuple[Expr, ...]], 
     return on_stmt(s)
 
 
-def _vector(scene: Scene, same: frozenset[str], count: Expr, schedule: str) -> PrimFunc:
-    i, v = Var(scene.names.fresh("i")), Var(scene.names.fresh("v"))
-    body = _flat(scene.nest.body, same, ix.add(ix.mul(i, ix.index(LANES)), v))
+def _vector(facts: NestFacts, same: frozenset[str], count: Expr, schedule: str) -> PrimFunc:
+    i, v = Var(facts.names.fresh("i")), Var(facts.names.fresh("v"))
+    body = _flat(facts.nest.body, same, ix.add(ix.mul(i, ix.index(LANES)), v))
     loop = For(v, ix.index(LANES), body, LoopKind.VECTORIZED)
-    return scene.kernel(_spread(scene, i, count, loop), f"{schedule}_wide", same)
+    return facts.kernel(_spread(facts, i, count, loop), f"{schedule}_wide", same)
 
 
-def _wide_in_rows(scene: Scene) -> frozenset[str]:
+def _wide_in_rows(facts: NestFacts) -> frozenset[str]:
     """Parameters that are in order along the last axis, from multiples of four.
 
     None of them if not every result is, or no operand.
     """
     wide: set[str] = set()
     other: set[str] = set()
-    for name, at in scene.accesses():
-        rest = _from_row(scene, scene.offset(name, at))
+    for name, at in facts.accesses():
+        rest = _from_row(facts, facts.offset(name, at))
         (other if rest is None else wide).add(name)
     wide -= other
-    read = {e.buffer for e in scene.inside if isinstance(e, Load)}
-    if set(scene.func.outputs) & other or not wide & read:
+    read = {e.buffer for e in facts.inside if isinstance(e, Load)}
+    if set(facts.func.outputs) & other or not wide & read:
         return frozenset()
     return frozenset(wide)
 
 
-def _from_row(scene: Scene, offset: Poly) -> Poly | None:
+def _from_row(facts: NestFacts, offset: Poly) -> Poly | None:
     """Offset of the row's beginning over four; None if it is not known to come out."""
-    last = scene.nest.index[-1].name
+    last = facts.nest.index[-1].name
     rest = plus(offset, {(last,): 1}, -1)
     if coefficient(offset, last) != {(): 1} or any(k % LANES for k in rest.values()):
         return None
@@ -202,24 +202,26 @@ def _from_row(scene: Scene, offset: Poly) -> Poly | None:
     return {m: k // LANES for m, k in rest.items()}
 
 
-def _vector_in_rows(scene: Scene, wide: frozenset[str], quarter: Expr, schedule: str) -> PrimFunc:
-    nest, fresh = scene.nest, scene.names.fresh
+def _vector_in_rows(
+    facts: NestFacts, wide: frozenset[str], quarter: Expr, schedule: str
+) -> PrimFunc:
+    nest, fresh = facts.nest, facts.names.fresh
     *outer, last = nest.index
     i, part, v = Var(fresh("i")), Var(fresh("part")), Var(fresh("v"))
     extents = (*nest.extents[:-1], quarter)
-    flat = scene.affine.offset((*outer, part), [scene.affine.poly(e) for e in extents])
+    flat = facts.affine.offset((*outer, part), [facts.affine.poly(e) for e in extents])
 
     def to(name: str, index: tuple[Expr, ...]) -> Expr:
-        rest = _from_row(scene, scene.offset(name, index))
+        rest = _from_row(facts, facts.offset(name, index))
         assert rest is not None
         at = plus(rest, {(part.name,): 1})
-        group = i if at == flat else scene.affine.expr(at)
+        group = i if at == flat else facts.affine.expr(at)
         return ix.add(ix.mul(group, ix.index(LANES)), v)
 
     body = _moved(nest.body, wide, to)
     body = let_all({last: ix.add(ix.mul(part, ix.index(LANES)), v)}, body)
     loop = For(v, ix.index(LANES), body, LoopKind.VECTORIZED)
     table = dict(zip((*outer, part), ix.unflatten(i, extents), strict=True))
-    count = scene.affine.expr(scene.affine.poly(ix.mul(*extents)))
-    spread = _spread(scene, i, count, let_all(table, loop))
-    return scene.kernel(spread, f"{schedule}_wide", wide)
+    count = facts.affine.expr(facts.affine.poly(ix.mul(*extents)))
+    spread = _spread(facts, i, count, let_all(table, loop))
+    return facts.kernel(spread, f"{schedule}_wide", wide)

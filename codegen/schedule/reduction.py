@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from didyma.codegen.schedule.folds import FoldNest, combined, other_wins, reading, with_lets
-from didyma.codegen.schedule.nest import Scene, bound, guarded, let_all, tail
+from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Allocate,
@@ -41,34 +41,34 @@ COLUMNS = 32  # results of a block side by side when columns are folded
 LAYERS = 8  # threads for each of them
 
 
-def rows(scene: Scene, fold: FoldNest) -> PrimFunc:
+def rows(facts: NestFacts, fold: FoldNest) -> PrimFunc:
     """Fold the innermost axes: a group of threads to a result, lanes along the row."""
-    length, results = scene.largest(fold.length), scene.largest(fold.nest.numel)
+    length, results = facts.largest(fold.length), facts.largest(fold.nest.numel)
     lanes = LANES
-    while lanes < min(scene.block, WARP) and lanes * 2 < length:
+    while lanes < min(facts.block, WARP) and lanes * 2 < length:
         lanes *= 2
-    while lanes < scene.block and lanes * 32 < length:
+    while lanes < facts.block and lanes * 32 < length:
         lanes *= 2
     if results * lanes < 4096:  # few results: more threads to each
-        while lanes < scene.block and lanes * 4 < length:
+        while lanes < facts.block and lanes * 4 < length:
             lanes *= 2
-    groups = min(max(1, scene.block // lanes), 1 << max(0, results - 1).bit_length())
+    groups = min(max(1, facts.block // lanes), 1 << max(0, results - 1).bit_length())
     schedule = "reduce_row" if fold.nest.index else "reduce_all"
-    return _tree(scene, fold, max(1, groups), lanes, schedule)
+    return _tree(facts, fold, max(1, groups), lanes, schedule)
 
 
-def columns(scene: Scene, fold: FoldNest) -> PrimFunc:
+def columns(facts: NestFacts, fold: FoldNest) -> PrimFunc:
     """Fold outer axes: neighbouring threads hold neighbouring results."""
-    results = scene.largest(fold.nest.numel)
+    results = facts.largest(fold.nest.numel)
     side = min(COLUMNS, 1 << max(0, results - 1).bit_length())
     layers = LAYERS
-    while layers < scene.block // side and layers * 32 < scene.largest(fold.length):
+    while layers < facts.block // side and layers * 32 < facts.largest(fold.length):
         layers *= 2
-    return _tree(scene, fold, side, layers, "reduce_column")
+    return _tree(facts, fold, side, layers, "reduce_column")
 
 
-def _tree(scene: Scene, fold: FoldNest, groups: int, lanes: int, schedule: str) -> PrimFunc:
-    fresh = scene.names.fresh
+def _tree(facts: NestFacts, fold: FoldNest, groups: int, lanes: int, schedule: str) -> PrimFunc:
+    fresh = facts.names.fresh
     block, group, lane = Var(fresh("bx")), Var(fresh("group")), Var(fresh("lane"))
     by_row = schedule != "reduce_column"
     count = fold.nest.numel
@@ -86,7 +86,7 @@ def _tree(scene: Scene, fold: FoldNest, groups: int, lanes: int, schedule: str) 
         return tuple(Load(t.name, at(n), t.dtype) for t in tiles)
 
     exists = tail(out, count, groups)
-    partial = _partial(scene, fold, lane, lanes)
+    partial = _partial(facts, fold, lane, lanes)
     keep = [
         Store(t.name, at(lane), Load(a.buffer.name, (), t.dtype))
         for t, a in zip(tiles, fold.accs, strict=True)
@@ -102,8 +102,8 @@ def _tree(scene: Scene, fold: FoldNest, groups: int, lanes: int, schedule: str) 
             guarded(exists, partial),
             *keep,
             Barrier(),
-            *_combine(scene, fold, tiles, lane, lanes, at),
-            guarded(first, with_lets(fold.lets, final, scene.names)),
+            *_combine(facts, fold, tiles, lane, lanes, at),
+            guarded(first, with_lets(fold.lets, final, facts.names)),
         )
     )
     for a in reversed(fold.accs):
@@ -118,14 +118,14 @@ def _tree(scene: Scene, fold: FoldNest, groups: int, lanes: int, schedule: str) 
     for t in reversed(tiles):
         body = Allocate(t, body)
     body = bound(block, ix.ceildiv(count, ix.index(groups)), "blockIdx.x", body)
-    return scene.kernel(body, schedule)
+    return facts.kernel(body, schedule)
 
 
-def _partial(scene: Scene, fold: FoldNest, lane: Var, lanes: int) -> Stmt:
+def _partial(facts: NestFacts, fold: FoldNest, lane: Var, lanes: int) -> Stmt:
     """Terms of one lane: every ``lanes``-th."""
     length = fold.length
-    k = fold.ks[0] if len(fold.ks) == 1 else Var(scene.names.fresh("k"))
-    turn = Var(scene.names.fresh("turn"))
+    k = fold.ks[0] if len(fold.ks) == 1 else Var(facts.names.fresh("k"))
+    turn = Var(facts.names.fresh("turn"))
     step = fold.step
     if len(fold.ks) > 1:
         table = dict(zip(fold.ks, ix.unflatten(k, fold.extents), strict=True))
@@ -137,7 +137,7 @@ def _partial(scene: Scene, fold: FoldNest, lane: Var, lanes: int) -> Stmt:
 
 
 def _combine(
-    scene: Scene,
+    facts: NestFacts,
     fold: FoldNest,
     tiles: tuple[Buffer, ...],
     lane: Var,
@@ -147,7 +147,7 @@ def _combine(
     """Halve the number of partial results until one is left."""
     if lanes == 1:
         return []
-    level, half = Var(scene.names.fresh("level")), Var(scene.names.fresh("half"))
+    level, half = Var(facts.names.fresh("level")), Var(facts.names.fresh("half"))
     mine = [Load(t.name, at(lane), t.dtype) for t in tiles]
     other = [Load(t.name, at(ix.add(lane, half)), t.dtype) for t in tiles]
     if fold.is_arg:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from didyma.codegen.lower.scalar import identity
 from didyma.codegen.schedule.folds import FoldNest, reading, with_lets
-from didyma.codegen.schedule.nest import Nest, Scene, same
+from didyma.codegen.schedule.nest import Nest, NestFacts, same
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Allocate,
@@ -28,7 +28,7 @@ from didyma.refimpl.ir.walk import map_stmt
 CHAIN = 64  # additions in a row that are not worth cutting
 
 
-def in_parts(scene: Scene, fold: FoldNest) -> Nest:
+def in_parts(facts: NestFacts, fold: FoldNest) -> Nest:
     """Return a fold's nest with a long sum of floats cut into parts of near the root of its length.
 
     Parts are equal: what has no divisor near that is left as it is.
@@ -49,13 +49,13 @@ def in_parts(scene: Scene, fold: FoldNest) -> Nest:
     if size == count or size * each == 1:
         return fold.nest
     acc = fold.accs[0].buffer
-    part = Buffer(scene.names.fresh(f"{acc.name}_part"), acc.dtype, (), Scope.LOCAL)
-    turn = Var(scene.names.fresh("turn")) if size > 1 else fold.ks[0]
+    part = Buffer(facts.names.fresh(f"{acc.name}_part"), acc.dtype, (), Scope.LOCAL)
+    turn = Var(facts.names.fresh("turn")) if size > 1 else fold.ks[0]
     inner = _onto(fold.step, acc, part)
     for k, extent in reversed(list(zip(fold.ks[1:], fold.extents[1:], strict=True))):
         inner = For(k, extent, inner)
     if size > 1:
-        u = Var(scene.names.fresh("u"))
+        u = Var(facts.names.fresh("u"))
         inner = Let(fold.ks[0], ix.add(ix.mul(turn, ix.index(size)), u), inner)
         inner = For(u, ix.index(size), inner)
     so_far = Load(acc.name, (), acc.dtype)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from didyma.codegen.lower.affine import coefficient
-from didyma.codegen.schedule.nest import Scene, bound, guarded, let_all, tail
+from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Allocate,
@@ -50,28 +50,28 @@ class Turned:
     axis: int
 
 
-def find(scene: Scene) -> Turned | None:
+def find(facts: NestFacts) -> Turned | None:
     """Return the load of a straight nest that runs across the result's last axis.
 
     Only a load that happens whatever the values are: one behind a guard may not be made early.
     """
-    nest = scene.nest
-    if len(nest.index) < 2 or scene.largest(nest.extents[-1]) < LEAST:
+    nest = facts.nest
+    if len(nest.index) < 2 or facts.largest(nest.extents[-1]) < LEAST:
         return None
-    if not all(isinstance(s, (Let, Block, Store)) for s in scene.statements):
+    if not all(isinstance(s, (Let, Block, Store)) for s in facts.statements):
         return None
     *others, last = nest.index
-    names = {v.name for v in nest.index} | {d.name for d in scene.func.dims}
+    names = {v.name for v in nest.index} | {d.name for d in facts.func.dims}
     for e in _certain(nest.body):
         free = {x.name for x in subexprs(e) if isinstance(x, Var)}
-        if e.buffer not in scene.buffers or not free <= names or any(map(_loads, e.index)):
+        if e.buffer not in facts.buffers or not free <= names or any(map(_loads, e.index)):
             continue
-        at = scene.offset(e.buffer, e.index)
+        at = facts.offset(e.buffer, e.index)
         across = coefficient(at, last.name)
         if not across or across == {(): 1}:
             continue
         for axis, v in enumerate(others):
-            if coefficient(at, v.name) == {(): 1} and scene.largest(nest.extents[axis]) >= LEAST:
+            if coefficient(at, v.name) == {(): 1} and facts.largest(nest.extents[axis]) >= LEAST:
                 return Turned(e, axis)
     return None
 
@@ -105,13 +105,13 @@ def _loads(e: Expr) -> bool:
     return isinstance(e, Load) or any(map(_loads, expr_children(e)))
 
 
-def tiled(scene: Scene, turned: Turned) -> PrimFunc:
+def tiled(facts: NestFacts, turned: Turned) -> PrimFunc:
     """Schedule a nest with the load staged."""
-    nest, fresh = scene.nest, scene.names.fresh
+    nest, fresh = facts.nest, facts.names.fresh
     p, q = nest.index[turned.axis], nest.index[-1]
     size_p, size_q = nest.extents[turned.axis], nest.extents[-1]
     side = TILE
-    most = max(scene.largest(size_p), scene.largest(size_q))
+    most = max(facts.largest(size_p), facts.largest(size_q))
     while side > LEAST and side >= 2 * most:
         side //= 2
     rows = min(side, ROWS)
@@ -152,7 +152,7 @@ def tiled(scene: Scene, turned: Turned) -> PrimFunc:
     body = bound(tx, count, "threadIdx.x", body)
     body = bound(ty, ix.index(rows), "threadIdx.y", body)
     grid = ix.mul(*outer, *tiles)
-    return scene.kernel(bound(block, grid, "blockIdx.x", Allocate(tile, body)), "transpose")
+    return facts.kernel(bound(block, grid, "blockIdx.x", Allocate(tile, body)), "transpose")
 
 
 def _instead(s: Stmt, old: Expr, new: Expr) -> Stmt:

@@ -22,7 +22,7 @@ import onnx
 
 from didyma.codegen.memory.arena.problem import lower_bound
 from didyma.codegen.memory.inplace import in_place
-from didyma.codegen.memory.values import Values, static_problem, values_of
+from didyma.codegen.memory.values import PlannedValues, static_problem, values_of
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.onnx import load
@@ -132,7 +132,7 @@ def measure(net: str, kind: str, p: Program) -> Row:
     spent = time.perf_counter() - began
     fixed = weights(p)
 
-    def bound(v: Values) -> int:
+    def bound(v: PlannedValues) -> int:
         return lower_bound(static_problem([b for b in v.buffers if b.name not in fixed]))
 
     launches = [x for x in reused.lines if isinstance(x, Launch) and not fixed.issuperset(x.args)]

@@ -13,7 +13,7 @@ import pytest
 import didyma as dd
 from didyma.codegen.memory.arena import ArenaPlanner
 from didyma.codegen.memory.arena.registry import arena_planner
-from didyma.codegen.memory.planners import Buffer, Plan, Planner, planner
+from didyma.codegen.memory.planners import LiveBuffer, Planner, ReusePlan, planner
 from didyma.codegen.memory.sizes import Sizes
 from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine
@@ -37,9 +37,9 @@ class Counting(Host):
         return super().load(text)
 
 
-def nothing_twice(buffers: Sequence[Buffer], sizes: Sizes) -> Plan:
+def nothing_twice(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
     del buffers, sizes
-    return Plan({})
+    return ReusePlan({})
 
 
 MINE = Planner("mine", whole=nothing_twice)

@@ -165,8 +165,8 @@ def test_a_planner_of_whole_allocations_plans_programs_and_no_traces(tmp_path: P
         "[options.entry_points]\ndidyma.planners =\n    hoard = hoard:PLANNER\n"
     )
     module = (
-        "from didyma.codegen.memory.planners import Plan, Planner\n"
-        "PLANNER = Planner('hoard', whole=lambda buffers, sizes: Plan({}, hold=True))\n"
+        "from didyma.codegen.memory.planners import Planner, ReusePlan\n"
+        "PLANNER = Planner('hoard', whole=lambda buffers, sizes: ReusePlan({}, hold=True))\n"
     )
     install(tmp_path, {"setup.cfg": config, "hoard.py": module})
     (tmp_path / "x.dym").write_text(GRAPH)

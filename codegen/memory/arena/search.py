@@ -44,7 +44,7 @@ class Infeasible(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class SearchPart:
     """Buffers to place, and the sections (maximal sets alive together) they span.
 
     Section k holds ``entries[starts[k]:starts[k + 1]]``.
@@ -57,7 +57,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class SearchState:
     """A point of the search; arrays are never written to once they are here."""
 
     least: I64  # offset that a buffer can have, NEVER once it is placed
@@ -70,21 +70,22 @@ class State:
 class Choice:
     """Which buffer of a part goes next; sets of buffers are the bits of an int."""
 
-    part: Part
+    part: SearchPart
     floor: int
     rank: int
-    state: State  # before the choice
+    state: SearchState  # before the choice
     candidates: list[int]
     lowest: int  # the buffer whose top is the lowest: why others are no candidates
     forced: bool = False
     tried: int = 0
     passed: int = 0  # candidates tried
     blame: int = 0  # cannot be placed with any of the choices made so far
-    parts: list[Part] = field(default_factory=list[Part])  # to be solved under the choice made
+    # to be solved under the choice made
+    parts: list[SearchPart] = field(default_factory=list[SearchPart])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class SearchFrame:
     """What stays of a problem whose buffers are numbered in preorder."""
 
     size: I64
@@ -99,10 +100,10 @@ class Frame:
     entries: I64
     starts: I64
     members: tuple[int, ...]  # set of each section
-    begin: State
+    begin: SearchState
 
 
-def frame(p: Problem, capacity: int, preorder: I64) -> Frame:
+def frame(p: Problem, capacity: int, preorder: I64) -> SearchFrame:
     """Number the buffers of a problem in preorder, and find what meets what."""
     n = p.count
     q = p.pick(preorder)
@@ -123,7 +124,7 @@ def frame(p: Problem, capacity: int, preorder: I64) -> Frame:
     change = np.zeros(len(cuts) + 1, np.int64)
     np.add.at(change, first, 1)
     np.add.at(change, last - 1, -1)
-    return Frame(
+    return SearchFrame(
         size=q.size,
         near=tuple(np.flatnonzero(row) for row in meets),
         near_set=tuple(map(_set, meets)),
@@ -136,7 +137,7 @@ def frame(p: Problem, capacity: int, preorder: I64) -> Frame:
         entries=entries,
         starts=starts,
         members=tuple(map(_set, inside)),
-        begin=State(
+        begin=SearchState(
             np.where(free, 0, q.fixed),
             np.add.reduceat(q.size[entries], starts),
             np.cumsum(change)[:-1],
@@ -170,8 +171,8 @@ class Search:
     p: Problem
     capacity: int
     preorder: I64
-    f: Frame = field(init=False)
-    now: State = field(init=False)
+    f: SearchFrame = field(init=False)
+    now: SearchState = field(init=False)
     offsets: list[int] = field(init=False)
     nodes: int = 0
 
@@ -186,7 +187,7 @@ class Search:
         self.offsets = [0] * n
         self.nodes = 0
         sections = np.arange(len(f.starts))
-        core = self.broken(Part(np.arange(n), f.entries, f.starts, sections), 0)
+        core = self.broken(SearchPart(np.arange(n), f.entries, f.starts, sections), 0)
         if not core:
             gaps = np.flatnonzero(f.begin.crossing[:-1] == 0)
             for part in self.parts(np.arange(n), gaps):
@@ -197,7 +198,7 @@ class Search:
         found[self.preorder] = self.offsets
         return found
 
-    def solve(self, part: Part, limit: int, deadline: float | None) -> int:
+    def solve(self, part: SearchPart, limit: int, deadline: float | None) -> int:
         """Place the buffers of a part; where that is impossible, return some that cannot be."""
         stack = [self.enter(part, 0, 0)]
         while True:
@@ -250,7 +251,7 @@ class Search:
         raised = f.near_set[i] & _set(least <= height)
         return bool(why & raised) or (offset > c.floor and bool(why & _set(least <= c.floor)))
 
-    def enter(self, part: Part, floor: int, rank: int) -> Choice:
+    def enter(self, part: SearchPart, floor: int, rank: int) -> Choice:
         """Return the choices that keep to ascending offsets and leave no needless gap."""
         f, now, ids = self.f, self.now, part.ids
         least = now.least[ids]
@@ -361,10 +362,10 @@ class Search:
         crossing = now.crossing.copy()
         crossing[first : last - 1] -= 1
         self.offsets[i] = offset
-        self.now = State(least, remaining, crossing, now.left ^ 1 << i)
+        self.now = SearchState(least, remaining, crossing, now.left ^ 1 << i)
         return self.broken(c.part, c.floor if c.forced else offset)
 
-    def broken(self, part: Part, floor: int) -> int:
+    def broken(self, part: SearchPart, floor: int) -> int:
         """Buffers of the section that most exceeds the capacity from the floor on, if one does."""
         now = self.now
         low = np.minimum.reduceat(now.least[part.entries], part.starts)
@@ -386,7 +387,7 @@ class Search:
             who ^= 1 << i
         return who
 
-    def split(self, part: Part, ids: I64, i: int) -> list[Part]:
+    def split(self, part: SearchPart, ids: I64, i: int) -> list[SearchPart]:
         """Parts that share no time, the smallest last."""
         if not len(ids):
             return []
@@ -395,17 +396,17 @@ class Search:
         if len(inner) and not inner.all():
             return self.parts(ids, np.flatnonzero(self.now.crossing[:-1] == 0))
         if 2 * len(ids) > len(part.ids):
-            return [Part(ids, part.entries, part.starts, part.sections)]
+            return [SearchPart(ids, part.entries, part.starts, part.sections)]
         return [self.part(ids)]
 
-    def parts(self, ids: I64, gaps: I64) -> list[Part]:
+    def parts(self, ids: I64, gaps: I64) -> list[SearchPart]:
         """Parts between these gaps, the smallest last."""
         group = np.searchsorted(gaps, np.array(self.f.first)[ids], "left")
         names, counts = np.unique(group, return_counts=True)
         by = names[np.argsort(-counts, kind="stable")]
         return [self.part(ids[group == g]) for g in by.tolist()]
 
-    def part(self, ids: I64) -> Part:
+    def part(self, ids: I64) -> SearchPart:
         """Return the part of these buffers, without what is placed and times without any."""
         f = self.f
         which: list[int] = ids.tolist()
@@ -416,4 +417,4 @@ class Search:
         wanted = self.now.least[entries] < NEVER
         entries, where = entries[wanted], where[wanted]
         starts = np.flatnonzero(np.diff(where, prepend=-1))
-        return Part(ids, entries, starts, where[starts])
+        return SearchPart(ids, entries, starts, where[starts])

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from didyma.codegen.runtime.simt.memory import Lanes, Memory, Warps
+from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Warps
 from didyma.refimpl.interp import scalar
 
 Mask: TypeAlias = NDArray[np.bool_] | None  # None: every lane is active
@@ -26,7 +26,7 @@ class Run:
     warps: Warps
     axes: Mapping[tuple[str, str], Value]
     variables: dict[str, Value]
-    arrays: dict[str, Memory]
+    arrays: dict[str, LaneArray]
     report: Callable[[str, str, int, int], None]  # kind, detail, lanes, line
     fresh: dict[str, NDArray[np.bool_]] = field(default_factory=dict[str, NDArray[np.bool_]])
     everyone: Lanes = field(init=False)
@@ -60,7 +60,7 @@ def assign(r: Run, name: str, v: Value, dtype: np.dtype[Any] | None, m: Mask) ->
 
 
 def _reach(
-    r: Run, a: Memory, index: Value, m: Mask, line: int
+    r: Run, a: LaneArray, index: Value, m: Mask, line: int
 ) -> tuple[Lanes, Lanes, Callable[[str, str, int], None]]:
     who = r.who(m)
 
@@ -71,7 +71,7 @@ def _reach(
     return at, who, report
 
 
-def load(r: Run, a: Memory, index: Value, m: Mask, line: int) -> Value:
+def load(r: Run, a: LaneArray, index: Value, m: Mask, line: int) -> Value:
     """Read elements, with every check; inactive lanes yield 0."""
     at, who, report = _reach(r, a, index, m, line)
     a.check_read(at, r.warps, who, report)
@@ -82,7 +82,7 @@ def load(r: Run, a: Memory, index: Value, m: Mask, line: int) -> Value:
     return out
 
 
-def store(r: Run, a: Memory, index: Value, v: Value, m: Mask, line: int) -> None:
+def store(r: Run, a: LaneArray, index: Value, v: Value, m: Mask, line: int) -> None:
     """Write elements, with every check."""
     at, who, report = _reach(r, a, index, m, line)
     a.check_write(at, r.warps, who, report)
@@ -97,7 +97,7 @@ _ATOMIC: dict[str, np.ufunc] = {
 }
 
 
-def atomic(r: Run, op: str, a: Memory, index: Value, v: Value, m: Mask, line: int) -> None:
+def atomic(r: Run, op: str, a: LaneArray, index: Value, v: Value, m: Mask, line: int) -> None:
     """Update elements; lanes that meet all count."""
     at, who, report = _reach(r, a, index, m, line)
     if a.written is not None and not a.written[at].all():

@@ -15,8 +15,8 @@ from didyma.codegen.runtime.engine import Fault, KernelFault, KernelText, Signat
 from didyma.codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
 from didyma.codegen.runtime.simt.access import Run
 from didyma.codegen.runtime.simt.intrinsics import NUMPY_OF_C
-from didyma.codegen.runtime.simt.machine import Compiler, Exec, HangError
-from didyma.codegen.runtime.simt.memory import Memory, SimtBuffer, Warps
+from didyma.codegen.runtime.simt.machine import Exec, HangError, Translator
+from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 _BATCH = 1 << 15  # lanes that run together; whole blocks, at least one
@@ -43,7 +43,7 @@ class _Reports:
 
 
 @dataclass(slots=True)
-class Program:
+class SimtKernels:
     """Kernel text, parsed once; a kernel is compiled at its first launch."""
 
     text: KernelText
@@ -59,7 +59,7 @@ class Program:
         if name not in self.compiled:
             f = self.parsed[name]
             params = tuple(p.name for p in f.decl.type.args.params)
-            self.compiled[name] = Compiler().stmt(f.body), params
+            self.compiled[name] = Translator().stmt(f.body), params
         return self.compiled[name]
 
     def launch(
@@ -105,13 +105,13 @@ class Program:
             raise KernelFault(reports.faults(self.text))
 
 
-def _memory(name: str, dtype: DType, b: SimtBuffer, nbytes: int, written: bool) -> Memory:
+def _memory(name: str, dtype: DType, b: SimtBuffer, nbytes: int, written: bool) -> LaneArray:
     """View bytes as elements; an element counts as written when its first byte is."""
     t = np.dtype(NUMPY_OF_C[TYPES[c_type(dtype)]])
     data = b.data[:nbytes].view(t)
     whole = bool(b.written[:nbytes].all())
     elements = None if whole else b.written[: nbytes : t.itemsize]
-    return Memory(name, "global", data, data.size, elements, tracked=written)
+    return LaneArray(name, "global", data, data.size, elements, tracked=written)
 
 
 def _axes(w: Warps, s: Signature, g: Geometry) -> dict[tuple[str, str], Array]:
@@ -145,9 +145,9 @@ class Simt:
 
     name: str = "simt"
 
-    def load(self, text: KernelText) -> Program:
+    def load(self, text: KernelText) -> SimtKernels:
         """Take kernel text; it is parsed at the first launch."""
-        return Program(text)
+        return SimtKernels(text)
 
     def allocate(self, nbytes: int) -> SimtBuffer:
         """Return bytes that hold nothing yet."""

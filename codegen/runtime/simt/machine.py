@@ -11,7 +11,7 @@ from pycparser import c_ast as c
 from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, TYPES, VECTORS
 from didyma.codegen.runtime.simt import access, intrinsics
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
-from didyma.codegen.runtime.simt.memory import Lanes, Memory
+from didyma.codegen.runtime.simt.memory import LaneArray, Lanes
 
 Eval: TypeAlias = Callable[[Run, Mask], Value]
 Exec: TypeAlias = Callable[[Run, Mask], None]
@@ -92,7 +92,7 @@ def _literal(n: c.Constant) -> Value:
     return np.int64(number) if long or number >= 2**31 else np.int32(number)
 
 
-class Compiler:
+class Translator:
     """Compiles one function; ``types`` learns the dtype of each scalar as it is declared."""
 
     def __init__(self) -> None:
@@ -332,7 +332,7 @@ class Compiler:
                 kind = "shared" if shared else "local"
                 fresh = np.zeros(size, np.bool_)
                 data = np.zeros(size, dtype)
-                r.arrays[name] = Memory(name, kind, data, count, fresh, tracked=shared)
+                r.arrays[name] = LaneArray(name, kind, data, count, fresh, tracked=shared)
 
             return declare
         if type_name in VECTORS:

@@ -66,7 +66,7 @@ class Warps:
 
 
 @dataclass(slots=True)
-class Memory:
+class LaneArray:
     """An array that kernel text can name, flat, with ``copies`` instances of ``count`` elements.
 
     Device memory has one instance, shared memory one a block, local memory one a lane.

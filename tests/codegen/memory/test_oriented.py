@@ -15,7 +15,7 @@ from didyma.codegen.memory import peak, planner
 from didyma.codegen.memory.liveness import Range
 from didyma.codegen.memory.oriented import Layout, layout
 from didyma.codegen.memory.plan import plan
-from didyma.codegen.memory.planners import Buffer
+from didyma.codegen.memory.planners import LiveBuffer
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
@@ -41,13 +41,13 @@ SIZES: tuple[Dim, ...] = (
 )  # fmt: skip
 
 
-def drawn(seed: int, count: int) -> list[Buffer]:
+def drawn(seed: int, count: int) -> list[LiveBuffer]:
     r = random.Random(seed)
-    found: list[Buffer] = []
+    found: list[LiveBuffer] = []
     for i in range(count):
         start = r.randrange(count)
         life = Range(start, min(count, start + r.choice((0, 1, 2, 3, count // 2))))
-        found.append(Buffer(f"b{i}", TensorType(DType.F32, (r.choice(SIZES),)), life))
+        found.append(LiveBuffer(f"b{i}", TensorType(DType.F32, (r.choice(SIZES),)), life))
     return found
 
 
@@ -60,7 +60,7 @@ class Fresh:
         return f"{wanted}_{self.count}"
 
 
-def faults(buffers: list[Buffer], found: Layout) -> list[object]:
+def faults(buffers: list[LiveBuffer], found: Layout) -> list[object]:
     """Everything the judge of symbolic plans has against a layout; its lines are run first."""
     blocks = [Block(b.name, b.type.nbytes, b.live.start, b.live.end + 1) for b in buffers]
 

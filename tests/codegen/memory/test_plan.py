@@ -10,7 +10,7 @@ from didyma.codegen.memory import PLANNERS, peak, planner, unplanned_total
 from didyma.codegen.memory.insert import Insertion
 from didyma.codegen.memory.liveness import Life, Lives, Range
 from didyma.codegen.memory.plan import plan
-from didyma.codegen.memory.planners import Buffer, linear_scan
+from didyma.codegen.memory.planners import LiveBuffer, linear_scan
 from didyma.codegen.memory.sizes import Sizes, at_least
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim, DimVar, evaluate, floordiv, symbol
@@ -376,7 +376,7 @@ def test_the_replay_sees_broken_plans(mutant: Callable[[Program, Lives, str], Li
         bare = bare_program(seed)
         lives = Lives(bare.lines, bare.inputs)
         lives.of = {name: mutant(bare, lives, name) for name in lives.of}
-        buffers = [Buffer(name, bare.type[name], life.live) for name, life in lives.of.items()]
+        buffers = [LiveBuffer(name, bare.type[name], life.live) for name, life in lives.of.items()]
         out = Insertion(bare, lives)
         sizes = Sizes({v.name: (v.lo, v.hi) for v in bare.dims})
         out.whole([b.name for b in buffers], linear_scan(buffers, sizes))

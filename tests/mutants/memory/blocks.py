@@ -15,7 +15,7 @@ from didyma.codegen.memory.arena.problem import placement
 from didyma.codegen.memory.insert import Insertion
 from didyma.codegen.memory.liveness import Lives
 from didyma.codegen.memory.plan import Variants
-from didyma.codegen.memory.streams import Streams
+from didyma.codegen.memory.streams import StreamWork
 from didyma.codegen.memory.values import values_of
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.lines import operands
@@ -150,8 +150,7 @@ def searching(name: str, wrong: Callable[..., object]) -> Plant:
 
     def plant(bare: Program) -> AbstractContextManager[object]:
         del bare
-        search = inplace._Search  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
-        return patched(search, name, wrong)
+        return patched(inplace.InPlaceSearch, name, wrong)
 
     return plant
 
@@ -227,7 +226,7 @@ def streams_unseen(bare: Program) -> AbstractContextManager[object]:
     def none(lines: object) -> None:
         del lines
 
-    return patched(Streams, "of", none)
+    return patched(StreamWork, "of", none)
 
 
 def streams_by_hops(bare: Program) -> AbstractContextManager[object]:
@@ -238,7 +237,7 @@ def streams_by_hops(bare: Program) -> AbstractContextManager[object]:
         del self, name, blocks, last
         return end
 
-    return patched(Streams, "released", at_once)
+    return patched(StreamWork, "released", at_once)
 
 
 def sizes_known_early(bare: Program) -> AbstractContextManager[object]:

@@ -11,7 +11,7 @@ from unittest import mock
 
 from didyma.codegen.memory import plan as planning
 from didyma.codegen.memory import planner, values
-from didyma.codegen.memory.planners import Buffer, Planner, Whole
+from didyma.codegen.memory.planners import LiveBuffer, Planner, Whole
 from didyma.fuzz.allocator.domains import every
 from didyma.fuzz.allocator.judge import Verdict
 from didyma.fuzz.allocator.programs import mixed, program
@@ -122,15 +122,15 @@ def patched(owner: object, name: str, new: object) -> AbstractContextManager[obj
     return mock.patch.object(owner, name, new)
 
 
-def buffers(change: Callable[[Buffer], Buffer]) -> Plant:
+def buffers(change: Callable[[LiveBuffer], LiveBuffer]) -> Plant:
     """Let the planner be told of other buffers."""
 
     def plant(bare: Program) -> AbstractContextManager[object]:
         del bare
 
-        def made(*args: Any) -> Buffer:
-            return change(Buffer(*args))
+        def made(*args: Any) -> LiveBuffer:
+            return change(LiveBuffer(*args))
 
-        return patched(values, "Buffer", made)
+        return patched(values, "LiveBuffer", made)
 
     return plant

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from didyma.codegen.memory import liveness, values
 from didyma.codegen.memory.liveness import Life, Lives, Range
-from didyma.codegen.memory.planners import Buffer
+from didyma.codegen.memory.planners import LiveBuffer
 from didyma.oracle.kernels import reads_before_it_writes
 from didyma.refimpl.ir.lines import blocks, operands, walk
 from didyma.refimpl.ir.program import Copy, Extern, If, Launch, Line, Program, Return, View, While
@@ -109,21 +109,21 @@ def conditions(bare: Program) -> Callable[[Line, str], bool]:
 # ---- lives that are too short
 
 
-def ends_early(b: Buffer) -> Buffer:
+def ends_early(b: LiveBuffer) -> LiveBuffer:
     live = b.live
     return replace(b, live=Range(live.start, max(live.start, live.end - 1)))
 
 
-def starts_late(b: Buffer) -> Buffer:
+def starts_late(b: LiveBuffer) -> LiveBuffer:
     live = b.live
     return replace(b, live=Range(min(live.end, live.start + 1), live.end))
 
 
-def unread_has_no_life(b: Buffer) -> Buffer:
+def unread_has_no_life(b: LiveBuffer) -> LiveBuffer:
     return replace(b, live=Range(b.live.start, b.live.end - 1)) if _once(b) else b
 
 
-def _once(b: Buffer) -> bool:
+def _once(b: LiveBuffer) -> bool:
     return b.live.start == b.live.end
 
 

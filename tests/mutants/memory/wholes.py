@@ -9,7 +9,7 @@ from typing import Any
 
 from didyma.codegen.memory import planners, sizes, values
 from didyma.codegen.memory.liveness import roots
-from didyma.codegen.memory.planners import Buffer, Plan, Whole
+from didyma.codegen.memory.planners import LiveBuffer, ReusePlan, Whole
 from didyma.codegen.memory.sizes import Sizes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
@@ -22,30 +22,30 @@ GREEDY = "greedy_by_size"
 
 
 def changed(
-    change: Callable[[Program, Sequence[Buffer], dict[str, str]], None],
+    change: Callable[[Program, Sequence[LiveBuffer], dict[str, str]], None],
 ) -> Callable[[Program], Whole]:
     """Change which buffer takes over whose bytes."""
 
     def make(bare: Program) -> Whole:
-        def wrong(some: Sequence[Buffer], s: Sizes) -> Plan:
+        def wrong(some: Sequence[LiveBuffer], s: Sizes) -> ReusePlan:
             plan = planners.linear_scan(some, s)
             over = dict(plan.over)
             change(bare, some, over)
-            return Plan(over, plan.hold)
+            return ReusePlan(over, plan.hold)
 
         return wrong
 
     return make
 
 
-def keyed(key: Callable[[Buffer], object]) -> Callable[[Program], Whole]:
+def keyed(key: Callable[[LiveBuffer], object]) -> Callable[[Program], Whole]:
     """Reuse by a key: the last to die under it is the first to be taken."""
 
-    def wrong(some: Sequence[Buffer], s: Sizes) -> Plan:
+    def wrong(some: Sequence[LiveBuffer], s: Sizes) -> ReusePlan:
         del s
         over: dict[str, str] = {}
-        pool: dict[object, list[Buffer]] = {}
-        busy: list[Buffer] = []
+        pool: dict[object, list[LiveBuffer]] = {}
+        busy: list[LiveBuffer] = []
         for b in sorted(some, key=lambda b: b.live.start):
             for dead in [d for d in busy if d.live.end < b.live.start]:
                 busy.remove(dead)
@@ -53,7 +53,7 @@ def keyed(key: Callable[[Buffer], object]) -> Callable[[Program], Whole]:
             if pool.get(key(b)):
                 over[b.name] = pool[key(b)].pop().name
             busy.append(b)
-        return Plan(over)
+        return ReusePlan(over)
 
     def make(bare: Program) -> Whole:
         del bare
@@ -79,7 +79,7 @@ def fits(wrong: Callable[[TensorType, TensorType, sizes.Sizes], bool]) -> Plant:
 # ---- chains
 
 
-def taken_twice(bare: Program, some: Sequence[Buffer], over: dict[str, str]) -> None:
+def taken_twice(bare: Program, some: Sequence[LiveBuffer], over: dict[str, str]) -> None:
     """A chain resolved one hop: who has the bytes now is not asked, only who had them before."""
     del bare
     by_name = {b.name: b for b in some}
@@ -91,7 +91,7 @@ def taken_twice(bare: Program, some: Sequence[Buffer], over: dict[str, str]) -> 
                 return
 
 
-def two_small_in_one(bare: Program, some: Sequence[Buffer], over: dict[str, str]) -> None:
+def two_small_in_one(bare: Program, some: Sequence[LiveBuffer], over: dict[str, str]) -> None:
     """A large allocation that is free is given to every small buffer that fits."""
     del bare
     for large in some:
@@ -102,7 +102,7 @@ def two_small_in_one(bare: Program, some: Sequence[Buffer], over: dict[str, str]
                     over[b.name] = large.name
 
 
-def takes_an_input(bare: Program, some: Sequence[Buffer], over: dict[str, str]) -> None:
+def takes_an_input(bare: Program, some: Sequence[LiveBuffer], over: dict[str, str]) -> None:
     """An input nobody reads any more is free."""
     types = bare.type
     for b in some:
@@ -113,7 +113,7 @@ def takes_an_input(bare: Program, some: Sequence[Buffer], over: dict[str, str]) 
                 return
 
 
-def one_record(bare: Program, some: Sequence[Buffer], over: dict[str, str]) -> None:
+def one_record(bare: Program, some: Sequence[LiveBuffer], over: dict[str, str]) -> None:
     """Allocations are recorded by name without its number, so that two values share one."""
     del bare
     seen: dict[str, str] = {}
@@ -128,12 +128,12 @@ def one_record(bare: Program, some: Sequence[Buffer], over: dict[str, str]) -> N
 # ---- sizes
 
 
-def elements(b: Buffer) -> Buffer:
+def elements(b: LiveBuffer) -> LiveBuffer:
     """Elements taken for bytes."""
     return replace(b, type=TensorType(DType.U8, b.type.shape, b.type.device))
 
 
-def one_lane(b: Buffer) -> Buffer:
+def one_lane(b: LiveBuffer) -> LiveBuffer:
     """Of a buffer accessed in vectors of four, room for one lane each."""
     n = b.type.numel
     if isinstance(n, int) and n % 4 == 0 and n:
@@ -141,7 +141,7 @@ def one_lane(b: Buffer) -> Buffer:
     return b
 
 
-def rounded_down(b: Buffer) -> Buffer:
+def rounded_down(b: LiveBuffer) -> LiveBuffer:
     """Sizes rounded down to the alignment."""
     size = b.type.nbytes
     if isinstance(size, int) and size > 256 and size % 256:
@@ -213,7 +213,7 @@ def larger_over_smaller(wanted: TensorType, held: TensorType, s: Sizes) -> bool:
     return sizes.at_least(wanted.nbytes, held.nbytes, s.ranges)
 
 
-def anywhere(some: Sequence[Buffer], s: Sizes) -> Plan:
+def anywhere(some: Sequence[LiveBuffer], s: Sizes) -> ReusePlan:
     """Devices do not matter."""
     here = [replace(b, type=replace(b.type, device="")) for b in some]
     return planners.linear_scan(here, s)
@@ -223,13 +223,13 @@ def frozen(bare: Program) -> AbstractContextManager[object]:
     """Sizes of the first run are kept for all: arenas of symbolic sizes are not planned anew."""
     first = {v.name: v.lo for v in bare.dims}
 
-    def made(name: str, t: TensorType, *rest: Any) -> Buffer:
+    def made(name: str, t: TensorType, *rest: Any) -> LiveBuffer:
         names = set(dims.free(t.numel))
         if names <= set(first):
             t = TensorType(t.dtype, dims.values(t.shape, first), t.device)
-        return Buffer(name, t, *rest)
+        return LiveBuffer(name, t, *rest)
 
-    return patched(values, "Buffer", made)
+    return patched(values, "LiveBuffer", made)
 
 
 FAULTS: tuple[ProgramFault, ...] = (
