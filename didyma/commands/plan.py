@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from rich.table import Table
 
 from didyma import fitting
 from didyma.codegen.memory import trace
 from didyma.codegen.memory.arena import (
     ArenaPlanner,
-    Placement,
     Problem,
-    lower_bound,
     problem,
     require_capacity,
     solve,
@@ -32,45 +25,23 @@ from didyma.commands.common import AGREE, DISAGREE, NOTHING_RAN, print_json
 from didyma.files import beside, read_fixed
 from didyma.fuzz import disk
 from didyma.oracle.placement_check import check
-from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.program import ALIGNMENT, Program
 from didyma.refimpl.verify.text import read as read_text
-from didyma.show.console import console, line
+from didyma.show import plan as show
+from didyma.show.plan import Attempt, Task
 from didyma.show.plan_plot import must_be_svg, svg
 
 _PROGRAM = re.compile(r"(?:\s|#[^\n]*\n)*program\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What one planner made of the problem: a placement, or why there is none."""
-
-    planner: str
-    seconds: float
-    placed: Placement | None = None
-    error: DidymaError | None = None
-    faults: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """Buffers to place, and the sizes that a program's symbols were taken to have.
-
-    ``origins`` says of each size that was not given how it was chosen.
-    """
-
-    problem: Problem
-    dims: Mapping[str, int]
-    origins: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
 def read(file: Path, given: Sequence[str], capacity: int | None) -> Task:
-    """Read a trace or a program, or compile a graph, and take its buffers at a binding of its dims.
+    """Read the buffers of a trace, of a program, or of a graph, which is compiled first.
 
-    A size of an input that is not given is chosen as ``check`` chooses it; any other symbol has the
-    least value it may have.  DidymaError as the readers, and ``bad-option`` for a dim that is not
-    the program's.
+    Symbols have the sizes ``given``; a size of an input that is not given is chosen as ``check``
+    chooses it, and any other symbol has the least value of its range.  DidymaError as the readers,
+    and ``bad-option`` for a dim that is not the program's.
     """
     if file.suffix == ".csv":
         if given:
@@ -135,7 +106,7 @@ def _text(file: Path) -> str:
 
 
 def arena(name: str) -> ArenaPlanner:
-    """Return the planner of a name, which must be one that can place a trace."""
+    """Return the planner of a name; DidymaError ``bad-option`` if it cannot place a trace."""
     found = planner_by_name(name).arena
     if found is None:
         raise DidymaError(
@@ -145,13 +116,13 @@ def arena(name: str) -> ArenaPlanner:
     return found
 
 
-def measure(p: Problem, name: str, limit: float) -> Row:
+def measure(p: Problem, name: str, limit: float) -> Attempt:
     """Ask a planner, and judge its placement."""
     began = time.perf_counter()
     try:
         placed = solve(p, arena(name), limit)
     except DidymaError as e:
-        return Row(name, time.perf_counter() - began, error=e)
+        return Attempt(name, time.perf_counter() - began, error=e)
     spent = time.perf_counter() - began
     faults = check(
         *(a.tolist() for a in (p.lower, p.upper, p.size, placed.offsets)),
@@ -160,7 +131,7 @@ def measure(p: Problem, name: str, limit: float) -> Row:
         capacity=p.capacity,
         peak=placed.peak,
     )
-    return Row(name, spent, placed, faults=tuple(f"{f.kind}: {f.message}" for f in faults))
+    return Attempt(name, spent, placed, faults=tuple(f"{f.kind}: {f.message}" for f in faults))
 
 
 def plan(
@@ -187,73 +158,16 @@ def plan(
     best = min((r for r in reversed(rows) if r.placed), key=_peak, default=None)
     if plot is not None and best is not None and best.placed is not None:
         disk.write_text(plot, svg(p, best.placed, f"{file.name}, {best.planner}"))
+    record = show.record(task, file.name, rows)
     if json:
-        records = [_record(task, r) for r in rows]
-        print_json(records if planner == "all" else records[0])
+        print_json(record["planners"] if planner == "all" else record["planners"][0])
     else:
-        _print(task, file, rows)
+        show.table(record)
     if any(r.faults for r in rows):
         return DISAGREE
     return AGREE if best is not None else NOTHING_RAN
 
 
-def _peak(r: Row) -> int:
+def _peak(r: Attempt) -> int:
     assert r.placed is not None
     return r.placed.peak
-
-
-def _record(task: Task, r: Row) -> Mapping[str, Any]:
-    p = task.problem
-    bound = lower_bound(p)
-    head = {"planner": r.planner, "buffers": p.count}
-    if r.placed is None:
-        assert r.error is not None
-        return {
-            **head, "lower_bound": bound, "seconds": round(r.seconds, 6), "error": r.error.code,
-            "got": r.error.got,
-        }  # fmt: skip
-    return {
-        **head,
-        "peak": r.placed.peak,
-        "lower_bound": bound,
-        "ratio": _ratio(r.placed.peak, bound),
-        "seconds": round(r.seconds, 6),
-        "offsets": dict(zip(p.names, r.placed.offsets.tolist(), strict=True)),
-        **({"dims": dict(task.dims)} if task.dims else {}),
-        **({"chosen": dict(task.origins)} if task.origins else {}),
-        **({"faults": list(r.faults)} if r.faults else {}),
-    }
-
-
-def _ratio(peak: int, bound: int) -> float:
-    return round(peak / bound, 6) if bound else 1.0
-
-
-def _print(task: Task, file: Path, rows: Sequence[Row]) -> None:
-    p = task.problem
-    bound = lower_bound(p)
-    lives = np.unique(np.concatenate([p.lower, p.upper]))
-    out = console()
-    held = "" if p.capacity is None else f", capacity {p.capacity:,} B"
-    span = f"times {lives[0]} to {lives[-1]}"
-    title = f"{file.name}: {p.count:,} buffers, {span}, lower bound {bound:,} B{held}"
-    line(out, title)
-    if task.dims:
-        how = {name: f" ({origin})" for name, origin in task.origins.items()}
-        sizes = (f"{name}={n}{how.get(name, '')}" for name, n in task.dims.items())
-        line(out, f"at {', '.join(sizes)}")
-    table = Table()
-    for head in ("planner", "peak", "lower bound", "ratio", "seconds"):
-        table.add_column(head, justify="left" if head == "planner" else "right")
-    for r in rows:
-        if r.placed is None:
-            assert r.error is not None
-            why = "not installed" if isinstance(r.error, EngineMissing) else r.error.code
-            table.add_row(r.planner, why, f"{bound:,}", "-", f"{r.seconds:.3f}")
-        else:
-            ratio = f"{_ratio(r.placed.peak, bound):.4f}"
-            table.add_row(r.planner, f"{r.placed.peak:,}", f"{bound:,}", ratio, f"{r.seconds:.3f}")
-    out.print(table)
-    for r in rows:
-        for fault in r.faults[:5]:
-            line(out, f"UNSOUND {r.planner}: {fault}")

@@ -39,10 +39,11 @@ def replay(paths: Sequence[Path], engines: common.Engines, timeout: float, json:
             verdict = _without_inputs(verdict)
         return tell(verdict, json)
     replayed = list(_judged(recorded.items(), engines, timeout))
+    record = show.record(replayed)
     if json:
-        common.print_json(show.record(replayed))
+        common.print_json(record)
     else:
-        show.table(replayed)
+        show.table(record)
     codes = {r.code for r in replayed}
     order = (common.DISAGREE, common.BAD_INPUT, common.AGREE)
     return next((code for code in order if code in codes), common.NOTHING_RAN)

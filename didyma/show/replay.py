@@ -1,12 +1,15 @@
-"""What findings say when they are judged again, in lines that fit 80 columns where names do."""
+"""Findings judged again: as a record of JSON types, and as lines made from that record."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from didyma.codegen.options import Options
 from didyma.fuzz import given, shown
@@ -31,14 +34,6 @@ class Replayed:
     memory: Mapping[str, Any] = field(default_factory=dict[str, Any])
     error: DidymaError | None = None
 
-    @property
-    def said(self) -> str:
-        """The first disagreement in a line, or the error."""
-        if self.error is not None:
-            return f"{self.error.code}: {self.error.got}"
-        found = self.report.findings
-        return f"{found[0].level} ({found[0].kind}) in {found[0].where}" if found else ""
-
 
 def origin(r: Recorded) -> None:
     """Print what wrote a finding, when, and with which choices that are not the usual ones."""
@@ -54,41 +49,67 @@ def origin(r: Recorded) -> None:
 
 
 def inputs(r: Recorded) -> None:
-    """Print the inputs: small ones whole, of large ones the type and a summary."""
-    out = console()
+    """Print the inputs: small ones in full, of large ones the type and a summary."""
+    _print_values(console(), _values(r))
+
+
+def _values(r: Recorded) -> dict[str, str]:
     params = r.module.entry.params
     arrays = given.inputs(r.module, r.env, r.seeds, r.values)
-    for p, seed, a in zip(params, r.seeds, arrays, strict=True):
-        drawn = "" if p.name in r.given else f" (drawn from seed {seed})"
-        line(out, f"input {p.name}: {shown.value(Tensor.of(a))}{drawn}")
+    drawn = (
+        "" if p.name in r.given else f" (drawn from seed {s})"
+        for p, s in zip(params, r.seeds, strict=True)
+    )
+    texts = (shown.value(Tensor.of(a)) for a in arrays)
+    return {p.name: t + d for p, t, d in zip(params, texts, drawn, strict=True)}
 
 
-def table(many: Sequence[Replayed]) -> None:
-    """Print a line for each finding, then the message and the inputs of those that disagree."""
-    out = console()
-    names = [r.file.name for r in many]
-    width = max([len("finding"), *map(len, names)])
-    line(out, f"{'finding':{width}}  {'now':11}  what")
-    for r, name in zip(many, names, strict=True):
-        line(out, f"{name:{width}}  {NOW[r.code]:11}  {r.said}".rstrip())
-    counts = {word: sum(NOW[r.code] == word for r in many) for word in NOW.values()}
-    line(out, ", ".join(f"{n} {word}" for word, n in counts.items() if n) or "no findings")
-    for r in many:
-        if r.report.findings:
-            line(out, "")
-            line(out, f"{r.file}: {r.report.findings[0].message}")
-            inputs(r.recorded)
+def _print_values(out: Console, values: Mapping[str, str]) -> None:
+    for name, text in values.items():
+        line(out, f"input {name}: {text}")
 
 
 def record(many: Sequence[Replayed]) -> dict[str, Any]:
-    """Return findings judged again as JSON has them."""
+    """Return findings judged again as a record; those that disagree have the values of inputs."""
     return {
         "agree": {0} <= {r.code for r in many} <= {0, 5},
-        "findings": [{"file": str(r.file), "exit_code": r.code, **_said(r)} for r in many],
+        "findings": [{"file": str(r.file), "exit_code": r.code, **_outcome(r)} for r in many],
     }
 
 
-def _said(r: Replayed) -> dict[str, Any]:
+def _outcome(r: Replayed) -> dict[str, Any]:
     if r.error is not None:
         return {"error": {"code": r.error.code, "where": r.error.where, "got": r.error.got}}
-    return verdict.record(r.report, r.memory)
+    values = {"values": _values(r.recorded)} if r.report.findings else {}
+    return {**verdict.record(r.report, r.memory), **values}
+
+
+def table(r: Mapping[str, Any]) -> None:
+    """Print a line for each finding, then the message and the inputs of those that disagree."""
+    out = console()
+    rows = r["findings"]
+    width = max([len("finding"), *(len(Path(row["file"]).name) for row in rows)])
+    line(out, f"{'finding':{width}}  {'now':11}  what")
+    for row in rows:
+        name, now = Path(row["file"]).name, NOW[row["exit_code"]]
+        line(out, f"{name:{width}}  {now:11}  {_summary(row)}".rstrip())
+    counts = Counter(NOW[row["exit_code"]] for row in rows)
+    line(
+        out,
+        ", ".join(f"{counts[now]} {now}" for now in NOW.values() if counts[now]) or "no findings",
+    )
+    for row in rows:
+        if row.get("findings"):
+            line(out, "")
+            line(out, f"{row['file']}: {row['findings'][0]['message']}")
+            _print_values(out, row["values"])
+
+
+def _summary(row: Mapping[str, Any]) -> str:
+    """Return the first disagreement in a line, or the error; empty where there is neither."""
+    if "error" in row:
+        return f"{row['error']['code']}: {row['error']['got']}"
+    if not row["findings"]:
+        return ""
+    first = row["findings"][0]
+    return f"{first['level']} ({first['kind']}) in {first['where']}"
