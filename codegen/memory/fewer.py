@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
-
-import sympy
+from typing import TypeAlias
 
 from didyma.codegen.memory.liveness import Lives
+from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.program import Line, Program
@@ -55,15 +54,11 @@ def no_higher(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def wide(offset: Dim) -> bool:
-    """Tell whether a kernel may be given a buffer at an offset, whatever its symbols are.
+    """Return whether a kernel may be given a buffer at an offset, whatever its symbols are.
 
     >>> from didyma.refimpl.ir.dims import symbol
     >>> n = symbol("n")
     >>> wide(32), wide(8), wide(64 * n + 16), wide(4 * n)
     (True, False, True, False)
     """
-    if isinstance(offset, int):
-        return offset % PORTABLE.access == 0
-    whole = sympy.expand(offset)
-    terms: tuple[Any, ...] = whole.args if whole.func is sympy.Add else (whole,)
-    return all((t / PORTABLE.access).is_integer is True for t in terms)
+    return dims.divisible(offset, PORTABLE.access)

@@ -10,7 +10,7 @@ import numpy as np
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.dims import Dim, never_negative
+from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ops.slicing import extent
 from didyma.tracer.tensor import Tensor, apply, common
 from didyma.tracer.types import Size, is_size, size
@@ -160,8 +160,4 @@ class Axis:
 
     def _never_negative(self, d: Dim, b: Size | None = None) -> bool:
         """Whether a size is at least 0 for all values of its symbols."""
-        if isinstance(d, int):
-            return d >= 0
-        ranges = self._ranges(b)
-        above = {n: dims.add(dims.symbol(n), ranges[n][0]) for n in dims.free(d) if n in ranges}
-        return dims.bounds(d, ranges)[0] >= 0 or never_negative(dims.substitute(d, above))
+        return dims.at_least(d, 0, self._ranges(b))

@@ -22,7 +22,8 @@ import sympy
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.dims.prover import Prover, Row
+from didyma.refimpl.ir.dims.polynomial import Poly
+from didyma.refimpl.ir.dims.prover import Prover
 from didyma.refimpl.verify.sizes import Sizes
 
 BINDINGS = 14  # tried where there is no proof
@@ -93,6 +94,7 @@ class Ranges:
         self._values: dict[Dim, tuple[int, ...]] = {}
         self._parts: dict[Any, Sequence[Number]] = {}
         self._bindings: list[dict[str, int]] | None = None
+        self._looks: list[dict[str, Number]] = []  # the first of them, with values of atoms
         self._idle: list[frozenset[str]] = []  # indices without a round, at each binding
         self._all = False  # whether those are all bindings
         self._prover: Prover | None = None
@@ -111,7 +113,7 @@ class Ranges:
         if isinstance(d, int):
             return d % of == 0
         return self._answer(
-            lambda: self._proofs().multiple(d, of),
+            lambda: self._proofs().divisible(d, of),
             lambda: all(x % of == 0 for (x,) in self._tried(d)),
         )
 
@@ -163,10 +165,12 @@ class Ranges:
 
         prover = self._proofs()
 
-        def hopeless(row: Row) -> bool:
-            """Tell whether a row is negative at one of the sizes tried."""
-            columns = [(f, self.values(prover.atoms[a] if a else 1)) for a, f in row.items()]
-            return any(sum(f * column[k] for f, column in columns) < 0 for k in seen)
+        def hopeless(p: Poly) -> bool:
+            """Return whether a polynomial is negative at one of the bindings tried."""
+            try:
+                return any(prover.atoms.value(p, self._looks[k]) < 0 for k in seen)
+            except ArithmeticError:  # an atom whose values are not known
+                return False
 
         return prover.at_least(a, b, hopeless)
 
@@ -269,6 +273,7 @@ class Ranges:
                 env[name] = _value(d, env)
         self._bindings = drawn
         self._idle = [self._bound_indices(env) for env in drawn]
+        self._looks = [dict[str, Number](env) for env in drawn[:_LOOKS]]
 
     def _bound_indices(self, env: dict[str, int]) -> frozenset[str]:
         """Bring indices below their extents; return those of loops without a round."""

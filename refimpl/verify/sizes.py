@@ -16,8 +16,6 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-import sympy
-
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
@@ -98,19 +96,3 @@ class Sizes:
                 raise DidymaError(
                     "D-size", where, got=f"{dims.text(d)} at {at}", want="an integer of at least 0"
                 )
-
-    def at_least(self, a: Dim, b: Dim) -> bool:
-        """Tell whether ``a >= b`` is proven for all sizes in range.
-
-        By the interval of the difference; else by the signs of its terms once each dim is
-        written as its least value plus a nonnegative rest, which sees that ``n*m >= n``.
-        """
-        rest = dims.sub(a, b)
-        if isinstance(rest, int):
-            return rest >= 0
-        if dims.bounds(rest, self.ranges)[0] >= 0:
-            return True
-        least = {dims.symbol(n): dims.symbol(n) + self.ranges[n][0] for n in dims.free(rest)}
-        shifted = sympy.expand(rest.subs(least))
-        terms = shifted.args if isinstance(shifted, sympy.Add) else (shifted,)
-        return all(t.is_nonnegative for t in terms)

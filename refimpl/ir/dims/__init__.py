@@ -8,6 +8,9 @@ least another, or a multiple of a number (``comparison``, ``prover``).
 
 from didyma.refimpl.ir.dims.comparison import (
     always_equal,
+    at_least,
+    bounds,
+    divisible,
     exact_quotient,
     linear_form,
     never_negative,
@@ -36,7 +39,6 @@ from didyma.refimpl.ir.dims.expression import (
     terms,
     text,
 )
-from didyma.refimpl.ir.dims.intervals import bounds
 
 __all__ = [
     "MOST_TERMS",
@@ -46,12 +48,14 @@ __all__ = [
     "add",
     "align",
     "always_equal",
+    "at_least",
     "bind",
     "bounds",
     "canonical",
     "ceildiv",
     "check_ranges",
     "count_text",
+    "divisible",
     "equal",
     "evaluate",
     "exact_quotient",
