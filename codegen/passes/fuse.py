@@ -20,7 +20,8 @@ from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
 from didyma.refimpl.ir.types import TensorType
-from didyma.refimpl.ops.spec import Kind
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Kind, Work
 
 RUNS = (CALL, *CONTROL)  # nodes that take buffers, and run apart
 
@@ -116,7 +117,7 @@ class _Plan:
         The cost counts an operand read at another index again, since a kernel computes it again;
         where it passes ``cost.GROUP``, the dearest operands are stored.
         """
-        slow = gather = 0
+        dear = {Work.LOOKUP: 0, Work.SLOW: 0}  # bits of the nodes of such work
         here: dict[int, int] = {}  # bits of the nodes computed at the value's own index
         for i, n in enumerate(self.nodes):
             here[i] = self.apart[i] = self.repeat[i] = 0
@@ -124,12 +125,12 @@ class _Plan:
                 self.stored.add(i)
             if self.folds(i) or n.op == "constant":
                 continue
-            slow |= (n.op in cost.SLOW) << i
-            gather |= (n.op in cost.GATHERS) << i
+            work = OPS[n.op].work
+            if work in dear:
+                dear[work] |= 1 << i
             while True:
                 bits, apart = self.below(i, here)
-                extra = (cost.SLOW_COST - 1) * (bits & slow).bit_count()
-                extra += (cost.GATHER_COST - 1) * (bits & gather).bit_count()
+                extra = sum((cost.COST[w] - 1) * (bits & d).bit_count() for w, d in dear.items())
                 total = bits.bit_count() + extra + apart
                 parts = {self.at[a] for a in n.args if a in self.at} - self.stored
                 dearest = max(parts, key=lambda j: (self.repeat[j], j), default=-1)
@@ -222,8 +223,8 @@ class _Plan:
     def bears(self, i: int, j: int, pos: int) -> bool:
         """Tell whether reader ``j`` may compute value ``i`` as often as it reads it."""
         reader, repeat = self.nodes[j], self.repeat[i]
-        if cost.rereads(reader, self.kinds[j]):
-            return self.nodes[i].op in cost.LIGHT and repeat <= cost.TILE
+        if OPS[reader.op].rereads:
+            return OPS[self.nodes[i].op].nearby and repeat <= cost.TILE
         operand = self.types[reader.args[pos]]
         spread = cost.spreads(reader, operand) or (
             self.kinds[j] == Kind.ELEMENTWISE and operand.shape != reader.types[0].shape

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from didyma.codegen.passes.cost import SCANS
 from didyma.refimpl.ir.graph import Function, Module, Node, rename
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import TensorType
@@ -39,7 +38,7 @@ def _function(f: Function) -> Function:
 
 
 def _long(n: Node) -> bool:
-    if n.op not in SCANS:
+    if n.op not in _PARTS:
         return False
     size = n.types[0].shape[int(str(n.attr["axis"]))]
     return isinstance(size, int) and size >= LONG

@@ -32,10 +32,6 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("known condition", algebra.condition),
     ("fold constants", folding.fold),
 )
-COMMUTATIVE = frozenset((
-    "add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or",
-    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",
-))  # fmt: skip
 MAX_REWRITES = 32  # of one node; every rule shrinks something, so this is never reached
 
 
@@ -117,7 +113,8 @@ def _apply(n: Node, values: Values, rules: Sequence[tuple[str, Rule]]) -> Node |
 
 def _key(n: Node) -> tuple[object, ...]:
     """What two nodes have in common when they compute the same bits."""
-    args = tuple(sorted(n.args)) if n.op in COMMUTATIVE else n.args
+    op = OPS.get(n.op)
+    args = tuple(sorted(n.args)) if op is not None and op.laws.commutative else n.args
     return n.op, args, n.types, tuple((name, _bits(a)) for name, a in n.attrs)
 
 

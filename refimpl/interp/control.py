@@ -19,17 +19,17 @@ from didyma.refimpl.ir import dims as d
 from didyma.refimpl.ir.graph import CALL, CONTROL, Attr, Function, Module, Node
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.spec import Op
+from didyma.refimpl.ops.spec import Applied, Op
 
 V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A node whose symbols have been replaced by ints."""
+    """An op with the attributes of a node, whose symbols have been replaced by ints."""
 
-    attrs: Mapping[str, Attr]
-    types: tuple[TensorType, ...]
+    op: Applied
+    type: TensorType  # of the result
 
 
 class Step:
@@ -42,17 +42,16 @@ class Step:
         self.dead = dead
         self.op: Op | None = OPS.get(n.op)
         self.symbols = tuple(control.symbols(n)) if symbolic else ()
-        self.key: tuple[int, ...] | None = None
-        self.use = Use(n.attr, n.types)
+        self.key: tuple[int, ...] = ()
+        self.use: Use | None = None
 
     def sized(self, env: Mapping[str, int]) -> Use:
-        """Return the node's attributes and types in numbers, worked out once for each binding."""
-        if not self.symbols:
-            return self.use
+        """Return the use of the node's op, parsed once for each binding of its symbols."""
         key = tuple(env.get(s, -1) for s in self.symbols)
-        if key != self.key:
-            types = tuple(concrete_type(t, env) for t in self.node.types)
-            self.use = Use(concrete_attrs(self.node, env), types)
+        if self.use is None or key != self.key:
+            n = self.node
+            attrs = concrete_attrs(n, env) if self.symbols else n.attr
+            self.use = Use(OPS[n.op].apply(attrs), concrete_type(n.types[0], env))
             self.key = key
         return self.use
 

@@ -19,9 +19,6 @@ from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.bars import Bar, Contract, centre_dtype, perhaps_stored, settle, store
 from didyma.refimpl.ops.spec import Kind
 
-# Ops that take a product whose overflow is still open: they may be fused with it, pass it on, or
-# (sums) know of it.
-_FUSIBLE = frozenset({"add", "subtract", "negative", "sum", "cumulative_sum", "mean"})
 _MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
 
 
@@ -86,12 +83,12 @@ class _Bars(Machine[Told]):
         types = self.types(f)
         dtypes = [types[a].dtype for a in n.args]
         bars = [t.bar for t in args]
-        if n.op not in _FUSIBLE and op.kind not in _MOVEMENT:
+        if not op.pending and op.kind not in _MOVEMENT:
             settled = {a: settle(b, t) for a, b, t in zip(n.args, bars, dtypes, strict=True)}
             bars = [settled[a] for a in n.args]  # one bar for one value: x * x is a square
         use = step.sized(self.env)
         operands = [TensorType(t, b.c.shape) for t, b in zip(dtypes, bars, strict=True)]
-        bar = op.bar(bars, use.attrs, operands, use.types[0], self.contract)
+        bar = use.op.bar(bars, operands, use.type, self.contract)
         if self.stored:
             bar = perhaps_stored(bar, n.types[0].dtype)
         out = Told(bar)

@@ -21,7 +21,6 @@ import numpy as np
 from didyma.refimpl.interp.control import Machine, Step
 from didyma.refimpl.ir.graph import Function, Module
 from didyma.refimpl.ir.types import Array, DType, TensorType
-from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.bars import LEAST, Bar, Contract, centre_dtype, settle
 
 
@@ -55,9 +54,9 @@ class _Exact(Machine[Array]):
         bars = {a: _all_but_exact(v, given[a]) for a, v in zip(n.args, args, strict=True)}
         operands = [TensorType(given[a], v.shape) for a, v in zip(n.args, args, strict=True)]
         use = step.sized(self.env)
-        out = use.types[0]
-        bar = OPS[n.op].bar([bars[a] for a in n.args], use.attrs, operands, out, self.contract)
-        return (settle(_all_but_exact(bar.c, out.dtype), out.dtype).c,)
+        bar = use.op.bar([bars[a] for a in n.args], operands, use.type, self.contract)
+        dtype = use.type.dtype
+        return (settle(_all_but_exact(bar.c, dtype), dtype).c,)
 
     def shape(self, value: Array) -> tuple[int, ...]:
         return value.shape

@@ -15,7 +15,6 @@ from didyma.refimpl.interp.exact import in_float64
 from didyma.refimpl.ir import dims as d
 from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node, Param, is_called
 from didyma.refimpl.ir.types import Array, TensorType
-from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.bars import Bar, Contract, exact
 from didyma.refimpl.ops.spec import Kind
 
@@ -235,8 +234,7 @@ class _Arrays(Machine[Array]):
     def apply(self, f: Function, step: Step, args: list[Array]) -> Sequence[Array]:
         del f
         use = step.sized(self.env)
-        t = use.types[0]
-        out = OPS[step.node.op].eval(args, use.attrs, t)
+        t, out = use.type, use.op.eval(args, use.type)
         assert out.shape == t.shape, f"{out.shape} for {t}"
         assert out.dtype == t.dtype.numpy, f"{out.dtype} for {t}"
         return (out,)
@@ -265,8 +263,7 @@ class _Views(_Arrays):
 
     def apply(self, f: Function, step: Step, args: list[Array]) -> Sequence[Array]:
         use = step.sized(self.env)
-        t = use.types[0]
-        out = OPS[step.node.op].view(args, use.attrs, t)
+        t, out = use.type, use.op.view(args, use.type)
         assert out.shape == t.shape, f"{out.shape} for {t}"
         assert out.dtype == t.dtype.numpy, f"{out.dtype} for {t}"
         return (out,)

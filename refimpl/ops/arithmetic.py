@@ -14,7 +14,7 @@ from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.elementwise import binary, ends, through_f64
 from didyma.refimpl.ops.folds import has_negative_zero
 from didyma.refimpl.ops.pointwise import ToBar, example, pointwise, within
-from didyma.refimpl.ops.spec import Domain, Op
+from didyma.refimpl.ops.spec import Domain, Domains, Laws, Neutral, Op, Work
 
 OfTwo = Callable[[Bar, Bar, DType, Contract], Bar]
 
@@ -105,11 +105,11 @@ def _copysign_rule(x: Expr, to: Expr) -> Expr:
     return Intrinsic("copysign", (x, to))
 
 
-def _divisors(dtype: DType) -> tuple[Domain | None, ...]:
+def _divisors(dtype: DType) -> Domains:
     return (None, Domain(0.1, 100) if dtype.is_float else Domain(1, 100), None)
 
 
-def _exponents(dtype: DType) -> tuple[Domain | None, ...]:
+def _exponents(dtype: DType) -> Domains:
     return (Domain(0.1, 8), Domain(-4, 4)) if dtype.is_float else (None, Domain(0, 5))
 
 
@@ -127,6 +127,8 @@ ALL: tuple[Op, ...] = (
         evaluate=np.add,
         bar=_two(np.add, _add),
         element=binary("add"),
+        laws=Laws(commutative=True, neutral=(Neutral(0, INTS), Neutral(-0.0, FLOATS))),
+        pending=True,
         example=example([[1.0, 2.5], [0.5]], [1.5, 3.0]),
     ),
     pointwise(
@@ -138,6 +140,8 @@ ALL: tuple[Op, ...] = (
         evaluate=np.subtract,
         bar=_two(np.subtract, _subtract),
         element=binary("sub"),
+        laws=Laws(neutral=(Neutral(0, NUMBERS, (1,)),)),
+        pending=True,
         example=example([[1.0, 2.5], [0.5]], [0.5, 2.0]),
     ),
     pointwise(
@@ -149,6 +153,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.multiply,
         bar=_two(np.multiply, _multiply),
         element=binary("mul"),
+        laws=Laws(commutative=True, neutral=(Neutral(1, NUMBERS),)),
         example=example([[1.0, 2.5], [-2.0]], [-2.0, -5.0]),
     ),
     pointwise(
@@ -161,6 +166,8 @@ ALL: tuple[Op, ...] = (
         evaluate=np.divide,
         bar=_two(np.divide, bm.divide),
         element=binary("div"),
+        laws=Laws(neutral=(Neutral(1, FLOATS, (1,)),)),
+        work=Work.SLOW,
         example=example([[1.0, 3.0], [-2.0]], [-0.5, -1.5]),
         domains=_divisors,
     ),
@@ -175,6 +182,8 @@ ALL: tuple[Op, ...] = (
         evaluate=np.floor_divide,
         bar=_two(np.floor_divide, _floor_divide),
         element=binary("floordiv"),
+        laws=Laws(neutral=(Neutral(1, INTS, (1,)),)),
+        work=Work.SLOW,
         example=example([[-7, 7], [2]], [-4, 3], DType.I32),
         domains=_divisors,
     ),
@@ -187,6 +196,8 @@ ALL: tuple[Op, ...] = (
         evaluate=truncated_quotient,
         bar=_two(truncated_quotient, _only_ints),
         element=binary("truncdiv"),
+        laws=Laws(neutral=(Neutral(1, INTS, (1,)),)),
+        work=Work.SLOW,
         example=example([[-7, 7], [2]], [-3, 3], DType.I32),
         domains=_divisors,
     ),
@@ -201,6 +212,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.remainder,
         bar=_two(np.remainder, _floormod),
         element=binary("floormod"),
+        work=Work.SLOW,
         example=example([[-7, 7], [3]], [2, 1], DType.I32),
         domains=_divisors,
     ),
@@ -214,6 +226,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.fmod,
         bar=_two(np.fmod, _truncmod),
         element=binary("truncmod"),
+        work=Work.SLOW,
         example=example([[-7, 7], [3]], [-1, 1], DType.I32),
         domains=_divisors,
     ),
@@ -228,6 +241,7 @@ ALL: tuple[Op, ...] = (
         evaluate=power,
         bar=_two(power, bm.power),
         element=binary("pow"),
+        work=Work.SLOW,
         example=example([[2, 3, -1], [3, 2, -3]], [8, 9, -1], DType.I32),
         domains=_exponents,
         corners=(2.0, 3.0, 0.5, -2.0),
@@ -242,6 +256,7 @@ ALL: tuple[Op, ...] = (
         evaluate=through_f64(np.arctan2),
         bar=_two(np.arctan2, bm.angle),
         element=binary("atan2"),
+        work=Work.SLOW,
         example=example([[1.0, 0.0], [1.0, -1.0]], [0.7853982, 3.1415927]),
     ),
     pointwise(
@@ -264,6 +279,7 @@ ALL: tuple[Op, ...] = (
         evaluate=maximum,
         bar=ends(maximum),
         element=binary("max"),
+        laws=Laws(commutative=True, idempotent=True),
         example=example([[1.0, -0.0], [0.5, 0.0]], [1.0, 0.0]),
     ),
     pointwise(
@@ -275,6 +291,7 @@ ALL: tuple[Op, ...] = (
         evaluate=minimum,
         bar=ends(minimum),
         element=binary("min"),
+        laws=Laws(commutative=True, idempotent=True),
         example=example([[1.0, -0.0], [0.5, 0.0]], [0.5, -0.0]),
     ),
     pointwise(

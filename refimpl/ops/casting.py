@@ -149,6 +149,7 @@ ALL: tuple[Op, ...] = (
             element=_cast_element,
         ),
         sample=_cast_sample,
+        nearby=True,
         corners=(0.5, -0.5, 127.5, 255.5, 2147483648.0, 65520.0, 1.00048828125),
         example=Example(
             (array([3.9, -3.9, 300.0, float("nan")], DType.F32),),

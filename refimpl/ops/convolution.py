@@ -188,6 +188,7 @@ CONV = Op(
     dtypes=NUMBERS,
     rules=Rules(Convolution, infer=_infer, eval=_eval, bar=_bar, element=_element),
     sample=_sample,
+    rereads=True,
     example=Example(
         (np.array([[[1, 2, 3, 4]]], np.float32), np.array([[[1, 10]]], np.float32)),
         np.array([[[21, 43]]], np.float32),

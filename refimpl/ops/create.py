@@ -15,7 +15,18 @@ from didyma.refimpl.ops.attributes import attributes, choice, integer, sizes, te
 from didyma.refimpl.ops.bars import Bar, Contract, exact
 from didyma.refimpl.ops.choose import pick
 from didyma.refimpl.ops.rules import attr_error, check_axis, concrete
-from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
+from didyma.refimpl.ops.spec import (
+    Chooser,
+    Example,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Rules,
+    Sample,
+    Use,
+    Work,
+)
 
 
 @attributes
@@ -145,6 +156,8 @@ CONSTANT = Op(
         view=_constant_view,
     ),
     sample=_constant_sample,
+    work=Work.NONE,
+    nearby=True,
     example=Example(
         (),
         np.array([1, 2], np.float32),
@@ -164,6 +177,7 @@ IOTA = Op(
     dtypes=NUMBERS,
     rules=Rules(Iota, infer=_iota_infer, eval=_iota_eval, bar=_iota_bar, element=_iota_element),
     sample=_iota_sample,
+    nearby=True,
     example=Example(
         (),
         np.array([[0, 0], [1, 1], [2, 2]], np.int32),

@@ -21,7 +21,7 @@ from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, DType
 from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.pointwise import Eval, ToBar, ToExpr, example, pointwise, within
-from didyma.refimpl.ops.spec import Op
+from didyma.refimpl.ops.spec import Laws, Op, Work
 
 OfArray = Callable[[Array], Array]
 OfBar = Callable[[Bar, DType, Contract], Bar]
@@ -102,6 +102,7 @@ def _whole(name: str, f: OfArray, doc: str, special: str, case: tuple[float, flo
         evaluate=f,
         bar=ends(f),
         element=intrinsic(name),
+        laws=Laws(idempotent=True),
         example=example([[case[0]]], [case[1]]),
         corners=(0.5, -0.5, 1.5, 2.5, -1.5, 8388607.5, 0.49999997),
     )
@@ -173,6 +174,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.abs,
         bar=one(_abs_bar),
         element=_abs_rule,
+        laws=Laws(idempotent=True),
         example=example([[-2.0, 3.0, -0.0]], [2.0, 3.0, 0.0]),
     ),
     pointwise(
@@ -185,6 +187,8 @@ ALL: tuple[Op, ...] = (
         evaluate=np.negative,
         bar=one(_negative_bar),
         element=unary("neg"),
+        laws=Laws(involution=True),
+        pending=True,
         example=example([[-2.0, 3.0, 0.0]], [2.0, -3.0, -0.0]),
     ),
     pointwise(
@@ -196,6 +200,7 @@ ALL: tuple[Op, ...] = (
         evaluate=_sign,
         bar=ends(_sign),
         element=_sign_rule,
+        laws=Laws(idempotent=True),
         example=example([[-2.5, 3.0, -0.0]], [-1.0, 1.0, 0.0]),
     ),
     pointwise(
@@ -219,6 +224,7 @@ ALL: tuple[Op, ...] = (
         evaluate=_reciprocal,
         bar=one(_reciprocal_bar),
         element=_reciprocal_rule,
+        work=Work.SLOW,
         example=example([[-2.0, 4.0]], [-0.5, 0.25]),
         domains=within((0.01, 100)),
     ),
@@ -231,6 +237,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.sqrt,
         bar=monotone("sqrt", np.sqrt, 0.0),
         element=intrinsic("sqrt"),
+        work=Work.SLOW,
         example=example([[4.0, 2.25]], [2.0, 1.5]),
         domains=within((0, 1000)),
     ),
@@ -243,6 +250,7 @@ ALL: tuple[Op, ...] = (
         evaluate=through_f64(_rsqrt),
         bar=monotone("rsqrt", _rsqrt, 0.0),
         element=intrinsic("rsqrt"),
+        work=Work.SLOW,
         example=example([[4.0, 0.25]], [0.5, 2.0]),
         domains=within((0.01, 1000)),
     ),

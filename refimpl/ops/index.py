@@ -32,6 +32,7 @@ from didyma.refimpl.ops.spec import (
     Rules,
     Sample,
     Use,
+    Work,
 )
 
 INDICES = (DType.I64, DType.I32)
@@ -217,6 +218,7 @@ GATHER = Op(
     dtypes=EVERY,
     rules=_picking(_gather, _gather_infer, _gather_element),
     sample=_gather_sample,
+    work=Work.LOOKUP,
     example=Example(
         (np.array([10, 20, 30], np.int32), np.array([[2, -3], [9, 0]], np.int64)),
         np.array([[30, 10], [30, 10]], np.int32),
@@ -237,6 +239,7 @@ GATHER_ELEMENTS = Op(
     dtypes=EVERY,
     rules=_picking(_elements, _elements_infer, _elements_element),
     sample=_elements_sample,
+    work=Work.LOOKUP,
     example=Example(
         (np.array([[1, 2], [3, 4]], np.int32), np.array([[0, 0], [1, 0]], np.int64)),
         np.array([[1, 1], [4, 3]], np.int32),

@@ -219,6 +219,7 @@ MATMUL = Op(
     dtypes=NUMBERS,
     rules=Rules(Nothing, infer=_infer, eval=_eval, bar=_bar, element=_element),
     sample=_sample,
+    rereads=True,
     example=Example(
         (np.array([[1, 2], [3, 4]], np.float32), np.array([[5], [6]], np.float32)),
         np.array([[17], [39]], np.float32),

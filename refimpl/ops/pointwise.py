@@ -20,11 +20,13 @@ from didyma.refimpl.ops.spec import (
     Example,
     Index,
     Kind,
+    Laws,
     Op,
     Read,
     Rules,
     Sample,
     Use,
+    Work,
 )
 
 Eval: TypeAlias = Callable[..., Array]  # on arrays of the compute dtype
@@ -32,6 +34,9 @@ ToBar: TypeAlias = Callable[[Sequence[Bar], DType, Contract], Bar]  # dtype of t
 ToExpr: TypeAlias = Callable[..., Expr]  # on operand expressions of the compute dtype
 ByDType: TypeAlias = Callable[[DType], Domains]  # of the operands
 Item: TypeAlias = "float | bool | Sequence[Item]"
+
+
+NO_LAWS = Laws()
 
 
 def anywhere(_: DType) -> Domains:
@@ -78,6 +83,9 @@ def pointwise(
     to: DType | None = None,
     domains: ByDType = anywhere,
     corners: tuple[float, ...] = (),
+    laws: Laws = NO_LAWS,
+    work: Work = Work.PLAIN,
+    pending: bool = False,
 ) -> Op:
     """Op on broadcast operands of one dtype; ``to`` is the result's dtype where it differs."""
 
@@ -119,6 +127,9 @@ def pointwise(
         dtypes=dtypes,
         rules=Rules(Nothing, infer, quiet(run), quiet(to_bar), rule, domains=domain),
         sample=sample,
+        laws=laws,
+        work=work,
+        pending=pending,
         corners=corners,
         example=example,
     )

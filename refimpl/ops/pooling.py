@@ -174,6 +174,7 @@ MAX_POOL = Op(
     dtypes=NUMBERS,
     rules=Rules(Frame, infer=_max_infer, eval=_max_eval, bar=_max_bar, element=_max_element),
     sample=_max_sample,
+    rereads=True,
     example=Example(
         (np.array([[[1, 5, 2, 4]]], np.float32),),
         np.array([[[1, 5, 4]]], np.float32),
@@ -196,6 +197,7 @@ AVG_POOL = Op(
     dtypes=FLOATS,
     rules=Rules(Average, infer=_avg_infer, eval=_avg_eval, bar=_avg_bar, element=_avg_element),
     sample=_avg_sample,
+    rereads=True,
     example=Example(
         (np.array([[[1, 5, 2, 4]]], np.float32),),
         np.array([[[1, 3.5, 4]]], np.float32),

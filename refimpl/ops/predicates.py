@@ -14,7 +14,7 @@ from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.elementwise import binary, intrinsic, unary
 from didyma.refimpl.ops.pointwise import ToBar, ToExpr, example, pointwise
-from didyma.refimpl.ops.spec import Domain, Op
+from didyma.refimpl.ops.spec import Domain, Domains, Laws, Neutral, Op
 
 BOOL = (DType.BOOL,)
 BITS = (*INTS, DType.BOOL)
@@ -85,7 +85,7 @@ def _logic(f: Callable[..., Array], decisive: bool | None) -> ToBar:
     return run
 
 
-def _counts(dtype: DType) -> tuple[Domain | None, ...]:
+def _counts(dtype: DType) -> Domains:
     return (None, Domain(0, 8 * dtype.nbytes - 1))
 
 
@@ -108,6 +108,7 @@ def _comparison(
         evaluate=f,
         bar=_compare(f),
         element=_compare_rule(op),
+        laws=Laws(commutative=op in ("eq", "ne")),
         example=example([[1, 2, 3, math.nan], [2, 2, 2, 2]], case, to=DType.BOOL),
     )
 
@@ -143,6 +144,7 @@ def _logical(
     f: Callable[..., Array],
     rule: ToExpr,
     case: Sequence[bool],
+    laws: Laws,
     decisive: bool | None = None,
     arity: int = 2,
 ) -> Op:
@@ -156,12 +158,19 @@ def _logical(
         evaluate=f,
         bar=_logic(f, decisive),
         element=rule,
+        laws=laws,
         example=example(sides[:arity], case, DType.BOOL),
     )
 
 
 def _bitwise(
-    name: str, doc: str, f: Callable[..., Array], rule: ToExpr, case: Sequence[int], arity: int = 2
+    name: str,
+    doc: str,
+    f: Callable[..., Array],
+    rule: ToExpr,
+    case: Sequence[int],
+    laws: Laws,
+    arity: int = 2,
 ) -> Op:
     return pointwise(
         name,
@@ -173,6 +182,7 @@ def _bitwise(
         evaluate=f,
         bar=_exactly(f),
         element=rule,
+        laws=laws,
         example=example(([12, -1], [10, 5])[:arity], case, DType.I32),
     )
 
@@ -244,6 +254,7 @@ ALL: tuple[Op, ...] = (
         np.logical_and,
         binary("and"),
         [True, False, False, False],
+        Laws(commutative=True, idempotent=True, neutral=(Neutral(True, BOOL),)),
         decisive=False,
     ),
     _logical(
@@ -252,6 +263,7 @@ ALL: tuple[Op, ...] = (
         np.logical_or,
         binary("or"),
         [True, True, True, False],
+        Laws(commutative=True, idempotent=True, neutral=(Neutral(False, BOOL),)),
         decisive=True,
     ),
     _logical(
@@ -260,6 +272,7 @@ ALL: tuple[Op, ...] = (
         np.logical_xor,
         binary("xor"),
         [False, True, True, False],
+        Laws(commutative=True, neutral=(Neutral(False, BOOL),)),
     ),
     _logical(
         "logical_not",
@@ -267,12 +280,42 @@ ALL: tuple[Op, ...] = (
         np.logical_not,
         unary("not"),
         [False, False, True, True],
+        Laws(involution=True),
         arity=1,
     ),
-    _bitwise("bitwise_and", "Bits set in both.", np.bitwise_and, binary("and"), [8, 5]),
-    _bitwise("bitwise_or", "Bits set in either.", np.bitwise_or, binary("or"), [14, -1]),
-    _bitwise("bitwise_xor", "Bits set in exactly one.", np.bitwise_xor, binary("xor"), [6, -6]),
-    _bitwise("bitwise_invert", "Every bit flipped.", np.invert, unary("not"), [-13, 0], arity=1),
+    _bitwise(
+        "bitwise_and",
+        "Bits set in both.",
+        np.bitwise_and,
+        binary("and"),
+        [8, 5],
+        Laws(commutative=True, idempotent=True, neutral=(Neutral(-1, INTS),)),
+    ),
+    _bitwise(
+        "bitwise_or",
+        "Bits set in either.",
+        np.bitwise_or,
+        binary("or"),
+        [14, -1],
+        Laws(commutative=True, idempotent=True, neutral=(Neutral(0, INTS),)),
+    ),
+    _bitwise(
+        "bitwise_xor",
+        "Bits set in exactly one.",
+        np.bitwise_xor,
+        binary("xor"),
+        [6, -6],
+        Laws(commutative=True, neutral=(Neutral(0, INTS),)),
+    ),
+    _bitwise(
+        "bitwise_invert",
+        "Every bit flipped.",
+        np.invert,
+        unary("not"),
+        [-13, 0],
+        Laws(involution=True),
+        arity=1,
+    ),
     pointwise(
         "bitwise_left_shift",
         "Bits moved up by a count; zeros come in.",
@@ -282,6 +325,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.left_shift,
         bar=_exactly(np.left_shift),
         element=binary("shl"),
+        laws=Laws(neutral=(Neutral(0, INTS, (1,)),)),
         example=example([[1, -3, 1], [4, 1, 32]], [16, -6, 0], DType.I32),
         domains=_counts,
     ),
@@ -294,6 +338,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.right_shift,
         bar=_exactly(np.right_shift),
         element=binary("shr"),
+        laws=Laws(neutral=(Neutral(0, INTS, (1,)),)),
         example=example([[16, -3, -1], [2, 1, 99]], [4, -2, -1], DType.I32),
         domains=_counts,
     ),

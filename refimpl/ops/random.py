@@ -18,7 +18,18 @@ from didyma.refimpl.ops.attributes import attributes, choice, integer, sizes
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import pick
 from didyma.refimpl.ops.rules import attr_error, concrete, shape_error
-from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
+from didyma.refimpl.ops.spec import (
+    Chooser,
+    Example,
+    Index,
+    Kind,
+    Op,
+    Read,
+    Rules,
+    Sample,
+    Use,
+    Work,
+)
 
 ROUNDS = 10
 FACTORS = (0xD2511F53, 0xCD9E8D57)
@@ -167,6 +178,7 @@ RANDOM_BITS = Op(
     dtypes=(DType.U64,),
     rules=Rules(RandomBits, infer=_infer, eval=_eval, bar=_bar, element=_element),
     sample=_sample,
+    work=Work.ROUNDS,
     example=Example(
         (np.array(0, np.uint64),),
         np.array([0x6627E8D5, 0xF8E4CCA4], np.uint32),

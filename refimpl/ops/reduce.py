@@ -202,6 +202,7 @@ def _reduction(
             Reduction, _infer(name), _eval(fold), _bar(bar), _element(op, mean=name == "mean")
         ),
         sample=_sample(dtypes),
+        pending=name in ("sum", "mean"),
         example=Example((example[0],), example[1], freeze({"axes": (1,), "keepdims": False})),
     )
 

@@ -173,6 +173,8 @@ def _cumulative(name: str, doc: str, special: str, rules: Rules[Running], answer
         dtypes=NUMBERS,
         rules=rules,
         sample=_sample,
+        rereads=True,
+        pending=name == "cumulative_sum",
         example=Example(
             (np.array([2, 3, 4], np.int32),),
             np.array(answer, np.int32),

@@ -248,6 +248,7 @@ PERMUTE_DIMS = Op(
         view=_permute,
     ),
     sample=_permute_sample,
+    nearby=True,
     example=Example(
         (np.array([[1, 2, 3], [4, 5, 6]], np.int32),),
         np.array([[1, 4], [2, 5], [3, 6]], np.int32),
@@ -271,6 +272,7 @@ BROADCAST_TO = Op(
         view=_broadcast,
     ),
     sample=_broadcast_sample,
+    nearby=True,
     example=Example(
         (np.array([[1], [2]], np.int32),),
         np.array([[1, 1, 1], [2, 2, 2]], np.int32),
@@ -293,6 +295,7 @@ FLIP = Op(
         element=_flip_element,
     ),
     sample=_flip_sample,
+    nearby=True,
     example=Example(
         (np.array([1, 2, 3], np.int32),), np.array([3, 2, 1], np.int32), freeze({"axes": (0,)})
     ),

@@ -305,6 +305,7 @@ SLICE = Op(
         element=_slice_element,
     ),
     sample=_slice_sample,
+    nearby=True,
     example=Example(
         (np.array([0, 1, 2, 3, 4, 5], np.int32),),
         np.array([4, 2, 0], np.int32),

@@ -35,6 +35,35 @@ class Kind(StrEnum):
     OPAQUE = "opaque"  # matmul, convolution, scatter: one to a kernel; pointwise may follow
 
 
+class Work(StrEnum):
+    """How much work one element is, its operands not counted: what fusion weighs."""
+
+    NONE = "none"  # a constant
+    PLAIN = "plain"  # about an addition, or a move
+    LOOKUP = "lookup"  # a load at an address that was loaded itself
+    SLOW = "slow"  # a division, a root or a transcendental function
+    ROUNDS = "rounds"  # ten rounds of integer products
+
+
+@dataclass(frozen=True, slots=True)
+class Neutral:
+    """A value that, as one operand of two, leaves the other as it is, to the last bit."""
+
+    value: float
+    dtypes: tuple[DType, ...]
+    operands: tuple[int, ...] = (0, 1)  # which of the two it may be
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laws:
+    """Algebra that holds for every value, to the last bit; the payloads of NaNs do not count."""
+
+    commutative: bool = False  # f(x, y) is f(y, x)
+    idempotent: bool = False  # f(f(x)) is f(x); of two operands, f(x, x) is x
+    involution: bool = False  # f(f(x)) is x
+    neutral: tuple[Neutral, ...] = ()
+
+
 def unchanged(total: Expr) -> Expr:
     """Finish a fold with its total."""
     return total
@@ -263,6 +292,11 @@ class Op:
     dtypes: tuple[DType, ...]  # of the first operand; of the result where there is none
     rules: AnyRules
     sample: Callable[[Chooser, TensorType], Sample | None]
+    laws: Laws = Laws()
+    work: Work = Work.PLAIN
+    nearby: bool = False  # an element is one load away, at an index made without division
+    rereads: bool = False  # its fold reads an operand's element for several of the result's
+    pending: bool = False  # its bar takes products whose overflow is left pending
     corners: tuple[float, ...] = ()  # operand values worth trying besides the dtype's own
     example: Example
     attrs: tuple[AttrSpec, ...] = field(init=False)  # as the rules' record declares them

@@ -12,7 +12,7 @@ from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.elementwise import OfArray, intrinsic, monotone, one, through_f64
 from didyma.refimpl.ops.pointwise import ByDType, ToBar, anywhere, example, pointwise, within
-from didyma.refimpl.ops.spec import Op
+from didyma.refimpl.ops.spec import Op, Work
 
 
 def _lipschitz(name: str, f: OfArray) -> ToBar:
@@ -42,6 +42,7 @@ def _math(
         evaluate=through_f64(f),
         bar=bar,
         element=intrinsic(name),
+        work=Work.SLOW,
         example=example([[case[0]]], [case[1]]),
         domains=domains,
         corners=corners,

@@ -5,10 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from didyma.codegen.passes.algebra import IDEMPOTENT, INVOLUTIONS, NEUTRAL, SAME
 from didyma.codegen.passes.inline import inline
 from didyma.codegen.passes.movement import lossless
-from didyma.codegen.passes.simplify import COMMUTATIVE, RULES, simplify
+from didyma.codegen.passes.simplify import RULES, simplify
 from didyma.refimpl.interp.graph import run
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import Module
@@ -16,6 +15,8 @@ from didyma.refimpl.ir.types import ALL, UNSIGNED, DType
 from didyma.refimpl.ops import OPS
 from tests.codegen.graphs import bindings, graph, operands, same_bits
 from tests.codegen.make import Graph, corners
+
+EVERY = list(OPS.values())
 
 
 def ops(m: Module) -> list[str]:
@@ -39,13 +40,12 @@ def test_random_graphs_keep_every_bit(symbolic: bool) -> None:
 
 
 def cases() -> list[tuple[str, int, float, DType]]:
-    kinds = {"f": "is_float", "i": "is_int"}
     return [
-        (op, at, value, dtype)
-        for op, at, classes, value in NEUTRAL
-        for dtype in ALL
-        if any(getattr(dtype, kinds[c]) if c in kinds else dtype == DType.BOOL for c in classes)
-        and dtype in OPS[op].dtypes
+        (op.name, at, v.value, dtype)
+        for op in OPS.values()
+        for v in op.laws.neutral
+        for dtype in v.dtypes
+        for at in v.operands
     ]
 
 
@@ -61,7 +61,10 @@ def test_neutral_operands_are_neutral(op: str, at: int, value: float, dtype: DTy
 
 
 @pytest.mark.parametrize("dtype", ALL)
-@pytest.mark.parametrize("op", sorted(INVOLUTIONS | IDEMPOTENT))
+@pytest.mark.parametrize(
+    "op",
+    [o.name for o in EVERY if o.arity == (1, 1) and (o.laws.involution or o.laws.idempotent)],
+)
 def test_pairs_of_one_op(op: str, dtype: DType) -> None:
     if dtype not in OPS[op].dtypes:
         return
@@ -70,7 +73,7 @@ def test_pairs_of_one_op(op: str, dtype: DType) -> None:
     x = g.param("x", len(v), dtype=dtype)
     m = g.module(g(op, g(op, x)))
     s = simplify(m)
-    assert ops(s) == ([] if op in INVOLUTIONS else [op])
+    assert ops(s) == ([] if OPS[op].laws.involution else [op])
     assert same_bits(run(m, [v])[0], run(s, [v])[0])
 
 
@@ -86,10 +89,10 @@ def test_the_sign_under_an_abs(dtype: DType) -> None:
     assert same_bits(run(m, [v])[0], run(s, [v])[0])
 
 
-@pytest.mark.parametrize("op", sorted(SAME | COMMUTATIVE))
+@pytest.mark.parametrize("op", [o.name for o in EVERY if o.laws.commutative])
 def test_equal_and_swapped_operands(op: str) -> None:
     for dtype in ALL:
-        if dtype not in OPS[op].dtypes or OPS[op].arity != (2, 2):
+        if dtype not in OPS[op].dtypes:
             continue
         g = Graph()
         v = corners(dtype)
@@ -100,7 +103,7 @@ def test_equal_and_swapped_operands(op: str) -> None:
         m = g.module(same, one, two)
         s = simplify(m)
         assert s.entry.results[1] == s.entry.results[2]
-        assert (s.entry.results[0] == "x") == (op in SAME)
+        assert (s.entry.results[0] == "x") == OPS[op].laws.idempotent
         with warnings.catch_warnings():
             for want, got in zip(run(m, list(pairs)), run(s, list(pairs)), strict=True):
                 assert same_bits(want, got), (op, dtype)

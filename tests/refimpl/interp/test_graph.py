@@ -144,9 +144,7 @@ def test_a_symbol_that_no_input_tells_can_be_given() -> None:
 
 def test_an_error_names_its_node() -> None:
     t = TensorType(DType.F32, (2,))
-    bad = Node(
-        ("r",), "sum", ("x",), (TensorType(DType.F32),), (("axes", (5,)), ("keepdims", False))
-    )
+    bad = Node(("r",), "sum", ("x",), (TensorType(DType.F32),), (("axes", 5), ("keepdims", False)))
     m = Module((Function("main", (Param("x", t),), (bad,), ("r",)),))
     with pytest.raises(DidymaError) as e:
         graph.run(m, [np.zeros(2, "f4")])
