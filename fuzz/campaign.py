@@ -1,231 +1,301 @@
-"""A campaign: shards in watched processes until a deadline, findings kept as they arrive."""
+"""A campaign: cases of some domains, judged in watched processes until a deadline."""
 
 from __future__ import annotations
 
 import hashlib
+import pickle
 import re
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from multiprocessing import connection
+from collections.abc import Callable, Generator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import assert_never
+from typing import Any, TypeAlias, TypeVar
 
-from didyma.codegen.options import Options
 from didyma.fuzz import disk
-from didyma.fuzz.graphs import decode
-from didyma.fuzz.groups import Example, Group, group_of
-from didyma.fuzz.messages import Begin, Done, Found, Judged, Message, Refused
-from didyma.fuzz.replay import Recorded, save
+from didyma.fuzz.domain import Domain, Judge, Outcome
+from didyma.fuzz.executor import WatchedExecutor, WorkerDiedError
+from didyma.fuzz.groups import Example, Group, cause, group_of
 from didyma.fuzz.result import Result, Tally
 from didyma.fuzz.seeds import fresh_seed
-from didyma.fuzz.shard import EngineChoice, Job, possible
 from didyma.fuzz.signals import StopRequest, stop_requests
-from didyma.fuzz.worker import Worker
-from didyma.refimpl.ir.text import show
+from didyma.refimpl.errors import DidymaError
 
-SHARD = 200  # graphs Hypothesis makes from one seed
-START_SECONDS = 120  # a worker must judge by then: longer than any import takes
+T = TypeVar("T")
+
+Call: TypeAlias = Callable[[], Any]
+Work: TypeAlias = Generator[Call, Any, None]  # yields calls, and is sent what they return
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a campaign is to do.
+    """What a campaign does: for some seconds, or so many cases, whichever comes first.
 
-    ``teams`` has one entry a process: the engines on which it judges every graph, by name or as
-    objects that pickle takes.  ``seed`` is drawn where none is given; the same plan with the same
-    seed judges the same graphs in each process, as many of them as time allows.
-    ``hang_seconds`` is how long one case may take; ``stop_after`` so many groups of findings the
-    campaign ends early, 0 for never.  ``findings`` is the folder that files are written to.
+    ``domains`` has one entry a process.  The processes take turns at the cases of the seed, which
+    is drawn if none is given: process ``i`` of ``n`` judges the cases ``i``, ``i + n``, … of its
+    domain, so the same plan with the same seed judges the same cases.  A case that takes
+    ``hang_seconds`` is a finding; a finding is made smaller for ``shrink_seconds``.  With
+    ``stop_after`` the campaign ends after so many groups of findings.  ``findings`` is the folder
+    that files are written to.
     """
 
-    seconds: float
-    teams: tuple[tuple[EngineChoice, ...], ...]
+    domains: tuple[Domain[Any], ...]
+    seconds: float | None = None
+    count: int | None = None
     seed: int = field(default_factory=fresh_seed)
-    options: Options = field(default_factory=Options)
     hang_seconds: float = 30.0
     shrink_seconds: float = 15.0
     stop_after: int = 0
     findings: Path | None = None
 
 
-def teams(engines: Sequence[EngineChoice], jobs: int) -> tuple[tuple[EngineChoice, ...], ...]:
-    """Share engines among processes: one each while there are enough, else all to all.
+def run(
+    plan: Plan,
+    progress: Callable[[Result], None] = lambda _: None,
+    executor: Executor | None = None,
+) -> Result:
+    """Judge cases until the plan is done, or until Ctrl-C or SIGTERM.
 
-    >>> teams(("simt", "host"), 3), teams(("simt", "host"), 1)
-    ((('simt',), ('host',), ('simt',)), (('simt', 'host'),))
-    """
-    if jobs < len(engines):
-        return (tuple(engines),) * jobs
-    return tuple((engines[i % len(engines)],) for i in range(jobs))
+    Time starts when the first process begins.  ``executor`` makes the calls instead of local
+    processes; it is shut down in the end.
 
-
-def job(plan: Plan, slot: int, generation: int) -> Job:
-    """Return what a process is to do, which is the ``generation``-th of its slot.
-
-    Its first shard has the job's seed, and each further one a seed one larger.
-    """
-    seed = (plan.seed << 64) + (slot << 48) + (generation << 24)
-    return Job(seed, SHARD, plan.teams[slot], plan.options, plan.shrink_seconds)
-
-
-def run(plan: Plan, progress: Callable[[Result], None] = lambda _: None) -> Result:
-    """Fuzz until the deadline, Ctrl-C or SIGTERM.  Time starts when the first case is judged.
-
-    Errors: ``bad-option`` for an engine or planner that no other process can load,
-    ``unknown-engine``, EngineMissing, ``unwritable``.
+    Errors: ``bad-option`` for a domain that no other process can load, ``unwritable``, and those of
+    the domains.
     """
     if plan.findings is not None:
         disk.must_take_files(plan.findings)
+    packed = [_packed(d) for d in plan.domains]
     with stop_requests() as stop:
-        campaign = _Campaign(plan, stop, progress)
+        executor = executor or WatchedExecutor(
+            len(plan.domains), plan.hang_seconds, _open_all, (tuple(packed),)
+        )
+        campaign = _Campaign(plan, stop)
         try:
-            campaign.start()
-            campaign.watch()
+            campaign.spread(executor, [campaign.work(i, p) for i, p in enumerate(packed)], progress)
         finally:
-            campaign.end()
+            executor.shutdown(cancel_futures=True)
     return campaign.result
 
 
 class _Campaign:
-    """A campaign that runs: its workers, and what they have said so far."""
+    """A campaign that runs, and what it has seen so far."""
 
-    def __init__(self, plan: Plan, stop: StopRequest, progress: Callable[[Result], None]) -> None:
+    def __init__(self, plan: Plan, stop: StopRequest) -> None:
         self.plan = plan
         self.stop = stop
-        self.progress = progress
-        self.workers: list[Worker] = []
-        self.made: set[str] = set()  # files that were not there before
-        jobs = [job(plan, slot, 0) for slot in range(len(plan.teams))]
-        tallies = {"+".join(j.engine_names): Tally() for j in jobs}
-        self.result = Result(possible(), plan.seed, len(jobs), by_team=tallies)
+        self.written: set[str] = set()  # files that were not there before
+        self.began: float | None = None  # when the first process was ready
+        tallies = {d.name: Tally() for d in plan.domains}
+        self.result = Result(plan.seed, len(plan.domains), tallies=tallies)
 
-    def start(self) -> None:
-        """Start a worker for each team."""
-        for slot in range(len(self.plan.teams)):
-            self.workers.append(Worker(job(self.plan, slot, 0)))
-
-    def end(self) -> None:
-        """Kill every worker, and keep what was being made smaller."""
-        for w in self.workers:
-            w.kill()
-        for w in self.workers:
-            self.settle(w)
-
-    def watch(self) -> None:
-        """Take messages and replace workers that died or hang, until time is up."""
-        hired = time.monotonic()
-        start: float | None = None
-        while not self.over():
-            if start is not None:
-                self.result.seconds = time.monotonic() - start
-            elif time.monotonic() - hired > START_SECONDS:
-                raise RuntimeError(f"no worker started within {START_SECONDS} s")
-            connection.wait([w.pipe for w in self.workers], timeout=0.25)
-            for slot, w in enumerate(self.workers):
-                ended = self.drain(w)
-                if w.started and start is None:
-                    start = time.monotonic()
-                if not ended and w.silent() > self.plan.hang_seconds:
-                    text = f"no answer within {self.plan.hang_seconds:g} s"
-                    self.keep(w.job, _dead(w, "hang", text))
-                    ended = True
-                if ended:
-                    w.kill()
-                    self.settle(w)
-                    self.workers[slot] = Worker(
-                        job(self.plan, slot, w.generation + 1), w.generation + 1
-                    )
-            self.progress(self.result)
+    def spread(
+        self, executor: Executor, works: list[Work], progress: Callable[[Result], None]
+    ) -> None:
+        """Let an executor make the calls of all works, one of each at a time."""
+        waiting: dict[Future[Any], Work] = {}
+        try:
+            for work in works:
+                waiting[executor.submit(next(work))] = work
+            while waiting and not self.over():
+                done, _ = wait(waiting, timeout=0.25, return_when=FIRST_COMPLETED)
+                for future in [f for f in waiting if f in done]:  # in the order of their calls
+                    work = waiting.pop(future)
+                    if (call := _resumed(work, future)) is not None:
+                        waiting[executor.submit(call)] = work
+                progress(self.result)
+        finally:
+            for work in works:  # what was being made smaller is kept as it is
+                work.close()
 
     def over(self) -> bool:
         """Return whether the campaign is to end: told to, out of time, or enough was found."""
-        self.result.stopped_by = self.stop.signal
-        enough = 0 < self.plan.stop_after <= len(self.result.groups)
-        return bool(self.stop.signal) or enough or self.result.seconds >= self.plan.seconds
+        r, plan = self.result, self.plan
+        r.seconds = 0.0 if self.began is None else time.monotonic() - self.began
+        r.stopped_by = self.stop.signal
+        late = plan.seconds is not None and r.seconds >= plan.seconds
+        return bool(self.stop.signal) or late or 0 < plan.stop_after <= len(r.groups)
 
-    def drain(self, w: Worker) -> bool:
-        """Take every waiting message; True when the worker has died."""
+    def work(self, slot: int, packed: bytes) -> Work:
+        """Judge the cases of one process, and make those smaller that show a finding.
+
+        A batch that ends its process is judged again, a case at a time.
+        """
+        yield _ready
+        self.began = self.began or time.monotonic()
+        plan, domain, step = self.plan, self.plan.domains[slot], len(self.plan.domains)
+        index, batch = slot, domain.batch
+        while plan.count is None or index < plan.count:
+            end = index + batch * step if plan.count is None else plan.count
+            outcomes = yield partial(judge_some, packed, plan.seed, range(index, end, step)[:batch])
+            if isinstance(outcomes, WorkerDiedError):
+                if batch > 1:
+                    batch = 1
+                    continue
+                case = domain.draw(plan.seed, index)
+                outcomes, batch = [_death(domain, case, outcomes)], domain.batch
+            for o in outcomes:
+                self.result.count(domain.name, o)
+                if o.findings:
+                    yield from self.shrink(domain, packed, domain.draw(plan.seed, index), o)
+                index += step
+
+    def shrink(self, domain: Domain[Any], packed: bytes, case: Any, o: Outcome) -> Work:
+        """Make a case smaller for a while, and keep the smallest that shows the same cause.
+
+        An unexpected error costs the shrinking alone, and is recorded with the finding.
+        """
+        best = _example(domain, case, o)
+        draft = self.save(domain, best).file  # lest it be lost while it is made smaller
+        began, sought = time.monotonic(), cause(best.finding)
         try:
-            while w.pipe.poll():
-                self.take(w, w.receive())
-        except (EOFError, ConnectionError):
-            how = w.how_it_ended()
-            if how in ("SIGTERM", "SIGINT"):  # no graph sends these: whoever did means the campaign
-                return True
-            if not w.started:
-                raise RuntimeError(f"a worker could not start: {how}") from None
-            self.keep(w.job, _dead(w, "crash", f"the process died: {how}"))
-            return True
-        return False
+            for share, shrinker in domain.shrinkers(best.finding):
+                steps, end = shrinker(best.case), began + share * self.plan.shrink_seconds
+                smaller = next(steps, None)
+                while smaller is not None and time.monotonic() <= end:
+                    answer = yield partial(judge_one, packed, smaller)
+                    dead = isinstance(answer, WorkerDiedError)
+                    o = _death(domain, smaller, answer) if dead else answer
+                    shows = bool(o.findings) and cause(o.findings[0]) == sought
+                    if shows:
+                        best = replace(_example(domain, smaller, o), unshrunk=best.unshrunk)
+                    elif dead:
+                        self.keep(self.save(domain, _example(domain, smaller, o)))
+                    elif o.unexpected:
+                        best = replace(best, unshrunk=o.unexpected)
+                    smaller = _sent(steps, shows)
+        except Exception as e:
+            best = replace(best, unshrunk=f"{type(e).__name__}: {e}")
+        finally:
+            self.keep(self.save(domain, best))
+            self.discard(draft)
 
-    def take(self, w: Worker, message: Message) -> None:
-        """Count what a worker says."""
-        match message:
-            case Begin(case):
-                w.case, w.started = case, True
-            case Judged(nodes, checked, total, covered):
-                tally = self.result.by_team["+".join(w.job.engine_names)]
-                tally.programs += 1
-                tally.checked += checked
-                tally.total += total
-                self.result.nodes.append(nodes)
-                for pair in covered:
-                    self.result.covered[pair] = self.result.covered.get(pair, 0) + 1
-            case Found():
-                if w.best is None:  # written at once, lest it be lost while it is made smaller
-                    w.draft = self.write(w.job, message)
-                w.best = message
-            case Done():
-                self.settle(w)
-            case Refused(error):
-                raise error
-            case _:
-                assert_never(message)
-
-    def settle(self, w: Worker) -> None:
-        """Keep the smallest case of a worker's disagreement."""
-        if w.best is None:
-            return
-        self.keep(w.job, w.best)
-        self.discard(w.draft)
-        w.best, w.draft = None, ""
-
-    def keep(self, job: Job, f: Found) -> None:
+    def keep(self, e: Example) -> None:
         """Add a finding to the group it belongs to, or to a new one."""
-        group = group_of(self.result.groups, f)
+        group = group_of(self.result.groups, e)
         if group is None:
-            group = Group(*f.cause, f.traits)
+            group = Group(*cause(e.finding), e.traits)
             self.result.groups.append(group)
-        e = Example(f, job.engine_names, self.write(job, f))
         if (dropped := group.add(e)) is not None:
             self.discard(dropped.file)
 
+    def save(self, domain: Domain[Any], e: Example) -> Example:
+        """Return an example with its file, if files are written, and the command to replay it."""
+        if self.plan.findings is None:
+            return replace(e, replay=domain.replay(e.case, ""))
+        f = e.finding
+        level = re.sub(r"[^\w.-]", "-", f.level)
+        digest = hashlib.sha256(repr(e.case).encode()).hexdigest()
+        path = self.plan.findings / f"{level}-{f.kind}-{digest[:8]}.dym"
+        lines = [f"{f.level} ({f.kind}) in {f.where}: {f.message}"]
+        if e.unshrunk:
+            lines.append(f"could not be shrunk: {e.unshrunk}")
+        if not path.exists():
+            self.written.add(str(path))
+        disk.write_text(path, domain.text(e.case, "\n".join(lines), self.plan.seed))
+        return replace(e, file=str(path), replay=domain.replay(e.case, str(path)))
+
     def discard(self, file: str) -> None:
-        """Delete a file that this campaign made and no example needs."""
-        if file in self.made and all(e.file != file for e in self.result.findings):
-            self.made.remove(file)
+        """Delete a file that this campaign wrote and no example needs."""
+        if file in self.written and all(e.file != file for e in self.result.findings):
+            self.written.remove(file)
             Path(file).unlink(missing_ok=True)
 
-    def write(self, job: Job, f: Found) -> str:
-        """Write a finding; return its path, empty where none are written."""
-        if self.plan.findings is None:
-            return ""
-        case = f.case
-        options = case.options(self.plan.options)
-        recorded = Recorded(
-            case.module, case.seeds, dict(case.env), job.engine_names, options, dict(case.given),
-            campaign_seed=self.plan.seed,
-        )  # fmt: skip
-        digest = hashlib.sha256(f"{show(case.module)}{case.seeds}{case.given}".encode()).hexdigest()
-        level = re.sub(r"[^\w.-]", "-", f.level)
-        path = self.plan.findings / f"{level}-{f.kind}-{digest[:8]}.dym"
-        if not path.exists():
-            self.made.add(str(path))
-        return str(save(path, recorded, f"{f.level} ({f.kind}) in {f.where}: {f.message}"))
+
+def _resumed(work: Work, future: Future[Any]) -> Call | None:
+    """Send a work the answer to its call, or the death of its process; return its next call."""
+    try:
+        answer = future.result()
+    except WorkerDiedError as e:
+        answer = e
+    return _sent(work, answer)
 
 
-def _dead(w: Worker, kind: str, message: str) -> Found:
-    case = decode(w.case) if isinstance(w.case, bytes) else w.case
-    nodes = len(case.module.entry.nodes)
-    return Found(case, w.job.engine_names[-1], "process", kind, message, nodes)
+def _sent(generator: Generator[T, Any, None], value: object) -> T | None:
+    """Send a generator a value; return what it yields next, None if it has ended."""
+    try:
+        return generator.send(value)
+    except StopIteration:
+        return None
+
+
+def _example(domain: Domain[Any], case: Any, o: Outcome) -> Example:
+    return Example(
+        case, o.findings[0], o.traits, domain.size(case), domain.name, others=o.findings[1:]
+    )
+
+
+def _death(domain: Domain[Any], case: object, e: WorkerDiedError) -> Outcome:
+    """Return the death of a process as the outcome of its case."""
+    return Outcome((domain.failure(case, e.kind, e.reason),))
+
+
+# ---- what processes call
+
+BATCH_SECONDS = 0.1  # so that a slow machine, too, reports in time
+
+
+def judge_some(packed: bytes, seed: int, indices: range) -> list[Outcome]:
+    """Draw and judge cases of a domain, until one shows a finding or ``BATCH_SECONDS`` are over."""
+    domain, judge = _opened(packed)
+    outcomes: list[Outcome] = []
+    end = time.monotonic() + BATCH_SECONDS
+    for i in indices:
+        began = time.process_time()
+        o = _judged(domain, judge, domain.draw(seed, i))
+        outcomes.append(replace(o, seconds=time.process_time() - began))
+        if o.findings or time.monotonic() > end:
+            break
+    return outcomes
+
+
+def judge_one(packed: bytes, case: object) -> Outcome:
+    """Judge a case of a domain."""
+    return _judged(*_opened(packed), case)
+
+
+def _judged(domain: Domain[Any], judge: Judge[Any], case: object) -> Outcome:
+    """Judge a case; an error that no level expects is a finding, too."""
+    try:
+        return judge(case)
+    except Exception as e:
+        message = f"{type(e).__name__}: {e}"
+        return Outcome((domain.failure(case, "error", message),), unexpected=message)
+
+
+def _ready() -> None:
+    """Do nothing: the answer says that the process is ready."""
+
+
+def _open_all(packed: tuple[bytes, ...]) -> None:
+    for p in packed:
+        _opened(p)
+
+
+@lru_cache(maxsize=16)
+def _opened(packed: bytes) -> tuple[Domain[Any], Judge[Any]]:
+    """Return a pickled domain and its judge, which keeps engines open from case to case."""
+    try:
+        domain: Domain[Any] = pickle.loads(packed)
+    except DidymaError:
+        raise
+    except Exception as e:
+        raise _untransferable(e) from None
+    return domain, domain.judge()
+
+
+def _packed(domain: Domain[Any]) -> bytes:
+    try:
+        return pickle.dumps(domain)
+    except Exception as e:
+        raise _untransferable(e) from None
+
+
+def _untransferable(e: Exception) -> DidymaError:
+    """Return the error that says that a domain cannot be sent to another process."""
+    return DidymaError(
+        "bad-option", "engines and planner of a campaign",
+        got=f"an object that another process cannot load: {type(e).__name__}: {e}",
+        want="objects that pickle takes, of classes of a module",
+        help="register it by an entry point, and give its name instead",
+    )  # fmt: skip

@@ -56,10 +56,12 @@ class Recorded:
 
 
 def save(path: Path, r: Recorded, message: str) -> Path:
-    """Write a finding; the message and the inputs stand in its head as comment lines.
+    """Write a finding; DidymaError ``unwritable``."""
+    return disk.write_text(path, text(r, message))
 
-    Raises DidymaError ``unwritable``.
-    """
+
+def text(r: Recorded, message: str) -> str:
+    """Return a finding as text; the message and the inputs are comment lines of its head."""
     arrays = given.inputs(r.module, r.env, r.seeds, r.values)
     inputs = {p.name: Tensor.of(a) for p, a in zip(r.module.entry.params, arrays, strict=True)}
     drawn = {name: t for name, t in inputs.items() if name not in r.given}
@@ -79,7 +81,7 @@ def save(path: Path, r: Recorded, message: str) -> Path:
     head["drawn"] = {name: given.record(t) for name, t in drawn.items()}
     values = [f"%{name}: {shown.value(t)}" for name, t in inputs.items()]
     comments = [f"# {line}" for line in [*message.splitlines(), *values]]
-    return disk.write_text(path, "\n".join([_HEAD + json.dumps(head), *comments, show(r.module)]))
+    return "\n".join([_HEAD + json.dumps(head), *comments, show(r.module)])
 
 
 def load(path: Path) -> Recorded:
@@ -88,8 +90,8 @@ def load(path: Path) -> Recorded:
     Errors: ``not-a-finding`` if the file is none, or one of a later format; ``unreadable-file``,
     and those of the parser and the verifier.
     """
-    text = disk.read_text(path)
-    first, _, _ = text.partition("\n")
+    content = disk.read_text(path)
+    first, _, _ = content.partition("\n")
     if not first.startswith(_HEAD):
         raise DidymaError(
             "not-a-finding",
@@ -99,7 +101,7 @@ def load(path: Path) -> Recorded:
             help="`didyma check` judges plain .dym and ONNX files",
         )
     head = _head(path, first[len(_HEAD) :])
-    m = parse_module(text, str(path))
+    m = parse_module(content, str(path))
     graph.verify(m)
     try:
         recorded = Recorded(

@@ -1,21 +1,23 @@
-"""What a campaign saw: graphs judged, ops met, findings by group."""
+"""What a campaign saw: cases judged, what they covered, findings by group."""
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from didyma.fuzz.domain import Outcome
 from didyma.fuzz.groups import Example, Group
 
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of the graphs judged."""
+    """Counts of the cases judged; ``cpu`` is the processor time they took, in seconds."""
 
-    programs: int = 0
+    cases: int = 0
     checked: int = 0
     total: int = 0
+    cpu: float = 0.0
 
     @property
     def checked_share(self) -> float:
@@ -25,21 +27,31 @@ class Tally:
 
 @dataclass(slots=True)
 class Result:
-    """What a campaign saw; ``by_team`` is keyed by the team's engines joined with ``+``.
+    """What a campaign saw; ``seconds`` are those of the clock, since the first process began.
 
-    ``seed`` and ``jobs`` repeat it: the graphs of each process are the same again, and how many are
-    judged depends on the time.  ``stopped_by`` is the signal that ended it early, 0 for none.
+    ``seed`` and ``jobs`` repeat it: the cases of each process are the same again, and how many are
+    judged depends on the time.  ``tallies`` are by the name of a domain, ``covered`` counts the
+    cases that cover each key.  ``stopped_by`` is the signal that ended it early, 0 for none.
     """
 
-    possible: int
     seed: int = 0
     jobs: int = 1
     seconds: float = 0.0
-    by_team: dict[str, Tally] = field(default_factory=dict[str, Tally])
-    nodes: list[int] = field(default_factory=list[int])
-    covered: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    tallies: dict[str, Tally] = field(default_factory=dict[str, Tally])
+    sizes: list[int] = field(default_factory=list[int])
+    covered: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     groups: list[Group] = field(default_factory=list[Group])
     stopped_by: int = 0
+
+    def count(self, domain: str, o: Outcome) -> None:
+        """Count a judged case."""
+        tally = self.tallies[domain]
+        tally.cases += 1
+        tally.checked += o.checked
+        tally.total += o.total
+        tally.cpu += o.seconds
+        self.sizes.append(o.size)
+        self.covered.update(o.covered)
 
     @property
     def findings(self) -> Sequence[Example]:
@@ -48,70 +60,18 @@ class Result:
 
     @property
     def all(self) -> Tally:
-        """Sum over the teams."""
-        t = self.by_team.values()
-        return Tally(sum(x.programs for x in t), sum(x.checked for x in t), sum(x.total for x in t))
+        """Sum over the domains."""
+        t = self.tallies.values()
+        return Tally(
+            sum(x.cases for x in t), sum(x.checked for x in t), sum(x.total for x in t),
+            sum(x.cpu for x in t),
+        )  # fmt: skip
 
-    def rate(self, programs: int) -> float:
-        """Programs a minute."""
-        return 60 * programs / self.seconds if self.seconds else 0.0
+    def rate(self, cases: int) -> float:
+        """Return how many cases a minute that is."""
+        return 60 * cases / self.seconds if self.seconds else 0.0
 
     @property
-    def median_nodes(self) -> int:
-        """Median number of nodes of a graph."""
-        return sorted(self.nodes)[len(self.nodes) // 2] if self.nodes else 0
-
-    def json(self) -> str:
-        """Return the result as the JSON of ``didyma fuzz --json``."""
-        whole = self.all
-        return json.dumps(
-            {
-                "seed": self.seed,
-                "jobs": self.jobs,
-                "programs": whole.programs,
-                "seconds": round(self.seconds, 3),
-                "programs_per_minute": round(self.rate(whole.programs), 1),
-                "median_nodes": self.median_nodes,
-                "checked_share": round(whole.checked_share, 6),
-                "findings": [_finding(e) for e in self.findings],
-                "groups": [_group(g) for g in self.groups],
-                "coverage": {
-                    "pairs": len(self.covered),
-                    "possible": self.possible,
-                    "ops": len({op for op, _ in self.covered}),
-                },
-                "engines": {
-                    team: {
-                        "programs": t.programs,
-                        "programs_per_minute": round(self.rate(t.programs), 1),
-                        "checked_share": round(t.checked_share, 6),
-                    }
-                    for team, t in self.by_team.items()
-                },
-            },
-            indent=2,
-        )
-
-
-def _finding(e: Example) -> dict[str, object]:
-    f = e.found
-    return {
-        "level": f.level,
-        "where": f.where,
-        "kind": f.kind,
-        "message": f.message,
-        "nodes": f.nodes,
-        "file": e.file,
-    }
-
-
-def _group(g: Group) -> dict[str, object]:
-    return {
-        "level": g.level,
-        "kind": g.kind,
-        "reason": g.reason,
-        "common": sorted(g.common),
-        "count": g.count,
-        "smallest": _finding(g.examples[0]),
-        "files": [e.file for e in g.examples],
-    }
+    def median_size(self) -> int:
+        """Median size of a case."""
+        return sorted(self.sizes)[len(self.sizes) // 2] if self.sizes else 0

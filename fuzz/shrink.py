@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.inline import inline
@@ -27,34 +27,31 @@ from didyma.refimpl.ir.graph import (
 from didyma.refimpl.ir.types import Tensor
 from didyma.refimpl.verify.graph import verify
 
+C = TypeVar("C")
 
-def shrink(case: Case, still: Callable[[Case], bool], end: float) -> Case:
-    """Return the smallest case found that ``still`` shows it; stop at ``end``, a monotonic time."""
-    while True:
-        for smaller in candidates(case):
-            if time.monotonic() > end:
-                return case
-            if still(smaller):
-                case = smaller
+
+def greedy(case: C, proposals: Callable[[C], Iterable[C]]) -> Generator[C, bool, None]:
+    """Yield the proposals for a case; go on from each that is sent True, until none is."""
+    improving = True
+    while improving:
+        improving = False
+        for smaller in proposals(case):
+            if (yield smaller):
+                case, improving = smaller, True
                 break
-        else:
-            return case
 
 
-def cut_off(case: Case, still: Callable[[Case], bool], end: float) -> Case:
-    """Return the case with as few nodes as ``still`` allows, those before them made inputs.
+def shrink(case: Case) -> Generator[Case, bool, None]:
+    """Yield cases of smaller graphs, greedily."""
+    return greedy(case, candidates)
+
+
+def cut_off(case: Case) -> Generator[Case, bool, None]:
+    """Yield cases with fewer nodes, greedily: those before them have become inputs.
 
     An input that was a node has the value that the reference gives that node.
     """
-    while True:
-        for smaller in _valid(_headless(case)):
-            if time.monotonic() > end:
-                return case
-            if still(smaller):
-                case = smaller
-                break
-        else:
-            return case
+    return greedy(case, lambda c: _valid(_headless(c)))
 
 
 def _headless(case: Case) -> Iterator[Case]:

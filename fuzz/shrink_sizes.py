@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
 import sympy
 
 from didyma.fuzz.graphs import Case, used
+from didyma.fuzz.shrink import greedy
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
@@ -21,20 +21,12 @@ from didyma.refimpl.verify.graph import verify
 Resize: TypeAlias = Callable[[Dim], Dim]
 
 
-def shrink_sizes(case: Case, still: Callable[[Case], bool], end: float) -> Case:
-    """Return the case of smallest sizes found that ``still`` shows it; ``end`` is monotonic time.
+def shrink_sizes(case: Case) -> Generator[Case, bool, None]:
+    """Yield cases of smaller sizes, greedily.
 
     Inputs keep the first or the last elements of each axis, so that values that matter may stay.
     """
-    while True:
-        for smaller in smaller_sizes(case):
-            if time.monotonic() > end:
-                return case
-            if still(smaller):
-                case = smaller
-                break
-        else:
-            return case
+    return greedy(case, smaller_sizes)
 
 
 def smaller_sizes(case: Case) -> Iterator[Case]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -15,55 +14,54 @@ from didyma.refimpl.ir.types import Array, Tensor
 FEW = 16  # elements that are made simple one by one
 
 
-def shrink_values(case: Case, still: Callable[[Case], bool], end: float) -> Case:
-    """Return the case of simplest inputs found that ``still`` shows it; ``end`` is monotonic time.
+def shrink_values(case: Case) -> Generator[Case, bool, None]:
+    """Yield cases of simpler inputs; go on from those that are sent True.
 
     All zeros, all ones or a short ramp are tried for each input.  If none will do, elements become
     0 in ever smaller parts: the minimising delta debugging of Zeller and Hildebrandt ("Simplifying
     and Isolating Failure-Inducing Input", 2002).  Those that must stay are rounded, or become 1.
     """
     for p in case.module.entry.params:
-        case = _Input(case, p.name, still, end).simplest()
+        case = yield from _simplified(case, p.name)
+
+
+def _simplified(case: Case, name: str) -> Generator[Case, bool, Case]:
+    """Yield cases of simpler values of one input; return the last that was sent True."""
+    names = [p.name for p in case.module.entry.params]
+    x = case.inputs()[names.index(name)]
+    for simple in _plain(x):
+        if simple.tobytes() == x.tobytes():
+            return case
+        if (yield (simpler := _with_input(case, name, simple))):
+            return simpler
+    ramp = _like(x, np.arange(x.size) % 5)
+    if ramp.tobytes() != x.tobytes() and (yield (simpler := _with_input(case, name, ramp))):
+        case, x = simpler, ramp
+    size = x.size
+    while (size := size // 2) > 0:
+        for start in range(0, x.size, size):
+            simple = _zeroed(x, start, start + size)
+            if simple.tobytes() == x.tobytes():
+                continue
+            if (yield (simpler := _with_input(case, name, simple))):
+                case, x = simpler, simple
+    if _nonzero(x).size <= FEW:
+        for at in _nonzero(x):
+            for simple in _rounded(x, int(at)):
+                if simple.tobytes() == x.tobytes():
+                    break
+                if (yield (simpler := _with_input(case, name, simple))):
+                    case, x = simpler, simple
+                    break
     return case
 
 
-class _Input:
-    """One input of a case, in the making."""
-
-    def __init__(self, case: Case, name: str, still: Callable[[Case], bool], end: float) -> None:
-        self.case = case
-        self.name = name
-        self.still = still
-        self.end = end
-        names = [p.name for p in case.module.entry.params]
-        self.value = case.inputs()[names.index(name)]
-
-    def simplest(self) -> Case:
-        """Return the case with the simplest value of this input that was found."""
-        if any(self.takes(x) for x in _plain(self.value)):
-            return self.case
-        self.takes(_like(self.value, np.arange(self.value.size) % 5))
-        size = self.value.size
-        while (size := size // 2) > 0:
-            for start in range(0, self.value.size, size):
-                self.takes(_zeroed(self.value, start, start + size))
-        if _nonzero(self.value).size <= FEW:
-            for at in _nonzero(self.value):
-                any(self.takes(x) for x in _rounded(self.value, int(at)))
-        return self.case
-
-    def takes(self, x: Array) -> bool:
-        """Keep a value if it is another one and still shows the disagreement."""
-        if x.tobytes() == self.value.tobytes() or time.monotonic() > self.end:
-            return False
-        flat = x.reshape(-1)
-        same = bool(flat.size) and flat.tobytes() == np.full_like(flat, flat[0]).tobytes()
-        given = {**dict(self.case.given), self.name: Tensor.of(flat[0] if same else x)}
-        case = replace(self.case, given=tuple(given.items()))
-        if not self.still(case):
-            return False
-        self.case, self.value = case, x
-        return True
+def _with_input(case: Case, name: str, x: Array) -> Case:
+    """Return a case with the value of one input; a number fills it if all elements are equal."""
+    flat = x.reshape(-1)
+    same = bool(flat.size) and flat.tobytes() == np.full_like(flat, flat[0]).tobytes()
+    given = {**dict(case.given), name: Tensor.of(flat[0] if same else x)}
+    return replace(case, given=tuple(given.items()))
 
 
 def _plain(x: Array) -> Iterator[Array]:

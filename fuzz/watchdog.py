@@ -92,12 +92,16 @@ def _child(pipe: Connection, f: Callable[..., Any], args: tuple[Any, ...]) -> No
     try:
         pipe.send(_Returned(f(*args, pipe.send)))
     except Exception as e:
-        try:
-            pickle.loads(pickle.dumps(e))
-            error = e
-        except Exception:
-            error = RuntimeError(f"{type(e).__name__}: {e}")
-        pipe.send(Raised(error, traceback.format_exc()))
+        pipe.send(Raised(portable(e), traceback.format_exc()))
+
+
+def portable(e: Exception) -> Exception:
+    """Return an error, or a RuntimeError with its words if pickle does not take it."""
+    try:
+        pickle.loads(pickle.dumps(e))
+    except Exception:
+        return RuntimeError(f"{type(e).__name__}: {e}")
+    return e
 
 
 def guarded(

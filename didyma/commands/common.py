@@ -96,24 +96,23 @@ class Ended(Protocol):
         """What it found."""
         ...
 
-    def json(self) -> str:
-        """Return it as a JSON document."""
-        ...
-
 
 R = TypeVar("R", bound=Ended)
 
 
-def ended(result: R, show: Callable[[R], None], json: bool, ran: bool) -> int:
+def ended(
+    result: R, show: Callable[[R], None], record: Callable[[R], Any], json: bool, ran: bool
+) -> int:
     """Print what a campaign saw and return its exit code; ``ran`` says whether it judged any.
 
-    A campaign ended by a signal has the exit code of a process that the signal ends: 128 and more.
+    ``show`` prints it for people, ``record`` makes the document that is printed as JSON.  A
+    campaign ended by a signal has the exit code of a process that the signal ends: 128 and more.
     """
     if result.stopped_by:
         name = signal.Signals(result.stopped_by).name
         print(f"interrupted by {name} after {result.seconds:.0f} s", file=sys.stderr)
     if json:
-        print(result.json())
+        print_json(record(result))
     else:
         show(result)
     if result.stopped_by:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 
 from didyma.commands import common
 from didyma.fuzz import campaign, disk
+from didyma.fuzz.graph_domain import record, teams
 from didyma.fuzz.result import Result
 from didyma.fuzz.seeds import fresh_seed
 from didyma.show import campaign as show
@@ -37,24 +38,27 @@ def fuzz(
     common.require(wanted)
     disk.must_take_files(findings)
     plan = campaign.Plan(
+        teams(wanted, jobs or cores(), common.options(planner)),
         seconds,
-        campaign.teams(wanted, jobs or cores()),
-        chosen_seed(seed),
-        common.options(planner),
+        seed=chosen_seed(seed),
         hang_seconds=timeout,
         stop_after=stop_after,
         findings=findings,
     )
-    with bar(seconds) as shown:
+    result = run(plan, "programs", lambda r: f", {len(r.covered)} pairs")
+    printed = partial(show.campaign, coverage=coverage)
+    return common.ended(result, printed, record, json, ran=bool(result.all.cases))
+
+
+def run(plan: campaign.Plan, cases: str, more: Callable[[Result], str] = lambda _: "") -> Result:
+    """Run a campaign behind a progress bar, which counts cases under their name."""
+    with bar(plan.seconds or 0.0) as shown:
 
         def progress(r: Result) -> None:
             found = f", {len(r.groups)} groups of findings" if r.groups else ""
-            text = f"{r.all.programs} programs, {len(r.covered)} pairs{found}"
-            shown(r.seconds, text)
+            shown(r.seconds, f"{r.all.cases} {cases}{more(r)}{found}")
 
-        result = campaign.run(plan, progress)
-    printed = partial(show.campaign, coverage=coverage)
-    return common.ended(result, printed, json, ran=bool(result.all.programs))
+        return campaign.run(plan, progress)
 
 
 def chosen_seed(seed: int | None) -> int:

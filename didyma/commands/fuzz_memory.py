@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from didyma.commands import common
-from didyma.commands.fuzz import bar, chosen_seed, cores
-from didyma.fuzz.allocator import campaign
+from didyma.commands.fuzz import chosen_seed, cores, run
+from didyma.fuzz import campaign
+from didyma.fuzz.memory_domain import HANG_SECONDS, Plans, record
 from didyma.refimpl.errors import DidymaError
 from didyma.show.campaign import memory_campaign
 
@@ -23,13 +24,12 @@ def fuzz(
             "bad-option", f"--engine {engines[0]}", got="an engine",
             want="none: plans are run by the interpreter of programs",
         )  # fmt: skip
-    workers = jobs or cores()
-    plan = campaign.Plan(seconds, None, chosen_seed(seed), workers, stop_after=stop_after)
-    with bar(seconds) as shown:
-
-        def progress(r: campaign.Result) -> None:
-            found = f", {len(r.findings)} findings" if r.findings else ""
-            shown(r.seconds, f"{r.schedules} schedules{found}")
-
-        result = campaign.run(plan, progress)
-    return common.ended(result, memory_campaign, json, ran=bool(result.schedules))
+    plan = campaign.Plan(
+        (Plans(),) * (jobs or cores()),
+        seconds,
+        seed=chosen_seed(seed),
+        hang_seconds=HANG_SECONDS,
+        stop_after=stop_after,
+    )
+    result = run(plan, "schedules")
+    return common.ended(result, memory_campaign, record, json, ran=bool(result.all.cases))

@@ -7,47 +7,46 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from didyma.fuzz.allocator.campaign import Result as MemoryResult
+from didyma.fuzz.graph_domain import possible
 from didyma.fuzz.groups import Group
+from didyma.fuzz.memory_domain import a_minute, counts
 from didyma.fuzz.result import Result
 from didyma.show.console import FINDINGS, console, line
 
 WIDTH = 79  # of the table of coverage
 
 
-def memory_campaign(r: MemoryResult) -> None:
+def memory_campaign(r: Result) -> None:
     """Print what a campaign on memory plans saw, and how to see each finding again."""
     out = console()
-    rate = f"{r.a_minute:,.0f} a minute of a core"
-    line(out, f"{r.schedules:,} schedules in {r.seconds:.0f} s, {rate}")
+    rate = f"{a_minute(r):,.0f} a minute of a core"
+    line(out, f"{r.all.cases:,} schedules in {r.seconds:.0f} s, {rate}")
     table = Table()
     table.add_column("domain")
     table.add_column("schedules", justify="right")
-    for domain, n in sorted(r.by_domain.items()):
+    for domain, n in counts(r, "domain").items():
         table.add_row(domain, f"{n:,}")
     out.print(table)
     line(out, f"seed {r.seed}; repeat with --memory --seed {r.seed}")
-    for c in r.findings[:FINDINGS]:
-        again = f"--domain {c.domain} --seed {c.seed} --count 1 --run-every 1"
-        line(out, f"{c.domain}, planner {c.planner}: python -m didyma.fuzz.allocator {again}")
-        for v in c.verdicts[:3]:
-            line(out, f"  {v.check}: {v.message}")
+    for e in r.findings[:FINDINGS]:
+        line(out, f"{e.finding.level}, planner {e.finding.where}: {e.replay}")
+        for f in (e.finding, *e.others)[:3]:
+            line(out, f"  {f.kind}: {f.message}")
 
 
 def campaign(r: Result, coverage: bool = False) -> None:
     """Print what a campaign saw; ``coverage`` asks for the table of ops and dtypes."""
     out = console()
-    line(out, f"{r.all.programs:,} programs in {r.seconds:.0f} s")
+    line(out, f"{r.all.cases:,} programs in {r.seconds:.0f} s")
     table = Table()
     for head in ("engine", "programs", "a minute", "checked share"):
         table.add_column(head, justify="left" if head == "engine" else "right")
-    for team, t in r.by_team.items():
-        rate = f"{r.rate(t.programs):.0f}"
-        table.add_row(team, str(t.programs), rate, f"{t.checked_share:.4f}")
+    for name, t in r.tallies.items():
+        table.add_row(name, str(t.cases), f"{r.rate(t.cases):.0f}", f"{t.checked_share:.4f}")
     out.print(table)
     ops = len({op for op, _ in r.covered})
-    pairs = f"{len(r.covered)} of {r.possible} pairs of op and dtype"
-    line(out, f"coverage: {ops} ops, {pairs}; median graph: {r.median_nodes} nodes")
+    pairs = f"{len(r.covered)} of {possible()} pairs of op and dtype"
+    line(out, f"coverage: {ops} ops, {pairs}; median graph: {r.median_size} nodes")
     if coverage:
         _coverage(out, r)
     line(out, f"seed {r.seed}; repeat with --seed {r.seed} --jobs {r.jobs} and the same engines")
@@ -59,16 +58,18 @@ def campaign(r: Result, coverage: bool = False) -> None:
 
 def _group(out: Console, number: int, g: Group) -> None:
     """Print a group's smallest finding, how many there were, and the files that are kept."""
-    f = g.smallest
+    f, nodes = g.smallest.finding, g.smallest.size[0]
     many = f"{g.count} findings" if g.count > 1 else "1 finding"
     line(out, "")
     line(out, f"group {number}: {g.level} ({g.kind}), {many}")
     if g.count > 1 and g.common:
         line(out, f"  in common: {', '.join(sorted(g.common))}")
-    line(out, f"  smallest: {f.nodes} node{'s' * (f.nodes != 1)}, in {f.where}: {f.message}")
+    line(out, f"  smallest: {nodes} node{'s' * (nodes != 1)}, in {f.where}: {f.message}")
     for e in g.examples:
         if e.file:
-            line(out, f"  replay with: didyma replay {e.file}")
+            line(out, f"  replay with: {e.replay}")
+        if e.unshrunk:
+            line(out, f"  could not be shrunk: {e.unshrunk}")
     if len(g.examples) < g.count and g.examples[0].file:
         line(out, f"  kept: the smallest {len(g.examples)}")
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 
-from didyma.fuzz.allocator.campaign import Plan, Result, run
 from didyma.fuzz.allocator.domains import DOMAINS
+from didyma.fuzz.campaign import Plan, run
+from didyma.fuzz.executor import InlineExecutor
+from didyma.fuzz.memory_domain import HANG_SECONDS, Plans, a_minute, counts, record
+from didyma.fuzz.result import Result
 from didyma.fuzz.seeds import fresh_seed
 
 
 def report(r: Result) -> str:
-    """Say what a campaign saw, in lines."""
+    """Return what a campaign saw, in lines."""
     lines = [
-        f"{r.schedules:,} schedules in {r.seconds:.1f} s, {r.a_minute:,.0f} a minute of a core, "
+        f"{r.all.cases:,} schedules in {r.seconds:.1f} s, {a_minute(r):,.0f} a minute of a core, "
         f"{len(r.findings)} findings; seed {r.seed}",
-        "  " + ", ".join(f"{d} {n:,}" for d, n in sorted(r.by_domain.items())),
+        "  " + ", ".join(f"{d} {n:,}" for d, n in counts(r, "domain").items()),
     ]
-    for c in r.findings:
-        lines.append(f"{c.domain}, seed {c.seed}, planner {c.planner}:")
-        lines += [f"  {v.check}: {v.message}" for v in c.verdicts]
+    for e in r.findings:
+        lines.append(f"{e.finding.level}, seed {e.case}, planner {e.finding.where}:")
+        lines += [f"  {f.kind}: {f.message}" for f in (e.finding, *e.others)]
     return "\n".join(lines)
 
 
@@ -42,9 +46,12 @@ def main() -> None:
     domains = tuple(a.domain or DOMAINS)
     seed = fresh_seed() if a.seed is None else a.seed
     print(f"seed {seed}", file=sys.stderr, flush=True)
-    plan = Plan(seconds, a.count, seed, a.jobs, a.run_every, domains, a.stop_after)
-    result = run(plan)
-    print(result.json() if a.json else report(result))
+    plan = Plan(
+        (Plans(domains, a.run_every),) * max(1, a.jobs), seconds, a.count, seed,
+        hang_seconds=HANG_SECONDS, stop_after=a.stop_after,
+    )  # fmt: skip
+    result = run(plan, executor=None if a.jobs else InlineExecutor())
+    print(json.dumps(record(result), indent=2) if a.json else report(result))
     sys.exit(128 + result.stopped_by if result.stopped_by else bool(result.findings))
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from didyma.fuzz.allocator.campaign import Plan, Result, run
+from didyma.fuzz.campaign import Plan, run
+from didyma.fuzz.memory_domain import HANG_SECONDS, Plans, a_minute, counts
+from didyma.fuzz.result import Result
 from tests.bench import trace_mutants
 from tests.mutants.memory.page import write
 
@@ -17,13 +19,13 @@ from tests.mutants.memory.page import write
 def clean(r: Result) -> str:
     """Write the table of a campaign."""
     rows = ["| domain | plans |", "|---|---|"]
-    rows += [f"| {d} | {n:,} |" for d, n in sorted(r.by_domain.items())]
+    rows += [f"| {d} | {n:,} |" for d, n in counts(r, "domain").items()]
     return "\n".join(
         [
             *rows,
-            f"| all | {r.schedules:,} |",
+            f"| all | {r.all.cases:,} |",
             "",
-            f"{len(r.findings)} false alarms; {r.a_minute:,.0f} schedules a minute of one core, "
+            f"{len(r.findings)} false alarms; {a_minute(r):,.0f} schedules a minute of one core, "
             "generated, planned and judged.",
         ]
     )
@@ -41,7 +43,8 @@ def main() -> None:
     print(told, flush=True)
     if a.write:
         write("traces", told)
-    result = run(Plan(limit=a.plans, seed=0, jobs=a.jobs)) if a.plans else Result()
+    plan = Plan((Plans(),) * a.jobs, count=a.plans, seed=0, hang_seconds=HANG_SECONDS)
+    result = run(plan) if a.plans else Result()
     print(clean(result))
     if a.write and a.plans:
         write("clean", clean(result))

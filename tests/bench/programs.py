@@ -20,9 +20,9 @@ from typing import Any
 
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.graph_domain import coverage, possible
 from didyma.fuzz.graphs import BYTES, Case, decode
 from didyma.fuzz.levels import check
-from didyma.fuzz.shard import coverage, possible
 from didyma.fuzz.watchdog import Died, Raised, guarded
 from didyma.refimpl.ir.types import DType
 from tests.bench.page import Shards, put, table

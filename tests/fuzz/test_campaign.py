@@ -13,21 +13,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from didyma.codegen.options import Options
 from didyma.codegen.runtime.engine import KernelText, Loaded
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz import campaign
-from didyma.fuzz.allocator import campaign as memory
-from didyma.fuzz.messages import Begin, Found, Judged, Message
+from didyma.fuzz.campaign import Plan, run
+from didyma.fuzz.executor import InlineExecutor
+from didyma.fuzz.graph_domain import Graphs, teams
+from didyma.fuzz.memory_domain import Plans
 from didyma.fuzz.replay import load
 from didyma.fuzz.result import Result
-from didyma.fuzz.shard import Job, run
 from tests.didyma.cli import ROOT
 from tests.mutants.__main__ import plant
 from tests.mutants.faults import FAULTS, Fault
@@ -52,7 +50,7 @@ def didyma(where: Path, *words: str | Path) -> tuple[int, Any]:
     return done.returncode, json.loads(done.stdout)
 
 
-JUDGE = "        case = decode(raw)\n"
+JUDGE = '        """Judge every level."""\n'
 
 
 def strike(name: str, what: str) -> Fault:
@@ -65,7 +63,7 @@ def strike(name: str, what: str) -> Fault:
         f'        if any(n.op == "{op}" for n in case.module.entry.nodes):\n            {what}\n'
         for op, what in struck.items()
     )
-    return Fault(name, "fuzz/shard.py", JUDGE, JUDGE + bad, ())
+    return Fault(name, "fuzz/graph_domain.py", JUDGE, JUDGE + bad, ())
 
 
 def test_a_disagreement_is_found_shrunk_written_and_replayed(tmp_path: Path) -> None:
@@ -129,6 +127,9 @@ class Wrong:
     def __init__(self) -> None:
         self._host = engine("host")
 
+    def __reduce__(self) -> tuple[type[Wrong], tuple[()]]:
+        return Wrong, ()
+
     def load(self, text: KernelText) -> Loaded:
         if any("subtract" in k.name for k in text.kernels):
             raise ValueError("no subtraction")
@@ -138,31 +139,35 @@ class Wrong:
         return getattr(self._host, name)
 
 
-def test_a_disagreement_is_told_before_it_is_shrunk() -> None:
-    """So it is not lost when time is up while it is being made smaller."""
-    told: list[Message] = []
+class EnoughError(Exception):
+    """Ends a campaign."""
+
+
+def test_a_disagreement_that_is_being_shrunk_is_kept_when_the_campaign_ends(
+    tmp_path: Path,
+) -> None:
     wrong: Any = Wrong()
-    run(Job(1, 200, ("wrong",), Options(), 10.0), [wrong], told.append)
-    found = [i for i, m in enumerate(told) if isinstance(m, Found)]
-    begun = [i for i, m in enumerate(told) if isinstance(m, Begin)]
-    assert found[0] < begun[-1]
-    sizes = [m.nodes for m in told if isinstance(m, Found)]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] == 1
-    assert {m.level for m in told if isinstance(m, Found)} == {"wrong"}
+
+    def progress(r: Result) -> None:
+        if list(tmp_path.glob("*.dym")):
+            assert not r.groups, "it is being shrunk"
+            raise EnoughError
+
+    with pytest.raises(EnoughError):
+        run(Plan((Graphs((wrong,)),), seed=1, findings=tmp_path), progress, InlineExecutor())
+    (file,) = tmp_path.iterdir()
+    assert file.name.startswith("wrong-error-")
+    assert load(file).campaign_seed == 1
 
 
 def test_one_seed_gives_one_sequence_of_graphs() -> None:
-    def graphs(seed: int) -> list[bytes]:
-        told: list[Message] = []
-        run(Job(seed, 12, ("host",), Options(), 1.0), [engine("host")], told.append)
-        assert sum(isinstance(m, Judged) for m in told) == 12
-        return [m.case for m in told if isinstance(m, Begin) and isinstance(m.case, bytes)]
+    def graphs(seed: int) -> list[str]:
+        domain = Graphs(("host",))
+        return [repr(domain.draw(seed, i)) for i in range(12)]
 
     first = graphs(5)
     assert graphs(5) == first
-    assert graphs(6) != first
-    assert max(Counter(first).values()) <= 2
+    assert len({*first, *graphs(6), *graphs(7)}) == 36, "no two campaigns share a graph"
 
 
 def test_it_ends_in_time_and_says_what_it_saw(tmp_path: Path) -> None:
@@ -294,14 +299,17 @@ def test_a_campaign_on_plans_tells_what_it_saw_when_it_is_stopped(
 
 
 def test_teams_share_the_processes() -> None:
-    assert campaign.teams(("host",), 3) == (("host",),) * 3
-    assert campaign.teams(("simt", "host"), 4) == (("simt",), ("host",)) * 2
-    assert campaign.teams(("simt", "host"), 1) == (("simt", "host"),)
+    def engines(names: tuple[str, ...], jobs: int) -> list[tuple[object, ...]]:
+        return [g.engines for g in teams(names, jobs)]
+
+    assert engines(("host",), 3) == [("host",)] * 3
+    assert engines(("simt", "host"), 4) == [("simt",), ("host",)] * 2
+    assert engines(("simt", "host"), 1) == [("simt", "host")]
 
 
 def test_the_share_of_an_idle_campaign_is_whole() -> None:
-    r = Result(possible=9)
-    assert (r.all.programs, r.all.checked_share, r.median_nodes) == (0, 1.0, 0)
+    r = Result()
+    assert (r.all.cases, r.all.checked_share, r.median_size) == (0, 1.0, 0)
 
 
 def test_a_campaign_draws_a_seed_prints_it_and_repeats_it(tmp_path: Path) -> None:
@@ -322,17 +330,5 @@ def test_a_campaign_draws_a_seed_prints_it_and_repeats_it(tmp_path: Path) -> Non
 
 
 def test_a_plan_draws_a_seed_of_its_own() -> None:
-    assert campaign.Plan(1.0, ()).seed != campaign.Plan(1.0, ()).seed
-    assert memory.Plan().seed != memory.Plan().seed
-    assert campaign.Plan(1.0, (), 7).seed == memory.Plan(seed=7).seed == 7
-
-
-def test_one_seed_gives_each_process_one_sequence_of_graphs() -> None:
-    def first_seeds(seed: int) -> list[int]:
-        plan = campaign.Plan(1.0, (("host",),) * 3, seed)
-        return [
-            campaign.job(plan, slot, generation).seed for slot in range(3) for generation in (0, 1)
-        ]
-
-    assert first_seeds(3) == first_seeds(3)
-    assert len({*first_seeds(3), *first_seeds(4)}) == 12, "no two share a graph"
+    assert Plan(()).seed != Plan(()).seed
+    assert Plan((Plans(),), 1.0, seed=7).seed == 7

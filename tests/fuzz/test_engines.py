@@ -10,6 +10,7 @@ import pytest
 from didyma.codegen.runtime.engine import KernelText, Loaded
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import campaign
+from didyma.fuzz.graph_domain import Graphs
 from didyma.fuzz.replay import load
 from didyma.refimpl.errors import DidymaError
 
@@ -47,7 +48,7 @@ class Rooted(Wrong):
 
 def plan(e: Any, findings: Path | None = None) -> campaign.Plan:
     return campaign.Plan(
-        120.0, ((e,),), seed=1, stop_after=1, shrink_seconds=5.0, findings=findings
+        (Graphs((e,)),), 120.0, seed=1, stop_after=1, shrink_seconds=5.0, findings=findings
     )
 
 
@@ -55,7 +56,7 @@ def test_an_engine_that_is_an_object_is_judged(tmp_path: Path) -> None:
     r = campaign.run(plan(Wrong(), tmp_path))
     (g,) = r.groups
     assert (g.level, g.kind, g.reason) == ("mine/1", "error", "ValueError")
-    assert set(r.by_team) == {"mine/1"}
+    assert set(r.tallies) == {"mine/1"}
     (file,) = tmp_path.iterdir()
     assert file.name.startswith("mine-1-error-")
     assert load(file).engines == ("mine/1",)

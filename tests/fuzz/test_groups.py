@@ -11,8 +11,8 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.fuzz import traits
 from didyma.fuzz.graphs import BYTES, Case, decode
-from didyma.fuzz.groups import KEPT, Example, Group, group_of
-from didyma.fuzz.messages import Found
+from didyma.fuzz.groups import KEPT, Example, Group, cause, group_of
+from didyma.oracle.report import Finding
 from didyma.refimpl.ir.text import parse_module
 
 
@@ -20,20 +20,26 @@ def case(seed: int) -> Case:
     return decode(random.Random(seed).randbytes(BYTES))
 
 
-def found(seed: int = 0, *traits: str, nodes: int = 1, kind: str = "value", **others: str) -> Found:
+def found(
+    seed: int = 0, *traits: str, nodes: int = 1, kind: str = "value", **others: str
+) -> Example:
     level, where = others.get("level", "host"), others.get("where", "fused_0")
-    message = others.get("message", "got 1, want 2")
-    return Found(case(seed), level, where, kind, message, nodes, frozenset(traits))
+    f = Finding(level, where, kind, others.get("message", "got 1, want 2"))
+    return example(case(seed), f, *traits, nodes=nodes)
 
 
-def grouped(*many: Found) -> list[Group]:
+def example(case: Case, f: Finding, *traits: str, nodes: int = 1) -> Example:
+    return Example(case, f, frozenset(traits), (nodes, case.elements()), "host")
+
+
+def grouped(*many: Example) -> list[Group]:
     groups: list[Group] = []
-    for f in many:
-        group = group_of(groups, f)
+    for e in many:
+        group = group_of(groups, e)
         if group is None:
-            group = Group(*f.cause, f.traits)
+            group = Group(*cause(e.finding), e.traits)
             groups.append(group)
-        group.add(Example(f, ("host",)))
+        group.add(e)
     return groups
 
 
@@ -75,9 +81,9 @@ def test_a_broken_plan_is_one_cause() -> None:
 def test_the_smallest_are_kept() -> None:
     (g,) = grouped(*(found(n, "x", nodes=n) for n in (5, 9, 3, 7, 4)))
     assert g.count == 5
-    assert [e.found.nodes for e in g.examples] == [3, 4, 5]
+    assert [e.size[0] for e in g.examples] == [3, 4, 5]
     assert len(g.examples) == KEPT
-    again = g.add(Example(found(3, "x", nodes=3), ("host",)))
+    again = g.add(found(3, "x", nodes=3))
     assert again is not None, "the same case is no other example"
     assert (g.count, len(g.examples)) == (6, KEPT)
 
@@ -85,8 +91,8 @@ def test_the_smallest_are_kept() -> None:
 def test_size_breaks_ties() -> None:
     small, large = parse_module(PAIR.format(n=1)), parse_module(PAIR.format(n=7))
     cases = [replace(case(1), module=m, env=(), seeds=(0, 0)) for m in (large, small)]
-    (g,) = grouped(*(replace(found(1), case=c) for c in cases))
-    assert [e.found.case.elements() for e in g.examples] == [2, 14]
+    (g,) = grouped(*(example(c, found(1).finding) for c in cases))
+    assert [e.case.elements() for e in g.examples] == [2, 14]
 
 
 PAIR = """module {{

@@ -1,0 +1,92 @@
+"""What a campaign fuzzes: a domain draws cases, judges them, and proposes smaller ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
+
+from didyma.oracle.report import Finding
+
+C = TypeVar("C")
+
+Judge: TypeAlias = Callable[[C], "Outcome"]
+# Yields smaller cases of a case; is sent whether the one just yielded shows the finding too.
+Shrinker: TypeAlias = Callable[[C], Generator[C, bool, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of judging one case.
+
+    The first of the ``findings`` names the case's fault; ``traits`` are what the case does, by
+    which findings are grouped.  ``size`` counts nodes, or whatever a case of the domain is made
+    of; ``checked`` of ``total`` elements could be decided.  ``covered`` are the keys that the case
+    covers, ``seconds`` the processor time that it took.  ``unexpected`` is an error of the judge
+    itself, which is a finding as well.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    traits: frozenset[str] = frozenset()
+    size: int = 0
+    checked: int = 0
+    total: int = 0
+    covered: tuple[tuple[str, str], ...] = ()
+    seconds: float = 0.0
+    unexpected: str = ""
+
+
+class Domain(Protocol[C]):
+    """A kind of cases.  pickle takes both the domain and its cases, which print as they compare."""
+
+    @property
+    def name(self) -> str:
+        """The name under which outcomes are counted."""
+        ...
+
+    def draw(self, seed: int, index: int) -> C:
+        """Return the case of a campaign's seed that has an index: always the same."""
+        ...
+
+    def judge(self) -> Judge[C]:
+        """Return a function that judges cases; called once in each process.
+
+        What cannot be judged at all, such as on an engine that is missing, raises DidymaError here.
+        """
+        ...
+
+    @property
+    def batch(self) -> int:
+        """How many cases a process judges before it reports: more where cases take no time."""
+        return 1
+
+    def failure(self, case: C, kind: str, message: str) -> Finding:
+        """Return the finding that a process died at a case, or that judging it raised an error.
+
+        ``kind`` is ``crash``, ``hang`` or ``error``.
+        """
+        del case
+        return Finding(self.name, "process", kind, message)
+
+    def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[C]]]:
+        """Return what makes a case smaller, in turn: each ends at a share of the time."""
+        del finding
+        return ()
+
+    def size(self, case: C) -> tuple[int, ...]:
+        """Return a key that orders cases by size; the first number is what reports call nodes."""
+        del case
+        return (0,)
+
+    def text(self, case: C, message: str, seed: int) -> str:
+        """Return the content of a file that holds a finding."""
+        lines = [f"campaign seed {seed}", *message.splitlines()]
+        return "".join(f"# {line}\n" for line in lines) + f"{case!r}\n"
+
+    def replay(self, case: C, file: str) -> str:
+        """Return the command that judges a case again, which was saved to ``file`` if that is set.
+
+        It is empty where there is none.
+        """
+        del case, file
+        return ""

@@ -1,0 +1,214 @@
+"""The domain of random graphs: every level and some engines judge each of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz import levels, replay, traits
+from didyma.fuzz.domain import Domain, Outcome, Shrinker
+from didyma.fuzz.graphs import BYTES, Case, decode
+from didyma.fuzz.groups import Example, Group
+from didyma.fuzz.levels import Failed
+from didyma.fuzz.result import Result
+from didyma.fuzz.shrink import cut_off, shrink
+from didyma.fuzz.shrink_sizes import shrink_sizes
+from didyma.fuzz.shrink_values import shrink_values
+from didyma.oracle.report import Finding
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ops import OPS
+
+EngineChoice: TypeAlias = str | Engine  # the name of an engine, or the engine itself
+
+
+@dataclass(frozen=True, slots=True)
+class Graphs(Domain[Case]):
+    """Random graphs, judged at every level and on engines given by name or as objects."""
+
+    engines: tuple[EngineChoice, ...]
+    options: Options = field(default_factory=Options)
+
+    @property
+    def engine_names(self) -> tuple[str, ...]:
+        """The engines by name."""
+        return tuple(e if isinstance(e, str) else e.name for e in self.engines)
+
+    @property
+    def name(self) -> str:
+        """The names of the engines, joined with ``+``."""
+        return "+".join(self.engine_names)
+
+    def draw(self, seed: int, index: int) -> Case:
+        """Return the graph decoded from the random bytes of a campaign's seed and an index."""
+        return decode(random.Random((seed << 64) + index).randbytes(BYTES))
+
+    def judge(self) -> GraphJudge:
+        """Start the engines; ``unknown-engine`` or EngineMissing if one cannot run here."""
+        chosen = [engine(e) if isinstance(e, str) else e for e in self.engines]
+        return GraphJudge(chosen, self.options)
+
+    def failure(self, case: Case, kind: str, message: str) -> Finding:
+        """Return a finding at the last engine, which is the likeliest to end a process."""
+        del case
+        return Finding(self.engine_names[-1], "process", kind, message)
+
+    def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
+        """Return what makes smaller graphs, then sizes, then values.
+
+        Nodes are not made inputs of their values where a process died: computing these may be what
+        ended it.
+        """
+        cut = () if finding.where == "process" else ((0.6, cut_off),)
+        return ((0.6, shrink), *cut, (0.8, shrink_sizes), (1.0, shrink_values))
+
+    def size(self, case: Case) -> tuple[int, ...]:
+        """Return the number of nodes, and of the elements of the inputs."""
+        return len(case.module.entry.nodes), case.elements()
+
+    def text(self, case: Case, message: str, seed: int) -> str:
+        """Return the file that ``didyma replay`` reads."""
+        recorded = replay.Recorded(
+            case.module, case.seeds, dict(case.env), self.engine_names, case.options(self.options),
+            dict(case.given), campaign_seed=seed,
+        )  # fmt: skip
+        return replay.text(recorded, message)
+
+    def replay(self, case: Case, file: str) -> str:
+        """Return the command that replays a file."""
+        del case
+        return f"didyma replay {file}" if file else ""
+
+
+def teams(
+    engines: Sequence[EngineChoice], jobs: int, options: Options | None = None
+) -> tuple[Graphs, ...]:
+    """Share engines among processes: one each while there are enough, else all to all.
+
+    >>> [g.engines for g in teams(("simt", "host"), 3)]
+    [('simt',), ('host',), ('simt',)]
+    >>> [g.engines for g in teams(("simt", "host"), 1)]
+    [('simt', 'host')]
+    """
+    chosen = options or Options()
+    if jobs < len(engines):
+        return (Graphs(tuple(engines), chosen),) * jobs
+    return tuple(Graphs((engines[i % len(engines)],), chosen) for i in range(jobs))
+
+
+class GraphJudge:
+    """The levels and engines of one process; a module judged twice in a row is compiled once."""
+
+    def __init__(self, engines: Sequence[Engine], options: Options) -> None:
+        self.engines = engines
+        self.options = options
+        self._last: tuple[Module, Options, Compiled | Failed] | None = None
+
+    def __call__(self, case: Case) -> Outcome:
+        """Judge every level."""
+        made = self._compiled(case)
+        if isinstance(made, Failed):
+            report = made.report()
+        else:
+            report = levels.judged(made, case.inputs(), self.engines, details=False)
+        many = [c for level in report.levels for c in level.comparisons]
+        findings = tuple(report.findings)
+        return Outcome(
+            findings,
+            self._traits(case, findings[0], made) if findings else frozenset(),
+            len(case.module.entry.nodes),
+            sum(c.checked for c in many),
+            sum(c.total for c in many),
+            coverage(case),
+        )
+
+    def _compiled(self, case: Case) -> Compiled | Failed:
+        m, options = case.module, case.options(self.options)
+        if self._last is None or self._last[:2] != (m, options):
+            self._last = (m, options, levels.compiled(m, options))
+        return self._last[2]
+
+    def _traits(self, case: Case, f: Finding, made: Compiled | Failed) -> frozenset[str]:
+        """Return what to group a wrong value by; other kinds are grouped by their reasons."""
+        if f.kind != "value" or f.level == "passes" or isinstance(made, Failed):
+            return frozenset()
+        if f.level == "graph":
+            return frozenset({f.where})
+        return traits.of_kernels(made, f.where) | traits.of_types(case.module, dict(case.env))
+
+
+def coverage(case: Case) -> tuple[tuple[str, str], ...]:
+    """Pairs of op and dtype in a graph: of the first operand, but what ``where`` chooses from."""
+    f = case.module.entry
+    types = f.types()
+    pairs = {
+        (n.op, str(types[n.args[0]].dtype if n.args and n.op != "where" else n.types[0].dtype))
+        for n in f.nodes
+        if n.op in OPS
+    }
+    return tuple(sorted(pairs))
+
+
+def possible() -> int:
+    """Number of pairs of op and dtype there are."""
+    return sum(len(op.dtypes) for op in OPS.values())
+
+
+def record(r: Result) -> dict[str, Any]:
+    """Return the result of a campaign as ``didyma fuzz --json`` prints it."""
+    total = r.all
+    return {
+        "seed": r.seed,
+        "jobs": r.jobs,
+        "programs": total.cases,
+        "seconds": round(r.seconds, 3),
+        "programs_per_minute": round(r.rate(total.cases), 1),
+        "median_nodes": r.median_size,
+        "checked_share": round(total.checked_share, 6),
+        "findings": [_finding(e) for e in r.findings],
+        "groups": [_group(g) for g in r.groups],
+        "coverage": {
+            "pairs": len(r.covered),
+            "possible": possible(),
+            "ops": len({op for op, _ in r.covered}),
+        },
+        "engines": {
+            name: {
+                "programs": t.cases,
+                "programs_per_minute": round(r.rate(t.cases), 1),
+                "checked_share": round(t.checked_share, 6),
+            }
+            for name, t in r.tallies.items()
+        },
+    }
+
+
+def _finding(e: Example) -> Mapping[str, object]:
+    f = e.finding
+    unshrunk = {"unshrunk": e.unshrunk} if e.unshrunk else {}
+    return {
+        "level": f.level,
+        "where": f.where,
+        "kind": f.kind,
+        "message": f.message,
+        "nodes": e.size[0],
+        "file": e.file,
+        **unshrunk,
+    }
+
+
+def _group(g: Group) -> Mapping[str, object]:
+    return {
+        "level": g.level,
+        "kind": g.kind,
+        "reason": g.reason,
+        "common": sorted(g.common),
+        "count": g.count,
+        "smallest": _finding(g.smallest),
+        "files": [e.file for e in g.examples],
+    }
