@@ -65,7 +65,7 @@ class Access:
     ``conditions`` are those around it that could be evaluated.
     """
 
-    place: int
+    position: int
     buffer: str
     writes: bool
     index: tuple[Array, ...] | None
@@ -75,15 +75,15 @@ class Access:
 
 def accesses(body: Stmt, buffers: frozenset[str], env: Mapping[str, int]) -> list[Access]:
     """Return the accesses to buffers of a statement without calls, at sizes ``env``."""
-    nests = _Nests(buffers, env)
+    nests = _NestSizes(buffers, env)
     depth, points = nests.measure(body)
     most = None if points <= MOST_POINTS else max(4, int(MOST_POINTS ** (1 / depth)))
-    walk = _Walk(nests, env, depth, most)
+    walk = _Collector(nests, env, depth, most)
     walk.stmt(body)
     return walk.found
 
 
-class _Nests:
+class _NestSizes:
     """For each statement: the most loops around an access in it, and their most iterations.
 
     Both are 0 for a statement that holds no access.
@@ -121,8 +121,12 @@ def _loads(e: Expr, buffers: frozenset[str]) -> bool:
     )
 
 
-class _Walk:
-    def __init__(self, nests: _Nests, env: Mapping[str, int], depth: int, most: int | None) -> None:
+class _Collector:
+    """Collects the accesses of a statement, with the loops and conditions around each."""
+
+    def __init__(
+        self, nests: _NestSizes, env: Mapping[str, int], depth: int, most: int | None
+    ) -> None:
         self.buffers = nests.buffers
         self.nests = nests.known
         self.env: dict[str, Value] = dict(env)
@@ -131,10 +135,10 @@ class _Walk:
         self.loops: list[Loop] = []
         self.conditions: list[Array] = []
         self.found: list[Access] = []
-        self.place = 0
+        self.position = 0
 
     def access(self, buffer: str, index: Sequence[Expr] | None, *, writes: bool) -> None:
-        self.place += 1
+        self.position += 1
         if buffer not in self.buffers:
             return
         at = None if index is None else [evaluate(i, self.env) for i in index]
@@ -142,10 +146,10 @@ class _Walk:
         if at is not None and all(i is not None for i in at):
             known = tuple(np.asarray(i) for i in at)
         loops, conditions = tuple(self.loops), tuple(self.conditions)
-        self.found.append(Access(self.place, buffer, writes, known, loops, conditions))
+        self.found.append(Access(self.position, buffer, writes, known, loops, conditions))
 
     def under(self, cond: Expr, run: Callable[[], None], *, holds: bool = True) -> None:
-        """Walk what is done where a condition holds, or does not."""
+        """Collect the accesses under a condition, or with ``holds=False`` under its negation."""
         value = evaluate(cond, self.env)
         if value is None:
             run()

@@ -52,7 +52,7 @@ WORST = "*"  # the deepest of all values stored
 _TERM: Depth = {TERM: 0}
 
 Depth: TypeAlias = dict[str, int]  # empty: an exact zero
-State: TypeAlias = dict[str, Depth]  # of buffers and float variables; what is missing is unchanged
+Depths: TypeAlias = dict[str, Depth]  # of buffers and float variables; what is missing is unchanged
 Interval: TypeAlias = tuple[int, int]
 
 
@@ -65,10 +65,10 @@ def longest(kernels: Sequence[PrimFunc], env: Mapping[str, int]) -> int | None:
 
     ``env`` binds the symbolic dims.
     """
-    state: State = {WORST: {}}
+    state: Depths = {WORST: {}}
     try:
         for k in kernels:
-            state = _Walk(env).stmt(expand(k).body, state, 1)
+            state = _Interpreter(env).stmt(expand(k).body, state, 1)
     except _UnknownError:
         return None
     return max(state[WORST].values(), default=0)
@@ -107,12 +107,12 @@ def _added(a: Depth, b: Depth) -> Depth:
     return _deeper(_join(a, b), 1) if a and b else a or b
 
 
-def _of(state: State, name: str) -> Depth:
+def _of(state: Depths, name: str) -> Depth:
     found = state.get(name)
     return {name: 0} if found is None else found
 
 
-def _after(first: State, then: State) -> State:
+def _after(first: Depths, then: Depths) -> Depths:
     """Both, one after the other."""
 
     def through(d: Depth) -> Depth:
@@ -122,9 +122,9 @@ def _after(first: State, then: State) -> State:
     return {**first, **{name: through(d) for name, d in then.items()}}
 
 
-def _power(step: State, n: int) -> State:
+def _power(step: Depths, n: int) -> Depths:
     """``n`` times the same, one after another."""
-    done: State = {}
+    done: Depths = {}
     while n:
         if n & 1:
             done = _after(done, step)
@@ -134,18 +134,18 @@ def _power(step: State, n: int) -> State:
     return done
 
 
-def _either(a: State, b: State) -> State:
+def _either(a: Depths, b: Depths) -> Depths:
     return {name: _join(_of(a, name), _of(b, name)) for name in {*a, *b}}
 
 
-class _Walk:
+class _Interpreter:
     """Depths after a statement; variables have one meaning in a kernel."""
 
     def __init__(self, env: Mapping[str, int]) -> None:
         self.ranges: dict[str, Interval] = {k: (n, n) for k, n in env.items()}
         self.values: dict[str, Expr] = {}  # of variables that are no floats
 
-    def stmt(self, s: Stmt, state: State, times: int) -> State:
+    def stmt(self, s: Stmt, state: Depths, times: int) -> Depths:
         """``times``: how many threads and parallel iterations run the statement at once."""
         match s:
             case Block(body):
@@ -177,11 +177,11 @@ class _Walk:
             case _:
                 raise _UnknownError
 
-    def store(self, buffer: str, one_of_many: bool, d: Depth, state: State) -> State:
+    def store(self, buffer: str, one_of_many: bool, d: Depth, state: Depths) -> Depths:
         whole = _join(_of(state, buffer), d) if one_of_many else d
         return {**state, buffer: whole, WORST: _join(_of(state, WORST), d)}
 
-    def loop(self, s: For, state: State, times: int) -> State:
+    def loop(self, s: For, state: Depths, times: int) -> Depths:
         least, most = self.interval(s.extent)
         if most < 1:
             return state
@@ -195,7 +195,7 @@ class _Walk:
                 out = _after(out, _power(self.stmt(s.body, {}, times), most - 1))
         return out if least >= 1 else _either(out, state)
 
-    def let(self, var: Var, value: Expr, state: State) -> State:
+    def let(self, var: Var, value: Expr, state: Depths) -> Depths:
         d = self.depth(value, state)
         if d is not None:
             return {**state, var.name: d}
@@ -203,7 +203,7 @@ class _Walk:
         self.ranges.pop(var.name, None)  # a size outside may have the name
         return state
 
-    def depth(self, e: Expr, state: State) -> Depth | None:
+    def depth(self, e: Expr, state: Depths) -> Depth | None:
         """Depth of a float; None of integers and bools, which have none."""
         match e:
             case Const(value, dtype):
@@ -238,7 +238,7 @@ class _Walk:
                 return _TERM if e.dtype.is_float else None
 
     def both(
-        self, a: Expr, b: Expr, state: State, f: Callable[[Depth, Depth], Depth]
+        self, a: Expr, b: Expr, state: Depths, f: Callable[[Depth, Depth], Depth]
     ) -> Depth | None:
         x = self.depth(a, state)
         y = None if x is None else self.depth(b, state)

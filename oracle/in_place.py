@@ -97,7 +97,7 @@ def _clash(store: Access, load: Access, to: _Layout) -> str:
         turns = math.prod(x.rounds.size for x in to.loops if x.serial)
         if threads > 1:
             return _OTHER_THREAD
-        return _TOO_LATE if turns > 1 or load.place > store.place else ""
+        return _TOO_LATE if turns > 1 or load.position > store.position else ""
     s, r = _touched(store, store.index, to), _touched(load, load.index, to)
     size = math.prod(to.shape(store.buffer)) * to.units(store.buffer)
     r = _within(r, size)
@@ -110,7 +110,7 @@ def _clash(store: Access, load: Access, to: _Layout) -> str:
         return _OTHER_THREAD
     first = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(first, s.at, s.turn)
-    late = r.turn > first[r.at] if load.place < store.place else r.turn >= first[r.at]
+    late = r.turn > first[r.at] if load.position < store.position else r.turn >= first[r.at]
     return _TOO_LATE if late.any() else ""
 
 

@@ -1,7 +1,7 @@
-"""Memory as the plan checker sees it: of each byte, which value owns it and whether it wrote it.
+"""The memory that the plan checker replays: each byte has an owner, and was written or not.
 
-States are forked at branches and loops, and joined again: where two paths disagree on a byte,
-nobody owns it any more.
+The state is forked at branches and loops and joined after them; a byte on whose owner two paths
+disagree has no owner from there on.
 """
 
 from __future__ import annotations
@@ -11,33 +11,35 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["caller", "output", "heap", "arena"]  # an output is a caller's
-Access: TypeAlias = tuple[int, int, int, int, bool]  # start, stop, stream, tick, written
+AllocationKind: TypeAlias = Literal["caller", "output", "heap", "arena"]  # an output is a caller's
+Touch: TypeAlias = tuple[int, int, int, int, bool]  # start, stop, stream, tick, written
 
 NOBODY = ""
 EITHER = "?"  # owner of bytes on which two paths disagree
 
 
 @dataclass(slots=True)
-class Extent:
+class Allocation:
     """The bytes of one allocation; ``ranges`` cover them in order: start, stop, owner, written."""
 
     size: int
-    kind: Kind
+    kind: AllocationKind
     device: str
     alive: bool = True
     ranges: list[tuple[int, int, str, bool]] = field(
         default_factory=list[tuple[int, int, str, bool]]
     )
-    log: list[Access] = field(default_factory=list[Access])
+    log: list[Touch] = field(default_factory=list[Touch])
 
     def __post_init__(self) -> None:
         if not self.ranges and self.size:
             self.ranges = [(0, self.size, NOBODY, False)]
 
-    def copy(self) -> Extent:
-        """Return another extent of the same content."""
-        return Extent(self.size, self.kind, self.device, self.alive, [*self.ranges], [*self.log])
+    def copy(self) -> Allocation:
+        """Return a copy that can change on its own."""
+        return Allocation(
+            self.size, self.kind, self.device, self.alive, [*self.ranges], [*self.log]
+        )
 
     def set(self, start: int, stop: int, owner: str, written: bool) -> None:
         """Give the bytes of a range to a value."""
@@ -59,13 +61,13 @@ class Extent:
         self.ranges = kept
 
     def holders(self, start: int, stop: int) -> Iterator[tuple[str, bool]]:
-        """Yield who owns the bytes of a range, and whether it wrote them."""
+        """Yield the owners of the bytes of a range, each with whether it wrote them."""
         for a, b, o, w in self.ranges:
             if a < stop and b > start:
                 yield o, w
 
-    def join(self, other: Extent) -> None:
-        """Forget what holds here and not there."""
+    def join(self, other: Allocation) -> None:
+        """Keep of each byte only what holds in both: its owner, and that it was written."""
         self.alive = self.alive and other.alive
         self.log += [x for x in other.log if x not in self.log]
         if self.ranges == other.ranges:
@@ -79,77 +81,78 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a value lies; ``owner`` is the value itself, or the one it is a view of."""
+class Location:
+    """The bytes of a value; ``owner`` is the value itself, or the one of which it is a view."""
 
-    extent: int
+    allocation: int
     start: int
     stop: int
     owner: str
 
 
 @dataclass(slots=True)
-class State:
+class MemoryState:
     """All memory at one point of a path through a program.
 
-    ``clocks`` says of each stream which tick of each other one it has seen.
+    ``at`` has the bytes of each value, ``defined`` the values that ever had bytes.  ``clocks`` has,
+    for each stream, the last tick of each other stream that it has waited for.
     """
 
     env: dict[str, int]
-    extents: dict[int, Extent] = field(default_factory=dict[int, Extent])
-    at: dict[str, Place] = field(default_factory=dict[str, Place])
+    allocations: dict[int, Allocation] = field(default_factory=dict[int, Allocation])
+    at: dict[str, Location] = field(default_factory=dict[str, Location])
     arenas: dict[str, int] = field(default_factory=dict[str, int])
-    made: set[str] = field(default_factory=set[str])
+    defined: set[str] = field(default_factory=set[str])
     clocks: dict[int, dict[int, int]] = field(default_factory=dict[int, dict[int, int]])
 
-    def fork(self) -> State:
-        """Return a state that goes its own way."""
-        return State(
+    def fork(self) -> MemoryState:
+        """Return a copy that can change on its own."""
+        return MemoryState(
             dict(self.env),
-            {k: e.copy() for k, e in self.extents.items()},
+            {k: e.copy() for k, e in self.allocations.items()},
             dict(self.at),
             dict(self.arenas),
-            set(self.made),
+            set(self.defined),
             {s: dict(c) for s, c in self.clocks.items()},
         )
 
     def tick(self, stream: int) -> None:
-        """Count a piece of a stream's work."""
+        """Count one more piece of work of a stream."""
         clock = self.clocks.setdefault(stream, {})
         clock[stream] = clock.get(stream, 0) + 1
 
-    def meet(self, streams: Iterable[int]) -> None:
-        """Let every stream, and these, have seen all work of every other."""
+    def synchronise(self, streams: Iterable[int]) -> None:
+        """Let every stream, ``streams`` among them, wait for all work of every other."""
         last = {s: clock.get(s, 0) for s, clock in self.clocks.items()}
         for s in {*streams, *last}:
             self.clocks.setdefault(s, {}).update(last)
 
-    def join(self, other: State) -> set[str]:
-        """Keep what holds in both; return the values that have bytes in one of them, or move."""
+    def join(self, other: MemoryState) -> set[str]:
+        """Keep what holds in both; return the values without bytes in one, or with other bytes."""
         lost = self.at.keys() ^ other.at.keys()
         own: set[int] = set()  # allocations that each path made for itself
         for name in self.at.keys() & other.at.keys():
             if self.at[name] != other.at[name]:
                 if self._owned(name) and other._owned(name):
-                    own.add(self.at[name].extent)
+                    own.add(self.at[name].allocation)
                 else:
                     lost.add(name)
         for name in lost & self.at.keys():
             del self.at[name]
-        for k, e in self.extents.items():
-            twin = other.extents.get(k)
+        for k, e in self.allocations.items():
+            twin = other.allocations.get(k)
             if twin is not None and k not in own:
                 e.join(twin)
-        self.made |= other.made
-        for s in other.clocks:  # each way has ended with all streams waited for
+        self.defined |= other.defined
+        for s in other.clocks:  # each path ended with all streams waited for
             clock = self.clocks.setdefault(s, {})
             clock[s] = max(clock.get(s, 0), other.clocks[s].get(s, 0))
-        self.meet(self.clocks)
+        self.synchronise(self.clocks)
         return lost
 
     def _owned(self, name: str) -> bool:
-        """Tell whether a value, or what it is a view of, has an allocation of its own."""
+        """Return whether a value, or what it is a view of, has an allocation to itself."""
         at = self.at[name]
-        e = self.extents[at.extent]
-        held = {o for o, _ in e.holders(0, e.size)}
-        return e.kind == "heap" and e.alive and held <= {at.owner}
+        e = self.allocations[at.allocation]
+        owners = {o for o, _ in e.holders(0, e.size)}
+        return e.kind == "heap" and e.alive and owners <= {at.owner}

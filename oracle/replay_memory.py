@@ -1,21 +1,21 @@
-"""The memory of a replayed program: whose bytes are where, and who has touched them."""
+"""The memory of a program that is replayed, with the errors found: who owns which bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from didyma.oracle.memory import NOBODY, Extent, Kind, Place, State
+from didyma.oracle.memory import NOBODY, Allocation, AllocationKind, Location, MemoryState
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import ALIGNMENT, Launch, Line, Program, Wait
 
-LENT = ("caller", "output")  # bytes of the caller's
+LENT = ("caller", "output")  # kinds of allocations that belong to the caller
 
 
 @dataclass(frozen=True, slots=True)
 class PlanError:
-    """A broken promise of a plan.
+    """An error of a memory plan.
 
     ``step`` counts lines in the order of the text; ``kind`` is one of ``lost-value``,
     ``unwritten``, ``out-of-bounds``, ``misaligned``, ``not-allocated``, ``double-allocation``,
@@ -29,7 +29,7 @@ class PlanError:
 
 
 class ReplayMemory:
-    """What values have bytes, whose they are, and what was wrong so far.
+    """The bytes that values have at one point of a replay, and the errors so far.
 
     ``errors`` are in the order found; ``peak`` is the most bytes allocated at once.
     """
@@ -41,148 +41,153 @@ class ReplayMemory:
         self.peak = 0
         self.count = 0
         self.streams = {s for line in walk(p.lines) for s in _streams(line)}  # of several, all
-        self.s = State(dict(env))
+        self.state = MemoryState(dict(env))
         for name in (*p.inputs, *(n for n, _ in p.constants)):
-            k = self.extent(self.size(name), "caller", self.types[name].device)
-            self.put(name, k, 0)
-            self.s.extents[k].set(0, self.size(name), name, True)
+            k = self.allocate_for(name, "caller")
+            self.state.allocations[k].set(0, self.size(name), name, True)
         for name in p.outputs:
-            self.put(name, self.extent(self.size(name), "output", self.types[name].device), 0)
+            self.allocate_for(name, "output")
 
     # ---- facts
 
     def size(self, value: str) -> int:
-        """Bytes of a value."""
-        return dims.evaluate(self.types[value].nbytes, self.s.env)
+        """Return the bytes of a value."""
+        return dims.evaluate(self.types[value].nbytes, self.state.env)
 
-    def bad(self, kind: str, message: str) -> None:
-        """Note an error at the line being replayed."""
+    def report(self, kind: str, message: str) -> None:
+        """Record an error at the line being replayed."""
         self.errors[PlanError(self.step, kind, message)] = None
 
-    def extent(self, size: int, kind: Kind, device: str) -> int:
+    def allocate(self, size: int, kind: AllocationKind, device: str) -> int:
         """Allocate bytes; return the number of the allocation."""
         self.count += 1
-        self.s.extents[self.count] = Extent(size, kind, device)
+        self.state.allocations[self.count] = Allocation(size, kind, device)
         if kind not in LENT:
-            self.peak = max(self.peak, self.now())
+            self.peak = max(self.peak, self.allocated_bytes())
         return self.count
 
-    def now(self) -> int:
-        """Bytes allocated."""
+    def allocate_for(self, value: str, kind: AllocationKind) -> int:
+        """Give a value an allocation of its own; return the number of the allocation."""
+        k = self.allocate(self.size(value), kind, self.types[value].device)
+        self.place(value, k, 0)
+        return k
+
+    def allocated_bytes(self) -> int:
+        """Return the bytes that the program has allocated now, rounded up to the alignment."""
         return sum(
             -(-e.size // ALIGNMENT) * ALIGNMENT
-            for e in self.s.extents.values()
+            for e in self.state.allocations.values()
             if e.alive and e.kind not in LENT
         )
 
-    def live(self, value: str, doing: str) -> tuple[Place, Extent] | None:
-        """Place of a value that has bytes; tells if it has none."""
-        at = self.s.at.get(value)
-        if at is None or not self.s.extents[at.extent].alive:
-            self.bad("not-allocated", f"%{value} is {doing}, but has no bytes")
+    def require_live(self, value: str, doing: str) -> tuple[Location, Allocation] | None:
+        """Return the bytes of a value; report an error and return None if it has none."""
+        at = self.state.at.get(value)
+        if at is None or not self.state.allocations[at.allocation].alive:
+            self.report("not-allocated", f"%{value} is {doing}, but has no bytes")
             return None
-        return at, self.s.extents[at.extent]
+        return at, self.state.allocations[at.allocation]
 
     # ---- giving and taking bytes
 
-    def put(self, value: str, k: int, start: int) -> None:
-        """Let a value have bytes of an allocation from ``start`` on."""
-        e = self.s.extents[k]
+    def place(self, value: str, k: int, start: int) -> None:
+        """Give a value the bytes of an allocation from ``start`` on."""
+        e = self.state.allocations[k]
         stop = start + self.size(value)
-        if value in self.s.made or value in self.s.at:
-            self.bad("double-allocation", f"%{value} gets bytes again")
+        if value in self.state.defined or value in self.state.at:
+            self.report("double-allocation", f"%{value} gets bytes again")
         if start < 0 or stop > e.size:
-            self.bad("out-of-bounds", f"%{value} has bytes {start} to {stop} of {e.size}")
+            self.report("out-of-bounds", f"%{value} has bytes {start} to {stop} of {e.size}")
         if start % ALIGNMENT:
-            self.bad("misaligned", f"%{value} is at byte {start}")
+            self.report("misaligned", f"%{value} is at byte {start}")
         if self.types[value].device != e.device:
             here, there = self.types[value].device or "own", e.device or "own"
-            self.bad("device", f"%{value} of device {here} has bytes of device {there}")
-        self.s.made.add(value)
+            self.report("device", f"%{value} of device {here} has bytes of device {there}")
+        self.state.defined.add(value)
         e.set(start, stop, value, False)
-        self.s.at[value] = Place(k, start, stop, value)
+        self.state.at[value] = Location(k, start, stop, value)
 
-    def own(self, value: str, doing: str) -> tuple[Place, Extent] | None:
-        """Place of a value that may part with its bytes."""
-        found = self.live(value, doing)
+    def require_owner(self, value: str, doing: str) -> tuple[Location, Allocation] | None:
+        """Return the bytes of a value that owns them; report an error and return None if not."""
+        found = self.require_live(value, doing)
         if found is None:
             return None
         at, e = found
         if e.kind in LENT:
-            self.bad("read-only", f"%{value} is {doing}, but is the caller's")
+            self.report("read-only", f"%{value} is {doing}, but is the caller's")
             return None
         if at.owner != value:
-            self.bad("not-owner", f"%{value} is {doing}, but is a view of %{at.owner}")
+            self.report("not-owner", f"%{value} is {doing}, but is a view of %{at.owner}")
             return None
         return found
 
     def take_over(self, value: str, over: str, offset: int | None) -> None:
-        """Let a value have the bytes of another, which is gone then."""
-        found = self.own(over, f"taken over by %{value}")
+        """Give a value the bytes of another, which has none from then on."""
+        found = self.require_owner(over, f"taken over by %{value}")
         if found is None:
             return
         at, e = found
         e.set(at.start, at.stop, NOBODY, False)
-        del self.s.at[over]
-        self.put(value, at.extent, at.start if offset is None else offset)
+        del self.state.at[over]
+        self.place(value, at.allocation, at.start if offset is None else offset)
 
     def free(self, value: str) -> None:
         """Free the bytes of a value."""
-        at = self.s.at.get(value)
-        if at is None or not self.s.extents[at.extent].alive:
-            self.bad("double-free", f"%{value} is freed but has no bytes")
+        at = self.state.at.get(value)
+        if at is None or not self.state.allocations[at.allocation].alive:
+            self.report("double-free", f"%{value} is freed but has no bytes")
             return
-        found = self.own(value, "freed")
+        found = self.require_owner(value, "freed")
         if found is None:
             return
         at, e = found
-        if e.kind == "heap":  # an arena stays; whoever has the bytes next must wait
+        if e.kind == "heap":  # an arena stays: whoever gets the bytes next must wait
             self.touch(value, e, at, 0, True)
         others = {o for o, _ in e.holders(at.start, at.stop)} - {value}
         if others and at.start < at.stop:
-            self.bad("lost-value", f"%{value} is freed, but its bytes are of {listed(others)}")
+            self.report("lost-value", f"%{value} is freed, but its bytes are of {listed(others)}")
         if e.kind == "arena":
             e.set(at.start, at.stop, NOBODY, False)
         else:
             e.alive = False
-        del self.s.at[value]
+        del self.state.at[value]
 
     def view(self, value: str, of: str, offset: int) -> None:
-        """Let a value show bytes of another."""
-        found = self.live(of, f"viewed by %{value}")
+        """Make a value a view of bytes of another."""
+        found = self.require_live(of, f"viewed by %{value}")
         if found is None:
             return
         at, e = found
         others = {o for o, _ in e.holders(at.start, at.stop)} - {at.owner}
         if others and at.start < at.stop:
-            self.bad("lost-value", f"%{of} is viewed, but its bytes are of {listed(others)}")
+            self.report("lost-value", f"%{of} is viewed, but its bytes are of {listed(others)}")
         start = at.start + offset
         stop = start + self.size(value)
         if offset < 0 or stop > at.stop:
-            self.bad("out-of-bounds", f"%{value} ends {stop - at.stop} bytes after %{of}")
+            self.report("out-of-bounds", f"%{value} ends {stop - at.stop} bytes after %{of}")
         if self.types[value].device != e.device:
-            self.bad("device", f"%{value} and %{of} are of two devices")
-        if value in self.s.made:
-            self.bad("double-allocation", f"%{value} is made again")
-        self.s.made.add(value)
-        self.s.at[value] = Place(at.extent, start, stop, at.owner)
+            self.report("device", f"%{value} and %{of} are of two devices")
+        if value in self.state.defined:
+            self.report("double-allocation", f"%{value} is made again")
+        self.state.defined.add(value)
+        self.state.at[value] = Location(at.allocation, start, stop, at.owner)
 
     # ---- using them
 
-    def touch(self, value: str, e: Extent, at: Place, stream: int, written: bool) -> None:
-        """Note an access; it must come after whatever touched the bytes on other streams."""
+    def touch(self, value: str, e: Allocation, at: Location, stream: int, written: bool) -> None:
+        """Record an access, which must wait for conflicting accesses on other streams."""
         if not self.streams or at.start >= at.stop:
             return
-        clock = self.s.clocks.setdefault(stream, {})
+        clock = self.state.clocks.setdefault(stream, {})
         for a, b, other, tick, wrote in e.log:
             apart = b <= at.start or a >= at.stop or other == stream
             if not apart and (written or wrote) and clock.get(other, 0) < tick:
-                self.bad("race", f"%{value} on stream {stream} does not wait for stream {other}")
+                self.report("race", f"%{value} on stream {stream} does not wait for stream {other}")
         e.log.append((at.start, at.stop, stream, clock.get(stream, 0), written))
 
     def read(self, value: str, stream: int = 0) -> None:
-        """Read a value, whose bytes must be its own and written."""
-        found = self.live(value, "read")
+        """Read a value; its bytes must be its own, and written."""
+        found = self.require_live(value, "read")
         if found is None:
             return
         at, e = found
@@ -191,39 +196,39 @@ class ReplayMemory:
             return
         holders = set(e.holders(at.start, at.stop))
         if others := {o for o, _ in holders} - {at.owner}:
-            self.bad("lost-value", f"%{value} is read, but its bytes are of {listed(others)}")
+            self.report("lost-value", f"%{value} is read, but its bytes are of {listed(others)}")
         elif (at.owner, False) in holders:
-            self.bad("unwritten", f"%{value} is read, but was not written")
+            self.report("unwritten", f"%{value} is read, but was not written")
 
     def write(self, value: str, stream: int = 0) -> None:
-        """Write a value, whose bytes must be its own."""
-        found = self.live(value, "written")
+        """Write a value; its bytes must be its own."""
+        found = self.require_live(value, "written")
         if found is None:
             return
         at, e = found
         self.touch(value, e, at, stream, True)
         if e.kind == "caller":
-            self.bad("read-only", f"%{value} is written, but is the caller's")
+            self.report("read-only", f"%{value} is written, but is the caller's")
         if at.start >= at.stop:
             return
         if others := {o for o, _ in e.holders(at.start, at.stop)} - {at.owner}:
-            self.bad("lost-value", f"%{value} is written to bytes of {listed(others)}")
+            self.report("lost-value", f"%{value} is written to bytes of {listed(others)}")
         e.set(at.start, at.stop, at.owner, True)
 
-    def apart(self, outputs: Sequence[str], inputs: Sequence[str]) -> None:
-        """What is written shares no byte with what else the same line touches."""
+    def require_disjoint(self, outputs: Sequence[str], inputs: Sequence[str]) -> None:
+        """Report outputs that share bytes with other values of the same line."""
         for k, out in enumerate(outputs):
-            o = self.s.at.get(out)
+            o = self.state.at.get(out)
             for other in (*inputs, *outputs[:k]):
-                i = self.s.at.get(other)
-                if o is None or i is None or o.extent != i.extent:
+                i = self.state.at.get(other)
+                if o is None or i is None or o.allocation != i.allocation:
                     continue
                 if max(o.start, i.start) < min(o.stop, i.stop):
-                    self.bad("overlap", f"%{out} is written over %{other} in one step")
+                    self.report("overlap", f"%{out} is written over %{other} in one step")
 
 
 def listed(values: Sequence[str] | set[str]) -> str:
-    """Values by name, in order."""
+    """Return the names of values, sorted."""
     names = sorted(values)
     return ", ".join(f"%{v}" if v.isidentifier() else v or "nobody" for v in names)
 

@@ -1,7 +1,7 @@
 """Judge plans for symbolic sizes: proof over the declared ranges, and sampled bindings with edges.
 
-Shares nothing with any planner.  ``check`` looks at what code says, binding by binding; ``prove``
-at who lies on whom, for all bindings at once.
+This shares no code with any planner.  ``check`` evaluates a plan binding by binding; ``prove``
+reasons about which buffer lies above which, for all bindings at once.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SPLITS = 6  # halvings of the ranges before a pair stays open
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """``size`` bytes, alive from step ``lower`` up to but not at ``upper``."""
+class PlacedBuffer:
+    """A buffer of ``size`` bytes that is alive from step ``lower`` up to but not at ``upper``."""
 
     name: str
     size: Dim
@@ -34,8 +34,8 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """A broken promise; ``kind`` is one of ``overlap``, ``misaligned``, ``out-of-arena``,
+class PlanFault:
+    """A fault of a plan; ``kind`` is one of ``overlap``, ``misaligned``, ``out-of-arena``,
     ``missing``.
     """
 
@@ -67,9 +67,9 @@ def _log_uniform(v: DimVar, rnd: Random) -> int:
 
 
 def check(
-    blocks: Sequence[Block], alignment: int, placed: Placed, at: Iterator[Mapping[str, int]]
-) -> list[Fault]:
-    """Everything wrong at the first of the bindings at which something is."""
+    blocks: Sequence[PlacedBuffer], alignment: int, placed: Placed, at: Iterator[Mapping[str, int]]
+) -> list[PlanFault]:
+    """Return the faults at the first of the bindings that has any; empty when none has."""
     for env in at:
         peak, offsets = placed(env)
         if faults := check_at(blocks, alignment, peak, offsets, env):
@@ -78,23 +78,23 @@ def check(
 
 
 def check_at(
-    blocks: Sequence[Block],
+    blocks: Sequence[PlacedBuffer],
     alignment: int,
     peak: int,
     offsets: Mapping[str, int],
     env: Mapping[str, int],
-) -> list[Fault]:
-    """Everything wrong with the offsets at one binding: a sweep over time, by address."""
-    faults: list[Fault] = []
+) -> list[PlanFault]:
+    """Return the faults of the offsets at one binding, by a sweep over time and address."""
+    faults: list[PlanFault] = []
     size = {b.name: dims.evaluate(b.size, env) for b in blocks}
     if missing := size.keys() ^ offsets.keys():
-        return [Fault("missing", f"{sorted(missing)} at {dict(env)}")]
+        return [PlanFault("missing", f"{sorted(missing)} at {dict(env)}")]
     for b in blocks:
         o = offsets[b.name]
         if o % alignment:
-            faults.append(Fault("misaligned", f"{b.name} at {o}, {dict(env)}"))
+            faults.append(PlanFault("misaligned", f"{b.name} at {o}, {dict(env)}"))
         if o < 0 or o + size[b.name] > peak:
-            faults.append(Fault("out-of-arena", f"{b.name} at {o} of {peak}, {dict(env)}"))
+            faults.append(PlanFault("out-of-arena", f"{b.name} at {o} of {peak}, {dict(env)}"))
     births = sorted((b for b in blocks if size[b.name]), key=lambda b: b.lower)
     alive: list[tuple[int, int, str, int]] = []
     for b in births:
@@ -102,7 +102,7 @@ def check_at(
         start = offsets[b.name]
         stop = start + size[b.name]
         faults += [
-            Fault("overlap", f"{b.name} [{start}, {stop}) and {n} [{s}, {e}), {dict(env)}")
+            PlanFault("overlap", f"{b.name} [{start}, {stop}) and {n} [{s}, {e}), {dict(env)}")
             for s, e, n, _ in alive
             if s < stop and start < e
         ]
@@ -111,19 +111,19 @@ def check_at(
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How many conflicting pairs cannot overlap, and which may for all that is known."""
+class ProofResult:
+    """How many conflicting pairs provably never overlap, and the pairs without such a proof."""
 
     proven: int
     open: tuple[tuple[str, str], ...]
 
 
 def prove(
-    blocks: Sequence[Block],
+    blocks: Sequence[PlacedBuffer],
     declared: Sequence[DimVar],
     alignment: int,
     below: Mapping[str, Sequence[str]],
-) -> Verdict:
+) -> ProofResult:
     """Prove that no conflicting pair overlaps for any binding within the declared ranges.
 
     ``below`` gives, of each block, those whose aligned ends its offset is the greatest of.  A pair
@@ -138,7 +138,7 @@ def prove(
         if a.lower < b.upper and b.lower < a.upper
     ]
     undecided = tuple(pair for pair in pairs if not p.apart(*pair))
-    return Verdict(len(pairs) - len(undecided), undecided)
+    return ProofResult(len(pairs) - len(undecided), undecided)
 
 
 Chain: TypeAlias = tuple[tuple[int, int], ...]  # (which size, how often), sorted
@@ -147,7 +147,7 @@ Box: TypeAlias = tuple[tuple[int, int], ...]  # ranges of the declared dims
 
 @dataclass
 class _Proof:
-    blocks: Sequence[Block]
+    blocks: Sequence[PlacedBuffer]
     declared: Sequence[DimVar]
     alignment: int
     below: Mapping[str, Sequence[str]]
@@ -207,7 +207,7 @@ class _Proof:
         return None if chains is None else frozenset(_plus(c, {size: 1}) for c in chains)
 
     def apart(self, a: str, b: str) -> bool:
-        """Tell whether one is proven to end where the other starts, or before."""
+        """Return whether one provably ends where the other starts, or before."""
         if a in self.under[b] or b in self.under[a]:
             return True
         return self._before(a, b) or self._before(b, a)
@@ -222,7 +222,7 @@ class _Proof:
     def _covered(
         self, ends: frozenset[Chain], offsets: frozenset[Chain], box: Box, splits: int
     ) -> bool:
-        """Tell whether each end is at most some offset, in the box or in each of its parts."""
+        """Return whether each end is at most some offset, in the box or in each of its halves."""
         rest = [e for e in ends if not any(self._at_most(e, o, box) for o in offsets)]
         if not rest:
             return True

@@ -29,7 +29,7 @@ from didyma.fuzz.allocator.judge import Verdict
 from didyma.fuzz.allocator.machine import planned
 from didyma.fuzz.allocator.programs import Shape, mixed, program
 from didyma.oracle import placement_check, symbolic_plan
-from didyma.oracle.symbolic_plan import Block
+from didyma.oracle.symbolic_plan import PlacedBuffer
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar, symbol
@@ -184,7 +184,7 @@ def oriented(
         p = plan(buffers, declared, alignment, k=2, moves=20)
     except Exception as e:  # whatever it is, the planner has failed
         return [Verdict("planner", f"{type(e).__name__}: {e}")]
-    blocks = [Block(b.name, b.size, b.lower, b.upper) for b in buffers]
+    blocks = [PlacedBuffer(b.name, b.size, b.lower, b.upper) for b in buffers]
     every = [dict(zip((v.name for v in declared), at, strict=True))
              for at in product(*(range(v.lo, v.hi + 1) for v in declared))]  # fmt: skip
     kept = Random(seed).sample(every, min(len(every), 40))

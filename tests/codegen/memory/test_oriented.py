@@ -20,7 +20,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
 from didyma.oracle.plan_check import check as check_plan
-from didyma.oracle.symbolic_plan import Block, bindings, check
+from didyma.oracle.symbolic_plan import PlacedBuffer, bindings, check
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import program as program_interp
 from didyma.refimpl.interp.program import ProgramFault
@@ -62,7 +62,7 @@ class Fresh:
 
 def faults(buffers: list[LiveBuffer], found: Layout) -> list[object]:
     """Everything the judge of symbolic plans has against a layout; its lines are run first."""
-    blocks = [Block(b.name, b.type.nbytes, b.live.start, b.live.end + 1) for b in buffers]
+    blocks = [PlacedBuffer(b.name, b.type.nbytes, b.live.start, b.live.end + 1) for b in buffers]
 
     def placed(env: Mapping[str, int]) -> tuple[int, dict[str, int]]:
         known = dict(env)

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from didyma.codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan
-from didyma.oracle.symbolic_plan import Block
+from didyma.oracle.symbolic_plan import PlacedBuffer
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar, symbol
 
@@ -60,8 +60,8 @@ def buffers(draw: st.DrawFn, most: int = 9) -> list[SymbolicBuffer]:
     return found
 
 
-def blocks(bs: Sequence[SymbolicBuffer]) -> list[Block]:
-    return [Block(b.name, b.size, b.lower, b.upper) for b in bs]
+def blocks(bs: Sequence[SymbolicBuffer]) -> list[PlacedBuffer]:
+    return [PlacedBuffer(b.name, b.size, b.lower, b.upper) for b in bs]
 
 
 def below(p: SymbolicPlan, k: int) -> dict[str, list[str]]:
