@@ -375,6 +375,7 @@ class Context:
         return d
 
 
+Entries: TypeAlias = Sequence[Entry | None]  # None for an operand that the node omits
 Inputs: TypeAlias = Sequence[Operand | None]
 Handler: TypeAlias = Callable[[Context, Inputs], Sequence[Operand] | None]
 

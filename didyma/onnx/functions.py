@@ -1,4 +1,4 @@
-"""Operators that ONNX defines by other operators: their bodies."""
+"""Operators that ONNX defines as functions of other operators, and errors for unknown operators."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from didyma.onnx.schemas import NEWEST, Schema, schema_of
 from didyma.onnx.tensors import code_of
 from didyma.onnx.values import Entry, TensorList
 
-NOT_INLINED = frozenset({"Range"})  # its body is a loop
+NOT_INLINED = frozenset({"Range"})  # whose body is a loop
 
 
 def body(
     schema: Schema, n: onnx.NodeProto, inputs: Sequence[Entry | None], opset: int
 ) -> onnx.FunctionProto | None:
-    """Return the function ONNX defines an operator by, at the nearest opset not above."""
+    """Return the function that defines an operator, of the latest opset up to ``opset``, if any."""
     if n.op_type in NOT_INLINED:
         return None
     f = onnx.FunctionProto()
@@ -37,7 +37,7 @@ def body(
         except (
             RuntimeError,
             onnx.shape_inference.InferenceError,
-        ) as e:  # onnx's own builder chokes on names or types
+        ) as e:  # onnx cannot build the function for these names or types
             raise ValueError(str(e)) from None
         if text:
             f.ParseFromString(text)
@@ -46,7 +46,7 @@ def body(
 
 
 def defined(schema: Schema) -> bool:
-    """Tell whether ONNX defines an operator by others."""
+    """Return whether ONNX defines an operator as a function."""
     return schema.has_function or schema.has_context_dependent_function
 
 
@@ -68,7 +68,7 @@ def _type(entry: Entry | None) -> onnx.TypeProto:
 
 
 def refusal(c: Context, op: str, domain: str) -> Exception:
-    """Return the error for an operator that cannot be imported at its opset, with the way out."""
+    """Return the error for an operator that cannot be imported at its opset."""
     if domain:
         help = "give the operator as a function of the model, or export with operators of ai.onnx"
         if domain == "com.microsoft":
@@ -78,10 +78,10 @@ def refusal(c: Context, op: str, domain: str) -> Exception:
     if first > c.opset:
         help = f"export the model with opset {first}, or use onnx.version_converter"
         return c.error(
-            f"{op}, which came with opset {first}", f"an operator of opset {c.opset}", help
+            f"{op}, which opset {first} introduced", f"an operator of opset {c.opset}", help
         )
     close = get_close_matches(op, HANDLERS, 3, 0.5)
     some = f", for example {', '.join(close)}" if close else ""
     want = f"one of the {len(HANDLERS)} operators of docs/onnx.md{some}"
-    help = "" if first else "this is no operator of ONNX: compare its name and its domain"
+    help = "" if first else "this is not an operator of ONNX: compare its name and its domain"
     return c.error(f"the operator {op}", want, help)

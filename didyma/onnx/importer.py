@@ -1,4 +1,4 @@
-"""Walk a model's graph, its functions and the branches that are taken."""
+"""The importer: walks a model's graph, and inlines functions and the bodies of control nodes."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.builder import Builder, Value
 
-MAX_DEPTH = 64  # functions within functions
-MAX_NODES = 1 << 14  # that functions and bodies are written out to, for each 1,000 that there are
+MAX_DEPTH = 64  # nested functions and bodies
+MAX_NODES = 1 << 14  # nodes that functions and bodies are inlined to, for each 1,000 nodes stored
 _MALFORMED = (
     ValueError, TypeError, KeyError, IndexError, OverflowError, ZeroDivisionError, AttributeError,
 )  # fmt: skip
 
 
-def _as_it_is(entry: Entry) -> Entry:
+def _unchanged(entry: Entry) -> Entry:
     return entry
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """Names of one graph, and those around it, whose values are taken over when they are used."""
+class Environment:
+    """What the names of a graph stand for; names of graphs around it are captured when used."""
 
     own: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    outer: Names | None = None
-    take: Callable[[Entry], Entry] = _as_it_is
+    outer: Environment | None = None
+    capture: Callable[[Entry], Entry] = _unchanged
 
     def __contains__(self, name: str) -> bool:
         return name in self.own or (self.outer is not None and name in self.outer)
@@ -49,22 +49,22 @@ class Names:
     def __getitem__(self, name: str) -> Entry:
         if name in self.own or self.outer is None:
             return self.own[name]
-        return self.take(self.outer[name])
+        return self.capture(self.outer[name])
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Names in sight, and what the nodes there mean."""
+    """What the nodes of a graph may refer to, and the operator sets that they are written in."""
 
-    items: Names
+    names: Environment
     context: Context
     opsets: Mapping[str, int]
-    attrs: Mapping[str, onnx.AttributeProto]  # what a function was called with
+    attrs: Mapping[str, onnx.AttributeProto]  # of the call of a function
     depth: int = 0
 
     @property
     def opset(self) -> int:
-        """Version of ONNX's own operators."""
+        """Version of the operator set of ONNX itself."""
         return self.opsets.get("", 1)
 
 
@@ -77,7 +77,7 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
 
 
 class Importer:
-    """Turns one model into a module."""
+    """Imports one model as a module, under assumptions about the sizes that it leaves open."""
 
     def __init__(
         self,
@@ -101,15 +101,18 @@ class Importer:
             runtime_checks=assumptions.runtime_checks,
         )
         self.functions: dict[tuple[str, str, str], onnx.FunctionProto] = {}
-        held = len(model.graph.node) + sum(len(f.node) for f in model.functions)
-        self.most_nodes = MAX_NODES * (1 + held // 1000)
+        stored = len(model.graph.node) + sum(len(f.node) for f in model.functions)
+        self.most_nodes = MAX_NODES * (1 + stored // 1000)
         self.inlined = 0
 
     def module(self) -> Module:
-        """Import the model's graph."""
+        """Return the module of the model's graph.
+
+        Errors: those of ``load``.
+        """
         g = self.model.graph
         self._functions()
-        scope = Scope(Names(), self.context, self._opsets(), {})
+        scope = Scope(Environment(), self.context, self._opsets(), {})
         if not 1 <= scope.opset <= schemas.NEWEST:
             raise DidymaError(
                 "onnx-unsupported", self.source, got=f"opset {scope.opset}",
@@ -152,17 +155,17 @@ class Importer:
     # Names ----------------------------------------------------------------------------------
 
     def _define(self, scope: Scope, name: str, entry: Entry, where: str) -> None:
-        if name in scope.items.own:
+        if name in scope.names.own:
             raise self._broken(where, f"a second definition of {name!r}", "one")
-        scope.items.own[name] = entry
+        scope.names.own[name] = entry
 
     def _entry(self, scope: Scope, name: str, where: str) -> Entry:
-        if name not in scope.items:
+        if name not in scope.names:
             raise self._broken(
                 where, f"the value {name!r}, which nothing before it defines",
                 "nodes in order, each value defined before it is used",
             )  # fmt: skip
-        return scope.items[name]
+        return scope.names[name]
 
     def _broken(self, where: str, got: str, want: str) -> DidymaError:
         return DidymaError("onnx-broken", f"{self.source}: {where}", got=got, want=want)
@@ -174,8 +177,8 @@ class Importer:
             where = f"initializer {t.name}"
             if not t.name:
                 raise self._broken(where, "an initializer without a name", "a name")
-            held = tensor(t, f"{self.source}: {where}", self.folder)
-            self._define(scope, t.name, held, where)
+            constant = tensor(t, f"{self.source}: {where}", self.folder)
+            self._define(scope, t.name, constant, where)
         if g.sparse_initializer:
             raise DidymaError(
                 "onnx-unsupported", self.source, got="sparse initializers", want="dense ones"
@@ -188,8 +191,8 @@ class Importer:
             if not i.name or i.name in seen:
                 raise self._broken(where, f"a second input {i.name!r}", "names, each once")
             seen.add(i.name)
-            if i.name in scope.items:  # a default, which we keep
-                self._declared(i, scope.items[i.name])
+            if i.name in scope.names:  # the input has a default value, which is kept
+                self._check_type(i, scope.names[i.name])
                 continue
             type = self._declared_type(i)
             check_size(type.dtype, tuple(n for n in type.shape if isinstance(n, int)),
@@ -198,9 +201,9 @@ class Importer:
                 array = self.given[i.name]
                 if array.dtype != type.dtype.numpy:
                     raise self._broken(where, f"a value of {array.dtype}", str(type))
-                scope.items.own[i.name] = Constant(array, type.dtype, i.name)
+                scope.names.own[i.name] = Constant(array, type.dtype, i.name)
             else:
-                scope.items.own[i.name] = self.builder.param(i.name, type)
+                scope.names.own[i.name] = self.builder.param(i.name, type)
 
     def _declared_type(self, i: onnx.ValueInfoProto) -> TensorType:
         where = f"{self.source}: input {i.name}"
@@ -217,21 +220,21 @@ class Importer:
         sizes = self.open_dims.shape(i.name, t.shape.dim)
         return TensorType(dtype, sizes)
 
-    # What the model says of its own values ---------------------------------------------------
+    # Declared types -------------------------------------------------------------------------
 
     def _check_declared(self, g: onnx.GraphProto, scope: Scope) -> None:
-        """Raise ``onnx-mismatch`` where a declared type cannot be the type that comes out."""
+        """Raise ``onnx-mismatch`` if a declared type contradicts the type that is inferred."""
         for v in (*g.output, *g.value_info):
-            if v.name in scope.items:
-                self._declared(v, scope.items[v.name])
+            if v.name in scope.names:
+                self._check_type(v, scope.names[v.name])
 
-    def _declared(self, v: onnx.ValueInfoProto, entry: Entry) -> None:
+    def _check_type(self, v: onnx.ValueInfoProto, entry: Entry) -> None:
         if not v.type.HasField("tensor_type") or isinstance(entry, TensorList):
             return
-        t, found = v.type.tensor_type, entry.type
+        t, inferred = v.type.tensor_type, entry.type
         where = f"{self.source}: {v.name}"
-        dtype = dtype_of(t.elem_type, where) if t.elem_type else found.dtype
-        sizes = found.shape
+        dtype = dtype_of(t.elem_type, where) if t.elem_type else inferred.dtype
+        sizes = inferred.shape
         if t.HasField("shape"):
             stated = [int(d.dim_value) if d.HasField("dim_value") else None for d in t.shape.dim]
             text = f"{dtype}[{', '.join('?' if d is None else str(d) for d in stated)}]"
@@ -241,10 +244,10 @@ class Importer:
             )
         else:
             text, fits = f"{dtype}[…]", True
-        if dtype is not found.dtype or not fits:
+        if dtype is not inferred.dtype or not fits:
             raise DidymaError(
-                "onnx-mismatch", where, got=f"declared as {text}", want=str(found),
-                help="the model says of a value what its nodes do not yield",
+                "onnx-mismatch", where, got=f"declared as {text}", want=str(inferred),
+                help="the declared type is not the type that the nodes compute",
             )  # fmt: skip
 
     # Nodes ----------------------------------------------------------------------------------
@@ -260,7 +263,7 @@ class Importer:
             raise DidymaError(
                 "onnx-too-large", f"{self.source}: {label}",
                 got=f"functions and bodies of more than {self.most_nodes:,} nodes",
-                want="a model that can be written out",
+                want="a model whose functions can be inlined",
             )  # fmt: skip
         own = _domain(n.domain)
         version = f"{own} {scope.opsets.get(own, 1)}" if own else f"opset {scope.opset}"
@@ -279,11 +282,11 @@ class Importer:
         for name, entry in zip(n.output, outputs, strict=False):
             if name and entry is not None:
                 if not isinstance(entry, TensorList):
-                    check_size(entry.type.dtype, self._largest(entry.type), where)
+                    check_size(entry.type.dtype, self._fixed_sizes(entry.type), where)
                 self._define(scope, name, entry, label)
 
-    def _largest(self, t: TensorType) -> tuple[int, ...]:
-        """Sizes that are numbers; a symbolic size is checked when it is bound."""
+    def _fixed_sizes(self, t: TensorType) -> tuple[int, ...]:
+        """Return the sizes that are numbers; a symbolic size is checked when it is bound."""
         return tuple(d for d in t.shape if isinstance(d, int))
 
     def _apply(
@@ -330,7 +333,7 @@ class Importer:
         return found
 
     def _resolved(self, n: onnx.NodeProto, scope: Scope) -> onnx.NodeProto:
-        """Return the node with a function's attributes put in for references to them."""
+        """Return a node whose references to a function's attributes are replaced by these."""
         if not any(a.ref_attr_name for a in n.attribute):
             return n
         made = onnx.NodeProto()
@@ -340,17 +343,17 @@ class Importer:
             if not a.ref_attr_name:
                 made.attribute.append(a)
             elif a.ref_attr_name in scope.attrs:
-                held = onnx.AttributeProto()
-                held.CopyFrom(scope.attrs[a.ref_attr_name])
-                held.name = a.name
-                made.attribute.append(held)
+                attribute = onnx.AttributeProto()
+                attribute.CopyFrom(scope.attrs[a.ref_attr_name])
+                attribute.name = a.name
+                made.attribute.append(attribute)
         return made
 
     def _call(
         self, c: Context, f: onnx.FunctionProto, n: onnx.NodeProto,
         inputs: Sequence[Entry | None], scope: Scope, defaults: Mapping[str, onnx.AttributeProto],
     ) -> Sequence[Entry | None]:  # fmt: skip
-        """Inline a function."""
+        """Inline a function; return the values of the outputs that the node names."""
         if scope.depth >= MAX_DEPTH:
             raise c.broken(f"{MAX_DEPTH} functions within each other", "functions that end")
         given = {a.name: a for a in f.attribute_proto}
@@ -358,16 +361,16 @@ class Importer:
         given |= {a.name: a for a in self._resolved(n, scope).attribute}
         named = {name: i for name, i in zip(f.input, inputs, strict=False) if i is not None}
         opsets = {"": schemas.NEWEST, **scope.opsets, **_opsets(f.opset_import)}
-        inner = Scope(Names(dict(named)), scope.context, opsets, given, scope.depth + 1)
+        inner = Scope(Environment(dict(named)), scope.context, opsets, given, scope.depth + 1)
         self._nodes(_without(f.node, {x for x in f.input if x not in named}), inner)
-        found = [inner.items.own.get(o) for o in f.output[: len(n.output)]]
+        found = [inner.names.own.get(o) for o in f.output[: len(n.output)]]
         for o, name, item in zip(f.output, n.output, found, strict=False):
             if name and item is None:
                 raise c.error(f"{o}, which the function {f.name} leaves out", "its other outputs")
         return found
 
     def body(self, scope: Scope, g: onnx.GraphProto, inputs: Sequence[Entry]) -> list[Entry]:
-        """Import a subgraph, which sees the names around it."""
+        """Import the body of a control node into a scope; return its results."""
         if scope.depth >= MAX_DEPTH:
             raise self._broken(g.name, f"{MAX_DEPTH} bodies within each other", "fewer")
         if len(g.input) != len(inputs):
@@ -383,42 +386,40 @@ class Importer:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """How the bodies of one node are imported."""
+    """Imports the bodies of one control node: see ``subgraphs.BodyImporter``."""
 
     importer: Importer
     scope: Scope
 
     def __call__(self, g: onnx.GraphProto, inputs: Sequence[Entry]) -> list[Entry]:
-        """Write a body out: its nodes become nodes of the function at hand."""
-        names = Names({}, self.scope.items)
-        inner = replace(self.scope, items=names, depth=self.scope.depth + 1)
+        """Inline a body: its nodes become nodes of the function that the control node is in."""
+        names = Environment({}, self.scope.names)
+        inner = replace(self.scope, names=names, depth=self.scope.depth + 1)
         return self.importer.body(inner, g, inputs)
 
     def inside(self, c: Context, g: onnx.GraphProto, inputs: Sequence[Entry]) -> list[Entry]:
-        """Import a body into a function of its own, whose builder a context holds.
+        """Import a body into a function of its own, which a context builds.
 
-        What it takes from around it becomes captures of that function.
+        The values that it uses from around it become captures of that function.
         """
-        inner = c.builder
+        inner, around = c.builder, self.scope.context
 
-        around = self.scope.context
+        def captured(operand: Operand) -> Operand:
+            operand = around.try_fold(operand)
+            return inner.capture(operand, around.builder) if isinstance(operand, Value) else operand
 
-        def captured(item: Operand) -> Operand:
-            item = around.try_fold(item)
-            return inner.capture(item, around.builder) if isinstance(item, Value) else item
-
-        def take(entry: Entry) -> Entry:
+        def capture(entry: Entry) -> Entry:
             if isinstance(entry, TensorList):
                 return TensorList(entry.dtype, tuple(map(captured, entry.items)))
             return captured(entry)
 
-        names = Names({}, self.scope.items, take)
-        scope = replace(self.scope, items=names, context=c, depth=self.scope.depth + 1)
+        names = Environment({}, self.scope.names, capture)
+        scope = replace(self.scope, names=names, context=c, depth=self.scope.depth + 1)
         return self.importer.body(scope, g, inputs)
 
 
 def _without(nodes: Iterable[onnx.NodeProto], absent: set[str]) -> Iterable[onnx.NodeProto]:
-    """Nodes of a function called without some operands: these are left out there, too."""
+    """Yield the nodes of a function, without the operands that its call omits."""
     if not absent:
         yield from nodes
         return

@@ -1,4 +1,4 @@
-"""Uses of operators in old operator sets, rewritten as the newer ones write them.
+"""Uses of operators in old operator sets, rewritten as newer operator sets define them.
 
 Sources: the versions of each operator in ``onnx.defs``.
 """
@@ -12,20 +12,19 @@ from typing import TypeAlias
 import numpy as np
 import onnx
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Inputs
 from didyma.onnx.values import Constant, Operand
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Array, DType
 
-Inputs: TypeAlias = Sequence[Operand | None]
-Use: TypeAlias = tuple[Context, Inputs]
+Use: TypeAlias = tuple[Context, Inputs]  # attributes and operands
 Rule: TypeAlias = Callable[[Context, Inputs], Use]
 
 
 def upgrade(c: Context, op: str, x: Inputs) -> Use:
-    """Return a node's context and operands as a newer operator set would write them.
+    """Return the context and operands that express a node in a newer operator set.
 
-    DidymaError ``onnx-broken`` where operands do not fit the rules of the old one.
+    Errors: ``onnx-broken`` if operands violate the rules of the old operator set.
     """
     before, rule = RULES.get(op, (0, None))
     return rule(c, x) if rule is not None and c.opset < before else (c, x)
@@ -34,29 +33,29 @@ def upgrade(c: Context, op: str, x: Inputs) -> Use:
 def _aligned(c: Context, x: Inputs) -> Use:
     """Align the second operand of an elementwise operator with axes of the first.
 
-    With ``broadcast``, its axes are consecutive ones of the first operand, from ``axis`` on or else
-    the last; without, the shapes are equal.
+    With ``broadcast``, its axes are consecutive axes of the first operand: from ``axis`` on, or the
+    last ones.  Otherwise the shapes are equal.
     """
     a, b = c.input(x, 0), c.input(x, 1)
-    whole, part = a.type.shape, b.type.shape
+    shape, part = a.type.shape, b.type.shape
     if not c.flag("broadcast"):
-        _same(c, [a, b], "equal shapes, or broadcast = 1")
+        _check_equal(c, [a, b], "equal shapes, or broadcast = 1")
         return c, x
-    start = len(whole) - len(part)
+    start = len(shape) - len(part)
     if b.type.numel != 1 and "axis" in c.attrs:
-        start = c.axis(c.integer("axis"), len(whole))
-    fits = 0 <= start <= len(whole) - len(part) and all(
+        start = c.axis(c.integer("axis"), len(shape))
+    fits = 0 <= start <= len(shape) - len(part) and all(
         p in (n, 1) or not (isinstance(n, int) and isinstance(p, int))
-        for n, p in zip(whole[start:], part, strict=False)
+        for n, p in zip(shape[start:], part, strict=False)
     )
     if not fits:
         got = f"{b.type} at axis {start} of {a.type}"
         raise c.broken(got, "a second operand with the sizes of consecutive axes of the first")
-    behind = len(whole) - len(part) - start
+    behind = len(shape) - len(part) - start
     return c, [a, _reshaped(c, b, (*part, *(1,) * behind))]
 
 
-def _same(c: Context, items: Sequence[Operand], want: str) -> None:
+def _check_equal(c: Context, items: Sequence[Operand], want: str) -> None:
     first = items[0].type
     for other in (i.type for i in items[1:]):
         equal = first.rank == other.rank and all(
@@ -67,15 +66,15 @@ def _same(c: Context, items: Sequence[Operand], want: str) -> None:
             raise c.broken(f"operands {first} and {other}", want)
 
 
-def _reshaped(c: Context, item: Operand, shape: Sequence[Dim]) -> Operand:
-    """Return an item in another shape; a known one stays known."""
-    if isinstance(item, Constant):
-        return replace(item, array=item.array.reshape([int(n) for n in shape]))
-    return c.reshape(item, *shape)
+def _reshaped(c: Context, operand: Operand, shape: Sequence[Dim]) -> Operand:
+    """Return an operand in another shape; a constant stays a constant."""
+    if isinstance(operand, Constant):
+        return replace(operand, array=operand.array.reshape([int(n) for n in shape]))
+    return c.reshape(operand, *shape)
 
 
-def _all_alike(c: Context, x: Inputs) -> Use:
-    _same(c, [c.input(x, i) for i in range(len(x))], "operands of one shape")
+def _equal_shapes(c: Context, x: Inputs) -> Use:
+    _check_equal(c, [c.input(x, i) for i in range(len(x))], "operands of one shape")
     return c, x
 
 
@@ -90,7 +89,7 @@ def _prelu(c: Context, x: Inputs) -> Use:
     (count,) = slope.type.shape
     if isinstance(count, int) and isinstance(channels, int) and count != channels:
         raise c.broken(
-            f"{slope.type} as slopes of {v.type}", f"one slope, or {channels}: one a channel"
+            f"{slope.type} as slopes of {v.type}", f"one slope, or {channels}: one for each channel"
         )
     return c, [v, _reshaped(c, slope, (count, *(1,) * (v.type.rank - 2)))]
 
@@ -113,21 +112,21 @@ def _vector(numbers: Sequence[int]) -> Constant:
     return Constant(np.array(numbers, np.int64), DType.I64)
 
 
-def _whole(c: Context, item: Operand) -> tuple[int, ...]:
-    """Return integers that an operand of any number type holds."""
-    array: Array = np.asarray(c.array(item)).astype(np.float64)
+def _integers(c: Context, operand: Operand) -> tuple[int, ...]:
+    """Return the integers that a constant of any number type holds."""
+    array: Array = np.asarray(c.array(operand)).astype(np.float64)
     if (array != np.round(array)).any():
         raise c.broken(f"{array.tolist()}", "integers")
     return tuple(int(n) for n in array.reshape(-1))
 
 
 def _cast(c: Context, x: Inputs) -> Use:
-    """Read the element type, which opset 1 spells."""
+    """Read the element type from its name, which opset 1 has."""
     codes: Mapping[str, int] = dict(onnx.TensorProto.DataType.items())
-    word = c.string("to").upper()
-    if word not in codes:
+    name = c.string("to").upper()
+    if name not in codes:
         raise c.broken(f"to = {c.string('to')!r}", ", ".join(codes))
-    return _with(c, to=codes[word]), x
+    return _with(c, to=codes[name]), x
 
 
 def _concat(c: Context, x: Inputs) -> Use:
@@ -136,12 +135,13 @@ def _concat(c: Context, x: Inputs) -> Use:
 
 def _split(c: Context, x: Inputs) -> Use:
     sizes = c.optional_input(x, 1)
-    return c, x if sizes is None else [x[0], _vector(_whole(c, sizes))]
+    return c, x if sizes is None else [x[0], _vector(_integers(c, sizes))]
 
 
 def _tile(c: Context, x: Inputs) -> Use:
-    """Turn a number of copies and an axis into repeats of every axis."""
-    v, (tiles, *others), (axis, *more) = c.input(x, 0), *(_whole(c, c.input(x, i)) for i in (1, 2))
+    """Turn a number of copies along one axis into repeats of all axes."""
+    v = c.input(x, 0)
+    (tiles, *others), (axis, *more) = (_integers(c, c.input(x, i)) for i in (1, 2))
     if others or more:
         raise c.broken("several tiles or axes", "one number each")
     repeats = [1] * v.type.rank
@@ -168,7 +168,7 @@ def _reshape(c: Context, x: Inputs) -> Use:
 def _norm_pool(c: Context, x: Inputs) -> Use:
     p = c.real("p", 2.0)
     if p != round(p) or p < 1:
-        raise c.error(f"p = {p:g}", "a whole number of at least 1")
+        raise c.error(f"p = {p:g}", "an integer of at least 1")
     return _with(c, p=round(p)), x
 
 
@@ -184,7 +184,7 @@ RULES: dict[str, tuple[int, Rule]] = {
         ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Greater", "Less", "Pow"),
         (7, _aligned),
     ),
-    **dict.fromkeys(("Max", "Min", "Mean", "Sum"), (8, _all_alike)),
+    **dict.fromkeys(("Max", "Min", "Mean", "Sum"), (8, _equal_shapes)),
     "Cast": (6, _cast),
     "Concat": (4, _concat),
     "Gemm": (7, _gemm),

@@ -1,4 +1,4 @@
-"""What ONNX itself says of an operator: which attributes and how many operands it takes."""
+"""Operator schemas of ONNX: the attributes, operands and types that an operator takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOMAINS = ("", "ai.onnx")
 NEWEST = onnx.defs.onnx_opset_version()
 
 
-class Word(Protocol):
+class EnumMember(Protocol):
     """A member of one of onnx's enumerations."""
 
     name: str
@@ -22,15 +22,15 @@ class Word(Protocol):
 
 
 class Attribute(Protocol):
-    """What a schema says of an attribute."""
+    """An attribute of a schema."""
 
-    type: Word
+    type: EnumMember
     required: bool
     default_value: onnx.AttributeProto
 
 
 class Formal(Protocol):
-    """What a schema says of an operand."""
+    """An operand or output of a schema."""
 
     name: str
     option: object
@@ -38,14 +38,14 @@ class Formal(Protocol):
 
 
 class Constraint(Protocol):
-    """What a schema says of a type variable."""
+    """The types that a type variable of a schema allows."""
 
     type_param_str: str
     allowed_type_strs: Sequence[str]
 
 
 class Schema(Protocol):
-    """The part of ``onnx.defs.OpSchema`` that is used here, of which onnx types but a part."""
+    """The part of ``onnx.defs.OpSchema`` that is used here; onnx declares types for some of it."""
 
     name: str
     domain: str
@@ -72,7 +72,7 @@ class Schema(Protocol):
     def get_context_dependent_function_with_opset_version(
         self, version: int, node: bytes, types: Sequence[bytes], /
     ) -> bytes:
-        """Return the serialised FunctionProto for a use of the operator."""
+        """Return the serialised FunctionProto for a node and its operand types."""
         ...
 
 
@@ -83,10 +83,10 @@ def schemas(domain: str = "") -> list[Schema]:
 
 
 def schema_of(op: str, opset: int, domain: str = "") -> Schema | None:
-    """Return an operator's schema at an opset; None if it has none there."""
+    """Return the schema of an operator at an opset; None if there is none."""
     try:
         return cast("Schema", onnx.defs.get_schema(op, min(opset, NEWEST), domain))
-    except (onnx.defs.SchemaError, TypeError):  # no such version, or no number of one
+    except (onnx.defs.SchemaError, TypeError):  # unknown, or not a version number
         return None
 
 
@@ -94,7 +94,7 @@ def check(c: Context, n: onnx.NodeProto, schema: Schema) -> None:
     """Raise ``onnx-broken`` unless a node's attributes and operand counts fit its schema."""
     newest = schema_of(n.op_type, NEWEST, schema.domain)
     if schema.deprecated and (newest is None or newest.deprecated):
-        got = f"{n.op_type}, which opset {schema.since_version} took away"
+        got = f"{n.op_type}, which opset {schema.since_version} removed"
         raise c.error(
             got, f"an operator of opset {c.opset}", "export the model again, with another opset"
         )
@@ -120,10 +120,10 @@ def check(c: Context, n: onnx.NodeProto, schema: Schema) -> None:
     for i, formal in enumerate(schema.inputs):
         single = formal.option == OpSchema.FormalParameterOption.Single
         if single and (i >= len(n.input) or not n.input[i]):
-            raise c.broken(f"no operand {formal.name}", "an operand that must be given")
+            raise c.broken(f"no operand {formal.name}", "a required operand")
 
 
 def defaults(schema: Schema) -> dict[str, onnx.AttributeProto]:
-    """Attributes that a node need not state, with what they then are."""
+    """Return the default values of optional attributes."""
     specs = schema.attributes
     return {n: a.default_value for n, a in specs.items() if a.default_value.type}

@@ -1,4 +1,4 @@
-"""Bodies of branches and loops as functions of the module."""
+"""Bodies of control nodes, which ONNX calls subgraphs, as functions of the module."""
 
 from __future__ import annotations
 
@@ -15,60 +15,65 @@ from didyma.refimpl.ir.graph import Function, Module, Node
 from didyma.refimpl.ops.builder import Builder, Value
 
 
-class Body(Protocol):
-    """Imports the bodies of one node: written out, or into a function of their own."""
+class BodyImporter(Protocol):
+    """Imports the bodies of one control node: inline, or as functions of their own."""
 
     def __call__(self, g: onnx.GraphProto, inputs: Sequence[Entry], /) -> list[Entry]:
-        """Write a body out: its nodes become nodes of the function at hand."""
+        """Inline a body: its nodes become nodes of the function that the control node is in."""
         ...
 
     def inside(self, c: Context, g: onnx.GraphProto, inputs: Sequence[Entry], /) -> list[Entry]:
-        """Import a body with the builder of a context, which has become an inner one."""
+        """Import a body into a function of its own, which a context builds."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A function under construction: its builder and its results."""
+class OpenFunction:
+    """A function of which all but the captures is decided: its builder and its results."""
 
     builder: Builder
     results: tuple[Value, ...]
 
 
-def made(c: Context, build: Callable[[Context], Sequence[Entry]]) -> Made:
-    """Build a function that a control node will run; ``build`` adds its parameters and nodes."""
+def build_function(c: Context, build: Callable[[Context], Sequence[Entry]]) -> OpenFunction:
+    """Build a function that a control node runs; ``build`` adds its parameters and nodes."""
     inner = replace(c, builder=c.builder.inner(), emitted={}, outputs=())
-    results = tuple(inner.value(item) for item in build(inner))
-    return Made(inner.builder, results)
+    results = tuple(inner.value(entry) for entry in build(inner))
+    return OpenFunction(inner.builder, results)
 
 
-def closed(c: Context, named: Sequence[tuple[str, Made]]) -> tuple[list[Function], list[Value]]:
-    """Return functions that take the same captures, all that any of them uses, and these."""
-    captures: dict[str, Value] = {}
-    for _, m in named:
-        captures |= {v.name: v for v, _ in m.builder.captures.values()}
-    order = list(captures.values())
-    found = [c.builder.add(m.builder.function(name, m.results, order)) for name, m in named]
-    return found, order
+def add_functions(
+    c: Context, named: Sequence[tuple[str, OpenFunction]]
+) -> tuple[list[Function], list[Value]]:
+    """Add functions to the module; return them and the captures, which all of them take."""
+    by_name: dict[str, Value] = {}
+    for _, f in named:
+        by_name |= {v.name: v for v, _ in f.builder.captures.values()}
+    captures = list(by_name.values())
+    added = [c.builder.add(f.builder.function(name, f.results, captures)) for name, f in named]
+    return added, captures
 
 
 def without_dead_code(m: Module) -> Module:
-    """Leave out nodes that no result needs, functions that nothing runs, symbols nobody uses.
+    """Return a module without nodes, functions and symbols that no result needs.
 
-    What was tried and given up while a model was imported may hold sizes that a run would bind
-    for nothing, and refuse.
+    Attempts of the importer that it gave up leave nodes behind, which might bind sizes at run time
+    and so refuse inputs for no reason.
     """
     used: frozenset[str] = frozenset()
     while True:
-        kept = _kept(m, used)
+        kept = _live_functions(m, used)
         found = frozenset(s for f in kept for s in _symbols(f))
         if found == used:
             return Module(kept, tuple(v for v in m.dims if v.name in used))
         used = found
 
 
-def _kept(m: Module, used: frozenset[str]) -> tuple[Function, ...]:
-    """Functions that the entry runs, with the nodes that yield their results or bind symbols."""
+def _live_functions(m: Module, used: frozenset[str]) -> tuple[Function, ...]:
+    """Return the functions that the entry runs, without dead nodes.
+
+    A node is alive if it computes a result or binds one of the ``used`` symbols.
+    """
     table = {f.name: f for f in m.functions}
     found: dict[str, Function] = {}
     todo = [m.entry.name]

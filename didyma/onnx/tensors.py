@@ -1,4 +1,4 @@
-"""ONNX's element types, tensors and shapes, taken over after they are checked."""
+"""ONNX's element types and tensors, checked and converted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
 
 def dtype_of(code: int, where: str) -> DType:
-    """Return the dtype of an ONNX type code; DidymaError ``onnx-unsupported`` if there is none."""
+    """Return the dtype of an ONNX type code; raise ``onnx-unsupported`` if there is none."""
     if code not in _DTYPES:
         names = {number: name for name, number in onnx.TensorProto.DataType.items()}
         raise DidymaError(
@@ -65,12 +65,12 @@ def code_of(dtype: DType) -> int:
 
 
 def check_size(dtype: DType, shape: tuple[int, ...], where: str) -> None:
-    """Raise ``onnx-too-large`` for a tensor that nobody could hold."""
+    """Raise ``onnx-too-large`` for a tensor of more than ``MAX_BYTES`` or ``MAX_RANK`` axes."""
     if len(shape) > MAX_RANK:
         raise DidymaError(
             "onnx-too-large", where, got=f"{len(shape)} axes", want=f"at most {MAX_RANK}"
         )
-    # an axis of size 0 does not help: NumPy has no such array where the others are absurd
+    # an axis of size 0 counts as 1, since NumPy refuses huge shapes even of no elements
     nbytes = nbytes_of(dtype, tuple(d or 1 for d in shape))
     if nbytes > MAX_BYTES:
         raise DidymaError(
@@ -80,7 +80,7 @@ def check_size(dtype: DType, shape: tuple[int, ...], where: str) -> None:
 
 
 def tensor(t: onnx.TensorProto, where: str, folder: Path | None) -> Constant:
-    """Return a TensorProto's value; its external data may lie in ``folder`` alone.
+    """Return the value of a TensorProto, whose external data may lie in ``folder`` only.
 
     Errors: ``onnx-broken``, ``onnx-external-data``, ``onnx-too-large``, ``onnx-unsupported``.
     """
@@ -94,9 +94,9 @@ def tensor(t: onnx.TensorProto, where: str, folder: Path | None) -> Constant:
     if t.data_location == onnx.TensorProto.EXTERNAL:
         return Constant(_external(t, dtype, shape, where, folder), dtype, t.name)
     count = math.prod(shape)
-    held = [f for f in _FIELDS if t.HasField("raw_data") and len(getattr(t, f))]
-    if held:
-        raise _broken(where, f"raw_data and {', '.join(held)}", "numbers in one field")
+    filled = [f for f in _FIELDS if t.HasField("raw_data") and len(getattr(t, f))]
+    if filled:
+        raise _broken(where, f"raw_data and {', '.join(filled)}", "numbers in one field")
     if t.HasField("raw_data"):
         if len(t.raw_data) != nbytes_of(dtype, shape):
             raise _broken(where, f"{len(t.raw_data)} bytes", f"{count} elements of {dtype}")
@@ -109,7 +109,7 @@ def tensor(t: onnx.TensorProto, where: str, folder: Path | None) -> Constant:
 
 
 def _elements(raw: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Array of little-endian bytes, packed where the dtype is."""
+    """Return the array that little-endian bytes hold, packed if the dtype is."""
     if dtype.is_packed:
         return from_memory(raw, dtype, shape)
     little = dtype.numpy if dtype.numpy.itemsize == 1 else dtype.numpy.newbyteorder("<")
@@ -136,9 +136,9 @@ def _external(
         offset = int(entries.get("offset", 0))
         nbytes = nbytes_of(dtype, shape)
         length = int(entries.get("length", nbytes))
-        held = path.stat().st_size
-        if offset < 0 or length != nbytes or offset + length > held:
-            got = f"{length} bytes at {offset} of a file of {held}"
+        size = path.stat().st_size
+        if offset < 0 or length != nbytes or offset + length > size:
+            got = f"{length} bytes at {offset} of a file of {size}"
             raise _broken(where, got, f"{count} elements of {dtype}")
         raw = np.fromfile(path, np.uint8, nbytes, offset=offset)
     except (ValueError, OSError) as e:
@@ -149,7 +149,7 @@ def _external(
 
 
 def _inside(location: str, folder: Path | None) -> Path | None:
-    """Path of a regular file whose every part, links followed, lies in the folder."""
+    """Return the path of a file in the folder, links resolved; None if it lies elsewhere."""
     if folder is None or not location or "\0" in location or os.path.isabs(location):
         return None
     real, root = os.path.realpath(folder / location), os.path.realpath(folder)

@@ -1,7 +1,6 @@
-"""Values during import: in the graph, or known already.
+"""What the names of a model stand for during import: values of the graph, constants, sequences.
 
-ONNX computes shapes with tensors.  Such a tensor is kept as an array of dims, and NumPy's own
-functions on object arrays do the arithmetic, so that symbolic sizes survive.
+ONNX computes shapes with tensors.  A constant may hold symbolic sizes, in an array of objects.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from didyma.refimpl.ops.slicing import joined
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """A tensor known at import: numbers, or dims in an object array.
+    """A tensor whose elements are known at import: numbers, or sizes in an array of objects.
 
-    ``name`` is what it should be called when it enters the graph.
+    ``name`` is the name that it gets when it becomes a node of the graph.
     """
 
     array: Array
@@ -34,16 +33,16 @@ class Constant:
 
     @property
     def type(self) -> TensorType:
-        """The tensor type."""
+        """Dtype and shape."""
         return TensorType(self.dtype, self.array.shape)
 
     @property
     def symbolic(self) -> bool:
-        """True when some element is a size that is not a number."""
+        """Whether an element is a size that is not a number."""
         return self.array.dtype == object
 
     def dims(self) -> tuple[Dim, ...]:
-        """Elements of an integer vector or scalar as dims."""
+        """Return the elements as sizes, in row-major order."""
         return tuple(dims.canonical(_plain(x)) for x in self.array.reshape(-1))
 
 
@@ -52,7 +51,7 @@ Operand: TypeAlias = Constant | Value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorList:
-    """A sequence of tensors of one dtype, which has a known length."""
+    """A sequence of tensors of one dtype, whose length is known at import."""
 
     dtype: DType
     items: tuple[Operand, ...]
@@ -67,21 +66,21 @@ def _plain(x: Any) -> Any:
 
 
 def sizes(items: Iterable[Dim], dtype: DType = DType.I64) -> Constant:
-    """Return a vector of dims."""
-    held = tuple(items)
-    array = np.empty(len(held), object)
-    array[:] = held
+    """Return a constant vector of sizes."""
+    elements = tuple(items)
+    array = np.empty(len(elements), object)
+    array[:] = elements
     return settle(array, dtype)
 
 
 def size(d: Dim, dtype: DType = DType.I64) -> Constant:
-    """Return a scalar that is a dim."""
+    """Return a constant scalar that is a size."""
     k = sizes((d,), dtype)
     return Constant(k.array.reshape(()), dtype)
 
 
 def settle(array: Array, dtype: DType) -> Constant:
-    """Return a tensor of numbers if none of the dims is symbolic, else of dims."""
+    """Return a constant: of numbers unless an element is a symbolic size."""
     if dtype is DType.BOOL:
         return Constant(array.astype(np.bool_), dtype)
     if array.dtype == object:
@@ -89,28 +88,32 @@ def settle(array: Array, dtype: DType) -> Constant:
         if all(isinstance(d, int) for d in flat):
             numbers = np.array([wrapped(int(d), dtype) for d in flat], dtype.numpy)
             return Constant(numbers.reshape(array.shape), dtype)
-        held = np.empty(len(flat), object)
-        held[:] = flat
-        return Constant(held.reshape(array.shape), dtype)
+        objects = np.empty(len(flat), object)
+        objects[:] = flat
+        return Constant(objects.reshape(array.shape), dtype)
     return Constant(array.astype(dtype.numpy), dtype)
 
 
 def wrapped(n: int, dtype: DType) -> int:
-    """Return an integer as it is found in a dtype: modulo its range."""
+    """Return the integer that a dtype holds for ``n``, which wraps around its range.
+
+    >>> wrapped(200, DType.I8), wrapped(-1, DType.U8)
+    (-56, 255)
+    """
     bits = dtype.bits
     low = n & ((1 << bits) - 1)
     return low - (1 << bits) if dtype.is_signed and low >> (bits - 1) else low
 
 
-def as_value(b: Builder, item: Operand) -> Value:
-    """Put a known tensor into the graph."""
-    if isinstance(item, Value):
-        return item
-    if not item.symbolic:
-        return b.constant(item.array, item.name)
-    parts = [_size(b, d, item.dtype) for d in item.dims()]
-    whole = joined(parts, lambda group: b("concat", group, axis=0))
-    return b("reshape", [whole], shape=item.array.shape)
+def as_value(b: Builder, operand: Operand) -> Value:
+    """Return a tensor as a value of the graph; a constant is added to it."""
+    if isinstance(operand, Value):
+        return operand
+    if not operand.symbolic:
+        return b.constant(operand.array, operand.name)
+    parts = [_size(b, d, operand.dtype) for d in operand.dims()]
+    vector = joined(parts, lambda group: b("concat", group, axis=0))
+    return b("reshape", [vector], shape=operand.array.shape)
 
 
 def _size(b: Builder, d: Dim, dtype: DType) -> Value:
@@ -123,7 +126,7 @@ _FOLDS = {"Add": "add", "Mul": "multiply", "Max": "maximum", "Min": "minimum", "
 
 
 def _computed(b: Builder, e: Any) -> Value:
-    """Return a size as i64[1]: a symbol is the last of so many numbers, counted from 0."""
+    """Return a size as i64[1]; a symbol ``s`` is the last element of an iota of ``s + 1``."""
     if isinstance(e, int):
         return b.constant(np.full(1, e, np.int64))
     name = e.func.__name__

@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, reduction and products."""
+"""Elementwise arithmetic, comparisons, reductions and cumulative sums."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _pow(c: Context, x: Inputs) -> Sequence[Operand]:
     a, b = c.operand(x, 0), c.operand(x, 1)
     if a.type.dtype is b.type.dtype:
         return [c.emit("pow", a, b)]
-    # The exponent may be of another type; the result has the base's.
+    # The exponent may have another type; the result has that of the base.
     wide = a.type.dtype if a.type.dtype.is_float else DType.F64 if b.type.dtype.is_float else None
     if wide is None:
         return [c.emit("pow", a, c.builder("cast", [b], dtype=a.type.dtype))]
@@ -64,7 +64,7 @@ def _cast_to(c: Context, v: Value, dtype: DType) -> Value:
 
 
 def _clip(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Limit to an interval; an absent end is the least or the greatest finite number."""
+    """Import ``Clip``; an omitted end is the least or the greatest finite number."""
     v = c.operand(x, 0)
     dtype = v.type.dtype
     for i, name, op, sign in ((1, "min", "maximum", -1), (2, "max", "minimum", 1)):
@@ -118,7 +118,7 @@ _OF_BOOL = {"max": "any", "min": "all"}
 
 
 def _reduce_log_sum_exp(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Logarithm of the sum of exponentials, in f64: so large operands do not overflow."""
+    """Import ``ReduceLogSumExp``, in f64 so that large operands do not overflow."""
     v = c.operand(x, 0)
     total = _reduced(c, "sum", c.builder("exp", [c.cast(v, DType.F64)]), c.axes(x, 1, v.type.rank))
     return [c.cast(c.builder("log", [total]), v.type.dtype)]
@@ -129,12 +129,12 @@ def _arg(op: str) -> Handler:
         v = c.operand(x, 0)
         axis = c.axis(c.integer("axis", 0), v.type.rank)
         if c.flag("select_last_index"):
-            found = c.emit(op, c.emit("flip", v, axes=(axis,)), axis=axis, keepdims=True)
+            from_end = c.emit(op, c.emit("flip", v, axes=(axis,)), axis=axis, keepdims=True)
             last = c.value(size(dims.sub(v.type.shape[axis], 1)))
-            found = c.emit("subtract", last, found)
+            index = c.emit("subtract", last, from_end)
             if c.flag("keepdims", True):
-                return [found]
-            return [c.reshape(found, *(d for i, d in enumerate(v.type.shape) if i != axis))]
+                return [index]
+            return [c.reshape(index, *(d for i, d in enumerate(v.type.shape) if i != axis))]
         return [c.emit(op, v, axis=axis, keepdims=c.flag("keepdims", True))]
 
     return run
@@ -150,7 +150,7 @@ def _cumsum(c: Context, x: Inputs) -> Sequence[Operand]:
 
 
 def _dropout(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Identity, unless in training: which is random."""
+    """Import ``Dropout``: the identity, unless the node is in training mode."""
     v = c.operand(x, 0)
     training = c.opset < 7 and not c.flag("is_test")
     if (mode := c.optional_input(x, 2)) is not None:

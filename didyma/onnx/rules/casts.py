@@ -1,4 +1,4 @@
-"""Numbers in another element type: Cast, CastLike and BitCast."""
+"""Cast, CastLike and BitCast."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SATURATED = (DType.F8E4M3, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ)
 
 
 def cast(c: Context, v: Value, to: DType) -> Value:
-    """Cast as the node's attributes ``saturate`` and ``round_mode`` ask for.
+    """Cast as the node's attributes ``saturate`` and ``round_mode`` say.
 
-    ONNX leaves open what an integer becomes of a float out of its range: of less than a byte it
-    is what is left of an i32.
+    ONNX does not define casts of floats to integers that cannot hold them; integers of less than a
+    byte get the low bits of the i32.
     """
     source = v.type.dtype
     if to is DType.F8E8M0 and source is not to:
@@ -31,7 +31,7 @@ def cast(c: Context, v: Value, to: DType) -> Value:
 
 
 def _scale(c: Context, v: Value, saturate: bool) -> Value:
-    """Cast to f8e8m0, a power of two: up by default, or down, or to the nearest."""
+    """Cast to f8e8m0, whose numbers are powers of two: rounded up, down or to nearest."""
     least, most = 2.0**-127, 2.0**127
     mode = c.choice("round_mode", "up", "down", "nearest")
     x = c.cast(v, DType.F32)
@@ -45,12 +45,12 @@ def _scale(c: Context, v: Value, saturate: bool) -> Value:
     if not saturate:
         floor = 0.0 if mode == "up" else math.nextafter(least, 0)
         nan = c.emit("logical_or", nan, c.emit("less_equal", x, floor))
-    whole = c.emit("where", nan, c.scalar(255, code), code)
-    return c.emit("bitcast", whole, dtype=DType.F8E8M0)
+    code = c.emit("where", nan, c.scalar(255, code), code)
+    return c.emit("bitcast", code, dtype=DType.F8E8M0)
 
 
 def _exponent(c: Context, x: Value, up: bool) -> Value:
-    """Exponent of the power of two at or next to a positive f32, as f8e8m0 has it."""
+    """Return the biased exponent of a positive f32, rounded up to the next power of two or down."""
     bits = c.emit("bitcast", x, dtype=DType.U32)
     exponent = c.emit("bitwise_right_shift", bits, 23)
     if up:

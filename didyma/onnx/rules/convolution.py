@@ -1,26 +1,19 @@
-"""Convolution and pooling: ONNX's ways to say how windows are padded, made explicit."""
+"""Convolutions, transposed and of quantised numbers too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from didyma.onnx.context import Context, Handler, Inputs
-from didyma.onnx.rules.padding import Windows
-from didyma.onnx.rules.pooling import max_pool_places
+from didyma.onnx.rules.padding import (
+    Windows,
+    static_sizes,
+)
+from didyma.onnx.rules.products import rescaled, shifted
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ops.builder import Value
-
-
-def _counted(c: Context, v: Value, w: Windows) -> Value:
-    """Mean that counts the padding, but not what lies beyond it: it is made part of the operand."""
-    counted = [dims.sub(h, e) for h, e in zip(w.high, w.extra, strict=True)]
-    low, high = (0, 0, *w.low), (0, 0, *counted)
-    v = c.emit("pad", v, c.scalar(0, v), low=low, high=high, mode="constant")
-    return c.emit(
-        "avg_pool", v, window=w.kernel, strides=w.strides, dilations=w.dilations,
-        low=(0,) * len(w.low), high=w.extra, count_include_pad=False,
-    )  # fmt: skip
+from didyma.refimpl.ops.transposed import conv_transpose
 
 
 def _conv(c: Context, x: Inputs) -> Sequence[Operand]:
@@ -33,44 +26,74 @@ def _conv(c: Context, x: Inputs) -> Sequence[Operand]:
     c.expect_size(v, 1, dims.mul(w.type.shape[1], groups))
     y = windows.emit(c, "conv", v, w, groups=groups)
     if bias is not None:
-        spread = (*bias.type.shape, *(1 for _ in kernel))
-        y = c.emit("add", y, c.builder("reshape", [bias], shape=spread))
+        channels = (*bias.type.shape, *(1 for _ in kernel))
+        y = c.emit("add", y, c.builder("reshape", [bias], shape=channels))
     return [y]
 
 
-def _pool(op: str) -> Handler:
-    def run(c: Context, x: Inputs) -> Sequence[Operand]:
-        v = c.operand(x, 0)
-        windows = Windows(c, v.type.shape[2:], tuple(c.attrs["kernel_shape"]))
-        attrs: dict[str, bool] = {}
-        if op == "avg_pool":
-            attrs["count_include_pad"] = c.flag("count_include_pad")
-            if attrs["count_include_pad"] and any(e != 0 for e in windows.extra):
-                return [_counted(c, v, windows)]
-        elif c.uses_output(1):
-            return list(max_pool_places(c, v, windows))
-        return [
-            c.emit(
-                op, v, window=windows.kernel, strides=windows.strides,
-                dilations=windows.dilations, low=windows.low, high=windows.high, **attrs,
+def _conv_transpose(c: Context, x: Inputs) -> Sequence[Operand]:
+    v, w, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
+    kernel = static_sizes(c, w.type.shape[2:], "weights")
+    rank = len(kernel)
+    strides = tuple(c.attrs.get("strides", (1,) * rank))
+    dilations = tuple(c.attrs.get("dilations", (1,) * rank))
+    extra = tuple(c.attrs.get("output_padding", (0,) * rank))
+    pads = tuple(c.attrs.get("pads", (0,) * 2 * rank))
+    groups = c.integer("group", 1)
+    reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
+    low, high = list(pads[:rank]), list(pads[rank:])
+    auto = c.choice("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+    wanted = c.attrs.get("output_shape")
+    if wanted is not None or auto.startswith("SAME"):
+        for i, n in enumerate(v.type.shape[2:]):
+            total = extra[i] + reach[i] + 1 - strides[i]
+            if wanted is None:
+                total = max(total, 0)
+            else:
+                (n,) = static_sizes(c, (n,), "output_shape")
+                total += strides[i] * n - wanted[-rank:][i]
+            small = total // 2
+            low[i], high[i] = (
+                (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
             )
-        ]  # fmt: skip
+    inputs, _ = static_sizes(c, w.type.shape[:2], "weights")
+    c.expect_size(v, 1, inputs)
+    y = conv_transpose(c, v, w, strides, dilations, low, high, extra, groups)
+    return [y if bias is None else _biased(c, y, bias)]
 
-    return run
+
+def _biased(c: Context, y: Value, bias: Value) -> Value:
+    return c.emit("add", y, c.reshape(bias, bias.type.shape[0], *[1] * (y.type.rank - 2)))
 
 
-def _global(op: str) -> Handler:
-    def run(c: Context, x: Inputs) -> Sequence[Operand]:
-        v = c.operand(x, 0)
-        return [c.emit(op, v, axes=tuple(range(2, v.type.rank)), keepdims=True)]
+def _integer_conv(c: Context, v: Value, w: Value) -> Value:
+    windows = Windows(c, v.type.shape[2:], static_sizes(c, w.type.shape[2:], "weights"))
+    groups = c.integer("group", 1)
+    c.expect_size(v, 1, dims.mul(w.type.shape[1], groups))
+    return windows.emit(c, "conv", v, w, groups=groups)
 
-    return run
+
+def _conv_integer(c: Context, x: Inputs) -> Sequence[Operand]:
+    v = shifted(c, c.operand(x, 0), c.optional(x, 2), 1)
+    return [_integer_conv(c, v, shifted(c, c.operand(x, 1), c.optional(x, 3), 0))]
+
+
+def _qlinear_conv(c: Context, x: Inputs) -> Sequence[Operand]:
+    v, v_scale, v_zero, w, w_scale, w_zero, scale, zero = (c.operand(x, i) for i in range(8))
+    total = _integer_conv(c, shifted(c, v, v_zero, 1), shifted(c, w, w_zero, 0))
+    if (bias := c.optional(x, 8)) is not None:
+        total = _biased(c, total, bias)
+    slope = c.emit("divide", c.emit("multiply", c.reshape(v_scale), w_scale), c.reshape(scale))
+    if slope.type.numel == 1:
+        slope = c.reshape(slope)
+    else:
+        slope = c.reshape(slope, slope.type.shape[0], *[1] * (v.type.rank - 2))
+    return [rescaled(c, total, slope, c.reshape(zero))]
 
 
 HANDLERS: dict[str, Handler] = {
     "Conv": _conv,
-    "MaxPool": _pool("max_pool"),
-    "AveragePool": _pool("avg_pool"),
-    "GlobalMaxPool": _global("max"),
-    "GlobalAveragePool": _global("mean"),
+    "ConvTranspose": _conv_transpose,
+    "ConvInteger": _conv_integer,
+    "QLinearConv": _qlinear_conv,
 }

@@ -1,4 +1,4 @@
-"""Operators that sample their operand at places they are given: RoiAlign and DeformConv."""
+"""RoiAlign and DeformConv, which sample their operand at given coordinates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.interpolation import Axis, numbered, sample
-from didyma.onnx.rules.padding import Windows, static
+from didyma.onnx.rules.padding import Windows, static_sizes
 from didyma.onnx.rules.shaping import join
 from didyma.onnx.rules.slicing import cut
 from didyma.onnx.values import Operand
@@ -20,15 +20,15 @@ from didyma.refimpl.ops.builder import Value
 
 
 def _column(c: Context, v: Value, k: int) -> Value:
-    """Column of a matrix as [rows, 1]."""
+    """Return a column of a matrix as [rows, 1]."""
     return cut(c, v, 1, k, k + 1)
 
 
 def _along(c: Context, start: Value, size: Value, out: int, ratio: int) -> Value:
-    """Sampling coordinates [rois, out * ratio] of one axis."""
+    """Return the coordinates [regions, out * ratio] of the samples along one axis."""
     steps = (np.arange(out)[:, None] + (np.arange(ratio) + 0.5) / ratio).reshape(1, -1) / out
-    places = c.constant(steps.astype(start.type.dtype.numpy))
-    return c.emit("add", c.emit("multiply", size, places), start)
+    fractions = c.constant(steps.astype(start.type.dtype.numpy))
+    return c.emit("add", c.emit("multiply", size, fractions), start)
 
 
 def _roi_align(c: Context, x: Inputs) -> Sequence[Operand]:
@@ -56,7 +56,7 @@ def _pooled(
     c: Context, v: Value, at: Sequence[Value], batch: Value, out: tuple[int, int], ratio: int,
     size: tuple[Dim, Dim],
 ) -> Value:  # fmt: skip
-    """Mean (or maximum) over the samples of each bin."""
+    """Return the mean, or maximum, over the samples of each bin."""
     rois, channels = at[0].type.shape[0], v.type.shape[1]
     rows, columns = out[0] * ratio, out[1] * ratio
     spread = [
@@ -76,7 +76,7 @@ def _pooled(
     axes = [Axis(n, "border") for n in size]
     maps = c.emit("gather", v, batch, axis=0)
     best = c.choice("mode", "avg", "max") == "max"
-    # The maximum is over the weighted neighbours of each sample, as in ONNX's definition.
+    # ONNX takes the maximum over the weighted neighbours of the samples.
     parts = sample(c, maps, axes, spread, "linear", apart=True)
     mask = c.reshape(inside, rois, 1, rows * columns)
     total = parts[0]
@@ -88,14 +88,14 @@ def _pooled(
 
 
 def _deform_conv(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Sample a column of every tap, then multiply by the weights as a matrix."""
+    """Import ``DeformConv``: sample a column for every tap, then multiply with the weights."""
     v, w, offset = c.operand(x, 0), c.operand(x, 1), c.operand(x, 2)
     bias, mask = c.optional(x, 3), c.optional(x, 4)
     batch, height, width = v.type.shape[0], v.type.shape[2], v.type.shape[3]
-    (channels,) = static(c, v.type.shape[1:2], "channels")
-    outputs, each, *kernel = static(c, w.type.shape, "weights")
+    (channels,) = static_sizes(c, v.type.shape[1:2], "channels")
+    outputs, each, *kernel = static_sizes(c, w.type.shape, "weights")
     win = Windows(c, (height, width), kernel)
-    before = static(c, win.low, "padding")
+    before = static_sizes(c, win.low, "padding")
     groups, shifts = c.integer("group", 1), c.integer("offset_group", 1)
     out = offset.type.shape[2:]
     taps, places = kernel[0] * kernel[1], dims.mul(*out)

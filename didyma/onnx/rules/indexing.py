@@ -1,4 +1,4 @@
-"""Look-ups and scatters, one-hot, selection by rank, and what is known only."""
+"""Gather and scatter, one-hot, top-k, and selections by constant or data-dependent masks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from didyma.onnx.context import Context, Handler, Inputs, NotConstant
 from didyma.onnx.rules import data_dependent
 from didyma.onnx.tensors import dtype_of
-from didyma.onnx.values import Constant, Operand
+from didyma.onnx.values import Constant, Operand, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Array, DType
@@ -18,32 +18,24 @@ from didyma.refimpl.ops.ordering import top_k
 
 
 def index64(c: Context, at: Value, n: Dim) -> Value:
-    """Return indices as i64, those from the end counted from the front."""
+    """Return indices as i64; negative ones are made to count from the front."""
     at = c.cast(at, DType.I64)
-    size = c.value(_size(n))
-    return c.emit("where", c.emit("less", at, 0), c.emit("add", at, size), at)
-
-
-def _size(n: Dim) -> Constant:
-    array = np.array(n, object)
-    return Constant(array.astype(np.int64) if isinstance(n, int) else array, DType.I64)
+    count = c.value(size(n))
+    return c.emit("where", c.emit("less", at, 0), c.emit("add", at, count), at)
 
 
 def _flat_index(c: Context, at: Value, lead: Sequence[Dim]) -> Value:
-    """Turn index tuples along the last axis into positions in row-major order."""
-    rank = at.type.rank
+    """Return the row-major flat indices of index tuples along the last axis."""
     total: Value | None = None
     for i, n in enumerate(lead):
-        starts = (*[0] * (rank - 1), i)
-        stops = (*at.type.shape[:-1], i + 1)
-        part = c.emit("slice", at, starts=starts, stops=stops, steps=(1,) * rank)
+        part = c.slice(at, at.type.rank - 1, i, i + 1)
         part = index64(c, c.reshape(part, *at.type.shape[:-1]), n)
         if total is None:
             total = part
         else:
-            total = c.emit("add", c.emit("multiply", total, c.value(_size(n))), part)
+            total = c.emit("add", c.emit("multiply", total, c.value(size(n))), part)
     if total is None:
-        raise c.error("index tuples without parts", "at least one")
+        raise c.error("index tuples of no indices", "at least one")
     return total
 
 
@@ -79,9 +71,9 @@ def _gather_nd(c: Context, x: Inputs) -> Sequence[Operand]:
     rest = v.type.shape[batch + parts :]
     flat = _flat_index(c, at, lead)
     before = v.type.shape[:batch]
-    if batch:  # count batches of tables on
+    if batch:  # each batch has a table of its own
         number = c.reshape(c.iota(dims.mul(*before)), *before, *[1] * (flat.type.rank - batch))
-        stride = c.value(_size(dims.mul(*lead)))
+        stride = c.value(size(dims.mul(*lead)))
         flat = c.emit("add", flat, c.emit("multiply", number, stride))
     table = c.reshape(v, dims.mul(*before, *lead), *rest)
     return [c.emit("gather", table, flat, axis=0)]
@@ -96,16 +88,16 @@ def _scatter_nd(c: Context, x: Inputs) -> Sequence[Operand]:
     flat = _flat_index(c, at, lead)
     count, width = flat.type.numel, dims.mul(*rest)
     column = c.reshape(flat, count, 1)
-    places = c.emit("broadcast_to", column, shape=(count, width))
+    positions = c.emit("broadcast_to", column, shape=(count, width))
     table = c.reshape(v, dims.mul(*lead), width)
     how = c.string("reduction", "none")
     updates = c.reshape(new, count, width)
-    out = c.emit("scatter", table, places, updates, axis=0, reduction=how)
+    out = c.emit("scatter", table, positions, updates, axis=0, reduction=how)
     return [c.reshape(out, *v.type.shape)]
 
 
 def _tensor_scatter(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Write a run of updates into each batch of a cache, from a place of its own."""
+    """Import ``TensorScatter``: write updates into each batch of a cache, from its own index on."""
     v, new = c.operand(x, 0), c.operand(x, 1)
     axis = c.axis(c.integer("axis", -2), v.type.rank)
     shape = new.type.shape
@@ -114,9 +106,9 @@ def _tensor_scatter(c: Context, x: Inputs) -> Sequence[Operand]:
         first = c.reshape(c.cast(first, DType.I64), shape[0], *[1] * (v.type.rank - 1))
         steps = c.emit("add", steps, first)
     if c.choice("mode", "linear", "circular") == "circular":
-        steps = c.emit("remainder", steps, c.value(_size(v.type.shape[axis])))
-    places = c.emit("broadcast_to", steps, shape=shape)
-    return [c.emit("scatter", v, places, new, axis=axis, reduction="none")]
+        steps = c.emit("remainder", steps, c.value(size(v.type.shape[axis])))
+    positions = c.emit("broadcast_to", steps, shape=shape)
+    return [c.emit("scatter", v, positions, new, axis=axis, reduction="none")]
 
 
 def _one_hot(c: Context, x: Inputs) -> Sequence[Operand]:
@@ -129,9 +121,7 @@ def _one_hot(c: Context, x: Inputs) -> Sequence[Operand]:
     index = index64(c, at, depth)
     index = c.reshape(index, *at.type.shape[:axis], 1, *at.type.shape[axis:])
     hit = c.emit("equal", index, c.iota(depth, rank=rank, axis=axis))
-    off, on = (
-        c.reshape(c.emit("slice", pair, starts=(i,), stops=(i + 1,), steps=(1,))) for i in (0, 1)
-    )
+    off, on = (c.reshape(c.slice(pair, 0, i, i + 1)) for i in (0, 1))
     return [c.emit("where", hit, on, off)]
 
 
@@ -155,20 +145,20 @@ def _eye_like(c: Context, x: Inputs) -> Sequence[Operand]:
 
 def _hardmax(c: Context, x: Inputs) -> Sequence[Operand]:
     v = c.operand(x, 0)
-    shape, default = v.type.shape, -1
-    if c.opset < 13:  # the operand is seen as a matrix
+    shape = v.type.shape
+    if c.opset < 13:  # the operand is a matrix: axes before ``axis``, and the others
         axis = c.axis(c.integer("axis", 1), v.type.rank)
         v = c.reshape(v, dims.mul(*shape[:axis]), dims.mul(*shape[axis:]))
         axis = 1
     else:
-        axis = c.axis(c.integer("axis", default), v.type.rank)
+        axis = c.axis(c.integer("axis", -1), v.type.rank)
     best = c.emit("argmax", v, axis=axis, keepdims=True)
     hit = c.emit("equal", best, c.iota(v.type.shape[axis], rank=v.type.rank, axis=axis))
     return [c.reshape(c.cast(hit, v.type.dtype), *shape)]
 
 
 def _top_k(c: Context, x: Inputs) -> Sequence[Operand]:
-    """The best first whatever ``sorted`` says, which leaves the order open."""
+    """Import ``TopK``, sorted even if the attribute ``sorted`` is 0, which allows any order."""
     v = c.operand(x, 0)
     k: Dim = c.integer("k")
     if len(x) > 1:
@@ -188,9 +178,9 @@ def _reverse_sequence(c: Context, x: Inputs) -> Sequence[Operand]:
     spread = tuple(v.type.shape[batch] if i == batch else 1 for i in range(rank))
     length = c.reshape(c.cast(lengths, DType.I64), *spread)
     turned = c.emit("subtract", c.emit("subtract", length, step), 1)
-    places = c.emit("where", c.emit("less", step, length), turned, step)
-    whole = c.emit("broadcast_to", places, shape=v.type.shape)
-    return [c.emit("gather_elements", v, whole, axis=time)]
+    source = c.emit("where", c.emit("less", step, length), turned, step)
+    source = c.emit("broadcast_to", source, shape=v.type.shape)
+    return [c.emit("gather_elements", v, source, axis=time)]
 
 
 def _compress(c: Context, x: Inputs) -> Sequence[Operand]:
@@ -204,7 +194,7 @@ def _compress(c: Context, x: Inputs) -> Sequence[Operand]:
     axis = c.axis(c.integer("axis"), v.type.rank)
     n = v.type.shape[axis]
     if isinstance(n, int) and chosen.size and chosen[-1] >= n:
-        raise c.broken(f"place {chosen[-1]} of an axis of {n}", "places that exist")
+        raise c.broken(f"element {chosen[-1]} of an axis of {n}", "elements that exist")
     return [c.emit("gather", v, c.constant(chosen.astype(np.int64)), axis=axis)]
 
 
@@ -223,8 +213,9 @@ def _unique(c: Context, x: Inputs) -> Sequence[Operand]:
         return data_dependent.unique(c, x)
     dtype = c.input(x, 0).type.dtype
     axis = c.axis(c.integer("axis"), a.ndim) if "axis" in c.attrs else None
-    found = np.unique(a, return_index=True, return_inverse=True, return_counts=True, axis=axis)
-    values, first, back, counts = found
+    values, first, back, counts = np.unique(
+        a, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
     back = back.reshape(-1)
     if not c.integer("sorted", 1):
         order = np.argsort(first, kind="stable")

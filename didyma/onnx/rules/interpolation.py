@@ -1,4 +1,4 @@
-"""GridSample, and sampling at computed places."""
+"""GridSample, and interpolation at computed coordinates."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from didyma.refimpl.ops.builder import Value
 
 
 def numbered(c: Context, d: Dim, like: Value) -> Value | float:
-    """Return a size as a number of a value's dtype."""
+    """Return a size as a number or a scalar of a value's dtype."""
     return d if isinstance(d, int) else c.cast(c.value(size(d)), like.type.dtype)
 
 
 def reflected(c: Context, x: Value, low: float, span: Dim) -> Value:
-    """Coordinates mirrored at the borders, from ``low`` on, until they are inside."""
+    """Return coordinates reflected at ``low`` and at ``low + span`` until they lie between."""
     least, most = c.bounds(span)
     if most <= 0:
         return c.emit("multiply", x, 0)
@@ -29,48 +29,48 @@ def reflected(c: Context, x: Value, low: float, span: Dim) -> Value:
     t = c.emit("remainder", c.emit("subtract", x, low), twice)
     back = c.emit("add", c.emit("negative", t), twice)
     t = c.emit("where", c.emit("less_equal", t, numbered(c, span, x)), t, back)
-    if least <= 0:  # there may be but one place
+    if least <= 0:  # the axis may have a single element
         t = c.emit("multiply", t, numbered(c, dims.minimum(span, 1), x))
     return c.emit("add", t, low)
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One spatial axis of a sampled operand: its size, what is beyond it, where it begins.
+    """One spatial axis of a sampled operand: its size, padding mode and first coordinate.
 
-    ``low`` is 0 where it begins at the middle of its first place, -0.5 at its edge.
+    ``low`` is 0 if coordinates begin at the centre of the first element, -0.5 if at its edge.
     """
 
     n: Dim
-    beyond: str
+    padding: str
     low: float = 0.0
 
     @property
     def last(self) -> Dim:
-        """The last place."""
+        """Index of the last element."""
         return dims.sub(self.n, 1)
 
-    def folded(self, c: Context, x: Value) -> Value:
-        """Coordinates brought inside, where that is the rule."""
-        if self.beyond == "border":
+    def inside(self, c: Context, x: Value) -> Value:
+        """Return coordinates moved into the axis, as the padding mode says."""
+        if self.padding == "border":
             return c.emit("clip", x, 0, numbered(c, self.last, x))
         span = self.n if self.low else self.last
-        return reflected(c, x, self.low, span) if self.beyond == "reflection" else x
+        return reflected(c, x, self.low, span) if self.padding == "reflection" else x
 
     def taps(self, c: Context, x: Value, kind: str) -> list[tuple[Value, Value | None]]:
-        """Whole places near each coordinate, as floats, with their weights."""
+        """Return the indices next to each coordinate, as floats, and their weights."""
         if kind == "nearest":
-            return [(self.folded(c, c.emit("round", x)), None)]
-        if kind == "linear":  # PyTorch and ORT weigh four places around where it lies outside
-            x = self.folded(c, x)
+            return [(self.inside(c, c.emit("round", x)), None)]
+        if kind == "linear":  # cubic weighs the four neighbours of a coordinate that lies outside
+            x = self.inside(c, x)
         base = c.emit("floor", x)
         part = c.emit("subtract", x, base)
         if kind == "linear":
             left = c.emit("subtract", c.scalar(1, x), part)
-            found = [(0.0, left), (1.0, part)]
+            taps = [(0.0, left), (1.0, part)]
         else:
-            found = [(float(k), cubic_weight(c, part, k)) for k in (-1, 0, 1, 2)]
-        return [(self.folded(c, c.emit("add", base, k)), w) for k, w in found]
+            taps = [(float(k), cubic_weight(c, part, k)) for k in (-1, 0, 1, 2)]
+        return [(self.inside(c, c.emit("add", base, k)), w) for k, w in taps]
 
 
 def cubic(c: Context, t: Value, a: float) -> tuple[Value, Value]:
@@ -85,7 +85,7 @@ def cubic(c: Context, t: Value, a: float) -> tuple[Value, Value]:
 
 
 def cubic_weight(c: Context, part: Value, k: int, a: float = -0.75) -> Value:
-    """Weight of the place ``k`` after the one that a coordinate is ``part`` after."""
+    """Return the weight of the element ``k`` after that which a coordinate is ``part`` after."""
     near, far = cubic(c, c.emit("abs", c.emit("subtract", part, k)), a)
     return near if k in (0, 1) else far
 
@@ -98,38 +98,38 @@ def sample(
     kind: str,
     apart: bool = False,
 ) -> list[Value]:
-    """Values of ``v`` [batch, channels, spatial…] at coordinates [batch, places], interpolated.
+    """Return ``v`` [batch, channels, spatial…] interpolated at coordinates [batch, samples].
 
-    With ``apart`` the weighted neighbours, not yet added up.
+    There is one result; with ``apart``, one for each neighbour, weighted and not added.
     """
     batch, channels = v.type.shape[:2]
-    places = at[0].type.shape[-1]
+    samples = at[0].type.shape[-1]
     flat = c.reshape(v, batch, channels, dims.mul(*(a.n for a in axes)))
-    ways = [a.taps(c, x, kind) for a, x in zip(axes, at, strict=True)]
+    neighbours = [a.taps(c, x, kind) for a, x in zip(axes, at, strict=True)]
     parts: list[Value] = []
-    for taps in product(*ways):
+    for taps in product(*neighbours):
         index: Value | None = None
         weight: Value | None = None
-        for a, (place, w) in zip(axes, taps, strict=True):
-            if a.beyond == "zeros":
-                above, below = c.emit("greater_equal", place, 0), numbered(c, a.n, place)
-                inside = c.emit("logical_and", above, c.emit("less", place, below))
-                one = c.scalar(1, place) if w is None else w
-                w = c.emit("where", inside, one, c.scalar(0, place))
-            whole = c.cast(c.emit("clip", place, 0, numbered(c, a.last, place)), DType.I64)
+        for a, (near, w) in zip(axes, taps, strict=True):
+            if a.padding == "zeros":
+                above, below = c.emit("greater_equal", near, 0), numbered(c, a.n, near)
+                inside = c.emit("logical_and", above, c.emit("less", near, below))
+                one = c.scalar(1, near) if w is None else w
+                w = c.emit("where", inside, one, c.scalar(0, near))
+            own = c.cast(c.emit("clip", near, 0, numbered(c, a.last, near)), DType.I64)
             if index is not None:
-                whole = c.emit("add", c.emit("multiply", index, numbered(c, a.n, index)), whole)
-            index = whole
+                own = c.emit("add", c.emit("multiply", index, numbered(c, a.n, index)), own)
+            index = own
             if w is not None:
                 weight = w if weight is None else c.emit("multiply", weight, w)
         assert index is not None
         spread = c.emit(
-            "broadcast_to", c.reshape(index, batch, 1, places), shape=(batch, channels, places)
+            "broadcast_to", c.reshape(index, batch, 1, samples), shape=(batch, channels, samples)
         )
         part = c.emit("gather_elements", flat, spread, axis=2)
         if weight is not None:
             weight = c.cast(weight, v.type.dtype)
-            part = c.emit("multiply", part, c.reshape(weight, batch, 1, places))
+            part = c.emit("multiply", part, c.reshape(weight, batch, 1, samples))
         parts.append(part)
     return parts if apart else [reduce(partial(c.emit, "add"), parts)]
 
@@ -142,23 +142,20 @@ def _grid_sample(c: Context, x: Inputs) -> Sequence[Operand]:
     kind = c.choice("mode", "linear", "bilinear", "bicubic", "cubic", "nearest").removeprefix("bi")
     corners = c.flag("align_corners")
     batch, outs = grid.type.shape[0], grid.type.shape[1:-1]
-    places = dims.mul(*outs)
+    samples = dims.mul(*outs)
     axes: list[Axis] = []
     at: list[Value] = []
-    rows = c.reshape(grid, batch, places, len(spatial))
+    rows = c.reshape(grid, batch, samples, len(spatial))
     for i, n in enumerate(spatial):
         k = len(spatial) - 1 - i  # the grid names the last axis first
-        column = c.emit(
-            "slice", rows, starts=(0, 0, k), stops=(batch, places, k + 1), steps=(1, 1, 1)
-        )
-        g = c.emit("add", c.reshape(column, batch, places), 1)
+        g = c.emit("add", c.reshape(c.slice(rows, 2, k, k + 1), batch, samples), 1)
         if corners:
             wide = c.emit("multiply", g, numbered(c, dims.sub(n, 1), g))
         else:
             wide = c.emit("subtract", c.emit("multiply", g, numbered(c, n, g)), 1)
         at.append(c.emit("divide", wide, 2))
-        beyond = c.choice("padding_mode", "zeros", "border", "reflection")
-        axes.append(Axis(n, beyond, 0.0 if corners else -0.5))
+        padding = c.choice("padding_mode", "zeros", "border", "reflection")
+        axes.append(Axis(n, padding, 0.0 if corners else -0.5))
     (y,) = sample(c, v, axes, at, kind)
     return [c.reshape(y, batch, v.type.shape[1], *outs)]
 

@@ -1,4 +1,4 @@
-"""Activations, normalisations and other composites."""
+"""Activations, normalisation, determinants and other composite functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from didyma.refimpl.ir.dims import exact_quotient
 from didyma.refimpl.ops import composite
 from didyma.refimpl.ops.builder import Builder, Value
 
-MAX_WINDOW = 1 << 10  # channels that are added up one by one
+MAX_WINDOW = 1 << 10  # channels that LRN adds one by one
 
 
 def _activation(f: Callable[[Builder, Value], Value]) -> Handler:
@@ -56,7 +56,7 @@ def _softmax(f: Callable[[Builder, Value, int], Value]) -> Handler:
         v = c.operand(x, 0)
         if c.opset >= 13:
             return [f(c.builder, v, c.axis(c.integer("axis", -1), v.type.rank))]
-        # Before opset 13 the operand is seen as a matrix, split at the axis.
+        # Before opset 13, the operand is a matrix: axes before ``axis``, and the others.
         axis = c.axis(c.integer("axis", 1), v.type.rank)
         two = dims.mul(*v.type.shape[:axis]), dims.mul(*v.type.shape[axis:])
         rows = f(c.builder, c.builder("reshape", [v], shape=two), 1)
@@ -80,20 +80,20 @@ def _batch_norm(c: Context, x: Inputs) -> Sequence[Operand]:
         scale, bias, mean, var = (c.cast(p, v.type.dtype) for p in (scale, bias, mean, var))
         return [composite.batch_norm(c, v, scale, bias, mean, var, eps)]
     axes = tuple(i for i in range(v.type.rank) if i != 1)
-    own = c.emit("mean", v, axes=axes, keepdims=False)
-    centred = c.emit("subtract", v, composite.channelwise(c, own, v.type.rank))
-    spread = c.emit("mean", c.emit("square", centred), axes=axes, keepdims=False)
-    y = composite.batch_norm(c, v, scale, bias, own, spread, eps)
+    batch_mean = c.emit("mean", v, axes=axes, keepdims=False)
+    centred = c.emit("subtract", v, composite.channelwise(c, batch_mean, v.type.rank))
+    batch_var = c.emit("mean", c.emit("square", centred), axes=axes, keepdims=False)
+    y = composite.batch_norm(c, v, scale, bias, batch_mean, batch_var, eps)
     keep = c.real("momentum", 0.9)
     means, variances = (
         c.emit("add", c.emit("multiply", old, keep), c.emit("multiply", new, 1 - keep))
-        for old, new in ((mean, own), (var, spread))
+        for old, new in ((mean, batch_mean), (var, batch_var))
     )
     return [y, means, variances]
 
 
 def _lp_norm(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Rows divided by their norm; a row of zeros stays."""
+    """Import ``LpNormalization``: divide rows by their norms; rows of zeros stay zeros."""
     v, p = c.operand(x, 0), c.integer("p", 2)
     axes = (c.axis(c.integer("axis", -1), v.type.rank),)
     powers = c.emit("abs", v) if p == 1 else c.emit("square", v)
@@ -104,13 +104,13 @@ def _lp_norm(c: Context, x: Inputs) -> Sequence[Operand]:
 
 
 def _lrn(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Each element over a power of the sum of squares in the channels around it."""
+    """Import ``LRN``: divide by a power of the sum of squares of the neighbouring channels."""
     v, size = c.operand(x, 0), c.integer("size")
     rank, channels = v.type.rank, v.type.shape[1]
     if size < 1:
         raise c.broken(f"size {size}", "a size of at least 1")
     before, after = (size - 1) // 2, size // 2
-    if isinstance(channels, int):  # there is nothing beyond them
+    if isinstance(channels, int):  # windows end at the first and last channel
         before, after = min(before, channels), min(after, channels)
     if before + after >= MAX_WINDOW:
         raise c.error(f"size {size}", f"windows of at most {MAX_WINDOW} channels",
@@ -121,9 +121,7 @@ def _lrn(c: Context, x: Inputs) -> Sequence[Operand]:
     )
     total: Value | None = None
     for k in range(before + 1 + after):
-        starts = tuple(k if i == 1 else 0 for i in range(rank))
-        stops = tuple(dims.add(channels, k) if i == 1 else d for i, d in enumerate(v.type.shape))
-        part = c.emit("slice", squares, starts=starts, stops=stops, steps=(1,) * rank)
+        part = c.slice(squares, 1, k, dims.add(channels, k))
         total = part if total is None else c.emit("add", total, part)
     assert total is not None
     scaled = c.emit("multiply", total, c.real("alpha", 1e-4) / size)
@@ -132,7 +130,7 @@ def _lrn(c: Context, x: Inputs) -> Sequence[Operand]:
 
 
 def _determinant(c: Context, v: Value) -> Value:
-    """Expansion by the first row."""
+    """Return the determinant of n by n matrices, expanded along the first row."""
     n, rank = v.type.shape[-1], v.type.rank
     lead = v.type.shape[:-2]
     if n == 1:
@@ -168,7 +166,7 @@ def _instance_norm(c: Context, x: Inputs) -> Sequence[Operand]:
 
 
 def _group_norm(c: Context, x: Inputs) -> Sequence[Operand] | None:
-    """Normalise groups of channels, with a scale a group, as before opset 21; else None."""
+    """Import ``GroupNormalization`` with a scale for each group, as before opset 21; else None."""
     if c.opset >= 21:
         return None
     v, scale, bias = (c.operand(x, i) for i in range(3))
@@ -178,14 +176,14 @@ def _group_norm(c: Context, x: Inputs) -> Sequence[Operand] | None:
             raise c.broken(f"{p.type} for {groups} groups", f"{p.type.dtype}[{groups}]")
     each = exact_quotient(shape[1], groups) if v.type.rank > 1 and groups > 0 else None
     if each is None:
-        raise c.broken(f"{v.type} in {groups} groups", "as many channels in each")
+        raise c.broken(f"{v.type} in {groups} groups", "equally many channels in each")
     rows = c.reshape(v, shape[0], groups, dims.mul(each, *shape[2:]))
     eps = c.real("epsilon", 1e-5)
     return [c.reshape(composite.instance_norm(c, rows, scale, bias, eps), *shape)]
 
 
 def _layer_norm(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Statistics are taken in ``stash_type``, which is f32 for the types that are narrower."""
+    """Import ``LayerNormalization``, whose statistics are computed in ``stash_type``."""
     v, scale, bias = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     dtype = v.type.dtype
     first = c.axis(c.integer("axis", -1), v.type.rank)
@@ -197,8 +195,8 @@ def _layer_norm(c: Context, x: Inputs) -> Sequence[Operand]:
     wide = c.cast(v, stash)
     mean = c.emit("mean", wide, axes=axes, keepdims=True)
     centred = c.emit("subtract", wide, mean)
-    spread = c.emit("mean", c.emit("square", centred), axes=axes, keepdims=True)
-    root = c.emit("rsqrt", c.emit("add", spread, eps))
+    variance = c.emit("mean", c.emit("square", centred), axes=axes, keepdims=True)
+    root = c.emit("rsqrt", c.emit("add", variance, eps))
     y = c.emit("multiply", c.cast(c.emit("multiply", centred, root), dtype), scale)
     return [y if bias is None else c.emit("add", y, bias), mean, root]
 

@@ -1,4 +1,4 @@
-"""ONNX's ways to say how windows lie over an operand, made explicit."""
+"""Windows over an operand: strides, dilations and padding in ONNX's ways, made explicit."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from didyma.refimpl.ops.rules import at_least_zero, at_most
 from didyma.refimpl.ops.windows import Frame
 
 
-def static(c: Context, sizes: Sequence[Dim], what: str) -> tuple[int, ...]:
-    """Return sizes that must be numbers."""
+def static_sizes(c: Context, sizes: Sequence[Dim], what: str) -> tuple[int, ...]:
+    """Return sizes that must be numbers; ``onnx-unsupported`` if one is symbolic."""
     plain = tuple(d for d in sizes if isinstance(d, int))
     if len(plain) != len(sizes):
         raise c.error(
@@ -26,7 +26,10 @@ def static(c: Context, sizes: Sequence[Dim], what: str) -> tuple[int, ...]:
 
 
 class Windows:
-    """Strides, dilations and padding of a node over the spatial sizes of its operand."""
+    """The strides, dilations and padding of a node, for an operand of given spatial sizes.
+
+    ``low`` and ``high`` are the pads; ``extra`` of ``high`` are due to ``ceil_mode``.
+    """
 
     def __init__(self, c: Context, spatial: Sequence[Dim], kernel: Sequence[int]) -> None:
         rank = len(spatial)
@@ -50,35 +53,35 @@ class Windows:
             elif auto != "NOTSET":
                 low[i], high[i] = self._same(i, n, auto == "SAME_LOWER")
         self.low: Shape = tuple(low)
-        self.extra: Shape = (0,) * rank  # places that ceil_mode adds after the padding
+        self.extra: Shape = (0,) * rank
         if c.attrs.get("ceil_mode", 0) and not auto.startswith("SAME"):
             ends = [self._ceil(i, n, low[i], high[i]) for i, n in enumerate(spatial)]
             high, self.extra = [e for e, _ in ends], tuple(extra for _, extra in ends)
         self.high: Shape = tuple(high)
 
     def counts(self, spatial: Sequence[Dim]) -> Shape:
-        """Return how many windows there are on each axis."""
+        """Return the number of windows along each axis."""
         f = Frame(self.strides, self.dilations, self.low, self.high, self.kernel)
         return f.sizes(tuple(spatial))
 
     def reach(self, i: int) -> int:
-        """Places that a window spans."""
+        """Return how many elements a window spans along an axis."""
         return (self.kernel[i] - 1) * self.dilations[i] + 1
 
     def _same(self, i: int, n: Dim, lower: bool) -> tuple[Dim, Dim]:
-        """Padding of as many windows as there are strides in an axis."""
+        """Return the pads of ``auto_pad = SAME``: one window for each stride in an axis."""
         stride, reach = self.strides[i], self.reach(i)
         if reach == 1:
             return 0, 0
         count = dims.ceildiv(n, stride)
         total = at_least_zero(dims.sub(dims.add(dims.mul(count, stride), reach - stride), n))
         low = dims.ceildiv(total, 2) if lower else dims.floordiv(total, 2)
-        return low, self._behind(i, count, dims.add(low, n))
+        return low, self._high_pad(i, count, dims.add(low, n))
 
-    def _behind(self, i: int, count: Dim, end: Dim) -> Dim:
-        """Places after the end that so many windows need.
+    def _high_pad(self, i: int, count: Dim, end: Dim) -> Dim:
+        """Return the pad after the end that ``count`` windows need.
 
-        Of an open size, windows with gaps leave some unused: the size with its padding is simple.
+        For an open size, windows with gaps get some more, which keeps the padded size simple.
         """
         stride, reach = self.strides[i], self.reach(i)
         if isinstance(count, int) and isinstance(end, int):
@@ -86,9 +89,10 @@ class Windows:
         return dims.sub(dims.add(dims.mul(count, stride), max(reach - stride, 0)), end)
 
     def _ceil(self, i: int, n: Dim, low: Dim, high: Dim) -> tuple[Dim, Dim]:
-        """Places after the end, and how many of them are no padding.
+        """Return the pad after the end under ``ceil_mode``, and how much of it that mode adds.
 
-        The last window may reach beyond the padding, but not start in the padding after the end.
+        The last window may reach beyond the padding, but must not start in the padding after the
+        end.
         """
         stride, reach = self.strides[i], self.reach(i)
         if stride == 1 or reach == 1:
@@ -96,26 +100,28 @@ class Windows:
         end = dims.add(low, n)
         beyond = dims.sub(reach - stride, high)
         count = dims.ceildiv(dims.sub(end, at_least_zero(beyond)), stride)
-        behind = self._behind(i, count, end)
-        return behind, dims.sub(behind, at_most(high, behind))
+        pad = self._high_pad(i, count, end)
+        return pad, dims.sub(pad, at_most(high, pad))
 
     def emit(self, c: Context, op: str, *args: Value, **attrs: int | bool) -> Value:
-        """Add a node of an op over these windows."""
+        """Add a node of an op that works on these windows."""
         return c.emit(
             op, *args, strides=self.strides, dilations=self.dilations, low=self.low,
             high=self.high, **attrs,
         )  # fmt: skip
 
 
-def number(c: Context, d: Dim) -> Value:
-    """Return a size as a scalar."""
+def size_scalar(c: Context, d: Dim) -> Value:
+    """Return a size as a scalar of the graph."""
     return c.value(size(d))
 
 
-def places(c: Context, spatial: Sequence[Dim], w: Windows, order: Sequence[int] = ()) -> Value:
-    """Flat place of each place of each window, -1 in the padding: [windows, taps].
+def window_indices(
+    c: Context, spatial: Sequence[Dim], w: Windows, order: Sequence[int] = ()
+) -> Value:
+    """Return the flat index of each element of each window, -1 in the padding: [windows, taps].
 
-    ``order``: axes from the one that varies slowest to the one that varies fastest.
+    ``order`` gives the axes from the slowest to the fastest varying one.
     """
     rank, counts = len(spatial), w.counts(spatial)
     flat: Value | None = None
@@ -123,8 +129,8 @@ def places(c: Context, spatial: Sequence[Dim], w: Windows, order: Sequence[int] 
     for i in order or range(rank):
         first = c.emit("multiply", c.iota(counts[i], rank=2 * rank, axis=i), w.strides[i])
         tap = c.emit("multiply", c.iota(w.kernel[i], rank=2 * rank, axis=rank + i), w.dilations[i])
-        at = c.emit("subtract", c.emit("add", first, tap), number(c, w.low[i]))
-        n = number(c, spatial[i])
+        at = c.emit("subtract", c.emit("add", first, tap), size_scalar(c, w.low[i]))
+        n = size_scalar(c, spatial[i])
         own = c.emit("logical_and", c.emit("greater_equal", at, 0), c.emit("less", at, n))
         inside = own if inside is None else c.emit("logical_and", inside, own)
         flat = at if flat is None else c.emit("add", c.emit("multiply", flat, n), at)
@@ -134,8 +140,8 @@ def places(c: Context, spatial: Sequence[Dim], w: Windows, order: Sequence[int] 
     return c.reshape(table, dims.mul(*counts), math.prod(w.kernel))
 
 
-def settled(c: Context, v: Value) -> Value:
-    """Return a value as a constant where it can be worked out by now."""
+def folded_if_constant(c: Context, v: Value) -> Value:
+    """Return a constant for a value that is computed from constants, or else the value."""
     try:
         return c.constant(c.array(v))
     except NotConstant:

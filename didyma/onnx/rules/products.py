@@ -1,4 +1,4 @@
-"""Matrix products, Einstein's sums, and products of quantised numbers."""
+"""Matrix products, Einstein sums, and matrix products of quantised numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from didyma.refimpl.ops.einsum import einsum
 
 
 def matmul(c: Context, a: Value, b: Value) -> Value:
-    """NumPy's matmul: vectors are rows on the left, columns on the right."""
+    """Return NumPy's matmul: a vector is a row on the left and a column on the right."""
     row, column = a.type.rank == 1, b.type.rank == 1
     if row:
         a = c.reshape(a, 1, *a.type.shape)
@@ -45,7 +45,7 @@ def _gemm(c: Context, x: Inputs) -> Sequence[Operand]:
     if total.type.rank != 2 or any(
         isinstance(n, int) and n != m for m, n in zip(y.type.shape, total.type.shape, strict=True)
     ):
-        raise c.broken(f"a third operand {bias.type}", f"a shape that spreads to {y.type}")
+        raise c.broken(f"a third operand {bias.type}", f"a shape that broadcasts to {y.type}")
     return [total]
 
 
@@ -63,40 +63,41 @@ def _einsum(c: Context, x: Inputs) -> Sequence[Operand]:
         raise
 
 
-def _shifted(c: Context, v: Value, zero: Value | None, along: int) -> Value:
-    """Quantised numbers as i32, less their zero point, which may be a vector along an axis."""
+def shifted(c: Context, v: Value, zero: Value | None, along: int) -> Value:
+    """Return quantised numbers as i32 minus the zero point, a scalar or a vector along an axis."""
     wide = c.cast(v, DType.I32)
     if zero is None:
         return wide
     z = c.cast(zero, DType.I32)
-    if z.type.rank == 1 and z.type.shape != (1,):
-        spread = [1] * v.type.rank
-        z = c.reshape(z, *(n if i != along else z.type.shape[0] for i, n in enumerate(spread)))
-    return c.emit("subtract", wide, z if z.type.rank != 1 or z.type.shape != (1,) else c.reshape(z))
+    if z.type.shape == (1,):
+        z = c.reshape(z)
+    elif z.type.rank == 1:
+        z = c.reshape(z, *(z.type.shape[0] if i == along else 1 for i in range(v.type.rank)))
+    return c.emit("subtract", wide, z)
 
 
 def _matmul_integer(c: Context, x: Inputs) -> Sequence[Operand]:
     a, b = c.operand(x, 0), c.operand(x, 1)
-    left = _shifted(c, a, c.optional(x, 2), a.type.rank - 2)
-    right = _shifted(c, b, c.optional(x, 3), b.type.rank - 1)
+    left = shifted(c, a, c.optional(x, 2), a.type.rank - 2)
+    right = shifted(c, b, c.optional(x, 3), b.type.rank - 1)
     return [matmul(c, left, right)]
 
 
 def rescaled(c: Context, total: Value, scale: Value, zero: Value) -> Value:
-    """Scale sums of products, round, shift by the zero point and saturate: f32 to 8 bits."""
+    """Return quantised sums of products: scaled, rounded, shifted by the zero point, saturated."""
     y = c.emit("round", c.emit("multiply", c.cast(total, scale.type.dtype), scale))
     return saturated(c, c.emit("add", y, c.cast(zero, scale.type.dtype)), zero.type.dtype)
 
 
 def saturated(c: Context, v: Value, dtype: DType) -> Value:
-    """Cast with clipping to a small integer dtype's range."""
+    """Return a value clipped to the range of an integer dtype and cast to it."""
     return c.cast(c.emit("clip", v, *dtype.limits), dtype)
 
 
 def _qlinear_matmul(c: Context, x: Inputs) -> Sequence[Operand]:
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (c.operand(x, i) for i in range(8))
-    left = _shifted(c, a, a_zero, a.type.rank - 2)
-    right = _shifted(c, b, b_zero, b.type.rank - 1)
+    left = shifted(c, a, a_zero, a.type.rank - 2)
+    right = shifted(c, b, b_zero, b.type.rank - 1)
     f32 = DType.F32
     slope = c.emit("divide", c.emit("multiply", c.cast(a_scale, f32), c.cast(b_scale, f32)),
                  c.cast(scale, f32))  # fmt: skip

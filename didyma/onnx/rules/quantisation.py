@@ -1,4 +1,4 @@
-"""Numbers as small integers with a scale and a zero point."""
+"""QuantizeLinear and DequantizeLinear."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Value
 
 
-def _spread(c: Context, p: Value, v: Value) -> Value:
-    """A scale or zero point as it meets the operand: one in all, one an axis, one a block."""
+def _broadcast(c: Context, p: Value, v: Value) -> Value:
+    """Return a scale or zero point, given per tensor, axis or block, broadcast to the operand."""
     if p.type.rank == 0 or p.type.shape == (1,):
         return c.reshape(p)
     axis = c.axis(c.integer("axis", 1), v.type.rank)
@@ -27,11 +27,11 @@ def _spread(c: Context, p: Value, v: Value) -> Value:
     shape = p.type.shape
     apart = c.reshape(p, *shape[: axis + 1], 1, *shape[axis + 1 :])
     wide = c.emit("broadcast_to", apart, shape=(*shape[: axis + 1], block, *shape[axis + 1 :]))
-    whole = c.reshape(wide, *shape[:axis], dims.mul(shape[axis], block), *shape[axis + 1 :])
-    if whole.type.shape == v.type.shape:
-        return whole
+    blocks = c.reshape(wide, *shape[:axis], dims.mul(shape[axis], block), *shape[axis + 1 :])
+    if blocks.type.shape == v.type.shape:
+        return blocks
     zeros = (0,) * v.type.rank  # the last block may be shorter
-    return c.emit("slice", whole, starts=zeros, stops=v.type.shape, steps=(1,) * v.type.rank)
+    return c.emit("slice", blocks, starts=zeros, stops=v.type.shape, steps=(1,) * v.type.rank)
 
 
 def _quantize(c: Context, x: Inputs) -> Sequence[Operand]:
@@ -45,11 +45,11 @@ def _quantize(c: Context, x: Inputs) -> Sequence[Operand]:
         wide = dtype_of(code, c.where)
     else:
         wide = scale.type.dtype
-    steps = c.emit("divide", c.cast(v, wide), _spread(c, c.cast(scale, wide), v))
+    steps = c.emit("divide", c.cast(v, wide), _broadcast(c, c.cast(scale, wide), v))
     if dtype.is_int:
         steps = c.emit("round", steps)
     if zero is not None:
-        steps = c.emit("add", steps, _spread(c, c.cast(zero, wide), v))
+        steps = c.emit("add", steps, _broadcast(c, c.cast(zero, wide), v))
     return [saturated(c, steps, dtype) if dtype.is_int else cast(c, steps, dtype)]
 
 
@@ -57,12 +57,12 @@ def _dequantize(c: Context, x: Inputs) -> Sequence[Operand]:
     v, scale, zero = c.operand(x, 0), c.operand(x, 1), c.optional(x, 2)
     code = c.integer("output_dtype")
     dtype = dtype_of(code, c.where) if code else scale.type.dtype
-    whole = DType.I32 if v.type.dtype.is_int else scale.type.dtype
-    steps = c.cast(v, whole)
+    exact = DType.I32 if v.type.dtype.is_int else scale.type.dtype
+    steps = c.cast(v, exact)
     if zero is not None:
-        steps = c.emit("subtract", steps, _spread(c, c.cast(zero, whole), v))
+        steps = c.emit("subtract", steps, _broadcast(c, c.cast(zero, exact), v))
     wide = scale.type.dtype
-    return [c.cast(c.emit("multiply", c.cast(steps, wide), _spread(c, scale, v)), dtype)]
+    return [c.cast(c.emit("multiply", c.cast(steps, wide), _broadcast(c, scale, v)), dtype)]
 
 
 HANDLERS: dict[str, Handler] = {

@@ -1,8 +1,8 @@
-"""Random operators: ONNX leaves the generator open, here it is ``random_bits``.
+"""Random operators, which draw from ``random_bits``, since ONNX does not define the generator.
 
-A ``seed`` is the bits of the attribute as f32, of Dropout the integer itself; a node without one
-draws from seed 0, from a stream of its own that its output's name tells, so that a model gives the
-same numbers at every run and level.
+The seed is the bits of the attribute ``seed`` as f32, or the integer itself for Dropout.  A node
+without one draws from seed 0, in a stream that is the hash of its output's name, so that a model
+yields the same numbers in every run and at every level.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from didyma.refimpl.ops.builder import Value
 
 
 def source(c: Context) -> tuple[Value, int]:
-    """Seed and stream that a node draws from."""
+    """Return the seed and the stream that a node draws from."""
     seed, stream = 0, 0
     if "seed" not in c.attrs:
         stream = zlib.crc32(c.outputs[0].encode()) + 1
@@ -89,7 +89,7 @@ def _multinomial(c: Context, x: Inputs) -> Sequence[Operand]:
 
 
 def dropout(c: Context, v: Value, ratio: float) -> Sequence[Operand]:
-    """Dropout in training; before opset 10 the mask has the operand's type."""
+    """Return dropout in training mode and its mask, a bool only from opset 10 on."""
     seed, stream = source(c)
     kept, mask = chance.dropout(c, v, ratio, seed, stream)
     return [kept, mask if c.opset >= 10 else c.cast(mask, v.type.dtype)]

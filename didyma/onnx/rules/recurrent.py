@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: a few steps written out one after another, more as a scan."""
+"""RNN, GRU and LSTM: a few steps are unrolled, more run as a scan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.shaping import join
 from didyma.onnx.rules.slicing import cut
-from didyma.onnx.subgraphs import closed, made
+from didyma.onnx.subgraphs import add_functions, build_function
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, TensorType
@@ -18,7 +18,7 @@ from didyma.refimpl.ops.builder import Builder, Value
 
 Activation: TypeAlias = Callable[[Value], Value]
 
-MAX_STEPS = 16  # steps that are written out
+MAX_STEPS = 16  # that are unrolled
 
 
 def _activation(c: Context, name: str, alpha: float | None, beta: float | None) -> Activation:
@@ -58,18 +58,20 @@ def _activation(c: Context, name: str, alpha: float | None, beta: float | None) 
 
 
 def _entry(c: Context, v: Value, axis: int, k: int) -> Value:
-    """One entry of an axis, which goes."""
+    """Return the element ``k`` of an axis, which is removed."""
     shape = (*v.type.shape[:axis], *v.type.shape[axis + 1 :])
     return c.reshape(cut(c, v, axis, k, k + 1), *shape)
 
 
-# Names of the activations with their alphas and betas.
-Words: TypeAlias = tuple[tuple[str, ...], tuple[float | None, ...], tuple[float | None, ...]]
+# Names of the activations, their alphas and their betas.
+ActivationNames: TypeAlias = tuple[
+    tuple[str, ...], tuple[float | None, ...], tuple[float | None, ...]
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """Weights of one direction, and what is the same at each step."""
+    """One direction of a layer: its weights, biases and activations."""
 
     c: Context
     hidden: int
@@ -79,38 +81,36 @@ class Direction:
     w_bias: Value | None
     r_bias: Value | None
     peepholes: Value | None
-    words: Words
+    names: ActivationNames
 
-    def gates(self, v: Value, bias: Value | None) -> Value:
-        """Add a bias."""
+    def biased(self, v: Value, bias: Value | None) -> Value:
+        """Return the gates with a bias added, if there is one."""
         return v if bias is None else self.c.emit("add", v, bias)
 
     def gate(self, v: Value, k: int) -> Value:
-        """Columns of one gate."""
+        """Return the columns of one gate."""
         axis = v.type.rank - 1
         return cut(self.c, v, axis, k * self.hidden, (k + 1) * self.hidden)
 
     def clipped(self, v: Value) -> Value:
-        """Clip what goes into an activation."""
+        """Return the operand of an activation, clipped as the node says."""
         clip = self.c.real("clip")
         return self.c.emit("clip", v, -clip, clip) if clip > 0 else v
 
     def apply(self, k: int, v: Value) -> Value:
-        """Apply the k-th activation."""
+        """Return the k-th activation of a value."""
         return self.activations[k](self.clipped(v))
 
     def inside(self, c: Context, outer: Builder) -> Direction:
-        """Return what is the same at each step, as captures of a function of the step."""
+        """Return this direction as a function of a step sees it, which captures the weights."""
 
-        def take(v: Value | None) -> Value | None:
+        def capture(v: Value | None) -> Value | None:
             return None if v is None else c.builder.capture(v, outer)
 
         r = c.builder.capture(self.r, outer)
-        names, alphas, betas = self.words
-        found = tuple(_activation(c, n, a, b) for n, a, b in zip(names, alphas, betas, strict=True))
         return replace(
-            self, c=c, activations=found, r=r, w_bias=None, r_bias=take(self.r_bias),
-            peepholes=take(self.peepholes),
+            self, c=c, activations=_activations(c, self.names), r=r, w_bias=None,
+            r_bias=capture(self.r_bias), peepholes=capture(self.peepholes),
         )  # fmt: skip
 
 
@@ -119,7 +119,7 @@ Step: TypeAlias = Callable[[Direction, Value, Sequence[Value]], list[Value]]
 
 def _rnn_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
     c, (h,) = d.c, states
-    own = d.gates(c.emit("matmul", h, d.r), d.r_bias)
+    own = d.biased(c.emit("matmul", h, d.r), d.r_bias)
     return [d.apply(0, c.emit("add", x, own))]
 
 
@@ -135,9 +135,9 @@ def _gru_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
     z = d.apply(0, c.emit("add", d.gate(x, 0), d.gate(both, 0)))
     r = d.apply(0, c.emit("add", d.gate(x, 1), d.gate(both, 1)))
     if c.integer("linear_before_reset"):
-        own = c.emit("multiply", r, d.gates(c.emit("matmul", h, r_new), new_bias))
+        own = c.emit("multiply", r, d.biased(c.emit("matmul", h, r_new), new_bias))
     else:
-        own = d.gates(c.emit("matmul", c.emit("multiply", r, h), r_new), new_bias)
+        own = d.biased(c.emit("matmul", c.emit("multiply", r, h), r_new), new_bias)
     new = d.apply(1, c.emit("add", d.gate(x, 2), own))
     kept = c.emit("multiply", z, h)
     return [c.emit("add", c.emit("multiply", c.emit("subtract", c.scalar(1, z), z), new), kept)]
@@ -145,8 +145,8 @@ def _gru_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
 
 def _lstm_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
     c, (h, cell) = d.c, states
-    whole = c.emit("add", x, d.gates(c.emit("matmul", h, d.r), d.r_bias))
-    i, o, f, new = (d.gate(whole, k) for k in range(4))
+    gates = c.emit("add", x, d.biased(c.emit("matmul", h, d.r), d.r_bias))
+    i, o, f, new = (d.gate(gates, k) for k in range(4))
 
     def peep(v: Value, k: int, at: Value) -> Value:
         if d.peepholes is None:
@@ -166,7 +166,7 @@ def _lstm_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of recurrent layer."""
+    """What tells RNN, GRU and LSTM apart: gates, step, default activations, number of states."""
 
     gates: int
     step: Step
@@ -185,7 +185,7 @@ def _direction(c: Context, x: Inputs, kind: Kind, k: int, count: int) -> Directi
     w, r = (_entry(c, c.operand(x, i), 0, k) for i in (1, 2))
     hidden = r.type.shape[-1]
     if not isinstance(hidden, int):
-        raise c.error(f"{r.type}", "a hidden size known at import")
+        raise c.error(f"{r.type}", "a constant hidden size")
     names = tuple(c.attrs.get("activations", ())) or kind.defaults * count
     alphas = tuple(c.attrs.get("activation_alpha", ()))
     betas = tuple(c.attrs.get("activation_beta", ()))
@@ -193,23 +193,27 @@ def _direction(c: Context, x: Inputs, kind: Kind, k: int, count: int) -> Directi
     if len(names) != each * count:
         raise c.broken(f"activations {names}", f"{each * count} of them")
     mine = range(k * each, (k + 1) * each)
-    words: Words = (
-        tuple(_word(names[i]) for i in mine),
+    chosen: ActivationNames = (
+        tuple(_text(names[i]) for i in mine),
         tuple(alphas[i] if i < len(alphas) else None for i in mine),
         tuple(betas[i] if i < len(betas) else None for i in mine),
     )
-    found = tuple(_activation(c, n, a, b) for n, a, b in zip(*words, strict=True))
     w_bias = r_bias = None
     if (bias := c.optional(x, 3)) is not None:
         own, width = _entry(c, bias, 0, k), kind.gates * hidden
         w_bias, r_bias = cut(c, own, 0, 0, width), cut(c, own, 0, width, 2 * width)
     peep = c.optional(x, 7) if kind.states == 2 else None
     w, r = (c.emit("permute_dims", m, axes=(1, 0)) for m in (w, r))
-    holes = None if peep is None else _entry(c, peep, 0, k)
-    return Direction(c, hidden, found, w, r, w_bias, r_bias, holes, words)
+    peepholes = None if peep is None else _entry(c, peep, 0, k)
+    activations = _activations(c, chosen)
+    return Direction(c, hidden, activations, w, r, w_bias, r_bias, peepholes, chosen)
 
 
-def _word(x: bytes | str) -> str:
+def _activations(c: Context, chosen: ActivationNames) -> tuple[Activation, ...]:
+    return tuple(_activation(c, n, a, b) for n, a, b in zip(*chosen, strict=True))
+
+
+def _text(x: bytes | str) -> str:
     return x.decode() if isinstance(x, bytes) else x
 
 
@@ -217,9 +221,9 @@ def _run(
     c: Context, d: Direction, kind: Kind, v: Value, first: list[Value], lengths: Value | None,
     backward: bool,
 ) -> tuple[Value, list[Value]]:  # fmt: skip
-    """Outputs of every step, in the order of time, and the last states."""
+    """Return the outputs of all steps, in the order of time, and the last states."""
     steps = v.type.shape[0]
-    from_x = d.gates(c.emit("matmul", v, d.w), d.w_bias)
+    from_x = d.biased(c.emit("matmul", v, d.w), d.w_bias)
     if not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
         return _scan(c, d, kind, from_x, first, lengths, backward)
     states = first
@@ -234,7 +238,10 @@ def _run(
 def _step(
     d: Direction, kind: Kind, x: Value, states: Sequence[Value], on: Value | None
 ) -> tuple[Value, list[Value]]:
-    """Output and states after a step; a sequence that is over keeps its state and yields zeros."""
+    """Return the output and the states after a step.
+
+    A sequence that has ended keeps its states and yields zeros.
+    """
     c = d.c
     new = kind.step(d, x, states)
     if on is None:
@@ -256,14 +263,14 @@ def _scan(
     def build(inner: Context) -> Sequence[Operand]:
         states = [inner.builder.param(f"state{k}", v.type) for k, v in enumerate(first)]
         x = inner.builder.param("x", from_x.type.with_shape(*from_x.type.shape[1:]))
-        turn = inner.builder.param("turn", TensorType(DType.I64))
+        time = inner.builder.param("turn", TensorType(DType.I64))
         on = None
         if lengths is not None:
-            on = inner.emit("greater", inner.builder.capture(lengths, c.builder), turn)
+            on = inner.emit("greater", inner.builder.capture(lengths, c.builder), time)
         out, new = _step(d.inside(inner, c.builder), kind, x, states, on)
         return [*new, out]
 
-    (f,), captures = closed(c, [("steps", made(c, build))])
+    (f,), captures = add_functions(c, [("steps", build_function(c, build))])
     *last, outs = c.builder.scan(f, first, rows, captures, steps)
     return (c.emit("flip", outs, axes=(0,)) if backward else outs), last
 
@@ -277,8 +284,8 @@ def _layer(name: str) -> Handler:
         if by_batch:
             v = c.emit("permute_dims", v, axes=(1, 0, 2))
         steps, batch = v.type.shape[:2]
-        word = c.choice("direction", "forward", "reverse", "bidirectional")
-        ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[word]
+        direction = c.choice("direction", "forward", "reverse", "bidirectional")
+        ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction]
         lengths = c.optional(x, 4)
         if lengths is not None:
             lengths = c.reshape(c.cast(lengths, DType.I64), batch, 1)
@@ -287,15 +294,15 @@ def _layer(name: str) -> Handler:
         for k, backward in enumerate(ways):
             d = _direction(c, x, kind, k, len(ways))
             first = [_initial(c, x, 5 + s, k, d.hidden, batch, v) for s in range(kind.states)]
-            y, last = _run(c, d, kind, v, first, lengths, backward)
-            outs.append(c.reshape(y, steps, 1, batch, d.hidden))
+            out, last = _run(c, d, kind, v, first, lengths, backward)
+            outs.append(c.reshape(out, steps, 1, batch, d.hidden))
             lasts.append([c.reshape(s, 1, batch, d.hidden) for s in last])
-        whole = join(c, outs, 1)
+        y = join(c, outs, 1)
         ends = [join(c, list(s), 0) for s in zip(*lasts, strict=True)]
         if by_batch:
-            whole = c.emit("permute_dims", whole, axes=(2, 0, 1, 3))
+            y = c.emit("permute_dims", y, axes=(2, 0, 1, 3))
             ends = [c.emit("permute_dims", e, axes=(1, 0, 2)) for e in ends]
-        return [whole, *ends]
+        return [y, *ends]
 
     return run
 

@@ -1,7 +1,7 @@
-"""How Resize and Upsample say what becomes of each axis: sizes, and where its places lie.
+"""How Resize and Upsample resize each axis: its new size, and the coordinates of its elements.
 
-A scale is a quotient of sizes, and a place of the result lies at a quotient that is linear in its
-number, so that sizes which only the run tells are computed with as exactly as numbers are.
+A scale is a quotient of sizes, and the coordinate of an element is a quotient that is linear in
+its index.  So symbolic sizes are computed with as exactly as numbers.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ MODES = (
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
     "tf_half_pixel_for_nn", "tf_crop_and_resize",
 )  # fmt: skip
-MOST = 1 << 60  # of what places are computed with, so that i64 holds twice the sum of two
+MOST = 1 << 60  # of terms of coordinates, so that i64 holds twice the sum of two
 
 
-class Places(NamedTuple):
-    """Place ``i`` of the result lies at ``(start + i * step) / over`` of the operand."""
+class Coordinates(NamedTuple):
+    """Element ``i`` of the result lies at ``(start + i * step) / over`` in the operand."""
 
     start: Dim
     step: Dim
@@ -39,10 +39,10 @@ class Places(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """How one axis is resized: from ``n`` places to ``out``, by the factor ``up / down``."""
+class AxisResize:
+    """How one axis is resized: from ``n`` elements to ``out``, by the factor ``up / down``."""
 
-    axis: int
+    index: int
     n: Dim
     out: Dim
     up: Dim
@@ -51,29 +51,29 @@ class Line:
 
     @property
     def idle(self) -> bool:
-        """True where every place stays as it is."""
+        """Whether every element keeps its index."""
         return self.out == self.n and self.up == self.down
 
     @property
-    def whole(self) -> int:
-        """The factor, if it is a whole number; 0 otherwise."""
+    def integer_factor(self) -> int:
+        """The factor if it is an integer, or else 0."""
         up, down = self.up, self.down
         return up // down if isinstance(up, int) and isinstance(down, int) and not up % down else 0
 
-    def places(self, mode: str) -> Places:
-        """Return where the places of the result lie."""
+    def coordinates(self, mode: str) -> Coordinates:
+        """Return the coordinates of the result, by a ``coordinate_transformation_mode``."""
         n, out, up, down = self.n, self.out, self.up, self.down
-        many = dims.minimum(dims.sub(out, 1), 1)  # 0 where there is one place, 1 where are more
-        # the size wished for, which ``out`` is rounded down from, is ``wide / part``
+        many = dims.minimum(dims.sub(out, 1), 1)  # 0 for a result of one element, 1 for more
+        # ``out`` is the exact size ``wide / part``, rounded down
         wide, part = (out, 1) if self.down == n else (dims.mul(n, up), down)
-        rest = dims.maximum(dims.sub(wide, part), 1)  # not 0 where there is one place
+        rest = dims.maximum(dims.sub(wide, part), 1)  # not 0 for one element
         match mode:
             case "asymmetric":
-                return Places(0, down, up)
+                return Coordinates(0, down, up)
             case "tf_half_pixel_for_nn":
-                return Places(down, dims.mul(2, down), dims.mul(2, up))
+                return Coordinates(down, dims.mul(2, down), dims.mul(2, up))
             case "align_corners":
-                return Places(0, dims.mul(dims.sub(n, 1), part), rest)
+                return Coordinates(0, dims.mul(dims.sub(n, 1), part), rest)
             case "tf_crop_and_resize":
                 return self._cropped(many, part, rest)
             case _:
@@ -82,25 +82,25 @@ class Line:
             start = dims.mul(start, many)
         if mode == "half_pixel_symmetric":
             start = dims.add(start, dims.sub(dims.mul(n, up), dims.mul(out, down)))
-        return Places(start, dims.mul(2, down), dims.mul(2, up))
+        return Coordinates(start, dims.mul(2, down), dims.mul(2, up))
 
-    def _cropped(self, many: Dim, part: Dim, rest: Dim) -> Places:
+    def _cropped(self, many: Dim, part: Dim, rest: Dim) -> Coordinates:
         unit = math.lcm(*(r.denominator for r in self.roi))
         first, last = (int(r * unit) for r in self.roi)
         end = dims.sub(self.n, 1)
         middle = dims.mul(first + last, dims.sub(1, many))
         start = dims.mul(end, rest, dims.add(dims.mul(2 * first, many), middle))
         step = dims.mul(2 * (last - first), end, part)
-        return Places(start, step, dims.mul(2 * unit, rest))
+        return Coordinates(start, step, dims.mul(2 * unit, rest))
 
-    def check(self, c: Context, p: Places) -> None:
-        """Raise ``D-too-large`` where i64 could not hold what places are computed with."""
+    def check(self, c: Context, p: Coordinates) -> None:
+        """Raise ``D-too-large`` if i64 may not hold the terms of the coordinates."""
         last = dims.mul(p.step, dims.maximum(self.out, 1))
         for d in (p.start, last, p.over, dims.mul(self.n, self.up), dims.mul(self.out, self.down)):
             largest = max(map(abs, c.bounds(d)))
             if largest >= MOST:
                 raise c.error(
-                    f"places computed with numbers of up to {dims.count_text(largest)}",
+                    f"coordinates computed with numbers of up to {dims.count_text(largest)}",
                     f"less than {dims.count_text(MOST)}",
                     "fix the size, or declare a narrower range",
                     "D-too-large",
@@ -108,9 +108,9 @@ class Line:
 
 
 def quotient(c: Context, top: Dim, below: Dim) -> Dim:
-    """Quotient of sizes rounded down; bound in the run where only the run tells the divisor.
+    """Return a quotient of sizes, rounded down; bound to a symbol if the divisor is symbolic.
 
-    Memory is planned for sizes that are divided by numbers alone.
+    The memory planner takes only sizes that are divided by numbers.
     """
     d = dims.floordiv(top, below)
     if isinstance(d, int) or isinstance(below, int):
@@ -123,42 +123,45 @@ def quotient(c: Context, top: Dim, below: Dim) -> Dim:
 
 def _simplest(low: Fraction, high: Fraction) -> Fraction:
     """Return the fraction of the least denominator between two positive numbers."""
-    whole = math.floor(low)
-    if whole == low or whole < math.floor(high):
+    floor = math.floor(low)
+    if floor == low or floor < math.floor(high):
         return Fraction(math.ceil(low))
-    return whole + 1 / _simplest(1 / (high - whole), 1 / (low - whole))
+    return floor + 1 / _simplest(1 / (high - floor), 1 / (low - floor))
 
 
-def meant(x: Any) -> Fraction:
-    """Return the simplest fraction that a float is the nearest to: 7/10 for 0.7.
+def simplest_fraction(x: Any) -> Fraction:
+    """Return the simplest fraction that a float is the nearest float to.
 
-    That is what was meant by it, and what makes sizes whole where floats fall short of them.
+    Models write the scale 7/10 as a float; taken literally, sizes would fall short of integers.
+
+    >>> simplest_fraction(np.float32(0.7))
+    Fraction(7, 10)
     """
     if x == 0:
         return Fraction(0)
     exact = abs(Fraction(float(x)))
     near = Fraction(float(np.spacing(np.abs(x)))) / 2
-    found = _simplest(exact - near, exact + near)
-    return found if x > 0 else -found
+    fraction = _simplest(exact - near, exact + near)
+    return fraction if x > 0 else -fraction
 
 
 def _fractions(c: Context, item: Operand | None) -> list[Fraction]:
-    """Return known numbers as fractions; none where there is no operand."""
+    """Return the elements of a constant operand as fractions; none if it is omitted."""
     if item is None:
         return []
     a = c.array(item).reshape(-1)
     if a.dtype.kind != "f" or not np.isfinite(a).all():
         raise c.broken(f"{a.dtype}{a.tolist()}", "finite floats")
-    return [meant(x) for x in a]
+    return [simplest_fraction(x) for x in a]
 
 
-def lines(c: Context, v: Value, x: Inputs) -> list[Line]:
-    """Return what becomes of each axis named."""
+def axis_resizes(c: Context, v: Value, x: Inputs) -> list[AxisResize]:
+    """Return how each axis that the node names is resized."""
     rank = v.type.rank
     axes = tuple(c.axis(a, rank) for a in c.attrs.get("axes", range(rank)))
-    roi, scales, wanted = c.optional_input(x, 1), c.optional_input(x, 2), c.optional_input(x, 3)
+    roi, scales, sizes = c.optional_input(x, 1), c.optional_input(x, 2), c.optional_input(x, 3)
     if c.opset < 11:
-        roi, scales, wanted = None, c.optional_input(x, 1), None
+        roi, scales, sizes = None, c.optional_input(x, 1), None
     if scales is None and "scales" in c.attrs:
         scales = Constant(np.array(c.attrs["scales"], np.float32), DType.F32)
     corners = _fractions(c, roi)
@@ -167,43 +170,47 @@ def lines(c: Context, v: Value, x: Inputs) -> list[Line]:
     factors = _fractions(c, scales)
     counts: tuple[Dim, ...] = ()
     if not factors:
-        if wanted is None:
+        if sizes is None:
             raise c.broken("neither scales nor sizes", "one of them")
-        counts = bind_sizes(c, wanted)
+        counts = bind_sizes(c, sizes)
     if len(factors or counts) != len(axes):
-        raise c.broken(f"{len(factors or counts)} sizes for {len(axes)} axes", "one an axis")
-    found: list[Line] = []
+        raise c.broken(f"{len(factors or counts)} sizes for {len(axes)} axes", "one for each axis")
+    resizes: list[AxisResize] = []
     for i, a in enumerate(axes):
         n, ends = v.type.shape[a], (corners[i], corners[i + len(axes)])
         if factors:
             up, down = factors[i].numerator, factors[i].denominator
             if up <= 0:
                 raise c.broken(f"the scale {up / down}", "a positive number")
-            found.append(Line(a, n, dims.floordiv(dims.mul(n, up), down), up, down, ends))
+            resizes.append(AxisResize(a, n, dims.floordiv(dims.mul(n, up), down), up, down, ends))
         else:
-            found.append(Line(a, n, counts[i], counts[i], n, ends))
-        if n == 0 or c.bounds(found[-1].out)[1] < 0:
-            got = f"{dims.text(n)} places resized to {dims.text(found[-1].out)}"
+            resizes.append(AxisResize(a, n, counts[i], counts[i], n, ends))
+        if n == 0 or c.bounds(resizes[-1].out)[1] < 0:
+            got = f"{dims.text(n)} elements resized to {dims.text(resizes[-1].out)}"
             raise c.broken(got, "sizes of at least 1")
     policy = c.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
-    return found if factors or policy == "stretch" else _alike(c, found, policy == "not_larger")
+    if factors or policy == "stretch":
+        return resizes
+    return _keep_aspect_ratio(c, resizes, policy == "not_larger")
 
 
-def _alike(c: Context, found: Sequence[Line], smallest: bool) -> list[Line]:
-    """Resize all axes by the smallest, or largest, factor of any."""
+def _keep_aspect_ratio(
+    c: Context, resizes: Sequence[AxisResize], smallest: bool
+) -> list[AxisResize]:
+    """Resize all axes by the smallest factor of any, or by the largest."""
 
     def best(a: tuple[Dim, Dim], b: tuple[Dim, Dim]) -> tuple[Dim, Dim]:
         less = dims.sub(dims.mul(a[0], b[1]), dims.mul(b[0], a[1]))
         gain = less if smallest else dims.sub(0, less)
-        other = dims.minimum(dims.maximum(gain, 0), 1)  # 1 where the second is taken
+        other = dims.minimum(dims.maximum(gain, 0), 1)  # 1 to take the second
         up, down = (dims.add(p, dims.mul(dims.sub(q, p), other)) for p, q in zip(a, b, strict=True))
         return up, down
 
-    up, down = reduce(best, [(s.up, s.down) for s in found])
-    if any(c.bounds(s.n)[0] < 1 for s in found):
-        small = ", ".join(dims.text(s.n) for s in found)
+    up, down = reduce(best, [(s.up, s.down) for s in resizes])
+    if any(c.bounds(s.n)[0] < 1 for s in resizes):
+        small = ", ".join(dims.text(s.n) for s in resizes)
         raise c.error(f"the aspect ratio of sizes {small} kept", "sizes of at least 1")
     outs = (
-        quotient(c, dims.add(dims.mul(2, s.n, up), down), dims.mul(2, down)) for s in found
+        quotient(c, dims.add(dims.mul(2, s.n, up), down), dims.mul(2, down)) for s in resizes
     )  # rounded half up
-    return [replace(s, out=out, up=up, down=down) for s, out in zip(found, outs, strict=True)]
+    return [replace(s, out=out, up=up, down=down) for s, out in zip(resizes, outs, strict=True)]

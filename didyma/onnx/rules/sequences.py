@@ -1,34 +1,34 @@
-"""Sequences of tensors, whose lengths are known at import: they leave no trace in the graph."""
+"""Sequences of tensors, whose lengths are known at import, so that only tensors enter the graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from didyma.onnx.context import Context
+from didyma.onnx.context import Context, Entries
 from didyma.onnx.rules.shaping import join
 from didyma.onnx.rules.slicing import cut
 from didyma.onnx.tensors import dtype_of
 from didyma.onnx.values import Entry, Operand, TensorList, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Value
 
-Entries: TypeAlias = Sequence[Entry | None]
 Handler: TypeAlias = Callable[[Context, Entries], Entry]
 
-MAX_PARTS = 1 << 10  # tensors that one tensor is split into
+MAX_PARTS = 1 << 10  # that a tensor is split into
 
 
 def _list(c: Context, x: Entries) -> TensorList:
-    found = x[0]
-    if not isinstance(found, TensorList):
+    sequence = x[0]
+    if not isinstance(sequence, TensorList):
         raise c.broken("a tensor", "a sequence of tensors")
-    return found
+    return sequence
 
 
 def _position(c: Context, x: Entries, i: int, default: int, count: int) -> int:
-    """Return a position, which is counted from the end if it is negative."""
+    """Return a constant position; a negative one counts from the end."""
     item = c.optional_input(x, i)
     at = default if item is None else int(c.number(item))
     if not -count <= at < count:
@@ -49,36 +49,36 @@ def _empty(c: Context, x: Entries) -> Entry:
 
 def _construct(c: Context, x: Entries) -> Entry:
     items = [c.input(x, i) for i in range(len(x))]
-    return _made(c, TensorList(items[0].type.dtype, ()), items)
+    return _list_of(c, items[0].type.dtype, items)
 
 
-def _made(c: Context, like: TensorList, items: Sequence[Operand]) -> TensorList:
+def _list_of(c: Context, dtype: DType, items: Sequence[Operand]) -> TensorList:
     for item in items:
-        if item.type.dtype is not like.dtype:
-            raise c.broken(f"a tensor of {item.type.dtype}", f"one of {like.dtype}, as the others")
-    return TensorList(like.dtype, tuple(items))
+        if item.type.dtype is not dtype:
+            raise c.broken(f"a tensor of {item.type.dtype}", f"one of {dtype}, like the others")
+    return TensorList(dtype, tuple(items))
 
 
 def _insert(c: Context, x: Entries) -> Entry:
-    held = _list(c, x)
-    count = len(held.items)
-    at = c.optional_input(x, 2)
-    place = count if at is None else int(c.number(at))
-    if not -count <= place <= count:
-        raise c.broken(f"position {place}", f"{-count} <= position <= {count}")
-    place = place if place >= 0 else place + count
-    return _made(c, held, [*held.items[:place], c.input(x, 1), *held.items[place:]])
+    old = _list(c, x)
+    count = len(old.items)
+    given = c.optional_input(x, 2)
+    at = count if given is None else int(c.number(given))
+    if not -count <= at <= count:
+        raise c.broken(f"position {at}", f"{-count} <= position <= {count}")
+    at = at if at >= 0 else at + count
+    return _list_of(c, old.dtype, [*old.items[:at], c.input(x, 1), *old.items[at:]])
 
 
 def _erase(c: Context, x: Entries) -> Entry:
-    held = _list(c, x)
-    at = _position(c, x, 1, -1, len(held.items))
-    return TensorList(held.dtype, (*held.items[:at], *held.items[at + 1 :]))
+    old = _list(c, x)
+    at = _position(c, x, 1, -1, len(old.items))
+    return TensorList(old.dtype, (*old.items[:at], *old.items[at + 1 :]))
 
 
 def _at(c: Context, x: Entries) -> Entry:
-    held = _list(c, x)
-    return held.items[_position(c, x, 1, 0, len(held.items))]
+    items = _list(c, x).items
+    return items[_position(c, x, 1, 0, len(items))]
 
 
 def _length(c: Context, x: Entries) -> Entry:
@@ -118,7 +118,7 @@ def _split(c: Context, x: Entries) -> Entry:
 
 
 def _equal_parts(c: Context, n: Dim, part: int) -> Sequence[int]:
-    """Sizes of the parts of an axis, all equal but the last, which may be smaller."""
+    """Return the sizes of the parts of an axis: all equal but the last, which may be smaller."""
     if not isinstance(n, int):
         raise c.not_constant(f"the number of parts of an axis of {dims.text(n)}")
     if part < 1:

@@ -1,4 +1,4 @@
-"""Shapes and joins."""
+"""Constants, shapes, reshapes, transpositions and concatenation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from didyma.onnx.context import Context, Handler, Inputs, NotConstant
-from didyma.onnx.rules.data_dependent import (
-    bind_sizes,
-    entry,
-    numbers,
-)
+from didyma.onnx.rules.data_dependent import bind_sizes, dynamic_range, element
 from didyma.onnx.unify import equal_in_range, first_elements
 from didyma.onnx.values import Constant, Operand, size, sizes
 from didyma.refimpl.ir import dims
@@ -57,7 +53,7 @@ def _range(c: Context, x: Inputs) -> Sequence[Operand]:
             return [_float_range(c, items, dtype)]
         start, stop, step = (c.sizes(i, least=0)[0] for i in items)
     except NotConstant:
-        return numbers(c, x)
+        return dynamic_range(c, x)
     if not isinstance(step, int) or step == 0:
         raise c.error(f"step {dims.text(step)}", "a step that is a number, not 0")
     count = (
@@ -87,7 +83,7 @@ def _reshape(c: Context, x: Inputs) -> Sequence[Operand]:
     keep_zero = c.flag("allowzero")
     if len(x) < 2:
         wanted: Sequence[Dim] = tuple(c.attrs["shape"])
-    elif keep_zero:  # then sizes that only the run tells mean themselves
+    elif keep_zero:  # so a data-dependent size means itself
         wanted = bind_sizes(c, c.input(x, 1))
     else:
         wanted = c.sizes(c.input(x, 1), least=1)
@@ -99,16 +95,15 @@ def _reshape(c: Context, x: Inputs) -> Sequence[Operand]:
         shape.append(v.type.shape[i] if copy else d)
     if -1 in shape:
         at = shape.index(-1)
-        rest = dims.mul(*(d for i, d in enumerate(shape) if i != at))
-        shape[at] = _quotient(c, v, rest)
-    return [c.emit("reshape", _fitted(c, v, dims.mul(*shape)), shape=tuple(shape))]
+        shape[at] = _remaining(c, v, dims.mul(*(d for i, d in enumerate(shape) if i != at)))
+    return [c.emit("reshape", _with_numel(c, v, dims.mul(*shape)), shape=tuple(shape))]
 
 
-def _fitted(c: Context, v: Value, wanted: Dim) -> Value:
-    """Return an operand that a model relies on to have so many elements.
+def _with_numel(c: Context, v: Value, wanted: Dim) -> Value:
+    """Return an operand that has ``wanted`` elements, as the model relies on.
 
-    It may have as many, written in another way; or times as many by a size of one symbol, which
-    then is 1.
+    The number of elements may be written differently, or contain a factor of one symbol, which then
+    must be 1.
     """
     if v.type.numel == wanted:
         return v
@@ -128,8 +123,8 @@ def _fitted(c: Context, v: Value, wanted: Dim) -> Value:
     return v
 
 
-def _quotient(c: Context, v: Value, rest: Dim) -> Dim:
-    """Size that is left for the one axis marked -1."""
+def _remaining(c: Context, v: Value, rest: Dim) -> Dim:
+    """Return the size of the axis marked -1, given the product of the others."""
     whole = v.type.numel
     if rest == 0:
         return 0
@@ -146,22 +141,22 @@ def _expand(c: Context, x: Inputs) -> Sequence[Operand]:
     try:
         wanted = v.type.with_shape(*c.sizes(c.input(x, 1), least=0))
     except NotConstant:
-        wanted = v.type.with_shape(*_wanted(c, v, c.operand(x, 1)))
+        wanted = v.type.with_shape(*_expanded(c, v, c.operand(x, 1)))
     shape, _ = broadcast("Expand", [v.type, wanted])
     return [v if shape == v.type.shape else c.emit("broadcast_to", v, shape=shape)]
 
 
-def _wanted(c: Context, v: Value, shape: Value) -> tuple[Dim, ...]:
-    """Sizes to expand to that only the run tells; an axis that is not 1 keeps its own."""
+def _expanded(c: Context, v: Value, shape: Value) -> tuple[Dim, ...]:
+    """Return data-dependent sizes to expand to; an axis whose size is not 1 keeps its size."""
     rank = shape.type.numel
     if not isinstance(rank, int):
         raise c.not_constant(f"a shape of {dims.text(rank)} sizes")
     own = (1,) * (rank - v.type.rank) + v.type.shape
-    found: list[Dim] = []
+    sizes: list[Dim] = []
     for k in range(rank):
         d = own[k - rank + len(own)]
-        found.append(c.bind(entry(c, shape, k), "size") if d == 1 else d)
-    return (*own[: len(own) - rank], *found) if len(own) > rank else tuple(found)
+        sizes.append(c.bind(element(c, shape, k), "size") if d == 1 else d)
+    return (*own[: len(own) - rank], *sizes) if len(own) > rank else tuple(sizes)
 
 
 def _transpose(c: Context, x: Inputs) -> Sequence[Operand]:
@@ -182,14 +177,14 @@ def _unsqueeze(c: Context, x: Inputs) -> Sequence[Operand]:
 
 
 def _single(c: Context, v: Value, axis: int) -> Value:
-    """Take the one element of an axis; where its size is open, for sizes for which it is one."""
+    """Return a value whose axis has size 1; an open size is narrowed or checked to be 1."""
     d = v.type.shape[axis]
     low, high = c.bounds(d)
     if d == 1:
         return v
     if not low <= 1 <= high:
         raise c.error(f"axis {axis} of {v.type}", "an axis of size 1")
-    in_branch = c.builder.parent is not None  # that may not be taken: asserted where it is
+    in_branch = c.builder.parent is not None  # which checks the size if it is taken
     if in_branch or not c.builder.told().issuperset(dims.free(d)):
         one = c.builder.bind(c.reshape(c.value(size(d))), 1, "one", 1)
         first = c.value(sizes((dims.sub(one, 1),)))
@@ -200,7 +195,7 @@ def _single(c: Context, v: Value, axis: int) -> Value:
 
 
 def _squeeze(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Remove the axes named, or all of size 1: then sizes that are open are larger."""
+    """Import ``Squeeze``; without axes, open sizes are taken to be at least 2."""
     v = c.operand(x, 0)
     axes = c.axes(x, 1, v.type.rank)
     if axes is None:
@@ -226,7 +221,7 @@ def _flatten(c: Context, x: Inputs) -> Sequence[Operand]:
 
 
 def _depth_to_space(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Move blocks of channels into the height and the width."""
+    """Import ``DepthToSpace``, which moves blocks of channels into the height and the width."""
     v = c.operand(x, 0)
     n, channels, height, width = _image(c, v)
     size, depth_first = _blocks(c)
@@ -241,13 +236,13 @@ def _depth_to_space(c: Context, x: Inputs) -> Sequence[Operand]:
 
 
 def _space_to_depth(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Move blocks of the height and the width into channels."""
+    """Import ``SpaceToDepth``, which moves blocks of the height and the width into channels."""
     v = c.operand(x, 0)
     n, channels, height, width = _image(c, v)
     size, depth_first = _blocks(c)
     rows, columns = exact_quotient(height, size), exact_quotient(width, size)
     if rows is None or columns is None:
-        is_open = dims.free((height, width))  # the loader tries multiples of open sizes
+        is_open = dims.free((height, width))  # then the import is tried with multiples of 32
         raise c.error(
             f"sizes {dims.text(height)} and {dims.text(width)}", f"multiples of {size}",
             code="shape-mismatch" if is_open else "onnx-broken",
@@ -274,7 +269,7 @@ def _blocks(c: Context) -> tuple[int, bool]:
 
 
 def join(c: Context, parts: Sequence[Value], axis: int) -> Value:
-    """Concatenate any number of values."""
+    """Return any number of values, concatenated."""
     return joined(parts, lambda group: c.emit("concat", *group, axis=axis))
 
 

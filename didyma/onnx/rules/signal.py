@@ -1,4 +1,4 @@
-"""Fourier transforms, mel filters; running products."""
+"""Fourier transforms, mel filters and cumulative products."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _dft(c: Context, x: Inputs) -> Sequence[Operand]:
     given = c.optional_input(x, 1)
     n = c.ints(given)[0] if given is not None else v.type.shape[axis]
     if not isinstance(n, int) or n < 1:
-        raise c.error(f"a transform of length {n}", "a length known at import")
+        raise c.error(f"a transform of length {n}", "a constant length")
     if given is None and half and inverse:
         n = 2 * (n - 1)
     return [fourier.dft(c, v, n, axis, inverse, half)]
@@ -39,7 +39,7 @@ def _stft(c: Context, x: Inputs) -> Sequence[Operand]:
         n = size
     else:
         raise c.broken("neither a window nor a frame length", "one of them")
-    if v.type.rank == 2:  # real numbers, as ONNX Runtime takes them too
+    if v.type.rank == 2:  # real numbers, which ONNX Runtime takes as well
         v = c.reshape(v, *v.type.shape, 1)
     if step < 1 or n < 1 or (isinstance(length := v.type.shape[1], int) and n > length):
         raise c.error(f"frames of {n} of {v.type} in steps of {step}", "frames that fit")
@@ -54,16 +54,16 @@ def _mel_weight_matrix(c: Context, x: Inputs) -> Sequence[Operand]:
 
 
 def _cumprod(c: Context, x: Inputs) -> Sequence[Operand]:
-    """Product over the elements up to each one."""
+    """Import ``CumProd``: the product of the elements up to each one."""
     v = c.operand(x, 0)
     axis = c.axis(c.ints(c.input(x, 1))[0], v.type.rank)
     rank, n = v.type.rank + 1, v.type.shape[axis]
     mine, other = c.iota(n, rank=rank, axis=axis), c.iota(n, rank=rank, axis=axis + 1)
     if c.flag("reverse"):
         mine, other = other, mine
-    taken = c.emit("less" if c.flag("exclusive") else "less_equal", other, mine)
-    spread = c.reshape(v, *v.type.shape[:axis], 1, *v.type.shape[axis:])
-    factors = c.emit("where", taken, spread, c.scalar(1, v))
+    included = c.emit("less" if c.flag("exclusive") else "less_equal", other, mine)
+    rows = c.reshape(v, *v.type.shape[:axis], 1, *v.type.shape[axis:])
+    factors = c.emit("where", included, rows, c.scalar(1, v))
     return [c.emit("prod", factors, axes=(axis + 1,), keepdims=False)]
 
 

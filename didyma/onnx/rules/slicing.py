@@ -1,12 +1,12 @@
-"""Slices, splits, pads and tiles."""
+"""Split, Slice, Pad and Tile."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from didyma.onnx.context import Context, Handler, Inputs, NotConstant
-from didyma.onnx.rules.data_dependent import clamped_end, entry
-from didyma.onnx.rules.padding import number, settled
+from didyma.onnx.rules.data_dependent import clamped_end, element
+from didyma.onnx.rules.padding import folded_if_constant, size_scalar
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
@@ -14,7 +14,7 @@ from didyma.refimpl.ops.builder import Value
 
 
 def cut(c: Context, v: Value, axis: int, start: Dim, stop: Dim) -> Value:
-    """Take a part of an axis."""
+    """Return a part of an axis, under a name of its own."""
     rank = v.type.rank
     starts = tuple(start if i == axis else 0 for i in range(rank))
     stops = tuple(stop if i == axis else d for i, d in enumerate(v.type.shape))
@@ -42,11 +42,11 @@ def _split(c: Context, x: Inputs) -> Sequence[Operand]:
             f"parts of {', '.join(map(dims.text, parts))}", "sizes that are not negative"
         )
     at: Dim = 0
-    found: list[Operand] = []
+    results: list[Operand] = []
     for size in parts:
-        found.append(cut(c, v, axis, at, dims.add(at, size)))
+        results.append(cut(c, v, axis, at, dims.add(at, size)))
         at = dims.add(at, size)
-    return found
+    return results
 
 
 def _slice(c: Context, x: Inputs) -> Sequence[Operand]:
@@ -56,7 +56,7 @@ def _slice(c: Context, x: Inputs) -> Sequence[Operand]:
             starts, stops = c.sizes(c.input(x, 1)), c.sizes(c.input(x, 2))
         except NotConstant as unknown:
             try:
-                return [_cut_at(c, v, x)]
+                return [_dynamic_slice(c, v, x)]
             except NotConstant:
                 raise unknown from None
         third = x[3] if len(x) > 3 else None
@@ -76,8 +76,8 @@ def _slice(c: Context, x: Inputs) -> Sequence[Operand]:
     return [c.emit("slice", v, starts=tuple(first), stops=tuple(last), steps=tuple(by))]
 
 
-def _cut_at(c: Context, v: Value, x: Inputs) -> Value:
-    """Return a slice whose ends only the run tells; steps and axes must be known."""
+def _dynamic_slice(c: Context, v: Value, x: Inputs) -> Value:
+    """Return a slice with data-dependent ends; its axes and steps must be constant."""
     many = c.operand(x, 1).type.numel
     if not isinstance(many, int):
         raise c.not_constant(f"{dims.text(many)} ends of a slice")
@@ -90,7 +90,7 @@ def _cut_at(c: Context, v: Value, x: Inputs) -> Value:
             raise c.not_constant("the ends of a slice backwards")
         a = c.axis(axis, v.type.rank)
         n = v.type.shape[a]
-        ends = (clamped_end(c, entry(c, c.operand(x, i), k), n, 0) for i in (1, 2))
+        ends = (clamped_end(c, element(c, c.operand(x, i), k), n, 0) for i in (1, 2))
         first[a], last[a] = (c.bind_within(e, n, "end") for e in ends)
     by = [1] * v.type.rank
     for axis, step in zip(axes, steps, strict=True):
@@ -99,7 +99,7 @@ def _cut_at(c: Context, v: Value, x: Inputs) -> Value:
 
 
 def _bounds(c: Context, size: Dim, start: Dim, stop: Dim, step: int) -> tuple[Dim, Dim]:
-    """Clamp a slice's ends into an axis, as Python does."""
+    """Return the ends of a slice clamped to an axis, as Python does."""
     if step == 0:
         raise c.error("step 0", "a step that is not 0")
     if isinstance(size, int) and isinstance(start, int) and isinstance(stop, int):
@@ -147,21 +147,21 @@ def _pad(c: Context, x: Inputs) -> Sequence[Operand]:
 
 
 def _wrapped(c: Context, v: Value, low: Sequence[Dim], high: Sequence[Dim]) -> Value:
-    """Go on at an axis's other end: each axis looked up by place modulo its size."""
+    """Pad in the mode ``wrap``: look each axis up at positions modulo its size."""
     for axis, (before, after) in enumerate(zip(low, high, strict=True)):
         n = v.type.shape[axis]
         if before == 0 and after == 0:
             continue
-        count, first = c.iota(dims.add(before, n, after)), number(c, before)
-        at = settled(c, c.emit("remainder", c.emit("subtract", count, first), number(c, n)))
-        v = c.emit("gather", v, at, axis=axis)
+        count, first = c.iota(dims.add(before, n, after)), size_scalar(c, before)
+        at = c.emit("remainder", c.emit("subtract", count, first), size_scalar(c, n))
+        v = c.emit("gather", v, folded_if_constant(c, at), axis=axis)
     return v
 
 
 def _trimmed(
     c: Context, v: Value, x: Inputs, low: Sequence[Dim], high: Sequence[Dim], mode: str
 ) -> Value:
-    """Negative pads cut: first that, then what is left to pad."""
+    """Cut what negative pads say, then pad the rest."""
     cut = [(-p if isinstance(p, int) and p < 0 else 0) for p in (*low, *high)]
     before, after = cut[: len(low)], cut[len(low) :]
     stops = tuple(dims.sub(d, p) for d, p in zip(v.type.shape, after, strict=True))

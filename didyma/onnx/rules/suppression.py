@@ -1,4 +1,4 @@
-"""NonMaxSuppression: boxes in the order of their scores, one after another, as a scan."""
+"""NonMaxSuppression: a scan over the boxes in the order of their scores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.data_dependent import non_zero
-from didyma.onnx.subgraphs import closed, made
+from didyma.onnx.subgraphs import add_functions, build_function
 from didyma.onnx.values import Operand, size
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, TensorType
@@ -15,13 +15,11 @@ from didyma.refimpl.ops.builder import Value
 
 def _column(c: Context, boxes: Value, k: int) -> Value:
     """Return a coordinate of each box: [batch, boxes]."""
-    starts, stops = (0, 0, k), (*boxes.type.shape[:2], k + 1)
-    cut = c.emit("slice", boxes, starts=starts, stops=stops, steps=(1, 1, 1))
-    return c.reshape(cut, *boxes.type.shape[:2])
+    return c.reshape(c.slice(boxes, 2, k, k + 1), *boxes.type.shape[:2])
 
 
 def _corners(c: Context, boxes: Value) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
-    """Return low and high ends of boxes on both axes."""
+    """Return the low and high ends of boxes along y and x."""
     a, b, d, e = (_column(c, boxes, k) for k in range(4))
     if c.integer("center_point_box"):  # x and y of the centre, width, height
         half_x, half_y = c.emit("multiply", d, 0.5), c.emit("multiply", e, 0.5)
@@ -32,7 +30,7 @@ def _corners(c: Context, boxes: Value) -> tuple[tuple[Value, Value], tuple[Value
 
 
 def _overlaps(c: Context, boxes: Value, limit: Value | None) -> Value:
-    """Tell of each two boxes of a batch whether they share too much: [batch, boxes, boxes]."""
+    """Return whether the overlap of two boxes exceeds the limit: [batch, boxes, boxes]."""
     batch, n = boxes.type.shape[:2]
     area: Value | None = None
     shared: Value | None = None
@@ -51,21 +49,22 @@ def _overlaps(c: Context, boxes: Value, limit: Value | None) -> Value:
     both = c.emit("add", c.reshape(area, batch, n, 1), c.reshape(area, batch, 1, n))
     union = c.emit("subtract", both, shared)
     ratio = c.emit("divide", shared, union)
-    found = c.emit("greater", ratio, c.cast(limit, ratio.type.dtype) if limit is not None else 0.0)
-    return c.emit("logical_and", found, c.emit("greater", shared, 0.0))
+    most = c.cast(limit, ratio.type.dtype) if limit is not None else 0.0
+    exceeds = c.emit("greater", ratio, most)
+    return c.emit("logical_and", exceeds, c.emit("greater", shared, 0.0))
 
 
 def _ranks(c: Context, scores: Value) -> Value:
-    """Return the boxes of each class in falling order of their scores: [batch, classes, boxes]."""
+    """Return box numbers in descending order of their scores: [batch, classes, boxes]."""
     batch, classes, n = scores.type.shape
     mine = c.reshape(scores, batch, classes, n, 1)
     theirs = c.reshape(scores, batch, classes, 1, n)
     number, other = c.iota(n, rank=4, axis=2), c.iota(n, rank=4, axis=3)
     tied = c.emit("logical_and", c.emit("equal", theirs, mine), c.emit("less", other, number))
     ahead = c.cast(c.emit("logical_or", c.emit("greater", theirs, mine), tied), DType.I64)
-    place = c.emit("sum", ahead, axes=(3,), keepdims=False)
-    whole = c.emit("broadcast_to", c.iota(n, rank=3, axis=2), shape=scores.type.shape)
-    return c.emit("scatter", whole, place, whole, axis=2, reduction="none")
+    position = c.emit("sum", ahead, axes=(3,), keepdims=False)
+    boxes = c.emit("broadcast_to", c.iota(n, rank=3, axis=2), shape=scores.type.shape)
+    return c.emit("scatter", boxes, position, boxes, axis=2, reduction="none")
 
 
 def _scalar(c: Context, x: Inputs, i: int, dtype: DType) -> Value | None:
@@ -82,34 +81,30 @@ def _suppression(c: Context, x: Inputs) -> Sequence[Operand]:
     most = _scalar(c, x, 2, DType.I64) or c.builder.scalar(0, DType.I64)
     overlap = _overlaps(c, boxes, _scalar(c, x, 3, boxes.type.dtype))
     ranks = _ranks(c, scores)
-    able = None
+    eligible = None
     if (least := _scalar(c, x, 4, dtype)) is not None:
-        able = c.emit("greater", scores, least)
-    kept = _rounds(c, (batch, classes, n), overlap, ranks, able, most)
-    (found,) = non_zero(c, [kept])  # batch, class and round, in this order
-    rows = c.value(found)
+        eligible = c.emit("greater", scores, least)
+    kept = _kept(c, (batch, classes, n), overlap, ranks, eligible, most)
+    (indices,) = non_zero(c, [kept])  # of batch, class and rank
+    rows = c.value(indices)
     count = rows.type.shape[1]
-    parts = [c.reshape(_row(c, rows, k), count, 1) for k in range(3)]
+    parts = [c.reshape(c.slice(rows, 0, k, k + 1), count, 1) for k in range(3)]
     flat = c.emit("add", c.emit("multiply", parts[0], c.value(size(classes))), parts[1])
     flat = c.emit("add", c.emit("multiply", flat, c.value(size(n))), parts[2])
     box = c.emit("gather", c.reshape(ranks, ranks.type.numel), flat, axis=0)
     return [c.emit("concat", parts[0], parts[1], box, axis=1)]
 
 
-def _row(c: Context, v: Value, k: int) -> Value:
-    return c.emit("slice", v, starts=(k, 0), stops=(k + 1, v.type.shape[1]), steps=(1, 1))
-
-
-def _rounds(
-    c: Context, shape: tuple[Dim, Dim, Dim], overlap: Value, ranks: Value, able: Value | None,
+def _kept(
+    c: Context, shape: tuple[Dim, Dim, Dim], overlap: Value, ranks: Value, eligible: Value | None,
     most: Value,
 ) -> Value:  # fmt: skip
-    """Tell of each round whether its box is kept: [batch, classes, rounds]."""
+    """Return whether the box of each rank is kept: [batch, classes, ranks]."""
     batch, classes, n = shape
     outer = c.builder
     turns = c.emit("permute_dims", ranks, axes=(2, 0, 1))
     yes = c.builder.scalar(True, DType.BOOL)
-    free = able if able is not None else c.emit("broadcast_to", yes, shape=shape)
+    free = eligible if eligible is not None else c.emit("broadcast_to", yes, shape=shape)
     none = c.emit("broadcast_to", c.builder.scalar(0, DType.I64), shape=(batch, classes))
 
     def build(inner: Context) -> Sequence[Operand]:
@@ -123,16 +118,16 @@ def _rounds(
         keep = inner.emit(
             "logical_and", lives, inner.emit("less", done, inner.builder.capture(most, outer))
         )
-        held = inner.builder.capture(overlap, outer)
+        overlaps = inner.builder.capture(overlap, outer)
         where = inner.emit("broadcast_to", column, shape=shape)
-        beaten = inner.emit("gather_elements", held, where, axis=1)
+        suppressed = inner.emit("gather_elements", overlaps, where, axis=1)
         # gather_elements looks up along the boxes: [batch, classes, boxes]
-        beaten = inner.emit("logical_and", beaten, inner.reshape(keep, batch, classes, 1))
-        left = inner.emit("logical_and", alive, inner.emit("logical_not", beaten))
+        suppressed = inner.emit("logical_and", suppressed, inner.reshape(keep, batch, classes, 1))
+        left = inner.emit("logical_and", alive, inner.emit("logical_not", suppressed))
         count = inner.emit("add", done, inner.cast(keep, DType.I64))
         return [left, count, keep]
 
-    (f,), captures = closed(c, [("boxes", made(c, build))])
+    (f,), captures = add_functions(c, [("boxes", build_function(c, build))])
     kept = c.builder.scan(f, [free, none], [turns], captures, n)[2]
     return c.emit("permute_dims", kept, axes=(1, 2, 0))
 

@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 from didyma.fuzz.peers.ort import run_model
 from didyma.onnx.load import load_model
-from didyma.onnx.rules.resize_axes import meant
+from didyma.onnx.rules.resize_axes import simplest_fraction
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.types import Array
@@ -159,8 +159,8 @@ def test_sizes_are_what_the_scale_means(scale: float) -> None:
 
 @given(st.integers(1, 999), st.integers(1, 999))
 def test_a_float_means_the_fraction_it_was_made_of(up: int, down: int) -> None:
-    assert meant(np.float32(up / down)) == Fraction(up, down)
-    assert meant(np.float32(-up / down)) == Fraction(-up, down)
+    assert simplest_fraction(np.float32(up / down)) == Fraction(up, down)
+    assert simplest_fraction(np.float32(-up / down)) == Fraction(-up, down)
 
 
 @pytest.mark.parametrize("kind", ["linear", "cubic", "floor"])
