@@ -101,7 +101,7 @@ def domains(f: Function) -> dict[str, Domain]:
     found: dict[str, Domain] = {}
     for n in f.nodes:
         if n.op in OPS:
-            wanted = OPS[n.op].domains([types[a] for a in n.args], n.attr)
+            wanted = OPS[n.op].apply(n.attr).domains([types[a] for a in n.args])
             for a, d in zip(n.args, wanted, strict=True):
                 if d is not None:
                     found.setdefault(a, d)

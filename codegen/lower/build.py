@@ -127,13 +127,9 @@ class ScalarBuilder:
 
     def rule(self, node: Node, index: Index) -> Rule:
         """Apply a node's element rule."""
-        return OPS[node.op].element(
-            index,
-            [self.reader(a) for a in node.args],
-            [self._types[a] for a in node.args],
-            node.attr,
-            node.types[0],
-        )
+        reads = [self.reader(a) for a in node.args]
+        types = [self._types[a] for a in node.args]
+        return OPS[node.op].apply(node.attr).element(index, reads, types, node.types[0])
 
     def _element(self, name: str, index: Index) -> Expr:
         buffer = self._buffers.get(name)

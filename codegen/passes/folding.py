@@ -40,5 +40,5 @@ def fold(n: Node, values: Values) -> Node | None:
         return None
     if any(attr_symbols(value) for _, value in n.attrs):
         return None
-    result = op.eval([c.array() for c in known], n.attr, t)
+    result = op.apply(n.attr).eval([c.array() for c in known], t)
     return Node(n.results, "constant", (), n.types, attrs({"value": Tensor.of(result)}))

@@ -316,37 +316,3 @@ class Op:
         """
         check(self.name, types, self.arity, self.dtypes)
         return self.apply(attrs).infer(types)
-
-    def eval(self, args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-        """Return the result of a use."""
-        return self.apply(attrs).eval(args, result)
-
-    def view(self, args: Sequence[Array], attrs: AttrMap, result: TensorType) -> Array:
-        """Return the result of a use, perhaps in the memory of an operand."""
-        return self.apply(attrs).view(args, result)
-
-    def bar(
-        self,
-        bars: Sequence[Bar],
-        attrs: AttrMap,
-        types: Sequence[TensorType],
-        result: TensorType,
-        contract: Contract,
-    ) -> Bar:
-        """Return the bar of the result of a use."""
-        return self.apply(attrs).bar(bars, types, result, contract)
-
-    def element(
-        self,
-        at: Index,
-        reads: Sequence[Read],
-        types: Sequence[TensorType],
-        attrs: AttrMap,
-        result: TensorType,
-    ) -> Rule:
-        """Return how one element of the result of a use is computed."""
-        return self.apply(attrs).element(at, reads, types, result)
-
-    def domains(self, types: Sequence[TensorType], attrs: AttrMap) -> Domains:
-        """Return values that the operands of a use should mostly have."""
-        return self.apply(attrs).domains(types)

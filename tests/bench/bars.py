@@ -220,7 +220,7 @@ def _sum_bar(
     types = [TensorType(compute, a.shape) for a in args]
     attrs: dict[str, Attr] = {} if y is not None else {"axes": (1,), "keepdims": True}
     given = [bars.exact(a.astype(compute.numpy), compute) for a in args]
-    return OPS[op].bar(given, attrs, types, OPS[op].infer(types, attrs), contract), compute
+    return OPS[op].apply(attrs).bar(given, types, OPS[op].infer(types, attrs), contract), compute
 
 
 def _in_lanes(x: Array) -> Array:

@@ -143,7 +143,7 @@ def proposed(op: Op, dtype: DType, uses: int) -> Iterator[Use]:
 def filled(op: Op, dtype: DType, drawn: Sample, seed: int) -> Use | None:
     """A use with corner values, or None where it is too large."""
     attrs = dict(drawn.attrs)
-    domains = op.domains(drawn.operands, attrs)
+    domains = op.apply(attrs).domains(drawn.operands)
     seeds = count(10 * seed + 8, 10)  # every tenth seed gives corner values
     operands: list[Array] = []
     for t, domain in zip(drawn.operands, domains, strict=True):

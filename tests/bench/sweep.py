@@ -109,7 +109,7 @@ def _floats(rng: np.random.Generator, task: Task, count: int, known: Array) -> A
     raw = rng.integers(0, 2, half, np.uint64) << top | exponent << np.uint64(mantissa) | fraction
     every = raw.astype(word).view(dtype.numpy)
     rest = count - half
-    (domain,) = task.op.domains([TensorType(dtype)], dict(task.attrs))
+    (domain,) = task.op.apply(dict(task.attrs)).domains([TensorType(dtype)])
     lo, hi = (domain.lo, domain.hi) if domain is not None else (-30.0, 30.0)
     inside = rng.uniform(lo, hi, rest)
     near = rng.integers(-1000, 1000, rest) * rng.choice((0.5, 1.0, np.pi / 2, np.pi / 4), rest)
@@ -195,8 +195,8 @@ def check(task: Task, x: Array, run: Any, seen: dict[str, float]) -> list[str]:
     out = TensorType(to, x.shape)
     attrs = dict(task.attrs)
     with np.errstate(all="ignore"):
-        bar = bars.store(task.op.bar([bars.exact(x)], attrs, types, out, Contract()), to)
-        value = task.op.eval([x], attrs, out)
+        bar = bars.store(task.op.apply(attrs).bar([bars.exact(x)], types, out, Contract()), to)
+        value = task.op.apply(attrs).eval([x], out)
         got = run(x)
         want, k = exact(task, x)
         wrong: list[str] = []

@@ -140,7 +140,7 @@ def run(
     out = np.zeros(shape, result.dtype.compute.numpy)
     with np.errstate(all="ignore"):
         for at in np.ndindex(shape):
-            rule = op.element(ints(at), reads, types, attrs, result)
+            rule = op.apply(attrs).element(ints(at), reads, types, result)
             if isinstance(rule, Scatter):
                 return _scatter(m, rule, out).astype(result.dtype.numpy)
             out[at] = m.fold(rule) if isinstance(rule, Fold) else m.run(rule)

@@ -36,7 +36,7 @@ class Use:
     result: TensorType
 
     def eval(self) -> Array:
-        return self.op.eval(self.args, self.attrs, self.result)
+        return self.op.apply(self.attrs).eval(self.args, self.result)
 
 
 def bind(a: Attr, env: Mapping[str, int]) -> Attr:
@@ -71,7 +71,7 @@ def sample(op: Op, dice: Dice, dtypes: Sequence[DType] = ALL, symbols: bool = Fa
 def use(op: Op, found: Sample, dice: Dice, wild: bool) -> Use:
     """Draw values for a concrete sample: small whole numbers, or wild ones."""
     attrs = dict(found.attrs)
-    domains = op.domains(found.operands, attrs)
+    domains = op.apply(attrs).domains(found.operands)
     args = tuple(
         values(t, dice, wild)
         if domain is None

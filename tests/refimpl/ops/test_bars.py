@@ -79,15 +79,15 @@ class Builder:
         if op.name == "bitcast":
             few = targets(dtype)
             attrs = (("dtype", few[int(self.rng.integers(len(few)))]),)
-        domains = op.domains([TensorType(d) for d in dtypes], dict(attrs))
+        domains = op.apply(dict(attrs)).domains([TensorType(d) for d in dtypes])
         args = [self.pick(d, dom) for d, dom in zip(dtypes, domains, strict=True)]
         types = [self.types[a] for a in args]
         out = op.infer(types, dict(attrs))
         name = f"v{len(self.nodes)}"
         self.nodes.append(Node((name,), op.name, tuple(args), (out,), attrs))
         self.types[name] = out
-        rule = op.element(
-            (reader(0, DType.I64),), [self.read(a) for a in args], types, dict(attrs), out
+        rule = op.apply(dict(attrs)).element(
+            (reader(0, DType.I64),), [self.read(a) for a in args], types, out
         )
         assert not isinstance(rule, (Fold, Scatter))
         self.exprs[name] = rule
@@ -170,7 +170,7 @@ def test_the_centre_of_erf_is_finer_than_f64() -> None:
     x = np.array([-0.04902541668273549, -0.05536306193933343, 1e-300, 0.5, 1.9, -2.81, 3.5, 5.0])
     t = TensorType(DType.F64, x.shape)
     with np.errstate(all="ignore"):
-        bar = OPS["erf"].bar([bars.exact(x)], {}, [t], t, Contract(ulp={"erf": 1.0}))
+        bar = OPS["erf"].apply({}).bar([bars.exact(x)], [t], t, Contract(ulp={"erf": 1.0}))
     for v, c, e in zip(x.tolist(), bar.c, bar.e, strict=True):
         exact = mp.erf(mp.mpf(v))
         high = float(c)
@@ -186,7 +186,7 @@ def test_a_product_that_overflows_against_a_greater_one_is_undecided() -> None:
     types = [TensorType(DType.F32, (1, 2)), TensorType(DType.F32, (2, 1))]
     bars_ = [bars.exact(a, DType.F32) for a in (x, w)]
     out = TensorType(DType.F32, (1, 1))
-    bar = OPS["matmul"].bar(bars_, {}, types, out, Contract())
+    bar = OPS["matmul"].apply({}).bar(bars_, types, out, Contract())
     assert bar.e[0, 0] == np.inf
 
 
@@ -197,9 +197,9 @@ def test_the_length_of_a_vector_that_may_be_zero_is_decided(dtype: DType) -> Non
     t = TensorType(dtype, (4,))
     two = bars.exact(np.full(4, 2, dtype.numpy))
     with np.errstate(all="ignore"):
-        power = OPS["pow"].bar([x, two], {}, [t, t], t, Contract())
-        total = OPS["add"].bar([power, power], {}, [t, t], t, Contract())
-        root = OPS["sqrt"].bar([total], {}, [t], t, Contract())
+        power = OPS["pow"].apply({}).bar([x, two], [t, t], t, Contract())
+        total = OPS["add"].apply({}).bar([power, power], [t, t], t, Contract())
+        root = OPS["sqrt"].apply({}).bar([total], [t], t, Contract())
     assert (power.c >= power.e).all()
     assert (total.c >= total.e).all()
     assert np.isfinite(root.e).all()

@@ -65,7 +65,7 @@ def verdict(
     result = OPS[op].infer(types, attrs)
     with np.errstate(all="ignore"):
         exact = [bars.exact(a, DType.of(a)) for a in args]
-        bar = OPS[op].bar(exact, attrs, types, result, contract or Contract())
+        bar = OPS[op].apply(attrs).bar(exact, types, result, contract or Contract())
         stored = bars.store(bar, result.dtype)
         v = bars.judge(stored, out.astype(result.dtype.numpy), result.dtype)
     assert not np.any(v.undecided)
@@ -261,7 +261,7 @@ def uncertain(c: list[float], e: list[float]) -> bars.Bar:
 def bar_of(op: str, b: list[bars.Bar], dtypes: list[DType], **attrs: Attr) -> bars.Bar:
     types = [TensorType(d, x.c.shape) for d, x in zip(dtypes, b, strict=True)]
     with np.errstate(all="ignore"):
-        return OPS[op].bar(b, attrs, types, OPS[op].infer(types, attrs), Contract())
+        return OPS[op].apply(attrs).bar(b, types, OPS[op].infer(types, attrs), Contract())
 
 
 def test_extremes_take_the_ends_of_bars() -> None:

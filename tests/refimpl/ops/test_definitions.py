@@ -80,7 +80,7 @@ def test_floats(op: Op) -> None:
                 x.reshape(-1)[::3].reshape([-1 if d > 1 else 1 for d in x.shape]) for x in operands
             ]
             out = op.infer([TensorType(dtype, x.shape) for x in operands], attrs)
-        value = op.eval(operands, attrs, out)
+        value = op.apply(attrs).eval(operands, out)
         grid = [g.reshape(-1).astype(np.float64) for g in np.broadcast_arrays(*operands)]
         for i, got in enumerate(of_list(value)):
             args = [float(g[i]) for g in grid]
@@ -101,7 +101,7 @@ def test_integers(op: Op) -> None:
         if not dtype.is_int:
             continue
         operands, out = sweep(op, dtypes, attrs)
-        value = op.eval(operands, attrs, out)
+        value = op.apply(attrs).eval(operands, out)
         grid = [g.reshape(-1).tolist() for g in np.broadcast_arrays(*operands)]
         for i, got in enumerate(value.reshape(-1).tolist()):
             args = [g[i] for g in grid]
@@ -117,7 +117,7 @@ def test_integers(op: Op) -> None:
 def test_truth_values(op: Op) -> None:
     dtypes = [DType.BOOL] * op.arity[0]
     operands, out = sweep(op, dtypes, {})
-    value = op.eval(operands, {}, out).reshape(-1).tolist()
+    value = op.apply({}).eval(operands, out).reshape(-1).tolist()
     grid = [g.reshape(-1).tolist() for g in np.broadcast_arrays(*operands)]
     name = op.name.removeprefix("logical_").removeprefix("bitwise_")
     for i, got in enumerate(value):
@@ -162,7 +162,7 @@ def test_casts(to: DType) -> None:
     for source in ALL:
         x = corners(source, op.corners)
         out = op.infer([TensorType(source, x.shape)], {"dtype": to})
-        for v, got in zip(of_list(x), of_list(op.eval([x], {"dtype": to}, out)), strict=True):
+        for v, got in zip(of_list(x), of_list(op.apply({"dtype": to}).eval([x], out)), strict=True):
             text = cast_fault(v, got, source, to)
             assert not text, (source, to, v, got, text)
 
@@ -171,7 +171,7 @@ def test_where_takes_the_chosen_bits() -> None:
     op = OPS["where"]
     x, y = np.array([np.nan, -0.0, 1.0], np.float32), np.array([np.inf], np.float32)
     types = [TensorType(DType.BOOL, (3,)), TensorType(DType.F32, (3,)), TensorType(DType.F32, (1,))]
-    got = op.eval([np.array([True, True, False]), x, y], {}, op.infer(types, {}))
+    got = op.apply({}).eval([np.array([True, True, False]), x, y], op.infer(types, {}))
     assert np.isnan(got[0])
     assert np.signbit(got[1])
     assert got[2] == np.inf

@@ -52,10 +52,10 @@ def test_value_and_loop_rule_are_inside_the_bar(op: Op) -> None:
         operands, out = sweep(op, dtypes, attrs)
         types = [TensorType(DType.of(x), x.shape) for x in operands]
         exact = [bars.exact(x) for x in operands]
-        bar = op.bar(exact, attrs, types, out, Contract())
-        value = op.eval(operands, attrs, out)
+        bar = op.apply(attrs).bar(exact, types, out, Contract())
+        value = op.apply(attrs).eval(operands, out)
         index = tuple(reader(9, DType.I64) for _ in out.shape)
-        rule = op.element(index, reads(types), types, attrs, out)
+        rule = op.apply(attrs).element(index, reads(types), types, out)
         assert not isinstance(rule, (Fold, Scatter))
         assert rule.dtype is out.dtype.compute, (op.name, dtypes, rule)
         with np.errstate(all="ignore"):
@@ -74,12 +74,15 @@ def test_value_and_loop_rule_are_inside_the_bar(op: Op) -> None:
 
 
 def test_casts_round_through_f32() -> None:
-    rule = OPS["cast"].element(
-        (),
-        reads([TensorType(DType.F64)]),
-        [TensorType(DType.F64)],
-        {"dtype": DType.F16},
-        TensorType(DType.F16),
+    rule = (
+        OPS["cast"]
+        .apply({"dtype": DType.F16})
+        .element(
+            (),
+            reads([TensorType(DType.F64)]),
+            [TensorType(DType.F64)],
+            TensorType(DType.F16),
+        )
     )
     x = reader(0, DType.F64)
     assert rule == Cast(Cast(Cast(x, DType.F32), DType.F16), DType.F32)

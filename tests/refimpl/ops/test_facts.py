@@ -26,7 +26,7 @@ QUICK = ("floor", "ceil", "trunc", "round", "isnan", "isinf", "signbit", "copysi
 
 def evaluate(op: Op, *args: Array) -> Array:
     result = op.infer([TensorType(DType.of(a), a.shape) for a in args], {})
-    return op.eval(args, {}, result)
+    return op.apply({}).eval(args, result)
 
 
 def pairs(dtype: DType) -> tuple[Array, Array]:
@@ -81,7 +81,9 @@ def at_first(op: Op, dtype: DType) -> Expr:
     """Return the loop rule of an elementwise op on scalars."""
     types = [TensorType(dtype)] * op.arity[0]
     m = by_rule.Machine([np.zeros((), dtype.numpy)] * len(types), {})
-    rule = op.element((), [m.read(k) for k in range(len(types))], types, {}, op.infer(types, {}))
+    rule = op.apply({}).element(
+        (), [m.read(k) for k in range(len(types))], types, op.infer(types, {})
+    )
     assert not isinstance(rule, Fold | Scatter)
     return rule
 
@@ -120,7 +122,7 @@ def test_folds_reread_what_they_say(op: Op) -> None:
         m.loaded, times = set(), 0
         reads = [m.read(k) for k in range(len(u.args))]
         for at in np.ndindex(u.eval().shape):
-            rule = op.element(by_rule.ints(at), reads, u.types, u.attrs, u.result)
+            rule = op.apply(u.attrs).element(by_rule.ints(at), reads, u.types, u.result)
             if isinstance(rule, Scatter):
                 continue  # base and updates are read once, by their own indices
             assert isinstance(rule, Fold)
@@ -142,7 +144,7 @@ def test_nearby_elements_are_at_most_one_load_away(op: Op) -> None:
         m = by_rule.Machine(u.args, {})
         at = tuple(Var(f"i{a}") for a in range(u.result.rank))
         reads = [m.read(k) for k in range(len(u.args))]
-        rule = op.element(at, reads, u.types, u.attrs, u.result)
+        rule = op.apply(u.attrs).element(at, reads, u.types, u.result)
         assert not isinstance(rule, Fold | Scatter)
         loads = [e for e in subexprs(rule) if isinstance(e, Load)]
         assert len(set(loads)) <= 1
@@ -156,7 +158,9 @@ def test_a_pending_overflow_is_held_whether_or_not_it_happens(op: Op) -> None:
     big, near = np.full(2, 2e38, np.float32), np.float32(3e38)
     t = TensorType(DType.F32, (2,))
     given = [exact(big, DType.F32), exact(np.full(2, 2, np.float32), DType.F32)]
-    product = OPS["multiply"].bar(given, {}, [t, t], t, Contract())  # 4e38: above the largest f32
+    product = (
+        OPS["multiply"].apply({}).bar(given, [t, t], t, Contract())
+    )  # 4e38: above the largest f32
     other = exact(np.full(2, -near if op.name == "add" else near), DType.F32)
     args = [product, other][: op.arity[0]]
     if op.kind is not Kind.ELEMENTWISE:
@@ -166,9 +170,11 @@ def test_a_pending_overflow_is_held_whether_or_not_it_happens(op: Op) -> None:
     if op.name == "cumulative_sum":
         attrs = {"axis": 0, "exclusive": False, "reverse": False}
     result = op.infer(types, attrs)
-    bar = store(op.bar(args, attrs, types, result, Contract()), DType.F32)
+    bar = store(op.apply(attrs).bar(args, types, result, Contract()), DType.F32)
     with np.errstate(all="ignore"):
         for wide in (DType.F64, DType.F32):  # fused with the product, or after it overflowed
-            out = op.eval([a.c.astype(wide.numpy) for a in args], attrs, result.with_dtype(wide))
+            out = op.apply(attrs).eval(
+                [a.c.astype(wide.numpy) for a in args], result.with_dtype(wide)
+            )
             verdict = judge(bar, out.astype(np.float32), DType.F32)
             assert (verdict.ok | verdict.undecided).all(), (wide, out, bar)

@@ -15,7 +15,7 @@ from didyma.refimpl.ops import OPS, blas, convolution
 
 def conv(x: Array, w: Array, **attrs: tuple[int, ...] | int) -> Array:
     t = OPS["conv"].infer([TensorType(DType.of(a), a.shape) for a in (x, w)], attrs)
-    return OPS["conv"].eval([x, w], attrs, t)
+    return OPS["conv"].apply(attrs).eval([x, w], t)
 
 
 @pytest.mark.parametrize("gathered", [1, 3_000, 100_000])

@@ -27,8 +27,8 @@ def use(op: Op, dtype: DType, *operands: Array) -> tuple[Bar, Array]:
     types = [TensorType(dtype, a.shape) for a in args]
     out = op.infer(types, {})
     with np.errstate(all="ignore"):
-        bar = op.bar([bars.exact(a) for a in args], {}, types, out, Contract())
-        return bars.store(bar, out.dtype), op.eval(args, {}, out)
+        bar = op.apply({}).bar([bars.exact(a) for a in args], types, out, Contract())
+        return bars.store(bar, out.dtype), op.apply({}).eval(args, out)
 
 
 def inside(bar: Bar, x: Array, dtype: DType) -> Array:
@@ -121,8 +121,8 @@ def test_f16_computed_in_f16_is_found() -> None:
     rng = np.random.default_rng(0)
     x, y, z = (rng.uniform(1, 2, 2000).astype(np.float16) for _ in range(3))
     t = TensorType(DType.F16, x.shape)
-    product = OPS["multiply"].bar([bars.exact(x), bars.exact(y)], {}, [t, t], t, Contract())
-    total = OPS["subtract"].bar([product, bars.exact(z)], {}, [t, t], t, Contract())
+    product = OPS["multiply"].apply({}).bar([bars.exact(x), bars.exact(y)], [t, t], t, Contract())
+    total = OPS["subtract"].apply({}).bar([product, bars.exact(z)], [t, t], t, Contract())
     with np.errstate(all="ignore"):
         bar = bars.store(total, DType.F16)
     once = (x.astype(np.float32) * y.astype(np.float32) - z.astype(np.float32)).astype(np.float16)
@@ -135,8 +135,8 @@ def test_a_product_that_overflows_may_be_fused_with_a_sum(contraction: bool) -> 
     x, y, z = (np.array([v], np.float32) for v in (2e38, 2.0, -3e38))
     t = TensorType(DType.F32, (1,))
     k = Contract(contraction=contraction)
-    product = OPS["multiply"].bar([bars.exact(x), bars.exact(y)], {}, [t, t], t, k)
-    total = OPS["add"].bar([product, bars.exact(z)], {}, [t, t], t, k)
+    product = OPS["multiply"].apply({}).bar([bars.exact(x), bars.exact(y)], [t, t], t, k)
+    total = OPS["add"].apply({}).bar([product, bars.exact(z)], [t, t], t, k)
     with np.errstate(all="ignore"):
         alone, bar = bars.store(product, DType.F32), bars.store(total, DType.F32)
     assert inside(alone, np.array([np.inf], np.float32), DType.F32).all()
@@ -153,11 +153,11 @@ def test_the_far_side_of_a_decision_is_inside() -> None:
     b = TensorType(DType.BOOL, (1,))
     near = Bar(np.array([1.0]), np.array([1e-6]))
     one, two, three = (bars.exact(np.array([v], np.float32)) for v in (1.0, 2.0, 3.0))
-    cond = OPS["less"].bar([near, one], {}, [t, t], b, Contract())
+    cond = OPS["less"].apply({}).bar([near, one], [t, t], b, Contract())
     assert bars.judge(cond, np.array([True]), DType.BOOL).undecided.all()
-    chosen = OPS["where"].bar([cond, two, three], {}, [b, t, t], t, Contract())
+    chosen = OPS["where"].apply({}).bar([cond, two, three], [b, t, t], t, Contract())
     for value, ok in ((2.0, True), (3.0, True), (4.5, False), (1.5, False)):
         assert bars.judge(chosen, np.array([value], np.float32), DType.F32).ok.all() == ok
-    floor = OPS["floor"].bar([near], {}, [t], t, Contract())
+    floor = OPS["floor"].apply({}).bar([near], [t], t, Contract())
     for value, ok in ((1.0, True), (0.0, True), (-1.0, False)):
         assert bars.judge(floor, np.array([value], np.float32), DType.F32).ok.all() == ok

@@ -23,7 +23,7 @@ def test_value_rule_and_bar_agree(op: Op) -> None:
         assert value.shape == u.result.shape
         with np.errstate(all="ignore"):
             exact = [bars.exact(a, DType.of(a)) for a in u.args]
-            bar = u.op.bar(exact, u.attrs, u.types, u.result, bars.Contract())
+            bar = u.op.apply(u.attrs).bar(exact, u.types, u.result, bars.Contract())
             assert bar.c.dtype == bars.centre_dtype(u.result.dtype), (seed, u)
             bar = bars.store(bar, u.result.dtype)
         assert bar.c.shape == bar.e.shape == value.shape
@@ -74,7 +74,7 @@ def test_samples_reach_every_dtype(op: Op) -> None:
 def test_example(op: Op) -> None:
     types = [TensorType(DType.of(a), a.shape) for a in op.example.operands]
     attrs = dict(op.example.attrs)
-    value = op.eval(op.example.operands, attrs, op.infer(types, attrs))
+    value = op.apply(attrs).eval(op.example.operands, op.infer(types, attrs))
     assert value.dtype == op.example.result.dtype
     np.testing.assert_array_equal(value, op.example.result)
 

@@ -18,7 +18,7 @@ FOLD: dict[str, Attr] = {"axes": (0,), "keepdims": False}
 
 def value(op: str, *args: Array, **attrs: Attr) -> Array:
     types = [TensorType(DType.of(a), a.shape) for a in args]
-    return OPS[op].eval(args, attrs, OPS[op].infer(types, attrs))
+    return OPS[op].apply(attrs).eval(args, OPS[op].infer(types, attrs))
 
 
 def f32(*xs: float) -> Array:
@@ -164,10 +164,10 @@ def test_a_root_is_no_power(dtype: type[np.floating[Any]], shape: tuple[int, ...
     t = DType.of(x)
     with np.errstate(all="ignore"):
         result = TensorType(t, np.broadcast_shapes(x.shape, y.shape))
-        whole = OPS["pow"].eval([x, y], {}, result)
+        whole = OPS["pow"].apply({}).eval([x, y], result)
         lanes = binary("pow", x, y)
-        bar = OPS["pow"].bar(
-            [exact(x, t), exact(y, t)], {}, [TensorType(t, x.shape), TensorType(t, y.shape)],
+        bar = OPS["pow"].apply({}).bar(
+            [exact(x, t), exact(y, t)], [TensorType(t, x.shape), TensorType(t, y.shape)],
             result, Contract(),
         )  # fmt: skip
     for got in (whole, lanes, bar.c):

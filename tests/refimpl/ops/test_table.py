@@ -58,11 +58,11 @@ def test_every_facet_is_there(op: Op) -> None:
     attrs = dict(op.example.attrs)
     assert {a.name for a in op.attrs} == set(attrs)
     out = op.infer(types, attrs)
-    value = op.eval(operands, attrs, out)
+    value = op.apply(attrs).eval(operands, out)
     assert value.dtype == out.dtype.numpy
     assert value.shape == out.shape == op.example.result.shape
     assert same_bits(value, op.example.result), (value, op.example.result)
-    bar = op.bar([bars.exact(a) for a in operands], attrs, types, out, Contract())
+    bar = op.apply(attrs).bar([bars.exact(a) for a in operands], types, out, Contract())
     with np.errstate(all="ignore"):
         verdict = bars.judge(bars.store(bar, out.dtype), op.example.result, out.dtype)
     assert verdict.ok.all()
@@ -130,7 +130,7 @@ def test_samples_fit_and_vary(op: Op) -> None:
         assert TensorType(dtype, shape) in found.operands
         out = op.infer(found.operands, dict(found.attrs))
         assert out.shape == shape
-        assert len(op.domains(found.operands, dict(found.attrs))) == len(found.operands)
+        assert len(op.apply(dict(found.attrs)).domains(found.operands)) == len(found.operands)
         seen.add(found)
     assert len(seen) > 3 * len(op.dtypes) or op.arity == (1, 1)
 

@@ -40,7 +40,7 @@ def somewhere(b: Bar, x: Array, dice: draw.Dice) -> Array:
 
 def verdict(op: Op, u: draw.Use, operands: Sequence[Bar], out: Array) -> bars.Verdict:
     with np.errstate(all="ignore"):
-        bar = op.bar(operands, u.attrs, u.types, u.result, Contract())
+        bar = op.apply(u.attrs).bar(operands, u.types, u.result, Contract())
         return bars.judge(bars.store(bar, u.result.dtype), out, u.result.dtype)
 
 
@@ -54,7 +54,7 @@ def test_results_of_operands_within_their_bars_are_inside(op: Op) -> None:
             operands = [widened(a, dice, 1e-3 if seed % 2 else 0.0) for a in u.args]
             for _ in range(3):
                 args = tuple(somewhere(b, a, dice) for b, a in zip(operands, u.args, strict=True))
-                out = op.eval(args, u.attrs, u.result)
+                out = op.apply(u.attrs).eval(args, u.result)
                 v = verdict(op, u, operands, out)
                 assert np.all(v.ok), (seed, u, operands, args, out)
                 decided += int((~v.undecided).sum())
@@ -74,9 +74,9 @@ def test_errors_of_operands_are_not_made_larger_than_they_are(name: str) -> None
         if any(a.size > 200 for a in positive):
             continue
         operands = [Bar(a.astype(np.longdouble), 1e-3 * a) for a in positive]
-        top = op.eval(tuple(a * (1 + 1e-3) for a in positive), u.attrs, u.result)
+        top = op.apply(u.attrs).eval(tuple(a * (1 + 1e-3) for a in positive), u.result)
         with np.errstate(all="ignore"):
-            bar = op.bar(operands, u.attrs, u.types, u.result, Contract())
+            bar = op.apply(u.attrs).bar(operands, u.types, u.result, Contract())
             gap = np.asarray(top - bar.c, np.float64)
         sure = np.isfinite(bar.e) & np.isfinite(gap) & (gap > 0)
         seen += (bar.e / np.where(sure, gap, 1))[sure].tolist()
