@@ -20,28 +20,23 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Block,
     Call,
-    Cast,
-    Compare,
     Const,
     Expr,
     ExternalCall,
     For,
     Free,
     If,
-    Intrinsic,
     Let,
     LetExpr,
     Load,
     PlacementAllocate,
-    Select,
     Stmt,
     Store,
-    Unary,
     Var,
     While,
 )
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ir.walk import subexprs
+from didyma.refimpl.ir.walk import certain_children, subexprs
 
 WideKey: TypeAlias = tuple[str, Expr]
 
@@ -87,7 +82,7 @@ def find(loop: For, vectors: frozenset[str]) -> Wide | None:
     wide = Wide()
     for s in _flat(loop.body):
         for part in _parts(s):
-            for e in _always(part):
+            for e in _certain(part):
                 if e.buffer not in stored and outside(key := wide_key(e.buffer, e.index, v)):
                     assert key is not None
                     wide.loads[key] = e.dtype
@@ -135,31 +130,12 @@ def _parts(s: Let | Store) -> tuple[Expr, ...]:
     return (s.value,) if isinstance(s, Let) else (*s.index, s.value)
 
 
-def _always(e: Expr) -> Iterator[Load]:
+def _certain(e: Expr) -> Iterator[Load]:
     """Yield the loads that happen whatever the values are."""
-    match e:
-        case Const() | Var():
-            pass
-        case Select(cond):
-            yield from _always(cond)
-        case Binary(op, a, b):
-            yield from _always(a)
-            if e.dtype is not DType.BOOL or op == "xor":  # else C may skip the second
-                yield from _always(b)
-        case Cast(arg) | Unary(_, arg):
-            yield from _always(arg)
-        case Compare(_, a, b):
-            yield from _always(a)
-            yield from _always(b)
-        case Intrinsic(_, args):
-            for a in args:
-                yield from _always(a)
-        case LetExpr(_, value, body):
-            yield from _always(value)
-            yield from _always(body)
-        case Load(_, at):
-            yield e
-            for i in at:
-                yield from _always(i)
-        case _:
-            assert_never(e)
+    if isinstance(e, Load):
+        yield e
+    parts = certain_children(e)
+    if isinstance(e, Binary) and e.dtype is DType.BOOL and e.op != "xor":
+        parts = parts[:1]  # C may skip the second
+    for part in parts:
+        yield from _certain(part)

@@ -54,11 +54,6 @@ class CodeScope:
         default_factory=dict[tuple[int, bool], "CodeScope"]
     )
 
-    @property
-    def is_region(self) -> bool:
-        """Whether statements can stand here."""
-        return self.guard is None
-
     def region(self) -> CodeScope:
         """Innermost enclosing scope of statements."""
         p = self

@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from didyma.codegen.order.results import givers, overwritten
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.external import externals
 from didyma.refimpl.ir.graph import (
-    CALL,
     COMPILER,
-    CONTROL,
     NO_INLINE,
     RESHAPE_ONLY,
     SCAN,
@@ -128,7 +127,7 @@ class BlockWriter:
         if not any(n.op in (WHILE, SCAN) for n in f.nodes):
             return targets
         uses = Counter(a for n in f.nodes for a in n.args) + Counter(f.results)
-        givers = self._givers(f)
+        own = givers(f, self.functions)
         for n in reversed(f.nodes):
             if n.op not in (WHILE, SCAN):
                 continue
@@ -137,20 +136,10 @@ class BlockWriter:
             for r, a, t in zip(n.results[:k], n.args, n.types, strict=False):
                 if r not in targets:
                     targets[r] = self.fresh(r, t)
-                first = a in givers and uses[a] == 1 and a not in targets
+                first = a in own and uses[a] == 1 and a not in targets
                 if first and targets[r] not in held and growing.isdisjoint(dims.free(t.shape)):
                     targets[a] = targets[r]
         return targets
-
-    def _givers(self, f: Function) -> dict[str, int]:
-        """Values of a function's nodes that have bytes of their own, with the node's position."""
-        return {
-            r: i
-            for i, n in enumerate(f.nodes)
-            if (n.op == CALL and RESHAPE_ONLY not in self.functions[n.callee].attr)
-            or n.op in CONTROL
-            for r in n.results
-        }
 
     def _inside(self) -> list[Line]:
         """Begin a block; return the lines around it."""
@@ -252,11 +241,11 @@ class BlockWriter:
 
     def _branch(self, n: Node, f: Function, args: Sequence[str], results: Sequence[str]) -> None:
         new = control.rebound(n)
-        givers = self._givers(f)
+        own = givers(f, self.functions)
         grows = [not set(new).isdisjoint(dims.free(t.shape)) for t in n.types]
         wanted: dict[str, str] = {}
         for r, value, growing in zip(results, f.results, grows, strict=True):
-            if value in givers and not growing:
+            if value in own and not growing:
                 wanted.setdefault(value, r)
         given = self.run(f, args, wanted)
         for r, value, growing in zip(results, given, grows, strict=True):
@@ -325,7 +314,7 @@ class BlockWriter:
         grows: Sequence[bool],
     ) -> None:
         new = control.rebound(n)
-        wanted = self._overwritten(body, carried, grows)
+        wanted = overwritten(body, carried, grows, self.functions)
         given = self.run(body, [*carried, *captures], wanted, wanted.values())
         fixed = [(r, v) for r, v, g in zip(carried, given, grows, strict=True) if not g]
         self._assign(fixed)
@@ -333,21 +322,6 @@ class BlockWriter:
             pairs = [(r, v) for r, v, g in zip(carried, given, grows, strict=True) if g]
             got = [self.types[v] for v in given]
             self._carry(n.types, got, pairs, new, [*carried, *captures])
-
-    def _overwritten(
-        self, body: Function, carried: Sequence[str], grows: Sequence[bool]
-    ) -> dict[str, str]:
-        """Results that may be written over the old value at once, since nobody reads it later."""
-        givers = self._givers(body)
-        last, shows = _last_uses(body, self.functions)
-        wanted: dict[str, str] = {}
-        for p, value, r, growing in zip(body.params, body.results, carried, grows, strict=False):
-            if growing or value not in givers or value in wanted:
-                continue
-            readers = [last.get(v, -1) for v, of in shows.items() if of == p.name]
-            if max([last.get(p.name, -1), *readers]) < givers[value]:
-                wanted[value] = r
-        return wanted
 
     def _assign(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Copy all at once: what is read is what was there before."""
@@ -373,11 +347,11 @@ class BlockWriter:
         outer = self._inside()
         slices = [self._slice(x, index) for x in args[k : k + s]]
         rows = [self._row(y, index) for y in stacked]
-        wanted = self._overwritten(body, states, [False] * k)
+        wanted = overwritten(body, states, [False] * k, self.functions)
         held = list(wanted.values())
-        givers = self._givers(body)
+        own = givers(body, self.functions)
         for row, value in zip(rows, body.results[k:], strict=True):
-            if value in givers and _aligned(self.types[row]):
+            if value in own and _aligned(self.types[row]):
                 wanted.setdefault(value, row)
         given = self.run(body, [*states, *slices, *args[k + s :]], wanted, held)
         for row, value in zip(rows, given[k:], strict=True):
@@ -403,18 +377,3 @@ def _aligned(t: TensorType) -> bool:
     """Tell whether a kernel may be given any row of this type."""
     size = t.nbytes
     return isinstance(size, int) and size % PORTABLE.access == 0
-
-
-def _last_uses(
-    f: Function, functions: Mapping[str, Function]
-) -> tuple[dict[str, int], dict[str, str]]:
-    """Position of the last node that uses each value, and whose bytes each view shows."""
-    last: dict[str, int] = {}
-    shows: dict[str, str] = {}
-    for i, n in enumerate(f.nodes):
-        for a in n.args:
-            last[a] = i
-        if n.op == CALL and RESHAPE_ONLY in functions[n.callee].attr:
-            shows[n.results[0]] = shows.get(n.args[0], n.args[0])
-    last.update(dict.fromkeys(f.results, len(f.nodes)))
-    return last, shows

@@ -8,9 +8,9 @@ from didyma.codegen.order.blocks import BlockWriter, Callee
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Function, Module, is_called
-from didyma.refimpl.ir.lines import walk
+from didyma.refimpl.ir.lines import binds, walk
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.program import Bind, Call, Carry, Copy, Extern, Program, Repeat, Return
+from didyma.refimpl.ir.program import Call, Carry, Copy, Extern, Program, Repeat, Return
 from didyma.refimpl.verify.symbols import given
 
 
@@ -77,16 +77,15 @@ def _used(declared: Sequence[DimVar], s: BlockWriter) -> tuple[DimVar, ...]:
     names = set(dims.free(d for t in s.types.values() for d in t.shape))
     names.update(v.name for k in s.used.values() for v in k.dims)
     for line in walk(s.lines):
+        names.update(binds(line))
         match line:
-            case Bind(name):
-                names.add(name)
-            case Repeat(index, extent):
-                names.update((index, *dims.free(extent)))
+            case Repeat(_, extent):
+                names.update(dims.free(extent))
             case Carry(_, sizes):
-                names.update(n for name, d in sizes for n in (name, *dims.free(d)))
+                names.update(dims.free(d for _, d in sizes))
             case Call(callee):
                 names.update(v.name for v in given(s.called[callee].program))
-            case Extern(_, _, _, attrs):
+            case Extern(attrs=attrs):
                 names.update(x for _, a in attrs for x in control.attr_symbols(a))
             case _:
                 pass

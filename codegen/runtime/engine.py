@@ -61,15 +61,6 @@ class KernelFault(Exception):
         super().__init__("; ".join(f"{f.kind} in {f.kernel}: {f.detail}" for f in faults))
 
 
-class DeviceBuffer(Protocol):
-    """Bytes on the engine's device."""
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes."""
-        ...
-
-
 class Loaded(Protocol):
     """Kernel text made executable."""
 

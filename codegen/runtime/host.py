@@ -46,7 +46,7 @@ _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 class HostBuffer:
     """Bytes in this process, with guard bytes on both sides of the whole allocation."""
 
-    __slots__ = ("address", "array", "live", "nbytes", "root")
+    __slots__ = ("address", "array", "live", "nbytes", "region", "root")
 
     def __init__(self, array: Array, address: int, root: HostBuffer | None = None) -> None:
         self.array = array
@@ -54,6 +54,7 @@ class HostBuffer:
         self.nbytes: int = array.nbytes
         self.live = True
         self.root: HostBuffer = root or self
+        self.region: HostBuffer | None = None  # of a thread's stack, to be given back
 
     def guard(self) -> None:
         """Write the guard bytes of an allocation."""
@@ -91,7 +92,6 @@ class Host:
         self._driver = (files(prelude) / "driver.c").read_text(encoding="utf-8")
         self._stage = _Stage(order)
         self._local = threading.local()
-        self._stacked: dict[int, HostBuffer] = {}
 
     def load(self, text: KernelText) -> HostLoaded:
         """Compile kernel text; DidymaError ``kernel-text`` where it is not C."""
@@ -147,14 +147,15 @@ class Host:
         buffer = HostBuffer(region.array[:nbytes], region.address)
         buffer.guard()
         buffer.array.fill(POISON)
-        self._stacked[id(buffer)] = region
+        buffer.region = region
         return buffer
 
     def unstack(self, buffer: HostBuffer) -> None:
         """Take a region back; KernelFault ``guard`` if the bytes beside it were written."""
         assert buffer.live, "given back twice"
+        assert buffer.region is not None, "no bytes of the stack"
         buffer.live = False
-        self._regions().append(self._stacked.pop(id(buffer)))
+        self._regions().append(buffer.region)
         if where := buffer.overwritten():
             raise KernelFault([Fault("guard", "", f"when the stack was given back: {where}")])
 

@@ -24,13 +24,12 @@ from didyma.refimpl.ir.loop import (
     Load,
     PrimFunc,
     Scope,
-    Select,
     Stmt,
     Store,
     Var,
 )
 from didyma.refimpl.ir.walk import (
-    expr_children,
+    certain_children,
     map_expr,
     map_stmt,
     subexprs,
@@ -94,15 +93,13 @@ def _certain(s: Stmt) -> Iterator[Load]:
 def _always(e: Expr) -> Iterator[Load]:
     if isinstance(e, Load):
         yield e
-    elif isinstance(e, Select):
-        yield from _always(e.cond)
     elif not isinstance(e, LetExpr):
-        for c in expr_children(e):
+        for c in certain_children(e):
             yield from _always(c)
 
 
 def _loads(e: Expr) -> bool:
-    return isinstance(e, Load) or any(map(_loads, expr_children(e)))
+    return isinstance(e, Load) or any(map(_loads, certain_children(e)))
 
 
 def tiled(facts: NestFacts, turned: Turned) -> PrimFunc:

@@ -59,6 +59,11 @@ def expr_children(e: Expr) -> tuple[Expr, ...]:
             assert_never(e)
 
 
+def certain_children(e: Expr) -> tuple[Expr, ...]:
+    """Return the direct subexpressions that are evaluated whatever the values are."""
+    return (e.cond,) if isinstance(e, Select) else expr_children(e)
+
+
 def map_expr(f: ExprFn, e: Expr) -> Expr:
     """Apply ``f`` to the direct subexpressions."""
     old = expr_children(e)
