@@ -10,8 +10,8 @@ from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import cuda, wrapper
 from didyma.codegen.lower import lower
 from didyma.codegen.memory import planner
-from didyma.codegen.memory.host import movers
 from didyma.codegen.memory.plan import plan
+from didyma.codegen.memory.views import movers
 from didyma.codegen.options import Options
 from didyma.codegen.order import order
 from didyma.codegen.passes.fuse import fuse, separate

@@ -1,4 +1,4 @@
-"""Hand a compiled module to the judge: its levels as data, each engine behind the protocol."""
+"""Give a compiled module to the judge: its levels as data, each engine behind a protocol."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from didyma.refimpl.ops.bars import Contract
 
 @dataclass(slots=True)
 class EngineBackend:
-    """One compiled module on one engine."""
+    """One compiled module on one engine, for the judge."""
 
     engine: Engine
     compiled: Compiled
@@ -52,7 +52,7 @@ class EngineBackend:
     def run_function(
         self, function: str, inputs: Sequence[Array], env: Mapping[str, int]
     ) -> tuple[Array, ...]:
-        """Launch a Primitive's kernels on buffers of their own, or call an external function."""
+        """Launch a Primitive's kernels on new buffers, or call an external function."""
         if function in self.externs:
             return self.externs[function](inputs, env)
         whole = self.compiled.loops[function]
@@ -88,7 +88,7 @@ class EngineBackend:
         for (name, t), b in zip(self.compiled.program.constants, weights, strict=True):
             if self.engine.download(b, DType.U8, (len(t.data),)).tobytes() != t.data:
                 raise KernelFault([Fault("constant", "", f"the constant %{name} was written")])
-        unload(self.engine, weights)  # which sees to their guard bytes
+        unload(self.engine, weights)  # which checks their guard bytes
         return tuple(out)
 
 
@@ -97,8 +97,8 @@ def runner(
 ) -> Callable[..., list[Any]]:
     """Return the generated wrapper's ``call``; kernels and constants are loaded once, here.
 
-    The constants leave the engine when what is returned is no longer referenced.  ``externs`` are
-    implementations of external functions, by the name of a function or compiler.
+    The constants are freed on the engine when the returned function is garbage-collected.
+    ``externs`` are implementations of external functions, by the name of a function or compiler.
     """
     weights = _weights(c, e)
     run = partial(
@@ -124,7 +124,7 @@ def _float_atomics(c: Compiled) -> bool:
 
 
 def subject(c: Compiled, externs: Mapping[str, Bound] | None = None) -> Subject:
-    """Levels of a compiled module, and the implementations of its external functions."""
+    """Return the levels of a compiled module, with the implementations of external functions."""
     given = {k: x for k, x in (externs or {}).items() if x.implementation is not None}
     return Subject(
         source=c.source,
@@ -139,13 +139,13 @@ def subject(c: Compiled, externs: Mapping[str, Bound] | None = None) -> Subject:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A compile that raised: at which stage, and what."""
+    """A compile that failed: the stage, and the exception."""
 
     stage: str
     error: Exception
 
     def report(self) -> Report:
-        """Return it as a finding of the stage."""
+        """Return a report with one finding, at the stage that failed."""
         text = f"{type(self.error).__name__}: {self.error}"
         finding = Finding(self.stage, "while compiling", "error", text)
         return Report((Level(self.stage, findings=(finding,)),))
@@ -154,9 +154,9 @@ class Failed:
 def compiled(
     m: Module, options: Options | None = None, progress: Callable[[str], None] = lambda _: None
 ) -> Compiled | Failed:
-    """Compile a module, or tell what became of it.
+    """Compile a module; return the failure if a stage raises.
 
-    DidymaError if the planner is none, ``device-unsupported``.
+    DidymaError ``unknown-planner`` or ``bad-planner``, and ``device-unsupported``.
     """
     require_one_device(m)
     options = options or Options()
@@ -207,7 +207,7 @@ def check(
 
     A compile that fails is a finding too; its level is the stage.
     """
-    made = compiled(m, options, progress)
-    if isinstance(made, Failed):
-        return made.report()
-    return judged(made, inputs, engines, contract, progress, externs, details=details)
+    result = compiled(m, options, progress)
+    if isinstance(result, Failed):
+        return result.report()
+    return judged(result, inputs, engines, contract, progress, externs, details=details)

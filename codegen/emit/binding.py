@@ -19,10 +19,10 @@ from didyma.refimpl.verify.symbols import binders
 def bind(p: Program, python: Mapping[str, str]) -> Iterator[str]:
     """Yield the functions ``shapes`` and ``bind``; ``python`` names the values and sizes.
 
-    DidymaError ``unbound-dim`` if no input tells a size.
+    DidymaError ``unbound-dim`` if a size cannot be read from any input.
     """
     types = p.type
-    yield f"def shapes({', '.join(python[d.name] for d in told_dims(p))}):"
+    yield f"def shapes({', '.join(python[d.name] for d in given_dims(p))}):"
     yield '    """Return the shapes of the inputs."""'
     yield "    return ["
     for v in p.inputs:
@@ -44,12 +44,12 @@ def bind(p: Program, python: Mapping[str, str]) -> Iterator[str]:
                 want = f"{code(d, python)}, {quoted(dims.text(d))}"
                 got = f"{python[v]}[{axis}]"
                 yield f"    calls.size({quoted(sanitise(v))}, {axis}, {got}, {want})"
-    items = ", ".join(f"{quoted(d.name)}: {python[d.name]}" for d in told_dims(p))
+    items = ", ".join(f"{quoted(d.name)}: {python[d.name]}" for d in given_dims(p))
     yield f"    return arrays, {{{items}}}"
 
 
-def told_dims(p: Program) -> list[DimVar]:
-    """Return the declared sizes that the program speaks of, but for those that its lines bind."""
+def given_dims(p: Program) -> list[DimVar]:
+    """Return the dims that the program uses and the caller binds: those that no line binds."""
     if not p.dims:
         return []
     names = set(dims.free(d for _, t in p.types for d in t.shape))
@@ -82,7 +82,7 @@ def _sizes(p: Program, python: Mapping[str, str], read: set[tuple[str, int]]) ->
             slope, offset = (code(part, python) for part in line)
             got = f"{python[v]}[{axis}]"
             yield f"    {python[unknown[0]]} = calls.solve({where}, {got}, {slope}, {offset})"
-    for var in told_dims(p):
+    for var in given_dims(p):
         if var.name not in known:
             raise DidymaError(
                 "unbound-dim", var.name, got="no input whose shape tells it",

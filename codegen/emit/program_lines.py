@@ -1,4 +1,4 @@
-"""The part of a wrapper that runs: each line of the program as a line of Python."""
+"""Emit the lines of a program as lines of Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import assert_never
 
 import sympy
 
-from didyma.codegen.emit.binding import shape, told_dims
+from didyma.codegen.emit.binding import given_dims, shape
 from didyma.codegen.emit.holders import Holders
 from didyma.codegen.emit.integers import code, quoted, tuple_of
 from didyma.refimpl.ir import dims
@@ -53,8 +53,8 @@ Run on an engine and return the results.
 class LineWriter:
     """Writes the function ``call``, or one that it calls.
 
-    The tables give names in Python, of functions too, and in the kernel text; ``streams`` tells
-    whether work runs on several, ``called`` whether this is such a function.
+    ``python``, ``functions`` and ``kernels`` map values, functions and kernels to their names in
+    the text.  ``streams`` is true if work runs on several, ``called`` for a called function.
     """
 
     program: Program
@@ -72,7 +72,7 @@ class LineWriter:
         yield "def call(engine, inputs, kernels=None, weights=None, externs=None):"
         yield f'    """{_CALL}"""'
         yield "    arrays, sizes = bind(inputs)"
-        for d in told_dims(p):
+        for d in given_dims(p):
             yield f"    {self.python[d.name]} = sizes[{quoted(d.name)}]"
         yield "    if kernels is None:"
         yield "        kernels = engine.load(TEXT)"
@@ -88,13 +88,13 @@ class LineWriter:
     def function(self) -> Iterator[str]:
         """Yield the lines of a function that ``call`` calls."""
         p, py = self.program, self.python
-        told = [d.name for d in given(p)]
+        sizes = [d.name for d in given(p)]
         values = (*p.inputs, *p.outputs)
-        params = ", ".join(py[v] for v in (*told, *values))
+        params = ", ".join(py[v] for v in (*sizes, *values))
         yield f"def {self.functions[p.name]}(engine, kernels, externs, {params}):"
         outputs = ", ".join(py[v] for v in p.outputs)
         yield f'    """Write {outputs}."""'
-        asked = (s for s in told if self._asked(s))
+        asked = (s for s in sizes if self._asked(s))
         yield f"    sizes = {{{', '.join(f'{quoted(s)}: {py[s]}' for s in asked)}}}"
         for v in values:
             self._holders.place(v)
@@ -110,7 +110,7 @@ class LineWriter:
                 yield f"{self._pad}{text}"
 
     def _block(self, lines: Sequence[Line]) -> Iterator[str]:
-        """Yield a block, deeper by one step; its arenas go with it."""
+        """Yield the lines of a block, one level deeper; its arenas are freed at its end."""
         outer = self._holders.arenas
         self._holders.arenas = {}
         self._pad, pad = "    ", self._pad
@@ -130,7 +130,7 @@ class LineWriter:
         before = self._holders.copy()
         yield from self._block(s.then)
         self._holders, after = before, self._holders
-        if s.other or self._holders.held != after.held:
+        if s.other or self._holders.values != after.values:
             yield "else:"
             yield from self._block(s.other)
 
@@ -146,11 +146,11 @@ class LineWriter:
     def _repeat(self, s: Repeat) -> Iterator[str]:
         name = self.python[s.index]
         if self.streams:
-            yield "engine.join()"  # also where there is no round
+            yield "engine.join()"  # also where the loop runs no iteration
         yield f"for {name} in range({code(s.extent, self.python)}):"
-        told = [f"    {line}" for line in self._told(s.index)]
-        yield from told
-        if s.body or self.streams or not told:
+        size = [f"    {line}" for line in self._set_size(s.index)]
+        yield from size
+        if s.body or self.streams or not size:
             yield from self._block(s.body)
 
     # ---- memory
@@ -224,10 +224,10 @@ class LineWriter:
             new = ", ".join(self._within(name, code(d, py)) for name, d in s.dims)
             yield f"{', '.join(py[name] for name, _ in s.dims)} = {new}"
         for name, _ in s.dims:
-            yield from self._told(name)
+            yield from self._set_size(name)
 
-    def _told(self, name: str) -> Iterator[str]:
-        """Tell kernels a size, if one asks for it."""
+    def _set_size(self, name: str) -> Iterator[str]:
+        """Yield the line that gives kernels a size, if one needs it."""
         if self._asked(name):
             yield f"sizes[{quoted(name)}] = {self.python[name]}"
 
@@ -255,7 +255,7 @@ class LineWriter:
                 yield f"calls.equal({code(lhs, py)}, {code(rhs, py)}, {quoted(message)})"
             case Bind(dim, v):
                 yield f"{py[dim]} = {self._within(dim, f'calls.number(engine, {py[v]})')}"
-                yield from self._told(dim)
+                yield from self._set_size(dim)
             case Carry():
                 yield from self._carry(line)
             case If():
@@ -283,8 +283,8 @@ class LineWriter:
         yield f"kernels.launch({quoted(self.kernels[s.kernel])}, [{given}], sizes{on})"
 
     def _call(self, s: Call) -> Iterator[str]:
-        told = (d.name for d in given(self.program.function[s.callee]))
-        args = ", ".join(self.python[v] for v in (*told, *s.inputs, *s.outputs))
+        sizes = (d.name for d in given(self.program.function[s.callee]))
+        args = ", ".join(self.python[v] for v in (*sizes, *s.inputs, *s.outputs))
         joins = ["engine.join()"] if self.streams else []
         yield from joins
         yield f"{self.functions[s.callee]}(engine, kernels, externs, {args})"
@@ -313,7 +313,7 @@ class LineWriter:
                 yield f"    engine.download({self.python[v]}, DType.{t.dtype.name}, {at}),"
             yield "]"
         kept = [a for a, back in self._holders.arenas.items() if back == "free"]
-        if held := [*self._holders.held, *kept]:
+        if held := [*self._holders.values, *kept]:
             yield f"for buffer in {tuple_of(held)}:"
             yield "    engine.free(buffer)"
         for name, back in self._holders.arenas.items():

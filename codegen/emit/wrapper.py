@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from didyma.codegen.devices import require_one_device
-from didyma.codegen.emit.binding import bind, told_dims
+from didyma.codegen.emit.binding import bind, given_dims
 from didyma.codegen.emit.integers import constructor, quoted, tuple_of
 from didyma.codegen.emit.names import c_names, sanitise
 from didyma.codegen.emit.program_lines import LineWriter, constant
@@ -112,7 +112,7 @@ def _tables(p: Program, text: KernelText) -> Iterator[str]:
     for v in p.inputs:
         yield f"    ({quoted(sanitise(v))}, {_dtype(types[v].dtype)}, {types[v].rank}),"
     yield ")"
-    yield f"DIMS = {{{', '.join(f'{quoted(d.name)}: ({d.lo}, {d.hi})' for d in told_dims(p))}}}"
+    yield f"DIMS = {{{', '.join(f'{quoted(d.name)}: ({d.lo}, {d.hi})' for d in given_dims(p))}}}"
 
 
 def _signature(s: Signature) -> Iterator[str]:

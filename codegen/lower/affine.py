@@ -60,7 +60,7 @@ def coefficient(p: Poly, name: str) -> Poly | None:
 
 
 def has_division(e: Expr) -> bool:
-    """Tell whether an expression divides."""
+    """Return whether an expression divides."""
     if isinstance(e, Binary):
         return e.op in ("floordiv", "floormod") or has_division(e.lhs) or has_division(e.rhs)
     return False
@@ -203,7 +203,7 @@ class Affine:
         return self._extreme(p, -1)
 
     def within(self, p: Poly, n: Poly) -> bool:
-        """Tell whether ``0 <= p < n`` is certain wherever the loops run."""
+        """Return whether ``0 <= p < n`` is certain wherever the loops run."""
         low, high = self.lower(p), self.upper(p)
         if low is None or high is None or any(k < 0 for k in low.values()):
             return False
@@ -237,5 +237,5 @@ def _without(m: tuple[str, ...], part: tuple[str, ...]) -> tuple[str, ...] | Non
 
 
 def is_constant(p: Poly) -> bool:
-    """Tell whether a polynomial is a number."""
+    """Return whether a polynomial is a number."""
     return not p or set(p) == {()}

@@ -233,7 +233,7 @@ class Placer:
         return map_expr(self._settled, cond)
 
     def _harmless(self, v: Scalar) -> bool:
-        """Tell whether computing a value reads inside its buffers, wherever it is done."""
+        """Return whether computing a value reads inside its buffers, wherever it is done."""
         name = v.var.name
         if name not in self._safe:
             parts = (v.expr,) if v.fold is None else (v.expr, v.fold.body, *v.fold.extents)

@@ -1,9 +1,9 @@
-"""Copies that need not be: source and destination are one buffer.
+"""Copy elision: leave out copies whose source and destination may share one buffer.
 
-A copy whose source dies at it goes if the destination begins there (it becomes a view of the
-source), or if its bytes are free from the source's first line on (the source becomes a view of the
-destination: what a loop carries, a branch's result, a row of a whole).  A copy of what nobody
-writes while the copy is read, an input among others, goes if nobody writes the copy either.
+A copy whose source dies at it is left out where the destination begins there (it becomes a view of
+the source), or where the destination is unused from the source's first line on (the source becomes
+a view of the destination: a carried value, a branch's result, a row of a stacked result).  A copy
+that nothing writes, of a source that nothing writes while the copy is read, is left out too.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from didyma.refimpl.ir.types import TensorType
 
 
 def elided(bare: Program, cost: Cost) -> Program:
-    """Return the program without the copies that need not be, where no cost is higher."""
+    """Return the program without the copies that can be left out at no higher cost."""
     copies = [x for x in walk(bare.lines) if isinstance(x, Copy)]
     return fewer(bare, copies, without, cost) if copies else bare
 
 
 def without(p: Program, lives: Lives, line: Line) -> Program | None:
-    """Return a program without a copy; None where that might change a result."""
+    """Return a program without one copy; None where that might change a result."""
     assert isinstance(line, Copy)
     at = ((k, i, b) for k, b in enumerate(nested(p.lines)) for i, x in enumerate(b) if x is line)
     if (found := next(at, None)) is None:
@@ -39,7 +39,7 @@ def without(p: Program, lives: Lives, line: Line) -> Program | None:
 
 @dataclass(frozen=True, slots=True)
 class Elision:
-    """One copy, at an index of a block, and what must hold for it to go."""
+    """One copy, at an index of a block, and the conditions under which it can be left out."""
 
     p: Program
     lives: Lives
@@ -51,13 +51,13 @@ class Elision:
     kernels: Mapping[str, PrimFunc]
 
     def root(self, value: str) -> str:
-        """The value whose bytes a value shows."""
+        """Return the value that owns the bytes of a value, which may be a view."""
         return self.lives.root.get(value, value)
 
-    # ---- ways
+    # ---- rewrites
 
     def view_of_source(self) -> Program | None:
-        """Let the destination, which begins here, be a view of the source."""
+        """Make the destination, which begins here, a view of the source; None if that is wrong."""
         value, source = self.copy.value, self.copy.source
         whole = self.root(source)
         if not self.begins(value) or not self.in_order(value, whole):
@@ -71,7 +71,7 @@ class Elision:
         return self.rewritten({self.index: (View(value, source),)})
 
     def view_of_destination(self) -> Program | None:
-        """Let the source, made in this block and dead here, be a view of the destination."""
+        """Make the source, which begins in this block and dies here, a view of the destination."""
         value, part = self.copy.value, self.copy.source
         source, whole = self.root(part), self.root(value)
         t, other = self.types[source], self.types[value]
@@ -87,7 +87,7 @@ class Elision:
         return self.rewritten({self.index: (), first: begin})
 
     def handed_on(self) -> Program | None:
-        """Hand the source on instead of the destination, which is for that alone."""
+        """Let a ``Carry`` take the source in place of the destination, which it alone uses."""
         value, source = self.copy.value, self.copy.source
         users = [x for x in walk(self.p.lines) if value in operands(x) and x is not self.copy]
         if len(users) != 1 or not isinstance(carry := users[0], Carry):
@@ -103,7 +103,7 @@ class Elision:
         return self.rewritten({self.index: (), at: (replace(carry, values=pairs),)})
 
     def rewritten(self, instead: Mapping[int, Sequence[Line]]) -> Program:
-        """Return the program with other lines at some indices of the block."""
+        """Return the program with other lines in place of those at some indices of the block."""
 
         def change(x: Line, block: int, index: int) -> Sequence[Line]:
             if block != self.block or index not in instead:
@@ -112,24 +112,24 @@ class Elision:
 
         return replace(self.p, lines=rewrite(self.p.lines, change))
 
-    # ---- what must hold
+    # ---- conditions
 
     def begins(self, value: str) -> bool:
-        """Tell whether a value with bytes of its own has none before the copy."""
+        """Return whether the copy is the first use of a value that owns its bytes."""
         life = self.lives.of.get(value)
         return life is not None and (life.block, life.first) == (self.block, self.index)
 
     def dies(self, value: str) -> bool:
-        """Tell whether nothing reads the bytes of a value of the program's after the copy."""
+        """Return whether the copy is the last use of a value that the program allocates."""
         life = self.lives.of.get(value)
         return life is not None and (life.block, life.last) == (self.block, self.index)
 
     def in_order(self, *values: str) -> bool:
-        """Tell whether all work on values is of the copy's stream."""
+        """Return whether only the copy's stream works on the values."""
         return all(self.lives.alone_on(v, 0) for v in values)
 
     def still(self, value: str, whole: str) -> bool:
-        """Tell whether a value's bytes, and those it is copied from, stay as they are meanwhile."""
+        """Return whether nothing writes a value, nor its source while the value is in use."""
         if any(x is not self.copy and value in self.written(x) for x in walk(self.p.lines)):
             return False
         if whole in self.lives.borrowed:
@@ -138,30 +138,30 @@ class Elision:
         return not any(whole in self.written(x) for x in walk(meanwhile))
 
     def idle(self, whole: str, value: str, first: int) -> bool:
-        """Tell whether nothing uses a destination, nor makes its name, from a line to the copy."""
+        """Return whether no line from ``first`` to the copy uses or defines a destination."""
         between = self.lines[first : self.index]
         made = {x.value for x in walk(between) if isinstance(x, View)}
         return value not in made and not any(whole in self.touched(x) for x in walk(between))
 
     def touched(self, x: Line) -> set[str]:
-        """Whose bytes a line uses."""
+        """Return the owners of the bytes that a line reads or writes."""
         return {self.root(v) for v in operands(x)}
 
     def written(self, x: Line) -> set[str]:
-        """Whose bytes a line writes."""
+        """Return the owners of the bytes that a line writes."""
         return {self.root(v) for v in writes(x, self.kernels)}
 
     def kept(self, value: str) -> bool:
-        """Tell whether a value is returned."""
+        """Return whether a value is returned."""
         return value in {self.root(v) for v in self.p.results}
 
     def may_be_kept(self, value: str, whole: str) -> bool:
-        """Tell whether a value may be returned as a view: of all of what is returned only so."""
+        """Return whether a view may be returned: it shows all of a value that is not returned."""
         ours = whole in self.lives.of and not self.kept(whole)
         return ours and dims.equal(self.types[value].nbytes, self.types[whole].nbytes)
 
     def handed(self, *values: str) -> bool:
-        """Tell whether a value is handed on with its allocation, or comes with one."""
+        """Return whether a value gives its allocation to another, or a routine allocates it."""
         return any(
             v in values
             for x in walk(self.p.lines)
@@ -175,7 +175,7 @@ class Elision:
         )
 
     def reachable(self, of: str, users: Sequence[str]) -> bool:
-        """Tell whether kernels and routines may be given the bytes of a value."""
+        """Return whether the users of a value may be given its bytes, at the offset they have."""
         at = list(offsets(self.p.lines, of))
         if not all(wide(d) for d in at):
             return False
@@ -184,7 +184,7 @@ class Elision:
 
 
 def offsets(lines: Sequence[Line], value: str) -> Iterator[Dim]:
-    """Yield the offsets of a view in what it shows, and of that, down to bytes of its own."""
+    """Yield the offset of a view in the value it shows, then of that value, down to the owner."""
     views = {x.value: x for x in walk(lines) if isinstance(x, View)}
     while value in views:
         yield views[value].offset

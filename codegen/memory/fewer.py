@@ -1,4 +1,4 @@
-"""Launches and copies that need not be, taken away where that costs no memory."""
+"""Remove launches and copies that are not needed, where that costs no memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.program import Line, Program
 
-MOST = 100  # lines that are looked at one after another
+MOST = 100  # candidate lines that are tried
 
 Cost: TypeAlias = Callable[[Program], tuple[int, ...]]
 Without: TypeAlias = Callable[[Program, Lives, Line], Program | None]
@@ -23,10 +23,10 @@ def lives_of(p: Program) -> Lives:
 
 
 def fewer(bare: Program, work: Sequence[Line], without: Without, cost: Cost) -> Program:
-    """Return the program without the lines that need not be, where no cost is higher.
+    """Return the program without the candidate lines that can be removed at no higher cost.
 
-    All of them at once if that is so; else one after another.  The program itself if there are
-    none.
+    ``without`` removes one line where that is correct.  All candidates are removed at once if that
+    is no costlier, else one after another.  The program itself is returned if none can be removed.
     """
     every, lives = bare, lives_of(bare)
     gone: list[Line] = []
@@ -49,12 +49,12 @@ def fewer(bare: Program, work: Sequence[Line], without: Without, cost: Cost) -> 
 
 
 def no_higher(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Tell whether no cost is above its like."""
+    """Return whether each cost is at most the corresponding one."""
     return all(x <= y for x, y in zip(a, b, strict=True))
 
 
 def wide(offset: Dim) -> bool:
-    """Return whether a kernel may be given a buffer at an offset, whatever its symbols are.
+    """Return whether an offset is a multiple of the widest access for all values of its symbols.
 
     >>> from didyma.refimpl.ir.dims import symbol
     >>> n = symbol("n")

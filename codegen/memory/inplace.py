@@ -1,9 +1,9 @@
-"""Results in the bytes of an operand that dies in the same launch.
+"""In-place reuse: a launch's result takes the bytes of an operand that dies in that launch.
 
-The identical bytes only, and only where ``didyma.refimpl.verify.inplace`` proves from the kernel
-itself that no thread reads an element that another may have written.  An operand may be seen
-through views of all its bytes.  What is found here is what may be;
-``plan`` takes it where the peak falls.
+It takes exactly those bytes, and only where ``didyma.refimpl.verify.inplace`` proves from the
+kernel that no thread reads an element that another may have written.  The launch may be given a
+view of all bytes of the operand.  This module finds what is possible; ``plan`` uses it where the
+peak falls.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def in_place(
     alone: Collection[str] = (),
     shares: dict[tuple[str, str, str], bool] | None = None,
 ) -> Program:
-    """Return the program with each launch in place that may be, or the program itself.
+    """Return the program with results in place wherever they may be, or the program itself.
 
-    Values ``alone`` keep the bytes they have.  ``shares`` keeps what was found out about kernels,
-    for programs of the same ones.
+    Values ``alone`` keep the bytes they have.  ``shares`` caches, by kernel and two parameters,
+    whether these may share bytes; programs with the same kernels may share it.
     """
     search = InPlaceSearch(bare, lives, frozenset(alone), {} if shares is None else shares)
     lines = rewrite(bare.lines, search.line)
@@ -54,13 +54,13 @@ class InPlaceSearch:
         self.found = 0
 
     def line(self, line: Line, block: int, index: int) -> Line:
-        """Return a line, in place if it may be."""
+        """Return a line, with its results in place where they may be."""
         if not isinstance(line, Launch) or line.inplace or line.kernel not in self.kernels:
             return line
         k = self.kernels[line.kernel]
         names = [b.name for b in k.params]
         read = [a for a, n in zip(line.args, names, strict=True) if n not in k.outputs]
-        owner = {a: self.whole(a) for a in dict.fromkeys(read)}
+        owner = {a: self.owner_of(a) for a in dict.fromkeys(read)}
         dying = [a for a, of in owner.items() if self.dies(of, line, block, index)]
         if not dying:
             return line
@@ -73,7 +73,7 @@ class InPlaceSearch:
             for old in dying:
                 if self.same(new, owner[old]) and self.may(k, places[new], places[old]):
                     pairs.append((new, owner[old]))
-                    given[old] = owner[old]  # the view goes with what it shows
+                    given[old] = owner[old]  # the kernel is given the owner too
                     dying.remove(old)
                     break
         self.found += len(pairs)
@@ -81,10 +81,10 @@ class InPlaceSearch:
             return line
         return replace(line, args=tuple(given[a] for a in line.args), inplace=tuple(pairs))
 
-    def whole(self, value: str) -> str:
-        """The value whose bytes a view shows if it shows all of them, as elements of its dtype.
+    def owner_of(self, value: str) -> str:
+        """Return the owner of a view that shows all of its elements; any other value as it is.
 
-        A kernel may be given that instead of the view.
+        A kernel may be given the owner in place of the view.
         """
         root = self.lives.root.get(value, value)
         if root == value or root not in self.lives.of:

@@ -1,4 +1,4 @@
-"""Put a plan's allocations into a program."""
+"""Insert the allocations and frees of a plan into a program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from didyma.refimpl.ir.program import (
 
 @dataclass
 class Insertion:
-    """Lines to be written before and after lines of a program, by block and index."""
+    """Collects the lines to insert before and after lines of a program, by block and index."""
 
     program: Program
     lives: Lives
@@ -46,8 +46,8 @@ class Insertion:
     def whole(self, names: Sequence[str], plan: ReusePlan) -> None:
         """Write the allocations of a plan for some buffers of one block.
 
-        A buffer whose bytes another takes over is not freed: the last of such a chain is.  What is
-        returned stays.
+        Of a chain of buffers that take over one another's bytes only the last is freed, and a value
+        that is returned is not.
         """
         passed_on = set(plan.over.values())
         for name in names:
@@ -63,20 +63,21 @@ class Insertion:
                 self.free(name, plan.hold)
 
     def allocate(self, name: str) -> None:
-        """Write an allocation of a buffer's own."""
+        """Insert the allocation of one buffer."""
         life = self.lives.of[name]
         self.before.setdefault((life.block, life.first), []).append(Allocate(name))
 
     def place(self, name: str, arena: str, offset: Dim) -> None:
-        """Write the placing of a buffer in an arena."""
+        """Insert the placement of a buffer in an arena."""
         life = self.lives.of[name]
         self.before.setdefault((life.block, life.first), []).append(Place(name, arena, offset))
         self.free(name, stays=True)
 
     def free(self, name: str, hold: bool = False, stays: bool = False) -> None:
-        """Write the end of a buffer's life, or, to hold it, at the end of its block.
+        """Insert the free of a buffer after its last use, or with ``hold`` at the end of its block.
 
-        Unless the allocation stays, its bytes go back on stream 0, after all work on them.
+        A buffer that owns its allocation is freed on stream 0, after waits for all other streams
+        that work on it; one that lies in an arena (``stays``) needs no waits.
         """
         life = self.lives.of[name]
         last = len(self.program.lines) - 1
@@ -93,7 +94,7 @@ class Insertion:
             self.after.setdefault((life.block, end), []).extend(lines)
 
     def run(self) -> Program:
-        """Return the program with all these lines."""
+        """Return the program with the inserted lines."""
         lines = rewrite(self.program.lines, self._around)
         known = (*self.program.dims, *self.symbols)
         return replace(self.program, dims=known, lines=(*self.start, *lines))
@@ -104,6 +105,6 @@ class Insertion:
 
 
 def heirs(lines: Sequence[Line], root: Mapping[str, str]) -> dict[str, str]:
-    """Of each value whose bytes launches in place hand on: the value that has them in the end."""
+    """Return, for each value whose bytes in-place launches pass on, the last value to have them."""
     launches = (x for x in walk(lines) if isinstance(x, Launch))
     return {root[new]: new for x in launches for new, _ in x.inplace}

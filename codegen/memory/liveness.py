@@ -1,10 +1,10 @@
-"""When each buffer is in use, over the lines of a program, nested ones included.
+"""Live ranges of the buffers of a program, over its lines and those of nested blocks.
 
 Steps number the lines as they are written: a plain line is one step, and a line with blocks is the
 steps of its blocks between a step of its own before and one after.  A buffer's *home* is the
 innermost block that has all its uses, so a buffer of an outer block that a loop touches is in use
-through the whole loop, carried or not, while one local to a body shares bytes with its like, with
-what is dead for the whole loop, and with the locals of the other branch.
+through the whole loop, carried or not, while a buffer local to a loop's body may share bytes with
+other such buffers, with buffers that are dead throughout the loop, and with the other branch's.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from didyma.refimpl.ir.program import Launch, Line, View
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """First and last step at which a buffer's bytes matter, both included."""
+    """The first and the last step at which a buffer is in use, both included."""
 
     start: int
     end: int
 
     def overlaps(self, other: Range) -> bool:
-        """Tell whether two buffers are alive at one step; a kernel's operands and results are."""
+        """Return whether two buffers are alive at one step; a kernel's operands and results are."""
         return self.start <= other.end and other.start <= self.end
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Where a buffer is in use: ``live`` in steps, and from line ``first`` to ``last`` of a block.
+    """The steps at which a buffer is in use, and its first and last line in its home block.
 
     Blocks are numbered as they are met, the program's own being 0.
     """
@@ -43,10 +43,10 @@ class Life:
 
 
 def roots(lines: Iterable[Line]) -> dict[str, str]:
-    """The value whose allocation another name stands for, through any number of names.
+    """Return, for each value without an allocation of its own, the value whose bytes it has.
 
-    A view stands for what it shows, and the output of a launch in place for the input whose bytes
-    it takes over.
+    A view has the bytes of the value it shows, and an in-place output those of the input it
+    replaces; chains are followed to their end.
     """
     found: dict[str, str] = {}
     for line in walk(lines):
@@ -60,7 +60,7 @@ def roots(lines: Iterable[Line]) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Uses:
-    """Block and lines of the uses of a buffer so far; ``path`` has the blocks down to that one."""
+    """First and last line of a buffer's uses so far, and the path of blocks down to its home."""
 
     path: tuple[tuple[int, int], ...]
     first: int
@@ -69,10 +69,10 @@ class _Uses:
 
 @dataclass
 class Lives:
-    """The lives of a program's buffers by the name of the value that first has the bytes.
+    """The lives of a program's buffers, by the name of the value that first has the bytes.
 
-    ``borrowed`` (inputs and constants) belong to the caller and have none; nor have ``outputs``,
-    the caller's too, but written.  ``root`` is that of ``roots``; ``spans`` gives, for each block,
+    ``borrowed`` values (inputs and constants) and ``outputs`` belong to the caller and have no
+    life here.  ``root`` is that of ``roots``; ``spans`` gives, for each block,
     first and last step of each of its lines.
     """
 
@@ -100,11 +100,11 @@ class Lives:
             self.of[name] = Life(Range(start, end), block, uses.first, uses.last)
 
     def alone_on(self, value: str, stream: int) -> bool:
-        """Tell whether no other stream works on a buffer."""
+        """Return whether no stream but this one works on a buffer."""
         return self._streams is None or self._streams.done.get(value, {}).keys() <= {stream}
 
     def streams(self, value: str) -> tuple[int, ...]:
-        """StreamWork that work on a buffer, where there are several."""
+        """Return the streams that work on a buffer; none if the program uses one stream."""
         return () if self._streams is None else tuple(sorted(self._streams.done.get(value, {})))
 
     def line(self, step: int) -> Line:
@@ -156,7 +156,7 @@ class Lives:
         uses.last = at
 
     def _ordered(self, name: str, block: int, start: int, end: int) -> tuple[int, int]:
-        """Lengthen a life until every stream has waited for the work on the buffer."""
+        """Extend a life until every stream has waited for the work on the buffer."""
         assert self._streams is not None
         around = [block]
         while self.parent[around[-1]] >= 0:
@@ -169,9 +169,9 @@ class Lives:
 
 
 def live_ranges(lines: Sequence[Line], borrowed: Iterable[str] = ()) -> dict[str, Range]:
-    """Range of every value that owns bytes, by first use.
+    """Return the range of every value that owns bytes, by first use.
 
-    A use of a view is a use of its root.  What is returned is in use to the last line.
+    A use of a view is a use of its owner.  A returned value is in use to the last line.
     ``borrowed`` (inputs and constants) belong to the caller and have no range.
 
     >>> lines = [Launch("f", ("x", "a")), View("b", "a"), Launch("g", ("b", "c")), Return(("c",))]

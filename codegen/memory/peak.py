@@ -1,4 +1,4 @@
-"""How much memory a program takes."""
+"""The memory that a program takes, in bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from didyma.refimpl.verify.symbols import given
 
 
 def _bytes(p: Program, env: Mapping[str, int]) -> dict[str, int]:
-    """Bytes of each value; of one whose size is known only in the run, none."""
+    """Return the bytes of each value, aligned; 0 for a data-dependent size."""
     found: dict[str, int] = {}
     for name, t in p.types:
         try:
@@ -42,14 +42,14 @@ def _bytes(p: Program, env: Mapping[str, int]) -> dict[str, int]:
 
 
 def handed(f: Program, env: Mapping[str, int]) -> dict[str, int]:
-    """What a function has of a caller's binding."""
+    """Return the symbols that a function is given by its caller, with their values."""
     return {v.name: env[v.name] for v in given(f) if v.name in env}
 
 
 def peak(p: Program, env: Mapping[str, int]) -> int:
-    """Most bytes allocated at once under a binding of the dims; inputs and constants excluded.
+    """Return the most bytes allocated at once under a binding; inputs and constants excluded.
 
-    A loop is run once; what is allocated only where the run knows its size counts for nothing.
+    A loop is run once, and a value of data-dependent size counts for nothing.
     """
     meter = _Meter(p, _bytes(p, env), dict(env))
     meter.run(p.lines)
@@ -112,7 +112,7 @@ class _Meter:
                     self.run(b)
 
     def call(self, f: Program) -> None:
-        """A function takes what it takes beside what is there."""
+        """Count the peak of a called function on top of what is allocated now."""
         env = handed(f, self.env)
         key = (f.name, tuple(env.items()))
         if key not in self.called:
@@ -127,7 +127,7 @@ class _Meter:
 
 
 def unplanned_total(p: Program, env: Mapping[str, int]) -> int:
-    """Bytes the program would take if every buffer, of each call too, had its own to the end."""
+    """Return the bytes of all buffers together, those of each called function included."""
     size = _bytes(p, env)
     calls = (line.callee for line in walk(p.lines) if isinstance(line, Call))
     inside = sum(unplanned_total(p.function[callee], env) for callee in calls)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from didyma.codegen.memory.allocate import OVER, allocated
 from didyma.codegen.memory.elide import elided
 from didyma.codegen.memory.fewer import no_higher
-from didyma.codegen.memory.host import Mover, hosted
 from didyma.codegen.memory.inplace import in_place
 from didyma.codegen.memory.peak import peak
 from didyma.codegen.memory.planners import Planner
 from didyma.codegen.memory.values import PlannedValues, bound, values_of
+from didyma.codegen.memory.views import Mover, moves_as_views
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.lines import Block
 from didyma.refimpl.ir.program import Program
@@ -49,7 +49,7 @@ def _planned(
         return allocated(values_of(bare), planner, capacity)
     variants = Variants(planner, capacity, samples(bare))
     costs = _Costs(variants.samples)
-    less = elided(hosted(bare, movers, costs) if movers else bare, costs)
+    less = elided(moves_as_views(bare, movers, costs) if movers else bare, costs)
     best = variants.best(bare) if less is bare else variants.better(bare, less, costs(bare))
     if best.refused is not None:
         raise best.refused

@@ -1,7 +1,7 @@
-"""Planners of a compile, by name or as objects.
+"""Memory planners of programs, by name or as objects.
 
-Some reuse whole allocations, and say which buffer takes over whose bytes; the others place buffers
-in an arena, and are those of ``didyma.codegen.memory.arena``.
+Some reuse whole allocations and decide which buffer takes over whose bytes; the others place
+buffers in an arena, and are those of ``didyma.codegen.memory.arena``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from didyma.refimpl.ir.types import TensorType
 
 @dataclass(frozen=True, slots=True)
 class LiveBuffer:
-    """A value that needs bytes, with the lines between which it does."""
+    """A value that needs memory, with the steps during which it is in use."""
 
     name: str
     type: TensorType
@@ -30,10 +30,11 @@ class LiveBuffer:
 
 @dataclass(frozen=True, slots=True)
 class ReusePlan:
-    """``over`` names, for a buffer that gets no bytes of its own, the one whose bytes it gets.
+    """Which buffers reuse the allocations of others.
 
-    With ``hold`` allocations stay until the end of their block; else each goes when its last buffer
-    is dead.
+    ``over`` maps a buffer without an allocation of its own to the buffer whose allocation it takes
+    over.  With ``hold`` allocations stay until the end of their block; otherwise each is freed when
+    its last buffer is dead.
     """
 
     over: Mapping[str, str]
@@ -47,8 +48,8 @@ Whole: TypeAlias = Callable[[Sequence[LiveBuffer], Sizes], ReusePlan]
 class Planner:
     """A planner of programs: it reuses ``whole`` allocations, or else places in an ``arena``.
 
-    The second may take ``seconds`` for each arena; without, it takes so many steps.  A planner with
-    both plans programs by ``whole``, and traces by ``arena``.
+    ``seconds`` limits the time for each arena; without it the number of steps is limited.  A
+    planner with both plans programs by ``whole`` and traces by ``arena``.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Planner:
 
 
 def none(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
-    """Give every buffer bytes of its own, to the end."""
+    """Give every buffer an allocation of its own, to the end."""
     del buffers, sizes
     return ReusePlan({}, hold=True)
 
@@ -70,7 +71,7 @@ def linear_scan(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
     allocation fits when it is large enough for every binding of the symbols.
     """
     over: dict[str, str] = {}
-    storage: dict[str, TensorType] = {}  # of each buffer: the type its bytes were allocated for
+    storage: dict[str, TensorType] = {}  # by buffer: the type for which its bytes were allocated
     busy: list[tuple[int, int, LiveBuffer]] = []  # by end
     free: list[LiveBuffer] = []  # the last to be freed is last
     order = sorted(range(len(buffers)), key=lambda i: (buffers[i].live.start, i))
@@ -91,7 +92,7 @@ def linear_scan(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
 
 
 def size_class(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
-    """Reuse whole allocations of the very same key: device, dtype and size, symbols included.
+    """Reuse whole allocations of the same key: device, dtype and size, symbols included.
 
     PyTorch Inductor's ``MemoryPlanningState`` (``codegen/wrapper.py``): the last to be freed under
     a key is the first to be taken.

@@ -1,4 +1,4 @@
-"""Which work on other streams has ended by when, as far as ``Wait`` lines say."""
+"""When work on other streams has ended, as far as ``Wait`` lines order it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from didyma.refimpl.ir.program import Call, Copy, Extern, Launch, Line, Wait
 
 
 def stream_of(line: Line) -> int:
-    """Stream of a line's work; what is no launch runs on stream 0."""
+    """Return the stream of a line's work; all lines but launches run on stream 0."""
     return line.stream if isinstance(line, Launch) else 0
 
 
 @dataclass
 class StreamWork:
-    """Work on buffers by stream, and the waits, as the lines are met.
+    """Records the work on buffers by stream, and the waits, in the order of the lines.
 
     ``done`` has for each buffer the last step of its work on each stream; ``waits`` the steps,
     blocks and streams of ``Wait`` lines.
@@ -27,12 +27,12 @@ class StreamWork:
 
     @classmethod
     def of(cls, lines: Iterable[Line]) -> StreamWork | None:
-        """Return the bookkeeping for a program, None where all work is on stream 0."""
+        """Return an empty record for a program; None if all its work is on stream 0."""
         used = {stream_of(x) for x in lines if isinstance(x, Launch | Copy | Extern | Call)}
         return cls(frozenset(used)) if used - {0} else None
 
     def line(self, line: Line, step: int, block: int, root: Mapping[str, str]) -> None:
-        """Note a line."""
+        """Record a line."""
         match line:
             case Wait():
                 self.waits.append((step, block, line))
@@ -49,7 +49,7 @@ class StreamWork:
             self.done.setdefault(root.get(v, v), {})[stream_of(line)] = step
 
     def released(self, name: str, blocks: Collection[int], end: int, last: int) -> int:
-        """First step, not before ``end``, after which no stream can overtake work on a buffer.
+        """Return the first step, not before ``end``, by which all streams wait for a buffer's work.
 
         Only waits in ``blocks``, the buffer's home and those around it, surely happen; ``last`` is
         the step of the return, which waits for everything.

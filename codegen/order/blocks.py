@@ -1,7 +1,7 @@
-"""From blocks of a fused graph to lines: launches in order, control flow around them.
+"""Translate the blocks of a fused graph to lines of a program: launches and control flow.
 
-What a node gives is written where it is wanted, as far as that is sure to hurt nobody: into a
-branch's result, a loop's carried buffer, a row of what a scan stacks.  Else it is copied there.
+Where it is certain to be correct, a node writes its result to where it is wanted: a branch's
+result, a loop's carried buffer, a row of what a scan stacks.  Otherwise the result is copied there.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from didyma.refimpl.ir.types import Tensor, TensorType
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A function whose lines are written; its last inputs are ``constants``."""
+    """A function that is already translated; its last inputs are ``constants``."""
 
     program: Program
     constants: tuple[tuple[str, Tensor], ...]
 
 
 class BlockWriter:
-    """Writes the lines of one function; ``lines`` are those of the present block.
+    """Writes the lines of one function; ``lines`` are those of the current block.
 
-    ``types`` and ``root`` (whose bytes a view shows) are of the program's values, whose names are
-    unique in all of it.  ``called`` has the functions that calls may run.
+    ``types`` gives the type of each value of the program, and ``root`` the owner of the bytes of
+    each view; names are unique in the program.  ``called`` has the functions that calls may run.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class BlockWriter:
     # ---- names
 
     def fresh(self, wanted: str, t: TensorType) -> str:
-        """Return a new value of a type."""
+        """Return the name of a new value of a type."""
         name = fresh(wanted, self.types)
         self.types[name] = t
         return name
 
     def _index(self, n: Node, length: Dim) -> str:
-        """The symbol that counts a scan's iterations."""
+        """Return the symbol that counts a scan's iterations."""
         if name := str(n.attr["index"]):
             return name
         most = max(0, dims.bounds(length, self.ranges)[1] - 1)
@@ -111,8 +111,8 @@ class BlockWriter:
     ) -> list[str]:
         """Append the lines of a function; return the values of its results.
 
-        ``wanted`` names values of the program for results that ``givers`` allows, ``held`` those of
-        them that hold something else until then.
+        ``wanted`` maps results of nodes (``results.givers``) to the values of the program that they
+        are to be written to; those in ``held`` still have other contents when the function begins.
         """
         names = dict(zip((p.name for p in f.params), args, strict=True))
         targets = self._targets(f, dict(wanted or {}), frozenset(held))
@@ -123,7 +123,7 @@ class BlockWriter:
     def _targets(
         self, f: Function, targets: dict[str, str], held: frozenset[str]
     ) -> dict[str, str]:
-        """Names for results of nodes: a loop's first values, used nowhere else, are its buffers."""
+        """Also let nodes write a loop's first values to its buffers if nothing else uses them."""
         if not any(n.op in (WHILE, SCAN) for n in f.nodes):
             return targets
         uses = Counter(a for n in f.nodes for a in n.args) + Counter(f.results)
@@ -142,12 +142,12 @@ class BlockWriter:
         return targets
 
     def _inside(self) -> list[Line]:
-        """Begin a block; return the lines around it."""
+        """Begin a block; return the lines of the enclosing block."""
         outer, self.lines = self.lines, []
         return outer
 
     def _outside(self, outer: list[Line]) -> tuple[Line, ...]:
-        """End a block; return its lines."""
+        """End a block and return its lines; ``outer`` are those of the enclosing block."""
         inner, self.lines = self.lines, outer
         return tuple(inner)
 
@@ -178,10 +178,10 @@ class BlockWriter:
     def _constant(self, n: Node, names: dict[str, str]) -> None:
         value = n.attr["value"]
         assert isinstance(value, Tensor)
-        names[n.results[0]] = self._held(n.results[0], value, n.types[0])
+        names[n.results[0]] = self._program_constant(n.results[0], value, n.types[0])
 
-    def _held(self, wanted: str, value: Tensor, t: TensorType) -> str:
-        """The constant of the program that a tensor is."""
+    def _program_constant(self, wanted: str, value: Tensor, t: TensorType) -> str:
+        """Return the name of a tensor among the program's constants, which it may join."""
         known = next((k for k, v in self.constants.items() if v is value), None)
         if known is None:
             known = self.fresh(wanted, t)
@@ -199,7 +199,7 @@ class BlockWriter:
         if NO_INLINE in f.attr:
             callee = self.called[f.name]
             types = callee.program.type
-            weights = (self._held(k, v, types[k]) for k, v in callee.constants)
+            weights = (self._program_constant(k, v, types[k]) for k, v in callee.constants)
             self.lines.append(Call(f.name, tuple(results), (*args, *weights)))
             return
         params = (b.name for b in self.loops[f.name].params)
@@ -263,7 +263,7 @@ class BlockWriter:
         new: Sequence[str],
         others: Sequence[str],
     ) -> None:
-        """Hand values of new sizes on, and the sizes with them."""
+        """Append the ``Carry`` of values whose sizes change, and of the sizes."""
         sizes = control.solve(want, got, new)
         for t, actual in zip(want, got, strict=True):
             for a, b in zip(control.put_type(t, sizes).shape, actual.shape, strict=True):
@@ -289,7 +289,7 @@ class BlockWriter:
             if not growing:
                 self._copy(r, a)
         if new:
-            # what the loop begins with may be of use afterwards
+            # the loop's first values may be used after it
             pairs = [
                 (r, self._copied(a)) for r, a, g in zip(results, first, grows, strict=True) if g
             ]
@@ -324,12 +324,12 @@ class BlockWriter:
             self._carry(n.types, got, pairs, new, [*carried, *captures])
 
     def _assign(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Copy all at once: what is read is what was there before."""
+        """Append copies that together have the effect of copying all pairs at once."""
         left = [(r, v) for r, v in pairs if self.root.get(v, v) != r]
         while left:
             read = Counter(self.root.get(v, v) for _, v in left)
             free = next(((r, v) for r, v in left if not read[r]), None)
-            if free is None:  # a ring: put one aside
+            if free is None:  # a cycle: copy one value aside
                 r, v = left[0]
                 left[0] = (r, self._copied(v))
                 continue
@@ -361,7 +361,7 @@ class BlockWriter:
         self.lines.append(Repeat(index, length, rounds))
 
     def _row(self, of: str, index: str) -> str:
-        """A view of the part of a value that one iteration has."""
+        """Return a view of the part of a stacked value that belongs to one iteration."""
         t = self.types[of]
         row = t.with_shape(*t.shape[1:])
         view = self.fresh(f"{of}_row", row)
@@ -374,6 +374,6 @@ class BlockWriter:
 
 
 def _aligned(t: TensorType) -> bool:
-    """Tell whether a kernel may be given any row of this type."""
+    """Return whether every row of this type starts where a kernel's buffer may start."""
     size = t.nbytes
     return isinstance(size, int) and size % PORTABLE.access == 0

@@ -48,7 +48,7 @@ def order(
 
 
 def _function(f: Function, m: Module, s: BlockWriter) -> Program:
-    """Write a function: its results are the caller's buffers, its constants inputs."""
+    """Return the program of a function: it writes to its caller's buffers; constants are inputs."""
     inputs = _inputs(f, s)
     results = s.run(f, inputs)
     outputs = _give_back(s, results, {*inputs, *s.constants, *s.root})
@@ -71,7 +71,7 @@ def _inputs(f: Function, s: BlockWriter) -> tuple[str, ...]:
 
 
 def _used(declared: Sequence[DimVar], s: BlockWriter) -> tuple[DimVar, ...]:
-    """The dims some value, line or kernel depends on: nobody need say what the others are."""
+    """Return the dims on which some value, line or kernel depends."""
     if not declared:
         return ()
     names = set(dims.free(d for t in s.types.values() for d in t.shape))
@@ -93,7 +93,7 @@ def _used(declared: Sequence[DimVar], s: BlockWriter) -> tuple[DimVar, ...]:
 
 
 def _give_back(s: BlockWriter, results: Sequence[str], borrowed: set[str]) -> list[str]:
-    """Give each result bytes of its own: copies of what is not ours, or goes twice."""
+    """Copy results that share bytes with a borrowed value or another result; return all results."""
     owners: set[str] = set()
     returned: list[str] = []
     for r in results:

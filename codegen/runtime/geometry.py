@@ -37,7 +37,7 @@ class Geometry:
 
     @property
     def empty(self) -> bool:
-        """Tell whether the grid has no block."""
+        """Return whether the grid has no block."""
         return 0 in self.grid
 
 

@@ -79,7 +79,7 @@ def _checked(found: object, where: str) -> Engine:
 
 
 def probe(name: str) -> Availability:
-    """Tell whether an engine can be had, by making it.
+    """Return whether an engine can be had, by making it.
 
     >>> probe("host").runs
     True

@@ -57,7 +57,7 @@ def _class(facts: NestFacts) -> str:
 
 
 def _reads(facts: NestFacts, e: Expr) -> bool:
-    """Tell whether an index depends on memory."""
+    """Return whether an index depends on memory."""
     if isinstance(e, Var) and e.name in facts.affine.lets:
         return _reads(facts, facts.affine.lets[e.name])
     return isinstance(e, Load) or any(_reads(facts, c) for c in expr_children(e))
@@ -91,7 +91,7 @@ def _alone(facts: NestFacts, fold: FoldNest) -> PrimFunc:
 
 
 def _is_near(offset: Poly, var: Var) -> bool:
-    """Tell whether neighbouring results read the same, or what is near."""
+    """Return whether neighbouring results read the same, or what is near."""
     step = coefficient(offset, var.name)
     return step is not None and is_constant(step) and abs(step.get((), 0)) <= NEAR
 

@@ -148,7 +148,7 @@ def combined(f: FoldNest, mine: Sequence[Expr], other: Sequence[Expr]) -> Expr:
 
 
 def other_wins(f: FoldNest, mine: Sequence[Expr], other: Sequence[Expr]) -> Expr:
-    """Tell whether the second of two partial results of an arg-fold is the one to keep.
+    """Return whether the second of two partial results of an arg-fold is the one to keep.
 
     The better value wins, NaN is best, and of equals the first position.
     """

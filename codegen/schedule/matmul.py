@@ -105,7 +105,7 @@ def _sides(index: Sequence[str], x: set[str], y: set[str]) -> tuple[int, int]:
 
 
 def _pays(facts: NestFacts, p: Product) -> bool:
-    """Tell whether tiles are worth filling; a plain product's always are."""
+    """Return whether tiles are worth filling; a plain product's always are."""
     if len(p.fold.ks) == 1:
         return True
     m, n = _extents(p)

@@ -101,7 +101,7 @@ def _contiguous(facts: NestFacts) -> frozenset[str] | None:
 
 
 def _uses(s: Stmt, names: set[str], same: set[str]) -> bool:
-    """Tell whether a variable is used outside the indices of the parameters ``same``."""
+    """Return whether a variable is used outside the indices of the parameters ``same``."""
     found = False
 
     def on_expr(e: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""Writes out the calls of a loop program: what is left calls nothing, and means the same."""
+"""Inline the calls of a loop program."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts
 
 
 def expand(f: PrimFunc) -> PrimFunc:
-    """Return a function with the bodies of its callees in the place of calls.
+    """Return a function with the bodies of its callees in place of the calls.
 
-    What they declare gets names that nothing else has.  That the values of dims lie in their ranges
-    is not checked any more.
+    Variables and buffers that the bodies declare get unused names.  The check that the dims of a
+    callee lie in their ranges is lost.
     """
     if not f.functions:
         return f
@@ -41,7 +41,7 @@ def expand(f: PrimFunc) -> PrimFunc:
 
 
 def declared(s: Stmt) -> Iterator[str]:
-    """Names of the variables and buffers that a statement and its substatements declare."""
+    """Yield the names of variables and buffers that a statement and its substatements declare."""
     for below in stmts(s):
         match below:
             case For(var) | Let(var):
@@ -57,8 +57,8 @@ def declared(s: Stmt) -> Iterator[str]:
 class Copy:
     """Copies statements without calls under other names.
 
-    ``names`` has the new name of each old one and grows by what is declared; ``supply`` knows
-    those that are not free.
+    ``names`` maps old names to new ones and grows with each declaration; ``supply`` gives unused
+    names.
     """
 
     functions: Mapping[str, PrimFunc]
@@ -66,7 +66,7 @@ class Copy:
     names: dict[str, str]
 
     def declare(self, name: str) -> str:
-        """Return the new name of something declared here."""
+        """Return the new name of a variable or buffer that is declared here."""
         if name not in self.names:
             self.names[name] = self.supply.fresh(name)
         return self.names[name]
@@ -120,7 +120,7 @@ class Copy:
                 return map_stmt(s, self.expr, self.stmt)
 
     def call(self, s: Call) -> Stmt:
-        """Copy what a call runs."""
+        """Copy the body of a call's callee."""
         g = self.functions[s.callee]
         names = {p.name: self.names[a] for p, a in zip(g.params, s.args, strict=True)}
         inner = Copy(self.functions, self.supply, names)

@@ -56,8 +56,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "a size not handed to a function",
         "codegen/emit/program_lines.py",
-        "asked = (s for s in told if self._asked(s))",
-        "asked = (s for s in told[1:] if self._asked(s))",
+        "asked = (s for s in sizes if self._asked(s))",
+        "asked = (s for s in sizes[1:] if self._asked(s))",
         ("host",),
     ),
     Fault(

@@ -18,7 +18,7 @@ class Budget:
     brief: bool = False
 
     def over(self) -> bool:
-        """Tell whether the deadline is past."""
+        """Return whether the deadline is past."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def left(self, otherwise: float) -> float:

@@ -210,12 +210,12 @@ def require_capacity(p: Problem) -> None:
     at = int(times[int(load.argmax())])
     live = np.flatnonzero((p.lower <= at) & (p.upper > at) & (p.size > 0))
     live = live[np.argsort(-p.size[live], kind="stable")]
-    told = ", ".join(f"{p.names[i]} ({p.size[i]})" for i in live[:8].tolist())
+    listed = ", ".join(f"{p.names[i]} ({p.size[i]})" for i in live[:8].tolist())
     more = f" and {len(live) - 8} more" if len(live) > 8 else ""
     raise DidymaError(
         "over-capacity",
         f"time {at}",
-        got=f"{load.max()} bytes alive at once: {told}{more}"
+        got=f"{load.max()} bytes alive at once: {listed}{more}"
         if load.max() == bound
         else f"a buffer fixed to end at {bound}",
         want=f"a capacity of at least {bound}, not {p.capacity}",

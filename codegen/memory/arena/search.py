@@ -230,7 +230,7 @@ class Search:
         return self.offsets[i], i
 
     def blamed(self, c: Choice, why: int) -> bool:
-        """Tell whether the choice made has to do with ``why`` there is no solution under it."""
+        """Return whether the choice made has to do with ``why`` there is no solution under it."""
         if c.forced:
             return False
         i = c.candidates[c.tried - 1]
@@ -244,7 +244,7 @@ class Search:
         return True
 
     def touched(self, i: int, c: Choice, why: int) -> bool:
-        """Tell whether placing a buffer raised any of these, or the floor beneath one."""
+        """Return whether placing a buffer raised any of these, or the floor beneath one."""
         f, least = self.f, c.state.least
         offset = int(least[i])
         height = -(-(offset + int(f.size[i])) // f.step) * f.step
@@ -300,7 +300,7 @@ class Search:
         return False
 
     def closed(self, c: Choice) -> bool:
-        """Tell whether all of those to blame have been tried, so that the others need not be.
+        """Return whether all of those to blame have been tried, so that the others need not be.
 
         What is no candidate because it is too low, or would leave a gap, may yet be raised by
         what it meets: that is to blame as well.
@@ -326,7 +326,7 @@ class Search:
         return not c.blame & untried
 
     def idle(self, i: int, c: Choice) -> bool:
-        """Tell whether another choice comes to the same as this one."""
+        """Return whether another choice comes to the same as this one."""
         f, now = self.f, self.now
         for j in f.twins[i]:
             if now.left >> j & 1:

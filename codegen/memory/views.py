@@ -1,9 +1,9 @@
-"""Parts written straight into the whole, and slices that are views: launches that need not be.
+"""Replace concatenations and slices by views where they only move one run of bytes.
 
-A concatenation whose parts lie one after another in memory needs no kernel if what makes a part
-writes it there; a slice that is one run of bytes is a view of its operand.  The part then lives as
-long as the whole, so this may cost memory: it is done only where the bytes alive at the most
-crowded line are no more than without.
+A concatenation whose operands lie one after another in its result needs no kernel if each operand
+is computed into its place there; a slice that is one run of bytes is a view of its operand.  The
+operand then lives as long as the result, so this may cost memory: it is done only where the lower
+bound of the peak does not rise.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from didyma.refimpl.verify.sizes import Sizes
 
 @dataclass(frozen=True, slots=True)
 class Mover:
-    """A kernel that only moves bytes: ``parts`` of its ``whole``, each a parameter and an offset.
+    """A kernel that only moves runs of bytes between ``whole`` and ``parts`` of it.
 
-    ``joins`` tells a concatenation from a slice, which has one part.
+    Each part is a parameter and its offset in the whole, in bytes.  ``joins`` is true for a
+    concatenation and false for a slice, which has one part.
     """
 
     joins: bool
@@ -98,7 +99,7 @@ def _slice(f: Function, types: Mapping[str, TensorType], param: Mapping[str, str
 
 
 def _within(mover: Mover, f: PrimFunc, ranges: Ranges) -> bool:
-    """Whether parts lie in the whole: a slice may begin behind the end, and have no elements."""
+    """Return whether parts lie in the whole: an empty slice may begin behind its end."""
     nbytes = {b.name: TensorType(b.dtype, b.shape).nbytes for b in f.params}
     return all(
         ranges.at_least(at, 0)
@@ -111,8 +112,8 @@ def _wide(parts: Sequence[tuple[str, Dim]]) -> bool:
     return all(wide(at) for _, at in parts)
 
 
-def hosted(bare: Program, by_kernel: Mapping[str, Mover], cost: Cost) -> Program:
-    """Return the program without the movers that need not be, where no cost is higher."""
+def moves_as_views(bare: Program, by_kernel: Mapping[str, Mover], cost: Cost) -> Program:
+    """Return the program with views in place of movers, where no cost is higher."""
     work = [x for x in walk(bare.lines) if isinstance(x, Launch) and x.kernel in by_kernel]
     if not work:
         return bare
@@ -125,7 +126,7 @@ def hosted(bare: Program, by_kernel: Mapping[str, Mover], cost: Cost) -> Program
 
 
 def _without(p: Program, lives: Lives, line: Launch, mover: Mover) -> Program | None:
-    """Return the program without a launch; None where its values do not allow that."""
+    """Return the program with views in place of one launch; None where that is not correct."""
     names = (b.name for b in p.kernel[line.kernel].params)
     arg = dict(zip(names, line.args, strict=True))
     if any(name not in arg for name, _ in mover.parts):
@@ -192,12 +193,12 @@ def _cut(
 
 
 def _owners(kernels: Mapping[str, PrimFunc], lives: Lives, x: Line) -> set[str]:
-    """Whose bytes a line writes."""
+    """Return the owners of the bytes that a line writes."""
     return {lives.root.get(v, v) for v in writes(x, kernels)}
 
 
 def _plain(lives: Lives, value: str) -> bool:
-    """Tell whether a value has bytes of its own, in which others may have theirs."""
+    """Return whether a value owns its bytes, so that views of it may be given to others."""
     return value in lives.of and lives.root.get(value, value) == value
 
 
@@ -206,7 +207,7 @@ def _first(lives: Lives, value: str, line: Launch) -> bool:
 
 
 def _handed(x: Line) -> tuple[str, ...]:
-    """Values that routines see or make, or that are handed on with their allocation."""
+    """Return the values that a routine is given, or that exchange their allocations."""
     match x:
         case Extern(_, outputs, inputs):
             return (*outputs, *inputs)
