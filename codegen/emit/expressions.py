@@ -1,4 +1,4 @@
-"""Loop expressions as C.
+"""Write loop expressions as C.
 
 Integer operators are plain where the intervals of their operands prove that nothing overflows, or
 where the expression is an index made of loop variables and sizes; else they are intrinsics, which
@@ -82,7 +82,7 @@ Side: TypeAlias = tuple[list[TextLine], Term]  # of a branch: its own statements
 
 @dataclass(slots=True)
 class CBuffer:
-    """A buffer in the text; a ``scalar`` is a plain variable."""
+    """A buffer and its name in C; a ``scalar`` is a plain variable."""
 
     buffer: Buffer
     name: str
@@ -110,7 +110,7 @@ class Expressions:
         return term
 
     def data(self, e: Expr) -> Term:
-        """Write a value, whatever stands around it."""
+        """Write a value that is no index, even inside one."""
         outer, self._index = self._index, False
         term = self.value(e)
         self._index = outer
@@ -151,7 +151,7 @@ class Expressions:
                 assert_never(e)
 
     def bind(self, var: Var, value: Term) -> None:
-        """Give a variable its value: a constant in the text, or the value itself if it is short."""
+        """Bind a variable: declare a C constant, or use the value itself if it is a literal."""
         if value.value is not None:
             self.variables[var.name] = value
             return
@@ -162,7 +162,7 @@ class Expressions:
     # Memory
 
     def element(self, buffer: str, at: Sequence[Expr]) -> str:
-        """Write the place of an element: a lane of a wide access where there is one."""
+        """Write the lvalue of an element: a lane of a wide access where there is one."""
         if self.wide and (key := wide_key(buffer, at, self.lane_var)):
             name = self.wide.get(key)
             if name is not None:
@@ -190,7 +190,7 @@ class Expressions:
     def _binary(self, e: Binary) -> Term:
         dtype = e.lhs.dtype
         op = e.op
-        if isinstance(known := _worked_out(e), Const):
+        if isinstance(known := _folded(e), Const):
             return literal(known.value, dtype)
         if dtype is DType.BOOL:
             return self._logic(e)
@@ -309,15 +309,15 @@ def _convert(a: Term, source: DType, target: DType) -> Term:
     return term
 
 
-def _worked_out(e: Expr) -> Expr:
-    """Return the constant that floating-point arithmetic on constants gives, or ``e`` itself.
+def _folded(e: Expr) -> Expr:
+    """Fold floating-point arithmetic on constants; return any other expression as it is.
 
-    A compiler may work it out in more than the dtype, as TinyCC does in 80 bits, and round twice.
+    A C compiler may fold in more precision than the dtype's (TinyCC in 80 bits) and round twice.
     """
     if not isinstance(e, Binary) or not e.lhs.dtype.is_float or e.op not in _FOLDS:
         return e
-    b = _worked_out(e.rhs)
-    a = _worked_out(e.lhs) if isinstance(b, Const) else e.lhs
+    b = _folded(e.rhs)
+    a = _folded(e.lhs) if isinstance(b, Const) else e.lhs
     if not isinstance(a, Const) or not isinstance(b, Const):
         return e
     x, y = (np.asarray(k.value, k.dtype.compute.numpy) for k in (a, b))

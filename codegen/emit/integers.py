@@ -1,4 +1,4 @@
-"""Integers known before launch as Python: sizes as code, loop expressions as their constructors."""
+"""Write integers known before launch as Python: sizes, and constructors of loop expressions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONSTRUCTORS: dict[BinaryOp, str] = {
 
 
 def quoted(name: str) -> str:
-    """Return a string literal, in double quotes where it can be."""
+    """Return a string literal, in double quotes where possible."""
     single = repr(name)
     return single if '"' in name or "\\" in single else f'"{name}"'
 

@@ -10,7 +10,7 @@ from didyma.refimpl.ir.loop import Stmt
 
 
 class TextLine(NamedTuple):
-    """A line, how deep it stands, and the statement it comes from."""
+    """A line of text, its depth, and the statement it comes from."""
 
     depth: int
     text: str
@@ -18,7 +18,7 @@ class TextLine(NamedTuple):
 
 
 class TextLines:
-    """TextLines in order; ``captured`` collects some aside until it is known where they go."""
+    """The lines in order; ``captured`` collects lines separately until they are spliced in."""
 
     def __init__(self) -> None:
         self._out: list[TextLine] = []
@@ -31,14 +31,14 @@ class TextLines:
 
     @contextmanager
     def indented(self) -> Generator[None]:
-        """Stand one level deeper."""
+        """Indent the lines that are appended inside."""
         self._depth += 1
         yield
         self._depth -= 1
 
     @contextmanager
     def captured(self) -> Generator[list[TextLine]]:
-        """Collect what is appended in the list, one level deeper, instead of appending it."""
+        """Collect the lines that are appended inside, one level deeper, in a list of their own."""
         outer, aside = self._out, list[TextLine]()
         self._out = aside
         self._depth += 1
@@ -47,7 +47,7 @@ class TextLines:
         self._out = outer
 
     def splice(self, lines: Sequence[TextLine]) -> None:
-        """Append what was captured."""
+        """Append captured lines."""
         self._out += lines
 
     def all(self) -> Sequence[TextLine]:

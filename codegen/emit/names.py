@@ -1,4 +1,4 @@
-"""C identifiers: readable, unique, and never a word that C, C++, CUDA or a prelude owns."""
+"""C identifiers: readable, unique, and never reserved by C, C++, CUDA or a prelude."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from didyma.codegen.keywords import KEYWORDS
 from didyma.refimpl.ir.names import Names
 
 _MACROS = "NULL assert linux unix"
-# Functions that NVRTC or the C library declare unasked: a variable may hide them, a kernel may
-# not be called so.
+# Functions that NVRTC or the C library declare without an include: a variable may hide them, but
+# a kernel may not have such a name.
 _FUNCTIONS = (
     "abort abs acos acosh asin asinh atan atan2 atanh calloc cbrt ceil clock copysign cos cosh div"
     " erf erfc exit exp exp2 expm1 fabs floor fma fmax fmin fmod free frexp gamma hypot isfinite"

@@ -7,7 +7,7 @@ from didyma.refimpl.ir.text.show_loop import LoopPrinter
 
 
 def comment(line: str) -> str:
-    """Return a line as a comment that stays one, whatever names it holds.
+    """Return a line as a C comment, with characters replaced that might end it.
 
     >>> comment('add "x\\\\"')
     "// add 'x/'"
@@ -17,7 +17,7 @@ def comment(line: str) -> str:
 
 
 class _Printer(LoopPrinter):
-    """Remembers how it printed each statement."""
+    """Keeps the first line of the text of each statement, by the statement's identity."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,9 +29,9 @@ class _Printer(LoopPrinter):
 
 
 def remarks(f: PrimFunc) -> tuple[list[str], dict[int, str]]:
-    """Return what stands above a kernel, and the line that prints each statement, by identity.
+    """Return the comments above a kernel, and the text of each of its statements by ``id``.
 
-    Above it stand the graph's values that it computes and its loop program.
+    The comments give the graph's values that the kernel computes, and its loop program.
     """
     printer = _Printer()
     printer.function(f)

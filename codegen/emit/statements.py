@@ -1,4 +1,4 @@
-"""Loop statements as C."""
+"""Write loop statements as C."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Statements:
                 name = f"atomic_{s.op}_{c_type(s.value.dtype)}"
                 line(f"{name}(&{x.element(s.buffer, s.index)}, {value.text});")
             case Allocate() | PlacementAllocate():
-                # Fresh bytes do for a placement too: what it stands on is dead.
+                # A placement may have new memory too: the buffer it replaces is dead.
                 self.write(self._allocate(s.buffer, s.body))
             case Free():
                 pass
@@ -111,7 +111,7 @@ class Statements:
             line(f"while ({cond.text}) {{")
             with self.lines.indented():
                 self.write(s.body)
-        else:  # the condition needs statements of its own, each time
+        else:  # the condition needs statements of its own, before each test
             going = self.names.fresh("going")
             line(f"b8 {going} = {x.data(s.cond).text};")
             line(f"while ({going}) {{")
@@ -137,7 +137,7 @@ class Statements:
         self.lines.add(f"{x.element(s.buffer, s.index)} = {value.text};")
 
     def _allocate(self, b: Buffer, body: Stmt) -> Stmt:
-        """Declare a buffer; return what is left of the statements that follow."""
+        """Declare a buffer; return the statements that remain to be written."""
         count = 1
         for n in b.shape:
             assert isinstance(n, int), f"{b.name} has no constant size"
@@ -203,7 +203,7 @@ class Statements:
 
     def _loop(self, s: For) -> None:
         extent = self.expressions.index(s.extent)
-        if not extent.plain:  # what it reads might change under the loop
+        if not extent.plain:  # the loop might change what it reads
             end = self.names.fresh(f"{s.var.name}_end")
             self.lines.add(f"const i64 {end} = {extent.text};")
             extent = extent._replace(text=end, level=PRIMARY)
@@ -224,7 +224,7 @@ class Statements:
         )
 
     def _lanes(self, s: For, wide: Wide) -> None:
-        """Write a vectorised loop out lane by lane, between wide loads and wide stores."""
+        """Unroll a vectorised loop lane by lane, between its wide loads and wide stores."""
         x = self.expressions
         outer = x.wide, x.lane, x.lane_var
         x.wide, x.lane_var = {}, s.var.name

@@ -1,4 +1,4 @@
-"""Kernel text as C99, for readers that know no CUDA: pycparser, and compilers on the host."""
+"""Turn kernel text into C99 for pycparser and for compilers on the host."""
 
 from __future__ import annotations
 

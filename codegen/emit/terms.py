@@ -1,4 +1,4 @@
-"""Pieces of C expressions, with their precedence and what is known of their value."""
+"""Pieces of C expressions, with their precedence and the range of their value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Term(NamedTuple):
     value: int | None = None
 
     def at(self, level: int) -> str:
-        """Text for a place that binds as tightly as ``level``."""
+        """Return the text, in parentheses if an operator of this level binds tighter."""
         return self.text if self.level >= level else f"({self.text})"
 
 
@@ -64,7 +64,7 @@ def literal(value: int | float | bool, dtype: DType) -> Term:
     if dtype is DType.BOOL:
         return Term("1" if value else "0")
     if dtype in STORED:
-        # Through f32, as every conversion to what is storage.
+        # Through f32, as every conversion to a storage dtype.
         with np.errstate(all="ignore"):
             bits = narrow(np.float32(value), dtype).view(f"u{dtype.nbytes}")
         return Term(f"0x{int(bits):0{2 * dtype.nbytes}x}")

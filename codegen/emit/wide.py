@@ -1,4 +1,4 @@
-"""Which accesses of a vectorised loop become wide ones.
+"""Find the accesses of a vectorised loop that can be wide.
 
 An access ``buffer[x * 4 + v]`` of a loop over four lanes ``v`` is one 16-byte access (or less, for
 narrow types) if every lane makes it, whatever the values are: a load behind a guard may not be
@@ -50,7 +50,7 @@ class Wide:
 
 
 def wide_key(buffer: str, at: Sequence[Expr], lane_var: str) -> WideKey | None:
-    """Return what tells an access ``buffer[x * 4 + v]`` from others; None for other forms."""
+    """Return buffer and group ``x`` of an access ``buffer[x * 4 + v]``; None for other forms."""
     if len(at) != 1:
         return None
     match at[0]:
@@ -61,7 +61,7 @@ def wide_key(buffer: str, at: Sequence[Expr], lane_var: str) -> WideKey | None:
 
 
 def find(loop: For, vectors: frozenset[str]) -> Wide | None:
-    """Return the accesses to widen; None if there are none or the loop is not that simple.
+    """Return the accesses to widen; None if there are none or the loop has other statements.
 
     ``vectors`` are the one-dimensional buffers in device memory.
     """

@@ -18,12 +18,12 @@ Poly: TypeAlias = dict[tuple[str, ...], int]
 
 
 def constant(k: int) -> Poly:
-    """Polynomial of a number."""
+    """Return the polynomial of a number."""
     return {(): k} if k else {}
 
 
 def plus(a: Poly, b: Poly, factor: int = 1) -> Poly:
-    """``a + factor * b``."""
+    """Return ``a + factor * b``."""
     out = dict(a)
     for m, k in b.items():
         total = out.get(m, 0) + factor * k
@@ -35,7 +35,7 @@ def plus(a: Poly, b: Poly, factor: int = 1) -> Poly:
 
 
 def times(a: Poly, b: Poly) -> Poly:
-    """Product."""
+    """Return the product of two polynomials."""
     out: Poly = {}
     for m, k in a.items():
         for n, j in b.items():
@@ -49,7 +49,7 @@ def times(a: Poly, b: Poly) -> Poly:
 
 
 def coefficient(p: Poly, name: str) -> Poly | None:
-    """Factor of a variable, or None if the polynomial is not linear in it."""
+    """Return the factor of a variable; None if the polynomial is not linear in it."""
     out: Poly = {}
     for m, k in p.items():
         if (count := m.count(name)) > 1:
@@ -72,7 +72,7 @@ def size(e: Expr) -> int:
 
 
 class Affine:
-    """Polynomials of one function's index expressions.
+    """Converts the index expressions of one function to polynomials and back.
 
     ``bounds`` holds the largest value of each loop variable; ``lets`` what a bound variable
     stands for.
@@ -90,12 +90,12 @@ class Affine:
         self.bounds[var.name] = plus(self.poly(extent), constant(-1))
 
     def poly(self, e: Expr) -> Poly:
-        """Polynomial of an index expression."""
+        """Return the polynomial of an index expression."""
         match e:
             case Const(value):
                 return constant(int(value))
             case Var(name):
-                if self.bounds.get(name) == {}:  # a loop of one turn
+                if self.bounds.get(name) == {}:  # a loop of one iteration
                     return {}
                 return self.poly(self.lets[name]) if name in self.lets else {(name,): 1}
             case Binary("add", a, b):
@@ -112,7 +112,7 @@ class Affine:
                 return self._atom(e)
 
     def offset(self, index: Iterable[Expr], shape: Sequence[Poly]) -> Poly:
-        """Polynomial of a row-major offset."""
+        """Return the polynomial of a row-major offset."""
         out: Poly = {}
         for i, n in zip(index, shape, strict=True):
             out = plus(times(out, n) if out else out, self.poly(i))
@@ -128,7 +128,7 @@ class Affine:
         return {(self._atoms[e],): 1}
 
     def _divide(self, e: Expr, p: Poly, d: Poly) -> tuple[Poly, Poly]:
-        """Quotient and remainder; ``e`` is the expression one of them is asked for."""
+        """Return quotient and remainder; ``e`` is the expression of one of them."""
         assert isinstance(e, Binary)
         if len(d) != 1 or min(d.values()) < 0:
             rebuilt = Binary(e.op, self.expr(p), self.expr(d))
@@ -176,7 +176,7 @@ class Affine:
         return p
 
     def expr(self, p: Poly) -> Expr:
-        """Index expression of a polynomial."""
+        """Return the index expression of a polynomial."""
         terms: list[Expr] = []
         minus: list[Expr] = []
         for m, k in p.items():
@@ -191,15 +191,15 @@ class Affine:
         return total
 
     def simplify(self, e: Expr) -> Expr:
-        """Divide out what divides; other expressions come back as they are."""
+        """Return an expression without the divisions that come out even."""
         return self.expr(self._rejoined(self.poly(e))) if has_division(e) else e
 
     def upper(self, p: Poly) -> Poly | None:
-        """Largest value, as a polynomial over dims; None if unknown."""
+        """Return the largest value, as a polynomial over dims; None if unknown."""
         return self._extreme(p, 1)
 
     def lower(self, p: Poly) -> Poly | None:
-        """Smallest value, as a polynomial over dims; None if unknown."""
+        """Return the smallest value, as a polynomial over dims; None if unknown."""
         return self._extreme(p, -1)
 
     def within(self, p: Poly, n: Poly) -> bool:

@@ -1,4 +1,4 @@
-"""Composing the ops' element rules: one element of a result as a web of named scalar values."""
+"""Compose the ops' element rules: express one element of a result by named scalars."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _READ_DEPTH = 24  # nodes above as many others are read bottom up
 
 @dataclass(slots=True)
 class Folding:
-    """A fold to be run as loops before the value that it yields is read."""
+    """A fold, which runs as loops before its result is read."""
 
     op: FoldOp
     ks: tuple[Var, ...]
@@ -43,7 +43,7 @@ class Folding:
 
 @dataclass(slots=True, eq=False)
 class Scalar:
-    """A scalar: ``var`` stands for it in every expression that uses it."""
+    """A named scalar value; expressions use it through ``var``."""
 
     var: Var
     expr: Expr  # of a fold: what the accumulator starts from
@@ -52,10 +52,10 @@ class Scalar:
 
 
 class ScalarBuilder:
-    """Values of one loop nest.
+    """Collects the scalars of one loop nest.
 
-    ``read`` yields the variable that stands for an element.  Values are kept in order of
-    definition: each uses only earlier ones.  The same element at the same index is one value.
+    ``read`` returns the variable of an element of a graph value.  Scalars are in order of
+    definition: each uses only earlier ones.  The same element at the same index is one scalar.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ScalarBuilder:
         return var
 
     def reader(self, name: str) -> Read:
-        """Return what reads elements of a graph value."""
+        """Return a function that reads elements of a graph value."""
 
         def read(index: Index) -> Expr:
             return self.read(name, index)
@@ -92,7 +92,7 @@ class ScalarBuilder:
         return read
 
     def read(self, name: str, index: Index) -> Expr:
-        """Element of a graph value, in its compute dtype."""
+        """Return an element of a graph value, in its compute dtype."""
         index = tuple(self.index(i) for i in index)
         key = (name, index)
         found = self._memo.get(key)
@@ -103,7 +103,7 @@ class ScalarBuilder:
         return found
 
     def _prepare(self, name: str, index: Index) -> None:
-        """Read what a value needs at its own index, operands first, without recursion."""
+        """Read the operands of a value at the same index, lowest first, to avoid deep recursion."""
         todo, needed = [name], dict[str, int]()
         while todo:
             node = self._nodes.get(n := todo.pop())
@@ -118,7 +118,7 @@ class ScalarBuilder:
             self._memo[(n, index)] = self._element(n, index)
 
     def byte(self, name: str, at: Expr) -> Expr:
-        """Byte of a graph value of a packed dtype."""
+        """Return a byte of a graph value of a packed dtype."""
 
         def element(index: Sequence[Expr]) -> Expr:
             return self.read(name, tuple(index))
@@ -147,7 +147,7 @@ class ScalarBuilder:
         return self.define(name, rule)
 
     def define(self, wish: str, e: Expr) -> Expr:
-        """Give an expression a variable, unless it is as cheap as one."""
+        """Bind an expression to a variable, unless it is a variable or constant itself."""
         outer, self._nesting = self._nesting, 0
         e = self._absorb(e)
         depth, self._nesting = self._nesting + 1, outer
@@ -192,7 +192,7 @@ class ScalarBuilder:
         return bound
 
     def _absorb(self, e: Expr) -> Expr:
-        """Make values of the variables that a rule bound, so that their names are unique."""
+        """Turn the variables that a rule bound into scalars with unique names."""
         if isinstance(e, LetExpr):
             bound: dict[str, Expr] = {}
             while isinstance(e, LetExpr):  # each part is walked once, however long the chain
@@ -208,7 +208,7 @@ class ScalarBuilder:
 
 
 def heights(nodes: Mapping[str, Node]) -> dict[str, int]:
-    """Longest path from each value down to one that is given; ``nodes`` in order of definition."""
+    """Return the longest path from each value to an operand; ``nodes`` in order of definition."""
     above: dict[str, int] = {}
     for name, node in nodes.items():
         above[name] = 1 + max((above.get(a, 0) for a in node.args), default=0)

@@ -33,7 +33,7 @@ from didyma.refimpl.ops.spec import Kind, Scatter
 
 
 def lower(f: Function, m: Module) -> PrimFunc:
-    """Loop program of a Primitive function: its params, then a buffer for each result.
+    """Return the loop program of a Primitive function: its params, then a buffer for each result.
 
     Results of one shape share a nest of parallel loops over their elements; a fold runs as
     serial loops inside with a local accumulator; a scatter is a copy and a nest of updates.
@@ -105,7 +105,7 @@ class _Lowering:
         return _nested(index, extents, Placer(b, self.shapes).body(roots, final))
 
     def _scatters(self, result: str) -> bool:
-        """Whether a result is a scatter that may accumulate in the result itself."""
+        """Return whether a result is a scatter that can accumulate in the result itself."""
         node = self.nodes.get(result)
         if node is None or OPS[node.op].kind is not Kind.OPAQUE:
             return False

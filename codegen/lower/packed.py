@@ -16,12 +16,12 @@ from didyma.refimpl.ops.bitcast import bits_of, f4_value
 
 
 def count(dtype: DType) -> int:
-    """Elements of a byte."""
+    """Return the number of elements in a byte."""
     return 8 // dtype.bits
 
 
 def read(buffer: str, t: TensorType, index: Sequence[Expr], bind: Callable[[Expr], Expr]) -> Expr:
-    """Element of a packed tensor, in its compute dtype; ``bind`` gives an index a name."""
+    """Return an element of a packed tensor, in its compute dtype; ``bind`` names an index."""
     flat = bind(ix.flatten(index, map(ix.of_dim, t.shape)))
     many = ix.index(count(t.dtype))
     byte = Load(buffer, (ix.floordiv(flat, many),), DType.U8)
@@ -48,7 +48,7 @@ def byte_of(
     at: Expr,
     define: Callable[[Expr], Expr],
 ) -> Expr:
-    """Byte ``at`` of a packed tensor whose elements ``element`` yields; bits left over are 0."""
+    """Return byte ``at`` of a packed tensor of elements ``element``; unused bits are 0."""
     many, shape = count(t.dtype), [ix.of_dim(d) for d in t.shape]
     numel = ix.of_dim(mul(*t.shape))
     ragged = not (isinstance(t.numel, int) and t.numel % many == 0)

@@ -1,4 +1,4 @@
-"""Where shared values are bound, and the statements that come of it.
+"""Decide where shared values are bound, and write the statements.
 
 Uses of a value lie in scopes: the body of the nest, the body of a fold inside it, a side of a
 ``Select``.  A value is bound in the innermost scope that holds every use, provided that it is
@@ -43,19 +43,19 @@ from didyma.refimpl.ops.spec import FoldOp
 
 @dataclass(slots=True, eq=False)
 class CodeScope:
-    """A scope: a stretch of code whose beginning dominates the rest of it."""
+    """A stretch of code whose beginning dominates the rest of it; ``parent`` encloses it."""
 
     parent: CodeScope | None
     depth: int
-    guard: Expr | None = None  # of a side of a Select: its condition
-    holds: bool = True  # which side
+    guard: Expr | None = None  # the condition, of a side of a Select
+    holds: bool = True  # the side taken where the condition holds
     values: list[Scalar] = field(default_factory=list[Scalar])  # bound here, last defined first
     sides: dict[tuple[int, bool], CodeScope] = field(
         default_factory=dict[tuple[int, bool], "CodeScope"]
     )
 
     def region(self) -> CodeScope:
-        """Innermost enclosing scope of statements."""
+        """Return the innermost enclosing scope of statements."""
         p = self
         while p.guard is not None:
             assert p.parent is not None
@@ -75,7 +75,7 @@ def _common(a: CodeScope, b: CodeScope) -> CodeScope:
 
 
 def _below(p: CodeScope, top: CodeScope) -> CodeScope:
-    """The child of ``top`` that holds ``p``."""
+    """Return the child of ``top`` that is or contains ``p``."""
     while p.parent is not top:
         assert p.parent is not None
         p = p.parent
@@ -83,7 +83,7 @@ def _below(p: CodeScope, top: CodeScope) -> CodeScope:
 
 
 def _by_child(uses: Sequence[CodeScope], top: CodeScope) -> dict[CodeScope, list[CodeScope]]:
-    """Uses below a scope, by the child of it that holds them."""
+    """Group uses below a scope by the child that contains them."""
     found: dict[CodeScope, list[CodeScope]] = {}
     for u in uses:
         found.setdefault(_below(u, top), []).append(u)
@@ -91,7 +91,7 @@ def _by_child(uses: Sequence[CodeScope], top: CodeScope) -> dict[CodeScope, list
 
 
 def _needed(uses: Sequence[CodeScope], top: CodeScope) -> bool:
-    """Whether whoever enters a scope comes to one of the uses."""
+    """Return whether every path through a scope comes to one of the uses."""
     if any(u is top for u in uses):
         return True
     below = _by_child(uses, top)
@@ -100,9 +100,9 @@ def _needed(uses: Sequence[CodeScope], top: CodeScope) -> bool:
 
 
 def _outermost(places: Sequence[CodeScope]) -> list[CodeScope]:
-    """Those that lie in no other: who enters one of the rest has entered one of these.
+    """Return the scopes that lie in none of the others.
 
-    What is left out may be guarded by the very value whose uses these are.
+    The others may be guarded by the very value whose uses these are.
     """
     all_ = set(places)
 
@@ -148,7 +148,7 @@ class Placer:
                     self._place_fold(v, v.fold, uses)
         return self._region(top, final([self._emit(e, top) for e in roots]))
 
-    # -- where -------------------------------------------------------------------------------
+    # ---- scopes
 
     def _walk(self, e: Expr, p: CodeScope) -> None:
         kind = type(e)
@@ -211,7 +211,7 @@ class Placer:
         self._walk(fold.body, loop)
 
     def _path(self, p: CodeScope, top: CodeScope) -> Expr:
-        """Condition under which a scope below ``top`` is entered."""
+        """Return the condition under which a scope below ``top`` is entered."""
         inner = ix.TRUE
         while p is not top:
             assert p.guard is not None, "a fold is shared by the bodies of two others"
@@ -223,7 +223,7 @@ class Placer:
         return inner
 
     def _settled(self, cond: Expr) -> Expr:
-        """Write out the values of a condition whose place is already decided."""
+        """Substitute the values in a condition that are already placed."""
         if isinstance(cond, Var):
             v = self._b.by_name.get(cond.name)
             if v is None or v.var.name in self._pending:
@@ -233,7 +233,7 @@ class Placer:
         return map_expr(self._settled, cond)
 
     def _harmless(self, v: Scalar) -> bool:
-        """Return whether computing a value reads inside its buffers, wherever it is done."""
+        """Return whether every load of a value is in bounds wherever it is computed."""
         name = v.var.name
         if name not in self._safe:
             parts = (v.expr,) if v.fold is None else (v.expr, v.fold.body, *v.fold.extents)
@@ -251,7 +251,7 @@ class Placer:
         affine = self._b.affine
         return affine.within(affine.poly(index), affine.poly(n))
 
-    # -- what --------------------------------------------------------------------------------
+    # ---- statements
 
     def _region(self, p: CodeScope, body: Stmt) -> Stmt:
         for v in p.values:
@@ -325,12 +325,12 @@ class Placer:
 
 
 def value_of(scalar: Buffer) -> Expr:
-    """Load of a buffer without axes."""
+    """Return the load of a scalar buffer."""
     return Load(scalar.name, (), scalar.dtype)
 
 
 def better(op: FoldOp, new: Expr, at: Expr, best: Buffer, position: Buffer) -> Stmt:
-    """Keep a value and its position if it is better than the best so far; NaN is best."""
+    """Return the statement that keeps a better value and its position; NaN is the best."""
     old = value_of(best)
     wins: Expr = Compare("lt" if op == "argmin" else "gt", new, old)
     if new.dtype.is_float:

@@ -8,24 +8,24 @@ from didyma.refimpl.ops.spec import FoldOp
 
 
 def widened(load: Load) -> Expr:
-    """Load in the compute dtype."""
+    """Return a load, converted to the compute dtype."""
     return load if load.dtype.compute is load.dtype else Cast(load, load.dtype.compute)
 
 
 def narrowed(e: Expr, dtype: DType) -> Expr:
-    """Value in the dtype of the buffer it goes to."""
+    """Return a value, converted to the dtype of the buffer it is stored to."""
     return e if e.dtype is dtype else Cast(e, dtype)
 
 
 def combine(op: FoldOp, a: Expr, b: Expr) -> Expr:
-    """Combine two values with a fold that keeps no position."""
+    """Combine two values by a fold other than argmin and argmax."""
     assert op != "argmin"
     assert op != "argmax"
     return Binary(op, a, b)
 
 
 def identity(op: FoldOp, dtype: DType) -> Const:
-    """Value that leaves the other side of ``op`` as it is.
+    """Return the identity of a fold: combining with it changes nothing.
 
     >>> identity("min", DType.I8).value, identity("max", DType.F32).value
     (127, -inf)

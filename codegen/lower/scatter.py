@@ -1,4 +1,4 @@
-"""Scatter seen from the result: which updates meet an element."""
+"""Scatter as a gather: fold the updates that meet one element of the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What generated wrappers share: checks of inputs, weights, a run from the command line."""
+"""Functions that generated wrappers call: checks of inputs, weights, the command line."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def cache_folder() -> Path:
 
 
 def store(path: Path, data: bytes) -> None:
-    """Write a cache entry so that no reader ever sees a part of it."""
+    """Write a cache entry atomically: no reader sees a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as f:
         f.write(data)

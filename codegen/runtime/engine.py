@@ -1,4 +1,4 @@
-"""The launch ABI: what every engine offers, and what kernel text says of itself."""
+"""The launch ABI: the protocol of engines, and the record of a compiled text's kernels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class KernelText:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A thing a kernel did wrong, as an engine's own checks saw it.
+    """An error of a kernel that an engine's own checks detected.
 
     ``kind``: ``out-of-bounds``, ``misaligned``, ``race``, ``uninitialised``,
     ``barrier-divergence``, ``guard``, ``constant``, ``crash``, ``hang``.
@@ -54,7 +54,7 @@ class Fault:
 
 
 class KernelFault(Exception):
-    """Raised by a launch whose checks failed; carries every fault seen."""
+    """Raised by a launch whose checks failed; carries every fault detected."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
@@ -62,7 +62,7 @@ class KernelFault(Exception):
 
 
 class Loaded(Protocol):
-    """Kernel text made executable."""
+    """Kernel text that an engine has compiled."""
 
     def launch(
         self, kernel: str, buffers: Sequence[Any], dims: Mapping[str, int], stream: int = 0
@@ -76,7 +76,7 @@ class Loaded(Protocol):
 
 
 class Engine(Protocol):
-    """A place where kernel text runs."""
+    """Compiles kernel text, keeps buffers on a device, and launches kernels there."""
 
     name: str
 
@@ -89,11 +89,11 @@ class Engine(Protocol):
         ...
 
     def free(self, buffer: Any) -> None:
-        """Give bytes back.  Raises KernelFault (``guard``) if their guard bytes were written."""
+        """Free bytes.  Raises KernelFault (``guard``) if their guard bytes were written."""
         ...
 
     def view(self, buffer: Any, offset: int, nbytes: int) -> Any:
-        """Part of a buffer, sharing its bytes."""
+        """Return a view of a part of a buffer."""
         ...
 
     def upload(self, array: Array) -> Any:
@@ -116,7 +116,7 @@ class Engine(Protocol):
         ...
 
     def unstack(self, buffer: Any) -> None:
-        """Give bytes back that ``stack`` returned."""
+        """Free bytes that ``stack`` returned."""
         ...
 
     def wait(self, stream: int, on: int) -> None:

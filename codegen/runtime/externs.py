@@ -1,4 +1,4 @@
-"""External functions on engines: by an implementation given for one, else by its body."""
+"""External functions on engines: run by a given implementation, or else by their bodies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Implementation: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An external function of a module, ready to be called; ``implementation`` where one is."""
+    """An external function of a module, with its implementation if one was given."""
 
     module: Module
     external: External
@@ -58,7 +58,7 @@ class Bound:
         inputs: Sequence[Any],
         attrs: Mapping[str, Any],
     ) -> None:
-        """Run on the buffers of an engine, by way of arrays."""
+        """Run on buffers of an engine: download the inputs, upload the results."""
         f = self.external.function
         sizes = dict(zip(self.external.sizes, attrs.get("sizes", ()), strict=True))
         arrays = [

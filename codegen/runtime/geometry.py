@@ -1,4 +1,4 @@
-"""What a launch needs of a signature once its dims have values; how faults find their line."""
+"""Launch geometry: grid extents and buffer sizes of a signature, for given dims."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def geometry(signature: Signature, dims: Mapping[str, int]) -> Geometry:
 
 
 class Geometries:
-    """The geometries of one signature; those that differ in no size of theirs are one.
+    """Caches the geometries of one signature by the dims that they depend on.
 
-    The index of a loop is most often none of them: its rounds share one evaluation.
+    They rarely depend on the index of a loop, so that its iterations share one evaluation.
     """
 
     def __init__(self, s: Signature) -> None:

@@ -1,6 +1,6 @@
 """The CPU as an engine: kernel text compiled in process, block by block, threads as fibers.
 
-What it checks of itself: guard bytes around every buffer and every shared array, barriers that
+It checks guard bytes around every buffer and every shared array, barriers that
 not all threads of a block reach together, misaligned wide accesses.  A kernel that crashes or
 hangs takes the process with it: run kernels that are not trusted in a child process.
 """
@@ -62,7 +62,7 @@ class HostBuffer:
         ctypes.memmove(self.address + self.nbytes, _PATTERN, GUARD)
 
     def overwritten(self) -> str:
-        """Say where the guard bytes of an allocation have changed; empty if nowhere."""
+        """Return a message on the first guard byte that has changed; empty if none has."""
         below = ctypes.string_at(self.address - GUARD, GUARD)
         above = ctypes.string_at(self.address + self.nbytes, GUARD)
         if above != _PATTERN:
@@ -107,7 +107,7 @@ class Host:
         return buffer
 
     def free(self, buffer: HostBuffer) -> None:
-        """Poison a whole allocation and give it up; KernelFault ``guard``."""
+        """Poison an allocation and release it; KernelFault ``guard`` if its guard bytes changed."""
         assert buffer.root is buffer, "a view cannot be freed"
         assert buffer.live, "freed twice"
         buffer.live = False
@@ -116,7 +116,7 @@ class Host:
             raise KernelFault([Fault("guard", "", f"when a buffer was freed: {where}")])
 
     def view(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
-        """KernelPart of a buffer; the guard bytes are those of the whole."""
+        """Return a part of a buffer; the guard bytes are those of the whole."""
         assert 0 <= offset <= offset + nbytes <= buffer.nbytes, "a view outside its buffer"
         part = buffer.array[offset : offset + nbytes]
         return HostBuffer(part, buffer.address + offset, buffer.root)
@@ -140,7 +140,7 @@ class Host:
         target.array[: source.nbytes] = source.array
 
     def stack(self, nbytes: int) -> HostBuffer:
-        """Return poisoned bytes of a region that this thread keeps for the purpose."""
+        """Return poisoned bytes of a region from this thread's pool."""
         assert nbytes <= PORTABLE.stack, "too much for the stack"
         regions = self._regions()
         region = regions.pop() if regions else _fresh(PORTABLE.stack)
@@ -151,7 +151,7 @@ class Host:
         return buffer
 
     def unstack(self, buffer: HostBuffer) -> None:
-        """Take a region back; KernelFault ``guard`` if the bytes beside it were written."""
+        """Return a region to its pool; KernelFault ``guard`` if its guard bytes changed."""
         assert buffer.live, "given back twice"
         assert buffer.region is not None, "no bytes of the stack"
         buffer.live = False
@@ -164,10 +164,10 @@ class Host:
         return found
 
     def wait(self, stream: int, on: int) -> None:
-        """Nothing to wait for: work is done when it is given."""
+        """Return at once: every launch has ended when it returns."""
 
     def join(self) -> None:
-        """Nothing to wait for: work is done when it is given."""
+        """Return at once: every launch has ended when it returns."""
 
 
 class HostLoaded:
@@ -208,7 +208,7 @@ class HostLoaded:
             raise KernelFault(faults)
 
     def close(self) -> None:
-        """Give the code back at once; nothing can be launched afterwards."""
+        """Free the code; nothing can be launched afterwards."""
         self._kernels.clear()
         self._native.close()
 

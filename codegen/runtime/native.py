@@ -1,4 +1,4 @@
-"""Machine code in this process, given back when nobody holds it."""
+"""Machine code in this process, freed when nothing refers to it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class Native:
         self._release.atexit = False  # the process gives its memory back by itself
 
     def close(self) -> None:
-        """Give the code back; its functions may not be called again."""
+        """Free the code; its functions may not be called again."""
         self.addresses.clear()
         self._release()

@@ -1,4 +1,4 @@
-"""Which schedule a loop program gets, by the structure of its loops."""
+"""Choose the schedule of a loop program by the structure of its loops."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
 from didyma.refimpl.ir.walk import expr_children, exprs
 
-MANY = 4096  # results that fill a device with a thread each
-NEAR = 4  # elements apart that neighbouring threads may read
+MANY = 4096  # results that fill a device at one thread each
+NEAR = 4  # distance in elements between the reads of neighbouring threads
 
 
 def schedule(p: PrimFunc, options: Options) -> tuple[PrimFunc, ...]:
-    """Kernels that do what a function from lowering does, run one after another.
+    """Return kernels that, run in order, do what a function from lowering does.
 
     Each keeps the parameters that it needs, under their names; a parameter may be seen with
     another shape of as many elements.  Attribute ``schedule`` names the class.
@@ -46,7 +46,7 @@ def _by_thread(facts: NestFacts) -> PrimFunc:
 
 
 def _class(facts: NestFacts) -> str:
-    """Name what a thread does for its element."""
+    """Return the name of the class of a kernel with one thread an element."""
     stored = (i for s in facts.statements if isinstance(s, (Store, Atomic)) for i in s.index)
     if any(_reads(facts, i) for i in stored):
         return "scatter"
@@ -91,7 +91,7 @@ def _alone(facts: NestFacts, fold: FoldNest) -> PrimFunc:
 
 
 def _is_near(offset: Poly, var: Var) -> bool:
-    """Return whether neighbouring results read the same, or what is near."""
+    """Return whether neighbouring results read the same elements, or elements near each other."""
     step = coefficient(offset, var.name)
     return step is not None and is_constant(step) and abs(step.get((), 0)) <= NEAR
 

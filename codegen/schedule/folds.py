@@ -1,4 +1,4 @@
-"""Recognising the fold in a nest: accumulator, loops, step, and what follows."""
+"""Recognise the fold in a nest: accumulators, loops, step, and the statements after it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from didyma.refimpl.ir.walk import (
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """One accumulator with the value it starts from."""
+    """The buffer of a fold's running value, and the value it starts from."""
 
     buffer: Buffer
     start: Expr
@@ -66,23 +66,23 @@ class FoldNest:
 
     @property
     def length(self) -> Expr:
-        """Number of terms."""
+        """Return the number of terms."""
         return ix.mul(*self.extents)
 
     @property
     def is_arg(self) -> bool:
-        """Whether a position is kept."""
+        """Return whether this is an argmin or argmax, which keeps a position."""
         return len(self.accs) == 2
 
     def value(self) -> Store | None:
-        """Innermost store of a plain fold."""
+        """Return the value that the innermost store of a plain fold writes."""
         s = self.step
         while isinstance(s, Let):
             s = s.body
         return s if isinstance(s, Store) else None
 
     def order(self) -> CompareOp:
-        """Comparison that tells a better value in an arg-fold."""
+        """Return the comparison by which an arg-fold prefers a value."""
         s = self.step
         while isinstance(s, Let):
             s = s.body
@@ -164,7 +164,7 @@ def other_wins(f: FoldNest, mine: Sequence[Expr], other: Sequence[Expr]) -> Expr
 
 
 def reading(s: Stmt, table: dict[str, Expr]) -> Stmt:
-    """Replace loads of scalar buffers by what the table has."""
+    """Replace the loads of scalar buffers by the expressions in a table."""
 
     def on_expr(e: Expr) -> Expr:
         if isinstance(e, Load) and e.buffer in table:
@@ -178,7 +178,7 @@ def reading(s: Stmt, table: dict[str, Expr]) -> Stmt:
 
 
 def with_lets(lets: Sequence[Let], body: Stmt, names: Names | None = None) -> Stmt:
-    """Bind what ``body`` uses of ``lets``; under fresh names if there is a supply."""
+    """Bind the ``lets`` that ``body`` uses, under fresh names if a supply is given."""
     table: dict[str, Expr] = {}
     used = needed(lets, (e for e in exprs(body)))
     kept = [x for x in lets if x.var.name in used]
@@ -196,7 +196,7 @@ def with_lets(lets: Sequence[Let], body: Stmt, names: Names | None = None) -> St
 
 
 def needed(lets: Sequence[Let], used: Iterable[Expr]) -> set[str]:
-    """Names among ``lets`` that expressions use, directly or through other lets."""
+    """Return the names of ``lets`` that expressions use, directly or through other lets."""
     names = {e.name for e in used if isinstance(e, Var)}
     for x in reversed(lets):
         if x.var.name in names:

@@ -1,4 +1,4 @@
-"""Matrix products: square tiles of both operands in shared memory, a thread for each element.
+"""Schedule matrix products: tiles of both operands in shared memory, a thread for each element.
 
 Any fold of products is one whose operands have output axes of their own: batched products, and
 convolutions with enough channels, whose windows are gathered as a tile is filled (implicit GEMM).
@@ -114,7 +114,7 @@ def _pays(facts: NestFacts, p: Product) -> bool:
 
 
 def _extents(p: Product) -> tuple[Expr, Expr]:
-    """Numbers of rows and of columns."""
+    """Return the numbers of rows and of columns."""
     extents = p.fold.nest.extents
     split = len(extents) - p.columns
     return ix.mul(*extents[split - p.rows : split]), ix.mul(*extents[split:])

@@ -1,4 +1,4 @@
-"""Reading a loop program: its nests, what they touch, names that are still free."""
+"""Facts about the loop nests of a function, and building blocks of schedules."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNROLL = 16  # copies of a loop's body
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Parallel loops around a body, in a function of which it is one statement."""
+    """Parallel loops around a body; a statement of a function from lowering."""
 
     index: tuple[Var, ...]
     extents: tuple[Expr, ...]
@@ -45,12 +45,12 @@ class Nest:
 
     @property
     def numel(self) -> Expr:
-        """Number of iterations."""
+        """Return the number of iterations."""
         return ix.mul(*self.extents)
 
 
 def nests(body: Stmt) -> list[Nest]:
-    """Nests of a function from lowering, in order."""
+    """Return the nests of a function from lowering, in order."""
     if isinstance(body, Block) and any(_is_parallel(s) for s in body.body):
         return [_nest(s) for s in body.body]
     return [_nest(body)]
@@ -72,7 +72,7 @@ def _nest(s: Stmt) -> Nest:
 
 @dataclass(slots=True)
 class NestFacts:
-    """What a schedule needs to know: the function, its nest, facts about it, fresh names."""
+    """A nest of a function with what schedules ask about it, and a supply of unused names."""
 
     func: PrimFunc
     nest: Nest
@@ -86,7 +86,7 @@ class NestFacts:
 
     @staticmethod
     def of(func: PrimFunc, nest: Nest, block: int, vectorise: bool) -> NestFacts:
-        """Look at one nest of a function."""
+        """Collect the facts about one nest of a function."""
         buffers = {b.name: b for b in func.params}
         names = loop_names([*buffers, *(d.name for d in func.dims)])
         affine = Affine()
@@ -110,7 +110,7 @@ class NestFacts:
         )
 
     def largest(self, e: Expr) -> int:
-        """Upper bound of a size over the declared ranges of the dims."""
+        """Return an upper bound of a size over the declared ranges of the dims."""
         if isinstance(e, Const):
             return int(e.value)
         high = {d.name: d.hi for d in self.func.dims}
@@ -125,20 +125,20 @@ class NestFacts:
         return total
 
     def threads(self, most: int) -> int:
-        """Block size for a number of threads that may be wanted: a power of two."""
+        """Return the block size for a number of threads: a power of two."""
         return max(1, min(self.block, 1 << max(0, most - 1).bit_length()))
 
     def shape(self, buffer: str) -> tuple[Expr, ...]:
-        """Shape of a parameter."""
+        """Return the shape of a parameter."""
         return tuple(ix.of_dim(d) for d in self.buffers[buffer].shape)
 
     def offset(self, buffer: str, index: Sequence[Expr]) -> Poly:
-        """Where an access to a parameter goes, in elements."""
+        """Return the row-major offset of an access to a parameter, in elements."""
         polys = [self.affine.poly(d) for d in self.shape(buffer)]
         return self.affine.offset(index, polys)
 
     def accesses(self) -> Iterator[tuple[str, tuple[Expr, ...]]]:
-        """Loads and stores of parameters."""
+        """Return the loads and stores of parameters."""
         for e in self.inside:
             if isinstance(e, Load) and e.buffer in self.buffers:
                 yield e.buffer, e.index
@@ -147,7 +147,7 @@ class NestFacts:
                 yield s.buffer, s.index
 
     def kernel(self, body: Stmt, schedule: str, flat: Iterable[str] = ()) -> PrimFunc:
-        """Kernel with this body; the ``flat`` parameters are seen as one-dimensional."""
+        """Return the kernel with this body; it sees the ``flat`` parameters as one-dimensional."""
         flat = frozenset(flat)
         written = {s.buffer for s in self.statements if isinstance(s, (Store, Atomic))}
         touched = written | {e.buffer for e in self.inside if isinstance(e, Load)}
@@ -173,7 +173,7 @@ class NestFacts:
 
 
 def scan(body: Stmt) -> tuple[list[Stmt], list[Expr]]:
-    """Every statement and every expression of a statement; parents first, else in no order."""
+    """Return all statements and expressions of a statement, parents before children."""
     statements: list[Stmt] = []
     found: list[Expr] = []
     todo: list[Stmt] = [body]
@@ -191,12 +191,12 @@ def scan(body: Stmt) -> tuple[list[Stmt], list[Expr]]:
 
 
 def variables(s: Stmt) -> set[str]:
-    """Names of the variables that a statement uses."""
+    """Return the names of the variables that a statement uses."""
     return {e.name for e in scan(s)[1] if isinstance(e, Var)}
 
 
 def unrolled(s: Stmt) -> Stmt:
-    """Unroll innermost serial loops while their bodies, repeated, stay few."""
+    """Unroll innermost serial loops, up to ``UNROLL`` copies of a body."""
     return _unrolled(s)[0]
 
 
@@ -225,25 +225,25 @@ def same(e: Expr) -> Expr:
 
 
 def bound(var: Var, extent: Expr, axis: str, body: Stmt) -> Stmt:
-    """Loop over a grid or thread axis."""
+    """Return a loop bound to a grid or thread axis."""
     return For(var, extent, body, LoopKind.BOUND, axis)
 
 
 def tail(v: Var, size: Expr, by: int) -> list[Expr]:
-    """Guard of an index that runs to a multiple of ``by``; none if the size is one itself."""
+    """Return the guards of an index that runs to a multiple of ``by``: none if ``by`` divides."""
     if isinstance(size, Const) and int(size.value) % by == 0:
         return []
     return [ix.compare("lt", v, size)]
 
 
 def guarded(conds: Iterable[Expr], body: Stmt) -> Stmt:
-    """Statement that runs where every condition holds."""
+    """Return a statement that runs where every condition holds."""
     cond = ix.all_of(conds)
     return body if cond == ix.TRUE else If(cond, body)
 
 
 def let_all(table: Mapping[Var, Expr], body: Stmt) -> Stmt:
-    """Bind variables, those that are used."""
+    """Bind those variables that the body uses."""
     used = variables(body)
     for var, value in reversed(list(table.items())):
         if var.name in used:

@@ -1,4 +1,4 @@
-"""A thread for each element of the result, by a flat index; four elements where that is legal.
+"""Schedule one thread for each element of the result, or for each four where that is legal.
 
 Four elements are one wide access where an offset is known to be a multiple of four.
 """
@@ -73,7 +73,7 @@ def _by_element(facts: NestFacts, schedule: str) -> PrimFunc:
 
 
 def _contiguous(facts: NestFacts) -> frozenset[str] | None:
-    """Parameters that are read and written at the flat index of the nest alone.
+    """Return the parameters that are read and written only at the flat index of the nest.
 
     None if a parameter with more than one element is read at another index, or an index
     variable has another use.
@@ -124,7 +124,7 @@ def _uses(s: Stmt, names: set[str], same: set[str]) -> bool:
 
 
 def _quarter(facts: NestFacts, size: Expr) -> Expr | None:
-    """A size over four, if that is certain to come out."""
+    """Return a quarter of a size; None unless four certainly divides it."""
     p = facts.affine.poly(size)
     if not p or any(k % LANES for k in p.values()):
         return None
@@ -175,7 +175,7 @@ def _vector(facts: NestFacts, same: frozenset[str], count: Expr, schedule: str) 
 
 
 def _wide_in_rows(facts: NestFacts) -> frozenset[str]:
-    """Parameters that are in order along the last axis, from multiples of four.
+    """Return the parameters that are contiguous along the last axis, from multiples of four.
 
     None of them if not every result is, or no operand.
     """
@@ -192,7 +192,7 @@ def _wide_in_rows(facts: NestFacts) -> frozenset[str]:
 
 
 def _from_row(facts: NestFacts, offset: Poly) -> Poly | None:
-    """Offset of the row's beginning over four; None if it is not known to come out."""
+    """Return a quarter of the offset of a row; None unless four certainly divides it."""
     last = facts.nest.index[-1].name
     rest = plus(offset, {(last,): 1}, -1)
     if coefficient(offset, last) != {(): 1} or any(k % LANES for k in rest.values()):

@@ -1,4 +1,4 @@
-"""Reductions: several threads for each element of the result, and a tree in shared memory.
+"""Schedule reductions: several threads for each result, and a tree in shared memory.
 
 Threads take terms in strides, so that neighbours read neighbours; the longest chain of additions
 is the terms of one thread and the height of the tree.  The tree's order is fixed: a result is the
@@ -122,7 +122,7 @@ def _tree(facts: NestFacts, fold: FoldNest, groups: int, lanes: int, schedule: s
 
 
 def _partial(facts: NestFacts, fold: FoldNest, lane: Var, lanes: int) -> Stmt:
-    """Terms of one lane: every ``lanes``-th."""
+    """Fold the terms of one lane: every ``lanes``-th."""
     length = fold.length
     k = fold.ks[0] if len(fold.ks) == 1 else Var(facts.names.fresh("k"))
     turn = Var(facts.names.fresh("turn"))

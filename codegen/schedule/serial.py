@@ -1,4 +1,4 @@
-"""A long sum by one thread: sums of sums, which keep the chain of additions short."""
+"""Long sums by one thread, as sums of partial sums: the chain of additions stays short."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHAIN = 64  # additions in a row that are not worth cutting
 def in_parts(facts: NestFacts, fold: FoldNest) -> Nest:
     """Return a fold's nest with a long sum of floats cut into parts of near the root of its length.
 
-    Parts are equal: what has no divisor near that is left as it is.
+    All parts have the same length; a sum without a divisor near the root is left as it is.
     """
     store = fold.value()
     sizes = [int(e.value) for e in fold.extents if isinstance(e, Const)]
@@ -68,7 +68,7 @@ def in_parts(facts: NestFacts, fold: FoldNest) -> Nest:
 
 
 def _onto(step: Stmt, acc: Buffer, part: Buffer) -> Stmt:
-    """Add to another accumulator."""
+    """Redirect a step to another accumulator."""
     found = reading(step, {acc.name: Load(part.name, (), part.dtype)})
 
     def on_stmt(s: Stmt) -> Stmt:

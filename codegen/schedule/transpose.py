@@ -1,4 +1,4 @@
-"""Transposition: a tile goes through shared memory, so that reads and writes are both in order.
+"""Schedule transpositions by tiles in shared memory: reads and writes are both contiguous.
 
 A load whose last axis is not the result's is staged; everything else happens at the store.  Rows
 of the tile have one element more than they hold, which keeps columns in different banks.
@@ -37,7 +37,7 @@ from didyma.refimpl.ir.walk import (
 )
 
 TILE = 32
-ROWS = 8  # rows of a full tile that move at once
+ROWS = 8  # rows of a full tile that are loaded at once
 LEAST = 4  # axes shorter than this are not worth a tile
 
 

@@ -146,15 +146,15 @@ class Simt:
     name: str = "simt"
 
     def load(self, text: KernelText) -> SimtKernels:
-        """Take kernel text; it is parsed at the first launch."""
+        """Return kernels that are parsed at the first launch."""
         return SimtKernels(text)
 
     def allocate(self, nbytes: int) -> SimtBuffer:
-        """Return bytes that hold nothing yet."""
+        """Return uninitialised bytes."""
         return SimtBuffer(np.full(nbytes, 0xFF, np.uint8), np.zeros(nbytes, np.bool_))
 
     def free(self, buffer: SimtBuffer) -> None:
-        """Forget what the bytes held."""
+        """Mark the bytes as uninitialised."""
         buffer.written[:] = False
 
     def view(self, buffer: SimtBuffer, offset: int, nbytes: int) -> SimtBuffer:
@@ -184,7 +184,7 @@ class Simt:
         self.free(buffer)
 
     def wait(self, stream: int, on: int) -> None:
-        """Nothing to wait for: work is done when it is given."""
+        """Return at once: every launch has ended when it returns."""
 
     def join(self) -> None:
-        """Nothing to wait for: work is done when it is given."""
+        """Return at once: every launch has ended when it returns."""
