@@ -40,7 +40,9 @@ else:
             return [n for n in api.__all__ if not hasattr(builtins, n)]
         if name in api.__all__:
             return getattr(api, name)
-        raise importlib.import_module("didyma.functions.guesses").unknown("dd", name, api.__all__)
+        raise importlib.import_module("didyma.functions.suggestions").unknown(
+            "dd", name, api.__all__
+        )
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,6 @@ from didyma import testing as testing
 from didyma.checking import check as check
 from didyma.codegen.options import Options as Options
 from didyma.functions.aliases import *
-from didyma.functions.chance import *
 from didyma.functions.control import cond as cond
 from didyma.functions.control import noinline as noinline
 from didyma.functions.control import scan as scan
@@ -26,6 +25,7 @@ from didyma.functions.joining import *
 from didyma.functions.lookup import *
 from didyma.functions.neural import *
 from didyma.functions.products import *
+from didyma.functions.randomness import *
 from didyma.functions.reductions import *
 from didyma.functions.shaping import *
 from didyma.functions.windows import *

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from didyma.functions import pairs
 from didyma.functions.axes import composed, promoted, shape
-from didyma.functions.guesses import refuser
-from didyma.functions.pairs import Complex, mark
+from didyma.functions.complex_pairs import Complex, mark, together
 from didyma.functions.public import public, wrong
+from didyma.functions.suggestions import refuser
 from didyma.refimpl.ops import complex as complexes
 from didyma.refimpl.ops.builder import Value
 from didyma.tracer.tensor import Tensor
@@ -48,7 +47,7 @@ def _unary(body: Callable[..., Value], name: str, doc: str) -> Unary:
 
 def _binary(body: Callable[..., Value], name: str, doc: str) -> Binary:
     def f(x: Tensor, y: Tensor, /) -> Complex:
-        return pairs.together(body, x, y)
+        return together(body, x, y)
 
     _named(f, name, doc)
     f.__doc__ = f"{doc}\n\nExample: ``dd.complex.{name}(x, y)``.  {_ERRORS}"

@@ -13,10 +13,10 @@ import numpy as np
 
 from didyma.complex import conj, pair
 from didyma.functions.axes import composed, rank, shape
+from didyma.functions.complex_pairs import Complex, mark, refusal
 from didyma.functions.creation import numbers
-from didyma.functions.guesses import refuser
-from didyma.functions.pairs import Complex, mark, refusal
 from didyma.functions.public import public, wrong
+from didyma.functions.suggestions import refuser
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from didyma.functions.axes import axis_of
-from didyma.functions.guesses import refuser
-from didyma.functions.pairs import Complex, mark
+from didyma.functions.complex_pairs import Complex, mark
 from didyma.functions.public import public, wrong
+from didyma.functions.suggestions import refuser
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops import fourier

@@ -18,7 +18,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 import numpy as np
 import sympy
 
-from didyma.functions.pairs import Complex, mark, refusal
+from didyma.functions.complex_pairs import Complex, mark, refusal
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Builder

@@ -10,7 +10,7 @@ import numpy as np
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Function, Param
 from didyma.refimpl.ir.types import Array, DType
-from didyma.tracer.parts import reader_of_parts
+from didyma.tracer.complex_parts import reader_of_parts
 
 AnyArray: TypeAlias = Any  # NumPy, DLPack or __cuda_array_interface__
 PAIRS: Mapping[np.dtype[Any], DType] = {

@@ -39,7 +39,7 @@ def _unary(name: str) -> Callable[[Methods], Tensor]:
 
 
 def _axes(x: Methods, axis: Axis) -> tuple[int, ...]:
-    """Axes of a reduction: all of them for None; DidymaError ``bad-axis`` for what is none."""
+    """Return the axes of a reduction, all for None; DidymaError ``bad-axis`` for a wrong one."""
     if axis is None:
         return tuple(range(x.ndim))
     many = items(axis)
@@ -55,7 +55,11 @@ def _axis(x: Methods, axis: object) -> int:
     )  # fmt: skip
 
 
-def _place(x: Methods, axis: object, rank: int) -> int:
+def _axis_or_none(x: Methods, axis: object) -> int | None:
+    return None if axis is None else _axis(x, axis)
+
+
+def _axis_from_front(x: Methods, axis: object, rank: int) -> int:
     """Return an axis counted from the front; DidymaError ``bad-axis`` if there is none."""
     at = _axis(x, axis)
     if not -rank <= at < rank:
@@ -69,14 +73,14 @@ def _cast(x: Methods, dtype: AnyDType | None) -> Methods:
 
 
 def _along(x: Methods, axis: int | None) -> tuple[Methods, int]:
-    """Return a tensor and its axis: laid flat if there is none, as in NumPy."""
+    """Return a tensor and an axis of it: for None the flattened tensor and axis 0, as in NumPy."""
     return (x.flatten(), 0) if axis is None else (x, _axis(x, axis))
 
 
-def _many(given: tuple[object, ...]) -> tuple[object, ...]:
-    """Return what is given one by one, or as one tuple or list."""
-    whole = items(given[0]) if len(given) == 1 else None
-    return given if whole is None else whole
+def _unpacked(args: tuple[object, ...]) -> tuple[object, ...]:
+    """Return arguments that were passed one by one, or as one tuple or list."""
+    only = items(args[0]) if len(args) == 1 else None
+    return args if only is None else only
 
 
 class Count(int):
@@ -173,12 +177,12 @@ class Methods(Traced):
     @checked
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         """Index of the largest element along an axis, or among all elements."""
-        return _position("argmax", self, axis, keepdims)
+        return _call("argmax", self, axis=_axis_or_none(self, axis), keepdims=keepdims)
 
     @checked
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         """Index of the smallest element along an axis, or among all elements."""
-        return _position("argmin", self, axis, keepdims)
+        return _call("argmin", self, axis=_axis_or_none(self, axis), keepdims=keepdims)
 
     @checked
     def argsort(self, axis: int = -1, *, descending: bool = False) -> Tensor:
@@ -187,13 +191,13 @@ class Methods(Traced):
 
     @checked
     def cumsum(self, axis: int | None = None) -> Tensor:
-        """Add up elements along an axis, or all elements laid flat, each with those before."""
+        """Running sums along an axis, or of all elements in row-major order."""
         x, at = _along(self, axis)
         return _call("cumulative_sum", x, axis=at)
 
     @checked
     def take(self, indices: Operand, axis: int | None = None) -> Tensor:
-        """Elements at positions along an axis, or of all elements laid flat."""
+        """Elements at positions along an axis, or of all elements in row-major order."""
         from didyma.tracer.tensor import constant
 
         x, at = _along(self, axis)
@@ -212,7 +216,7 @@ class Methods(Traced):
     @checked
     def reshape(self, *shape: AnySize | Sequence[AnySize]) -> Tensor:
         """Give the elements another shape, as sizes or as one tuple; one size may be -1."""
-        return _call("reshape", self, _many(shape))
+        return _call("reshape", self, _unpacked(shape))
 
     @checked
     def view(self, *shape: AnySize | Sequence[AnySize]) -> Tensor:
@@ -232,7 +236,7 @@ class Methods(Traced):
 
         DidymaError ``bad-axis`` for two axes that PyTorch would exchange and NumPy would not.
         """
-        order = _many(axes) if axes else tuple(reversed(range(self.ndim)))
+        order = _unpacked(axes) if axes else tuple(reversed(range(self.ndim)))
         torch = isinstance(axes[0] if axes else None, int) and len(order) == 2
         if torch and (self.ndim != 2 or [_axis(self, a) % 2 for a in order] == [0, 1]):
             raise DidymaError(
@@ -245,7 +249,7 @@ class Methods(Traced):
     @checked
     def permute(self, *axes: int | Sequence[int] | object) -> Tensor:
         """Reorder axes; DidymaError ``bad-axis`` unless each is named once."""
-        order = tuple(_axis(self, a) for a in _many(axes))
+        order = tuple(_axis(self, a) for a in _unpacked(axes))
         if sorted(a % max(self.ndim, 1) for a in order) != list(range(self.ndim)):
             raise DidymaError(
                 "bad-axis", f"{self!r}.permute{order}", got=f"{len(order)} axes",
@@ -258,7 +262,7 @@ class Methods(Traced):
     @checked
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Exchange two axes; DidymaError ``bad-axis`` if there is no such axis."""
-        a, b = _place(self, axis1, self.ndim), _place(self, axis2, self.ndim)
+        a, b = _axis_from_front(self, axis1, self.ndim), _axis_from_front(self, axis2, self.ndim)
         order = list(range(self.ndim))
         order[a], order[b] = b, a
         return self.permute(order)
@@ -272,14 +276,14 @@ class Methods(Traced):
     @checked
     def expand_dims(self, axis: int) -> Tensor:
         """Insert an axis of size 1; DidymaError ``bad-axis`` beyond the rank."""
-        return _call("expand_dims", self, axis=_place(self, axis, self.ndim + 1))
+        return _call("expand_dims", self, axis=_axis_from_front(self, axis, self.ndim + 1))
 
     unsqueeze = expand_dims
 
     @checked
     def broadcast_to(self, *shape: AnySize | Sequence[AnySize]) -> Tensor:
         """Repeat along axes of size 1 and new leading axes."""
-        return _call("broadcast_to", self, _many(shape))
+        return _call("broadcast_to", self, _unpacked(shape))
 
     @checked
     def astype(self, dtype: AnyDType, *, copy: bool = True) -> Tensor:
@@ -313,10 +317,3 @@ class Methods(Traced):
         from didyma.tracer.tensor import binary
 
         return binary("pow", self, exponent)
-
-
-def _position(name: str, x: Methods, axis: int | None, keepdims: bool) -> Tensor:
-    if axis is not None:
-        return _call(name, x, axis=_axis(x, axis), keepdims=keepdims)
-    place = _call(name, x.flatten(), axis=0)
-    return _call("reshape", place, (1,) * x.ndim) if keepdims else place

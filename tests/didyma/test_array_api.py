@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import didyma as dd
-from didyma.functions import aliases, guesses, standard
+from didyma.functions import aliases, standard, suggestions
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops.bars import Bar
@@ -45,10 +45,10 @@ def test_every_name_works_or_is_refused_with_a_reason() -> None:
     for space, names in standard.NAMESPACES.items():
         for name in names:
             full = f"{space}{name}"
-            assert (full in tried) != (full in guesses.INEXPRESSIBLE), full
+            assert (full in tried) != (full in suggestions.INEXPRESSIBLE), full
 
 
-@pytest.mark.parametrize("name", [n for n in guesses.INEXPRESSIBLE if not n.startswith("_")])
+@pytest.mark.parametrize("name", [n for n in suggestions.INEXPRESSIBLE if not n.startswith("_")])
 def test_a_name_that_cannot_be_expressed_says_why(name: str) -> None:
     space, _, own = name.rpartition(".")
     module = getattr(dd, space) if space else dd
@@ -56,7 +56,7 @@ def test_a_name_that_cannot_be_expressed_says_why(name: str) -> None:
     with pytest.raises(AttributeError, match="unknown-name") as e:
         getattr(module, own)
     assert isinstance(e.value, DidymaError)
-    assert e.value.help == guesses.INEXPRESSIBLE[name]
+    assert e.value.help == suggestions.INEXPRESSIBLE[name]
     assert e.value.exit_code == 2
 
 
@@ -256,5 +256,5 @@ def test_aliases_are_the_functions_that_the_page_names() -> None:
         target = standard.target(name)
         assert getattr(dd, name) is getattr(dd, target)
         assert target not in aliases.__all__
-    assert not set(aliases.__all__) & set(guesses.INSTEAD)
-    assert not set(standard.PUBLIC) & set(guesses.INSTEAD)
+    assert not set(aliases.__all__) & set(suggestions.INSTEAD)
+    assert not set(standard.PUBLIC) & set(suggestions.INSTEAD)
