@@ -117,11 +117,11 @@ def test_hand_written_kernels_of_every_statement_and_expression() -> None:
     both.run(g, {"x": buffers["x"][:2, :3].copy(), "o": o}, {}, {"turn": turn})
     assert (o == buffers["x"][:2, :3].T).all()
 
-    seen = {type(s) for h in (f, *f.functions, g) for s in stmts(h.body)}
-    assert seen == set(get_args(Stmt))
-    seen = {type(e) for h in (f, *f.functions) for e in exprs(h.body)}
+    statements = {type(s) for h in (f, *f.functions, g) for s in stmts(h.body)}
+    assert statements == set(get_args(Stmt))
+    expressions = {type(e) for h in (f, *f.functions) for e in exprs(h.body)}
     tested_below = {LetExpr, Select, Intrinsic}
-    assert seen == set(get_args(Expr)) - tested_below
+    assert expressions == set(get_args(Expr)) - tested_below
 
 
 def operations(dtype: DType) -> Iterator[Expr]:
