@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.lanes.races import AccessKind, Lanes, Layout, Log, Mask
+from didyma.refimpl.interp.lanes.races import AccessKind, Lanes, Layout, Log, Mask, Origin
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.loop import Stmt
 from didyma.refimpl.ir.types import Array, DType
@@ -97,39 +97,39 @@ class Dense:
         self.init = np.zeros(self.data.size, bool)
         self.dead = True
 
-    def load(self, at: Value, lanes: Lanes, mask: Mask, stmt: Stmt) -> Value:
+    def load(self, at: Value, lanes: Lanes, mask: Mask, origin: Origin) -> Value:
         """Return the elements at flat offsets."""
-        self._check_init(at, mask, stmt)
+        self._check_init(at, mask, origin)
         if self.log is not None:
-            self.log.record("read", at, lanes, mask, stmt)
+            self.log.record("read", at, lanes, mask, origin)
         return self.data.take(at)
 
-    def _check_init(self, at: Value, mask: Mask, stmt: Stmt) -> None:
+    def _check_init(self, at: Value, mask: Mask, origin: Origin) -> None:
         if self.init is not None:
             good = self.init.take(at)
             if not good.all() and (mask is None or (mask & ~good).any()):
-                raise stmt_fault("uninitialised", stmt, self._where(at, ~good, mask))
+                raise stmt_fault("uninitialised", origin.stmt, self._where(at, ~good, mask))
 
-    def store(self, at: Value, value: Value, lanes: Lanes, mask: Mask, stmt: Stmt) -> None:
+    def store(self, at: Value, value: Value, lanes: Lanes, mask: Mask, origin: Origin) -> None:
         """Write the active lanes' values to flat offsets."""
-        to, values = self._touch("write", at, value, lanes, mask, stmt)
+        to, values = self._touch("write", at, value, lanes, mask, origin)
         self.data[to] = values
 
     def update(
-        self, at: Value, value: Value, lanes: Lanes, mask: Mask, stmt: Stmt
+        self, at: Value, value: Value, lanes: Lanes, mask: Mask, origin: Origin
     ) -> tuple[Array, Array]:
         """Return offsets and values of the active lanes of an atomic, with bookkeeping done."""
-        self._check_init(at, mask, stmt)
-        to, values = self._touch("atomic", at, value, lanes, mask, stmt)
+        self._check_init(at, mask, origin)
+        to, values = self._touch("atomic", at, value, lanes, mask, origin)
         return to, values
 
     def _touch(
-        self, kind: AccessKind, at: Value, value: Value, lanes: Lanes, mask: Mask, stmt: Stmt
+        self, kind: AccessKind, at: Value, value: Value, lanes: Lanes, mask: Mask, origin: Origin
     ) -> tuple[Value, Value]:
         if self.dead:
-            raise stmt_fault("uninitialised", stmt, f"{self.name} is freed")
+            raise stmt_fault("uninitialised", origin.stmt, f"{self.name} is freed")
         if self.log is not None:
-            self.log.record(kind, at, lanes, mask, stmt)
+            self.log.record(kind, at, lanes, mask, origin)
         if mask is not None:
             active = mask if mask.shape == lanes.shape else np.broadcast_to(mask, lanes.shape)
             to = np.broadcast_to(at, lanes.shape)[active]

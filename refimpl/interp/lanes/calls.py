@@ -2,83 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.lanes.code import Code, Eval
-from didyma.refimpl.interp.lanes.exprs import Frame
-from didyma.refimpl.interp.lanes.races import Mask
-from didyma.refimpl.interp.lanes.stores import Run, StoreCompiler
-from didyma.refimpl.interp.loop import Routine
+from didyma.refimpl.interp.lanes.exprs import compile_expr
+from didyma.refimpl.interp.lanes.races import Mask, Origin
+from didyma.refimpl.interp.lanes.site import Body, Frame, Run, Site
+from didyma.refimpl.interp.lanes.stores import whole
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.dims import DimVar
-from didyma.refimpl.ir.loop import Call, ExternalCall, PrimFunc
+from didyma.refimpl.ir.loop import Call, ExternalCall
 
 
-class CallCompiler(StoreCompiler):
-    """Makes closures of calls."""
+def call(site: Site, s: Call, body: Body) -> Run:
+    """Compile a call: the body in a frame of its own, for the lanes that are here."""
+    f, memory = site.launch.functions[s.callee], site.frame.memory
+    given = zip(f.params, s.args, strict=True)
+    frame = Frame(f.name, memory={p.name: memory[a] for p, a in given})
+    env, clock = frame.env, site.launch.clock
+    dims: list[tuple[str, Eval]] = []
+    for d, e in zip(f.dims, s.dims, strict=True):
+        value = compile_expr(site, e)
+        frame.bind(d.name, value)
+        dims.append((d.name, _within(s, d, value)))
+    run_body = body(replace(site, frame=frame))
 
-    def __init__(
-        self, f: PrimFunc, dims: Mapping[str, int], externals: Mapping[str, Routine]
-    ) -> None:
-        super().__init__(f, dims)
-        self.externals = externals
+    def run(mask: Mask) -> None:
+        for name, get in dims:
+            env[name] = get(mask)
+        clock[0] += 1
+        run_body(mask)
 
-    def call(self, s: Call) -> Run:
-        """Call: the body in a frame of its own, for the lanes that are here."""
-        f, outer = self.functions[s.callee], self.frame
-        values = [self.expr(e) for e in s.dims]
-        given = zip(f.params, s.args, strict=True)
-        self.frame = Frame(memory={p.name: outer.memory[a] for p, a in given})
-        env, clock = self.frame.env, self.clock
-        dims: list[tuple[str, Eval]] = []
-        for d, value in zip(f.dims, values, strict=True):
-            self.bind(d.name, value)
-            dims.append((d.name, _within(s, d, value)))
-        body = self.ready(f.body)
-        self.frame = outer
+    return run
 
-        def run(mask: Mask) -> None:
-            for name, get in dims:
-                env[name] = get(mask)
-            clock[0] += 1
-            body(mask)
 
-        return run
+def external(site: Site, s: ExternalCall) -> Run:
+    """Compile an external call, which sees whole arrays and so stands outside lane loops."""
+    if site.depth:
+        raise ValueError(f"{s.name}: an external call inside a parallel loop")
+    routine, attrs = site.launch.externals[s.name], dict(s.attrs)
+    outputs = [whole(site, n) for n in s.outputs]
+    inputs = [whole(site, n) for n in s.inputs]
+    lanes, origin = site.launch.lanes, Origin(s)
 
-    def routine(self, s: ExternalCall) -> Run:
-        """External call, which sees whole arrays and so stands outside lane loops."""
-        if self.depth:
-            raise ValueError(f"{s.name}: an external call inside a parallel loop")
-        routine, attrs = self.externals[s.name], dict(s.attrs)
-        outputs = [self.whole(n) for n in s.outputs]
-        inputs = [self.whole(n) for n in s.inputs]
+    def run(mask: Mask) -> None:
+        del mask
+        for b in inputs:
+            b.load(np.arange(b.numel), lanes, None, origin)
+        for b in outputs:
+            b.init = None
+        arrays = [[b.data.reshape(b.shape) for b in bs] for bs in (outputs, inputs)]
+        routine(arrays[0], arrays[1], attrs)
 
-        def run(mask: Mask) -> None:
-            del mask
-            for b in inputs:
-                b.load(np.arange(b.numel), self.lanes, None, s)
-            for b in outputs:
-                b.init = None
-            arrays = [[b.data.reshape(b.shape) for b in bs] for bs in (outputs, inputs)]
-            routine(arrays[0], arrays[1], attrs)
-
-        return run
+    return run
 
 
 def _within(s: Call, d: DimVar, value: Code) -> Eval:
-    """How to get the value of a dim, which is in its range."""
-    get, known = value.run, value.interval
-    if known is not None and d.lo <= known[0] and known[1] <= d.hi:
+    """Return how to get the value of a callee's dim, checked to be in its range."""
+    get, interval = value.run, value.interval
+    if interval is not None and d.lo <= interval[0] and interval[1] <= d.hi:
         return get
 
     def run(mask: Mask) -> Value:
-        found = get(mask)
-        bad = np.asarray((found < d.lo) | (found > d.hi))
+        size = get(mask)
+        bad = np.asarray((size < d.lo) | (size > d.hi))
         if (bad if mask is None else bad & mask).any():
             raise stmt_fault("dim-out-of-range", s, f"{d.name} outside [{d.lo}, {d.hi}]")
-        return found
+        return size
 
     return run

@@ -28,6 +28,13 @@ AccessKind: TypeAlias = Literal["read", "write", "atomic"]
 LOG_LIMIT = 1 << 23  # elements kept before a log is checked and forgotten
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """One access in the text of a program, unequal to every other; ``stmt`` is its statement."""
+
+    stmt: Stmt
+
+
 class Lanes:
     """The lanes that run now: the size of each axis (1 where its loop is not entered)."""
 
@@ -49,15 +56,18 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A statement's touch of a buffer by all active lanes; ``at`` broadcasts to ``shape``."""
+    """A touch of a buffer by all active lanes; ``at`` broadcasts to ``shape``."""
 
     kind: AccessKind
     at: Array
     shape: tuple[int, ...]
     mask: Mask
     stamp: Stamp
-    stmt: Stmt
-    token: object = None  # keeps the offsets alive by whose identity the access is known
+    origin: Origin
+
+    def repeats(self, at: Array, mask: Mask, stamp: Stamp) -> bool:
+        """Return whether a later touch of the same origin is this one again."""
+        return self.at is at and self.mask is mask and self.stamp is stamp
 
     def in_bytes(self, layout: Layout) -> Access:
         """Return the same touch counted in bytes, along one more axis."""
@@ -66,7 +76,7 @@ class Access:
         at = (copy * stride + element * width)[..., None] + np.arange(width)
         mask = None if self.mask is None else self.mask[..., None]
         shape = (*self.shape, width)
-        return Access(self.kind, at, shape, mask, self.stamp, self.stmt, self.token)
+        return Access(self.kind, at, shape, mask, self.stamp, self.origin)
 
     def flat(self, prefix: int) -> tuple[Array, Array]:
         """Element and lane (by its first ``prefix`` axes) of each active lane's touch."""
@@ -89,44 +99,49 @@ class Log:
     before and one after that point is missed.
     """
 
-    __slots__ = ("accesses", "held", "layout", "name", "numel")
+    __slots__ = ("accesses", "elements", "latest", "layout", "name", "numel")
 
-    def __init__(self, name: str, numel: int, layout: Layout | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        numel: int,
+        layout: Layout | None = None,
+        accesses: Sequence[Access] = (),
+    ) -> None:
         self.name = name
         self.numel = numel
         self.layout = layout  # of the buffer, if accesses are kept in bytes
-        self.accesses: dict[tuple[str, int, int, int], Access] = {}
-        self.held = 0
+        self.accesses = list(accesses)
+        self.latest: dict[Origin, Access] = {}
+        self.elements = 0
 
-    def record(self, kind: AccessKind, at: Any, lanes: Lanes, mask: Mask, stmt: Stmt) -> None:
-        """Note an access; the same one again (a loop over another axis) is noted once."""
-        key = (kind, id(at), id(mask), id(lanes.stamp))  # alive as long as the entry: ids are safe
-        if key not in self.accesses:
-            access = Access(kind, at, lanes.shape, mask, lanes.stamp, stmt, at)
-            self.accesses[key] = access if self.layout is None else access.in_bytes(self.layout)
-            self.held += at.size
-            if self.held > LOG_LIMIT:
-                self.settle()
+    def record(self, kind: AccessKind, at: Any, lanes: Lanes, mask: Mask, origin: Origin) -> None:
+        """Note an access, unless it repeats the latest one, as in a loop over another axis."""
+        latest = self.latest.get(origin)
+        if latest is not None and latest.repeats(at, mask, lanes.stamp):
+            return
+        access = Access(kind, at, lanes.shape, mask, lanes.stamp, origin)
+        self.latest[origin] = access
+        self.accesses.append(access if self.layout is None else access.in_bytes(self.layout))
+        self.elements += at.size
+        if self.elements > LOG_LIMIT:
+            self.settle()
 
-    def in_bytes(self, layout: Layout) -> Log:
-        """Return the log with its accesses counted in bytes."""
+    def passed_on(self, layout: Layout, name: str, heir: Layout) -> Log:
+        """Return the log of another buffer on the same bytes, of these accesses in bytes.
+
+        ``layout`` is this buffer's, ``heir`` the other's.
+        """
         if self.layout is not None:
-            return self
-        log = Log(self.name, self.numel * layout[1], layout)
-        log.accesses = {k: a.in_bytes(layout) for k, a in self.accesses.items()}
-        return log
-
-    def passed_on(self, name: str, layout: Layout) -> Log:
-        """Return the log of another buffer on the same bytes."""
-        log = Log(name, self.numel, layout)
-        log.accesses = self.accesses
-        return log
+            return Log(name, self.numel, heir, self.accesses)
+        return Log(name, self.numel * layout[1], heir, [a.in_bytes(layout) for a in self.accesses])
 
     def settle(self) -> None:
         """Raise LoopFault ``race`` if two recorded accesses race, else forget them."""
-        accesses = list(self.accesses.values())
+        accesses = list(self.accesses)
         self.accesses.clear()
-        self.held = 0
+        self.latest.clear()
+        self.elements = 0
         if not _may_race(accesses):
             return
         finer = -1
@@ -170,11 +185,11 @@ class Log:
         self, element: int, group: Sequence[Access], touched: Sequence[tuple[Array, Array]]
     ) -> None:
         who: list[str] = []
-        stmt = group[0].stmt
+        stmt = group[0].origin.stmt
         for a, (at, lane) in zip(group, touched, strict=True):
             lanes = lane[at == element]
             if lanes.size:
-                stmt = a.stmt if a.kind != "read" or not who else stmt
+                stmt = a.origin.stmt if a.kind != "read" or not who else stmt
                 who.append(f"{a.kind} by {', '.join(str(i) for i in lanes[:3])}")
         where = f"{self.name}, element {element % self.numel}"
         raise stmt_fault("race", stmt, f"{where}: lanes that nothing orders: {'; '.join(who)}")

@@ -7,7 +7,7 @@ import pytest
 
 from didyma.refimpl.interp import loop
 from didyma.refimpl.interp.faults import LoopFault
-from didyma.refimpl.interp.lanes import statements
+from didyma.refimpl.interp.lanes import loops
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.types import Array
@@ -89,7 +89,7 @@ def test_one_number_of_rounds_for_all() -> None:
 
 
 def test_what_never_ends_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (loop, statements):
+    for module in (loop, loops):
         monkeypatch.setattr(module, "MOST_ROUNDS", 100)
     for cond in ("true", "k[] >= 0"):
         with pytest.raises(LoopFault, match="endless"):

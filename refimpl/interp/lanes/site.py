@@ -1,0 +1,130 @@
+"""What is known about a statement of a loop program before it runs, while it is compiled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from didyma.refimpl.interp.lanes.buffers import Dense, Memory
+from didyma.refimpl.interp.lanes.code import Code, known
+from didyma.refimpl.interp.lanes.races import Lanes, Mask
+from didyma.refimpl.interp.lanes.windows import LaneVar
+from didyma.refimpl.interp.loop import Routine
+from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.ir.loop import Const, PrimFunc, Scope, Stmt
+from didyma.refimpl.ir.types import Array
+
+Run: TypeAlias = Callable[[Mask], None]  # a compiled statement
+KnownMask: TypeAlias = Array | bool | None  # None: all lanes are active, False: known at run time
+
+MANY_LANES = 1 << 13  # from here on a value is worth keeping until a variable changes
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One run of one function on given sizes.
+
+    ``depth`` is the deepest nesting of lane loops, ``writers`` how many statements write each
+    parameter, ``in_memory`` the local buffers that cannot be registers, each with the name of its
+    function.  ``clock`` ticks when a variable changes while running.
+    """
+
+    depth: int
+    dims: Mapping[str, int]
+    functions: Mapping[str, PrimFunc]
+    externals: Mapping[str, Routine]
+    writers: Counter[str]
+    in_memory: frozenset[tuple[str, str]]
+    lanes: Lanes
+    clock: list[int] = field(default_factory=lambda: [0])
+    constants: dict[Const, Code] = field(default_factory=dict[Const, Code])
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What names mean in one function, while one call of it is compiled.
+
+    ``env`` has the values of variables that change while running.
+    """
+
+    function: str
+    vars: dict[str, Code] = field(default_factory=dict[str, Code])
+    lane_vars: dict[str, LaneVar] = field(default_factory=dict[str, LaneVar])
+    memory: dict[str, Memory] = field(default_factory=dict[str, Memory])
+    env: dict[str, Value] = field(default_factory=dict[str, Value])
+
+    def bind(self, name: str, code: Code) -> bool:
+        """Bind a variable; return whether its value must be set in ``env`` while running."""
+        self.lane_vars.pop(name, None)
+        if code.known:
+            many = not code.uniform and code.value.size >= MANY_LANES
+            self.vars[name] = known(squeezed(code.value), code.interval) if many else code
+            return False
+        env = self.env
+
+        def run(mask: Mask) -> Value:
+            del mask
+            return env[name]
+
+        self.vars[name] = Code(run, code.uniform, False, code.interval)
+        return True
+
+    def settle(self, scope: Scope | None) -> None:
+        """Check the accesses recorded so far, of all the function's buffers or the shared ones.
+
+        Those of its callees are checked where they end.
+        """
+        for m in self.memory.values():
+            if isinstance(m, Dense) and m.log is not None and (scope is None or m.shared):
+                m.log.settle()
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A statement's place: what is around it, and its expressions compiled so far.
+
+    ``depth`` and ``blocks`` count the lane loops around it, and those over ``blockIdx`` among
+    them; ``sized`` says whether all their sizes are known before the run.  ``codes`` has the
+    statement's expressions that load nothing, by operation and operands.
+    """
+
+    launch: Launch
+    frame: Frame
+    stmt: Stmt
+    depth: int = 0
+    blocks: int = 0
+    mask: KnownMask = None
+    sized: bool = True
+    codes: dict[Hashable, Code] = field(default_factory=dict[Hashable, Code])
+
+    def at(self, s: Stmt) -> Site:
+        """Return the site of a statement that stands here."""
+        return Site(self.launch, self.frame, s, self.depth, self.blocks, self.mask, self.sized)
+
+
+Body: TypeAlias = Callable[[Site], Run]  # compiles the body of a statement at its site
+
+
+def both(mask: Mask, cond: Array) -> Array:
+    """Lanes that are active and for which ``cond`` holds."""
+    return cond if mask is None else mask & cond
+
+
+def but(mask: Mask, cond: Array) -> Array:
+    """Lanes that are active and for which ``cond`` does not hold."""
+    return ~cond if mask is None else mask & ~cond
+
+
+def squeezed(value: Array) -> Array:
+    """Drop the axes along which a value is constant, as a column is along a grid of whole rows.
+
+    >>> squeezed(np.array([[1, 2], [1, 2]]))
+    array([[1, 2]])
+    """
+    for axis in range(value.ndim):
+        first = value[(slice(None),) * axis + (slice(0, 1),)]
+        if (value == first).all():
+            value = first
+    return value
