@@ -55,11 +55,11 @@ class EngineBackend:
         """Launch a Primitive's kernels on new buffers, or call an external function."""
         if function in self.externs:
             return self.externs[function](inputs, env)
-        whole = self.compiled.loops[function]
-        given = dict(zip(whole.inputs, inputs, strict=True))
-        shapes = {p.name: [dims.evaluate(d, env) for d in p.shape] for p in whole.params}
+        loop = self.compiled.loops[function]
+        given = dict(zip(loop.inputs, inputs, strict=True))
+        shapes = {p.name: [dims.evaluate(d, env) for d in p.shape] for p in loop.params}
         buffers: dict[str, Any] = {}
-        for p in whole.params:
+        for p in loop.params:
             if p.name in given:
                 buffers[p.name] = self.engine.upload(given[p.name])
             else:
@@ -73,7 +73,7 @@ class EngineBackend:
             types = self.compiled.fused.function(function).result_types()
             return tuple(
                 self.engine.download(buffers[o], t.dtype, dims.values(t.shape, env))
-                for o, t in zip(whole.outputs, types, strict=True)
+                for o, t in zip(loop.outputs, types, strict=True)
             )
         finally:
             for b in buffers.values():

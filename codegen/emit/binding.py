@@ -68,22 +68,22 @@ def _sizes(p: Program, python: Mapping[str, str], read: set[tuple[str, int]]) ->
     """Yield a line that reads each size, and its check; note the axes that are sizes themselves."""
     types = p.type
     places = [(v, axis, d) for v in p.inputs for axis, d in enumerate(types[v].shape)]
-    known: set[str] = set()
+    bound: set[str] = set()
     for v, axis, d in places:
-        if isinstance(d, sympy.Symbol) and d.name not in known:
-            known.add(d.name)
+        if isinstance(d, sympy.Symbol) and d.name not in bound:
+            bound.add(d.name)
             read.add((v, axis))
             yield f"    {python[d.name]} = {python[v]}[{axis}]"
     for v, axis, d in places:
-        unknown = [s for s in dims.free(d) if s not in known]
-        if len(unknown) == 1 and (line := _solved(d, unknown[0])):
-            known.add(unknown[0])
+        unbound = [s for s in dims.free(d) if s not in bound]
+        if len(unbound) == 1 and (line := _solved(d, unbound[0])):
+            bound.add(unbound[0])
             where = quoted(f"{sanitise(v)}, axis {axis}")
             slope, offset = (code(part, python) for part in line)
             got = f"{python[v]}[{axis}]"
-            yield f"    {python[unknown[0]]} = calls.solve({where}, {got}, {slope}, {offset})"
+            yield f"    {python[unbound[0]]} = calls.solve({where}, {got}, {slope}, {offset})"
     for var in given_dims(p):
-        if var.name not in known:
+        if var.name not in bound:
             raise DidymaError(
                 "unbound-dim", var.name, got="no input whose shape tells it",
                 want=f"an input with an axis of size {var.name}",

@@ -42,13 +42,13 @@ def emit(
             writer.write(f.body)
         signature = _signature(f, name, writer)
         signatures.append(signature)
-        above, said = remarks(f)
+        above, heads = remarks(f)
         lines += above
         lines += _head(f, signature, writer, (shared or {}).get(f.name, ()))
         for line in writer.lines.all():
             lines.append(INDENT * line.depth + line.text)
             if line.origin is not None:
-                origins.append((len(lines), said[id(line.origin)]))
+                origins.append((len(lines), heads[id(line.origin)]))
         lines += ["}", ""]
     return KernelText("\n".join(lines), tuple(signatures), tuple(origins))
 

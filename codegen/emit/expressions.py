@@ -176,13 +176,13 @@ class Expressions:
         """Write the row-major offset of an element."""
         flat: Term | None = None
         for i, n in zip(at, shape, strict=True):
-            here = self.index(i)
+            term = self.index(i)
             if flat is None or flat.value == 0 or n == 1:
-                flat = here if flat is None or flat.value == 0 else flat
+                flat = term if flat is None or flat.value == 0 else flat
                 continue
             size = index_literal(n) if isinstance(n, int) else self.index(of_dim(n))
             scaled = plain("mul", flat, size)
-            flat = scaled if here.value == 0 else plain("add", scaled, here)
+            flat = scaled if term.value == 0 else plain("add", scaled, term)
         return index_literal(0) if flat is None else flat
 
     # Operators
@@ -190,8 +190,8 @@ class Expressions:
     def _binary(self, e: Binary) -> Term:
         dtype = e.lhs.dtype
         op = e.op
-        if isinstance(known := _folded(e), Const):
-            return literal(known.value, dtype)
+        if isinstance(folded := _folded(e), Const):
+            return literal(folded.value, dtype)
         if dtype is DType.BOOL:
             return self._logic(e)
         a, b = self.value(e.lhs), self.value(e.rhs)
@@ -214,11 +214,11 @@ class Expressions:
             return plain(op, a, b) if self._index and a.plain and b.plain else None
         if op in ("floordiv", "floormod") and (term := divide(op, a, b)):
             return term
-        known = bounded(op, a, b)
-        if known is None:
+        interval = bounded(op, a, b)
+        if interval is None:
             return None
         term = call(f"{op}_i64", [a, b])
-        return term._replace(lo=known[0], hi=known[1], plain=a.plain and b.plain)
+        return term._replace(lo=interval[0], hi=interval[1], plain=a.plain and b.plain)
 
     def _logic(self, e: Binary) -> Term:
         a = self.value(e.lhs)
@@ -304,8 +304,8 @@ def _narrow(t: Term, dtype: DType) -> Term:
 
 def _convert(a: Term, source: DType, target: DType) -> Term:
     term = call(f"cast_{c_type(source)}_{c_type(target)}", [a])
-    if target is DType.I64 and (known := _RANGE.get(source)):
-        return term._replace(lo=known[0], hi=known[1])
+    if target is DType.I64 and (interval := _RANGE.get(source)):
+        return term._replace(lo=interval[0], hi=interval[1])
     return term
 
 

@@ -214,8 +214,8 @@ class LineWriter:
         py = self.python
         moved = [(v, source, self._holders.holder(source)) for v, source in s.values]
         for v, _, _ in moved:
-            if held := self._holders.release(v):
-                yield f"engine.free({held})"
+            if variable := self._holders.release(v):
+                yield f"engine.free({variable})"
         for v, source, holder in moved:
             self._holders.hand_over(source)
             self._holders.own(v, py[v])
@@ -312,9 +312,9 @@ class LineWriter:
                 at = shape(t.shape, self.python)
                 yield f"    engine.download({self.python[v]}, DType.{t.dtype.name}, {at}),"
             yield "]"
-        kept = [a for a, back in self._holders.arenas.items() if back == "free"]
-        if held := [*self._holders.values, *kept]:
-            yield f"for buffer in {tuple_of(held)}:"
+        arenas = [a for a, back in self._holders.arenas.items() if back == "free"]
+        if buffers := [*self._holders.values, *arenas]:
+            yield f"for buffer in {tuple_of(buffers)}:"
             yield "    engine.free(buffer)"
         for name, back in self._holders.arenas.items():
             if back != "free":

@@ -195,8 +195,8 @@ class Statements:
 
     def _bound(self, s: For) -> None:
         assert s.axis in AXES, f"no axis {s.axis}"
-        known = self.axes.setdefault(s.axis, s.extent)
-        assert known == s.extent, f"two extents on {s.axis}: {known} and {s.extent}"
+        extent = self.axes.setdefault(s.axis, s.extent)
+        assert extent == s.extent, f"two extents on {s.axis}: {extent} and {s.extent}"
         name = self._declare(s.var, self.expressions.index(s.extent))
         self.lines.add(f"const i64 {name} = {s.axis};")
         self.write(s.body)

@@ -134,20 +134,20 @@ class Affine:
             rebuilt = Binary(e.op, self.expr(p), self.expr(d))
             return self._atom(rebuilt), self._atom(rebuilt)
         (mono, k) = next(iter(d.items()))
-        whole: Poly = {}
+        exact: Poly = {}
         rest: Poly = {}
         for m, c in p.items():
             left = _without(m, mono)
             if left is not None and c % k == 0:
-                whole[left] = whole.get(left, 0) + c // k
+                exact[left] = exact.get(left, 0) + c // k
             elif not m and not mono:
-                whole = plus(whole, constant(c // k))
+                exact = plus(exact, constant(c // k))
                 rest = plus(rest, constant(c % k))
             else:
                 rest[m] = c
         # A divisor that may be zero gives 0, but then nothing of that size is ever read.
         if not rest or self.within(rest, d):
-            return whole, rest
+            return exact, rest
         inner = self.expr(rest)
         floor = None
         low, high = self.lower(rest), self.upper(rest)
@@ -158,7 +158,7 @@ class Affine:
         quotient = self._atom(ix.floordiv(inner, self.expr(d)), floor)
         remainder = self._atom(ix.mod(inner, self.expr(d)), plus(d, constant(-1)))
         self._pairs[next(iter(remainder))[0]] = (next(iter(quotient))[0], d, rest)
-        return plus(whole, quotient), remainder
+        return plus(exact, quotient), remainder
 
     def _rejoined(self, p: Poly) -> Poly:
         """Replace ``x // d * d + x % d`` by ``x``."""

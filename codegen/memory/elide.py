@@ -59,29 +59,29 @@ class Elision:
     def view_of_source(self) -> Program | None:
         """Make the destination, which begins here, a view of the source; None if that is wrong."""
         value, source = self.copy.value, self.copy.source
-        whole = self.root(source)
-        if not self.begins(value) or not self.in_order(value, whole):
+        owner = self.root(source)
+        if not self.begins(value) or not self.in_order(value, owner):
             return None
-        if not (self.dies(whole) or self.still(value, whole)):
+        if not (self.dies(owner) or self.unchanged(value, owner)):
             return None
-        if self.kept(value) and not self.may_be_kept(value, whole):
+        if self.returned(value) and not self.may_be_returned(value, owner):
             return None
-        if self.handed(value, whole) or not self.reachable(source, (value, source)):
+        if self.exchanged(value, owner) or not self.reachable(source, (value, source)):
             return None
         return self.rewritten({self.index: (View(value, source),)})
 
     def view_of_destination(self) -> Program | None:
         """Make the source, which begins in this block and dies here, a view of the destination."""
         value, part = self.copy.value, self.copy.source
-        source, whole = self.root(part), self.root(value)
+        source, owner = self.root(part), self.root(value)
         t, other = self.types[source], self.types[value]
-        if whole not in self.lives.of or not self.dies(source) or not self.in_order(source, whole):
+        if owner not in self.lives.of or not self.dies(source) or not self.in_order(source, owner):
             return None
         same = t == other or (dims.equal(t.nbytes, other.nbytes) and isinstance(t.nbytes, int))
         first = self.lives.of[source].first
-        if not same or source == whole or not self.idle(whole, value, first):
+        if not same or source == owner or not self.unused(owner, value, first):
             return None
-        if self.handed(source) or not self.reachable(value, (source,)):
+        if self.exchanged(source) or not self.reachable(value, (source,)):
             return None
         begin = (View(source, value), *([self.lines[first]] if first < self.index else []))
         return self.rewritten({self.index: (), first: begin})
@@ -94,7 +94,7 @@ class Elision:
             return None
         if value not in {new for _, new in carry.values} or self.root(source) != source:
             return None
-        if not self.dies(source) or not self.in_order(value, source) or self.handed(source):
+        if not self.dies(source) or not self.in_order(value, source) or self.exchanged(source):
             return None
         at = next((i for i, x in enumerate(self.lines) if x is carry), None)
         if self.root(value) != value or at is None:
@@ -128,20 +128,20 @@ class Elision:
         """Return whether only the copy's stream works on the values."""
         return all(self.lives.alone_on(v, 0) for v in values)
 
-    def still(self, value: str, whole: str) -> bool:
+    def unchanged(self, value: str, owner: str) -> bool:
         """Return whether nothing writes a value, nor its source while the value is in use."""
         if any(x is not self.copy and value in self.written(x) for x in walk(self.p.lines)):
             return False
-        if whole in self.lives.borrowed:
+        if owner in self.lives.borrowed:
             return True
         meanwhile = self.lines[self.index + 1 : self.lives.of[value].last + 1]
-        return not any(whole in self.written(x) for x in walk(meanwhile))
+        return not any(owner in self.written(x) for x in walk(meanwhile))
 
-    def idle(self, whole: str, value: str, first: int) -> bool:
+    def unused(self, owner: str, value: str, first: int) -> bool:
         """Return whether no line from ``first`` to the copy uses or defines a destination."""
         between = self.lines[first : self.index]
         made = {x.value for x in walk(between) if isinstance(x, View)}
-        return value not in made and not any(whole in self.touched(x) for x in walk(between))
+        return value not in made and not any(owner in self.touched(x) for x in walk(between))
 
     def touched(self, x: Line) -> set[str]:
         """Return the owners of the bytes that a line reads or writes."""
@@ -151,16 +151,16 @@ class Elision:
         """Return the owners of the bytes that a line writes."""
         return {self.root(v) for v in writes(x, self.kernels)}
 
-    def kept(self, value: str) -> bool:
+    def returned(self, value: str) -> bool:
         """Return whether a value is returned."""
         return value in {self.root(v) for v in self.p.results}
 
-    def may_be_kept(self, value: str, whole: str) -> bool:
+    def may_be_returned(self, value: str, owner: str) -> bool:
         """Return whether a view may be returned: it shows all of a value that is not returned."""
-        ours = whole in self.lives.of and not self.kept(whole)
-        return ours and dims.equal(self.types[value].nbytes, self.types[whole].nbytes)
+        ours = owner in self.lives.of and not self.returned(owner)
+        return ours and dims.equal(self.types[value].nbytes, self.types[owner].nbytes)
 
-    def handed(self, *values: str) -> bool:
+    def exchanged(self, *values: str) -> bool:
         """Return whether a value gives its allocation to another, or a routine allocates it."""
         return any(
             v in values

@@ -96,8 +96,8 @@ class Insertion:
     def run(self) -> Program:
         """Return the program with the inserted lines."""
         lines = rewrite(self.program.lines, self._around)
-        known = (*self.program.dims, *self.symbols)
-        return replace(self.program, dims=known, lines=(*self.start, *lines))
+        dims = (*self.program.dims, *self.symbols)
+        return replace(self.program, dims=dims, lines=(*self.start, *lines))
 
     def _around(self, line: Line, block: int, index: int) -> Sequence[Line]:
         at = (block, index)

@@ -129,27 +129,27 @@ class Lives:
                 self._at.append(line)
             spans.append((first, len(self._at) - 1))
 
-    def _use(self, value: str, here: tuple[tuple[int, int], ...]) -> None:
+    def _use(self, value: str, path: tuple[tuple[int, int], ...]) -> None:
         owner = self.root.get(value, value)
         if owner in self.borrowed or owner in self.outputs:
             return
         uses = self._uses.get(owner)
-        i = here[-1][1]
+        i = path[-1][1]
         if uses is None:
-            self._uses[owner] = _Uses(here, i, i)
-        elif uses.path[-1][0] == here[-1][0]:
+            self._uses[owner] = _Uses(path, i, i)
+        elif uses.path[-1][0] == path[-1][0]:
             uses.last = i
         else:
-            self._widen(uses, here)
+            self._widen(uses, path)
 
-    def _widen(self, uses: _Uses, here: tuple[tuple[int, int], ...]) -> None:
+    def _widen(self, uses: _Uses, path: tuple[tuple[int, int], ...]) -> None:
         """Move the home up to the innermost block that has the old uses and the new one."""
         depth = 0
-        for (a, _), (b, _) in zip(uses.path, here, strict=False):
+        for (a, _), (b, _) in zip(uses.path, path, strict=False):
             if a != b:
                 break
             depth += 1
-        at = here[depth - 1][1]
+        at = path[depth - 1][1]
         if depth < len(uses.path):
             uses.first = uses.path[depth - 1][1]
             uses.path = uses.path[:depth]

@@ -61,17 +61,17 @@ class _Meter:
         self.functions = p.function
         self.size = size
         self.env = env
-        self.held: dict[str, int] = {}
+        self.allocated: dict[str, int] = {}
         self.called: dict[tuple[str, tuple[tuple[str, int], ...]], int] = {}
         self.now = self.most = 0
 
     def take(self, name: str, size: int) -> None:
-        self.held[name] = size
+        self.allocated[name] = size
         self.now += size
         self.most = max(self.most, self.now)
 
     def give(self, name: str) -> None:
-        self.now -= self.held.pop(name, 0)  # what an arena holds is not counted again
+        self.now -= self.allocated.pop(name, 0)  # what an arena holds is not counted again
 
     def run(self, lines: Sequence[Line]) -> None:
         for line in lines:
@@ -84,11 +84,11 @@ class _Meter:
             case Arena(name, nbytes):
                 self.take(name, -(-evaluate(nbytes, self.env) // ALIGNMENT) * ALIGNMENT)
             case Reuse(value, over) | PlacementAllocate(value, over):
-                self.held[value] = self.held.pop(over)
+                self.allocated[value] = self.allocated.pop(over)
             case Launch(_, _, _, pairs):
                 for new, old in pairs:
-                    if old in self.held:
-                        self.held[new] = self.held.pop(old)
+                    if old in self.allocated:
+                        self.allocated[new] = self.allocated.pop(old)
             case Extern(_, _, _, _, allocates):
                 for value in allocates:
                     self.take(value, self.size[value])
@@ -97,15 +97,15 @@ class _Meter:
             case Free(value):
                 self.give(value)
             case Carry(pairs, symbols):
-                known = {s: self._size(d) for s, d in symbols}
-                self.env.update({s: n for s, n in known.items() if n is not None})
+                sizes = {s: self._size(d) for s, d in symbols}
+                self.env.update({s: n for s, n in sizes.items() if n is not None})
                 for value, new in pairs:
                     self.give(value)
-                    self.held[value] = self.held.pop(new, 0)
+                    self.allocated[value] = self.allocated.pop(new, 0)
             case If(_, then, other):
-                before = dict(self.held), self.now
+                before = dict(self.allocated), self.now
                 self.run(then)
-                self.held, self.now = before
+                self.allocated, self.now = before
                 self.run(other)
             case _:
                 for b in blocks(line):

@@ -73,14 +73,14 @@ class _Costs:
     def __init__(self, samples: Sequence[Mapping[str, int]]) -> None:
         self.samples = samples
         self.shares: dict[tuple[str, str, str], bool] = {}
-        self.known: dict[Block, tuple[int, ...]] = {}
+        self.by_lines: dict[Block, tuple[int, ...]] = {}
 
     def __call__(self, p: Program) -> tuple[int, ...]:
-        if p.lines not in self.known:
+        if p.lines not in self.by_lines:
             values = values_of(p)
             reused = values_of(in_place(p, values.lives, values.alone, self.shares))
-            self.known[p.lines] = tuple(bound(reused, env) for env in self.samples)
-        return self.known[p.lines]
+            self.by_lines[p.lines] = tuple(bound(reused, env) for env in self.samples)
+        return self.by_lines[p.lines]
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,12 +83,12 @@ def bound(values: PlannedValues, env: Mapping[str, int] | None = None) -> int:
 
     Those are numbers, or symbols that ``env`` has.  What called functions take comes on top.
     """
-    known = values.buffers
+    sized = values.buffers
     if env is None:
-        known = tuple(b for b in known if isinstance(b.type.nbytes, int))
-    devices = {b.type.device for b in known}
+        sized = tuple(b for b in sized if isinstance(b.type.nbytes, int))
+    devices = {b.type.device for b in sized}
     return called_peak(values.bare, env or NO_SIZES) + sum(
-        lower_bound(static_problem([b for b in known if b.type.device == d], env=env or NO_SIZES))
+        lower_bound(static_problem([b for b in sized if b.type.device == d], env=env or NO_SIZES))
         for d in devices
     )
 

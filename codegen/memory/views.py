@@ -148,10 +148,10 @@ def _join(
         if not fine or lives.of[part].block != block or p.type[part].device != p.type[whole].device:
             return None
         views.setdefault(lives.of[part].first, []).append(View(part, whole, at))
-    handed = {v for x in walk(p.lines) for v in _handed(x)}
+    exchanged = {v for x in walk(p.lines) for v in _exchanged(x)}
     bound = {s for x in walk(p.lines) for s in binds(x)}
-    known_late = bound.intersection(dims.free((*p.type[whole].shape, *dict(parts).values())))
-    if handed & {whole, *dict(parts)} or known_late:
+    late = bound.intersection(dims.free((*p.type[whole].shape, *dict(parts).values())))
+    if exchanged & {whole, *dict(parts)} or late:
         return None
     ends = [lives.of[v].live.end for v in (whole, *(part for part, _ in parts))]
     later = range(lives.of[whole].live.start + 1, max(ends) + 1)
@@ -160,8 +160,8 @@ def _join(
         return None
 
     def change(x: Line, b: int, i: int) -> Sequence[Line]:
-        kept = () if x is line else (x,)
-        return (*views.get(i, ()), *kept) if b == block else kept
+        rest = () if x is line else (x,)
+        return (*views.get(i, ()), *rest) if b == block else rest
 
     return replace(p, lines=rewrite(p.lines, change))
 
@@ -179,10 +179,10 @@ def _cut(
     once = root in lives.borrowed or (_plain(lives, root) and sum(root in w for w in written) == 1)
     if not once or p.type[part].device != p.type[source].device:
         return None
-    carried = {v for x in walk(p.lines) if isinstance(x, Carry) for v in _handed(x)}
+    carried = {v for x in walk(p.lines) if isinstance(x, Carry) for v in _exchanged(x)}
     if any(part in w for w in written) or root in carried:
         return None
-    if part in {v for x in walk(p.lines) for v in _handed(x)}:
+    if part in {v for x in walk(p.lines) for v in _exchanged(x)}:
         return None
 
     def change(x: Line, b: int, i: int) -> Line:
@@ -206,7 +206,7 @@ def _first(lives: Lives, value: str, line: Launch) -> bool:
     return lives.line(lives.of[value].live.start) is line
 
 
-def _handed(x: Line) -> tuple[str, ...]:
+def _exchanged(x: Line) -> tuple[str, ...]:
     """Return the values that a routine is given, or that exchange their allocations."""
     match x:
         case Extern(_, outputs, inputs):

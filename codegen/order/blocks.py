@@ -107,21 +107,21 @@ class BlockWriter:
         f: Function,
         args: Sequence[str],
         wanted: Mapping[str, str] | None = None,
-        held: Iterable[str] = (),
+        occupied: Iterable[str] = (),
     ) -> list[str]:
         """Append the lines of a function; return the values of its results.
 
         ``wanted`` maps results of nodes (``results.givers``) to the values of the program that they
-        are to be written to; those in ``held`` still have other contents when the function begins.
+        are to be written to; those in ``occupied`` have other contents when the function begins.
         """
         names = dict(zip((p.name for p in f.params), args, strict=True))
-        targets = self._targets(f, dict(wanted or {}), frozenset(held))
+        targets = self._targets(f, dict(wanted or {}), frozenset(occupied))
         for n in f.nodes:
             self._node(n, names, targets)
         return [names[r] for r in f.results]
 
     def _targets(
-        self, f: Function, targets: dict[str, str], held: frozenset[str]
+        self, f: Function, targets: dict[str, str], occupied: frozenset[str]
     ) -> dict[str, str]:
         """Also let nodes write a loop's first values to its buffers if nothing else uses them."""
         if not any(n.op in (WHILE, SCAN) for n in f.nodes):
@@ -137,7 +137,7 @@ class BlockWriter:
                 if r not in targets:
                     targets[r] = self.fresh(r, t)
                 first = a in own and uses[a] == 1 and a not in targets
-                if first and targets[r] not in held and growing.isdisjoint(dims.free(t.shape)):
+                if first and targets[r] not in occupied and growing.isdisjoint(dims.free(t.shape)):
                     targets[a] = targets[r]
         return targets
 
@@ -182,11 +182,11 @@ class BlockWriter:
 
     def _program_constant(self, wanted: str, value: Tensor, t: TensorType) -> str:
         """Return the name of a tensor among the program's constants, which it may join."""
-        known = next((k for k, v in self.constants.items() if v is value), None)
-        if known is None:
-            known = self.fresh(wanted, t)
-            self.constants[known] = value
-        return known
+        name = next((k for k, v in self.constants.items() if v is value), None)
+        if name is None:
+            name = self.fresh(wanted, t)
+            self.constants[name] = value
+        return name
 
     def _call(self, f: Function, args: Sequence[str], results: Sequence[str]) -> None:
         if RESHAPE_ONLY in f.attr:
@@ -348,12 +348,12 @@ class BlockWriter:
         slices = [self._slice(x, index) for x in args[k : k + s]]
         rows = [self._row(y, index) for y in stacked]
         wanted = overwritten(body, states, [False] * k, self.functions)
-        held = list(wanted.values())
+        occupied = list(wanted.values())
         own = givers(body, self.functions)
         for row, value in zip(rows, body.results[k:], strict=True):
             if value in own and _aligned(self.types[row]):
                 wanted.setdefault(value, row)
-        given = self.run(body, [*states, *slices, *args[k + s :]], wanted, held)
+        given = self.run(body, [*states, *slices, *args[k + s :]], wanted, occupied)
         for row, value in zip(rows, given[k:], strict=True):
             self._copy(row, value)
         self._assign(list(zip(states, given[:k], strict=True)))

@@ -99,13 +99,13 @@ def equal(lhs: int, rhs: int, message: str) -> None:
 
 def routine(externs: Mapping[str, Routine] | None, name: str) -> Routine:
     """Return the library routine of that name, else raise ``unknown-routine``."""
-    known = externs or {}
-    if name not in known:
+    table = externs or {}
+    if name not in table:
         raise DidymaError(
-            "unknown-routine", name, got=name, want=f"one of {sorted(known)}",
+            "unknown-routine", name, got=name, want=f"one of {sorted(table)}",
             help="pass it to the call, in `externs`",
         )  # fmt: skip
-    return known[name]
+    return table[name]
 
 
 def constant(dtype: DType, shape: tuple[int, ...], text: str) -> Array:

@@ -84,14 +84,14 @@ def bound(
     found = externals(m)
     if not found and not given:
         return {}
-    known = {name for x in found.values() for name in (x.function.name, x.compiler)}
-    if strange := sorted(given.keys() - known):
+    names = {name for x in found.values() for name in (x.function.name, x.compiler)}
+    if strange := sorted(given.keys() - names):
         raise DidymaError(
             "unknown-extern", strange[0], got=strange[0],
-            want=f"one of: {', '.join(sorted(known)) or 'none, as nothing is marked Compiler'}",
+            want=f"one of: {', '.join(sorted(names)) or 'none, as nothing is marked Compiler'}",
             help="name a function marked Compiler, or the compiler that it is marked with",
         )  # fmt: skip
-    given = _registered(known) | given
+    given = _registered(names) | given
     return {
         name: Bound(alone(m, name), x, given.get(name, given.get(x.compiler)))
         for name, x in found.items()

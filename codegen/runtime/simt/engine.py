@@ -135,8 +135,8 @@ def _axes(w: Warps, s: Signature, g: Geometry) -> dict[tuple[str, str], Array]:
 
 def _spread(written: Array, itemsize: int) -> None:
     """Let the bytes of an element follow its first, which a store has marked."""
-    whole = written[: written.size // itemsize * itemsize].reshape(-1, itemsize)
-    whole[:] = whole[:, :1]
+    elements = written[: written.size // itemsize * itemsize].reshape(-1, itemsize)
+    elements[:] = elements[:, :1]
 
 
 @dataclass(slots=True)

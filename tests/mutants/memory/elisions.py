@@ -59,7 +59,7 @@ FAULTS: tuple[ProgramFault, ...] = (
     ProgramFault(5, "a copy left out whose source is read on", "onnxruntime#7645",
                  eliding(dies=_there)),
     ProgramFault(5, "a copy left out over what is still read", "openxla/xla#49176",
-                 eliding(idle=_never_read)),
+                 eliding(unused=_never_read)),
     ProgramFault(3, "a copy of a held value left out and written", "tinygrad#16571",
-                 eliding(still=_never_written)),
+                 eliding(unchanged=_never_written)),
 )  # fmt: skip

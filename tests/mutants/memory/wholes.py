@@ -13,6 +13,7 @@ from didyma.codegen.memory.planners import LiveBuffer, ReusePlan, Whole
 from didyma.codegen.memory.sizes import Sizes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.dims.comparison import at_least
 from didyma.refimpl.ir.lines import operands, walk
 from didyma.refimpl.ir.program import Program, Repeat, View, While
 from didyma.refimpl.ir.types import DType, TensorType
@@ -206,11 +207,11 @@ def at_hint(wanted: TensorType, held: TensorType, s: Sizes) -> bool:
 
 
 def by_elements(wanted: TensorType, held: TensorType, s: Sizes) -> bool:
-    return wanted == held or sizes.at_least(held.numel, wanted.numel, s.ranges)
+    return wanted == held or at_least(held.numel, wanted.numel, s.ranges)
 
 
 def larger_over_smaller(wanted: TensorType, held: TensorType, s: Sizes) -> bool:
-    return sizes.at_least(wanted.nbytes, held.nbytes, s.ranges)
+    return at_least(wanted.nbytes, held.nbytes, s.ranges)
 
 
 def anywhere(some: Sequence[LiveBuffer], s: Sizes) -> ReusePlan:
