@@ -20,7 +20,7 @@ MODEL = "magika==1.0.3"
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests on both cores; arguments go to pytest."""
-    session.install("-e", ".[dev,onnx,nvrtc]")
+    session.install("-e", ".[dev,docs,onnx,nvrtc]")
     session.install("--no-deps", MODEL)
     session.run("pytest", "-n", "2", "-q", *session.posargs)
 
@@ -81,9 +81,16 @@ def gpu(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Write the generated pages again; the tests fail when one is stale."""
-    session.install("-e", ".[dev]")
+    """Write the generated pages again, and build the site in ``build/site``.
+
+    A warning is an error.  ``nox -s docs -- links`` tries the links that lead out of the site, too.
+    """
+    session.install("-e", ".[dev,docs,onnx]")
     session.run("python", "-m", "didyma.pages", "docs")
+    sphinx = ("sphinx-build", "-W", "--keep-going", "-n", "-q", "docs")
+    session.run(*sphinx, "build/site")
+    if "links" in session.posargs:
+        session.run(*sphinx, "-b", "linkcheck", "build/links")
 
 
 @nox.session

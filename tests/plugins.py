@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.test_docs import ROOT, blocks
+from tests.pages import ROOT, blocks, register
 
-PAGE = "docs/plugins.md"
+PAGES = (
+    "docs/check-an-engine.md",
+    "docs/check-a-planner.md",
+    "docs/check-a-compiler.md",
+    "docs/plugins.md",
+)
+PROJECT = "pyproject.toml"
 
 
-def files_of_the_page() -> dict[str, str]:
-    """Return the files that docs/plugins.md shows, by name; what follows a file belongs to it."""
-    texts = {"python": list[str](), "ini": list[str]()}
-    for language, body, _ in blocks(PAGE):
-        if language in texts:
-            texts[language].append(body)
-    engine, planner, peer, *_, test, _ = texts["python"]
-    (config,) = texts["ini"]
-    named = (engine + planner + peer, test, config)
-    return {body.splitlines()[0].removeprefix("# "): body for body in named}
+def files_of_the_pages() -> dict[str, str]:
+    """Return the files of the package that the documentation shows, by name."""
+    return {b.file: b.body for page in PAGES for b in blocks(page) if b.file}
 
 
 def install(folder: Path, files: Mapping[str, str]) -> None:
-    """Lay out a distribution as an installer does, from its modules and its ``setup.cfg``."""
-    config = configparser.ConfigParser()
-    config.read_string(files["setup.cfg"])
-    name, version = config["metadata"]["name"], config["metadata"]["version"]
-    info = folder / f"{name}-{version}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    groups = config["options.entry_points"].items()
-    (info / "entry_points.txt").write_text("".join(f"[{g}]{lines}\n" for g, lines in groups))
-    for module in config["options"]["py_modules"].split():
+    """Lay out a distribution as an installer does, from its modules and its ``pyproject.toml``."""
+    for module in tomllib.loads(files[PROJECT])["tool"]["setuptools"]["py-modules"]:
         (folder / f"{module}.py").write_text(files[f"{module}.py"])
+    register(folder, files[PROJECT])
 
 
 def run(

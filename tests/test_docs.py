@@ -1,69 +1,129 @@
-"""The words beside the code are true: examples run, generated pages are fresh, links lead on."""
+"""The documentation is true: every block runs, generated pages are fresh, links lead somewhere."""
 
 from __future__ import annotations
 
+import configparser
+import doctest
+import importlib.util
+import json
 import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+import didyma as dd
+import noxfile
+from didyma.cli import app
 from didyma.pages.index import PAGES
+from didyma.refimpl.ir.text import parse
+from tests.pages import ROOT, blocks, commands, perform, same, shell, text
 
-ROOT = Path(__file__).parents[1]
 _FILES = (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
 NAMES = sorted(str(p.relative_to(ROOT)) for p in _FILES)
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(#[^)\s]*)?\)")
+LANGUAGES = {
+    "python", "pycon", "output", "console", "sh", "dym", "ini", "toml", "yaml", "diff", "json",
+    "text", "c", "{toctree}", "{eval-rst}", "{include}", "{image}",
+}  # fmt: skip
+DIFFS = "CONTRIBUTING.md"  # test_recipes applies them
+ERRORS = "docs/errors.md"  # its texts break laws: tests/errors sees to it that they do
 
 
-def blocks(name: str) -> list[tuple[str, str, str]]:
-    """Fenced blocks of a page: language, text, and the ``output`` block after it, if any."""
-    found = [(m[1], m[2], m.start(), m.end()) for m in FENCE.finditer(text(name))]
-    rows: list[tuple[str, str, str]] = []
-    for i, (language, body, _, end) in enumerate(found):
-        output = ""
-        if i + 1 < len(found) and found[i + 1][0] == "output":
-            between = text(name)[end : found[i + 1][2]]
-            output = found[i + 1][1] if len(between.strip().split("\n\n")) <= 1 else ""
-        rows.append((language, body, output))
-    return rows
+def _runs(name: str) -> bool:
+    return any(b.language in ("python", "console") for b in blocks(name))
 
 
-def text(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_python_of_a_page_runs(
+@pytest.mark.parametrize("name", [n for n in NAMES if _runs(n)])
+def test_a_page_runs_from_top_to_bottom(
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """All python blocks, in order, are one script; an ``output`` block is what one prints."""
+    """Files are written, Python blocks are one script, and commands print what the page shows."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    env = shell(tmp_path)
     space: dict[str, object] = {"__name__": "page"}
-    for language, body, output in blocks(name):
-        if language == "python":
-            exec(compile(body, name, "exec"), space)
-            said = capsys.readouterr().out
-            if output:
-                assert said == output
+    before = {*sys.modules}
+    for block in blocks(name):
+        if block.file:
+            Path(block.file).write_text(block.body, encoding="utf-8")
+        elif block.language == "python":
+            exec(compile(block.body, name, "exec"), space)
+            shown = capsys.readouterr().out
+            if block.output:
+                assert shown == block.output
+        elif block.language == "console":
+            for command in commands(block.body):
+                got = perform(command, tmp_path, env)
+                assert same(command.output, got), f"$ {command.words}\n{got}"
+    for module in {*sys.modules} - before:
+        if Path(str(getattr(sys.modules[module], "__file__", ""))).is_relative_to(tmp_path):
+            del sys.modules[module]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_block_says_its_language(name: str) -> None:
-    """So that no example is left out by mistake: an unmarked block with Python in it is one."""
-    known = {"python", "output", "text", "", "c", "console", "sh", "json", "ini", "dym", "diff"}
-    for language, body, _ in blocks(name):
-        assert language in known, f"{name}: {language}"
-        if language == "":
-            assert not re.search(r"^(import|from|def|@dd)\b", body, re.MULTILINE), body
+    for block in blocks(name):
+        assert block.language in LANGUAGES, f"{name}: {block.language!r}"
+        if block.language == "diff":
+            assert name == DIFFS
 
 
-def test_pages_are_closed() -> None:
-    for name in NAMES:
-        assert len(re.findall(r"^```", text(name), re.MULTILINE)) % 2 == 0, name
+@pytest.mark.parametrize("name", NAMES)
+def test_data_and_programs_of_a_page_parse(name: str) -> None:
+    for block in blocks(name):
+        match block.language:
+            case "json":
+                json.loads(block.body)
+            case "ini":
+                configparser.ConfigParser().read_string(block.body)
+            case "toml":
+                tomllib.loads(block.body)
+            case "pycon":
+                assert doctest.DocTestParser().get_examples(block.body)
+            case "dym" if name != ERRORS:
+                parse(block.body)
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_of_a_page_exist(name: str) -> None:
+    """Lines of ``sh`` blocks install, or take hours: their words are checked, and not run."""
+    for block in blocks(name):
+        if block.language == "sh":
+            for line in block.body.replace("\\\n", " ").splitlines():
+                for part in re.split(r"&&|;| \| ", line.split(" #")[0]):
+                    _exists(shlex.split(part))
+
+
+def _exists(words: list[str]) -> None:
+    """Check that a command is there, and takes the options that are given."""
+    if words[:1] == ["didyma"]:
+        main: Any = get_command(app)
+        options = {o for p in main.commands[words[1]].params for o in p.opts}
+        given = {w for w in words[2:] if w.startswith("-") and w != "-"}
+        assert given <= options | {"--help"}, words
+    elif "nox" in words and "-s" in words:
+        sessions = takewhile(lambda w: w != "--", words[words.index("-s") + 1 :])
+        assert [s for s in sessions if not hasattr(noxfile, s)] == [], words
+    elif "-m" in words and words[2] not in ("pip", "venv"):
+        assert importlib.util.find_spec(words[2]), words
+    elif words[2:3] == ["pip"]:
+        config = configparser.ConfigParser()
+        config.read(ROOT / "setup.cfg")
+        extras = re.findall(r"\[([\w,]+)\]", " ".join(words))
+        named = {e for group in extras for e in group.split(",")}
+        assert named <= {*config["options.extras_require"]}, words
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,3 +143,23 @@ def test_links_lead_somewhere(name: str) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_fresh(name: str) -> None:
     assert (ROOT / "docs" / name).read_text(encoding="utf-8") == PAGES[name](), "run `nox -s docs`"
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    pages = "".join(text(f"docs/{name}") for name in PAGES if name.startswith("api"))
+    functions = (n for n in dir(dd) if callable(getattr(dd, n)))
+    assert [n for n in functions if f"`{n}`" not in pages and n not in DTYPES] == []
+
+
+DTYPES = {n for n in dir(dd) if type(getattr(dd, n)).__name__ == "Element"}
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    words = ("-W", "--keep-going", "-n", "-q", "-b", "html", "-d", str(tmp_path / "trees"))
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *words, str(ROOT / "docs"), str(tmp_path / "site")],
+        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {f"{Path(n).stem}.html" for n in NAMES if n.startswith("docs/")}
+    assert pages <= {p.name for p in (tmp_path / "site").glob("*.html")}

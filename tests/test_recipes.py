@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_docs import ROOT, text
+from tests.pages import ROOT, text
 
 RECIPES = ("op", "pass", "planner", "engine", "intrinsic", "schedule")
 CACHES = (".hypothesis", ".pytest_cache", ".ruff_cache", ".mypy_cache", "__pycache__")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins import files_of_the_page, install, run
+from tests.plugins import files_of_the_pages, install, run
 
 GRAPH = """module {
   func @main(%x: f32[8, 8]) -> (%z) {
@@ -19,28 +19,27 @@ GRAPH = """module {
 TRACE = "id,lower,upper,size\na,0,2,100\nb,1,3,200\nc,2,4,100\n"
 
 BROKEN = """
-[metadata]
-name = wreck
-version = 2.0
-[options]
-py_modules = wreck
-[options.entry_points]
-didyma.engines =
-    sunken = wreck:Engine
-    adrift = wreck_that_is_not_there:Engine
-didyma.planners =
-    stranded = wreck:PLANNER
-didyma.peers =
-    lost = wreck:Peer
+[project]
+name = "wreck"
+version = "2.0"
+[project.entry-points."didyma.engines"]
+sunken = "wreck:Engine"
+adrift = "wreck_that_is_not_there:Engine"
+[project.entry-points."didyma.planners"]
+stranded = "wreck:PLANNER"
+[project.entry-points."didyma.peers"]
+lost = "wreck:Peer"
+[tool.setuptools]
+py-modules = ["wreck"]
 """
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package of docs/plugins.md, and one that cannot be imported."""
+    """The package of the documentation, and one that cannot be imported."""
     folder = tmp_path_factory.mktemp("site")
-    install(folder, files_of_the_page())
-    install(folder, {"setup.cfg": BROKEN, "wreck.py": "raise OSError('no such device')\n"})
+    install(folder, files_of_the_pages())
+    install(folder, {"pyproject.toml": BROKEN, "wreck.py": "raise OSError('no such device')\n"})
     (folder / "x.dym").write_text(GRAPH)
     (folder / "trace.csv").write_text(TRACE)
     return folder
@@ -151,7 +150,7 @@ def test_what_is_registered_must_be_an_engine(
         "[metadata]\nname = mine\nversion = 1.0\n[options]\npy_modules = mine\n"
         f"[options.entry_points]\ndidyma.engines =\n    {points}\n"
     )
-    install(tmp_path, {"setup.cfg": config, "mine.py": module})
+    install(tmp_path, {"pyproject.toml": config, "mine.py": module})
     (tmp_path / "x.dym").write_text(GRAPH)
     words = ("-m", "didyma", "check", "x.dym", "--engine", "mine")
     done = run(*words, path=str(tmp_path), cwd=tmp_path)
@@ -168,7 +167,7 @@ def test_a_planner_of_whole_allocations_plans_programs_and_no_traces(tmp_path: P
         "from didyma.codegen.memory.planners import Planner, ReusePlan\n"
         "PLANNER = Planner('hoard', whole=lambda buffers, sizes: ReusePlan({}, hold=True))\n"
     )
-    install(tmp_path, {"setup.cfg": config, "hoard.py": module})
+    install(tmp_path, {"pyproject.toml": config, "hoard.py": module})
     (tmp_path / "x.dym").write_text(GRAPH)
     (tmp_path / "trace.csv").write_text(TRACE)
     codes: dict[str, int] = {}
@@ -183,10 +182,11 @@ def test_a_planner_of_whole_allocations_plans_programs_and_no_traces(tmp_path: P
 def test_two_distributions_of_one_name_are_refused(tmp_path: Path) -> None:
     for name in ("left", "right"):
         config = (
-            f"[metadata]\nname = {name}\nversion = 1.0\n[options]\npy_modules = {name}\n"
-            f"[options.entry_points]\ndidyma.planners =\n    both = {name}:PLANNER\n"
+            f'[project]\nname = "{name}"\nversion = "1.0"\n'
+            f'[project.entry-points."didyma.planners"]\nboth = "{name}:PLANNER"\n'
+            f'[tool.setuptools]\npy-modules = ["{name}"]\n'
         )
-        install(tmp_path, {"setup.cfg": config, f"{name}.py": ""})
+        install(tmp_path, {"pyproject.toml": config, f"{name}.py": ""})
     (tmp_path / "x.dym").write_text(GRAPH)
     words = ("-m", "didyma", "check", "x.dym", "--planner", "both")
     done = run(*words, path=str(tmp_path), cwd=tmp_path)
@@ -195,9 +195,12 @@ def test_two_distributions_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "left 1.0, right 1.0" in done.stderr
 
 
-def test_the_conformance_suites_of_the_page_pass(site: Path) -> None:
-    (site / "test_abacus.py").write_text(files_of_the_page()["test_abacus.py"])
-    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_abacus.py")
+def test_the_conformance_suites_of_the_pages_pass(site: Path) -> None:
+    tests = {name: body for name, body in files_of_the_pages().items() if name.startswith("test_")}
+    assert sorted(tests) == ["test_abacus.py", "test_first_fit.py", "test_longhand.py"]
+    for name, body in tests.items():
+        (site / name).write_text(body)
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
     done = run(*words, path=str(site), cwd=site)
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
@@ -205,7 +208,8 @@ def test_the_conformance_suites_of_the_page_pass(site: Path) -> None:
 
 
 WRONG = """
-from abacus import Abacus, Longhand, first_fit
+from abacus import Abacus
+from longhand import Longhand
 from didyma.codegen.memory.arena import ArenaPlanner, placement
 from didyma.testing import EngineConformance, PeerConformance, PlannerConformance
 
