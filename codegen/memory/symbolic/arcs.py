@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from didyma.codegen.memory.symbolic.poly import Generator, Poly, Ring, combine
+from didyma.codegen.memory.symbolic.ring import Ring
 from didyma.codegen.memory.symbolic.stack import Order
+from didyma.refimpl.ir.dims.polynomial import Poly, plus
 
 MOST_TERMS = 20  # terms of one offset
 MOST_SUMS = 24  # sums of sizes kept for one end; beyond, it is a number only known from below
@@ -35,7 +36,7 @@ class Sum:
     def plus(self, other: Sum) -> Sum:
         """Add."""
         values = tuple(a + b for a, b in zip(self.values, other.values, strict=True))
-        return Sum(combine(self.poly, other.poly), values)
+        return Sum(plus(self.poly, other.poly), values)
 
 
 Ends: TypeAlias = tuple[Sum, ...]  # the end is the greatest of these
@@ -105,14 +106,13 @@ class Arcs:
         if len(kept) <= MOST_SUMS:
             return tuple(kept)
         values = tuple(max(column) for column in zip(*(k.values for k in kept), strict=True))
-        source = f"offset {i} {len(self.ring.generators)}"  # never printed
-        return (Sum(self.ring.add(Generator(source, kept[0].poly, None, {}, 0)), values),)
+        return (Sum(self.ring.bounded_below(kept[0].poly), values),)
 
     def at_most(self, a: Sum, b: Sum) -> bool:
         """Tell whether ``a <= b`` is proven; bindings that show otherwise are looked at first."""
         if any(x > y for x, y in zip(a.values, b.values, strict=True)):
             return False
-        return self.ring.nonnegative(combine(b.poly, a.poly, -1))
+        return self.ring.nonnegative(plus(b.poly, a.poly, -1))
 
 
 def _cheapest(

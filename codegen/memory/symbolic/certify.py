@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from didyma.codegen.memory.symbolic.poly import Poly, Ring
+from didyma.codegen.memory.symbolic.ring import Ring
 from didyma.codegen.memory.symbolic.stack import Stack
+from didyma.refimpl.ir.dims.polynomial import Poly
 
 Numbers: TypeAlias = npt.NDArray[Any]  # int64, or Python ints where they might not suffice
 TOLERANCE = 0.002
@@ -41,24 +42,23 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """A different size: ``raw`` as declared, ``aligned`` as placed."""
+    """A different size: ``raw`` as declared, ``aligned`` as placed, ``most`` at most.
+
+    ``most`` is never below ``aligned`` and grows in proportion to ``raw``, but for a constant.
+    """
 
     raw: Poly
     aligned: Poly
+    most: Poly
 
 
 def proportional(ring: Ring, classes: Sequence[Sized]) -> list[str]:
     """Symbols of which every size has the same power in each term."""
     found: list[str] = []
     for v in ring.declared:
-        powers = {dict(m).get(v.name, 0) for c in classes for m in c.raw}
-        hidden = any(
-            v.name in ring.generators[g].directions
-            for c in classes
-            for m in c.raw
-            for g, _ in m
-            if g in ring.generators
-        )
+        powers = {m.count(v.name) for c in classes for m in c.raw}
+        atoms = [name for c in classes for m in c.raw for name in m if name in ring.atoms]
+        hidden = v.name in ring.prover.atoms.symbols(atoms)
         if not hidden and v.hi >= 1 and len(powers) == 1 and powers != {0}:
             found.append(v.name)
     return found
@@ -154,11 +154,7 @@ class Certifier:
         for c in self.classes:
             p = c.aligned
             if loose:
-                p = c.raw
-                if way > 0 and c.aligned != c.raw:
-                    slack = self.ring.generators[next(iter(c.aligned))[0][0]].high
-                    assert slack is not None
-                    p = slack
+                p = c.most if way > 0 else c.raw
             ways = self.ring.directions(c.aligned)
             at_high = [ways.get(n, 1) == way for n in names]
             text = f"lambda {', '.join(params)}: {self.ring.source(p)}"

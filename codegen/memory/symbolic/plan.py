@@ -19,13 +19,14 @@ import sympy
 
 from didyma.codegen.memory.symbolic.arcs import Arcs, Orientation, Sum
 from didyma.codegen.memory.symbolic.certify import Certificate, Certifier, Sized, proportional
-from didyma.codegen.memory.symbolic.poly import Ring
+from didyma.codegen.memory.symbolic.ring import Ring
 from didyma.codegen.memory.symbolic.search import Search
 from didyma.codegen.memory.symbolic.source import identifiers, source
 from didyma.codegen.memory.symbolic.stack import Order, Stack
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.dims.polynomial import Poly, constant, plus
 from didyma.refimpl.ir.program import ALIGNMENT
 
 Place: TypeAlias = Callable[..., tuple[int, int, tuple[int, ...]]]
@@ -185,13 +186,18 @@ class _Planner:
             if b.size not in index:
                 index[b.size] = len(index)
                 raw = self.ring.read(b.size)
-                self.classes.append(Sized(raw, self.ring.aligned(raw, self.alignment)))
+                self.classes.append(self._sized(raw))
             self.of.append(index[b.size])
         self.sources = [self.ring.source(c.aligned) for c in self.classes]
         self.names = [b.name for b in self.buffers]
         self.stack = Stack.of([(b.lower, b.upper) for b in self.buffers])
         self.points = _samples(self.declared, proportional(self.ring, self.classes))
         self.reduced: dict[Order, Orientation] = {}
+
+    def _sized(self, raw: Poly) -> Sized:
+        aligned = self.ring.aligned(raw, self.alignment)
+        slack = self.alignment - 1 if aligned != raw else 0
+        return Sized(raw, aligned, plus(raw, constant(slack)))
 
     def run(self) -> SymbolicPlan:
         scales = self._scales()

@@ -12,7 +12,7 @@ a binding tried before are given up at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from didyma.refimpl.ir.dims.atoms import UNBOUNDED, Atoms
@@ -41,7 +41,8 @@ class Prover:
     """Answers questions about sizes; ``False`` says no more than that no proof was found.
 
     ``settled`` are the symbols that lines of a program set once and for all, in their order, and
-    ``extents`` those of its indices, whose lines are run for no other value.
+    ``extents`` those of its indices, whose lines are run for no other value.  Symbols with a single
+    value are numbers here, but for those in ``kept``.
     """
 
     def __init__(
@@ -49,10 +50,11 @@ class Prover:
         ranges: Ranges,
         settled: Sequence[tuple[str, Dim]] = (),
         extents: Mapping[str, Dim] | None = None,
+        kept: Iterable[str] = (),
     ) -> None:
         self.extents = extents or {}
         names = frozenset(name for name, _ in settled)
-        self.atoms = Atoms(ranges, names | self.extents.keys())
+        self.atoms = Atoms(ranges, names.union(self.extents, kept))
         self.divisors: dict[str, int] = {}
         self.settled: dict[str, tuple[int, Poly]] = {}  # with its place in the order
         self.proved: set[Key] = set()

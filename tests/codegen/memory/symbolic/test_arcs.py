@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from didyma.codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan, plan
 from didyma.codegen.memory.symbolic.arcs import Arcs, Orientation, Sum
-from didyma.codegen.memory.symbolic.poly import Poly, Ring
+from didyma.codegen.memory.symbolic.ring import Ring
 from didyma.codegen.memory.symbolic.source import source
 from didyma.codegen.memory.symbolic.stack import Stack
 from didyma.oracle.symbolic_plan import bindings, check, prove
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.dims.polynomial import Poly
 from tests.codegen.memory.symbolic.cases import (
     S,
     below,
