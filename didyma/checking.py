@@ -1,4 +1,4 @@
-"""Programs judged at every level, from Python."""
+"""``dd.check``: judge a program at every level."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def check(
 ) -> Checked:
     """Judge every level on several rounds of inputs, until one disagrees.
 
-    The values differ in kind from round to round; without ``tries``, small programs get many
-    rounds, and large ones ``rounds.FEWEST``.  Sizes that are not given are chosen by
-    ``fitting.default_sizes``.  Engines, planner and options are names or objects; ``externs`` are
-    as of ``dd.compile``, and each is judged at a level of its own.  ``peers`` are other
+    Each round draws another kind of values; without ``tries``, small programs get many rounds, and
+    large ones ``rounds.FEWEST``.  Sizes that are not given are chosen by ``fitting.default_sizes``.
+    Engines and the planner are names or objects; ``externs`` are implementations of external
+    functions as for ``dd.compile``, and each is judged at a level of its own.  ``peers`` are other
     implementations, by name or as objects, judged on the rounds of ordinary numbers.
 
     It runs in this process: ``didyma check`` runs it in a subprocess, so that a crash is reported.
@@ -66,7 +66,7 @@ def check(
     others = _made(peers, peer)
     given = frozenset(sizes or {})
     env = fitting.default_sizes(m, sizes or {})
-    source = rounds.Source(m, env, rounds.whole("seed", seed, 0))
+    source = rounds.Source(m, env, rounds.require_integer("seed", seed, 0))
     planned = rounds.schedule(source, tries)
     made = levels.compiled(m, choose(options, planner))
     if not isinstance(made, levels.Failed):

@@ -38,13 +38,13 @@ def _complete(kind: str) -> Callable[[str], list[str]]:
 
 
 def _explained(incomplete: str) -> list[str]:
-    """Files are completed as the shell does; error codes only where one has begun."""
+    """Complete files as the shell does, and error codes once a letter is typed."""
     codes = _complete("codes")(incomplete) if incomplete else []
     return [*codes, *sorted(map(str, Path().glob(f"{incomplete}*")))]
 
 
 def _stdin(ctx: typer.Context, file: str | Path) -> str | Path:
-    """Give what stdin has a name with the suffix of what it is."""
+    """Keep stdin in a file whose suffix tells its format, where the argument is ``-``."""
     if str(file) != "-" or ctx.resilient_parsing:
         return file
     from didyma.files import keep_stdin
@@ -102,19 +102,19 @@ def fuzz(
     seed: Annotated[
         int | None,
         typer.Option(
-            help="Repeat the campaign of this seed (and of as many jobs); else a fresh one."
+            help="Repeat the campaign of this seed, with as many jobs (default: a new seed)."
         ),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; as many as there are cores without.")
+        int | None, typer.Option(min=1, help="Processes (default: one for each core).")
     ] = None,
     planner: Planner = "didyma",
     findings: Annotated[Path, typer.Option(help="Folder for findings.")] = Path("findings"),
     stop_after: Annotated[
-        int, typer.Option(min=0, help="End after so many groups of findings; 0: never.")
+        int, typer.Option(min=0, help="End after this many groups of findings; 0: never.")
     ] = 0,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds until one graph counts as hung.")
+        float, typer.Option(min=0.1, help="Seconds after which a graph counts as hung.")
     ] = 30.0,
     memory: Annotated[
         bool,
@@ -149,7 +149,7 @@ def check(
     tries: Annotated[
         int | None,
         typer.Option(
-            help="Rounds of inputs, 1 or more; without, many for small programs, 3 for large ones."
+            help="Rounds of inputs, 1 or more (default: many for small programs, 3 for large ones)."
         ),
     ] = None,
     planner: Planner = "didyma",
@@ -173,7 +173,7 @@ def check(
     save: Annotated[
         Path | None,
         typer.Option(
-            help="Write the round that disagreed, or else the first, for `didyma replay`."
+            help="Write the round that disagreed, or else the first, to a file for `didyma replay`."
         ),
     ] = None,
     json: Json = False,
@@ -204,7 +204,7 @@ def export(
     raise typer.Exit(command.export(file, out, dim or [], json))
 
 
-@app.command(short_help="Judge findings again, as they were judged first.")
+@app.command(short_help="Judge findings again, under the same conditions.")
 def replay(
     files: Annotated[
         list[Path],
@@ -220,7 +220,7 @@ def replay(
     raise typer.Exit(command.replay(files, _engines(engine), timeout, json))
 
 
-@app.command(short_help="Write the text of every level, or tell what an error means.")
+@app.command(short_help="Write the text of every level, or explain an error code.")
 def explain(
     what: Annotated[
         str,
@@ -237,7 +237,7 @@ def explain(
     planner: Planner = "didyma",
     json: Json = False,
 ) -> None:
-    """Write the text of every level of a program, or tell what an error code means.
+    """Write the text of every level of a program, or explain an error code.
 
     The levels are graph, passes, loops, kernels, program, CUDA C and Python.
     """
@@ -277,12 +277,12 @@ def plan(
     raise typer.Exit(command.plan(file, planner, capacity, dim or [], seconds, plot, json))
 
 
-@app.command(short_help="Tell what ops, and functions made of them, mean.")
+@app.command(short_help="Explain ops, and functions made of them.")
 def ops(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="An op, or a function made of ops such as softmax; all of them without.",
+            help="An op, or a function made of ops such as softmax (default: list all).",
             autocompletion=_complete("ops"),
         ),
     ] = None,
@@ -294,9 +294,9 @@ def ops(
     raise typer.Exit(command.ops(name, json))
 
 
-@app.command(short_help="Say what can run here, and how to mend what cannot.")
+@app.command(short_help="Show what can run here, and how to install what cannot.")
 def doctor(json: Json = False) -> None:
-    """Say which engines can run here, and how to mend those that cannot."""
+    """Show which engines and peers can run here, and how to install those that cannot."""
     from didyma.commands import doctor as command
 
     raise typer.Exit(command.doctor(json))
@@ -308,7 +308,7 @@ _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 def _leave(number: int, frame: object) -> None:
     del frame
-    sys.exit(128 + number)  # by way of every `finally`, so that no child stays behind
+    sys.exit(128 + number)  # runs every `finally`, so that no child process stays behind
 
 
 def main() -> None:
@@ -358,5 +358,5 @@ def _print_json(e: DidymaError) -> None:
 
 
 def _named(text: str) -> str:
-    """Name stdin where a text names the file that it was kept in."""
+    """Replace the name of the file in which stdin was kept by ``<stdin>``."""
     return re.sub(r"[^\s`\"]*didyma-[^\s/]+/stdin\.\w+", "<stdin>", text)

@@ -1,7 +1,8 @@
-"""Rounds of inputs that one program is judged on, and the judgement of all of them.
+"""Draw rounds of inputs for one program, and judge it on each of them.
 
-Values differ in kind from round to round, because faults hide in corners.  A small program is
-cheap and meets every pair of its inputs' corners; a large one meets every kind in three rounds.
+Each round draws another kind of values, because many faults show only at special values (corners).
+A small program is cheap to judge, and gets every pair of its inputs' corners; a large one gets
+every kind of value in three rounds.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from didyma.refimpl.ops import OPS
 
 FEWEST = 3  # rounds of a large program
 WORK = 1 << 15  # elements in all the rounds of a program, when nobody says how many rounds
-NODE = 64  # elements that cost as much as the levels' work on one node
+NODE = 64  # elements that cost as much as judging one node at all levels
 LARGE = 1 << 17  # elements of a program of which the slowest engines judge one round
 SLOW = frozenset(("simt",))  # it runs every thread in NumPy
-PLAIN = frozenset((Kind.NORMAL, Kind.SMALL, Kind.UNIT))  # ordinary numbers, fit for peers
+ORDINARY = frozenset((Kind.NORMAL, Kind.SMALL, Kind.UNIT))  # values that peers are judged on
 
-STRIDE = 71  # coprime to CORE squared: neighbours are unlike, and still every pair has its turn
+STRIDE = 71  # coprime to CORE squared, so that steps of it reach every pair of corners
 _LAW = re.compile(r"[DGLP]-")
 _KINDS = (Kind.SPARSE, Kind.NEUTRAL, Kind.SMALL, Kind.BITS, Kind.SCALES, Kind.UNIT)
 PAIRS, EVERY = "corners in pairs", "every corner"
@@ -50,7 +51,7 @@ PAIRS, EVERY = "corners in pairs", "every corner"
 class Round:
     """One set of inputs: its number from 0, and a kind of values, or a part of the corners.
 
-    Without a kind, ``sweep`` counts the rounds of the same name before this one.
+    A round of corners has no kind; its ``sweep`` counts the earlier rounds of the same name.
     """
 
     number: int
@@ -61,9 +62,10 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the inputs of a program come from: sizes, a seed, and values that somebody chose.
+    """How the inputs of a program are drawn: sizes, a seed, and the values that the user gave.
 
-    A tuple has a seed for each parameter, which tells the kind of its values too: one round.
+    ``seed`` is one seed for all rounds, or a seed for each parameter, which makes a single round
+    and also determines the kind of each parameter's values.
     """
 
     module: Module
@@ -72,7 +74,7 @@ class Source:
     given: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
 
     def seeds(self, r: Round) -> tuple[int, ...]:
-        """Seeds of the parameters in a round."""
+        """Return the seeds of the parameters in a round."""
         if isinstance(self.seed, tuple):
             return self.seed
         first = (self.seed * 1000 + r.number) * 1000
@@ -83,50 +85,50 @@ class Source:
         return self.seed if isinstance(self.seed, int) else sum(self.seed)
 
     def shape(self, p: Param) -> tuple[int, ...]:
-        """Shape of a parameter."""
+        """Return the shape of a parameter."""
         return dims.values(p.type.shape, self.env)
 
     def values(self, r: Round) -> tuple[Array, ...]:
-        """Values of the parameters in a round."""
+        """Draw the values of the parameters in a round."""
         if isinstance(self.seed, tuple):
             return given_.inputs(self.module, self.env, self.seed, self.given)
         entry = self.module.entry
-        near, counts = domains(entry), _counts(self.module)
+        near, counts = domains(entry), _integers_are_counts(self.module)
         found: list[Array] = []
         for i, (p, seed) in enumerate(zip(entry.params, self.seeds(r), strict=True)):
             shape, dtype = self.shape(p), p.type.dtype
             if p.name in self.given:
                 x = np.broadcast_to(self.given[p.name].array(), shape).copy()
-            elif counts and dtype.is_int:  # it may say how often a loop runs
+            elif counts and dtype.is_int:  # it may be the trip count of a loop
                 x = array(seed, dtype, shape, near.get(p.name), Kind.SMALL)
             elif r.kind is not None:
                 x = array(seed, dtype, shape, near.get(p.name), r.kind)
             elif r.name == PAIRS:
-                x = self._meeting(p, i, r.sweep)
+                x = self._pairs(p, i, r.sweep)
             else:
                 x = self._every(p, i, r.sweep)
             found.append(np.asarray(x, order="C"))
         return tuple(found)
 
     def sweeps(self) -> tuple[int, int]:
-        """Rounds in which parameters meet in every pair of corners, and in which each has all."""
+        """Return the rounds that cover all pairs of corners, and those that cover every corner."""
         free = [p for p in self.module.entry.params if p.name not in self.given]
         slots = max((self.size(p) for p in free), default=0) or 1
         least = (CORE if len(free) < 2 else CORE * CORE) / slots
-        pairs = math.ceil(least if self._alike() else 3 * least)
+        pairs = math.ceil(least if self._same_shapes() else 3 * least)
         each = (math.ceil(_corners(self.module, p).size / max(1, self.size(p))) for p in free)
         return pairs, max(each, default=1)
 
-    def _alike(self) -> bool:
-        """Tell whether all parameters have one shape."""
+    def _same_shapes(self) -> bool:
+        """Return whether all parameters have the same shape."""
         return len({self.shape(p) for p in self.module.entry.params}) < 2
 
     def size(self, p: Param) -> int:
-        """Number of elements of a parameter."""
+        """Return the number of elements of a parameter."""
         return math.prod(self.shape(p))
 
-    def _meeting(self, p: Param, i: int, sweep: int) -> Array:
-        """Corners of the ``i``-th parameter, such that it meets others in all pairs of corners.
+    def _pairs(self, p: Param, i: int, sweep: int) -> Array:
+        """Draw corners for the ``i``-th parameter so that parameters meet in all pairs of corners.
 
         Where the shapes are equal, they are an orthogonal array of strength two: over ``CORE``
         squared elements, any two parameters (of the first ``CORE``) meet in every pair.  R. C. Bose
@@ -136,12 +138,12 @@ class Source:
         t = sweep * self.size(p) + np.arange(self.size(p)) + self._entropy % CORE**2
         t = STRIDE * t % CORE**2
         number = (t + i * (t // CORE)) % CORE
-        if not self._alike():
+        if not self._same_shapes():
             np.random.default_rng((self._entropy, i, sweep)).shuffle(number)
         return np.asarray(core(p.type.dtype)[number].reshape(self.shape(p)))
 
     def _every(self, p: Param, i: int, sweep: int) -> Array:
-        """Corners of a parameter in an order of its own, continued from round to round."""
+        """Draw the corners of a parameter in a random order that goes on from round to round."""
         have, n = _corners(self.module, p), self.size(p)
         order = np.random.default_rng((self._entropy, i)).permutation(have.size)
         at = (sweep * n + np.arange(n)) % have.size
@@ -149,7 +151,7 @@ class Source:
 
 
 def _corners(m: Module, p: Param) -> Array:
-    """Corners of a parameter's dtype, and of the ops that read it."""
+    """Return the corners of a parameter's dtype, and of the ops that read it."""
     nodes = [n for n in m.entry.nodes if p.name in n.args and n.op in OPS]
     own = [x for n in nodes for x in OPS[n.op].corners]
     dtype = p.type.dtype
@@ -158,26 +160,26 @@ def _corners(m: Module, p: Param) -> Array:
     return np.concatenate([corners(dtype), more])
 
 
-def _counts(m: Module) -> bool:
-    """Tell whether integers may say how often loops run or how large values are."""
+def _integers_are_counts(m: Module) -> bool:
+    """Return whether integer inputs may be trip counts of loops or sizes of values."""
     loops = any(n.op == WHILE for f in m.functions for n in f.nodes)
     return loops or bool(control.bound(m))
 
 
 def work(m: Module, env: Mapping[str, int]) -> int:
-    """Cost of judging one round, in elements."""
+    """Return the cost of judging one round, in elements."""
     inputs = sum(dims.evaluate(p.type.numel, env) for p in m.entry.params)
     return inputs + fitting.elements(m, env) + NODE * sum(len(f.nodes) for f in m.functions)
 
 
 def schedule(source: Source, tries: int | None = None) -> tuple[Round, ...]:
-    """Return the rounds of a judgement: ``tries`` of them, or as many as its size is worth.
+    """Return the rounds of a judgement: ``tries`` of them, or more the smaller the program is.
 
-    The first three hold every kind of value for every parameter.  A program whose inputs cannot
-    vary has one round.  Errors: ``bad-option`` for less than one try.
+    The first three contain every kind of value for every parameter.  A program whose inputs cannot
+    vary has one round.  DidymaError ``bad-option`` for less than one try.
     """
     if tries is not None:
-        whole("tries", tries, 1)
+        require_integer("tries", tries, 1)
     if isinstance(source.seed, tuple):
         return (Round(0, "recorded"),)
     m = source.module
@@ -192,7 +194,7 @@ def schedule(source: Source, tries: int | None = None) -> tuple[Round, ...]:
 
 
 def _first(source: Source) -> Iterator[Round]:
-    """Rounds that see everything once, those worth most first."""
+    """Yield the rounds that cover every kind and corner once, the most valuable first."""
     pairs, every = source.sweeps()
     yield from (Round(0, k.value, k) for k in (Kind.NORMAL, Kind.MIXED))
     yield from (Round(0, PAIRS), Round(0, EVERY))
@@ -205,7 +207,7 @@ def _first(source: Source) -> Iterator[Round]:
 
 
 def fitted(source: Source, free: Collection[str]) -> Source:
-    """Choose sizes at which the reference runs, where those of ``free`` may still grow."""
+    """Return the source with sizes at which the reference runs; those in ``free`` may grow."""
     (first, *_) = schedule(source)
     env = fitting.fit_run(
         source.module, source.env, free, lambda env: replace(source, env=env).values(first)
@@ -215,7 +217,7 @@ def fitted(source: Source, free: Collection[str]) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The report of all rounds, and the round that disagreed: the last one, if any did."""
+    """The report of all rounds, and the round that disagreed, which is the last; None if none."""
 
     report: Report
     failed: Round | None = None
@@ -232,17 +234,18 @@ def judged(
     externs: Mapping[str, Implementation] | None = None,
     model: bytes | None = None,
 ) -> Judged:
-    """Judge a compiled module round by round until one disagrees; kernels are loaded once.
+    """Judge a compiled module on one round after another until one disagrees.
 
-    The slowest engines judge the first round alone where a program is large.  Rounds of ordinary
-    numbers are compared with float64 too, and are all that ``peers`` are judged on: ONNX leaves
-    open what becomes of other numbers, and an error is no share of the largest value where that
-    overflows.  ``model`` is the ONNX model that the module was imported from, which peers may run.
+    Kernels are loaded once.  A large program runs on slow engines in the first round only.  In
+    rounds of ordinary numbers, results are also compared with float64 and ``peers`` are judged:
+    ONNX does not define the results of other numbers, and an error relative to the largest value
+    means nothing where that overflows.  ``model`` is the ONNX model that the module was imported
+    from, which peers may run.
 
-    Raises the DidymaError of a compile that failed by the program's own fault.
+    Raises the DidymaError of a compilation that failed because of the program itself.
     """
     if isinstance(made, levels.Failed):
-        # The source is lawful: where a law is broken, or the compiler fails, that is a finding.
+        # The source is valid, so a broken law or a crash of the compiler is a finding.
         if isinstance(made.error, DidymaError) and not _LAW.match(made.error.code):
             raise made.error
         return Judged(replace(made.report(), setting=setting))
@@ -255,8 +258,8 @@ def judged(
         now = [b for b in backends if r.number == 0 or not (large and b.name in SLOW)]
         arrays = source.values(r)
         of = f", round {r.number + 1} of {len(rounds)}" if len(rounds) > 1 else ""
-        plain = r.kind in PLAIN or len(rounds) == 1
-        report = judge(subject, arrays, now, None, _after(progress, of), details=plain)
+        plain = r.kind in ORDINARY or len(rounds) == 1
+        report = judge(subject, arrays, now, None, _with_suffix(progress, of), details=plain)
         for peer in peers if plain else ():
             progress(peer.name + of)
             end_to_end = peer_judge.end_to_end(peer, made.source, arrays, source.env, model)
@@ -270,24 +273,24 @@ def judged(
     return Judged(report, rounds[len(reports) - 1] if report.findings else None)
 
 
-def _after(progress: Callable[[str], None], words: str) -> Callable[[str], None]:
-    return lambda level: progress(level + words)
+def _with_suffix(progress: Callable[[str], None], suffix: str) -> Callable[[str], None]:
+    return lambda level: progress(level + suffix)
 
 
-def during(word: str, rounds: Sequence[Round]) -> tuple[str, Round]:
-    """Return the level and the round that a word of progress told.
+def parse_progress(text: str, rounds: Sequence[Round]) -> tuple[str, Round]:
+    """Return the level and the round that a progress message of ``judged`` names.
 
-    >>> during("host, round 2 of 2", [Round(0, "normal"), Round(1, "mixed")])
+    >>> parse_progress("host, round 2 of 2", [Round(0, "normal"), Round(1, "mixed")])
     ('host', Round(number=1, name='mixed', kind=None, sweep=0))
     """
-    level, _, rest = word.partition(", round ")
+    level, _, rest = text.partition(", round ")
     return level, rounds[int(rest.split()[0]) - 1 if rest else 0]
 
 
-def whole(name: str, value: int, least: int) -> int:
-    """Return an option that is an integer of at least so much; DidymaError ``bad-option``."""
-    exact = not isinstance(value, bool) and hasattr(value, "__index__")
-    if not exact or value < least:
+def require_integer(name: str, value: int, least: int) -> int:
+    """Return an option that is an integer of at least ``least``; DidymaError ``bad-option``."""
+    is_integer = not isinstance(value, bool) and hasattr(value, "__index__")
+    if not is_integer or value < least:
         want = f"an integer, {least} or more"
         raise DidymaError("bad-option", f"{name} = {value!r}", got=repr(value), want=want)
     return index(value)

@@ -1,4 +1,4 @@
-"""What the commands share: exit codes, and checks of what the user chose before any work."""
+"""Exit codes, and checks of the user's options, which all commands share."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def require_peers(names: Sequence[str]) -> None:
 
 
 def sizes(given: Sequence[str]) -> dict[str, int]:
-    """Sizes that the words ``NAME=N`` fix; words of another form are left to ``bindings``."""
+    """Return the sizes of the items ``NAME=N``; ``bindings`` refuses items of another form."""
     pairs = [item.partition("=") for item in given]
     return {n: int(v) for n, _, v in pairs if v.isascii() and v.isdecimal()}
 
 
 def options(planner: Choice) -> Options:
-    """Options of a compile; DidymaError ``unknown-planner`` for a name that is none."""
+    """Return the options of a compilation; DidymaError ``unknown-planner``."""
     planner_by_name(planner)
     return Options(planner=planner)
 
@@ -56,20 +56,20 @@ def options(planner: Choice) -> Options:
 def bindings(
     m: Module, given: Sequence[str], fixed: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Sizes for a module's symbols: as given, the others as ``fitting.default_sizes`` chooses.
+    """Return sizes for a module's symbols: those given, the others by ``fitting.default_sizes``.
 
     ``fixed`` are sizes that the module was imported for.
 
-    Errors: ``bad-option`` for a word that is not ``NAME=N``, ``dim-out-of-range``.
+    Errors: ``bad-option`` for an item that is not ``NAME=N``, ``dim-out-of-range``.
     """
-    told = control.told(m)
+    bindable = control.told(m)
     env: dict[str, int] = {}
     for item in given:
         name, _, value = item.partition("=")
         if fixed and name in fixed:
             continue
-        if not (value.isascii() and value.isdecimal()) or name not in told:
-            known = ", ".join(v.name for v in m.dims if v.name in told)
+        if not (value.isascii() and value.isdecimal()) or name not in bindable:
+            known = ", ".join(v.name for v in m.dims if v.name in bindable)
             known = known or "none: no input has a symbolic size"
             raise DidymaError(
                 "bad-option", f"--dim {item}", got=item, want=f"NAME=N with NAME of: {known}"

@@ -1,4 +1,4 @@
-"""``didyma doctor``: what can run on this machine, and how to mend what cannot."""
+"""``didyma doctor``: what can run on this machine, and how to install what cannot."""
 
 from __future__ import annotations
 

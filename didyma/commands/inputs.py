@@ -1,4 +1,4 @@
-"""Input values on the command line: ``NAME=NUMBER`` fills an input, ``NAME=FILE.npy`` is one."""
+"""Input values from the command line: ``NAME=NUMBER`` fills an input, ``NAME=FILE.npy`` is it."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ from didyma.tracer.arrays import as_pairs
 _WORDS = {"true": True, "false": False}
 
 
-def read(m: Module, words: Sequence[str]) -> dict[str, Tensor]:
-    """Return the values of the inputs that ``words`` name; one without axes fills its input.
+def read(m: Module, items: Sequence[str]) -> dict[str, Tensor]:
+    """Return the values of the inputs that ``items`` name; one without axes fills its input.
 
     Errors: ``bad-option`` for an unknown name, no number, or one that the dtype has not;
     ``unreadable-file``, ``complex-input``, ``input-dtype``.
     """
     params = {p.name: p for p in m.entry.params}
     found: dict[str, Tensor] = {}
-    for word in words:
-        name, _, value = word.partition("=")
+    for item in items:
+        name, _, value = item.partition("=")
         if name not in params or not value:
             want = f"NAME=NUMBER or NAME=FILE.npy with NAME of: {', '.join(params) or 'no inputs'}"
-            raise DidymaError("bad-option", f"--input {word}", got=word, want=want)
+            raise DidymaError("bad-option", f"--input {item}", got=item, want=want)
         array = _file if value.endswith(".npy") else _number
-        found[name] = Tensor.of(array(params[name], value, word))
+        found[name] = Tensor.of(array(params[name], value, item))
     return found
 
 
 def sizes(m: Module, given: Mapping[str, Tensor], chosen: Mapping[str, int]) -> dict[str, int]:
-    """Sizes that arrays tell, besides those chosen.
+    """Return the sizes that the shapes of given arrays bind, and the sizes chosen.
 
     Errors: ``rank-mismatch``, ``dim-mismatch``, ``dim-out-of-range``, ``unbound-dim``.
     """
-    told = control.told(m)
-    known = {k: n for k, n in chosen.items() if k in told}
+    bindable = control.told(m)
+    known = {k: n for k, n in chosen.items() if k in bindable}
     first = "--dim", tuple(dims.symbol(k) for k in known), tuple(known.values())
     arrays = [p for p in m.entry.params if p.name in given and given[p.name].shape]
     rows = ((f"%{p.name}", p.type.shape, given[p.name].shape) for p in arrays)
     return dims.bind([first, *rows], m.dims)
 
 
-def _number(p: Param, value: str, word: str) -> Array:
+def _number(p: Param, value: str, item: str) -> Array:
     dtype = p.type.dtype
     number = _parsed(value)
-    array = None if number is None else _held(number, dtype)
+    array = None if number is None else _converted(number, dtype)
     if array is None:
         what = f"an integer from {dtype.limits[0]} to {dtype.limits[1]}" if dtype.is_int else (
             "true or false" if dtype is DType.BOOL else f"a number that {dtype} has"
         )  # fmt: skip
         want = f"{what}, or a file whose name ends with .npy"
-        raise DidymaError("bad-option", f"--input {word}", got=value, want=want)
+        raise DidymaError("bad-option", f"--input {item}", got=value, want=want)
     return array
 
 
@@ -74,8 +74,8 @@ def _parsed(value: str) -> float | None:
         return None
 
 
-def _held(number: float, dtype: DType) -> Array | None:
-    """The number in a dtype; None where that has no such number, nor one near."""
+def _converted(number: float, dtype: DType) -> Array | None:
+    """Return a number in a dtype; None if the dtype has neither it nor a number near it."""
     if dtype is DType.BOOL:
         return np.array(bool(number)) if number in (0, 1) else None
     if dtype.is_int:
@@ -88,25 +88,25 @@ def _held(number: float, dtype: DType) -> Array | None:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         array = np.array(wide).astype(dtype.numpy)
-    held = float(array.astype(np.float64))
-    same = held == wide or (math.isnan(wide) and math.isnan(held))
-    return array if same or abs(held - wide) <= abs(wide) / 2 < math.inf else None
+    value = float(array.astype(np.float64))
+    same = value == wide or (math.isnan(wide) and math.isnan(value))
+    return array if same or abs(value - wide) <= abs(wide) / 2 < math.inf else None
 
 
-def _file(p: Param, value: str, word: str) -> Array:
+def _file(p: Param, value: str, item: str) -> Array:
     try:
         with Path(value).open("rb") as f:
             array = np.lib.format.read_array(f, allow_pickle=False)
     except (OSError, ValueError) as e:
         got = e.strerror or str(e) if isinstance(e, OSError) else str(e)
         want = "an array as numpy.save writes it"
-        raise DidymaError("unreadable-file", f"--input {word}", got=got, want=want) from None
+        raise DidymaError("unreadable-file", f"--input {item}", got=got, want=want) from None
     array, wanted = as_pairs(p, array), p.type.dtype.numpy
     if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
         array = array.view(wanted)  # NumPy's files do not know the dtypes of ml_dtypes
     if array.dtype != wanted:
         got, help = str(array.dtype), "convert the array before you save it"
-        raise DidymaError("input-dtype", f"--input {word}", got=got, want=str(wanted), help=help)
+        raise DidymaError("input-dtype", f"--input {item}", got=got, want=str(wanted), help=help)
     if not array.shape and p.type.shape:
-        raise DidymaError("rank-mismatch", f"--input {word}", got="rank 0", want=str(p.type))
+        raise DidymaError("rank-mismatch", f"--input {item}", got="rank 0", want=str(p.type))
     return array

@@ -1,4 +1,4 @@
-"""Every level of one program, judged in a watched child: what `check` and `replay` share."""
+"""Judge one program in a subprocess that is watched, for `didyma check` and `didyma replay`."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from didyma.show import verdict as show
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """All that one judgement depends on.
+    """Everything that the judgement of one program depends on.
 
-    ``seeds`` are one seed, from which rounds of inputs are drawn, ``tries`` of them or as many as
-    the size of the program is worth; or a seed for each parameter, which makes one round.
+    ``seeds`` is one seed, from which ``tries`` rounds of inputs are drawn (by default more rounds
+    the smaller the program is); or a seed for each parameter, which makes one round.
     """
 
     module: Module
@@ -43,13 +43,15 @@ class Task:
     options: Options
     peers: tuple[str, ...] = ()
     model: bytes | None = None  # the ONNX model that the module was imported from
-    free: frozenset[str] = frozenset()  # symbols whose size nobody chose
-    given: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])  # values not drawn
+    free: frozenset[str] = frozenset()  # symbols whose size the user did not give
+    given: Mapping[str, Tensor] = field(
+        default_factory=dict[str, Tensor]
+    )  # values that are not drawn
     tries: int | None = None
 
     @property
     def source(self) -> Source:
-        """Where its inputs come from."""
+        """How its inputs are drawn."""
         return Source(self.module, self.env, self.seeds, self.given)
 
     @property
@@ -59,22 +61,22 @@ class Task:
 
     @property
     def setting(self) -> Setting:
-        """What a report says of it."""
+        """The circumstances of the judgement, for its report."""
         seed = self.seeds if isinstance(self.seeds, int) else None
         return Setting(self.env, frozenset(self.env) - self.free, self.engines, seed)
 
     def inputs(self, r: Round) -> dict[str, Tensor]:
-        """Values of all inputs in a round, by name."""
+        """Return the values of all inputs in a round, by name."""
         named = zip(self.module.entry.params, self.source.values(r), strict=True)
         return {p.name: self.given.get(p.name) or Tensor.of(a) for p, a in named}
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What every level says, and what the plan needs (empty if no program came to be).
+    """The report on every level, and the memory of the plan (empty if the compilation failed).
 
-    ``task`` is what was judged in the end, with the sizes and values that were chosen for it.
-    ``round`` is the one to look at: that which disagreed, or else the first.
+    ``task`` is what was judged, with the sizes and values that were chosen for it.  ``round`` is
+    the one that disagreed, or else the first.
     """
 
     report: Report
@@ -87,7 +89,7 @@ Judge: TypeAlias = Callable[[Task, Callable[[str], None]], Verdict]
 
 
 def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
-    """Judge in this process; DidymaError where the program cannot be compiled by its own fault."""
+    """Judge in this process; DidymaError where the program itself cannot be compiled."""
     progress("compile")
     engines = [engine(e) for e in task.engines]
     peers = [peer(p) for p in task.peers]
@@ -143,9 +145,9 @@ def _memory(made: Compiled, task: Task) -> dict[str, Any]:
 
 
 def guarded(task: Task, timeout: float, run: Judge = judge, *, quiet: bool = False) -> Verdict:
-    """Judge in a child: a crash or a hang there is a finding of the level it happened in.
+    """Judge in a subprocess; a crash or a hang there is a finding of the level that was running.
 
-    What it is at stands on stderr meanwhile, unless ``quiet``.
+    Unless ``quiet``, stderr shows the level that is running.
     """
     with Console(stderr=True, quiet=quiet).status("starting") as status:
         answer = watchdog.guarded(
@@ -164,7 +166,7 @@ def guarded(task: Task, timeout: float, run: Judge = judge, *, quiet: bool = Fal
                 raise error
             raise RuntimeError(f"the judge failed\n{trace}")
         case watchdog.Died(kind, reason, word):
-            during, at = rounds.during(word, task.rounds)
+            during, at = rounds.parse_progress(word, task.rounds)
             level = Level(during, findings=(Finding(during, "process", kind, reason),))
             return Verdict(Report((level,), setting=task.setting), {}, task, at)
 
@@ -176,16 +178,16 @@ _EXITS = {
 }
 
 
-def tell(verdict: Verdict, json: bool) -> int:
+def print_verdict(verdict: Verdict, json: bool) -> int:
     """Print a verdict and return its exit code."""
     record = show.record(verdict.report, verdict.memory)
     if json:
         common.print_json(record)
     else:
         show.table(record)
-    return outcome(verdict.report)
+    return exit_code(verdict.report)
 
 
-def outcome(report: Report) -> int:
+def exit_code(report: Report) -> int:
     """Return the exit code of a report."""
     return _EXITS[report.outcome]

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from didyma.codegen.memory import planner
 from didyma.commands import common
-from didyma.commands.judge import Task, Verdict, guarded, outcome, tell
+from didyma.commands.judge import Task, Verdict, exit_code, guarded, print_verdict
 from didyma.fuzz import replay as findings
 from didyma.fuzz.disk import STDIN
 from didyma.fuzz.replay import Recorded
@@ -37,7 +37,7 @@ def replay(paths: Sequence[Path], engines: common.Engines, timeout: float, json:
             show.origin(r)
             show.inputs(r)
             verdict = _without_inputs(verdict)
-        return tell(verdict, json)
+        return print_verdict(verdict, json)
     replayed = list(_judged(recorded.items(), engines, timeout))
     record = show.record(replayed)
     if json:
@@ -71,7 +71,7 @@ def _judged(
             bar.update(task, description=path.name)
             try:
                 verdict = guarded(_task(r, engines), timeout, quiet=True)
-                yield Replayed(path, r, outcome(verdict.report), verdict.report, verdict.memory)
+                yield Replayed(path, r, exit_code(verdict.report), verdict.report, verdict.memory)
             except DidymaError as e:
                 yield Replayed(path, r, common.BAD_INPUT, error=e)
             bar.advance(task)

@@ -14,7 +14,7 @@ import pytest
 import didyma as dd
 from didyma.codegen.options import Options
 from didyma.commands import common
-from didyma.commands.judge import Task, Verdict, guarded, judge, tell
+from didyma.commands.judge import Task, Verdict, guarded, judge, print_verdict
 from didyma.fuzz import levels
 from didyma.oracle.report import Finding, Level, Report
 from didyma.refimpl.errors import DidymaError
@@ -94,7 +94,7 @@ def test_a_crash_is_a_finding(
     (f,) = v.report.findings
     assert (f.level, f.kind) == ("host", kind)
     assert reason in f.message
-    assert tell(v, json=True) == common.DISAGREE
+    assert print_verdict(v, json=True) == common.DISAGREE
     assert '"agree": false' in capsys.readouterr().out
 
 
@@ -111,7 +111,7 @@ def test_a_wrong_engine_is_a_finding(capsys: pytest.CaptureFixture[str]) -> None
     v = guarded(TASK, 60, lies)
     assert {f.level for f in v.report.findings} == {"host"}
     assert {f.kind for f in v.report.findings} == {"value"}
-    assert tell(v, json=False) == common.DISAGREE
+    assert print_verdict(v, json=False) == common.DISAGREE
     out = capsys.readouterr().out
     assert "DISAGREE" in out
     assert "host: fused_exp_0 (value)" in out
@@ -130,11 +130,11 @@ def test_many_findings_are_cut_for_people_alone(capsys: pytest.CaptureFixture[st
     many = (Finding("loop", f"f{i}", "value", "wrong [bold]") for i in range(30))
     level = Level("loop", findings=tuple(many))
     v = Verdict(Report((level,)), {})
-    tell(v, json=False)
+    print_verdict(v, json=False)
     out = capsys.readouterr().out
     assert out.count("wrong [bold]") == 20
     assert "and 10 more" in out
-    tell(v, json=True)
+    print_verdict(v, json=True)
     assert capsys.readouterr().out.count("wrong [bold]") == 30
 
 

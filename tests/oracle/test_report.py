@@ -9,8 +9,8 @@ import didyma as dd
 from didyma.checking import Checked
 from didyma.codegen.options import Options
 from didyma.commands import common
-from didyma.commands.judge import Verdict, tell
-from didyma.fuzz import shard
+from didyma.commands.judge import Verdict, print_verdict
+from didyma.fuzz.graph_domain import GraphJudge
 from didyma.fuzz.graphs import Case
 from didyma.oracle.compare import Comparison
 from didyma.oracle.report import Finding, Level, Outcome, Report, Setting, merged
@@ -59,10 +59,10 @@ def test_the_outcome(
     assert report.outcome is outcome
     assert report.agree is (outcome is Outcome.AGREE)
     exits = {Outcome.AGREE: 0, Outcome.DISAGREE: 1, Outcome.UNCHECKED: common.NOTHING_RAN}
-    assert tell(Verdict(report, {}), json=False) == exits[outcome]
+    assert print_verdict(Verdict(report, {}), json=False) == exits[outcome]
     title, *_ = capsys.readouterr().out.splitlines()
     assert title.strip() == outcome
-    assert tell(Verdict(report, {}), json=True) == exits[outcome]
+    assert print_verdict(Verdict(report, {}), json=True) == exits[outcome]
 
 
 def test_a_level_says_what_it_checked() -> None:
@@ -78,7 +78,7 @@ def test_what_is_unchecked_is_no_finding_of_a_campaign() -> None:
     m = parse_module("module {\n  func @main(%x: f32[0]) -> (%x) {\n  }\n}")
     report = dd.check(Program(m))
     assert report.outcome is Outcome.UNCHECKED
-    assert shard.Judge([], Options()).found(Case(m, (), (1,)), report) is None
+    assert GraphJudge([], Options())(Case(m, (), (1,))).findings == ()
 
 
 def test_a_program_without_kernels_is_judged_by_its_results() -> None:
