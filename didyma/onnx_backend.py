@@ -1,4 +1,4 @@
-"""Didyma as a backend of ONNX's own test suite, one for each level.
+"""Backends for ONNX's own test suite, one for each level of Didyma.
 
 ``onnx.backend.test.BackendTest(backend_for("graph"), __name__)`` runs unchanged.
 """
@@ -26,7 +26,7 @@ from didyma.refimpl.ir.types import Array
 Run = Callable[[Sequence[Array]], Sequence[Array]]
 
 ENGINES = ("host", "simt", "cuda")
-SMALL = 64  # elements of an input that may be sizes
+SMALL = 64  # elements of an input that may hold sizes
 LEVELS = ("graph", "loop", "program", *ENGINES)
 
 
@@ -35,7 +35,7 @@ def _graph(m: Module) -> Run:
 
 
 def _loop(m: Module) -> Run:
-    """Every fused Primitive by the loop interpreter, before it is scheduled."""
+    """Run every fused Primitive by the loop interpreter, before it is scheduled."""
     lowered = compile(m, until="lower")
     fused, table = lowered.fused, {f.name: f for f in lowered.fused.functions}
 
@@ -45,8 +45,8 @@ def _loop(m: Module) -> Run:
         del f
         if n.op != CALL or RESHAPE_ONLY in table[n.callee].attr:
             return by_reference()
-        whole = lowered.loops[n.callee]
-        return run_primfuncs([whole], whole, args, env, table[n.callee].result_types())
+        loops = lowered.loops[n.callee]
+        return run_primfuncs([loops], loops, args, env, table[n.callee].result_types())
 
     def run(inputs: Sequence[Array]) -> Sequence[Array]:
         return graph.walk(fused, inputs, visit)
@@ -85,10 +85,10 @@ MAKERS: Mapping[str, Callable[[Module], Run]] = {
 
 
 class Prepared(BackendRep):
-    """A model made ready for a level.
+    """A model prepared for a level.
 
-    Inputs that the importer must know (shapes, axes) are taken from the first call that gives
-    them; a call with other values of these makes the model ready anew.
+    Inputs whose values the importer needs, such as shapes and axes, are constants of the import.  A
+    call with other values of these inputs imports and compiles the model again.
     """
 
     def __init__(self, model: onnx.ModelProto, make: Callable[[Module], Run]) -> None:
@@ -100,16 +100,16 @@ class Prepared(BackendRep):
         self.ready: dict[tuple[object, ...], tuple[Module, Run]] = {}
 
     def prepare(self, inputs: Mapping[str, Array]) -> tuple[Module, Run]:
-        """Import with as few input values as the importer asks for, and compile."""
+        """Import a model with as few input values as the importer needs, and compile it."""
         empty = self._empty(inputs)
         while True:
-            known = {n: inputs[n] for n in sorted(self.needed) if n in inputs}
-            key = (*empty, *((n, a.tobytes(), a.shape) for n, a in known.items()))
+            values = {n: inputs[n] for n in sorted(self.needed) if n in inputs}
+            key = (*empty, *((n, a.tobytes(), a.shape) for n, a in values.items()))
             if key in self.ready:
                 return self.ready[key]
             name, sizes = self.model.graph.name or "model", dict.fromkeys(empty, 0)
             try:
-                m = load_model(self.model, name, None, known, sizes)
+                m = load_model(self.model, name, None, values, sizes)
             except NotConstant as e:
                 more = set(e.inputs) & set(inputs) - self.needed
                 if not more:
@@ -120,22 +120,22 @@ class Prepared(BackendRep):
                 more = {n for n, a in inputs.items() if a.dtype.kind in "iu" and a.size <= SMALL}
                 if more <= self.needed:
                     raise
-                self.needed |= more  # sizes that are not seen to fit while they are open
+                self.needed |= more  # the values of integer inputs may decide whether sizes match
                 continue
             self.ready[key] = m, self.make(m)
             return self.ready[key]
 
     def _empty(self, inputs: Mapping[str, Array]) -> tuple[str, ...]:
-        """Open sizes that are 0 in a call; for others a model is imported for sizes from 1 on."""
-        found: set[str] = set()
+        """Return the open sizes that are 0 in a call; others are assumed to be at least 1."""
+        empty: set[str] = set()
         for i in self.model.graph.input:
             shape = inputs[i.name].shape if i.name in inputs else ()
-            named = zip(i.type.tensor_type.shape.dim, shape, strict=False)
-            found |= {d.dim_param for d, n in named if d.dim_param and n == 0}
-        return tuple(sorted(found))
+            sizes = zip(i.type.tensor_type.shape.dim, shape, strict=False)
+            empty |= {d.dim_param for d, n in sizes if d.dim_param and n == 0}
+        return tuple(sorted(empty))
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Run on inputs in the order of the model's, those with initializers left out."""
+        """Run on inputs in the model's order, without those that have initializers."""
         del kwargs
         arrays = [np.asarray(a) for a in inputs]
         if len(arrays) > len(self.names):
@@ -149,13 +149,13 @@ class Prepared(BackendRep):
 
 
 class LevelBackend(Backend):
-    """What ONNX's test suite asks of a backend."""
+    """A backend as ONNX's test suite calls it."""
 
     level: ClassVar[str] = "graph"
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
-        """Return the model made ready; DidymaError if it cannot be imported whatever its inputs."""
+        """Return a model prepared for the level; DidymaError if no inputs make it importable."""
         del device, kwargs
         ready = Prepared(model, MAKERS[cls.level])
         try:
@@ -169,14 +169,14 @@ class LevelBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Tell whether ONNX's word for a device is one of ours."""
+        """Return whether the level runs on a device that ONNX names."""
         return device == ("CUDA" if cls.level == "cuda" else "CPU")
 
 
 def backend_for(level: str) -> type[LevelBackend]:
     """Return the backend class of a level: graph, loop, program, host, simt or cuda.
 
-    DidymaError ``unknown-level`` lists the names.
+    Errors: ``unknown-level``, which lists the names.
     """
     if level not in MAKERS:
         raise DidymaError("unknown-level", level, got=level, want=", ".join(MAKERS))

@@ -1,4 +1,4 @@
-"""ONNX in: models become modules, with integer tensors that are known at import specialised."""
+"""ONNX models as modules, and modules as ONNX models (``didyma.onnx.export``)."""
 
 from didyma.onnx.load import load, load_bytes
 

@@ -141,16 +141,16 @@ class Importer:
             self.functions[key] = f
 
     def _opsets(self) -> dict[str, int]:
-        found = _opsets(self.model.opset_import)
-        if any(o.version != found[_domain(o.domain)] for o in self.model.opset_import):
+        versions = _opsets(self.model.opset_import)
+        if any(o.version != versions[_domain(o.domain)] for o in self.model.opset_import):
             got = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in self.model.opset_import)
             raise self._broken("opset_import", got, "one version of each operator set")
-        if "" not in found and any(n.domain in ("", "ai.onnx") for n in self.model.graph.node):
+        if "" not in versions and any(n.domain in ("", "ai.onnx") for n in self.model.graph.node):
             raise self._broken(
-                "opset_import", f"operator sets of {', '.join(found) or 'no domain'}",
+                "opset_import", f"operator sets of {', '.join(versions) or 'no domain'}",
                 "that of ai.onnx, whose operators the graph has",
             )  # fmt: skip
-        return found
+        return versions
 
     # Names ----------------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class Importer:
         schemas.check(c, n, schema)
         c = replace(c, attrs=self._attrs(c, n))
         if not domain and n.op_type in CONTROL:
-            found = CONTROL[n.op_type](c, inputs, Body(self, scope))
+            found = CONTROL[n.op_type](c, inputs, Bodies(self, scope))
             if len(found) != len(n.output):
                 raise c.broken(f"{len(n.output)} results", f"{len(found)}, as its bodies give")
             return found
@@ -320,7 +320,7 @@ class Importer:
         return self._call(c, body, n, inputs, scope, schemas.defaults(schema))
 
     def _attrs(self, c: Context, n: onnx.NodeProto) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        attrs: dict[str, Any] = {}
         for a in n.attribute:
             value = onnx.helper.get_attribute_value(a)
             if isinstance(value, onnx.TensorProto):
@@ -329,8 +329,8 @@ class Importer:
                 value = value.decode("utf-8", "replace")
             elif a.type in (a.INTS, a.FLOATS):
                 value = tuple(value)
-            found[a.name] = value
-        return found
+            attrs[a.name] = value
+        return attrs
 
     def _resolved(self, n: onnx.NodeProto, scope: Scope) -> onnx.NodeProto:
         """Return a node whose references to a function's attributes are replaced by these."""
@@ -385,7 +385,7 @@ class Importer:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class Bodies:
     """Imports the bodies of one control node: see ``subgraphs.BodyImporter``."""
 
     importer: Importer

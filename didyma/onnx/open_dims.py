@@ -130,8 +130,8 @@ def _ranges(model: onnx.ModelProto) -> tuple[DimVar, ...]:
     for p in model.metadata_props:
         if p.key == RANGES and len(p.value) <= MAX_TEXT:
             try:
-                found = Reader(p.value, "metadata").dimvars()
+                declared = Reader(p.value, "metadata").dimvars()
             except DidymaError:
                 return ()
-            return tuple(v for v in found if 0 <= v.lo <= v.hi)
+            return tuple(v for v in declared if 0 <= v.lo <= v.hi)
     return ()

@@ -17,11 +17,11 @@ from didyma.onnx.values import Constant, Operand
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Array, DType
 
-Use: TypeAlias = tuple[Context, Inputs]  # attributes and operands
-Rule: TypeAlias = Callable[[Context, Inputs], Use]
+Upgraded: TypeAlias = tuple[Context, Inputs]  # attributes and operands
+Upgrade: TypeAlias = Callable[[Context, Inputs], Upgraded]
 
 
-def upgrade(c: Context, op: str, x: Inputs) -> Use:
+def upgrade(c: Context, op: str, x: Inputs) -> Upgraded:
     """Return the context and operands that express a node in a newer operator set.
 
     Errors: ``onnx-broken`` if operands violate the rules of the old operator set.
@@ -30,7 +30,7 @@ def upgrade(c: Context, op: str, x: Inputs) -> Use:
     return rule(c, x) if rule is not None and c.opset < before else (c, x)
 
 
-def _aligned(c: Context, x: Inputs) -> Use:
+def _aligned(c: Context, x: Inputs) -> Upgraded:
     """Align the second operand of an elementwise operator with axes of the first.
 
     With ``broadcast``, its axes are consecutive axes of the first operand: from ``axis`` on, or the
@@ -73,12 +73,12 @@ def _reshaped(c: Context, operand: Operand, shape: Sequence[Dim]) -> Operand:
     return c.reshape(operand, *shape)
 
 
-def _equal_shapes(c: Context, x: Inputs) -> Use:
+def _equal_shapes(c: Context, x: Inputs) -> Upgraded:
     _check_equal(c, [c.input(x, i) for i in range(len(x))], "operands of one shape")
     return c, x
 
 
-def _prelu(c: Context, x: Inputs) -> Use:
+def _prelu(c: Context, x: Inputs) -> Upgraded:
     """Align a vector of slopes with the channels, which are axis 1."""
     v, slope = c.input(x, 0), c.input(x, 1)
     if slope.type.numel == 1:
@@ -94,7 +94,7 @@ def _prelu(c: Context, x: Inputs) -> Use:
     return c, [v, _reshaped(c, slope, (count, *(1,) * (v.type.rank - 2)))]
 
 
-def _gemm(c: Context, x: Inputs) -> Use:
+def _gemm(c: Context, x: Inputs) -> Upgraded:
     a, b, bias = (c.input(x, i).type for i in range(3))
     if a.rank != 2 or b.rank != 2:
         raise c.broken(f"{a} and {b}", "two matrices")
@@ -120,7 +120,7 @@ def _integers(c: Context, operand: Operand) -> tuple[int, ...]:
     return tuple(int(n) for n in array.reshape(-1))
 
 
-def _cast(c: Context, x: Inputs) -> Use:
+def _cast(c: Context, x: Inputs) -> Upgraded:
     """Read the element type from its name, which opset 1 has."""
     codes: Mapping[str, int] = dict(onnx.TensorProto.DataType.items())
     name = c.string("to").upper()
@@ -129,16 +129,16 @@ def _cast(c: Context, x: Inputs) -> Use:
     return _with(c, to=codes[name]), x
 
 
-def _concat(c: Context, x: Inputs) -> Use:
+def _concat(c: Context, x: Inputs) -> Upgraded:
     return _with(c, axis=c.integer("axis", 1)), x
 
 
-def _split(c: Context, x: Inputs) -> Use:
+def _split(c: Context, x: Inputs) -> Upgraded:
     sizes = c.optional_input(x, 1)
     return c, x if sizes is None else [x[0], _vector(_integers(c, sizes))]
 
 
-def _tile(c: Context, x: Inputs) -> Use:
+def _tile(c: Context, x: Inputs) -> Upgraded:
     """Turn a number of copies along one axis into repeats of all axes."""
     v = c.input(x, 0)
     (tiles, *others), (axis, *more) = (_integers(c, c.input(x, i)) for i in (1, 2))
@@ -149,37 +149,37 @@ def _tile(c: Context, x: Inputs) -> Use:
     return c, [v, _vector(repeats)]
 
 
-def _upsample(c: Context, x: Inputs) -> Use:
+def _upsample(c: Context, x: Inputs) -> Upgraded:
     if c.input(x, 0).type.rank != 4:
         raise c.broken(str(c.input(x, 0).type), "a tensor of rank 4")
     return _with(c, scales=(1.0, 1.0, c.real("height_scale"), c.real("width_scale"))), x
 
 
-def _pad(c: Context, x: Inputs) -> Use:
+def _pad(c: Context, x: Inputs) -> Upgraded:
     return _with(c, pads=c.attrs["paddings"]), x
 
 
-def _reshape(c: Context, x: Inputs) -> Use:
+def _reshape(c: Context, x: Inputs) -> Upgraded:
     if "shape" not in c.attrs:
         raise c.broken("no shape", "the attribute shape")
     return c, [c.input(x, 0), _vector(c.attrs["shape"])]
 
 
-def _norm_pool(c: Context, x: Inputs) -> Use:
+def _norm_pool(c: Context, x: Inputs) -> Upgraded:
     p = c.real("p", 2.0)
     if p != round(p) or p < 1:
         raise c.error(f"p = {p:g}", "an integer of at least 1")
     return _with(c, p=round(p)), x
 
 
-def _lp_pool(c: Context, x: Inputs) -> Use:
+def _lp_pool(c: Context, x: Inputs) -> Upgraded:
     if "kernel_shape" not in c.attrs:
         raise c.broken("no kernel_shape", "the attribute kernel_shape")
     return _norm_pool(c, x)
 
 
 # Each operator's rule, and the first operator set that needs none.
-RULES: dict[str, tuple[int, Rule]] = {
+RULES: dict[str, tuple[int, Upgrade]] = {
     **dict.fromkeys(
         ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Greater", "Less", "Pow"),
         (7, _aligned),

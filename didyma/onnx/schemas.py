@@ -100,8 +100,8 @@ def check(c: Context, n: onnx.NodeProto, schema: Schema) -> None:
         )
     for a in n.attribute:
         if a.name not in schema.attributes:
-            known = ", ".join(sorted(schema.attributes)) or "none"
-            raise c.broken(f"the attribute {a.name}", f"one of: {known}")
+            names = ", ".join(sorted(schema.attributes)) or "none"
+            raise c.broken(f"the attribute {a.name}", f"one of: {names}")
         want = schema.attributes[a.name].type
         if int(a.type) != int(want.value):
             kinds = onnx.AttributeProto.AttributeType

@@ -62,11 +62,11 @@ def without_dead_code(m: Module) -> Module:
     """
     used: frozenset[str] = frozenset()
     while True:
-        kept = _live_functions(m, used)
-        found = frozenset(s for f in kept for s in _symbols(f))
-        if found == used:
-            return Module(kept, tuple(v for v in m.dims if v.name in used))
-        used = found
+        live = _live_functions(m, used)
+        symbols = frozenset(s for f in live for s in _symbols(f))
+        if symbols == used:
+            return Module(live, tuple(v for v in m.dims if v.name in used))
+        used = symbols
 
 
 def _live_functions(m: Module, used: frozenset[str]) -> tuple[Function, ...]:
@@ -75,11 +75,11 @@ def _live_functions(m: Module, used: frozenset[str]) -> tuple[Function, ...]:
     A node is alive if it computes a result or binds one of the ``used`` symbols.
     """
     table = {f.name: f for f in m.functions}
-    found: dict[str, Function] = {}
+    live: dict[str, Function] = {}
     todo = [m.entry.name]
     while todo:
         name = todo.pop()
-        if name in found:
+        if name in live:
             continue
         f = table[name]
         wanted, nodes = set(f.results), list[Node]()
@@ -88,8 +88,8 @@ def _live_functions(m: Module, used: frozenset[str]) -> tuple[Function, ...]:
                 nodes.append(n)
                 wanted.update(n.args)
                 todo += control.references(n)
-        found[name] = replace(f, nodes=tuple(reversed(nodes)))
-    return tuple(found[f.name] for f in m.functions if f.name in found)
+        live[name] = replace(f, nodes=tuple(reversed(nodes)))
+    return tuple(live[f.name] for f in m.functions if f.name in live)
 
 
 def _symbols(f: Function) -> Iterator[str]:

@@ -37,7 +37,7 @@ def unify_sizes(
     decides whether they are equal.  Raises ``ShapeMismatch`` for two sizes that are never equal, or
     that inputs decide.
     """
-    input_symbols = b.told()
+    input_symbols = b.input_symbols()
     found = list(args)
     for together, broadcasts in _equal_axes(op, args, attrs):
         sizes = {args[i].type.shape[axis]: None for i, axis in together}
@@ -89,7 +89,7 @@ def equal_in_range(b: Builder, d: Dim, wanted: Dim) -> bool | None:
     if same is not None or not more.has(sympy.Min, sympy.Max) or len(names := dims.free(more)) != 1:
         return same
     fitting = roots(more, *ranges[names[0]])
-    if len(fitting) < 2 or names[0] not in b.told() or b.parent is not None:
+    if len(fitting) < 2 or names[0] not in b.input_symbols() or b.parent is not None:
         return None
     b.know([DimVar(names[0], fitting[0], fitting[-1])])
     return True
@@ -97,14 +97,14 @@ def equal_in_range(b: Builder, d: Dim, wanted: Dim) -> bool | None:
 
 def with_fixed_sizes(b: Builder, args: Sequence[Value]) -> list[Value] | None:
     """Return operands with numbers for sizes whose range has one value; None if there are none."""
-    found: list[Value] = []
+    fixed: list[Value] = []
     for v in args:
         for axis, d in enumerate(v.type.shape):
             low, high = dims.bounds(d, b.ranges())
             if low == high and d != low:
                 v = first_elements(b, v, axis, low)
-        found.append(v)
-    return found if found != list(args) else None
+        fixed.append(v)
+    return fixed if fixed != list(args) else None
 
 
 def first_elements(b: Builder, v: Value, axis: int, count: Dim) -> Value:

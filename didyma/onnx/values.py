@@ -122,26 +122,41 @@ def _size(b: Builder, d: Dim, dtype: DType) -> Value:
     return v if dtype is DType.I64 else b("cast", [v], dtype=dtype)
 
 
-_FOLDS = {"Add": "add", "Mul": "multiply", "Max": "maximum", "Min": "minimum", "Mod": "remainder"}
+_OPERATIONS = {
+    "Add": "add", "Mul": "multiply", "Max": "maximum", "Min": "minimum", "Mod": "remainder",
+}  # fmt: skip
 
 
-def _computed(b: Builder, e: Any) -> Value:
+def operation(d: Any) -> tuple[str, tuple[Dim, ...]]:
+    """Return the op that computes a symbolic size, and its operands.
+
+    The name is that of a Didyma op, or "symbol".  ``bad-dim`` for an expression that is no size.
+
+    >>> operation(dims.add(dims.symbol("n"), 1)), operation(dims.symbol("n"))
+    (('add', (1, n)), ('symbol', ()))
+    """
+    name = d.func.__name__
+    if name == "Symbol":
+        return "symbol", ()
+    op, args = _OPERATIONS.get(name, ""), d.args
+    if name == "Pow" and d.args[1].is_Integer and d.args[1] > 0:
+        op = "pow"
+    elif name == "floor":
+        op, args = "floor_divide", d.args[0].as_numer_denom()
+    elif not op or any(a.is_Rational and not a.is_Integer for a in d.args):
+        op, args = "floor_divide", d.as_numer_denom()  # such a size is an integer all the same
+        if args[1] == 1:
+            raise DidymaError("bad-dim", str(d), got=name, want="+ * // % min max over symbols")
+    return op, tuple(map(dims.canonical, args))
+
+
+def _computed(b: Builder, d: Dim) -> Value:
     """Return a size as i64[1]; a symbol ``s`` is the last element of an iota of ``s + 1``."""
-    if isinstance(e, int):
-        return b.constant(np.full(1, e, np.int64))
-    name = e.func.__name__
-    if not e.args:
-        count = b("iota", [], dtype=DType.I64, shape=(dims.add(e, 1),), axis=0)
-        return b("slice", [count], starts=(e,), stops=(dims.add(e, 1),), steps=(1,))
-    if name == "floor":
-        above, below = (dims.canonical(x) for x in e.args[0].as_numer_denom())
-        return b("floor_divide", [_computed(b, above), _computed(b, below)])
-    if name == "Pow" and e.args[1].is_Integer and e.args[1] > 0:
-        return b("pow", [_computed(b, dims.canonical(x)) for x in e.args])
-    if name in _FOLDS and all(a.is_Integer or not a.is_Rational for a in e.args):
-        parts = [_computed(b, dims.canonical(a)) for a in e.args]
-        return reduce(lambda x, y: b(_FOLDS[name], [x, y]), parts)
-    above, below = (dims.canonical(x) for x in e.as_numer_denom())
-    if below == 1:
-        raise DidymaError("bad-dim", str(e), got=name, want="+ * // % min max over symbols")
-    return b("floor_divide", [_computed(b, above), _computed(b, below)])
+    if isinstance(d, int):
+        return b.constant(np.full(1, d, np.int64))
+    op, operands = operation(d)
+    if op == "symbol":
+        count = b("iota", [], dtype=DType.I64, shape=(dims.add(d, 1),), axis=0)
+        return b("slice", [count], starts=(d,), stops=(dims.add(d, 1),), steps=(1,))
+    parts = [_computed(b, a) for a in operands]
+    return reduce(lambda x, y: b(op, [x, y]), parts)

@@ -166,8 +166,8 @@ class Builder:
         """Inclusive range of each symbol."""
         return {k: (v.lo, v.hi) for k, v in self._shared.dims.items()}
 
-    def told(self) -> frozenset[str]:
-        """Symbols that the shapes of the entry's parameters tell."""
+    def input_symbols(self) -> frozenset[str]:
+        """Return the symbols that the shapes of the entry's parameters contain."""
         root = self
         while root.parent is not None:
             root = root.parent

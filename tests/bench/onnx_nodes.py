@@ -42,9 +42,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one case: ``reason`` is empty if it passed.
+    """The outcome of one case; ``reason`` is empty if it passed.
 
-    ``folded``: the inputs had to be known, and then nothing was left to run.  ``core``: see
+    ``folded``: the import needed the inputs' values, and nothing was left to run.  ``core``: see
     ``tests.bench.onnx_core``.
     """
 
@@ -71,7 +71,7 @@ def run_case(case: TestCase, level: str) -> Outcome:
         folded = not any(e.params for e in entries) and all(
             n.op == "constant" for e in entries for n in e.nodes
         )
-    except Exception as e:  # whatever a case comes to is its outcome
+    except Exception as e:  # any exception is an outcome
         reason = why(e)
     seconds = time.perf_counter() - start
     return Outcome(case.name, reason, folded, seconds, is_core(case.model), case.kind)
@@ -83,7 +83,7 @@ def as_array(x: Any) -> Any:
 
 
 def why(e: Exception) -> str:
-    """One line, which cases with one cause share."""
+    """Return one line that describes an error, equal for cases of one cause."""
     if isinstance(e, DidymaError):
         return f"{e.code}: {e.got}"
     lines = [line for line in str(e).splitlines() if line.strip()] or [""]
@@ -93,7 +93,7 @@ def why(e: Exception) -> str:
 
 
 def run_level(level: str, chosen: Sequence[TestCase]) -> Iterator[Outcome]:
-    """Run cases one after another."""
+    """Yield the outcomes of cases, run one after another."""
     signal.signal(signal.SIGALRM, _late)
     for case in chosen:
         signal.alarm(MOST_SECONDS)
@@ -110,7 +110,7 @@ def _late(number: int, frame: object) -> None:
 
 
 def by_reason(outcomes: Sequence[Outcome]) -> list[tuple[str, list[str]]]:
-    """Cases that do not pass, by reason, the most frequent first."""
+    """Return the cases that do not pass, by reason, the most frequent first."""
     found: dict[str, list[str]] = defaultdict(list)
     for o in outcomes:
         if o.reason:
@@ -123,7 +123,7 @@ def _rank(item: tuple[str, list[str]]) -> tuple[int, str]:
 
 
 def print_level(level: str, outcomes: Sequence[Outcome], verbose: bool) -> None:
-    """Print a level's outcome by reason."""
+    """Print the outcomes of a level by reason."""
     print(line_of(level, of_suites(outcomes, NODE)))
     print(models_line(level, outcomes))
     for reason, names in by_reason(outcomes):
@@ -133,7 +133,7 @@ def print_level(level: str, outcomes: Sequence[Outcome], verbose: bool) -> None:
 
 
 def line_of(level: str, outcomes: Sequence[Outcome]) -> str:
-    """One row of the page's first table."""
+    """Return one row of the page's first table."""
     passed = [o for o in outcomes if not o.reason]
     folded = sum(o.folded for o in passed)
     seconds = sum(o.seconds for o in outcomes)
@@ -142,12 +142,12 @@ def line_of(level: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def of_suites(outcomes: Sequence[Outcome], *suites: str) -> list[Outcome]:
-    """Outcomes of some suites."""
+    """Return the outcomes of some suites."""
     return [o for o in outcomes if o.suite in suites]
 
 
 def models_line(level: str, outcomes: Sequence[Outcome]) -> str:
-    """One row of the page's table of the suites of models."""
+    """Return one row of the page's table of the suites of models."""
     each = [of_suites(outcomes, suite) for suite in MODELS]
     shares = [f"{sum(not o.reason for o in many)} of {len(many)}" for many in each]
     models = [o for many in each for o in many]
@@ -187,7 +187,7 @@ PEER = (
 
 
 def page(levels: Mapping[str, Sequence[Outcome]]) -> str:
-    """Text of ``docs/onnx.md``."""
+    """Return the text of ``docs/onnx.md``."""
     first = "graph"
     nodes = {level: of_suites(outcomes, NODE) for level, outcomes in levels.items()}
     nodes = {level: found for level, found in nodes.items() if found}
@@ -208,8 +208,8 @@ def page(levels: Mapping[str, Sequence[Outcome]]) -> str:
         "*Core*: cases of plain element types without an op of the wider families, as",
         "`tests/bench/onnx_core.py` lists them; four of them, dropout in training, are random.",
         "",
-        "*Folded*: the case passes, but its output hangs on the inputs' values in a way that",
-        "needs them at import, and then nothing is left to run: it says nothing of a level.",
+        "*Folded*: the case passes, but its output depends on the inputs' values in a way that",
+        "needs them at import, and then nothing is left to run: it tests no level.",
         "",
         "## Suites of models",
         "",
@@ -227,15 +227,15 @@ def page(levels: Mapping[str, Sequence[Outcome]]) -> str:
         *_other_levels(models),
         "## Operators",
         "",
-        f"{len(own)} operators are imported by code of their own:",
+        f"{len(own)} operators are imported by rules of their own:",
         "",
         ", ".join(f"`{name}`" for name in sorted(own)) + ".",
         "",
-        f"{', '.join(f'`{n}`' for n in sorted(CONTROL))} are written out where their course is",
-        "known at import and short; else they run as branches, loops and scans; recurrent",
-        "layers of many steps do too. Sizes that only the values tell are bound in the run; what",
-        "the model computes of them is a size as well. Sequences have a length known at import,",
-        "and are no inputs or outputs of a model. By the function that ONNX defines them by:",
+        f"{', '.join(f'`{n}`' for n in sorted(CONTROL))} are inlined or unrolled where the import",
+        "knows their course and it is short; else they run as branches, loops and scans, as do",
+        "recurrent layers of many steps. Data-dependent sizes are bound in the run; what the model",
+        "computes from them is a size as well. The length of a sequence is known at import, and",
+        "a model has no sequences as inputs or outputs. By the functions that define them:",
         "",
         ", ".join(f"`{name}`" for name in by_function()) + ".",
         "",
@@ -252,14 +252,14 @@ def page(levels: Mapping[str, Sequence[Outcome]]) -> str:
 
 
 def by_function() -> list[str]:
-    """Operators without an importer that ONNX itself defines by others."""
+    """Return the operators without a rule that ONNX defines as functions."""
     by_others = {s.name for s in schemas.schemas() if defined(s)}
     own = {*HANDLERS, *sequences.HANDLERS, *CONTROL, "Range"}
     return sorted(by_others - own)
 
 
 def _other_levels(levels: Mapping[str, Sequence[Outcome]]) -> list[str]:
-    """Say at which levels a suite of models fares otherwise than at the first."""
+    """Return lines on the levels at which a suite of models differs from the first."""
     first, *others = levels
     lines: list[str] = []
     for level in others:

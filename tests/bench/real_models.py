@@ -39,7 +39,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 def measure(file: Path, name: str, given: Sequence[str], timeout: float) -> Row:
-    """Judge a model; what is refused or differs comes with its reason."""
+    """Judge a model; return what was measured, or the reason why it was refused."""
     start = time.perf_counter()
     row: dict[str, Any] = {"model": name, "commit": commit()}
     try:
@@ -49,7 +49,7 @@ def measure(file: Path, name: str, given: Sequence[str], timeout: float) -> Row:
         free = frozenset(env) - {g.partition("=")[0] for g in given}
         data = file.read_bytes()
         task = Task(m, env, SEED, ENGINES, Options(), (PEER,), data, free)
-        row |= _told(guarded(task, timeout))
+        row |= _judged(guarded(task, timeout))
     except DidymaError as e:
         notes = getattr(e, "__notes__", [])
         said = f"{e.code}: {e.got}; {notes[0] if notes else e.where}"
@@ -57,7 +57,7 @@ def measure(file: Path, name: str, given: Sequence[str], timeout: float) -> Row:
     return row | {"seconds": round(time.perf_counter() - start)}
 
 
-def _told(v: Verdict) -> Row:
+def _judged(v: Verdict) -> Row:
     own = [x for x in v.report.levels if not x.name.startswith(PEER)]
     peer = [x for x in v.report.levels if x.name.startswith(PEER)]
     return {
@@ -74,7 +74,7 @@ def _told(v: Verdict) -> Row:
 
 
 def _share(levels: Sequence[Level]) -> float:
-    """Share of elements that could be decided."""
+    """Return the share of elements that could be decided."""
     every = [c for x in levels for c in x.comparisons]
     total = sum(c.total for c in every)
     return sum(c.checked for c in every) / total if total else 0.0

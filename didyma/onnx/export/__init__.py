@@ -1,4 +1,4 @@
-"""ONNX out: modules become models, with a rule for each op and sizes computed by the model."""
+"""The exporter: modules become ONNX models, which compute symbolic sizes themselves."""
 
 from didyma.onnx.export.model import save, to_model
 

@@ -1,4 +1,4 @@
-"""Branches, loops and scans as If, Loop and Scan; run-time sizes as the values they are."""
+"""Control flow as If, Loop and Scan; data-dependent sizes as the values they are bound to."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import BIND, IF, SCAN, Function, Module, Node
 from didyma.refimpl.ir.types import DType, TensorType
 
-Body: TypeAlias = Callable[[Function, Mapping[str, Val]], list[Val]]
+ExpressBody: TypeAlias = Callable[[Function, Mapping[str, Val]], list[Val]]
 
 
-def express(w: Writer, m: Module, n: Node, args: Sequence[Val], body: Body) -> list[Val]:
+def express(w: Writer, m: Module, n: Node, args: Sequence[Val], body: ExpressBody) -> list[Val]:
     """Express a node that runs functions, or binds a symbol."""
     if n.op == BIND:
         w.block.symbols[str(n.attr["dim"])] = w.op("Reshape", args[0], w.ints(1))
@@ -31,7 +31,7 @@ def express(w: Writer, m: Module, n: Node, args: Sequence[Val], body: Body) -> l
 
 
 def _info(w: Writer, v: Val, t: TensorType | None) -> onnx.ValueInfoProto:
-    """Declare a value of a body; sizes that are no numbers are left open."""
+    """Return the declaration of a body's value, in which symbolic sizes are open."""
     made = helper.make_empty_tensor_value_info(v.name)
     made.type.tensor_type.elem_type = code_of(v.dtype)
     if t is not None:
@@ -51,7 +51,7 @@ def _graph(
     w: Writer, block: Block, name: str, inputs: Sequence[onnx.ValueInfoProto],
     results: Sequence[Val],
 ) -> onnx.GraphProto:  # fmt: skip
-    """Close a body: each result is a value of its own, made inside."""
+    """Return the graph of a body, in which a node computes each result separately."""
     made = {o for n in block.nodes for o in n.output}
     outputs: list[onnx.ValueInfoProto] = []
     for v in results:
@@ -62,10 +62,10 @@ def _graph(
     return helper.make_graph(block.nodes, w.fresh(name), list(inputs), outputs)
 
 
-def _bound(
+def _read_symbols(
     w: Writer, names: Sequence[str], types: Sequence[TensorType], vals: Sequence[Val]
 ) -> None:
-    """Read symbols from the shapes of values whose types mention them."""
+    """Compute symbols from the shapes of values that have them as sizes."""
     for v, t in zip(vals, types, strict=True):
         for axis, d in enumerate(t.shape):
             if isinstance(d, int) or d.args:
@@ -77,56 +77,59 @@ def _bound(
 
 
 def _binds(n: Node) -> tuple[str, ...]:
-    found = n.attr.get("binds", ())
-    assert isinstance(found, tuple)
-    return tuple(str(b) for b in found)
+    names = n.attr.get("binds", ())
+    assert isinstance(names, tuple)
+    return tuple(str(b) for b in names)
 
 
-def _named(w: Writer, op: str, inputs: Sequence[Val], n: Node, **attrs: Any) -> list[Val]:
+def _control_node(w: Writer, op: str, inputs: Sequence[Val], n: Node, **attrs: Any) -> list[Val]:
     names = [w.fresh(r) for r in n.results]
-    held = [v.name for v in inputs]
-    w.block.nodes.append(helper.make_node(op, held, names, **attrs))
+    operands = [v.name for v in inputs]
+    w.block.nodes.append(helper.make_node(op, operands, names, **attrs))
     return [Val(name, t.dtype) for name, t in zip(names, n.types, strict=True)]
 
 
-def _if(w: Writer, m: Module, n: Node, args: Sequence[Val], body: Body) -> list[Val]:
+def _if(w: Writer, m: Module, n: Node, args: Sequence[Val], body: ExpressBody) -> list[Val]:
     made: dict[str, onnx.GraphProto] = {}
     for attr, key in (("then", "then_branch"), ("otherwise", "else_branch")):
         f = m.function(str(n.attr[attr]))
         with w.inside() as block:
             made[key] = _graph(w, block, f.name, [], body(f, _given(f, args[1:])))
-    found = _named(w, "If", args[:1], n, **made)
-    _bound(w, _binds(n), n.types, found)
-    return found
+    results = _control_node(w, "If", args[:1], n, **made)
+    _read_symbols(w, _binds(n), n.types, results)
+    return results
 
 
-def _while(w: Writer, m: Module, n: Node, args: Sequence[Val], body: Body) -> list[Val]:
-    """A Loop tests at the end of a round: the first test stands before it."""
+def _while(w: Writer, m: Module, n: Node, args: Sequence[Val], body: ExpressBody) -> list[Val]:
+    """Express a loop; ONNX tests at the end of an iteration, so the first test precedes it."""
     count = int(str(n.attr["carried"]))
     test, step = m.function(str(n.attr["cond"])), m.function(str(n.attr["body"]))
     carried, captures = args[:count], args[count:]
     names = _binds(n)
     types = [p.type for p in step.params[:count]]
-    _bound(w, names, types, carried)
+    _read_symbols(w, names, types, carried)
     (first,) = body(test, _given(test, args))
     with w.inside() as block:
         own = [Val(w.fresh(p.name), p.type.dtype) for p in step.params[:count]]
-        turn, going = Val(w.fresh("turn"), DType.I64), Val(w.fresh("going"), DType.BOOL)
-        _bound(w, names, types, own)
+        iteration, going = Val(w.fresh("turn"), DType.I64), Val(w.fresh("going"), DType.BOOL)
+        _read_symbols(w, names, types, own)
         new = body(step, _given(step, [*own, *captures]))
-        _bound(w, names, types, new)
+        _read_symbols(w, names, types, new)
         (again,) = body(test, _given(test, [*new, *captures]))
-        inputs = [_info(w, turn, TensorType(DType.I64)), _info(w, going, TensorType(DType.BOOL))]
+        inputs = [
+            _info(w, iteration, TensorType(DType.I64)),
+            _info(w, going, TensorType(DType.BOOL)),
+        ]
         inputs += [_info(w, v, t) for v, t in zip(own, types, strict=True)]
         graph = _graph(w, block, step.name, inputs, [again, *new])
-    forever = Val("", DType.I64)
-    found = _named(w, "Loop", [forever, first, *carried], n, body=graph)
-    _bound(w, names, n.types, found)
-    return found
+    no_limit = Val("", DType.I64)
+    results = _control_node(w, "Loop", [no_limit, first, *carried], n, body=graph)
+    _read_symbols(w, names, n.types, results)
+    return results
 
 
-def _scan(w: Writer, m: Module, n: Node, args: Sequence[Val], body: Body) -> list[Val]:
-    """Counting is scanned too, so that there is always something to scan."""
+def _scan(w: Writer, m: Module, n: Node, args: Sequence[Val], body: ExpressBody) -> list[Val]:
+    """Express a scan; the iteration numbers are scanned too, so that there is always an operand."""
     step = m.function(str(n.attr["body"]))
     states, scanned = int(str(n.attr["states"])), int(str(n.attr["scanned"]))
     length, index = n.attr["length"], str(n.attr["index"])
@@ -135,13 +138,13 @@ def _scan(w: Writer, m: Module, n: Node, args: Sequence[Val], body: Body) -> lis
     steps = counted(w, length, 1, 0)
     with w.inside() as block:
         own = [Val(w.fresh(p.name), p.type.dtype) for p in step.params[: states + scanned]]
-        turn = Val(w.fresh(index or "turn"), DType.I64)
+        iteration = Val(w.fresh(index or "turn"), DType.I64)
         if index:
-            w.block.symbols[index] = w.op("Reshape", turn, w.ints(1))
-        found = body(step, _given(step, [*own, *captures]))
+            w.block.symbols[index] = w.op("Reshape", iteration, w.ints(1))
+        results = body(step, _given(step, [*own, *captures]))
         types = [p.type for p in step.params]
         inputs = [_info(w, v, t) for v, t in zip(own, types, strict=False)]
-        inputs.append(_info(w, turn, TensorType(DType.I64)))
-        graph = _graph(w, block, step.name, inputs, found)
+        inputs.append(_info(w, iteration, TensorType(DType.I64)))
+        graph = _graph(w, block, step.name, inputs, results)
     given = [*args[: states + scanned], steps]
-    return _named(w, "Scan", given, n, body=graph, num_scan_inputs=scanned + 1)
+    return _control_node(w, "Scan", given, n, body=graph, num_scan_inputs=scanned + 1)

@@ -1,4 +1,4 @@
-"""Which element types an ONNX operator takes, and which of them may stand for another."""
+"""Which element types an ONNX operator takes, and which types may represent another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from didyma.onnx.tensors import code_of
 from didyma.refimpl.ir.types import ALL, DType
 
 OPSET = 22  # the oldest that has bf16 for most operators, so that most peers read it
-# What came later, and with which opset: a model asks for no more than it needs.
+# The opsets that introduced other types and operators; a model needs the latest that it uses.
 LATER_TYPES: Mapping[DType, int] = {
     DType.F4E2M1: 23,
     DType.F8E8M0: 24,
@@ -25,16 +25,16 @@ LATER_TYPES: Mapping[DType, int] = {
 LATER_OPS: Mapping[str, int] = {"bitcast": 26}
 
 Allowed: TypeAlias = Mapping[str, frozenset[DType]]
-# What is left of the element types that ONNX allows an operator, by type variable.
+# Returns the allowed element types that an implementation supports, by type variable.
 Narrow: TypeAlias = Callable[[str, int, Allowed], Allowed]
 
 
 class How(Enum):
-    """What an operator does with elements: which other types may carry them."""
+    """What an operator does with elements, which decides what other types may represent them."""
 
-    VALUE = "value"  # computes with their values: a type that holds all of these will do
-    WRAPS = "wraps"  # adds and multiplies modulo 2**bits: any integer as wide will do
-    MOVES = "moves"  # moves them: anything with as many bits will do
+    VALUE = "value"  # computes with values: a type that holds all of them
+    WRAPS = "wraps"  # adds and multiplies modulo 2**bits: an integer of as many bits
+    MOVES = "moves"  # moves elements: any type of as many bits
 
 
 _SIGNED = (DType.I16, DType.I32, DType.I64)
@@ -65,7 +65,7 @@ _SAME_BITS: Mapping[DType, tuple[DType, ...]] = {
 
 
 def candidates(dtype: DType, how: How) -> tuple[DType, ...]:
-    """Types that may stand for another, the nearest first.
+    """Return the types that may represent another, the nearest first.
 
     >>> candidates(DType.U32, How.VALUE), candidates(DType.U32, How.WRAPS)
     ((<DType.I64: 'i64'>,), (<DType.I32: 'i32'>, <DType.I64: 'i64'>))
@@ -75,20 +75,20 @@ def candidates(dtype: DType, how: How) -> tuple[DType, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Takes:
-    """Type variables of an operator's operands (the last one's repeats) and of its first result."""
+class OperandTypes:
+    """Type variables of an operator's operands, the last of which repeats, and of its result."""
 
     inputs: tuple[str, ...]
     output: str
     allowed: Allowed
 
     def variable(self, i: int) -> str:
-        """Type variable of operand ``i``."""
+        """Return the type variable of operand ``i``."""
         return self.inputs[min(i, len(self.inputs) - 1)]
 
 
 def type_name(dtype: DType) -> str:
-    """ONNX's name of a tensor type.
+    """Return ONNX's name of a tensor type.
 
     >>> type_name(DType.BF16)
     'tensor(bfloat16)'
@@ -97,32 +97,32 @@ def type_name(dtype: DType) -> str:
 
 
 class Dialect:
-    """ONNX as its schemas say, or what an implementation has of it.
+    """ONNX as its schemas define it, or the part of it that an implementation supports.
 
-    ``narrow`` is told an operator, the opset its schema is of and the types this allows.
+    ``narrow`` gets an operator, the opset of its schema and the types that this allows.
     """
 
     def __init__(self, narrow: Narrow | None = None) -> None:
         self._narrow = narrow
-        self._kept: dict[tuple[str, int], Takes] = {}
+        self._cache: dict[tuple[str, int], OperandTypes] = {}
 
-    def takes(self, op: str, opset: int) -> Takes:
+    def takes(self, op: str, opset: int) -> OperandTypes:
         """Return what an operator takes at an opset."""
-        if (op, opset) not in self._kept:
-            self._kept[op, opset] = self._read(op, opset)
-        return self._kept[op, opset]
+        if (op, opset) not in self._cache:
+            self._cache[op, opset] = self._read(op, opset)
+        return self._cache[op, opset]
 
-    def _read(self, op: str, opset: int) -> Takes:
+    def _read(self, op: str, opset: int) -> OperandTypes:
         schema = schema_of(op, opset)
         assert schema is not None, op
         names = {type_name(d): d for d in ALL}
         allowed: dict[str, frozenset[DType]] = {}
         for c in schema.type_constraints:
-            found = (names.get(t) for t in c.allowed_type_strs)
-            allowed[c.type_param_str] = frozenset(d for d in found if d is not None)
+            ours = (names.get(t) for t in c.allowed_type_strs)
+            allowed[c.type_param_str] = frozenset(d for d in ours if d is not None)
         inputs = tuple(i.type_str for i in schema.inputs)
         for t in inputs:
             if t in names:
                 allowed[t] = frozenset((names[t],))
         limited = self._narrow(op, schema.since_version, allowed) if self._narrow else allowed
-        return Takes(inputs, schema.outputs[0].type_str, limited)
+        return OperandTypes(inputs, schema.outputs[0].type_str, limited)

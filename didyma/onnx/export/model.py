@@ -1,4 +1,4 @@
-"""A module as a model: calls are inlined, symbols become named sizes."""
+"""Modules as ONNX models: calls are inlined, and symbols become named sizes."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ RULES = {**pointwise.RULES, **shapes.RULES, **products.RULES, **random.RULES}
 
 
 def to_model(m: Module, dialect: Dialect | None = None) -> onnx.ModelProto:
-    """Express a module in ONNX.
+    """Return a module as an ONNX model.
 
-    A dialect says which element types an operator takes; without one, what ONNX itself says.
-    Errors: ``onnx-inexpressible`` names the node that ONNX has no way to say, and those of the
-    verifier.
+    A dialect says which element types operators take; without one, ONNX's schemas do.  Errors:
+    ``onnx-inexpressible``, which names the node, and those of the verifier.
     """
     verify.verify(m)
     return _Exporter(m, dialect or Dialect()).model()
 
 
-def needed(m: Module) -> int:
-    """Oldest opset, from OPSET on, that has every type and op of a module."""
+def oldest_opset(m: Module) -> int:
+    """Return the oldest opset, from OPSET on, that has all types and ops of a module."""
     types = {t.dtype for f in m.functions for t in f.types().values()}
     ops = {n.op for f in m.functions for n in f.nodes}
     return max(
@@ -49,7 +48,7 @@ def needed(m: Module) -> int:
 
 
 def save(m: Module, path: Path) -> int:
-    """Write a module as an ONNX file; return how many nodes it has.
+    """Write a module as an ONNX file; return the number of its nodes.
 
     Errors: those of ``to_model``, and ``unwritable``.
     """
@@ -67,21 +66,21 @@ def save(m: Module, path: Path) -> int:
 class _Exporter:
     def __init__(self, m: Module, dialect: Dialect) -> None:
         self.m = m
-        self.w = Writer(dialect, needed(m), m.ranges())
+        self.w = Writer(dialect, oldest_opset(m), m.ranges())
 
     def model(self) -> onnx.ModelProto:
-        """Express the entry; what it calls is inlined."""
+        """Return the model of the entry, with all calls inlined."""
         w, f = self.w, self.m.entry
         for p in f.params:
             w.fresh(p.name)
         inputs = [self._info(p.name, p.type) for p in f.params]
         args = {p.name: Val(p.name, p.type.dtype) for p in f.params}
         self._symbols(f, args)
-        found = self.body(f, args)
+        results = self.body(f, args)
         outputs: list[onnx.ValueInfoProto] = []
         own = {p.name for p in f.params}
-        for r, v, t in zip(f.results, found, f.result_types(), strict=True):
-            if v.name in own or w.known(v) is not None:  # a result is a value of its own
+        for r, v, t in zip(f.results, results, f.result_types(), strict=True):
+            if v.name in own or w.constant_value(v) is not None:  # each result has its own name
                 v = w.op("Identity", v, how=How.MOVES, wish=r)
             own.add(v.name)
             outputs.append(self._info(v.name, t))
@@ -103,7 +102,7 @@ class _Exporter:
         return helper.make_tensor_value_info(name, code_of(t.dtype), shape)
 
     def _symbols(self, f: Function, args: Mapping[str, Val]) -> None:
-        """Find each symbol in the shape of a parameter."""
+        """Compute each symbol from the shape of a parameter."""
         places = [(args[p.name], k, d) for p in f.params for k, d in enumerate(p.type.shape)]
         for v, axis, d in places:
             if not isinstance(d, int) and not d.args:
@@ -111,10 +110,10 @@ class _Exporter:
                 if name not in self.w.block.symbols:
                     self.w.block.symbols[name] = self.w.shape(v, axis)
         for v, axis, d in places:
-            self._solved(v, axis, d)
+            self._solve(v, axis, d)
 
-    def _solved(self, v: Val, axis: int, d: Dim) -> None:
-        """Find a symbol in a size that is linear in it alone, such as ``2*n + 1``."""
+    def _solve(self, v: Val, axis: int, d: Dim) -> None:
+        """Compute a symbol from a size that is linear in it alone, such as ``2*n + 1``."""
         w = self.w
         names = [s for s in dims.free(d) if s not in w.block.symbols]
         if len(names) != 1:
@@ -129,14 +128,14 @@ class _Exporter:
         w.block.symbols[names[0]] = w.op("Div", rest, w.ints(slope))
 
     def body(self, f: Function, args: Mapping[str, Val]) -> list[Val]:
-        """Express the nodes of a function whose parameters have values; return its results."""
-        found = dict(args)
+        """Add the nodes of a function to the model, for given arguments; return its results."""
+        values = dict(args)
         types = f.types()
         for n in f.nodes:
             self.w.where = f"%{', %'.join(n.results) or n.op} = {n.op}(…) in @{f.name}"
-            made = self._node(n, [found[a] for a in n.args], [types[a] for a in n.args])
-            found.update(zip(n.results, made, strict=True))
-        return [found[r] for r in f.results]
+            made = self._node(n, [values[a] for a in n.args], [types[a] for a in n.args])
+            values.update(zip(n.results, made, strict=True))
+        return [values[r] for r in f.results]
 
     def _node(self, n: Node, args: Sequence[Val], types: Sequence[TensorType]) -> list[Val]:
         for t in n.types:
@@ -150,7 +149,7 @@ class _Exporter:
         if n.op not in RULES:
             raise self.w.inexpressible(f"the op {n.op}", "an op with a rule in ONNX")
         out = n.types[0]
-        if 0 in out.shape:  # windows may fit nowhere
+        if 0 in out.shape:  # for example, if no window fits
             least = tuple(d if isinstance(d, int) else 1 for d in out.shape)
             nothing = self.w.constant(Tensor(out.dtype, least, b""))
             return [nothing if least == out.shape else expanded(self.w, nothing, out.shape)]

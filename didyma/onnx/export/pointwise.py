@@ -1,4 +1,4 @@
-"""Elementwise ops in ONNX; what ONNX leaves undefined (division by 0, …) is spelled out."""
+"""Elementwise ops in ONNX, with nodes for what ONNX leaves undefined, such as division by 0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rule: TypeAlias = Callable[[Use], Val]
 
 
 def plain(onnx_op: str, how: How = How.VALUE) -> Rule:
-    """Return the rule of an op that ONNX has."""
+    """Return the rule of an op for which ONNX has an operator."""
 
     def run(u: Use) -> Val:
         return u.op(onnx_op, *u.args, to=u.out.dtype, how=how)
@@ -27,34 +27,30 @@ def plain(onnx_op: str, how: How = How.VALUE) -> Rule:
 
 
 def scalar_like(w: Writer, x: float, like: Val) -> Val:
-    """Return a constant of a value's type."""
+    """Return a scalar constant of a value's type."""
     return w.scalar(x, like.dtype)
 
 
 def where(w: Writer, c: Val, a: Val, b: Val) -> Val:
-    """Choose by a condition."""
+    """Return elements of ``a`` where a condition is true, and of ``b`` elsewhere."""
     return w.op("Where", c, a, b, to=a.dtype, how=How.MOVES)
 
 
 def compare(w: Writer, op: str, a: Val, b: Val | float) -> Val:
-    """Compare."""
+    """Return the comparison of a value with another or with a number."""
     other = b if isinstance(b, Val) else w.scalar(b, a.dtype)
     return w.op(op, a, other, to=DType.BOOL)
 
 
 def signbit(w: Writer, x: Val) -> Val:
-    """True of numbers below zero and of -0; of a NaN false."""
+    """Return whether numbers are negative, -0 included; false for NaN."""
     zero = compare(w, "Equal", x, 0)
     below = compare(w, "Less", w.op("Reciprocal", x), 0)
     return w.op("Or", compare(w, "Less", x, 0), w.op("And", zero, below))
 
 
-def _bits(dtype: DType) -> int:
-    return dtype.bits
-
-
 def _wide(f: Callable[[Writer, list[Val]], Val]) -> Rule:
-    """Return a rule of several nodes, between which nothing is rounded to f16 or bf16."""
+    """Return a rule of several nodes, which compute f16 and bf16 in f32."""
 
     def run(u: Use) -> Val:
         done = f(u.w, [u.w.cast(a, a.dtype.compute) for a in u.args])
@@ -64,7 +60,7 @@ def _wide(f: Callable[[Writer, list[Val]], Val]) -> Rule:
 
 
 def _precise(f: Callable[[Writer, Val], Val]) -> Rule:
-    """Return a rule of one float whose nodes lose a few places: in f64, whatever it is."""
+    """Return a rule of several nodes that lose a few digits, so that they compute in f64."""
 
     def run(u: Use) -> Val:
         done = f(u.w, u.w.cast(u.args[0], DType.F64))
@@ -107,7 +103,7 @@ def _logarithm(base: float) -> Callable[[Writer, Val], Val]:
 
 
 def _expm1(w: Writer, x: Val) -> Val:
-    """W. Kahan's: (u - 1) * x / log(u) with u = exp(x) loses nothing to cancellation."""
+    """Return (u - 1) * x / log(u) with u = exp(x), where nothing cancels (W. Kahan)."""
     u = w.op("Exp", x)
     less = w.op("Sub", u, w.scalar(1, DType.F64))
     good = w.op("Div", w.op("Mul", less, x), w.op("Log", u))
@@ -117,7 +113,7 @@ def _expm1(w: Writer, x: Val) -> Val:
 
 
 def _log1p(w: Writer, x: Val) -> Val:
-    """W. Kahan's: log(u) * x / (u - 1) with u = 1 + x."""
+    """Return log(u) * x / (u - 1) with u = 1 + x, where nothing cancels (W. Kahan)."""
     u = w.op("Add", x, w.scalar(1, DType.F64))
     less = w.op("Sub", u, w.scalar(1, DType.F64))
     log = w.op("Log", u)
@@ -142,7 +138,7 @@ def _copysign(w: Writer, x: list[Val]) -> Val:
 
 
 def _atan2(u: Use) -> Val:
-    """By the angle in the first quadrant; f32 in f64 if that can be, to lose nothing."""
+    """Express atan2 by the angle in the first quadrant, in f64 if Atan takes it."""
     w = u.w
     kind = DType.F64 if w.has("Atan", DType.F64) else u.out.dtype.compute
     y, x = (w.cast(a, kind) for a in u.args)
@@ -161,13 +157,13 @@ def _atan2(u: Use) -> Val:
 
 
 def _divisor(w: Writer, b: Val) -> tuple[Val, Val | None, Val | None]:
-    """Return an integer divisor that may be divided by, where it was 0, and where -1."""
-    given = w.known(b)
+    """Return an integer divisor that is safe, where it was 0, and where it was -1."""
+    given = w.constant_value(b)
     if given is not None and not np.isin(given, (0, -1) if b.dtype.is_signed else (0,)).any():
         return b, None, None
     zero = compare(w, "Equal", b, 0)
     bad, minus = zero, None
-    if b.dtype.is_signed:  # the least number by -1 is a trap on some machines
+    if b.dtype.is_signed:  # the least number divided by -1 traps on some machines
         minus = compare(w, "Equal", b, -1)
         bad = w.op("Or", zero, minus)
     return where(w, bad, scalar_like(w, 1, b), b), zero, minus
@@ -208,19 +204,19 @@ def _floor_quotient(w: Writer, x: list[Val]) -> Val:
     q = w.op("Div", w.op("Sub", a, rest), b)
     down = w.op("And", w.op("Not", compare(w, "Equal", rest, 0)), _signs_differ(w, rest, b))
     q = where(w, down, w.op("Sub", q, scalar_like(w, 1, q)), q)
-    whole = w.op("Floor", q)
-    up = compare(w, "Greater", w.op("Sub", q, whole), 0.5)
-    whole = where(w, up, w.op("Add", whole, scalar_like(w, 1, q)), whole)
+    floor = w.op("Floor", q)
+    up = compare(w, "Greater", w.op("Sub", q, floor), 0.5)
+    floor = where(w, up, w.op("Add", floor, scalar_like(w, 1, q)), floor)
     plain_quotient = w.op("Div", a, b)
     signed_zero = w.op("Mul", plain_quotient, scalar_like(w, 0, q))
-    whole = where(w, compare(w, "Equal", q, 0), signed_zero, whole)
-    return where(w, compare(w, "Equal", b, 0), plain_quotient, whole)
+    floor = where(w, compare(w, "Equal", q, 0), signed_zero, floor)
+    return where(w, compare(w, "Equal", b, 0), plain_quotient, floor)
 
 
 def _remainder(u: Use) -> Val:
     if u.out.dtype.is_float:
         return _wide(_float_remainder)(u)
-    safe = _divisor(u.w, u.args[1])[0]  # by 1 instead of 0 or -1 the remainder is 0, as it should
+    safe = _divisor(u.w, u.args[1])[0]  # the remainder by 0, -1 and 1 is 0
     return u.op("Mod", u.args[0], safe)
 
 
@@ -244,8 +240,8 @@ def _pow(u: Use) -> Val:
     if u.out.dtype.is_float:
         return u.op("Pow", *u.args)
     w, (a, e) = u.w, u.args
-    given = w.known(e)
-    top = _bits(e.dtype) - (1 if e.dtype.is_signed else 0)
+    given = w.constant_value(e)
+    top = e.dtype.bits - (1 if e.dtype.is_signed else 0)
     if given is not None:
         top = max((int(n).bit_length() for n in given.reshape(-1) if n > 0), default=0)
     one = scalar_like(w, 1, a)
@@ -258,7 +254,7 @@ def _pow(u: Use) -> Val:
         odd = compare(w, "Equal", w.op("Mod", half, scalar_like(w, 2, e)), 1)
         total = where(w, odd, w.op("Mul", total, square, how=How.WRAPS), total)
     if not e.dtype.is_signed or (given is not None and (given >= 0).all()):
-        return _spread(u, total)
+        return _broadcast(u, total)
     odd = compare(w, "Equal", w.op("Mod", e, scalar_like(w, 2, e)), 1)
     minus, zero = scalar_like(w, -1, a), scalar_like(w, 0, a)
     inverse = where(w, compare(w, "Equal", a, -1), where(w, odd, minus, one), zero)
@@ -266,8 +262,8 @@ def _pow(u: Use) -> Val:
     return where(w, compare(w, "Less", e, 0), inverse, total)
 
 
-def _spread(u: Use, v: Val) -> Val:
-    """Give a value the result's shape, where an operand may not have had a say in it."""
+def _broadcast(u: Use, v: Val) -> Val:
+    """Return a value broadcast to the result's shape, which an unused operand may decide."""
     return u.w.op("Expand", v, u.w.vector(u.out.shape), how=How.MOVES)
 
 
@@ -289,9 +285,9 @@ _UNSIGNED: Mapping[DType, DType] = {
 
 
 def _count(w: Writer, s: Val) -> tuple[Val, Val | None]:
-    """Return a count of bits that may be shifted by, and where it was too large or negative."""
-    bits = _bits(s.dtype)
-    given = w.known(s)
+    """Return a shift that is safe, and where it was negative or too large."""
+    bits = s.dtype.bits
+    given = w.constant_value(s)
     if given is not None and ((given >= 0) & (given < bits)).all():
         return s, None
     bad = compare(w, "GreaterOrEqual", s, bits)
@@ -302,7 +298,7 @@ def _count(w: Writer, s: Val) -> tuple[Val, Val | None]:
 
 def _shift(w: Writer, x: Val, count: Val, way: str) -> Val:
     plain = _UNSIGNED.get(x.dtype, x.dtype)
-    if plain is DType.U16:  # there may be kernels for 8, 32 and 64 bits alone
+    if plain is DType.U16:  # implementations may lack kernels for 16 bits
         plain = DType.U32
     moved = w.op("BitShift", w.cast(x, plain), w.cast(count, plain), direction=way)
     return w.cast(moved, x.dtype)
@@ -353,11 +349,11 @@ def _cast(u: Use) -> Val:
     if not (x.dtype.is_float and to.is_int):
         return w.op("Identity", x, how=How.MOVES) if x.dtype is to else w.cast(x, to)
     x = w.cast(x, x.dtype.compute)
-    least = -(1 << (_bits(to) - 1)) if to.is_signed else 0
-    over = least + (1 << _bits(to))
+    least = -(1 << (to.bits - 1)) if to.is_signed else 0
+    over = least + (1 << to.bits)
     inside = w.op("And", compare(w, "GreaterOrEqual", x, least), compare(w, "Less", x, over))
     safe = where(w, inside, x, scalar_like(w, 0, x))
-    if to.is_packed:  # ONNX does not say that a float is cut off here as it is for a whole byte
+    if to.is_packed:  # ONNX does not define casts of floats to integers of less than a byte
         safe = w.cast(safe, DType.I32)
     safe = w.cast(safe, to)
     above, below = compare(w, "GreaterOrEqual", x, over), compare(w, "Less", x, least)
@@ -365,7 +361,7 @@ def _cast(u: Use) -> Val:
 
 
 def _scale(w: Writer, x: Val) -> Val:
-    """The nearest power of two as f8e8m0; NaN beyond the largest and of what is not positive."""
+    """Return the nearest power of two as f8e8m0; NaN if too large, or not positive."""
     inside = w.op("And", compare(w, "Greater", x, 0), compare(w, "Less", x, 1.5 * 2.0**127))
     near = w.node("Cast", [x.name], 1, to=code_of(DType.F8E8M0), round_mode="nearest")
     return where(w, inside, Val(near[0], DType.F8E8M0), w.scalar(float("nan"), DType.F8E8M0))

@@ -1,4 +1,4 @@
-"""Products and windows in ONNX; integer convolutions and pools tap by tap."""
+"""Matrix products, convolutions and pooling in ONNX; of integers, one tap after another."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def _attrs(u: Use) -> dict[str, Any]:
 
 
 def _plain(u: Use) -> bool:
-    """Tell whether pads are numbers, as ONNX wants."""
+    """Return whether pads are numbers, as ONNX requires."""
     return all(isinstance(p, int) for p in _pads(u))
 
 
 def _taps(u: Use, fill: int | float, window: Sequence[int]) -> Iterator[Val]:
-    """Return for each place of a window the operand's elements that come to lie there."""
+    """Yield, for each position in a window, the operand's elements that all windows have there."""
     steps = tuple(zip(window, u.attr["dilations"], u.attr["strides"], strict=True))
     axes = tuple(range(2, 2 + len(window)))
-    # with room behind, so that no tap ends beyond an axis, even where no window fits
+    # with more padding at the end, so that no slice ends beyond an axis, even if no window fits
     v = _bordered(u, fill, [(k - 1) * d + s for k, d, s in steps])
-    for place in product(*(range(k) for k in window)):
-        starts = [p * d for p, (_, d, _) in zip(place, steps, strict=True)]
+    for position in product(*(range(k) for k in window)):
+        starts = [p * d for p, (_, d, _) in zip(position, steps, strict=True)]
         stops = [
             dims.add(start, dims.mul(n, s))
             for start, n, (_, _, s) in zip(starts, u.out.shape[2:], steps, strict=True)
@@ -55,12 +55,12 @@ def _taps(u: Use, fill: int | float, window: Sequence[int]) -> Iterator[Val]:
 
 
 def _bordered(u: Use, fill: float | int, more: Sequence[int] = ()) -> Val:
-    """Put the pads of a window around an operand, and more behind it."""
+    """Return the padded operand, with ``more`` padding at the end of each axis."""
     low, high = u.attr["low"], u.attr["high"]
-    behind = [dims.add(a, b) for a, b in zip(high, more or (0,) * len(high), strict=True)]
-    if all(p == 0 for p in (*low, *behind)):
+    ends = [dims.add(a, b) for a, b in zip(high, more or (0,) * len(high), strict=True)]
+    if all(p == 0 for p in (*low, *ends)):
         return u.args[0]
-    border = u.w.vector((0, 0, *low, 0, 0, *behind))
+    border = u.w.vector((0, 0, *low, 0, 0, *ends))
     return u.w.op("Pad", u.args[0], border, u.w.scalar(fill, u.args[0].dtype), how=How.MOVES)
 
 
@@ -74,14 +74,14 @@ def _conv(u: Use) -> Val:
     w, spatial = u.w, u.out.shape[2:]
     batch, channels = u.types[0].shape[:2]
     outputs, part = u.types[1].shape[:2]
-    places = dims.mul(*spatial)
+    outs = dims.mul(*spatial)
     per = dims.floordiv(outputs, groups)
-    whole = reshaped(w, u.args[1], (groups, per, part, dims.mul(*kernel)))
+    weights = reshaped(w, u.args[1], (groups, per, part, dims.mul(*kernel)))
     total: Val | None = None
     for k, tap in enumerate(_taps(u, 0, kernel)):
-        own = sliced(w, whole, (3,), (k,), (k + 1,), (1,))
+        own = sliced(w, weights, (3,), (k,), (k + 1,), (1,))
         own = reshaped(w, own, (1, groups, per, part))
-        rows = reshaped(w, tap, (batch, groups, dims.floordiv(channels, groups), places))
+        rows = reshaped(w, tap, (batch, groups, dims.floordiv(channels, groups), outs))
         term = w.op("MatMul", own, rows, how=How.WRAPS)
         total = term if total is None else w.op("Add", total, term, how=How.WRAPS)
     assert total is not None
@@ -89,14 +89,14 @@ def _conv(u: Use) -> Val:
 
 
 def _numbers(u: Use, sizes: Sequence[Dim]) -> tuple[int, ...]:
-    found = tuple(d for d in sizes if isinstance(d, int))
-    if len(found) != len(sizes):
-        raise u.w.inexpressible("windows of a size known only at run time", "numbers")
-    return found
+    numbers = tuple(d for d in sizes if isinstance(d, int))
+    if len(numbers) != len(sizes):
+        raise u.w.inexpressible("windows of a symbolic size", "numbers")
+    return numbers
 
 
 def _narrow(u: Use) -> bool:
-    """Tell whether every window holds an element of the operand, as ONNX wants."""
+    """Return whether every window contains an element of the operand, as ONNX requires."""
     if not _plain(u):
         return False
     reach = [(k - 1) * d + 1 for k, d in zip(u.attr["window"], u.attr["dilations"], strict=True)]
@@ -120,7 +120,7 @@ def _max_pool(u: Use) -> Val:
 
 
 def _avg_pool(u: Use) -> Val:
-    """Pads that ONNX would refuse are put around the operand first."""
+    """Express an average pool; pads that ONNX would refuse are added to the operand first."""
     counted = int(bool(u.attr["count_include_pad"]))
     more: dict[str, Any] = {"kernel_shape": u.attr["window"], "count_include_pad": counted}
     if _narrow(u):

@@ -1,4 +1,4 @@
-"""Random bits in ONNX: the rounds of the generator, written out in u64."""
+"""Random bits in ONNX: the rounds of the generator, computed in u64."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def _mixed(w: Writer, product: Val, word: Val, key: Val) -> Val:
 
 
 def _random_bits(u: Use) -> Val:
-    """Words of 32 bits are held in u64, as is the product of two."""
+    """Express random bits; words of 32 bits are kept in u64, which also holds their products."""
     w, (seed,), stream = u.w, u.args, int(u.attr["stream"])
-    place = w.cast(counted(w, dims.mul(*u.out.shape), 1, 0), DType.U64)
-    a, b = _low(w, place), _high(w, place)
+    index = w.cast(counted(w, dims.mul(*u.out.shape), 1, 0), DType.U64)
+    a, b = _low(w, index), _high(w, index)
     c, d = _number(w, stream & 0xFFFFFFFF), _number(w, stream >> 32)
     keys = [_low(w, seed), _high(w, seed)]
     for _ in range(ROUNDS):

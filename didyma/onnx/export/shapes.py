@@ -1,4 +1,4 @@
-"""Ops that make and move tensors, and fold over axes, in ONNX."""
+"""Constants, moves, reductions, gather and scatter in ONNX."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, Tensor
 
 Rule: TypeAlias = Callable[[Use], Val]
-FIRST = -(1 << 62)  # an end that lies before the first element
+FIRST = -(1 << 62)  # the end of a backward slice that includes the first element
 
 
 def reshaped(w: Writer, v: Val, shape: Sequence[Dim], wish: str = "") -> Val:
-    """Return a value in a shape, whose zeros are sizes."""
+    """Return a value in a shape, in which 0 is a size."""
     return w.op("Reshape", v, w.vector(shape), how=How.MOVES, wish=wish, allowzero=1)
 
 
 def expanded(w: Writer, v: Val, shape: Sequence[Dim], wish: str = "") -> Val:
-    """Return a value repeated to a shape."""
+    """Return a value broadcast to a shape."""
     return w.op("Expand", v, w.vector(shape), how=How.MOVES, wish=wish)
 
 
@@ -44,7 +44,7 @@ def _constant(u: Use) -> Val:
 
 
 def counted(w: Writer, n: Dim, rank: int, axis: int) -> Val:
-    """Return 0, 1, … along one axis of several, i64."""
+    """Return 0, 1, …, n - 1 as i64 along one axis; the other axes have size 1."""
     shape = tuple(n if i == axis else 1 for i in range(rank))
     if isinstance(n, int):
         return w.constant(np.arange(n).reshape([d for d in shape if isinstance(d, int)]))
@@ -91,7 +91,7 @@ def _slice(u: Use) -> Val:
         if (start, step) == (0, 1) and stop == u.types[0].shape[axis]:
             continue
         axes.append(axis)
-        if start == -1:  # from before the first backwards: nothing
+        if start == -1:  # backwards from before the first element: nothing
             bounds.append((0, 0, 1))
         elif stop == -1:
             bounds.append((start, FIRST, step))
@@ -113,7 +113,7 @@ def _pad(u: Use) -> Val:
     if mode != "constant" and 0 in sizes:
         return expanded(u.w, u.args[1], u.out.shape, u.wish)
     v = u.args[0]
-    if not sizes:  # peers refuse to pad no axes
+    if not sizes:  # implementations refuse to pad a scalar
         return u.op("Identity", v, how=How.MOVES)
     if mode == "reflect":
         v, low, high = _reflected(u)
@@ -123,7 +123,7 @@ def _pad(u: Use) -> Val:
 
 
 def _reflected(u: Use) -> tuple[Val, tuple[Dim, ...], tuple[Dim, ...]]:
-    """Look up mirror images of mirror images, which Pad has not; return what is left to pad."""
+    """Gather pads longer than an axis, which Pad refuses; return the value and the other pads."""
     v, low, high = u.args[0], list(u.attr["low"]), list(u.attr["high"])
     for axis, n in enumerate(u.types[0].shape):
         a, b = low[axis], high[axis]
@@ -149,7 +149,7 @@ def _fold(onnx_op: str, how: How = How.VALUE) -> Rule:
 
 
 def _extreme(onnx_op: str) -> Rule:
-    """Fold to the largest or smallest; of nothing, that of a small integer's own type."""
+    """Return the rule of a maximum or minimum, which of nothing is the limit of the dtype."""
     fold = _fold(onnx_op)
 
     def run(u: Use) -> Val:
@@ -158,10 +158,10 @@ def _extreme(onnx_op: str) -> Rule:
         if full or not u.attr["axes"] or t.dtype.nbytes > 2 or t.dtype.is_float:
             return fold(u)
         info = np.iinfo(t.dtype.numpy)
-        held = u.w.cast(u.args[0], DType.I32)
-        found = fold(Use(u.w, u.name, (held,), u.types, u.out, u.attr, ""))
+        wide = u.w.cast(u.args[0], DType.I32)
+        extreme = fold(Use(u.w, u.name, (wide,), u.types, u.out, u.attr, ""))
         low, high = u.w.scalar(info.min, DType.I32), u.w.scalar(info.max, DType.I32)
-        return u.w.cast(u.w.op("Max", u.w.op("Min", found, high), low), t.dtype)
+        return u.w.cast(u.w.op("Max", u.w.op("Min", extreme, high), low), t.dtype)
 
     return run
 
@@ -170,9 +170,9 @@ def _quantifier(onnx_op: str) -> Rule:
     fold = _fold(onnx_op)
 
     def run(u: Use) -> Val:
-        held = u.w.cast(u.args[0], DType.I32)
-        inner = Use(u.w, u.name, (held,), u.types, u.out, u.attr, "")
-        # of nothing the largest is the least integer, and the smallest the largest
+        wide = u.w.cast(u.args[0], DType.I32)
+        inner = Use(u.w, u.name, (wide,), u.types, u.out, u.attr, "")
+        # the maximum of nothing is the least integer, and the minimum the largest
         return u.op("Greater", fold(inner), u.w.scalar(0, DType.I32), to=DType.BOOL)
 
     return run
@@ -193,7 +193,7 @@ def _cumulative_sum(u: Use) -> Val:
 
 
 def _cumulative_prod(u: Use) -> Val:
-    """Product over a triangle of the operand, repeated along a new axis."""
+    """Express a cumulative product, over a triangle of the operand repeated along a new axis."""
     w, x, t = u.w, u.args[0], u.types[0]
     axis, n = int(u.attr["axis"]), t.shape[int(u.attr["axis"])]
     rank = t.rank + 1  # the factors lie along the new axis, axis + 1
@@ -210,7 +210,7 @@ def _cumulative_prod(u: Use) -> Val:
 
 
 def _in_range(u: Use, at: Val, n: Dim) -> bool:
-    given = u.w.known(at)
+    given = u.w.constant_value(at)
     return given is not None and isinstance(n, int) and bool(((given >= -n) & (given < n)).all())
 
 
@@ -221,7 +221,7 @@ def _counted_from_front(w: Writer, at: Val, n: Dim) -> Val:
 
 
 def _gather(onnx_op: str) -> Rule:
-    """Return the rule of a look-up, whose indices are clamped where ONNX would not allow them."""
+    """Return the rule of a gather, whose indices are clamped if they may be out of range."""
 
     def run(u: Use) -> Val:
         w, (v, at), axis = u.w, u.args, int(u.attr["axis"])
@@ -238,7 +238,7 @@ def _gather(onnx_op: str) -> Rule:
 
 
 def _scatter(u: Use) -> Val:
-    """Updates out of range go to a place after the last, which is cut off again."""
+    """Express a scatter; updates out of range go to an extra element, which is cut off."""
     w, (v, at, new), axis = u.w, u.args, int(u.attr["axis"])
     how = How.WRAPS if u.attr["reduction"] in ("add", "mul") else How.VALUE
     if u.attr["reduction"] == "none":

@@ -1,10 +1,11 @@
-"""Emit ONNX nodes: names, constants, sizes, and element types that an operator lacks."""
+"""The writer of ONNX nodes: names, constants, sizes, and casts to types that operators take."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,25 @@ from onnx import helper
 from didyma.onnx.export.dialect import Dialect, How, candidates
 from didyma.onnx.rules.casts import SATURATED
 from didyma.onnx.tensors import code_of
+from didyma.onnx.values import operation
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
 
+_SIZE_OPS = {
+    "add": "Add",
+    "multiply": "Mul",
+    "maximum": "Max",
+    "minimum": "Min",
+    "remainder": "Mod",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Val:
-    """A value of the model."""
+    """A value of the model: its name and dtype."""
 
     name: str
     dtype: DType
@@ -31,17 +41,17 @@ class Val:
 
 @dataclass(slots=True)
 class Block:
-    """A graph under construction: the model's own, or the body of a node."""
+    """A graph under construction: that of the model, or a body of a control node."""
 
     nodes: list[onnx.NodeProto]
-    symbols: dict[str, Val]  # sizes as i64[1]
-    sizes: dict[Dim, Val]  # sizes computed already
+    symbols: dict[str, Val]  # as i64[1]
+    sizes: dict[Dim, Val]  # that are computed already, as i64[1]
 
 
 class Writer:
-    """Builds a model's graph node by node.
+    """Builds the graph of a model node by node.
 
-    ``where`` names the node of the program that is being expressed; errors show it.
+    ``where`` names the node of the module that is being expressed, for errors.
     """
 
     def __init__(self, dialect: Dialect, opset: int, ranges: Mapping[str, tuple[int, int]]) -> None:
@@ -58,15 +68,15 @@ class Writer:
     # Names and constants --------------------------------------------------------------------
 
     def fresh(self, wish: str) -> str:
-        """Return a name that nothing else has."""
+        """Return a new name, like the one wished for."""
         return self._names.fresh(wish)
 
     def inexpressible(self, got: str, want: str, help: str = "") -> DidymaError:
-        """Return the error for what ONNX cannot say."""
+        """Return the error for what ONNX cannot express."""
         return DidymaError("onnx-inexpressible", self.where, got=got, want=want, help=help)
 
     def constant(self, value: Array | Tensor, wish: str = "c") -> Val:
-        """Return an initializer; equal ones are kept once."""
+        """Return an initializer; equal constants share one."""
         t = value if isinstance(value, Tensor) else Tensor.of(value)
         if t not in self._constants:
             name = self.fresh(wish)
@@ -85,8 +95,8 @@ class Writer:
         """Return a constant vector of i64."""
         return self.constant(np.array(n, np.int64))
 
-    def known(self, v: Val) -> Array | None:
-        """Return a constant's value; None for what is computed."""
+    def constant_value(self, v: Val) -> Array | None:
+        """Return the array of a constant; None for a computed value."""
         return self._arrays.get(v.name)
 
     # Nodes ----------------------------------------------------------------------------------
@@ -97,29 +107,29 @@ class Writer:
     ) -> Val:  # fmt: skip
         """Add a node of one result.
 
-        Operands of types that the operator lacks are cast to others that may stand for them, and
-        the result is cast back.  ``to`` is the result's type where it is not the first operand's.
+        Operands of types that the operator does not take are cast to types that represent them,
+        and the result is cast back.  ``to`` is the dtype of the result if not the operand's.
         """
-        takes = self.dialect.takes(op, self.opset)
+        types = self.dialect.takes(op, self.opset)
         chosen: dict[str, DType] = {}
         for i, a in enumerate(args):
-            if a is not None and takes.variable(i) not in chosen:
-                chosen[takes.variable(i)] = self._chosen(
-                    op, a, takes.allowed, takes.variable(i), how
+            if a is not None and types.variable(i) not in chosen:
+                chosen[types.variable(i)] = self._chosen(
+                    op, a, types.allowed, types.variable(i), how
                 )
         held = [
-            "" if a is None else self.cast(a, chosen[takes.variable(i)]).name
+            "" if a is None else self.cast(a, chosen[types.variable(i)]).name
             for i, a in enumerate(args)
         ]
         wanted = to or next(a.dtype for a in args if a is not None)
-        made = chosen.get(takes.output, wanted)
+        made = chosen.get(types.output, wanted)
         out = self.node(op, held, 1, wish=wish, **attrs)[0]
         return self.cast(Val(out, made), wanted)
 
     def has(self, op: str, dtype: DType) -> bool:
         """Tell whether an operator takes an element type as its first operand's."""
-        takes = self.dialect.takes(op, self.opset)
-        return dtype in takes.allowed.get(takes.variable(0), ())
+        types = self.dialect.takes(op, self.opset)
+        return dtype in types.allowed.get(types.variable(0), ())
 
     def _chosen(
         self, op: str, a: Val, allowed: Mapping[str, frozenset[DType]], variable: str, how: How
@@ -129,19 +139,19 @@ class Writer:
         for dtype in candidates(a.dtype, how):
             if dtype in allowed[variable]:
                 return dtype
-        some = ", ".join(sorted(allowed[variable])) or "none of ours"
+        some = ", ".join(sorted(allowed[variable])) or "none that Didyma has"
         raise self.inexpressible(f"{op} of {a.dtype}", f"{op} of {some}")
 
     def node(
         self, op: str, inputs: Sequence[str], results: int, wish: str = "", **attrs: Any
     ) -> list[str]:
-        """Add a node as it is and return its results' names."""
+        """Add a node without casts; return the names of its results."""
         names = [self.fresh(wish or op.lower()) for _ in range(results)]
         self.block.nodes.append(helper.make_node(op, list(inputs), names, **attrs))
         return names
 
     def cast(self, v: Val, dtype: DType) -> Val:
-        """Return a value in another type, by a plain Cast."""
+        """Return a value in another dtype, by a Cast that does not saturate."""
         if v.dtype is dtype:
             return v
         more = {"saturate": 0} if dtype in SATURATED else {}
@@ -149,13 +159,13 @@ class Writer:
         return Val(name, dtype)
 
     def saturated(self, v: Val, dtype: DType) -> Val:
-        """Return a value in a type of eight bits, by a Cast that ends at its largest number."""
+        """Return a value in an 8-bit float dtype, by a Cast that saturates."""
         (name,) = self.node("Cast", [v.name], 1, wish="cast", to=code_of(dtype), saturate=1)
         return Val(name, dtype)
 
     @contextmanager
     def inside(self) -> Generator[Block]:
-        """Build the body of a node, which sees the values around it."""
+        """Build the body of a control node, which may use the values around it."""
         outer = self.block
         self.block = Block([], dict(outer.symbols), dict(outer.sizes))
         try:
@@ -185,35 +195,24 @@ class Writer:
             return self.ints(*plain)
         return self.op("Concat", *(self.size(d) for d in ds), axis=0)
 
-    def _size(self, e: Any) -> Val:
-        name = e.func.__name__
-        if not e.args:
-            if name == "Symbol" and e.name in self.block.symbols:
-                return self.block.symbols[e.name]
-            raise self.inexpressible(f"the size {e}", "sizes that an operand tells")
-        if name == "floor":
-            above, below = e.args[0].as_numer_denom()
-            return self._divided(above, below)
-        onnx_op = {"Add": "Add", "Mul": "Mul", "Max": "Max", "Min": "Min", "Mod": "Mod"}.get(name)
-        if onnx_op and all(not a.is_Rational or a.is_Integer for a in e.args):
-            total = self.size(dims.canonical(e.args[0]))
-            for a in e.args[1:]:
-                total = self.op(onnx_op, total, self.size(dims.canonical(a)))
-            return total
-        if name == "Pow" and e.args[1].is_Integer and e.args[1] > 0:
-            base = self.size(dims.canonical(e.args[0]))
-            total = base
-            for _ in range(int(e.args[1]) - 1):
-                total = self.op("Mul", total, base)
-            return total
-        above, below = e.as_numer_denom()
-        if below != 1:  # such a size is a whole number all the same
-            return self._divided(above, below)
-        raise self.inexpressible(f"the size {e}", "+ * // % min max over symbols")
+    def _size(self, d: Dim) -> Val:
+        op, operands = operation(d)
+        if op == "symbol":
+            (name,) = dims.free(d)
+            if name not in self.block.symbols:
+                raise self.inexpressible(f"the size {dims.text(d)}", "sizes of operands")
+            return self.block.symbols[name]
+        if op == "floor_divide":
+            return self._divided(*operands)
+        total = self.size(operands[0])
+        if op == "pow":
+            base, exponent = operands
+            assert isinstance(exponent, int)
+            op, operands = "multiply", (base,) * exponent
+        return reduce(lambda x, a: self.op(_SIZE_OPS[op], x, self.size(a)), operands[1:], total)
 
-    def _divided(self, above: Any, below: Any) -> Val:
-        """Quotient rounded down; ONNX rounds to zero, so the dividend is made nonnegative."""
-        a, b = dims.canonical(above), dims.canonical(below)
+    def _divided(self, a: Dim, b: Dim) -> Val:
+        """Return a quotient rounded down; since ONNX rounds to 0, the dividend is made positive."""
         low = dims.bounds(a, self.ranges)[0]
         if low >= 0 or not isinstance(b, int):
             return self.op("Div", self.size(a), self.size(b))
@@ -224,7 +223,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One use of an op, to be expressed."""
+    """One node of the module, which a rule expresses."""
 
     w: Writer
     name: str  # of the op
@@ -235,5 +234,5 @@ class Use:
     wish: str
 
     def op(self, op: str, *args: Val | None, **rest: Any) -> Val:
-        """Add a node whose value gets the result's name, if that is free."""
+        """Add an operator whose result gets the name of the node's result, if it is free."""
         return self.w.op(op, *args, wish=self.wish, **rest)

@@ -178,7 +178,7 @@ def dynamic_range(c: Context, x: Inputs) -> Sequence[Operand]:
 
 def clamped_end(c: Context, at: Value, n: Dim, low: int) -> Value:
     """Return a slice's end, which counts from the back if negative, clamped to an axis."""
-    whole = c.reshape(c.value(size(n)))
+    count = c.reshape(c.value(size(n)))
     at = c.cast(at, DType.I64)
-    at = c.emit("where", c.emit("less", at, 0), c.emit("add", at, whole), at)
-    return c.emit("minimum", c.emit("maximum", at, low), whole)
+    at = c.emit("where", c.emit("less", at, 0), c.emit("add", at, count), at)
+    return c.emit("minimum", c.emit("maximum", at, low), count)

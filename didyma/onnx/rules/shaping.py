@@ -125,13 +125,13 @@ def _with_numel(c: Context, v: Value, wanted: Dim) -> Value:
 
 def _remaining(c: Context, v: Value, rest: Dim) -> Dim:
     """Return the size of the axis marked -1, given the product of the others."""
-    whole = v.type.numel
+    numel = v.type.numel
     if rest == 0:
         return 0
-    size = exact_quotient(whole, rest)
+    size = exact_quotient(numel, rest)
     if size is None:
         raise c.error(
-            f"{dims.text(whole)} elements in rows of {dims.text(rest)}", "a product that fits"
+            f"{dims.text(numel)} elements in rows of {dims.text(rest)}", "a product that fits"
         )
     return size
 
@@ -185,7 +185,7 @@ def _single(c: Context, v: Value, axis: int) -> Value:
     if not low <= 1 <= high:
         raise c.error(f"axis {axis} of {v.type}", "an axis of size 1")
     in_branch = c.builder.parent is not None  # which checks the size if it is taken
-    if in_branch or not c.builder.told().issuperset(dims.free(d)):
+    if in_branch or not c.builder.input_symbols().issuperset(dims.free(d)):
         one = c.builder.bind(c.reshape(c.value(size(d))), 1, "one", 1)
         first = c.value(sizes((dims.sub(one, 1),)))
     else:
