@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import onnx
 
 from didyma.onnx import functions, schemas
 from didyma.onnx.context import Context
+from didyma.onnx.environment import Environment, Scope
 from didyma.onnx.nodes import HANDLERS, import_node
 from didyma.onnx.open_dims import Assumptions, OpenDims
 from didyma.onnx.rules import sequences
@@ -29,43 +30,6 @@ MAX_NODES = 1 << 14  # nodes that functions and bodies are inlined to, for each 
 _MALFORMED = (
     ValueError, TypeError, KeyError, IndexError, OverflowError, ZeroDivisionError, AttributeError,
 )  # fmt: skip
-
-
-def _unchanged(entry: Entry) -> Entry:
-    return entry
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What the names of a graph stand for; names of graphs around it are captured when used."""
-
-    own: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    outer: Environment | None = None
-    capture: Callable[[Entry], Entry] = _unchanged
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.own or (self.outer is not None and name in self.outer)
-
-    def __getitem__(self, name: str) -> Entry:
-        if name in self.own or self.outer is None:
-            return self.own[name]
-        return self.capture(self.outer[name])
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What the nodes of a graph may refer to, and the operator sets that they are written in."""
-
-    names: Environment
-    context: Context
-    opsets: Mapping[str, int]
-    attrs: Mapping[str, onnx.AttributeProto]  # of the call of a function
-    depth: int = 0
-
-    @property
-    def opset(self) -> int:
-        """Version of the operator set of ONNX itself."""
-        return self.opsets.get("", 1)
 
 
 def _domain(name: str) -> str:

@@ -42,6 +42,8 @@ _DTYPES: dict[int, DType] = {
     onnx.TensorProto.INT2: DType.I2,
     onnx.TensorProto.UINT2: DType.U2,
 }
+# Casts to these saturate by default.
+SATURATED = (DType.F8E4M3, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ)
 _FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 

@@ -9,9 +9,8 @@ from typing import TypeAlias
 
 import onnx
 
-from didyma.onnx.rules.casts import SATURATED
 from didyma.onnx.schemas import schema_of
-from didyma.onnx.tensors import code_of
+from didyma.onnx.tensors import SATURATED, code_of
 from didyma.refimpl.ir.types import ALL, DType
 
 OPSET = 22  # the oldest that has bf16 for most operators, so that most peers read it

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from onnx import helper
 
-from didyma.onnx.export import pointwise, products, random, shapes
+from didyma.onnx.export import casts, pointwise, products, random, shapes
 from didyma.onnx.export.control import express
 from didyma.onnx.export.dialect import LATER_OPS, LATER_TYPES, OPSET, Dialect, How
 from didyma.onnx.export.shapes import expanded
@@ -24,7 +24,7 @@ from didyma.refimpl.ir.text.literals import dim_text
 from didyma.refimpl.ir.types import Tensor, TensorType
 from didyma.refimpl.verify import graph as verify
 
-RULES = {**pointwise.RULES, **shapes.RULES, **products.RULES, **random.RULES}
+RULES = {**pointwise.RULES, **casts.RULES, **shapes.RULES, **products.RULES, **random.RULES}
 
 
 def to_model(m: Module, dialect: Dialect | None = None) -> onnx.ModelProto:

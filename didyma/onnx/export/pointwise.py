@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
 
 import numpy as np
 
+from didyma.onnx.elementwise import OPS
 from didyma.onnx.export.dialect import How
-from didyma.onnx.export.writer import Use, Val, Writer
-from didyma.onnx.rules.casts import SATURATED
-from didyma.onnx.tensors import code_of
+from didyma.onnx.export.writer import Rule, Use, Val, Writer
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.conversion import largest
-
-Rule: TypeAlias = Callable[[Use], Val]
 
 
 def plain(onnx_op: str, how: How = How.VALUE) -> Rule:
@@ -323,7 +318,7 @@ def _right(u: Use) -> Val:
     return moved if bad is None else where(w, bad, signs, moved)
 
 
-# Choice and casts -------------------------------------------------------------------------------
+# Choice -------------------------------------------------------------------------------
 
 
 def _clip(u: Use) -> Val:
@@ -340,75 +335,12 @@ def _not_equal(u: Use) -> Val:
     return u.w.op("Not", u.w.op("Equal", *u.args, to=DType.BOOL))
 
 
-def _cast(u: Use) -> Val:
-    w, (x,), to = u.w, u.args, u.out.dtype
-    if to is DType.F8E8M0 and x.dtype is not to:
-        return _scale(w, w.cast(x, to.compute))
-    if to.is_float and to.compute is not to and x.dtype is not to:
-        return w.cast(w.cast(x, to.compute), to)
-    if not (x.dtype.is_float and to.is_int):
-        return w.op("Identity", x, how=How.MOVES) if x.dtype is to else w.cast(x, to)
-    x = w.cast(x, x.dtype.compute)
-    least = -(1 << (to.bits - 1)) if to.is_signed else 0
-    over = least + (1 << to.bits)
-    inside = w.op("And", compare(w, "GreaterOrEqual", x, least), compare(w, "Less", x, over))
-    safe = where(w, inside, x, scalar_like(w, 0, x))
-    if to.is_packed:  # ONNX does not define casts of floats to integers of less than a byte
-        safe = w.cast(safe, DType.I32)
-    safe = w.cast(safe, to)
-    above, below = compare(w, "GreaterOrEqual", x, over), compare(w, "Less", x, least)
-    return where(w, above, w.scalar(over - 1, to), where(w, below, w.scalar(least, to), safe))
-
-
-def _scale(w: Writer, x: Val) -> Val:
-    """Return the nearest power of two as f8e8m0; NaN if too large, or not positive."""
-    inside = w.op("And", compare(w, "Greater", x, 0), compare(w, "Less", x, 1.5 * 2.0**127))
-    near = w.node("Cast", [x.name], 1, to=code_of(DType.F8E8M0), round_mode="nearest")
-    return where(w, inside, Val(near[0], DType.F8E8M0), w.scalar(float("nan"), DType.F8E8M0))
-
-
-def _bitcast(u: Use) -> Val:
-    w, (x,), to = u.w, u.args, u.out.dtype
-    x = w.cast(x, DType.U8) if x.dtype is DType.BOOL else x
-    if x.dtype is to:
-        return w.op("Identity", x, how=How.MOVES)
-    return Val(w.node("BitCast", [x.name], 1, wish=u.wish, to=code_of(to))[0], to)
-
-
-def _saturating_cast(u: Use) -> Val:
-    w, (x,), to = u.w, u.args, u.out.dtype
-    if to.is_float:
-        x = w.cast(x, to.compute)
-        if to in SATURATED:
-            return w.saturated(x, to)
-        top = largest(to)
-        if to is DType.F8E8M0:
-            return _scale(w, _between(w, x, 1 / top, top))
-        return w.cast(_between(w, x, -top, top), to)
-    if x.dtype.is_int and to.is_int:
-        (a, b), (c, d) = x.dtype.limits, to.limits
-        x = w.cast(x, x.dtype.compute)
-        return w.cast(_between(w, x, max(a, c), min(b, d)), to)
-    return _cast(u)
-
-
-def _between(w: Writer, x: Val, low: float, high: float) -> Val:
-    return w.op("Min", w.op("Max", x, scalar_like(w, low, x)), scalar_like(w, high, x))
-
-
-_SAME = {
-    "abs": "Abs", "sign": "Sign", "reciprocal": "Reciprocal", "sqrt": "Sqrt", "floor": "Floor",
-    "ceil": "Ceil", "round": "Round", "exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos",
-    "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
-    "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf",
-    "divide": "Div", "maximum": "Max", "minimum": "Min", "equal": "Equal", "less": "Less",
-    "less_equal": "LessOrEqual", "greater": "Greater", "greater_equal": "GreaterOrEqual",
-    "isnan": "IsNaN", "isinf": "IsInf", "logical_and": "And", "logical_or": "Or",
-    "logical_xor": "Xor", "logical_not": "Not",
-}  # fmt: skip
-
 RULES: dict[str, Rule] = {
-    **{name: plain(onnx_op) for name, onnx_op in _SAME.items()},
+    **{op: plain(onnx_op) for onnx_op, op in OPS.items()},
+    "divide": plain("Div"),
+    "isinf": plain("IsInf"),
+    "maximum": plain("Max"),
+    "minimum": plain("Min"),
     "add": plain("Add", How.WRAPS),
     "subtract": plain("Sub", How.WRAPS),
     "multiply": plain("Mul", How.WRAPS),
@@ -438,8 +370,5 @@ RULES: dict[str, Rule] = {
     "bitwise_right_shift": _right,
     "not_equal": _not_equal,
     "where": _where,
-    "bitcast": _bitcast,
-    "cast": _cast,
-    "saturating_cast": _saturating_cast,
     "clip": _clip,
 }

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from didyma.onnx.export.dialect import How
 from didyma.onnx.export.shapes import expanded, reshaped, sliced
-from didyma.onnx.export.writer import Use, Val
+from didyma.onnx.export.writer import Rule, Use, Val
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
-
-Rule: TypeAlias = Callable[[Use], Val]
 
 
 def _matmul(u: Use) -> Val:

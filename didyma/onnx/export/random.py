@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 from didyma.onnx.export.shapes import counted, reshaped
-from didyma.onnx.export.writer import Use, Val, Writer
+from didyma.onnx.export.writer import Rule, Use, Val, Writer
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.random import FACTORS, ROUNDS, STEPS
-
-Rule: TypeAlias = Callable[[Use], Val]
 
 
 def _number(w: Writer, n: int) -> Val:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from didyma.onnx.export.dialect import How
 from didyma.onnx.export.pointwise import where
-from didyma.onnx.export.writer import Use, Val, Writer
+from didyma.onnx.export.writer import Rule, Use, Val, Writer
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, Tensor
 
-Rule: TypeAlias = Callable[[Use], Val]
 FIRST = -(1 << 62)  # the end of a backward slice that includes the first element
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 from onnx import helper
 
 from didyma.onnx.export.dialect import Dialect, How, candidates
-from didyma.onnx.rules.casts import SATURATED
-from didyma.onnx.tensors import code_of
+from didyma.onnx.tensors import SATURATED, code_of
 from didyma.onnx.values import operation
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
@@ -236,3 +235,6 @@ class Use:
     def op(self, op: str, *args: Val | None, **rest: Any) -> Val:
         """Add an operator whose result gets the name of the node's result, if it is free."""
         return self.w.op(op, *args, wish=self.wish, **rest)
+
+
+Rule: TypeAlias = Callable[[Use], Val]  # adds the nodes that express a use of an op

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from didyma.onnx.context import Context, Handler, Inputs
+from didyma.onnx.elementwise import OPS
 from didyma.onnx.rules import random
 from didyma.onnx.values import Operand, size
 from didyma.refimpl.ir import dims
@@ -172,21 +173,8 @@ def _size(c: Context, x: Inputs) -> Sequence[Operand]:
     return [size(dims.mul(*c.input(x, 0).type.shape))]
 
 
-_SAME: dict[str, str] = {
-    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "And": "logical_and", "Asin": "asin",
-    "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh", "BitwiseAnd": "bitwise_and",
-    "BitwiseNot": "bitwise_invert", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
-    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Equal": "equal", "Erf": "erf", "Exp": "exp",
-    "Floor": "floor", "Greater": "greater", "GreaterOrEqual": "greater_equal", "IsNaN": "isnan",
-    "Less": "less", "LessOrEqual": "less_equal", "Log": "log", "Mul": "multiply",
-    "Neg": "negative", "Not": "logical_not", "Or": "logical_or", "Reciprocal": "reciprocal",
-    "Round": "round", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Sqrt": "sqrt",
-    "Sub": "subtract", "Tan": "tan", "Tanh": "tanh", "Where": "where", "Xor": "logical_xor",
-    "Add": "add",
-}  # fmt: skip
-
 HANDLERS: dict[str, Handler] = {
-    **{name: _plain(op) for name, op in _SAME.items()},
+    **{name: _plain(op) for name, op in OPS.items()},
     "Sum": _variadic("add"),
     "Max": _variadic("maximum"),
     "Min": _variadic("minimum"),

@@ -6,12 +6,10 @@ import math
 from collections.abc import Sequence
 
 from didyma.onnx.context import Context, Handler, Inputs
-from didyma.onnx.tensors import dtype_of
+from didyma.onnx.tensors import SATURATED, dtype_of
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.builder import Value
-
-SATURATED = (DType.F8E4M3, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ)
 
 
 def cast(c: Context, v: Value, to: DType) -> Value:
