@@ -150,5 +150,5 @@ def test_a_loop_without_end() -> None:
             helper.make_tensor_value_info("out", TensorProto.FLOAT, [2, 3]),
         ],
     )
-    with says("onnx-control", "rounds"):
+    with says("onnx-control", "trip count"):
         load_bytes(model([helper.make_node("Loop", ["", "", "x"], ["y"], body=body)]), "m.onnx")
