@@ -282,12 +282,12 @@ def test_before_opset_21_groups_have_a_scale_each(opset: int) -> None:
     assert (e.got, e.want) == ("f32[6] for 3 groups", "f32[3]")
     odd = np.ones((2, 7, 3), np.float32)
     e = refused("GroupNormalization", opset, odd, f32(1, 2, 3), f32(0, 1, 2), num_groups=3)
-    assert e.want == "as many channels in each"
+    assert e.want == "equally many channels in each"
 
 
 def test_an_operator_that_was_taken_away_is_refused() -> None:
     e = refused("Scatter", 11, X[0, 0], np.zeros((1, 2), np.int64), X[0, :1, 0, :2].copy())
-    assert e.got == "Scatter, which opset 11 took away"
+    assert e.got == "Scatter, which opset 11 removed"
 
 
 # Defaults -----------------------------------------------------------------------------------------

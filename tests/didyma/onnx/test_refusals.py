@@ -132,7 +132,7 @@ def test_absurd_sizes_are_refused_before_anything_is_made() -> None:
 
 def test_absurd_windows_are_refused() -> None:
     window = one("LpPool", (1, 1, 4, 4), kernel_shape=[1 << 31, 2])
-    assert refused(window).got == "4,294,967,296 places in a window"
+    assert refused(window).got == "4,294,967,296 elements in a window"
 
 
 def test_an_absurd_count_of_axes_is_refused() -> None:

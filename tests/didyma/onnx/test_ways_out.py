@@ -26,7 +26,7 @@ def refused(op: str, domain: str = "", opset: int = 17, **attrs: Any) -> DidymaE
 def test_an_operator_that_came_later() -> None:
     e = refused("Gelu")
     assert e.where == "m.onnx: node Gelu n (opset 17)"
-    assert e.got == "Gelu, which came with opset 20"
+    assert e.got == "Gelu, which opset 20 introduced"
     assert "opset 20" in e.help
 
 
