@@ -37,7 +37,7 @@ def expand(f: PrimFunc) -> PrimFunc:
         return f
     names = {n: n for n in (*(b.name for b in f.params), *(d.name for d in f.dims))}
     names |= {n: n for n in declared(f.body)}
-    return replace(f, body=Copy(f.function, Names(names), names).stmt(f.body), functions=())
+    return replace(f, body=Inliner(f.function, Names(names), names).stmt(f.body), functions=())
 
 
 def declared(s: Stmt) -> Iterator[str]:
@@ -54,7 +54,7 @@ def declared(s: Stmt) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class Inliner:
     """Copies statements without calls under other names.
 
     ``names`` maps old names to new ones and grows with each declaration; ``supply`` gives unused
@@ -123,7 +123,7 @@ class Copy:
         """Copy the body of a call's callee."""
         g = self.functions[s.callee]
         names = {p.name: self.names[a] for p, a in zip(g.params, s.args, strict=True)}
-        inner = Copy(self.functions, self.supply, names)
+        inner = Inliner(self.functions, self.supply, names)
         bound: list[tuple[Var, Expr]] = []
         for d, e in zip(g.dims, s.dims, strict=True):
             value = self.expr(e)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from didyma.refimpl.interp.lanes.code import index_interval
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar, symbol
-from didyma.refimpl.ir.expand import Copy, declared
+from didyma.refimpl.ir.expand import Inliner, declared
 from didyma.refimpl.ir.loop import (
     INDEX,
     Allocate,
@@ -41,7 +41,7 @@ from didyma.refimpl.verify.sizes import TAKEN
 Interval: TypeAlias = tuple[int, int] | None
 
 
-class Renamed(Copy):
+class Renamed(Inliner):
     """Copies statements under other names, calls as calls."""
 
     def call(self, s: Call) -> Stmt:

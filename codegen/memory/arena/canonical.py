@@ -8,7 +8,7 @@ from didyma.codegen.memory.arena import orders
 from didyma.codegen.memory.arena.budget import Budget
 from didyma.codegen.memory.arena.fit import place
 from didyma.codegen.memory.arena.problem import I64, Placement, Problem, lower_bound, placement
-from didyma.codegen.memory.arena.search import Infeasible, OutOfNodes, Search
+from didyma.codegen.memory.arena.search import Infeasible, OutOfNodes, PlacementSearch
 from didyma.refimpl.errors import DidymaError
 
 TURN = 2.0  # seconds below which a search gets all that is left
@@ -25,14 +25,14 @@ def within(
 
     Heuristics take turns, each time with twice the steps of the turn before.
     """
-    searches: list[Search] = []
+    searches: list[PlacementSearch] = []
     limit = p.count
     spent = 0
     while True:
         limit *= 2
         for k, order in enumerate(HEURISTICS):
             if k == len(searches):
-                searches.append(Search(p, capacity, order(p)))
+                searches.append(PlacementSearch(p, capacity, order(p)))
             search = searches[k]
             left = limit if nodes is None else min(limit, nodes - spent)
             try:

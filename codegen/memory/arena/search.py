@@ -165,7 +165,7 @@ def _bits(s: int) -> Iterator[int]:
 
 
 @dataclass(slots=True, eq=False)
-class Search:
+class PlacementSearch:
     """A problem, a capacity, an order of preference, and the state at a point of the search."""
 
     p: Problem

@@ -13,7 +13,7 @@ import pytest
 from didyma.codegen.memory import trace
 from didyma.codegen.memory.arena import FREE, Budget, Problem, orders, placement, portfolio, problem
 from didyma.codegen.memory.arena.canonical import HEURISTICS
-from didyma.codegen.memory.arena.search import Infeasible, OutOfNodes, Search
+from didyma.codegen.memory.arena.search import Infeasible, OutOfNodes, PlacementSearch
 from didyma.oracle.placement_check import check
 from didyma.refimpl.ir.types import Array
 
@@ -60,7 +60,7 @@ def test_what_was_cut_out_of_an_arena_fits_into_it(order: orders.Order) -> None:
         p = perfect(seed)
         assert p.capacity is not None
         try:
-            found = Search(p, p.capacity, order(p)).run(2_000, None)
+            found = PlacementSearch(p, p.capacity, order(p)).run(2_000, None)
         except OutOfNodes:
             continue
         assert sound(p, found.tolist()), seed
@@ -80,7 +80,7 @@ def test_a_byte_less_is_proved_to_be_too_little_by_those_that_do_not_fit(
         if whole != p.capacity * span:
             continue
         with pytest.raises(Infeasible) as caught:
-            Search(p, p.capacity - 1, order(p)).run(2_000, None)
+            PlacementSearch(p, p.capacity - 1, order(p)).run(2_000, None)
         core = caught.value.core
         assert int(p.pick(core).size.sum()) >= p.capacity
 
@@ -90,7 +90,7 @@ def test_hard_traces_take_few_steps_in_one_of_the_orders(name: str) -> None:
     p = trace.parse((DATA / f"{name}.1048576.csv").read_text(), name, 1 << 20)
     for order in HEURISTICS:
         try:
-            found = Search(p, 1 << 20, order(p)).run(2_000, None)
+            found = PlacementSearch(p, 1 << 20, order(p)).run(2_000, None)
         except OutOfNodes:
             continue
         assert sound(p, found.tolist())
