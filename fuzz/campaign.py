@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from didyma.fuzz import disk
 from didyma.fuzz.domain import Domain, Judge, Outcome
 from didyma.fuzz.executor import WatchedExecutor, WorkerDiedError
-from didyma.fuzz.groups import Example, Group, cause, group_of
+from didyma.fuzz.groups import Example, Findings, cause
 from didyma.fuzz.result import Result, Tally
 from didyma.fuzz.seeds import fresh_seed
 from didyma.fuzz.signals import StopRequest, stop_requests
@@ -84,7 +84,9 @@ class _Campaign:
     def __init__(self, plan: Plan, stop: StopRequest) -> None:
         self.plan = plan
         self.stop = stop
-        self.written: set[str] = set()  # files that were not there before
+        self.findings = Findings()
+        self.texts: dict[Path, str] = {}  # of the files that were not there before
+        self.drafts: set[str] = set()  # files of findings that are being made smaller
         self.began: float | None = None  # when the first process was ready
         tallies = {d.name: Tally() for d in plan.domains}
         self.result = Result(plan.seed, len(plan.domains), tallies=tallies)
@@ -147,6 +149,7 @@ class _Campaign:
         """
         best = _example(domain, case, o)
         draft = self.save(domain, best).file  # lest it be lost while it is made smaller
+        self.drafts.add(draft)
         began, sought = time.monotonic(), cause(best.finding)
         try:
             for share, shrinker in domain.shrinkers(best.finding):
@@ -167,17 +170,14 @@ class _Campaign:
         except Exception as e:
             best = replace(best, unshrunk=f"{type(e).__name__}: {e}")
         finally:
+            self.drafts.discard(draft)
             self.keep(self.save(domain, best))
-            self.discard(draft)
 
     def keep(self, e: Example) -> None:
-        """Add a finding to the group it belongs to, or to a new one."""
-        group = group_of(self.result.groups, e)
-        if group is None:
-            group = Group(*cause(e.finding), e.traits)
-            self.result.groups.append(group)
-        if (dropped := group.add(e)) is not None:
-            self.discard(dropped.file)
+        """Add a finding, and group all anew; only the files of examples stay."""
+        self.findings.add(e)
+        self.result.groups = self.findings.groups()
+        self.tidy()
 
     def save(self, domain: Domain[Any], e: Example) -> Example:
         """Return an example with its file, if files are written, and the command to replay it."""
@@ -190,16 +190,22 @@ class _Campaign:
         lines = [f"{f.level} ({f.kind}) in {f.where}: {f.message}"]
         if e.unshrunk:
             lines.append(f"could not be shrunk: {e.unshrunk}")
-        if not path.exists():
-            self.written.add(str(path))
-        disk.write_text(path, domain.text(e.case, "\n".join(lines), self.plan.seed))
+        if path in self.texts or not path.exists():
+            self.texts[path] = domain.text(e.case, "\n".join(lines), self.plan.seed)
+            disk.write_text(path, self.texts[path])
         return replace(e, file=str(path), replay=domain.replay(e.case, str(path)))
 
-    def discard(self, file: str) -> None:
-        """Delete a file that this campaign wrote and no example needs."""
-        if file in self.written and all(e.file != file for e in self.result.findings):
-            self.written.remove(file)
-            Path(file).unlink(missing_ok=True)
+    def tidy(self) -> None:
+        """Write the files of examples that are missing; delete those that no example needs.
+
+        A file that was there before the campaign stays as it is.
+        """
+        needed = {e.file for e in self.result.findings} | self.drafts
+        for path, text in self.texts.items():
+            if str(path) not in needed:
+                path.unlink(missing_ok=True)
+            elif not path.exists():
+                disk.write_text(path, text)
 
 
 def _resumed(work: Work, future: Future[Any]) -> Call | None:

@@ -134,12 +134,15 @@ class GraphJudge:
         return self._last[2]
 
     def _traits(self, case: Case, f: Finding, made: Compiled | Failed) -> frozenset[str]:
-        """Return what to group a wrong value by; other kinds are grouped by their reasons."""
-        if f.kind != "value" or f.level == "passes" or isinstance(made, Failed):
+        """Return what to group a wrong value or a failed compile by; reasons are enough else."""
+        if isinstance(made, Failed):
+            return traits.of_error(made.error)
+        if f.kind != "value" or f.level == "passes":
             return frozenset()
         if f.level == "graph":
             return frozenset({f.where})
-        return traits.of_kernels(made, f.where) | traits.of_types(case.module, dict(case.env))
+        kernels = traits.of_kernels(made, f.where, scheduled=f.level != "loop")
+        return kernels | traits.of_module(case.module, dict(case.env))
 
 
 def coverage(case: Case) -> tuple[tuple[str, str], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from didyma.oracle.report import Finding
@@ -58,9 +58,9 @@ def cause(f: Finding) -> tuple[str, str, str]:
     return f.level, f.kind, reason(f)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Group:
-    """Findings of one level, kind and reason whose smallest cases have a trait in common.
+    """Findings of one level, kind and reason whose smallest cases have traits in common.
 
     ``count`` is how many there were; ``examples`` holds the smallest of them, in order of size.
     """
@@ -69,31 +69,72 @@ class Group:
     kind: str
     reason: str
     common: frozenset[str]
-    count: int = 0
-    examples: list[Example] = field(default_factory=list[Example])
+    count: int
+    examples: tuple[Example, ...]
 
     @property
     def smallest(self) -> Example:
         """The smallest example."""
         return self.examples[0]
 
-    def takes(self, e: Example) -> bool:
-        """Return whether a finding may have the cause of these."""
-        shared = not self.common or not e.traits or not self.common.isdisjoint(e.traits)
-        return (self.level, self.kind, self.reason) == cause(e.finding) and shared
-
-    def add(self, e: Example) -> Example | None:
-        """Count a finding and keep it if it is small; return the example dropped, if any."""
-        self.count += 1
-        if e.traits:
-            self.common = self.common & e.traits if self.common else e.traits
-        if any(x.case == e.case for x in self.examples):
-            return e
-        self.examples = sorted([*self.examples, e], key=lambda x: x.size)
-        return self.examples.pop() if len(self.examples) > KEPT else None
+    @property
+    def cause(self) -> tuple[str, str, str]:
+        """What ``cause`` gives of every finding of the group."""
+        return self.level, self.kind, self.reason
 
 
-def group_of(groups: Sequence[Group], e: Example) -> Group | None:
-    """Return the group that a finding belongs to: of several, the one with most in common."""
-    matches = [g for g in groups if g.takes(e)]
-    return max(matches, key=lambda g: len(g.common & e.traits), default=None)
+def united(groups: Sequence[Group]) -> Group:
+    """Return one group of several of one cause; those without traits say nothing of the common."""
+    different: dict[int, Example] = {}
+    for e in sorted((e for g in groups for e in g.examples), key=lambda e: e.size):
+        if all(e.case != other.case for other in different.values()):
+            different[len(different)] = e
+    common = [g.common for g in groups if g.common]
+    return Group(
+        *groups[0].cause,
+        frozenset.intersection(*common) if common else frozenset(),
+        sum(g.count for g in groups),
+        tuple(different.values())[:KEPT],
+    )
+
+
+class Findings:
+    """The findings of a campaign, counted by their causes and traits."""
+
+    def __init__(self) -> None:
+        self._counted: dict[tuple[tuple[str, str, str], frozenset[str]], Group] = {}
+
+    def add(self, e: Example) -> None:
+        """Count a finding."""
+        key = cause(e.finding), e.traits
+        one = Group(*key[0], e.traits, 1, (e,))
+        self._counted[key] = united([self._counted[key], one]) if key in self._counted else one
+
+    def groups(self) -> list[Group]:
+        """Return as few groups as traits in common allow, in the order of their first findings.
+
+        Of each cause the trait that most kinds of findings have makes a group, then that which most
+        of the others have, and so on: the greedy cover of Chvatal ("A Greedy Heuristic for the
+        Set-Covering Problem", 1979).  Findings without traits join the largest group of a cause.
+        """
+        kinds = list(self._counted.values())
+        parts: list[list[Group]] = []
+        for chosen in dict.fromkeys(g.cause for g in kinds):
+            parts += _cover([g for g in kinds if g.cause == chosen])
+        return [united(part) for part in sorted(parts, key=lambda p: min(map(kinds.index, p)))]
+
+
+def _cover(kinds: Sequence[Group]) -> list[list[Group]]:
+    """Part groups of one cause into as few as traits in common allow."""
+    parts: list[list[Group]] = []
+    rest = [g for g in kinds if g.common]
+    while rest:
+        by_trait = {t: [g for g in rest if t in g.common] for g in rest for t in sorted(g.common)}
+        part = max(by_trait.values(), key=lambda p: (len(p), len(united(p).common)))
+        parts.append(part)
+        rest = [g for g in rest if g not in part]
+    if bare := [g for g in kinds if not g.common]:
+        if not parts:
+            return [bare]
+        max(parts, key=lambda part: sum(g.count for g in part)).extend(bare)
+    return parts

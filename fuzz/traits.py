@@ -7,13 +7,18 @@ the ops ``maximum``, ``max`` and ``max_pool`` all come down to, or an axis of th
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from didyma.codegen.pipeline import Compiled
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.graph import Function, Module
+from didyma.refimpl.ir.graph import COMPILER, CONTROL, NO_INLINE, Function, Module
 from didyma.refimpl.ir.loop import (
+    Allocate,
     Atomic,
+    Barrier,
     Binary,
     Cast,
     Compare,
@@ -23,6 +28,7 @@ from didyma.refimpl.ir.loop import (
     Load,
     LoopKind,
     PrimFunc,
+    Scope,
     Select,
     Stmt,
     Store,
@@ -36,24 +42,60 @@ LEAST_SIZE = 3  # axes of 1 and 2 are left in most graphs that are shrunk
 _COMMON = {"f32", "f64", "i32", "i64", "bool"}
 
 
-def of_types(m: Module, env: Mapping[str, int]) -> frozenset[str]:
-    """Return sizes of tensors that no shrinking took away, and dtypes that few graphs have."""
+def of_module(m: Module, env: Mapping[str, int]) -> frozenset[str]:
+    """Return what shrinking could not take away of a graph: sizes, rare dtypes, control flow."""
     types = [p.type for p in m.entry.params] + [t for n in m.entry.nodes for t in n.types]
     known = [t for t in types if env.keys() >= set(dims.free(t.shape))]
     shapes = [dims.values(t.shape, env) for t in known]
     found = {f"an axis of {n}" for shape in shapes for n in shape if n >= LEAST_SIZE}
     if any(math.prod(shape) > LEAST_SIZE for shape in shapes):
         found.add(f"more than {LEAST_SIZE} elements")
+    if env:
+        found.add("a symbolic size")
+    found |= {f"a node {n.op}" for f in m.functions for n in f.nodes if n.op in CONTROL}
+    if any({NO_INLINE, COMPILER} & f.attr.keys() for f in m.functions):
+        found.add("a function that is called")
     return frozenset(found | {str(t.dtype) for t in types} - _COMMON)
 
 
-def of_kernels(c: Compiled, function: str) -> frozenset[str]:
-    """Return the ops of a compiled function, and what its loops compute; of all if it is none."""
+def of_kernels(c: Compiled, function: str, *, scheduled: bool = False) -> frozenset[str]:
+    """Return the ops of a compiled function, and what its loops do; of all if it is none.
+
+    ``scheduled`` asks for what its kernels do besides.
+    """
     table = {f.name: f for f in c.fused.functions}
     chosen: list[Function] = [table[function]] if function in c.loops else list(table.values())
     loops = [c.loops[f.name] for f in chosen if f.name in c.loops]
+    kernels = [k for f in chosen for k in c.kernels.get(f.name, ())] if scheduled else []
     ops = {n.op for f in chosen for n in f.nodes if n.op not in ("call", "constant")}
-    return frozenset(ops).union(*(_computed(f) for f in loops))
+    return frozenset(ops).union(*map(_computed, loops), *map(_scheduled, kernels))
+
+
+def of_error(e: Exception) -> frozenset[str]:
+    """Return the function that raised an error; of a broken law, the one that asked for it.
+
+    It is empty if only the list of stages did: a law that the result of a stage breaks.
+    """
+    own = ("codegen",) if isinstance(e, DidymaError) else ("codegen", "refimpl")
+    sites: list[str] = []
+    for frame in traceback.extract_tb(e.__traceback__):
+        parts = Path(frame.filename).parts
+        package = next((p for p in reversed(parts) if p in own), "")
+        if package and parts[-1] != "pipeline.py" and not frame.name.startswith("<"):
+            path = "/".join(parts[len(parts) - parts[::-1].index(package) - 1 :])
+            sites.append(f"raised in {path}:{frame.name}")
+    return frozenset(sites[-1:])
+
+
+def _scheduled(k: PrimFunc) -> Iterator[str]:
+    """Yield what a schedule adds to loops."""
+    for s in stmts(k.body):
+        if isinstance(s, For) and s.kind is LoopKind.VECTORIZED:
+            yield "a wide access"
+        if isinstance(s, Barrier):
+            yield "a barrier"
+        if isinstance(s, Allocate) and s.buffer.scope is Scope.SHARED:
+            yield "shared memory"
 
 
 def _computed(f: PrimFunc) -> Iterator[str]:
@@ -64,6 +106,8 @@ def _computed(f: PrimFunc) -> Iterator[str]:
             yield f"{s.op} of numbers"
         for e in _values(s):
             yield from _operations(e)
+        for e in _indices(s):
+            yield from _index_operations(e)
 
 
 def _values(s: Stmt) -> tuple[Expr, ...]:
@@ -71,6 +115,34 @@ def _values(s: Stmt) -> tuple[Expr, ...]:
     if isinstance(s, For):
         return ()
     return (s.value,) if isinstance(s, Store) else stmt_exprs(s)
+
+
+def _indices(s: Stmt) -> Iterator[Expr]:
+    """Yield the indices of what a statement stores and loads."""
+    if isinstance(s, Store | Atomic):
+        yield from s.index
+    for e in stmt_exprs(s):
+        yield from _load_indices(e)
+
+
+def _load_indices(e: Expr) -> Iterator[Expr]:
+    if isinstance(e, Load):
+        yield from e.index
+    for child in expr_children(e):
+        yield from _load_indices(child)
+
+
+def _index_operations(e: Expr) -> Iterator[str]:
+    """Yield the operations of an index, but additions and multiplications, which all have."""
+    if isinstance(e, Binary | Unary) and e.dtype.is_float:
+        yield f"{e.op} of numbers"
+    elif isinstance(e, Binary) and e.op not in ("add", "mul"):
+        yield f"{e.op} in an index"
+    elif isinstance(e, Select):
+        yield "a selection in an index"
+    if not isinstance(e, Load):
+        for child in expr_children(e):
+            yield from _index_operations(child)
 
 
 def _operations(e: Expr) -> Iterator[str]:

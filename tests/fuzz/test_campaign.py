@@ -69,7 +69,7 @@ def strike(name: str, what: str) -> Fault:
 def test_a_disagreement_is_found_shrunk_written_and_replayed(tmp_path: Path) -> None:
     where = tmp_path / "copy"
     (fault,) = [f for f in FAULTS if f.name == "a reduction that skips its last element"]
-    plant(fault, where)
+    plant(where, fault)
     folder = tmp_path / "findings"
     words = ("--seconds", "400", "--jobs", "1", "--engine", "host", "--stop-after", "1")
     code, said = didyma(where, "fuzz", *words, "--seed", "1", "--findings", folder)
@@ -101,7 +101,7 @@ def test_a_crash_or_a_hang_costs_its_case_alone(
     what: str, kind: str, reason: str, tmp_path: Path
 ) -> None:
     where = tmp_path / "copy"
-    plant(strike(kind, what), where)
+    plant(where, strike(kind, what))
     folder = tmp_path / "findings"
     code, said = didyma(
         where, "fuzz", "--seconds", "400", "--jobs", "2", "--engine", "host", "--timeout", "5",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import permutations
+from unittest import mock
 
 import pytest
 
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
-from didyma.fuzz import traits
+from didyma.fuzz import levels, traits
 from didyma.fuzz.graphs import BYTES, Case, decode
-from didyma.fuzz.groups import KEPT, Example, Group, cause, group_of
+from didyma.fuzz.groups import KEPT, Example, Findings, Group
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.text import parse_module
 
@@ -33,14 +35,10 @@ def example(case: Case, f: Finding, *traits: str, nodes: int = 1) -> Example:
 
 
 def grouped(*many: Example) -> list[Group]:
-    groups: list[Group] = []
+    findings = Findings()
     for e in many:
-        group = group_of(groups, e)
-        if group is None:
-            group = Group(*cause(e.finding), e.traits)
-            groups.append(group)
-        group.add(e)
-    return groups
+        findings.add(e)
+    return findings.groups()
 
 
 def test_what_has_a_trait_in_common_is_one_group() -> None:
@@ -79,13 +77,46 @@ def test_a_broken_plan_is_one_cause() -> None:
 
 
 def test_the_smallest_are_kept() -> None:
-    (g,) = grouped(*(found(n, "x", nodes=n) for n in (5, 9, 3, 7, 4)))
+    many = [found(n, "x", nodes=n) for n in (5, 9, 3, 7, 4)]
+    (g,) = grouped(*many)
     assert g.count == 5
     assert [e.size[0] for e in g.examples] == [3, 4, 5]
     assert len(g.examples) == KEPT
-    again = g.add(found(3, "x", nodes=3))
-    assert again is not None, "the same case is no other example"
-    assert (g.count, len(g.examples)) == (6, KEPT)
+    (again,) = grouped(*many, found(3, "x", nodes=3))
+    assert again.count == 6
+    assert [e.size[0] for e in again.examples] == [3, 4, 5], "the same case is no other example"
+
+
+def test_the_order_of_findings_makes_no_other_groups() -> None:
+    one = [found(1, "a", "b"), found(2, "a", "c"), found(3, "b", "d"), found(4, "b", "e")]
+    other = [found(5, "x", "y"), found(6, "y", "z")]
+    for many in permutations([*one, *other]):
+        groups = grouped(*many)
+        assert sorted(len(g.common) for g in groups) == [1, 1, 2]
+        assert {"b", "y"} <= {t for g in groups for t in g.common}
+
+
+def test_findings_without_traits_join_the_largest_group() -> None:
+    many = [found(1, "a"), found(2, "b"), found(3, "b", "c"), found(4), found(5)]
+    assert [(set(g.common), g.count) for g in grouped(*many)] == [({"a"}, 1), ({"b"}, 4)]
+
+
+def test_errors_are_told_apart_by_the_function_that_raised_them() -> None:
+    def failed(m: str, wrong: str) -> frozenset[str]:
+        with mock.patch(wrong, side_effect=KeyError("x")):
+            made = levels.compiled(parse_module(m))
+        assert isinstance(made, levels.Failed)
+        return traits.of_error(made.error)
+
+    shape, rule = (
+        "didyma.codegen.lower.function.ix.of_dim",
+        "didyma.codegen.lower.build.ScalarBuilder.rule",
+    )
+    assert failed(ADDED, shape) != failed(ADDED, rule)
+    for where in (failed(ADDED, shape), failed(ADDED, rule)):
+        assert all(t.startswith("raised in codegen/lower/") for t in where)
+        assert len(where) == 1
+    assert traits.of_error(KeyError("raised nowhere")) == frozenset()
 
 
 def test_size_breaks_ties() -> None:
@@ -118,7 +149,7 @@ def test_ops_that_come_down_to_one_operation_share_a_trait(text: str) -> None:
 
 
 def test_sizes_that_stay_and_rare_dtypes_are_traits() -> None:
-    assert set(traits.of_types(parse_module(PAIR.format(n=3)), {})) == {"an axis of 3", "f16"}
-    assert not traits.of_types(parse_module(ADDED), {})
-    wide = traits.of_types(parse_module(ADDED.replace("f32[2]", "f32[2, 2]")), {})
+    assert set(traits.of_module(parse_module(PAIR.format(n=3)), {})) == {"an axis of 3", "f16"}
+    assert not traits.of_module(parse_module(ADDED), {})
+    wide = traits.of_module(parse_module(ADDED.replace("f32[2]", "f32[2, 2]")), {})
     assert set(wide) == {"more than 3 elements"}

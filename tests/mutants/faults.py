@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``old`` becomes ``new`` in ``file``; a campaign on ``engine`` must name one of ``levels``."""
+    """``old`` becomes ``new`` in ``file``; a campaign on ``engine`` must name one of ``levels``.
+
+    Graphs without any of ``ops``, if some are named, cannot show the fault.
+    """
 
     name: str
     file: str
@@ -19,6 +22,7 @@ class Fault:
     new: str
     levels: tuple[str, ...]
     engine: str = "host"
+    ops: tuple[str, ...] = ()
 
 
 PLAN = ("plan",)

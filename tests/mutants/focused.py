@@ -1,0 +1,50 @@
+"""A campaign on random graphs that have one of some ops, for faults that others cannot show.
+
+It runs in a process whose Didyma is a copy with planted faults, and prints its result as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from didyma.fuzz.campaign import Plan, run
+from didyma.fuzz.graph_domain import Graphs, record
+from didyma.fuzz.graphs import Case
+
+
+@dataclass(frozen=True, slots=True)
+class Focused(Graphs):
+    """Random graphs with one of ``ops``, or any graphs if none are named."""
+
+    ops: tuple[str, ...] = ()
+
+    def draw(self, seed: int, index: int) -> Case:
+        """Return the first graph with such an op, of a sequence of its own for each index."""
+        for k in count():
+            case = Graphs.draw(self, seed, index + (k << 32))
+            nodes = (n for f in case.module.functions for n in f.nodes)
+            if not self.ops or any(n.op in self.ops for n in nodes):
+                break
+        return case
+
+
+def main() -> None:
+    """Run a campaign of one process."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("engine")
+    parser.add_argument("ops", nargs="*")
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--findings", type=Path)
+    a = parser.parse_args()
+    domain = Focused((a.engine,), ops=tuple(a.ops))
+    r = run(Plan((domain,), a.seconds, seed=a.seed, findings=a.findings))
+    print(json.dumps(record(r)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Faults whose findings are to be one group each: of the prelude, emission, schedules, lowering.
+
+``PAIRS`` are planted together: their findings are to be two groups at least.
+"""
+
+from __future__ import annotations
+
+from tests.mutants.faults import Fault
+
+PRELUDE = "codegen/emit/prelude/common.c"
+EXPRESSIONS = "codegen/emit/expressions.py"
+
+SHIFT = Fault(
+    "a shift by the width of the type, in the prelude",
+    PRELUDE,
+    "FN T shl_T(T a, T b) { return (U)b < BITS ?",
+    "FN T shl_T(T a, T b) { return (U)b <= BITS ?",
+    ("host",),
+    ops=("bitwise_left_shift",),
+)
+POWER = Fault(
+    "a negative power of -1 that is 0, in the prelude",
+    PRELUDE,
+    "if (b < 0) return a == 1 ? (T)1 : a == -1 ? (T)(b & 1 ? -1 : 1) : (T)0;",
+    "if (b < 0) return a == 1 ? (T)1 : (T)0;",
+    ("host",),
+    ops=("pow",),
+)
+ZERO = Fault(
+    "a minimum that loses the sign of zero, in the prelude",
+    PRELUDE,
+    "if (a == b) return signbit_T(a) ? a : b;",
+    "if (a == b) return b;",
+    ("host",),
+    ops=(
+        "minimum",
+        "min",
+        "clip",
+    ),
+)
+REMAINDER = Fault(
+    "an integer remainder of the dividend's sign, in the prelude",
+    PRELUDE,
+    "return r != 0 && (r ^ b) < 0 ? (T)(r + b) : r;",
+    "return r;",
+    ("host",),
+    ops=("remainder",),
+)
+UNSIGNED = Fault(
+    "an unsigned division by zero that gives the dividend, in the prelude",
+    PRELUDE,
+    "//: T in unsigned\n#define abs_T(a) ((T)(a))\n\n"
+    "FN T truncdiv_T(T a, T b) { return b == 0 ? (T)0 :",
+    "//: T in unsigned\n#define abs_T(a) ((T)(a))\n\n"
+    "FN T truncdiv_T(T a, T b) { return b == 0 ? a :",
+    ("host",),
+    ops=(
+        "floor_divide",
+        "trunc_divide",
+    ),
+)
+LESS = Fault(
+    "a comparison that is too strict, in the text",
+    EXPRESSIONS,
+    '"le": ("<=", REL),',
+    '"le": ("<", REL),',
+    ("host",),
+    ops=(
+        "less_equal",
+        "searchsorted",
+    ),
+)
+XOR = Fault(
+    "an exclusive or that is an or, in the text",
+    EXPRESSIONS,
+    '_BITS = {"and": ("&", AND), "xor": ("^", XOR),',
+    '_BITS = {"and": ("&", AND), "xor": ("|", OR),',
+    ("host",),
+    ops=(
+        "bitwise_xor",
+        "logical_xor",
+    ),
+)
+TREE = Fault(
+    "a tree that leaves out its last level, in a schedule",
+    "codegen/schedule/reduction.py",
+    "return [For(level, ix.index(lanes.bit_length() - 1), step)]",
+    "return [For(level, ix.index(lanes.bit_length() - 2), step)]",
+    ("kernel",),
+    ops=(
+        "sum",
+        "max",
+        "min",
+        "prod",
+        "argmax",
+        "any",
+    ),
+)
+RAISES = Fault(
+    "a schedule of reductions to a number that raises",
+    "codegen/schedule/reduction.py",
+    'schedule = "reduce_row" if fold.nest.index else "reduce_all"',
+    'schedule = {True: "reduce_row"}[bool(fold.nest.index)]',
+    ("schedule",),
+    ops=(
+        "sum",
+        "max",
+        "min",
+        "prod",
+        "argmax",
+        "any",
+    ),
+)
+IDENTITY = Fault(
+    "a minimum that starts from 0, in lowering",
+    "codegen/lower/scalar.py",
+    '        case "min" | "argmin":\n            return Const(_extreme(dtype, 1), dtype)',
+    '        case "min" | "argmin":\n            return Const(type(_extreme(dtype, 1))(0), dtype)',
+    ("loop",),
+    ops=(
+        "min",
+        "argmin",
+    ),
+)
+TILE = Fault(
+    "a tile that is read along the wrong axis, in a schedule",
+    "codegen/schedule/transpose.py",
+    "Load(tile.name, (tx, down_out), load.dtype)",
+    "Load(tile.name, (down_out, tx), load.dtype)",
+    ("kernel",),
+    ops=("permute_dims",),
+)
+RECIPROCAL = Fault(
+    "1 / x taken for x, in a pass",
+    "codegen/passes/algebra.py",
+    '    ("divide", 1, "f", 1),',
+    '    ("divide", 0, "f", 1),',
+    ("passes",),
+    ops=("divide",),
+)
+FLIP = Fault(
+    "a flip of two elements left out, in a pass",
+    "codegen/passes/movement.py",
+    "same = all(n.types[0].shape[a] == 1 for a in",
+    "same = all(n.types[0].shape[a] in (1, 2) for a in",
+    ("passes",),
+    ops=("flip",),
+)
+
+FAULTS: tuple[Fault, ...] = (
+    SHIFT, POWER, ZERO, REMAINDER, UNSIGNED, LESS, XOR, TREE, RAISES, IDENTITY, TILE, RECIPROCAL,
+    FLIP,
+)  # fmt: skip
+PAIRS: tuple[tuple[Fault, Fault], ...] = (
+    (ZERO, REMAINDER), (XOR, LESS), (TREE, TILE), (SHIFT, UNSIGNED), (TREE, RAISES),
+)  # fmt: skip
