@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from didyma import fitting, rounds
 from didyma.codegen.memory.planners import Choice
@@ -77,6 +77,7 @@ def check(
 
 
 def _made(which: str | T | Iterable[str | T], make: Callable[[str | T], T]) -> list[T]:
-    """Make objects of one or several, each given by name or as an object."""
-    many = (which,) if isinstance(which, str) or not isinstance(which, Iterable) else which
-    return [make(one) for one in many]
+    """Make one or several objects, each given by name or as an object."""
+    if isinstance(which, str) or not isinstance(which, Iterable):
+        return [make(which)]
+    return [make(one) for one in cast("Iterable[str | T]", which)]

@@ -48,7 +48,7 @@ def read_module(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
 
 
 def beside(path: Path) -> text.Files:
-    """Return the reader of the constants that a text has in files of its own folder.
+    """Return a reader for the constants that a text keeps in files beside it.
 
     It returns None for a name that ``explain`` does not give, and for bytes that it did not write.
     """
@@ -64,7 +64,7 @@ def beside(path: Path) -> text.Files:
 
 
 def keep_stdin(folder: Path) -> Path:
-    """Write what stdin has to a file whose suffix says what it is: .dym, .csv or .onnx."""
+    """Write stdin to a file whose suffix tells its format: .dym, .csv or .onnx."""
     data = sys.stdin.buffer.read()
     path = folder / f"stdin{_suffix(data)}"
     path.write_bytes(data)

@@ -164,7 +164,7 @@ class EngineConformance:
         e.free(other)
 
     def test_a_stack_gives_and_takes(self) -> None:
-        """Small buffers of the stack are apart from each other while they are held."""
+        """Small buffers of the stack do not overlap while both are allocated."""
         e = self._made
         first, second = e.stack(256), e.stack(100 << 10)
         for k, b in enumerate((first, second)):

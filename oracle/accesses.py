@@ -1,4 +1,4 @@
-"""Which elements of two buffers a kernel loads and stores, iteration by iteration.
+"""Enumerate the elements of buffers that a kernel loads and stores, in every iteration.
 
 Each loop around an access is an axis of an array, so that one array holds the element that is
 touched in every iteration.  Conditions and indices that depend on data are not evaluated: the

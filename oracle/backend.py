@@ -1,4 +1,4 @@
-"""What the judge asks of an engine under judgement; it never learns what is behind it."""
+"""The protocol by which the judge runs an engine, of which it knows nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from didyma.refimpl.ir.types import Array
 class Backend(Protocol):
     """Runs the kernels and the program of one compiled module.
 
-    A run that goes wrong raises; the judge turns the exception into a finding.
+    A run that fails raises an exception, which the judge turns into a finding.
     """
 
     name: str
@@ -20,9 +20,9 @@ class Backend(Protocol):
     def run_function(
         self, function: str, inputs: Sequence[Array], env: Mapping[str, int]
     ) -> tuple[Array, ...]:
-        """Results of a Primitive function by its kernels, each buffer in memory of its own."""
+        """Run a Primitive function by its kernels, with every buffer in memory of its own."""
         ...
 
     def run_program(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """Results of the whole module by the planned program."""
+        """Run the module by its planned program."""
         ...

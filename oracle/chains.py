@@ -1,10 +1,10 @@
-"""How long a kernel's chains of additions are, read off its loop program.
+"""Find the longest chain of additions in a kernel, from its loop program.
 
-The bar of a sum hangs on the longest chain of additions that a term goes through.  The judge does
-not believe what an implementation says of it: it derives it.  A *depth* says of a value, for each
-place it may come from, how many additions lie between: ``{"acc": 1, TERM: 3}`` is a value that
-holds what was in ``acc`` after one more addition, and some operand after three.  Depths are
-vectors of max-plus algebra; the body of a loop is a matrix over them, and a serial loop is its
+The bar of a sum depends on the longest chain of additions that a term goes through.  The judge does
+not trust what an implementation states about it, but derives it.  The *depth* of a value gives, for
+each source of the value, the number of additions in between: ``{"acc": 1, TERM: 3}`` is a value
+that contains the content of ``acc`` after one more addition, and some operand after three.  Depths
+are vectors of max-plus algebra; the body of a loop is a matrix over them, and a serial loop is its
 power, found by squaring.  (F. Baccelli et al., *Synchronization and Linearity*, 1992, ch. 3.)
 
 Depths are upper bounds.  A buffer has one depth for all its elements, conditions may go either
@@ -57,11 +57,11 @@ Interval: TypeAlias = tuple[int, int]
 
 
 class _UnknownError(Exception):
-    """A statement or an extent says nothing of its chains."""
+    """A statement or an extent from which no chain length can be derived."""
 
 
 def longest(kernels: Sequence[PrimFunc], env: Mapping[str, int]) -> int | None:
-    """Most additions that any value goes through in kernels run in order; None if unknown.
+    """Return the longest chain of additions in kernels run in order; None if unknown.
 
     ``env`` binds the symbolic dims.
     """
@@ -81,7 +81,7 @@ def derived(kernels: Sequence[PrimFunc], env: Mapping[str, int], stated: Contrac
 
 
 def with_chain(stated: Contract, most: int) -> Contract:
-    """Return the contract with chains of at most so many additions."""
+    """Return the contract with chains of at most ``most`` additions."""
 
     def chain(n: int) -> int:
         del n
@@ -113,7 +113,7 @@ def _of(state: Depths, name: str) -> Depth:
 
 
 def _after(first: Depths, then: Depths) -> Depths:
-    """Both, one after the other."""
+    """Return the depths after two steps, one after the other."""
 
     def through(d: Depth) -> Depth:
         parts = [_TERM if k == TERM else _of(first, k) for k in d]
@@ -123,7 +123,7 @@ def _after(first: Depths, then: Depths) -> Depths:
 
 
 def _power(step: Depths, n: int) -> Depths:
-    """``n`` times the same, one after another."""
+    """Return the depths after ``n`` repetitions of a step."""
     done: Depths = {}
     while n:
         if n & 1:
@@ -139,7 +139,7 @@ def _either(a: Depths, b: Depths) -> Depths:
 
 
 class _Interpreter:
-    """Depths after a statement; variables have one meaning in a kernel."""
+    """Computes the depths after a statement; a variable has one meaning in a kernel."""
 
     def __init__(self, env: Mapping[str, int]) -> None:
         self.ranges: dict[str, Interval] = {k: (n, n) for k, n in env.items()}
@@ -178,8 +178,8 @@ class _Interpreter:
                 raise _UnknownError
 
     def store(self, buffer: str, one_of_many: bool, d: Depth, state: Depths) -> Depths:
-        whole = _join(_of(state, buffer), d) if one_of_many else d
-        return {**state, buffer: whole, WORST: _join(_of(state, WORST), d)}
+        depth = _join(_of(state, buffer), d) if one_of_many else d
+        return {**state, buffer: depth, WORST: _join(_of(state, WORST), d)}
 
     def loop(self, s: For, state: Depths, times: int) -> Depths:
         least, most = self.interval(s.extent)
@@ -204,7 +204,7 @@ class _Interpreter:
         return state
 
     def depth(self, e: Expr, state: Depths) -> Depth | None:
-        """Depth of a float; None of integers and bools, which have none."""
+        """Return the depth of a float; None for integers and bools."""
         match e:
             case Const(value, dtype):
                 return ({} if value == 0 else _TERM) if dtype.is_float else None
@@ -245,7 +245,7 @@ class _Interpreter:
         return None if x is None or y is None else f(x, y)
 
     def interval(self, e: Expr) -> Interval:
-        """Least and largest value of an index."""
+        """Return the least and the largest value of an index."""
         match e:
             case Const(value):
                 return int(value), int(value)

@@ -1,4 +1,4 @@
-"""Is this output right?  Decided by the reference's bars; there is no tolerance to choose."""
+"""Judge an output by the reference's bars; there is no tolerance to choose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from didyma.refimpl.ops.bars import Bar
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What became of one output.
+    """The result of comparing one output.
 
     ``checked`` of ``total`` elements were decided; ``worst`` is the largest share of a bar used
     (1 is the edge; inf is outside a bar of width zero).  ``message`` is empty when all agree.
@@ -63,7 +63,7 @@ def compare(name: str, bar: Bar, output: Array, type: TensorType) -> Comparison:
 
 
 def rewritten(name: str, want: Array, bar: Bar, got: Array, type: TensorType) -> Comparison:
-    """Judge an output that should be the same, and must lie in its bar where it is not."""
+    """Judge an output by the bits of another, and by its bar where the bits differ."""
     if want.dtype == got.dtype and want.shape == got.shape:
         same = ~_differ(want, got)
         bar = Bar(bar.c, np.where(same, np.inf, bar.e))
@@ -73,7 +73,7 @@ def rewritten(name: str, want: Array, bar: Bar, got: Array, type: TensorType) ->
 
 
 def _differ(a: Array, b: Array) -> Array:
-    """Where two arrays of one type differ in a bit; every NaN is like another."""
+    """Return where two arrays of one type differ in a bit; all NaNs are equal."""
     raw = np.dtype(f"V{a.dtype.itemsize}")
     wrong = np.asarray(a, order="C").view(raw) != np.asarray(b, order="C").view(raw)
     if wrong.any() and DType.of(a).is_float:
@@ -83,7 +83,7 @@ def _differ(a: Array, b: Array) -> Array:
 
 
 def bitwise(name: str, want: Array, got: Array) -> Comparison:
-    """Judge an output that may not differ by one bit; every NaN is like another."""
+    """Judge an output that may not differ by one bit; all NaNs are equal."""
     if want.dtype != got.dtype or want.shape != got.shape:
         message = f"{name}: got {got.dtype}{got.shape}, want {want.dtype}{want.shape}"
         return Comparison(0, want.size, np.inf, message)
@@ -100,7 +100,7 @@ def bitwise(name: str, want: Array, got: Array) -> Comparison:
 
 
 def distance(reference: Array, output: Array) -> Comparison:
-    """Tell how far an output is from its float64 reference: ``off`` alone, which judges nothing.
+    """Measure how far an output is from its float64 reference; only ``off`` is set.
 
     It is computed for floats of one shape, over the elements that are finite in both.
 
@@ -121,7 +121,7 @@ def distance(reference: Array, output: Array) -> Comparison:
 
 
 def total(many: Iterable[Comparison]) -> Comparison:
-    """Sum of comparisons, with the first message and the largest ``off``."""
+    """Add comparisons up, with the first message and the largest ``off``."""
     all_ = list(many)
     return Comparison(
         sum(c.checked for c in all_),

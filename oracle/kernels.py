@@ -1,4 +1,4 @@
-"""Run the kernels of one Primitive function by the loop interpreter; what a kernel reads."""
+"""Run the kernels of one Primitive function by the loop interpreter, and find what they read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POISON = 0xA5  # unlikely bytes in a buffer that a kernel has yet to write
 
 def run_primfuncs(
     funcs: Sequence[PrimFunc],
-    whole: PrimFunc,
+    before: PrimFunc,
     inputs: Sequence[Array],
     env: Mapping[str, int],
     results: Sequence[TensorType],
@@ -27,12 +27,12 @@ def run_primfuncs(
 ) -> tuple[Array, ...]:
     """Run the kernels of a Primitive in order by a loop interpreter.
 
-    ``whole`` is the PrimFunc they come from: its parameters are the inputs, then the outputs,
-    which start out poisoned and are the values of the types ``results``.
+    ``before`` is the PrimFunc that they were made from: its parameters are the inputs, then the
+    outputs, which start out poisoned and are the values of the types ``results``.
     """
-    given = dict(zip(whole.inputs, map(to_memory, inputs), strict=True))
+    given = dict(zip(before.inputs, map(to_memory, inputs), strict=True))
     buffers: dict[str, Array] = {}
-    for p in whole.params:
+    for p in before.params:
         if p.name in given:
             buffers[p.name] = given[p.name]
         else:
@@ -48,7 +48,7 @@ def run_primfuncs(
         launch(f, shaped, env)
     return tuple(
         from_memory(buffers[o], t.dtype, dims.values(t.shape, env))
-        for o, t in zip(whole.outputs, results, strict=True)
+        for o, t in zip(before.outputs, results, strict=True)
     )
 
 

@@ -25,7 +25,7 @@ class PlacementError:
 
 
 class _Ranks:
-    """A set of small numbers that finds neighbours: one bit each, in words, with an index."""
+    """A set of small integers, kept as bits, that finds the neighbours of an integer."""
 
     def __init__(self, count: int) -> None:
         self.words = [0] * (count // WORD + 1)
@@ -77,11 +77,10 @@ def check(
     capacity: int | None = None,
     peak: int | None = None,
 ) -> list[PlacementError]:
-    """Everything wrong with the offsets of buffers alive in [lower, upper); empty when sound.
+    """Return the errors of the offsets of buffers alive in [lower, upper); empty when sound.
 
-    ``alignment`` and ``fixed`` (-1: not fixed) have an entry a buffer or none; ``peak`` is what
-    the planner says of its placement.  Of overlaps, a buffer that comes onto another is told
-    once.
+    ``alignment`` and ``fixed`` (-1: not fixed) have an entry a buffer or none; ``peak`` is the
+    peak that the planner states.  A buffer that is placed onto several others is reported once.
     """
     n = len(size)
     if not len(lower) == len(upper) == len(offsets) == n:
@@ -106,7 +105,7 @@ def check(
 
 
 def most_alive(lower: Sequence[int], upper: Sequence[int], size: Sequence[int]) -> int:
-    """Most bytes alive at one time, which no placement can do without."""
+    """Return the most bytes alive at one time, which every placement needs."""
     change: dict[int, int] = {}
     for a, b, n in zip(lower, upper, size, strict=True):
         if a < b:

@@ -1,4 +1,4 @@
-"""What a judgement says: findings by level, and how much of the output could be decided."""
+"""The result of a judgement: findings by level, and the share of elements that was decided."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a judgement was made with.
+    """The circumstances of a judgement.
 
     ``sizes`` bind the symbols of the inputs; those in ``given`` were chosen by the user, the others
     by default.  ``rounds`` say what values the inputs had in each round, drawn from ``seed``.
@@ -112,10 +112,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """The verdict of every level, in order.
+    """The verdicts of all levels, in order.
 
-    ``refused`` says why the reference refuses the inputs, where it does: a data-dependent size is
-    out of its range.  ``refusals`` counts the rounds in which it did.
+    ``refused`` is the error with which the reference refuses the inputs, where a data-dependent
+    size is out of its range, and ``refusals`` the number of rounds in which it did.
     """
 
     levels: tuple[Level, ...]
@@ -125,7 +125,7 @@ class Report:
 
     @property
     def outcome(self) -> Outcome:
-        """Whether a level disagrees, all agree, or something that was to be judged was not checked.
+        """Whether a level disagrees, all agree, or one of the subjects was not checked.
 
         The compiler, each engine and each peer must have decided at least one element.
         """
@@ -137,7 +137,7 @@ class Report:
 
     @property
     def agree(self) -> bool:
-        """True when all that was to be judged was checked, and nothing was found."""
+        """True when every subject was checked, and nothing was found."""
         return self.outcome is Outcome.AGREE
 
     @property
@@ -158,7 +158,7 @@ class Report:
 
 
 def merged(reports: Sequence[Report], setting: Setting) -> Report:
-    """Return one report of several rounds: each level with all that it saw."""
+    """Merge the reports of several rounds into one: each level with all its comparisons."""
     levels: dict[tuple[str, int], Level] = {}
     for r in reports:
         met: Counter[str] = Counter()  # several engines may have one name

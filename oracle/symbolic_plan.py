@@ -189,8 +189,8 @@ class _Proof:
         return list(done)
 
     def _aligned(self, d: Dim) -> Dim:
-        whole = all(c % self.alignment == 0 for c in map(_factor, _terms(d)))
-        return d if whole else dims.align(d, self.alignment)
+        aligned = all(c % self.alignment == 0 for c in map(_factor, _terms(d)))
+        return d if aligned else dims.align(d, self.alignment)
 
     def _offset(self, name: str) -> frozenset[Chain] | None:
         found: set[Chain] = set() if self.below[name] else {()}
@@ -216,8 +216,8 @@ class _Proof:
         ends, offsets = self._end(a), self.chains[b]
         if ends is None or offsets is None:
             return False
-        whole = tuple((v.lo, v.hi) for v in self.declared)
-        return self._covered(ends, offsets, whole, SPLITS)
+        box = tuple((v.lo, v.hi) for v in self.declared)
+        return self._covered(ends, offsets, box, SPLITS)
 
     def _covered(
         self, ends: frozenset[Chain], offsets: frozenset[Chain], box: Box, splits: int

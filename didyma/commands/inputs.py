@@ -80,8 +80,8 @@ def _converted(number: float, dtype: DType) -> Array | None:
         return np.array(bool(number)) if number in (0, 1) else None
     if dtype.is_int:
         low, high = dtype.limits
-        whole = math.isfinite(number) and number == int(number) and low <= number <= high
-        return np.array(int(number)).astype(dtype.numpy) if whole else None
+        fits = math.isfinite(number) and number == int(number) and low <= number <= high
+        return np.array(int(number)).astype(dtype.numpy) if fits else None
     try:
         wide = float(number)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""``didyma plan``: what memory planners make of a trace or a program."""
+"""``didyma plan``: compare memory planners on a trace or a program."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def read(file: Path, given: Sequence[str], capacity: int | None) -> Task:
         m, known = read_fixed(file, sizes)
         fixed.update(known)
         p = compile(m, Options(planner="none"), until="plan").unplanned
-        told = control.told(m)
-        default = fitting.default_sizes(m, {k: n for k, n in sizes.items() if k in told})
+        bindable = control.told(m)
+        default = fitting.default_sizes(m, {k: n for k, n in sizes.items() if k in bindable})
     ranges = {v.name: v for v in p.dims}
     for name, n in sizes.items():
         if name not in ranges and name not in fixed:
@@ -79,7 +79,7 @@ def read(file: Path, given: Sequence[str], capacity: int | None) -> Task:
 
 
 def bound(given: Sequence[str]) -> dict[str, int]:
-    """Return the sizes of words NAME=N; DidymaError ``bad-option``."""
+    """Return the sizes of items NAME=N; DidymaError ``bad-option`` for another item."""
     found: dict[str, int] = {}
     for item in given:
         name, _, value = item.partition("=")
@@ -90,7 +90,7 @@ def bound(given: Sequence[str]) -> dict[str, int]:
 
 
 def _program(file: Path) -> Program | None:
-    """The program of a text that is one; None where it is a graph."""
+    """Read a file that holds a program; None where it holds a graph."""
     if file.suffix != ".dym":
         return None
     text = disk.read_text(file)
@@ -117,7 +117,7 @@ def arena(name: str) -> ArenaPlanner:
 
 
 def measure(p: Problem, name: str, limit: float) -> Attempt:
-    """Ask a planner, and judge its placement."""
+    """Run a planner on a problem, and judge its placement."""
     began = time.perf_counter()
     try:
         placed = solve(p, arena(name), limit)
@@ -143,7 +143,7 @@ def plan(
     plot: Path | None,
     json: bool,
 ) -> int:
-    """Plan a file and print what came of it; exit code 1 if a placement is not sound."""
+    """Plan a file and print the result of each planner; exit code 1 if a placement is unsound."""
     if plot is not None:
         must_be_svg(plot)
     chosen = names() if planner == "all" else [arena(planner).name]

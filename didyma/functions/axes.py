@@ -33,7 +33,7 @@ def rank(x: Tensor) -> int:
 
 
 def axis_in(count: int, axis: int, where: object) -> int:
-    """Return an axis of so many counted from the front; DidymaError ``bad-axis`` if none."""
+    """Return one of ``count`` axes, counted from the front; DidymaError ``bad-axis``."""
     if not -count <= axis < count:
         want = f"{-count} <= axis < {count}" if count else "no axis: there are none"
         raise DidymaError("bad-axis", repr(where), got=f"axis {axis}", want=want)
@@ -48,7 +48,7 @@ def axis_of(x: Tensor, axis: int) -> int:
 def axes_in(count: int, axes: Axis, where: object) -> tuple[int, ...]:
     """Return axes counted from the front, in the order given; all of them for None.
 
-    DidymaError ``bad-axis`` for one that there is none of, or that is given twice.
+    DidymaError ``bad-axis`` for an axis that does not exist, or is given twice.
     """
     if axes is None:
         return tuple(range(count))

@@ -55,7 +55,7 @@ def _tensors(b: Builder, values: Sequence[Value]) -> tuple[Tensor, ...]:
 def _traced(
     b: Builder, f: Traced, types: Sequence[TensorType]
 ) -> tuple[Builder, list[Value], bool]:
-    """Trace a function of a branch or body; tell whether it gives a tensor, not a sequence."""
+    """Trace a branch or body; also return whether it returns a tensor rather than a sequence."""
     if not callable(f) or isinstance(f, Tensor):  # pyright: ignore[reportUnnecessaryComparison]  # a user's
         raise DidymaError(
             "bad-call", "a branch or body", got=f"{f!r:.60}", want="a function of tensors",
@@ -185,8 +185,8 @@ def _wider(
     most: int | None,
 ) -> list[TensorType]:
     """Types of what is carried that hold what the body gives: a size that changes is a symbol."""
-    alike = [(t.dtype, t.rank) for t in types] == [(t.dtype, t.rank) for t in found]
-    if not alike:
+    same = [(t.dtype, t.rank) for t in types] == [(t.dtype, t.rank) for t in found]
+    if not same:
         raise _changes(types, found, "as many values, each of its dtype and rank")
     symbols = set(new.values())
     wider: list[TensorType] = []
@@ -300,7 +300,7 @@ def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
 
 
 def compress(x: Operand, condition: Operand, /, *, axis: int | None = None) -> Tensor:
-    """Slices along an axis where a vector is true; elements of ``x`` laid flat if None.
+    """Slices along an axis where a vector is true; of the flattened ``x`` if None.
 
     >>> import numpy as np
     >>> import didyma as dd

@@ -261,11 +261,11 @@ def meshgrid(*arrays: Tensor, indexing: Literal["xy", "ij"] = "xy") -> tuple[Ten
     order = list(range(len(arrays)))
     if indexing == "xy" and len(order) > 1:
         order[:2] = [1, 0]
-    whole = tuple(lengths[i] for i in order)
+    grid = tuple(lengths[i] for i in order)
     found: list[Tensor] = []
     for i, a in enumerate(promoted(arrays)):
         line = tuple(lengths[i] if k == i else 1 for k in order)
-        found.append(apply("broadcast_to", apply("reshape", a, shape=line), shape=whole))
+        found.append(apply("broadcast_to", apply("reshape", a, shape=line), shape=grid))
     return tuple(found)
 
 

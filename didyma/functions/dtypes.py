@@ -129,7 +129,7 @@ def _is(d: DType, kind: Element | str) -> builtins.bool:
 
 @public
 def isdtype(dtype: Element, kind: Kind | Element | Sequence[Kind | Element], /) -> builtins.bool:
-    """Tell whether a dtype is another, or of a kind of the standard's, or one of several.
+    """Return whether a dtype is another dtype, of one of the standard's kinds, or one of several.
 
     Example: ``dd.isdtype(x.dtype, "real floating")``.
     """
@@ -139,7 +139,7 @@ def isdtype(dtype: Element, kind: Kind | Element | Sequence[Kind | Element], /) 
 
 @public
 def can_cast(from_: Element | Tensor, to: Element, /) -> builtins.bool:
-    """Tell whether promotion may turn one dtype into another.
+    """Return whether promotion may turn one dtype into another.
 
     Example: ``dd.can_cast(dd.i8, dd.i32)``.
     """

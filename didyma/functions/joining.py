@@ -45,7 +45,7 @@ def _some(arrays: Sequence[Tensor], name: str) -> list[Tensor]:
 
 @public
 def concat(arrays: Sequence[Tensor], /, axis: int | None = 0) -> Tensor:
-    """Join tensors along an axis; laid flat for None.  Dtypes are promoted.
+    """Join tensors along an axis; for None they are flattened first.  Dtypes are promoted.
 
     Example: ``dd.concat([x, y], axis=-1)``.  Errors: ``bad-axis``, ``shape-mismatch``.
     """
@@ -100,7 +100,7 @@ def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
 def split(
     x: Tensor, indices_or_sections: int | Sequence[AnySize], /, axis: int = 0
 ) -> tuple[Tensor, ...]:
-    """Cut along an axis, as NumPy does: into so many equal parts, or before given places.
+    """Cut along an axis, as NumPy does: into a number of equal parts, or before given indices.
 
     Example: ``dd.split(x, 3)`` gives three parts, ``dd.split(x, [2, 5])`` the parts up to 2, up
     to 5 and the rest.  PyTorch's ``split`` takes the sizes of the parts instead.
@@ -192,7 +192,7 @@ def known(x: Tensor) -> Array | None:
 
 @public
 def repeat(x: Tensor, repeats: int | Sequence[int] | Tensor, /, axis: int | None = None) -> Tensor:
-    """Repeat each element along an axis, or of all laid flat: so often, or one number for each.
+    """Repeat each element along an axis, or of the flattened tensor, a number of times.
 
     The numbers must be known now, as they make the result's size.
     Example: ``dd.repeat(x, 2, axis=0)``.  Errors: ``bad-axis``, ``bad-call``.
@@ -220,9 +220,10 @@ def repeat(x: Tensor, repeats: int | Sequence[int] | Tensor, /, axis: int | None
 
 @public
 def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axis = None) -> Tensor:
-    """Move elements along axes by so many places; those past the end come in at the front.
+    """Shift elements along axes; those shifted past the end come in at the front.
 
-    Without an axis those of all laid flat.  Example: ``dd.roll(x, 1, axis=0)``.
+    Without an axis, elements of the flattened tensor are shifted.
+    Example: ``dd.roll(x, 1, axis=0)``.
     Errors: ``bad-axis``, ``bad-call``.
     """
     if axis is None:

@@ -46,7 +46,7 @@ def _tensor(x: Tensor | Sequence[int]) -> Tensor:
 
 @public
 def compress(x: Tensor, condition: Tensor | Sequence[bool], /, axis: int | None = None) -> Tensor:
-    """Slices along an axis where a vector is true; elements of ``x`` laid flat if None.
+    """Slices along an axis where a vector is true; of the flattened ``x`` if None.
 
     Their number is known at run time only.  Example: ``dd.compress(x, x[:, 0] > 0, axis=0)``.
     Errors: ``bad-axis``, ``rank-mismatch``.
@@ -86,7 +86,7 @@ class UniqueInverse(NamedTuple):
 def unique_all(x: Tensor, /, *, sorted: bool = True) -> UniqueAll:
     """Distinct elements, first place of each, place of every one among them, counts.
 
-    Elements of any shape, laid flat; NaNs are distinct and come last.  The number of results is
+    Elements of any shape, flattened; NaNs are distinct and come last.  The number of results is
     known at run time only.  Example: ``dd.unique_all(x).counts``.
     """
     return UniqueAll(*control.unique_all(x, sorted=sorted))
@@ -184,10 +184,10 @@ def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
     at = axis_of(x, axis)
     m, n = shape(x)[at], shape(indices)[at]
     one, two = (tuple(1 if a == at else d for a, d in enumerate(shape(t))) for t in (x, indices))
-    whole = joint([one, two])
+    broadcast = joint([one, two])
 
     def wide(t: Tensor, count: Dim) -> Tensor:
-        own = tuple(count if a == at else d for a, d in enumerate(whole))
+        own = tuple(count if a == at else d for a, d in enumerate(broadcast))
         return apply("broadcast_to", t, shape=own)
 
     return apply("gather_elements", wide(x, m), wide(indices, n), axis=at)

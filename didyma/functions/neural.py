@@ -179,14 +179,14 @@ def group_norm(
     """Normalise each group of channels, then scale and shift each channel.
 
     ``x`` is [batch, channels, ...].  Example: ``dd.group_norm(x, 8, w, b)``.
-    Errors: ``bad-call`` where the channels are not so many equal groups, ``dtype-mismatch``.
+    Errors: ``bad-call`` where the channels cannot be split into equal groups, ``dtype-mismatch``.
     """
     _channels(x, "group_norm", weight, bias)
     count = shape(x)[1]
-    whole = num_groups >= 1 and dims.equal(
+    divisible = num_groups >= 1 and dims.equal(
         dims.mul(dims.floordiv(count, num_groups), num_groups), count
     )
-    if not whole:
+    if not divisible:
         got = f"{num_groups} groups of {dims.text(count)} channels"
         raise wrong("dd.group_norm", got, "equal groups")
     return composed(composite.group_norm, x, num_groups, weight, bias, eps)

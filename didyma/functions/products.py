@@ -73,8 +73,8 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: Axes = 2) -> Tensor:
     q = apply("permute_dims", x2, axes=(*right, *columns))
     p = apply("reshape", p, shape=(dims.mul(*(a[i] for i in rows)), inner))
     q = apply("reshape", q, shape=(inner, dims.mul(*(b[j] for j in columns))))
-    whole = (*(a[i] for i in rows), *(b[j] for j in columns))
-    return apply("reshape", apply("matmul", p, q), shape=whole)
+    result = (*(a[i] for i in rows), *(b[j] for j in columns))
+    return apply("reshape", apply("matmul", p, q), shape=result)
 
 
 @public

@@ -165,7 +165,7 @@ def _position(op: str, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
 
 @public
 def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """Position (i64) of the largest element along an axis, or in all laid flat.
+    """Position (i64) of the largest element along an axis, or in the flattened tensor.
 
     The first of equals, or the first NaN.  Example: ``dd.argmax(x, axis=-1)``.
     Errors: ``bad-axis``, ``dtype-mismatch``.
@@ -175,7 +175,7 @@ def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> 
 
 @public
 def argmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """Position (i64) of the smallest element along an axis, or in all laid flat.
+    """Position (i64) of the smallest element along an axis, or in the flattened tensor.
 
     The first of equals, or the first NaN.  Example: ``dd.argmin(x, axis=-1)``.
     Errors: ``bad-axis``, ``dtype-mismatch``.

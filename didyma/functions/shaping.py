@@ -174,8 +174,8 @@ def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
 
     Example: ``x, y = dd.broadcast_arrays(x, y)``.  Errors: ``shape-mismatch``.
     """
-    whole = joint([shape(a) for a in arrays])
-    return tuple(apply("broadcast_to", a, shape=whole) for a in arrays)
+    common_shape = joint([shape(a) for a in arrays])
+    return tuple(apply("broadcast_to", a, shape=common_shape) for a in arrays)
 
 
 @public

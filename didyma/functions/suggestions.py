@@ -1,4 +1,4 @@
-"""Names that people look for and do not find: what to write instead, or why there is nothing."""
+"""Names that users of other libraries look for: what to write instead, or why there is nothing."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ INSTEAD: Mapping[str, str] = {
 
 
 class UnknownName(DidymaError, AttributeError):
-    """A name that a module of Didyma does not have; ``hasattr`` takes it for what it is."""
+    """A name that a module of Didyma does not have; an AttributeError, as ``hasattr`` expects."""
 
 
 def refuser(module: str, names: Iterable[str]) -> Callable[[str], NoReturn]:
@@ -119,7 +119,7 @@ def refuser(module: str, names: Iterable[str]) -> Callable[[str], NoReturn]:
 
 
 def unknown(module: str, name: str, names: Iterable[str]) -> UnknownName:
-    """Error for a name that a module lacks: what to write instead, why there is none, or the like.
+    """Return the error for a name that a module lacks, which says what to write instead.
 
     >>> print(unknown("dd", "scatter_ad", ["scatter", "sum"]))
     unknown-name at `dd.scatter_ad`

@@ -1,4 +1,4 @@
-"""What campaigns print: lines that fit 80 columns, with or without a terminal."""
+"""The output of campaigns for people: lines that fit 80 columns."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _coverage(out: Console, r: Result) -> None:
 
 
 def _lines(words: Sequence[str], width: int) -> Iterator[Sequence[str]]:
-    """Yield the words in lines of at most so many characters, or of one word."""
+    """Yield words in lines of at most ``width`` characters, or of one word."""
     taken: list[str] = []
     for word in words:
         if taken and sum(len(w) + 1 for w in taken) + len(word) > width:

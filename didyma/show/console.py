@@ -1,4 +1,4 @@
-"""The console of the commands: as wide as the terminal, and 80 columns where there is none."""
+"""Print for people: as wide as the terminal, or 80 columns without one."""
 
 from __future__ import annotations
 

@@ -67,8 +67,8 @@ def _lines(p: Problem, placed: Placement, title: str) -> Iterator[str]:
     yield f'<rect width="{wide}" height="{high}" fill="#fff"/>'
     bound = lower_bound(p)
     ratio = f"{placed.peak / bound:.4f}" if bound else "1"
-    told = f"{title}: peak {placed.peak:,} B, lower bound {bound:,} B, ratio {ratio}"
-    yield f'<text x="{LEFT}" y="28" font-size="16">{escape(told)}</text>'
+    heading = f"{title}: peak {placed.peak:,} B, lower bound {bound:,} B, ratio {ratio}"
+    yield f'<text x="{LEFT}" y="28" font-size="16">{escape(heading)}</text>'
     for k in range(5):
         a = top * k / 4
         yield f'<path d="M{LEFT} {y(a):.1f}H{LEFT + WIDTH}" stroke="#ddd"/>'
@@ -92,11 +92,11 @@ def _buffers(p: Problem, placed: Placement, x: Scale, y: Scale) -> Iterator[str]
     for k, (name, low, high, bytes_, at) in enumerate(rows):
         if low == high or not bytes_:
             continue
-        told = f"{name}: {bytes_:,} B at {at:,}, times {low} to {high}"
+        label = f"{name}: {bytes_:,} B at {at:,}, times {low} to {high}"
         w, h = x(high) - x(low), y(at) - y(at + bytes_)
         yield (
             f'<rect class="b" x="{x(low):.2f}" y="{y(at + bytes_):.2f}" width="{w:.2f}" '
-            f'height="{h:.2f}" fill="{COLOURS[k % len(COLOURS)]}"><title>{escape(told)}</title>'
+            f'height="{h:.2f}" fill="{COLOURS[k % len(COLOURS)]}"><title>{escape(label)}</title>'
             "</rect>"
         )
     yield "</g>"

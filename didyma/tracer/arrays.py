@@ -53,9 +53,9 @@ def _from_device(x: AnyArray) -> Array:
 
     device = Cuda()
     buffer = device.adopt(x)
-    told = x.__cuda_array_interface__
-    dtype = DType.of(np.empty(0, told["typestr"]))
-    return device.download(buffer, dtype, tuple(told["shape"]))
+    interface = x.__cuda_array_interface__
+    dtype = DType.of(np.empty(0, interface["typestr"]))
+    return device.download(buffer, dtype, tuple(interface["shape"]))
 
 
 def as_pairs(p: Param, array: Array) -> Array:
@@ -75,7 +75,7 @@ def as_pairs(p: Param, array: Array) -> Array:
 def as_complex(array: AnyArray, /) -> Array:
     """Return pairs of reals, f32 or f64 [..., 2], as the complex numbers they are.
 
-    DidymaError ``complex-output`` for what is none.
+    DidymaError ``complex-output`` for any other array.
     """
     pairs = as_array(array)
     kind = next((c for c, d in PAIRS.items() if d.numpy == pairs.dtype), None)

@@ -1,4 +1,4 @@
-"""Calls with arguments that a function does not take are told in codes, too."""
+"""Raise coded errors for calls with arguments that a function does not take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Complex numbers given to a program: whether it takes them for complex numbers."""
+"""Find out whether a program treats pairs of reals as complex numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
 
-_PART_BY_PART = frozenset({"negative", "cast", "add", "subtract", "where"})  # right on pairs, too
+_PART_BY_PART = frozenset({"negative", "cast", "add", "subtract", "where"})  # the same on pairs
 _SUMS = frozenset({"sum", "mean"})
 
 
@@ -38,7 +38,7 @@ def _folds_last(node: Node, operand: TensorType) -> bool:
 
 
 def _takes_pairs(node: Node, types: dict[str, TensorType], pairs: set[str]) -> bool:
-    """Tell whether a node means on pairs what it means on the complex numbers that they hold."""
+    """Return whether a node computes on pairs the same as on the complex numbers that they are."""
     if node.op not in OPS or node.op in _PART_BY_PART:
         return True
     if node.op in ("multiply", "divide"):

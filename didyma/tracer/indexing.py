@@ -54,8 +54,8 @@ def _parts(x: Tensor, key: object) -> list[Part]:
     if len(dots) > 1:
         raise _bad(x, f"{len(dots)} times `...`", "at most one `...`")
     first = dots[0] if dots else len(given)
-    whole: list[Parts] = [slice(None)] * (x.ndim - used)
-    parts = [*given[:first], *whole, *given[first + 1 :]]
+    full: list[Parts] = [slice(None)] * (x.ndim - used)
+    parts = [*given[:first], *full, *given[first + 1 :]]
     return [k for k in parts if not isinstance(k, EllipsisType)]
 
 
@@ -68,7 +68,7 @@ def _axes_taken(part: Parts) -> int:
 
 
 def _part(x: Tensor, k: object) -> Parts:
-    """Return one part of a key; DidymaError ``bad-index`` for what is none."""
+    """Return one part of a key; DidymaError ``bad-index`` for an object that cannot be one."""
     if k is None or isinstance(k, (EllipsisType, slice)) or is_size(k):
         return cast("Parts", k)
     if isinstance(k, Tensor) and (k.dtype.is_int or (k.dtype is DType.BOOL and k.ndim)):

@@ -123,12 +123,12 @@ def check_results(name: str, hint: object, types: Sequence[TensorType], ranges: 
 
 
 def _mismatch(where: str, got: str, want: str) -> DidymaError:
-    help = "mend the annotation or the function"
+    help = "change the annotation or the function"
     return DidymaError("type-mismatch", where, got=got, want=want, help=help)
 
 
 def same_type(a: TensorType, b: TensorType, ranges: Ranges) -> bool:
-    """Tell whether two types are one for all sizes within the ranges."""
+    """Return whether two types are equal for all sizes within the ranges."""
     return (a.dtype, a.device, a.rank) == (b.dtype, b.device, b.rank) and all(
         _same_size(m, n, ranges) for m, n in zip(a.shape, b.shape, strict=True)
     )

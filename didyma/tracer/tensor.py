@@ -266,7 +266,7 @@ def together(a: object, b: object) -> tuple[Tensor, Tensor]:
 
 
 def is_scalar(x: object) -> TypeGuard[Number]:
-    """Tell whether an operand is a Python number or a size: it takes the other tensor's dtype."""
+    """Return whether an operand is a Python number or a size, which takes the other's dtype."""
     number = isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)
     return number or isinstance(x, Size)
 
@@ -305,8 +305,8 @@ def scalar(like: Tensor, x: object) -> Tensor:
         if promote(array.dtype, dtype) is dtype:
             return array.astype(dtype)
         raise _mismatch(f"{array!r} with {like!r}", array.dtype, dtype)
-    whole = not isinstance(x, float)  # a size counts as an int
-    if not (dtype.is_float or isinstance(x, bool) or (dtype.is_int and whole)):
+    integral = not isinstance(x, float)  # a size counts as an int
+    if not (dtype.is_float or isinstance(x, bool) or (dtype.is_int and integral)):
         raise _mismatch(f"{x!r:.40} with {like!r}", type(x).__name__, dtype)
     return number(b, x, dtype)
 
@@ -348,7 +348,7 @@ def _mismatch(where: str, got: str, dtype: DType) -> DidymaError:
 
 
 def _holds(dtype: DType, x: float) -> bool:
-    """Tell whether a dtype has a number, rounded to nearest: none becomes infinite, NaN or 1."""
+    """Return whether a dtype has a number, rounded to nearest: none becomes infinite, NaN or 1."""
     if not dtype.is_float:
         low, high = dtype.limits if dtype.is_int else (0, 1)
         return low <= x <= high
@@ -357,9 +357,9 @@ def _holds(dtype: DType, x: float) -> bool:
     except OverflowError:
         return False
     with np.errstate(all="ignore"):
-        held = float(np.float64(wide).astype(dtype.numpy))
-    return (np.isnan(held), np.isinf(held)) == (np.isnan(wide), np.isinf(wide)) and (
-        wide != 0 or held == 0
+        rounded = float(np.float64(wide).astype(dtype.numpy))
+    return (np.isnan(rounded), np.isinf(rounded)) == (np.isnan(wide), np.isinf(wide)) and (
+        wide != 0 or rounded == 0
     )
 
 

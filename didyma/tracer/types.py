@@ -166,7 +166,7 @@ def items(
 
 
 def is_size(x: object) -> TypeGuard[AnySize]:
-    """Tell whether an object is a size: an int or a ``Size``."""
+    """Return whether an object is a size: an int or a ``Size``."""
     return isinstance(x, (int, np.integer, Size)) and not isinstance(x, bool)
 
 
@@ -187,9 +187,9 @@ def _decided(answer: bool | None, where: str) -> bool:
 @checked
 def dim(name: str, lo: int, hi: int) -> Size:
     """Return a symbolic size with an inclusive range; DidymaError ``bad-range`` for a wrong one."""
-    whole = all(isinstance(n, (int, np.integer)) for n in (lo, hi))  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
+    integers = all(isinstance(n, (int, np.integer)) for n in (lo, hi))  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
     named = isinstance(name, str) and name.isidentifier()  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
-    if not (named and whole and 0 <= lo <= hi):
+    if not (named and integers and 0 <= lo <= hi):
         raise DidymaError(
             "bad-range", f"dim({name!r}, {lo!r}, {hi!r})", got=f"{lo!r}..{hi!r}",
             want="an identifier and ints 0 <= lo <= hi", help='dd.dim("n", 1, 4096)',
@@ -245,7 +245,7 @@ class Element:
             )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether another dtype, ours or a tensor's ``x.dtype``, is this one."""
+        """Return whether another dtype, ours or a tensor's ``x.dtype``, is this one."""
         if isinstance(other, Element):
             return self.dtype is other.dtype
         return self.dtype is other if isinstance(other, DType) else NotImplemented
