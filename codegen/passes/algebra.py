@@ -16,7 +16,7 @@ def _bits(value: float, dtype: DType) -> bytes:
     return np.array(value).astype(dtype.numpy).tobytes()
 
 
-# By op and dtype: which operand leaves the other as it is, and the bytes that it then has.
+# By op and dtype: the position of each operand that may be neutral, and its bytes.
 _NEUTRAL = {
     (op.name, dtype): tuple(
         (at, _bits(v.value, dtype))
@@ -30,7 +30,10 @@ _NEUTRAL = {
 
 
 def neutral(n: Node, values: Values) -> str | None:
-    """Return the operand of an op whose other operand does nothing, where the shapes agree."""
+    """Return one operand where the other is a neutral element: ``x * 1`` is ``x``.
+
+    None where that operand would have to be broadcast.
+    """
     if len(n.args) != 2:
         return None
     for at, bits in _NEUTRAL.get((n.op, n.types[0].dtype), ()):
@@ -41,7 +44,7 @@ def neutral(n: Node, values: Values) -> str | None:
 
 
 def unary(n: Node, values: Values) -> Node | str | None:
-    """--x is x, abs(abs(x)) is abs(x), a signed abs(-x) is abs(x)."""
+    """Simplify ``--x`` to ``x``, and ``abs(abs(x))`` and ``abs(-x)`` to ``abs(x)``."""
     laws = OPS[n.op].laws
     if laws.involution:
         inner = values.source(n.args[0], n.op)
@@ -54,7 +57,7 @@ def unary(n: Node, values: Values) -> Node | str | None:
 
 
 def same(n: Node, values: Values) -> str | None:
-    """Idempotent x op x is x, and where(c, x, x) is x, if it is not broadcast."""
+    """Simplify ``x op x`` of an idempotent op, and ``where(c, x, x)``, to ``x`` of that shape."""
     pair = n.args[1:] if n.op == "where" else n.args if OPS[n.op].laws.idempotent else ()
     if len(pair) == 2 and pair[0] == pair[1] and values.types[pair[0]] == n.types[0]:
         return pair[0]
@@ -62,7 +65,7 @@ def same(n: Node, values: Values) -> str | None:
 
 
 def condition(n: Node, values: Values) -> str | None:
-    """Where(true, x, y) is x, if it is not broadcast."""
+    """Replace a ``where`` whose condition is constant by the operand chosen, if of that shape."""
     if n.op != "where":
         return None
     known = values.splat(n.args[0])

@@ -1,4 +1,4 @@
-"""Control flow whose course is known: the branch taken, the loop never entered."""
+"""Replace branches with constant conditions, and loops that never run, by their results."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from didyma.refimpl.ir.types import Tensor, TensorType
 
 
 @dataclass(frozen=True, slots=True)
-class Instead:
-    """Nodes to put in the place of one, and which of the values then there its results are."""
+class Replacement:
+    """Nodes that replace a control node, and the values that replace each of its results."""
 
     nodes: Sequence[Node]
     names: Mapping[str, str]
 
 
-def settle(
+def simplify_control(
     n: Node,
     values: Values,
     table: Mapping[str, Function],
     supply: Names,
     simplify: Callable[[Function], Function],
-) -> Instead | None:
-    """Return what stands for a control node, if that is known; not where it binds symbols."""
+) -> Replacement | None:
+    """Return what replaces a control node; None if that is unknown, or if it binds symbols."""
     if control.rebound(n):
         return None
     match n.op:
@@ -44,8 +44,8 @@ def settle(
 
 def _branch(
     n: Node, values: Values, table: Mapping[str, Function], supply: Names
-) -> Instead | None:
-    """The branch that a constant chooses, or the only one there is."""
+) -> Replacement | None:
+    """Splice the branch that a constant condition selects, or that both sides call."""
     then, otherwise = control.references(n)
     known = values.splat(n.args[0])
     if known is None and then != otherwise:
@@ -53,7 +53,7 @@ def _branch(
     chosen = table[otherwise if known == b"\x00" else then]
     spliced = Body(supply)
     spliced.splice(Node(n.results, CALL, n.args[1:], n.types), chosen)
-    return Instead(spliced.nodes, spliced.names)
+    return Replacement(spliced.nodes, spliced.names)
 
 
 def _loop(
@@ -61,8 +61,8 @@ def _loop(
     values: Values,
     table: Mapping[str, Function],
     simplify: Callable[[Function], Function],
-) -> Instead | None:
-    """The first values, where the test is false of them whatever the others are."""
+) -> Replacement | None:
+    """Replace a loop whose test is false at once by the values that it starts with."""
     test = table[control.references(n)[0]]
     constants: list[Node] = []
     params: list[Param] = []
@@ -79,11 +79,11 @@ def _loop(
         known.define(node)
     if known.splat(simple.results[0]) != b"\x00":
         return None
-    return Instead((), dict(zip(n.results, n.args[: control.count(n, "carried")], strict=True)))
+    return Replacement((), dict(zip(n.results, n.args[: control.count(n, "carried")], strict=True)))
 
 
-def _scan(n: Node) -> Instead | None:
-    """The first states and empty results, where there is nothing to scan."""
+def _scan(n: Node) -> Replacement | None:
+    """Replace a scan of no steps by its first states and empty stacks."""
     k = control.count(n, "states")
     shapes = [[d for d in t.shape if isinstance(d, int)] for t in n.types[k:]]
     static = all(len(s) == t.rank for s, t in zip(shapes, n.types[k:], strict=True))
@@ -93,7 +93,7 @@ def _scan(n: Node) -> Instead | None:
         _constant(r, Tensor(t.dtype, tuple(s), b""), t)
         for r, t, s in zip(n.results[k:], n.types[k:], shapes, strict=True)
     ]
-    return Instead(empty, dict(zip(n.results[:k], n.args[:k], strict=True)))
+    return Replacement(empty, dict(zip(n.results[:k], n.args[:k], strict=True)))
 
 
 def _constant(name: str, value: Tensor, t: TensorType | None = None) -> Node:

@@ -1,4 +1,4 @@
-"""Drop what nobody uses: values, control nodes, and symbols with the nodes that bind them."""
+"""Dead code elimination of values, control nodes, and symbols with their bindings."""
 
 from __future__ import annotations
 

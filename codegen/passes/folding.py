@@ -1,4 +1,4 @@
-"""Compute what depends on small constants alone."""
+"""Constant folding: nodes whose operands are small constants become constants."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MAX_RESULT = 64  # elements, or as many as the largest operand has: folding adds
 
 
 def fold(n: Node, values: Values) -> Node | None:
-    """Replace a node by its value.
+    """Return a constant with the value of a node, or None if the node should stay.
 
-    Not arithmetic in f16 and bf16: a kernel keeps intermediates of those in f32, and so must a
-    constant that stands for one.  Not what has no operands, or repeats one element: a loop makes
-    those cheaper than a load.
+    Arithmetic in f16 and bf16 stays, since a kernel keeps its intermediates in f32 and a constant
+    would round them.  Nodes without operands, and ``broadcast_to``, stay: a loop computes their
+    elements more cheaply than it loads them.
     """
     op = OPS.get(n.op)
     if op is None or not n.args or n.op == "broadcast_to" or n.types[0].device:

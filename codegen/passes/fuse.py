@@ -1,4 +1,4 @@
-"""Fusion: which values get memory, and which are computed inside the kernels that need them.
+"""Fusion: decide which values are stored, and which are computed in the kernels that use them.
 
 Every value is either *stored* (it is the result of a kernel) or *inlined* in each kernel that uses
 it.  A kernel is a stored value with the inlined values below it, down to stored ones, so kernels
@@ -27,7 +27,7 @@ RUNS = (CALL, *CONTROL)  # nodes that take buffers, and run apart
 
 
 def fuse(m: Module) -> Module:
-    """Partition the entry, and what control nodes run, into Primitive functions, greedily.
+    """Partition the entry, and the functions that control nodes run, into Primitive functions.
 
     * A kernel has at most one reduction or opaque op.  What it reads is computed in place
       (for a matmul, convolution, pool or running sum only light movement, since those read an
@@ -39,29 +39,29 @@ def fuse(m: Module) -> Module:
     """
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[Group]:
-        plan = _Plan.of(f, mentioned)
-        plan.estimate()
-        plan.decide()
-        return merge(plan.groups(), plan.types)
+        partition = _Partition.of(f, mentioned)
+        partition.estimate()
+        partition.decide()
+        return merge(partition.groups(), partition.types)
 
     return emit(m, groups)
 
 
 def separate(m: Module) -> Module:
-    """Make a Primitive of every op, sharing nothing but scalar constants."""
+    """Make a Primitive function of every node; only scalar constants are repeated."""
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[Group]:
-        plan = _Plan.of(f, mentioned)
-        plan.stored = {i for i, n in enumerate(plan.nodes) if n.op != "constant"}
-        plan.decide()
-        return plan.groups()
+        partition = _Partition.of(f, mentioned)
+        partition.stored = {i for i, n in enumerate(partition.nodes) if n.op != "constant"}
+        partition.decide()
+        return partition.groups()
 
     return emit(m, groups)
 
 
 @dataclass
-class _Plan:
-    """The choice in the making; nodes are named by their position."""
+class _Partition:
+    """A partition under construction; nodes are given by their position."""
 
     results: frozenset[str]
     mentioned: Mapping[str, frozenset[str]]  # symbols by function
@@ -82,14 +82,14 @@ class _Plan:
         self.bound = frozenset(s for n in self.nodes for s in control.binds(n))
 
     @staticmethod
-    def of(f: Function, mentioned: Mapping[str, frozenset[str]]) -> _Plan:
+    def of(f: Function, mentioned: Mapping[str, frozenset[str]]) -> _Partition:
         f = drop_dead(f, mentioned)
         readers: dict[str, list[tuple[int, int]]] = {}
         for i, n in enumerate(f.nodes):
             for pos, a in enumerate(n.args):
                 readers.setdefault(a, []).append((i, pos))
         at = {r: i for i, n in enumerate(f.nodes) for r in n.results}
-        return _Plan(
+        return _Partition(
             frozenset(f.results),
             mentioned,
             f.nodes,
@@ -106,16 +106,16 @@ class _Plan:
         return self.kinds[i] in (Kind.REDUCTION, Kind.OPAQUE)
 
     def same_index(self, i: int, pos: int) -> bool:
-        """Tell whether node ``i`` reads an operand at the index it computes."""
+        """Return whether node ``i`` reads an operand only at the index of its own element."""
         n = self.nodes[i]
         same = self.types[n.args[pos]].shape == n.types[0].shape
         return same and self.kinds[i] == Kind.ELEMENTWISE
 
     def estimate(self) -> None:
-        """From the top: what must be stored anyway, and the cost of each value if inlined.
+        """Find, from first to last, what must be stored, and the cost of inlining each other value.
 
-        The cost counts an operand read at another index again, since a kernel computes it again;
-        where it passes ``cost.GROUP``, the dearest operands are stored.
+        An operand that is read at another index counts again, since a kernel computes it again.
+        Where the cost exceeds ``cost.GROUP``, the most expensive operands are stored.
         """
         dear = {Work.LOOKUP: 0, Work.SLOW: 0}  # bits of the nodes of such work
         here: dict[int, int] = {}  # bits of the nodes computed at the value's own index
@@ -141,7 +141,7 @@ class _Plan:
                 here[i], self.apart[i], self.repeat[i] = bits, apart, total
 
     def below(self, i: int, here: Mapping[int, int]) -> tuple[int, int]:
-        """Nodes computed at the index of node ``i``, as bits, and the cost of those elsewhere."""
+        """Return the nodes computed at the index of node ``i``, as bits, and the rest's cost."""
         bits, apart = 1 << i, 0
         for pos, a in enumerate(self.nodes[i].args):
             j = self.at.get(a, -1)
@@ -155,7 +155,7 @@ class _Plan:
         return bits, apart
 
     def must_store(self, i: int) -> bool:
-        """What is stored whatever its readers do: results, calls, views of stored values."""
+        """Return whether a node is stored whatever reads it: a result, a call, a view."""
         n = self.nodes[i]
         if n.op == "constant":
             return False
@@ -167,11 +167,11 @@ class _Plan:
         return of < 0 or of in self.stored or self.folds(of) or self.is_weight(of)
 
     def is_weight(self, i: int) -> bool:
-        """A constant that is no scalar: kernels get it as an operand."""
+        """Return whether a node is a constant with axes, which kernels take as an operand."""
         return self.nodes[i].op == "constant" and self.nodes[i].types[0].rank > 0
 
     def decide(self) -> None:
-        """From the bottom: store a value, or inline it in the kernels of its readers."""
+        """Decide, from last to first, whether each value is stored or inlined in its readers."""
         for i in reversed(range(len(self.nodes))):
             n = self.nodes[i]
             if not self.is_read(n):
@@ -196,7 +196,7 @@ class _Plan:
                 self.fold[root] = i
 
     def reads_aligned(self, readers: list[tuple[int, int]], root: int) -> bool:
-        """Tell whether a kernel reads a value only at the index of the element it computes."""
+        """Return whether a kernel reads a value only at the index of its own element."""
         return all(
             self.same_index(j, pos) and root in self.aligned[j]
             for j, pos in readers
@@ -217,11 +217,11 @@ class _Plan:
         return all(self.bears(i, j, pos) for j, pos in readers)
 
     def needs_stored(self, j: int) -> bool:
-        """Readers that take buffers: calls, and views, which are reshapes that are stored."""
+        """Return whether a node reads its operands from memory: a call, or a stored reshape."""
         return self.nodes[j].op in RUNS or (self.kinds[j] == Kind.RESHAPE and j in self.stored)
 
     def bears(self, i: int, j: int, pos: int) -> bool:
-        """Tell whether reader ``j`` may compute value ``i`` as often as it reads it."""
+        """Return whether reader ``j`` may compute value ``i`` anew at each read."""
         reader, repeat = self.nodes[j], self.repeat[i]
         if OPS[reader.op].rereads:
             return OPS[self.nodes[i].op].nearby and repeat <= cost.TILE
@@ -232,7 +232,7 @@ class _Plan:
         return not spread or repeat <= cost.SPREAD
 
     def groups(self) -> list[Group]:
-        """Kernels, views and calls, in the order of what they store."""
+        """Return kernels, views and calls, in the order of the nodes that they store."""
         inside: dict[int, list[int]] = {i: [] for i in sorted(self.stored) if i in self.roots}
         for i, roots in sorted(self.roots.items()):
             for r in roots:
@@ -263,7 +263,7 @@ class _Plan:
         )
 
     def symbols(self, n: Node) -> frozenset[str]:
-        """Symbols that must have their values where a node runs."""
+        """Return the symbols bound in this function that must be bound before a node runs."""
         if not self.bound:
             return frozenset()
         found = control.symbols(n).union(*(self.mentioned[r] for r in control.references(n)))

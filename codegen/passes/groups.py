@@ -1,4 +1,4 @@
-"""Groups of nodes that become one function, and the module they make."""
+"""Groups of nodes, each of which becomes one Primitive function, and the module of them all."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ VIEW: Attrs = ((PRIMITIVE, 1), (RESHAPE_ONLY, 1))
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes of one kernel, view or call, by position in the entry and in order.
+    """The nodes of one kernel, view or call, in order, with their positions in the function.
 
-    ``reads`` are stored values, parameters and weights; ``aligned`` those of them that are read
-    at the index of the element computed and nowhere else; a ``pointwise`` group has no fold.
-    A group comes ``after`` those that bind these symbols.
+    ``reads`` are stored values, parameters and weights; ``aligned`` are those of them that are read
+    only at the index of the element computed; a ``pointwise`` group has no fold.  A group runs
+    ``after`` those that bind these symbols.
     """
 
     at: tuple[int, ...]
@@ -51,12 +51,12 @@ Grouping: TypeAlias = Callable[[Function, Mapping[str, frozenset[str]]], Sequenc
 
 
 def emit(m: Module, grouping: Grouping) -> Module:
-    """Make functions of the groups of each block, one for all that hash alike, and calls to them.
+    """Make a function of each group and replace the group by a call; equal groups share a function.
 
-    Blocks are the entry and what its control nodes run.
+    This is done in the entry and in the functions that its control nodes run.
     """
     mentioned = control.mentioned(m)
-    names = _Names({f.name for f in m.functions})
+    names = _KernelNames({f.name for f in m.functions})
     made: dict[str, Function] = {}
     blocks = control.blocks(m)
     new: dict[str, Function] = {}
@@ -71,7 +71,9 @@ def emit(m: Module, grouping: Grouping) -> Module:
     return replace(m, functions=(*kept, *made.values(), *new.values()))
 
 
-def _call(g: Group, types: dict[str, TensorType], made: dict[str, Function], names: _Names) -> Node:
+def _call(
+    g: Group, types: dict[str, TensorType], made: dict[str, Function], names: _KernelNames
+) -> Node:
     f = _function(g, types)
     key = structural_hash(f)
     if key not in made:
@@ -85,8 +87,8 @@ def _function(g: Group, types: dict[str, TensorType]) -> Function:
     return Function("", params, g.nodes, g.writes, VIEW if g.view else IN_KERNEL)
 
 
-class _Names:
-    """Readable names, unique in the module: C identifiers of at most ``NAME`` characters."""
+class _KernelNames:
+    """A supply of unique function names: C identifiers of at most ``NAME`` characters."""
 
     def __init__(self, taken: set[str]) -> None:
         self._taken = taken
@@ -104,7 +106,7 @@ class _Names:
 
 
 def in_order(groups: Sequence[Group]) -> list[Group]:
-    """Sort groups so that each follows those it reads from; else by what they store."""
+    """Sort groups topologically: each follows those that it reads from or takes symbols from."""
     writer = {w: g for g in groups for w in g.writes}
     binder = {s: g for g in groups for s in g.binds}
     done: list[Group] = []

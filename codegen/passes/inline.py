@@ -1,4 +1,4 @@
-"""Put the bodies of called functions in the place of the calls."""
+"""Inlining: replace calls by the bodies of the functions that they call."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from didyma.refimpl.ir.names import Names, fresh
 
 
 def stays(f: Function) -> bool:
-    """Tell whether a call to a function is left alone: kernels, what others compile, what asks."""
+    """Return whether calls to a function stay: a kernel, an external or a ``NoInline`` one."""
     return any(name in (PRIMITIVE, COMPILER, NO_INLINE) for name, _ in f.attrs)
 
 
 def inline(m: Module) -> Module:
-    """Replace every call to a plain function by its nodes; drop the functions nobody uses now.
+    """Replace every call to a plain function by its nodes, and drop the functions left unused.
 
-    Values keep their names where they are free in the caller, else they get a number; so do those
-    named like a size, with which they share the names of what is emitted.
+    Values keep their names where those are free in the caller; others get a number, as do values
+    with the name of a symbol, since the emitted code has one namespace for both.
     """
     m = _entered(m)
     table: dict[str, Function] = {}
@@ -39,7 +39,7 @@ def inline(m: Module) -> Module:
 
 
 def _entered(m: Module) -> Module:
-    """Give a module whose entry is an external function, or one kernel, an entry that calls it."""
+    """Return a module whose entry is a plain function, which calls the entry if that was none."""
     f = m.entry
     if not f.attr.keys() & {COMPILER, PRIMITIVE}:
         return m
@@ -53,7 +53,7 @@ def _entered(m: Module) -> Module:
 
 
 def used(m: Module, old: Module) -> Module:
-    """Return the module without the functions nobody uses; ``old`` itself if that is equal."""
+    """Return a module without its unused functions; ``old`` itself if nothing differs from it."""
     wanted = {m.entry.name}
     for f in reversed(m.functions):
         if f.name in wanted:
@@ -79,7 +79,7 @@ def _inline_function(f: Function, table: dict[str, Function]) -> Function:
 
 
 def _apart(f: Function, sizes: frozenset[str]) -> Function:
-    """Give values that are named like sizes other names."""
+    """Rename the values of a function that have the name of a symbol."""
     if not sizes:
         return f
     named = {p.name for p in f.params} | {r for n in f.nodes for r in n.results}
@@ -97,14 +97,14 @@ def _apart(f: Function, sizes: frozenset[str]) -> Function:
 
 @dataclass
 class Body:
-    """A function body under construction; ``names`` says what a call's results became."""
+    """A function body under construction; ``names`` maps results of calls to what replaces them."""
 
     supply: Names
     nodes: list[Node] = field(default_factory=list[Node])
     names: dict[str, str] = field(default_factory=dict[str, str])
 
     def splice(self, call: Node, f: Function) -> None:
-        """Append the body of ``f``, whose own calls are already replaced."""
+        """Append the nodes of ``f``, which has no plain calls left, in place of a call."""
         args = (self.names.get(a, a) for a in call.args)
         inner = dict(zip((p.name for p in f.params), args, strict=True))
         # The call's own result names are free once it is gone: give them to the values returned.

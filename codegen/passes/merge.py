@@ -1,4 +1,4 @@
-"""Join pointwise kernels of one shape that share operands into kernels with several outputs."""
+"""Merge pointwise kernels of one shape that share operands into kernels of several results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from didyma.refimpl.ir.types import TensorType
 
 
 def merge(groups: Sequence[Group], types: Mapping[str, TensorType]) -> list[Group]:
-    """Merge each pointwise group into an earlier one of its shape that it reads or reads with.
+    """Merge each pointwise group into an earlier one of its shape that shares a value with it.
 
-    Two groups may merge unless a third lies between them: then the merged one would depend on
-    the third and the third on it.
+    Two groups cannot merge if a third lies on a path between them: the merged group and the third
+    would depend on each other.
     """
     todo = _Merge(types, {}, {}, {}, {}, {})
     for g in groups:
@@ -46,7 +46,7 @@ class _Merge:
             self.readers.setdefault(a, []).append(i)
 
     def settle(self, i: int) -> None:
-        """Merge a group into the first earlier one that it can join."""
+        """Merge a group into the first earlier one with which that is possible."""
         g = self.groups[i]
         shape = self.types[g.writes[0]].shape
         for a in g.reads:
@@ -59,7 +59,7 @@ class _Merge:
                     return
 
     def fits(self, i: int, j: int) -> bool:
-        """Tell whether two groups make one kernel: one index space, few outputs, no rereading."""
+        """Return whether one kernel can compute two groups: by shape, results, cost and reads."""
         a, b = self.groups[i], self.groups[j]
         if not (a.pointwise and b.pointwise):
             return False
@@ -74,7 +74,7 @@ class _Merge:
         )
 
     def between(self, i: int, j: int) -> bool:
-        """Tell whether a path leads from one group to the other through a third."""
+        """Return whether a path leads from one group to the other through a third."""
         return self._through(i, j) or self._through(j, i)
 
     def _through(self, source: int, target: int) -> bool:
@@ -90,7 +90,7 @@ class _Merge:
         return False
 
     def join(self, i: int, j: int) -> None:
-        """Put group ``j`` into ``i``."""
+        """Replace groups ``i`` and ``j`` by one group ``i``."""
         a, b = self.groups[i], self.groups.pop(j)
         nodes = dict(zip(a.at, a.nodes, strict=True)) | dict(zip(b.at, b.nodes, strict=True))
         nodes = dict(sorted(nodes.items(), key=itemgetter(0)))

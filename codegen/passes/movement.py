@@ -1,4 +1,4 @@
-"""Rules about ops that only move, repeat or convert elements."""
+"""Rewrite rules for ops that only move, repeat or convert elements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _ints(n: Node, name: str) -> tuple[int, ...]:
 
 
 def identity(n: Node, values: Values) -> str | None:
-    """Return the operand of movement that leaves every element in its place."""
+    """Return the operand of a node that changes neither its elements nor their order."""
     if n.op == "concat":
         return n.args[0] if len(n.args) == 1 else None
     if n.op not in MOVEMENT or values.types[n.args[0]] != n.types[0]:
@@ -39,13 +39,13 @@ def identity(n: Node, values: Values) -> str | None:
 
 
 def _moves_nothing(axes: tuple[int, ...], source: TensorType) -> bool:
-    """Tell whether a permutation keeps the order of the axes that are not of size 1."""
+    """Return whether a permutation keeps the order of the axes that are not of size 1."""
     real = [a for a in axes if source.shape[a] != 1]
     return real == sorted(real)
 
 
 def as_reshape(n: Node, values: Values) -> Node | None:
-    """Turn movement of axes of size 1 into a reshape, which costs nothing."""
+    """Replace a node that only moves or adds axes of size 1 by a reshape, which costs nothing."""
     if n.op not in ("permute_dims", "broadcast_to"):
         return None
     source = values.types[n.args[0]]
@@ -62,7 +62,7 @@ def _reshape(n: Node, of: str, shape: tuple[Dim, ...]) -> Node:
 
 
 def compose(n: Node, values: Values) -> Node | None:
-    """Make one movement of two of a kind."""
+    """Combine a node with its operand, if that is the same op, into one node."""
     if n.op not in ("reshape", "permute_dims", "broadcast_to", "flip"):
         return None
     inner = values.source(n.args[0], n.op)
@@ -83,7 +83,7 @@ def compose(n: Node, values: Values) -> Node | None:
 
 
 def cast_once(n: Node, values: Values) -> Node | None:
-    """Skip a cast that loses nothing when another follows: it depends on the value alone."""
+    """Drop the first of two casts in a row if it is lossless."""
     if n.op != "cast":
         return None
     inner = values.source(n.args[0], "cast")
@@ -92,11 +92,11 @@ def cast_once(n: Node, values: Values) -> Node | None:
     source, via = values.types[inner.args[0]].dtype, inner.types[0].dtype
     target = n.types[0].dtype
     if source.is_int and via.is_float and target.is_int and not lossless(source, target):
-        return None  # the cast from float saturates, the one from int would wrap
+        return None  # a cast from float saturates; one from int would wrap
     return replace(n, args=inner.args) if lossless(source, via) else None
 
 
-# Of the dtypes that hold every number of some other one, and of those that are held.
+# Digits of the significand and bits of the exponent: of dtypes to cast to, and of all floats.
 _TARGETS = {DType.F64: (53, 11), DType.F32: (24, 8), DType.F16: (11, 5), DType.BF16: (8, 8)}
 _FLOATS = _TARGETS | {
     DType.F8E4M3: (4, 4), DType.F8E4M3FNUZ: (4, 4), DType.F8E5M2: (3, 5), DType.F8E5M2FNUZ: (3, 5),
@@ -105,7 +105,7 @@ _FLOATS = _TARGETS | {
 
 
 def lossless(source: DType, target: DType) -> bool:
-    """Tell whether a cast keeps every value, NaN payloads aside.
+    """Return whether a cast keeps every value, NaN payloads aside.
 
     >>> lossless(DType.I16, DType.F32), lossless(DType.BF16, DType.F16)
     (True, False)

@@ -1,4 +1,4 @@
-"""Running sums and products in blocks: n steps for each of n elements become a few dozen."""
+"""Compute running sums and products in blocks: a few dozen steps an element instead of n."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from didyma.refimpl.ops.builder import Builder, Value
 from didyma.refimpl.ops.composite import like
 
 BLOCK = 32
-LONG = 4 * BLOCK  # shorter axes are run along as they are
+LONG = 4 * BLOCK  # shorter axes are left alone
 
 
 def block_runs(m: Module) -> Module:
-    """Run along blocks, then along the blocks' totals, and combine them (G. Blelloch, 1990).
+    """Scan blocks of a long axis, then the blocks' totals, and combine both (G. Blelloch, 1990).
 
-    ``cumulative_sum`` and ``cumulative_prod`` leave the order free; f16 and bf16 are taken as f32
-    until the end.  Axes of a symbolic size stay as they are.
+    This changes the order of additions or multiplications, which both ops leave free.  f16 and bf16
+    are computed in f32 and rounded at the end.  Axes of symbolic size are left alone.
     """
     functions = tuple(_function(f) for f in m.functions)
     same = all(a is b for a, b in zip(functions, m.functions, strict=True))
@@ -45,11 +45,11 @@ def _long(n: Node) -> bool:
 
 
 def _blocked(n: Node, operand: TensorType, supply: Names) -> Sequence[Node]:
-    """Nodes that compute the same, under names of their own."""
+    """Return nodes that compute the same in blocks, under fresh names."""
     b = Builder()
     x = b.param(n.args[0], operand)
     wide = b("cast", (x,), dtype=operand.dtype.compute)
-    run = _Run(b, n.op, bool(n.attr["reverse"]))
+    run = _Blocks(b, n.op, bool(n.attr["reverse"]))
     y = run.along(wide, int(str(n.attr["axis"])), bool(n.attr["exclusive"]))
     y = b("cast", (y,), dtype=operand.dtype)
     made = b.function("run", (y,)).nodes
@@ -60,13 +60,13 @@ def _blocked(n: Node, operand: TensorType, supply: Names) -> Sequence[Node]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _Blocks:
     b: Builder
     op: str  # cumulative_sum or cumulative_prod
     reverse: bool
 
     def along(self, x: Value, axis: int, exclusive: bool) -> Value:
-        """Run along an axis, in blocks if it is long."""
+        """Return the running fold along an axis, in blocks if it is long."""
         shape = x.type.shape
         n = shape[axis]
         assert isinstance(n, int)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from didyma.codegen.passes import algebra, folding, movement
-from didyma.codegen.passes.branches import settle
+from didyma.codegen.passes.branches import simplify_control
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.inline import used
 from didyma.codegen.passes.values import Values
@@ -29,19 +29,19 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("neutral operand", algebra.neutral),
     ("involution or idempotence", algebra.unary),
     ("equal operands", algebra.same),
-    ("known condition", algebra.condition),
+    ("constant condition", algebra.condition),
     ("fold constants", folding.fold),
 )
 MAX_REWRITES = 32  # of one node; every rule shrinks something, so this is never reached
 
 
 def simplify(m: Module) -> Module:
-    """Apply ``RULES`` to each node from the top, merge equal nodes, drop what nobody uses.
+    """Apply ``RULES`` to each node in order, merge equal nodes, and drop unused ones.
 
-    So in the entry and in what its control nodes run, innermost first; branches and loops whose
-    course is known give way to what they come to.  The result computes the same bits, but for NaN
-    payloads and, where an intermediate of f16 or bf16 disappears, nothing at all: each rule is
-    exact in the dtype it applies to.
+    This is done in the entry and in the functions that its control nodes run, innermost first.
+    Branches with constant conditions, and loops that never run, are replaced by their results.  The
+    new module computes the same bits, NaN payloads aside: each rule is exact in the dtype to which
+    it applies.
     """
     table = {f.name: f for f in m.functions}
     mentioned = control.mentioned(m)
@@ -64,7 +64,7 @@ def _rewrite(
     def alone(g: Function) -> Function:
         return _rewrite(g, rules, table)
 
-    # What is still to do, last first: nodes, and names for results once nodes have been seen.
+    # A stack of what is left to do: nodes, and names of results to enter after the nodes above.
     todo: list[Node | Mapping[str, str]] = list(reversed(f.nodes))
     while todo:
         old = todo.pop()
@@ -75,7 +75,7 @@ def _rewrite(
         new: Node | str = n
         if n.op in CONTROL:
             supply = supply or Names(f.types())
-            instead = settle(n, values, table, supply, alone)
+            instead = simplify_control(n, values, table, supply, alone)
             if instead is not None:
                 todo += [instead.names, *reversed(instead.nodes)]
                 continue
@@ -112,14 +112,14 @@ def _apply(n: Node, values: Values, rules: Sequence[tuple[str, Rule]]) -> Node |
 
 
 def _key(n: Node) -> tuple[object, ...]:
-    """What two nodes have in common when they compute the same bits."""
+    """Return a key that two nodes share only if they compute the same bits."""
     op = OPS.get(n.op)
     args = tuple(sorted(n.args)) if op is not None and op.laws.commutative else n.args
     return n.op, args, n.types, tuple((name, _bits(a)) for name, a in n.attrs)
 
 
 def _bits(a: Attr) -> object:
-    """Tell -0.0 from 0.0 and 1 from 1.0 and True; a NaN equals itself."""
+    """Return a key under which -0.0 and 0.0 differ, as 1, 1.0 and True do; a NaN equals itself."""
     match a:
         case float():
             return "float", a.hex()

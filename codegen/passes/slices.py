@@ -1,4 +1,4 @@
-"""Scan bodies read what is scanned in place: reading a slice fuses into what uses it."""
+"""Let scan bodies read the scanned operands themselves, so that slicing fuses into its readers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from didyma.refimpl.ir.types import DType, TensorType
 
 
 def unroll_slices(m: Module) -> Module:
-    """Give each ``scan`` an index, and its body the whole of what is scanned, to gather from.
+    """Give each ``scan`` an index, and let its body gather rows of whole scanned operands.
 
-    A slice begins at a symbol, of which a type cannot tell that it lies inside; so the index is
-    taken as a value, the last element of 0..index, and the row gathered with it.
+    A slice that starts at a symbol cannot be typed, since the symbol may lie outside the axis.  So
+    the index becomes a value, the last element of an iota of index + 1, and the row is gathered.
     """
     m = _apart(m)
-    work = _Work(
+    work = _Rewrite(
         {f.name: f for f in m.functions},
         {v.name: v for v in m.dims},
         Names(f.name for f in m.functions),
@@ -53,9 +53,9 @@ def unroll_slices(m: Module) -> Module:
 
 
 def _apart(m: Module) -> Module:
-    """Give each use of a function that scans a copy: an index is bound at one place.
+    """Give each use of a function that scans a copy of its own, since an index is bound only once.
 
-    What stays a function binds its own, so calls share it.
+    Functions that are not inlined bind indices of their own, so their callers share them.
     """
     scanning: set[str] = set()
     uses: Counter[str] = Counter()
@@ -85,7 +85,7 @@ class _Copies:
     made: list[Function] = field(default_factory=list[Function])
 
     def inside(self, f: Function) -> Function:
-        """Return a function whose nodes share no function that scans."""
+        """Return a function in which no two nodes run the same scanning function."""
         nodes: list[Node] = []
         for n in f.nodes:
             own = {k: self.copy(str(n.attr[k])) for k in control.REFERENCES.get(n.op, ())}
@@ -93,7 +93,7 @@ class _Copies:
         return replace(f, nodes=tuple(nodes))
 
     def copy(self, name: str) -> Attr:
-        """Return the name of a copy for one use; of the function itself if it does not scan."""
+        """Return the name of a fresh copy of a function, or its own name if it does not scan."""
         if name not in self.scanning:
             return name
         f = self.inside(self.table[name])
@@ -104,7 +104,7 @@ class _Copies:
 
 
 @dataclass
-class _Work:
+class _Rewrite:
     table: dict[str, Function]
     dims: dict[str, DimVar]
     supply: Names
@@ -113,7 +113,7 @@ class _Work:
     changed: bool = False
 
     def node(self, n: Node) -> Node:
-        """Rewrite a scan that scans."""
+        """Rewrite a scan of at least one operand; return any other node unchanged."""
         if n.op != SCAN or not control.count(n, "scanned"):
             return n
         self.changed = True
@@ -126,7 +126,7 @@ class _Work:
         return replace(n, attrs=attrs(n.attr | changed))
 
     def index(self, n: Node) -> str:
-        """Declare an index."""
+        """Declare a symbol for the index of a scan and return its name."""
         ranges = {k: (v.lo, v.hi) for k, v in self.dims.items()}
         most = max(0, dims.bounds(control.extent(n), ranges)[1] - 1)
         name = fresh("i", self.dims)
@@ -135,7 +135,7 @@ class _Work:
 
 
 def _gathering(body: Function, n: Node, index: str) -> Function:
-    """Return the body with whole operands instead of slices."""
+    """Return a body whose parameters are whole scanned operands, of which it gathers rows."""
     k, s = control.count(n, "states"), control.count(n, "scanned")
     supply = Names(body.types())
     whole: list[Param] = []
@@ -153,7 +153,7 @@ def _gathering(body: Function, n: Node, index: str) -> Function:
 
 
 def _place(index: str, supply: Names) -> Iterator[Node]:
-    """Nodes of which the last is the index as an i64 scalar."""
+    """Yield nodes, the last of which yields a symbolic index as an i64 scalar."""
     i = dims.symbol(index)
     one = dims.add(i, 1)
     row = TensorType(DType.I64, (one,))

@@ -1,4 +1,4 @@
-"""Scans stack elements of whole bytes: packed rows that share a byte are packed afterwards."""
+"""Let scans stack whole bytes: rows of packed dtypes are stacked in a wider dtype, then packed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from didyma.refimpl.ir.types import DType, TensorType
 
 
 def widen_stacks(m: Module) -> Module:
-    """Let a ``scan`` stack packed rows that may not fill whole bytes in a wider dtype.
+    """Widen what a ``scan`` stacks if its packed rows may not fill whole bytes.
 
-    Rows begin at whole bytes of memory, and no two writers share one.
+    So every row starts at a byte, and no two writers share one.
     """
-    work = _Work({f.name: f for f in m.functions})
+    work = _Widening({f.name: f for f in m.functions})
     functions: list[Function] = []
     for f in m.functions:
         f = work.function(f)
@@ -28,7 +28,7 @@ def widen_stacks(m: Module) -> Module:
 
 
 def _wide(t: TensorType) -> TensorType | None:
-    """Return the type in which rows that a scan stacks as ``t`` lie apart; None if they do so."""
+    """Return the type in which to stack rows of ``t``; None if they fill whole bytes already."""
     bits = dims.mul(t.with_shape(*t.shape[1:]).numel, t.dtype.bits)
     if not t.dtype.is_packed or (isinstance(bits, int) and bits % 8 == 0):
         return None
@@ -36,7 +36,7 @@ def _wide(t: TensorType) -> TensorType | None:
 
 
 @dataclass
-class _Work:
+class _Widening:
     table: dict[str, Function]
     made: list[Function] = field(default_factory=list[Function])
 
@@ -50,7 +50,7 @@ class _Work:
         return f
 
     def node(self, n: Node, supply: Names) -> Sequence[Node]:
-        """Return a scan that stacks wide rows, and a cast of each of its stacks."""
+        """Return a scan that stacks wide rows, and casts of its stacks; any other node alone."""
         wide = {i: w for i, t in enumerate(_stacked(n)) if (w := _wide(t))} if n.op == SCAN else {}
         if not wide:
             return (n,)
@@ -71,7 +71,7 @@ class _Work:
         return (scan, *casts)
 
     def body(self, name: str, wide: dict[int, TensorType]) -> Function:
-        """Return a body that gives some results in the dtypes in which they are stacked."""
+        """Return a copy of a body that casts results to the dtypes in which they are stacked."""
         f = self.table[name]
         supply, results = Names(f.types()), list(f.results)
         casts: list[Node] = []

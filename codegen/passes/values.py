@@ -1,4 +1,4 @@
-"""What passes ask about the values of a function."""
+"""Definitions and types of a function's values, as rewrite rules look them up."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from didyma.refimpl.ops.spec import Kind
 
 @dataclass
 class Values:
-    """Definitions and types seen so far, as a pass walks a function from the top."""
+    """Types and defining nodes of the values that a pass has met, in the order of the nodes."""
 
     types: dict[str, TensorType]
     defs: dict[str, Node] = field(default_factory=dict[str, Node])
 
     @staticmethod
     def of(f: Function) -> Values:
-        """Start with the parameters."""
+        """Return the values of a function before its first node: its parameters."""
         return Values({p.name: p.type for p in f.params})
 
     def define(self, n: Node) -> None:
-        """Enter the results of a node."""
+        """Add the results of a node."""
         for name, t in zip(n.results, n.types, strict=True):
             self.types[name] = t
             self.defs[name] = n
 
     def source(self, name: str, op: str) -> Node | None:
-        """Return the node that defines a value if it is a use of ``op``."""
+        """Return the node that defines a value, if its op is ``op``."""
         n = self.defs.get(name)
         return n if n is not None and n.op == op else None
 
     def constant(self, name: str) -> Tensor | None:
-        """Return the value if it is a constant."""
+        """Return the tensor of a value that a ``constant`` defines, or None."""
         n = self.source(name, "constant")
         if n is None:
             return None
@@ -43,7 +43,7 @@ class Values:
         return value
 
     def splat(self, name: str) -> bytes | None:
-        """Bytes of the one element value that fills a constant, seen through movement, if any."""
+        """Return the bytes of the one constant that all elements of a value are, or None."""
         n = self.defs.get(name)
         while n is not None and n.op in ("broadcast_to", "reshape", "permute_dims", "flip"):
             n = self.defs.get(n.args[0])
@@ -55,12 +55,12 @@ class Values:
             return None
         size = value.dtype.nbytes
         first = value.data[:size]
-        if not first or first != value.data[-size:]:  # most weights are told by their ends
+        if not first or first != value.data[-size:]:  # rules out most weights quickly
             return None
         return first if first * (len(value.data) // size) == value.data else None
 
 
 def kind(n: Node) -> Kind:
-    """How the op of a node fuses; a call fuses with nothing."""
+    """Return the kind of a node's op; calls and control nodes count as opaque."""
     op = OPS.get(n.op)
     return Kind.OPAQUE if op is None else op.kind

@@ -1,4 +1,4 @@
-"""The closed table of ops."""
+"""``OPS``, the closed table of ops."""
 
 from didyma.refimpl.ops import (
     arithmetic,

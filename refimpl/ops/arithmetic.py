@@ -29,13 +29,13 @@ def _two(on_ints: Callable[[Array, Array], Array], on_floats: OfTwo) -> ToBar:
 
 
 def maximum(a: Array, b: Array) -> Array:
-    """Larger number: NaN if either is NaN; +0 of two zeros of different sign."""
+    """Return the larger number: NaN if either is NaN, +0 of zeros of different signs."""
     r = np.maximum(a, b)
     return np.where((a == 0) & (b == 0), a + b, r) if has_negative_zero(r) else r
 
 
 def minimum(a: Array, b: Array) -> Array:
-    """Smaller number: NaN if either is NaN; -0 of two zeros of different sign."""
+    """Return the smaller number: NaN if either is NaN, -0 of zeros of different signs."""
     r = np.minimum(a, b)
     return np.where((a == 0) & (b == 0), -((-a) + (-b)), r) if r.dtype.kind == "f" else r
 
@@ -46,7 +46,7 @@ def clip(x: Array, lo: Array, hi: Array) -> Array:
 
 
 def truncated_quotient(a: Array, b: Array) -> Array:
-    """Integer quotient rounded to zero; 0 where the divisor is 0."""
+    """Return the integer quotient rounded towards zero; 0 where the divisor is 0."""
     return np.asarray((a - np.fmod(a, b)) // b)
 
 
@@ -54,7 +54,7 @@ _float_power = through_f64(powers.power)
 
 
 def power(a: Array, b: Array) -> Array:
-    """Integer power, wrapping; a negative exponent gives the truncated reciprocal."""
+    """Return the power; of integers it wraps, and a negative exponent truncates the reciprocal."""
     if a.dtype.kind == "f":
         return _float_power(a, b)
     if a.dtype.kind == "u" or not (b < 0).any():

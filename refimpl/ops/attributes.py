@@ -1,11 +1,11 @@
-"""Attributes of ops: a record declares them, and is parsed, checked and documented by that.
+"""Attributes of ops: an op's record declares each once, with its type, check and documentation.
 
     @attributes
     class Reduction:
         axes: Ints = integers("increasing axes to fold over")
         keepdims: bool = boolean("keep the folded axes, with size 1")
 
-What depends on the operands, such as the number of axes, an op's ``infer`` checks.
+Checks that depend on the operands, such as the number of axes, are the op's ``infer``'s.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Ints: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class AttrSpec:
-    """An attribute; every attribute is always present in a node, so there are no defaults."""
+    """How an attribute, which every node of the op has, is named, parsed and documented."""
 
     name: str
     kind: AttrKind
     doc: str
-    want: str  # of a value that does not fit
+    want: str  # for the error of a value that does not fit
     parse: Callable[[Attr | None], object]  # None for a value that does not fit
     choices: tuple[str, ...] = ()  # of a str or dtype
 
     def read(self, op: str, attrs: AttrMap) -> object:
-        """Return the attribute of a node; error ``bad-attr`` where it is missing or unfit."""
+        """Return the parsed attribute of a node; error ``bad-attr`` if it does not fit."""
         value = attrs.get(self.name)
         found = self.parse(value)
         if found is None:
@@ -56,7 +56,7 @@ def _declared(
     parse: Callable[[Attr | None], T | None],
     choices: tuple[str, ...] = (),
 ) -> T:
-    """Return the field of a record, for type checkers the value that it will have."""
+    """Return a dataclass field, typed as the value that it will have."""
     found: T = field(metadata={"spec": AttrSpec("", kind, doc, want, parse, choices)})
     return found
 
@@ -71,7 +71,7 @@ def integer(doc: str) -> int:
 
 
 def integers(doc: str, least: int | None = None) -> Ints:
-    """Declare a tuple of ints, of at least so much where given."""
+    """Declare a tuple of ints, none below ``least``."""
 
     def parse(v: Attr | None) -> Ints | None:
         if not isinstance(v, tuple):
@@ -84,7 +84,7 @@ def integers(doc: str, least: int | None = None) -> Ints:
 
 
 def sizes(doc: str, least: int = 0) -> Shape:
-    """Declare a tuple of sizes: ints of at least so much, and expressions over dims."""
+    """Declare a tuple of sizes: ints of at least ``least``, and expressions over symbols."""
 
     def parse(v: Attr | None) -> Shape | None:
         if not isinstance(v, tuple):
@@ -107,7 +107,7 @@ def boolean(doc: str) -> bool:
 
 
 def choice(doc: str, options: tuple[S, ...]) -> S:
-    """Declare one of a few strings or dtypes."""
+    """Declare a string or dtype that is one of the options."""
     kind: type = type(options[0])
     table: dict[object, S] = {o: o for o in options}
 
@@ -131,21 +131,21 @@ def tensor(doc: str) -> Tensor:
     frozen_default=True, field_specifiers=(integer, integers, sizes, boolean, choice, tensor)
 )
 def attributes(record: type[T]) -> type[T]:
-    """Make a frozen record of a class whose fields are attributes."""
+    """Decorate the record of an op's attributes; its fields are declared by the functions above."""
     return dataclass(frozen=True, slots=True)(record)
 
 
 @attributes
 class Nothing:
-    """The attributes of an op that has none."""
+    """The record of an op without attributes."""
 
 
 def specs(record: type[object]) -> tuple[AttrSpec, ...]:
-    """Return what a record declares, in its order."""
+    """Return the attributes that a record declares, in order."""
     assert is_dataclass(record)
     return tuple(replace(f.metadata["spec"], name=f.name) for f in fields(record))
 
 
 def parse(op: str, record: Callable[..., A], specs: Sequence[AttrSpec], attrs: AttrMap) -> A:
-    """Return the record of a node's attributes, from what it declares; error ``bad-attr``."""
+    """Return the record of a node's attributes; error ``bad-attr`` for one that does not fit."""
     return record(*[s.read(op, attrs) for s in specs])

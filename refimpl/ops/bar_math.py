@@ -24,7 +24,7 @@ from didyma.refimpl.ops.bars import (
 
 
 def undecided(*bars: Bar) -> Array:
-    """Elements with an undecided operand."""
+    """Return where an operand is undecided."""
     mask: Array = bars[0].e == np.inf
     for b in bars[1:]:
         mask = mask | (b.e == np.inf)
@@ -32,12 +32,12 @@ def undecided(*bars: Bar) -> Array:
 
 
 def where_undecided(b: Bar, mask: Array) -> Bar:
-    """Mark elements as undecided."""
+    """Return a bar with the marked elements undecided."""
     return Bar(b.c, np.where(mask, np.inf, b.e)) if mask.any() else b
 
 
 def integers(f: Callable[..., Array], bars: Sequence[Bar]) -> Bar:
-    """Exact function of integers or bools: undecided where an operand is not exact."""
+    """Return the bar of a function of integers or bools: undecided where an operand is inexact."""
     c = np.asarray(f(*(b.c for b in bars)))
     if not any(b.e.any() for b in bars):
         return Bar(c, np.zeros(c.shape))
@@ -45,7 +45,7 @@ def integers(f: Callable[..., Array], bars: Sequence[Bar]) -> Bar:
 
 
 def ends(f: Callable[..., Array], bars: Sequence[Bar]) -> Bar:
-    """Exact function that is nondecreasing in every operand: the ends of the bars decide."""
+    """Return the bar of an exact function that is nondecreasing in each operand."""
     c = np.asarray(f(*(b.c for b in bars)))
     if not any(b.e.any() for b in bars):
         return Bar(c, np.zeros(c.shape))
@@ -65,7 +65,7 @@ def _sum(a: Bar, b: Bar, dtype: DType, known: Array) -> Array:
 
 
 def add(a: Bar, b: Bar, dtype: DType) -> Bar:
-    """Sum; a product that overflows by itself may have been fused with it."""
+    """Return the bar of a sum; a product that overflows may have been fused with it."""
     known = certain(a, b)
     out = finish(_sum(a, b, dtype, known), a.e + b.e, dtype, known)
     if not known.all():
@@ -83,17 +83,17 @@ def add(a: Bar, b: Bar, dtype: DType) -> Bar:
 
 
 def negative(a: Bar) -> Bar:
-    """Negation."""
+    """Return the bar of a negation."""
     return Bar(-a.c, a.e)
 
 
 def subtract(a: Bar, b: Bar, dtype: DType) -> Bar:
-    """Difference."""
+    """Return the bar of a difference."""
     return add(a, negative(b), dtype)
 
 
 def _fits(a: Array, b: Array) -> Array:
-    """Products of f64 values that longdouble holds exactly: few enough significant bits."""
+    """Return which products of f64 values are exact in longdouble."""
 
     def lowest(x: Array) -> Array:
         m = np.abs(np.ldexp(np.frexp(x.astype(np.float64))[0], 53)).astype(np.int64)
@@ -106,7 +106,7 @@ def _fits(a: Array, b: Array) -> Array:
 
 
 def multiply(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    """Product; where contraction is allowed its overflow stays pending."""
+    """Return the bar of a product; its overflow stays pending if contraction is allowed."""
     known = certain(a, b)
     size_a, size_b = np.abs(a.c), np.abs(b.c)
     c = a.c * b.c
@@ -122,7 +122,7 @@ def multiply(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
 
 
 def divide(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    """Quotient; undecided where the divisor may be zero."""
+    """Return the bar of a quotient: undecided where the divisor may be zero."""
     known = certain(a, b)
     size_a, size_b = np.abs(a.c), np.abs(b.c)
     c = a.c / b.c
@@ -144,7 +144,7 @@ def divide(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
 
 
 def _exact_points(x: Array, c: Array, known: Array) -> Array:
-    """Where the C standard fixes a zero result: at 0, 1 and the infinities."""
+    """Return where the C standard fixes a zero result: at 0, 1 and the infinities."""
     fixed: Array = known & (c == 0) & ((x == 0) | (x == 1) | np.isinf(x))
     return fixed
 
@@ -158,7 +158,9 @@ def monotone(
     lo: float = -np.inf,
     hi: float = np.inf,
 ) -> Bar:
-    """Monotone function on the domain [lo, hi], NaN outside; undecided across its edge.
+    """Return the bar of a function that is monotone on [lo, hi] and NaN outside.
+
+    It is undecided where the operand's bar crosses an end of that domain.
 
     An end that rounding of a subnormal alone pushed over the edge is moved back to it: rounding
     keeps signs.
@@ -193,7 +195,7 @@ def lipschitz(
     contract: Contract,
     width: float,
 ) -> Bar:
-    """Error bar of a function of slope at most 1 whose values span at most ``width``."""
+    """Return the bar of a function of slope at most 1 whose values span at most ``width``."""
     c = f(a.c)
     known = a.e == 0
     e = np.where(a.e == np.inf, np.inf, np.minimum(a.e, width))
@@ -202,7 +204,7 @@ def lipschitz(
 
 
 def tangent(a: Bar, dtype: DType, contract: Contract) -> Bar:
-    """``tan``: monotone between its poles; undecided across one."""
+    """Return the bar of ``tan``: undecided where the operand's bar may contain a pole."""
     c = np.tan(a.c)
     known = a.e == 0
     low, high = np.tan(a.c - a.e), np.tan(a.c + a.e)
@@ -213,7 +215,7 @@ def tangent(a: Bar, dtype: DType, contract: Contract) -> Bar:
 
 
 def signed(a: Bar, to: Bar) -> Bar:
-    """``copysign``: both signs where the second operand's sign is open, as that of a NaN is."""
+    """Return the bar of ``copysign``, around 0 where the sign is undecided or a NaN's."""
     c = np.copysign(a.c, to.c)
     either = ((to.e > 0) & (np.abs(to.c) <= to.e)) | np.isnan(to.c)
     e = np.where(either, 2 * np.abs(a.c) + a.e + LEAST, a.e)
@@ -222,7 +224,7 @@ def signed(a: Bar, to: Bar) -> Bar:
 
 
 def nonnegative(b: Bar, where: Array | bool = True) -> Bar:
-    """Centre a bar around zero anew, of a value that rounding cannot make negative."""
+    """Return bars of values that are not negative, without their part below zero."""
     below = (b.c < b.e) & np.isfinite(b.e) & where
     if not below.any():
         return b
@@ -231,20 +233,20 @@ def nonnegative(b: Bar, where: Array | bool = True) -> Bar:
 
 
 def square(a: Bar, dtype: DType, contract: Contract) -> Bar:
-    """Product of a value with itself."""
+    """Return the bar of a square."""
     out = multiply(a, a, dtype, contract)
     across = (np.abs(a.c) < a.e) & np.isfinite(out.e)
     return nonnegative(out) if across.any() else out
 
 
 def even(f: Callable[[Array], Array], name: str, a: Bar, dtype: DType, contract: Contract) -> Bar:
-    """Even function that increases with the size of its operand."""
+    """Return the bar of an even function that increases with the operand's magnitude."""
     size = nonnegative(Bar(np.abs(a.c), a.e))
     return monotone(name, f, size, dtype, contract, 0.0)
 
 
 def _corners(f: Callable[[Array, Array], Array], a: Bar, b: Bar, c: Array) -> Array:
-    """Farthest of a function that is monotone in each operand from its centre."""
+    """Return how far a function that is monotone in each operand may be from its centre."""
     e = np.zeros(np.shape(c))
     for x in (a.c - a.e, a.c + a.e):
         for y in (b.c - b.e, b.c + b.e):
@@ -253,7 +255,7 @@ def _corners(f: Callable[[Array, Array], Array], a: Bar, b: Bar, c: Array) -> Ar
 
 
 def power(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    """``a ** b``: decided for a surely positive base, or a surely whole exponent."""
+    """Return the bar of ``a ** b``: decided for a positive base, or a whole exponent."""
     dt = dtype.compute
     known = certain(a, b)
     c = powers.power(a.c, b.c)
@@ -282,7 +284,7 @@ def power(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
 
 
 def angle(y: Bar, x: Bar, dtype: DType, contract: Contract) -> Bar:
-    """``atan2``: a point inside a disc; undecided where the disc meets the negative axis."""
+    """Return the bar of ``atan2``: undecided where the point's bar meets the negative x axis."""
     known = certain(y, x)
     c = np.arctan2(y.c, x.c)
     ratio = np.hypot(y.e, x.e) / np.hypot(y.c, x.c)
@@ -294,7 +296,7 @@ def angle(y: Bar, x: Bar, dtype: DType, contract: Contract) -> Bar:
 
 
 def _quotient(a: Bar, b: Bar) -> tuple[Array, Array]:
-    """Ends of the exact quotient's bar; infinite where the divisor may be zero."""
+    """Return the ends of the exact quotient's bar; infinite where the divisor may be zero."""
     q = a.c / b.c
     room = np.abs(b.c) - b.e
     e = as_error((np.abs(a.c) * b.e + np.abs(b.c) * a.e) / (np.abs(b.c) * room))
@@ -309,7 +311,10 @@ def modulo(
     b: Bar,
     dtype: DType,
 ) -> Bar:
-    """Remainder whose quotient is rounded by ``whole``; a full period where that is open."""
+    """Return the bar of a remainder whose quotient is rounded by ``whole``.
+
+    Where the whole quotient is undecided, the bar spans a full period.
+    """
     known = certain(a, b)
     c = f(a.c, b.c)
     e = np.zeros(np.shape(c))
@@ -325,7 +330,7 @@ def modulo(
 
 
 def floor_quotient(a: Bar, b: Bar, dtype: DType) -> Bar:
-    """``floor_divide`` of floats: the quotient of what is left without the remainder.
+    """Return the bar of ``floor_divide`` of floats: ``(a - remainder(a, b)) / b``, rounded.
 
     Exact while the quotient is far below the largest odd number of the dtype; beyond, the
     subtraction, the division and the last step may each be off by a last place.

@@ -16,20 +16,20 @@ from didyma.refimpl.ops.bars import BITS, LEAST, OVER, TINY, UNIT, Bar, Contract
 
 
 def gamma(rounds: int, dtype: DType) -> float:
-    """Relative error after a chain of correctly rounded ops (Higham's gamma)."""
+    """Return the relative error after a chain of correctly rounded ops (Higham's gamma)."""
     t = rounds * UNIT[dtype.compute]
     return t / (1 - t) if t < 0.5 else math.inf
 
 
 def additions(n: int, contract: Contract) -> int:
-    """Most inexact additions any of n terms goes through."""
+    """Return the most inexact additions that any of n terms goes through."""
     return max(0, min(contract.chain(n), n - 1))
 
 
 def fold(
     c: Array, e: Array, mass: Array, rounds: int, tinies: int, dtype: DType, known: Array
 ) -> Bar:
-    """Bar of a sum of terms, in any order the contract allows.
+    """Return the bar of a sum of terms, in any order that the contract allows.
 
     ``c`` is the sum of the centres by IEEE, ``e`` the sum of the errors of the finite terms, and
     ``mass`` the sum of their largest sizes.  Each term goes through at most ``rounds`` roundings,
@@ -59,7 +59,7 @@ def fold(
 def sum_bar(
     b: Bar, axes: Sequence[int], dtype: DType, contract: Contract, *, keepdims: bool = False
 ) -> Bar:
-    """Bar of a sum over axes; integers wrap and sum in their own dtype."""
+    """Return the bar of a sum over axes; integers wrap in their own dtype."""
     over_axes = tuple(axes)
     if not dtype.is_float:
         c = np.asarray(b.c.sum(axis=over_axes, keepdims=keepdims, dtype=b.c.dtype))
@@ -74,7 +74,7 @@ def sum_bar(
 
 
 def sums(b: Bar, axes: tuple[int, ...], keepdims: bool) -> tuple[Array, Array, Array, Array]:
-    """Sum of centres, of errors, of sizes of the finite terms; and whether all are whole."""
+    """Return sums of centres, errors and sizes of finite terms, and whether all terms are whole."""
     size = np.abs(b.c) + b.e
     finite = np.isfinite(b.c)
     if not finite.all():
@@ -91,7 +91,7 @@ def sums(b: Bar, axes: tuple[int, ...], keepdims: bool) -> tuple[Array, Array, A
 def dot_bar(
     c: Array, e: Array, mass: Array, n: int, dtype: DType, contract: Contract, whole: Array
 ) -> Bar:
-    """Bar of a sum of ``n`` products (matmul, convolution), fused or not.
+    """Return the bar of a sum of ``n`` products (matmul, convolution), fused or not.
 
     ``c``: sum of products of centres, by IEEE; ``e``: the operands' propagated errors,
     sum of |a| eb + |b| ea + ea eb; ``mass``: sum of (|a| + ea)(|b| + eb); of finite terms each.

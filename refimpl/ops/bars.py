@@ -11,8 +11,8 @@ Four rules carry the rest.
   product with a sum stays inside.
 * *Overflow.*  A value that surely rounds beyond the largest number is an infinity; one that may is
   undecided.  A product whose sum may be fused keeps its finite centre until it is settled.
-* *Specials.*  NaN and infinities are centres with ``e == 0``; the sign of a NaN is nobody's.
-* *Undecided.*  ``e == inf`` where no finite bar holds all correct answers.
+* *Specials.*  NaN and infinities are centres with ``e == 0``; the sign of a NaN is unspecified.
+* *Undecided.*  ``e == inf`` where no finite bar contains all correct answers.
 
 Functions here, and every ``Op.bar``, are to be called under ``np.errstate(all="ignore")``.
 """
@@ -30,7 +30,7 @@ from didyma.refimpl.ir.types import Array, DType
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """``c`` is the centre, ``e`` the largest error a correct implementation may show.
+    """A value with its error bar: any correct result is within ``e`` of the centre ``c``.
 
     ``c`` is float64 for floats but longdouble for f64, and the compute dtype for integers and
     bool.  ``e`` is float64, nonnegative; inf marks an undecided element.
@@ -41,13 +41,13 @@ class Bar:
 
 
 def sequential(n: int) -> int:
-    """Longest chain of additions when n terms are added one after another."""
+    """Return the longest chain of additions when n terms are added one after another."""
     return n
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What an implementation states of itself.
+    """What an implementation states about its own precision.
 
     ``chain`` gives the longest chain of additions in a fold of n terms; ``ulp`` the error of each
     intrinsic in units in the last place of the compute dtype (keys ``exp`` or ``exp_f32``);
@@ -62,7 +62,7 @@ class Contract:
     contraction: bool = True
 
     def of(self, name: str, dtype: DType) -> float:
-        """Ulp of an intrinsic in a compute dtype."""
+        """Return the ulps by which an intrinsic may be wrong in a compute dtype."""
         stated = self.ulp.get(f"{name}_{dtype}", self.ulp.get(name))
         if stated is not None:
             return stated
@@ -77,7 +77,7 @@ STEEP: Mapping[tuple[str, DType], float] = {("pow", DType.F32): 9.0, ("pow", DTy
 
 @dataclass(frozen=True)
 class Verdict:
-    """Per element: ``ok`` (inside its bar, or undecided) and ``undecided``."""
+    """Which elements are ``ok`` (inside their bars, or undecided), and which are ``undecided``."""
 
     ok: Array
     undecided: Array
@@ -90,7 +90,7 @@ UNIT: Mapping[DType, float] = {
     DType.F64: 2.0**-53 + 4 * _CENTRE_EPS,
     DType.F32: 2.0**-24 * (1 + 2.0**-20),
 }
-# Half the smallest subnormal, as far as float64 can hold it.
+# Half the smallest subnormal, or the smallest float64 where that is larger.
 TINY: Mapping[DType, float] = {DType.F64: 2.0**-1074, DType.F32: 2.0**-150}
 # The least real number that rounds to infinity.
 OVER: Mapping[DType, float | np.longdouble] = {
@@ -102,14 +102,14 @@ _UP = 1 + 2.0**-50  # covers the roundings made while computing an error
 
 
 def centre_dtype(dtype: DType) -> np.dtype[np.generic]:
-    """NumPy dtype of the centres of a dtype."""
+    """Return the NumPy dtype of the centres of a dtype."""
     if dtype.is_float:
         return np.dtype(np.longdouble if dtype is DType.F64 else np.float64)
     return dtype.compute.numpy
 
 
 def exact(array: Array, dtype: DType | None = None) -> Bar:
-    """Bar of values that are what they are; ``dtype`` where the array holds something wider."""
+    """Return the bar of exact values; ``dtype`` is theirs if the array has a wider one."""
     to = centre_dtype(dtype or DType.of(np.asarray(array)))
     with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like any other
         return Bar(np.asarray(array).astype(to), np.zeros(np.shape(array)))
@@ -124,7 +124,7 @@ def as_error(e: Array) -> Array:
 
 
 def certain(*bars: Bar) -> Array:
-    """Elements whose operands are all exact."""
+    """Return where all operands are exact."""
     mask: Array = bars[0].e == 0
     for b in bars[1:]:
         mask = mask & (b.e == 0)
@@ -132,13 +132,13 @@ def certain(*bars: Bar) -> Array:
 
 
 def representable(c: Array, dtype: DType) -> Array:
-    """Elements that are numbers of a dtype."""
+    """Return which centres are numbers of a dtype."""
     same: Array = c.astype(dtype.numpy).astype(c.dtype) == c
     return same
 
 
 def binade(x: Array) -> Array:
-    """Power of two at or below each nonnegative number (0 of a subnormal, inf of inf)."""
+    """Return the power of two at or below each number >= 0 (0 of a subnormal, inf of inf)."""
     x = np.asarray(x)
     if x.dtype == np.float64:
         exponent: Array = (x.view(np.int64) & 0x7FF0000000000000).view(np.float64)
@@ -158,7 +158,7 @@ def finish(
     sharp: Array | None = None,
     pending: bool = False,
 ) -> Bar:
-    """Add the rounding of one op: ``k`` ulp of the compute dtype (0.5: correctly rounded).
+    """Return a bar widened by one rounding of ``k`` ulp of the compute dtype (0.5: correct).
 
     ``known`` marks elements with exact operands; ``sharp`` those among them whose result is exact
     (left out: the representable ones, if correctly rounded).  With ``pending`` an overflowing
@@ -190,7 +190,7 @@ def finish(
 
 
 def rounded_once(c: Array, native: Array | None, dtype: DType, known: Array) -> Array:
-    """Centres of an op that nothing fuses with, correctly rounded where operands are exact.
+    """Return the centres of an op that never fuses, correctly rounded where operands are exact.
 
     A sum, quotient or root of f32 that was rounded to f64 may be rounded again as if it had not
     been (53 >= 2 * 24 + 2 bits: S. Figueroa, *When is double rounding innocuous?*, 1995); for f64
@@ -201,7 +201,7 @@ def rounded_once(c: Array, native: Array | None, dtype: DType, known: Array) -> 
 
 
 def _near(wide: Array, dt: DType) -> bool:
-    """Whether some finite value that is not yet undecided may overflow."""
+    """Return whether a finite value that is not undecided may overflow."""
     big = wide >= OVER[dt]
     return bool(big.any()) and bool((big & (wide < np.inf)).any())
 
@@ -217,7 +217,7 @@ def _overflow(b: Bar, slack: Array, dt: DType) -> Bar:
 
 
 def settle(b: Bar, dtype: DType) -> Bar:
-    """Decide the overflow of products that were left pending."""
+    """Return a bar in which the overflow of products is no longer pending."""
     if not dtype.is_float:
         return b
     dt = dtype.compute
@@ -227,7 +227,7 @@ def settle(b: Bar, dtype: DType) -> Bar:
 
 
 def close(c: Array, lo: Array, hi: Array, known: Array) -> Bar:
-    """Bar of an op without rounding from the images of the ends of its operand's bar.
+    """Return the bar of an exact op, from its values at the centre and ends of its operand's bar.
 
     Where an end is not finite but the centre is (or the other way round), the element is
     undecided.  A zero whose sign may differ gets the least error there is.
@@ -244,16 +244,16 @@ def close(c: Array, lo: Array, hi: Array, known: Array) -> Bar:
 
 
 def cast_float(x: Array, dtype: DType) -> Array:
-    """Round centres to a float dtype the way casts do: to what is storage by way of f32."""
+    """Round centres to a float dtype as casts do: to storage floats by way of f32."""
     if dtype.compute is not dtype:
         return np.asarray(narrow(x.astype(np.float32), dtype))
     return x.astype(dtype.numpy)
 
 
 def rounded(b: Bar, dtype: DType) -> Bar:
-    """Round to a float dtype, once: the ends of the bar are rounded, which is exact.
+    """Return the bar after one rounding to a float dtype, which is monotone: its ends are rounded.
 
-    Where both ends become NaN since they overflow, on different sides, what is between does not.
+    Where both ends become NaN by overflowing on different sides, the values between them may not.
     """
     to = centre_dtype(dtype)
     low, high = b.c - b.e, b.c + b.e
@@ -264,7 +264,7 @@ def rounded(b: Bar, dtype: DType) -> Bar:
 
 
 def store(b: Bar, dtype: DType) -> Bar:
-    """What may be found in memory after a store: overflow is settled, storage is rounded to."""
+    """Return the bar of a value after a store, which decides overflow and rounds storage floats."""
     if not dtype.is_float:
         return b
     b = settle(b, dtype)
@@ -272,7 +272,7 @@ def store(b: Bar, dtype: DType) -> Bar:
 
 
 def perhaps_stored(b: Bar, dtype: DType) -> Bar:
-    """Widen a bar of a storage float to hold the value as computed and as rounded by a store."""
+    """Return a bar of a storage float that contains the value as computed and as stored."""
     if dtype is dtype.compute or not dtype.is_float:
         return b
     r = store(b, dtype)
@@ -282,7 +282,7 @@ def perhaps_stored(b: Bar, dtype: DType) -> Bar:
 
 
 def judge(b: Bar, out: Array, dtype: DType) -> Verdict:
-    """Hold a stored result against its bar (already passed through ``store``).
+    """Compare a result in memory with its bar, which has passed through ``store``.
 
     NaN must match NaN and infinities infinities; integers and bool are exact where ``e == 0``,
     and so is the sign of a zero.
@@ -307,7 +307,7 @@ def judge(b: Bar, out: Array, dtype: DType) -> Verdict:
 
 
 def hull(decided: Array, chosen: Bar, other: Bar) -> Bar:
-    """``chosen`` where decided; elsewhere a bar around its centre that also holds ``other``."""
+    """Return ``chosen`` where decided, elsewhere a bar with its centre that contains both."""
     if bool(np.all(decided)):
         return chosen
     a, b = chosen, other

@@ -1,4 +1,4 @@
-"""The bits of a number as a number of another dtype."""
+"""``bitcast``: the bits of a number read as a number of another dtype."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TARGETS = tuple(d for d in EVERY if d is not DType.BOOL)
 
 
 def targets(source: DType) -> tuple[DType, ...]:
-    """Dtypes as wide as another; any number of bits is a number of each."""
+    """Return the dtypes to which a dtype may be bitcast: of the same width, bool excluded."""
     return tuple(d for d in TARGETS if d.bits == source.bits)
 
 
@@ -56,7 +56,7 @@ def _eval(args: Sequence[Array], a: Bitcast, _result: TensorType) -> Array:
 
 
 def reinterpreted(x: Array, to: DType) -> Array:
-    """The same bits; packed dtypes hold theirs in the low end of a byte."""
+    """Return an array of the same bits; those of packed dtypes are at the low end of a byte."""
     return np.ascontiguousarray(x).reshape(x.shape).view(to.numpy)
 
 
@@ -69,7 +69,7 @@ def _bar(bars: Sequence[Bar], use: Use[Bitcast], _contract: Contract) -> Bar:
 
 
 def bits_of(x: Expr, source: DType) -> Expr:
-    """Bits of a value that an expression holds in its compute dtype, as an unsigned number."""
+    """Return the bits, as an unsigned number, of a value given in its compute dtype."""
     if source is DType.F4E2M1:
         return f4_bits(x)
     if source.is_packed:
@@ -77,13 +77,13 @@ def bits_of(x: Expr, source: DType) -> Expr:
         return Binary("and", byte, Const((1 << source.bits) - 1, DType.U8))
     unsigned = _UNSIGNED[source.nbytes]
     if source.is_float:
-        held = x if x.dtype is source else Cast(x, source)
-        return Intrinsic(f"as_{unsigned}", (held,))
+        number = x if x.dtype is source else Cast(x, source)
+        return Intrinsic(f"as_{unsigned}", (number,))
     return x if source is unsigned else Cast(x, unsigned)
 
 
 def of_bits(bits: Expr, to: DType) -> Expr:
-    """Value of bits, in its dtype's compute dtype."""
+    """Return the value of bits as a number of ``to``, in its compute dtype."""
     if to is DType.F4E2M1:
         return f4_value(bits)
     if not to.is_float:
@@ -105,7 +105,7 @@ def _u8(v: int) -> Const:
 
 
 def f4_value(bits: Expr) -> Expr:
-    """f4e2m1 of four bits: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and a sign."""
+    """Return the f4e2m1 of four bits, in f32: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and a sign."""
     code = Var("code", DType.U8)
     size = Cast(Binary("and", code, _u8(7)), DType.F32)
     half = Binary("mul", size, _f32(0.5))
@@ -115,7 +115,7 @@ def f4_value(bits: Expr) -> Expr:
 
 
 def f4_bits(value: Expr) -> Expr:
-    """Four bits of an f32 that is an f4e2m1."""
+    """Return the four bits of an f32 that is an f4e2m1."""
     x = Var("value", DType.F32)
     size = Unary("abs", x)
     double, more = Binary("mul", size, _f32(2.0)), Binary("add", size, _f32(2.0))

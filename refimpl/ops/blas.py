@@ -1,4 +1,4 @@
-"""Matrix products by NumPy's BLAS, on as many threads as they are worth."""
+"""Matrix products by NumPy's BLAS, on one thread where several do not pay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANY = 1 << 30
 
 @cache
 def _pools() -> tuple[LibController, ...]:
-    """Return what sets the threads of the BLAS that this process has loaded."""
+    """Return the controllers of the thread pools of the BLAS that this process has loaded."""
     try:  # not needed, and slow to import, before a product is worth it
         from threadpoolctl import ThreadpoolController
     except ImportError:  # products are as right on all threads
@@ -31,11 +31,11 @@ def _pools() -> tuple[LibController, ...]:
 
 
 def matmul(a: Array, b: Array) -> Array:
-    """Matrix product of floats as a BLAS takes them."""
+    """Return the matrix product of floats in a layout that BLAS takes."""
     work = math.prod(a.shape[-2:]) * b.shape[-1]
     if work < FEW or work >= MANY:
         return np.asarray(np.matmul(a, b))
-    # What is set is what was found, whatever other threads of Python do meanwhile.
+    # The numbers of threads found are restored, whatever other Python threads do meanwhile.
     before = [(p, p.num_threads) for p in _pools()]
     busy = [(p, n) for p, n in before if n is not None and n > 1]
     for p, _ in busy:

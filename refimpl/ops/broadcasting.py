@@ -1,4 +1,4 @@
-"""Broadcasting by NumPy's rule with static ones: shapes, indices, samples."""
+"""NumPy's broadcasting, where only sizes that are 1 statically are broadcast."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.expr import ZERO
 from didyma.refimpl.ir.types import DType, Shape, TensorType
-from didyma.refimpl.ops.rules import unequal_sizes, use
+from didyma.refimpl.ops.rules import call_text, unequal_sizes
 from didyma.refimpl.ops.spec import Chooser, Index
 
 P = ParamSpec("P")
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def quiet(f: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function so that NumPy does not warn of NaN, overflow or division by zero."""
+    """Return a function that computes the same without NumPy's floating-point warnings."""
 
     def inner(*args: P.args, **kwargs: P.kwargs) -> R:
         with np.errstate(all="ignore"):
@@ -29,7 +29,7 @@ def quiet(f: Callable[P, R]) -> Callable[P, R]:
 
 
 def broadcast(name: str, types: Sequence[TensorType]) -> tuple[Shape, str]:
-    """Shape and device of an elementwise result, by NumPy's rule with static ones.
+    """Return the shape and device of an elementwise op's result, of broadcast operands.
 
     Errors: ``shape-mismatch``, ``device-mismatch``.
 
@@ -40,7 +40,7 @@ def broadcast(name: str, types: Sequence[TensorType]) -> tuple[Shape, str]:
     if any(t.device != first.device for t in types):
         raise DidymaError(
             "device-mismatch",
-            use(name, types),
+            call_text(name, types),
             got=", ".join(t.device or "the program's own" for t in types),
             want="operands on one device",
         )
@@ -57,7 +57,7 @@ def broadcast(name: str, types: Sequence[TensorType]) -> tuple[Shape, str]:
                 continue
             if size not in (1, d):
                 raise unequal_sizes(
-                    use(name, types), size, d, axis - rank, "sizes that are equal or 1"
+                    call_text(name, types), size, d, axis - rank, "sizes that are equal or 1"
                 )
             size = d
         out.append(size)
@@ -65,7 +65,7 @@ def broadcast(name: str, types: Sequence[TensorType]) -> tuple[Shape, str]:
 
 
 def operand_index(index: Index, t: TensorType) -> Index:
-    """Index of the operand element that a broadcast result's element depends on."""
+    """Return the index at which an operand is read for an element of a broadcast result."""
     tail = index[len(index) - t.rank :]
     return tuple(ZERO if d == 1 else i for i, d in zip(tail, t.shape, strict=True))
 

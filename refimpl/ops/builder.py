@@ -1,4 +1,4 @@
-"""Build a graph node by node: types are inferred, names are kept unique."""
+"""Build a graph node by node; types are inferred, and names made unique."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Value:
 
 @dataclass(slots=True)
 class _Shared:
-    """What the builders of one module have in common."""
+    """State that the builders of one module share."""
 
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     traced: dict[object, Function] = field(default_factory=dict[object, Function])
     dims: dict[str, DimVar] = field(default_factory=dict[str, DimVar])
-    open: list[Builder] = field(default_factory=list["Builder"])  # being filled, innermost last
+    open: list[Builder] = field(default_factory=list["Builder"])  # under construction
 
 
 class Builder:
@@ -50,7 +50,7 @@ class Builder:
 
     def __init__(self, parent: Builder | None = None, *, loose: bool = False) -> None:
         self.parent = parent
-        self.loose = loose  # of constants alone: whatever meets them copies what it needs
+        self.loose = loose  # whether all nodes are of constants, and are copied where used
         self._copies: dict[tuple[Builder, str], Value] = {}  # of values of loose builders
         self.captures: dict[str, tuple[Value, Value]] = {}  # the parent's value, and ours
         self._shared: _Shared = parent._shared if parent else _Shared()
@@ -70,12 +70,12 @@ class Builder:
 
     @property
     def traced(self) -> dict[object, Function]:
-        """Functions of the module by what they were traced from, for whoever traces."""
+        """Functions of the module, by the Python functions that they were traced from."""
         return self._shared.traced
 
     @contextmanager
     def filling(self) -> Generator[None]:
-        """Make this the ``current`` builder for a while."""
+        """Make this the ``current`` builder inside a ``with`` statement."""
         self._shared.open.append(self)
         try:
             yield
@@ -85,7 +85,7 @@ class Builder:
     def capture(self, v: Value, home: Builder) -> Value:
         """Return a value of an enclosing function as a parameter of this one.
 
-        What is computed from constants alone, in a ``loose`` builder, is computed here as well.
+        A value of a ``loose`` builder, computed from constants alone, is computed here again.
         """
         if home is self:
             return v
@@ -106,7 +106,7 @@ class Builder:
         return self.captures[outer.name][1]
 
     def _copied(self, v: Value, home: Builder) -> Value:
-        """Repeat the nodes of a loose builder that a value needs, each once."""
+        """Copy the nodes of a loose builder on which a value depends, each once."""
         for n in home.cone(v).nodes:
             if n.op not in OPS:
                 raise DidymaError(
@@ -138,7 +138,7 @@ class Builder:
     def node(
         self, op: str, args: Sequence[Value], attrs: Mapping[str, Attr], name: str = ""
     ) -> Value:
-        """Add a node whose value should have a name, if it is free."""
+        """Add a node, and give its value a name if that is free."""
         type = OPS[op].infer([a.type for a in args], attrs)
         result = self._names.fresh(name or op)
         operands = tuple(a.name for a in args)
@@ -146,24 +146,24 @@ class Builder:
         self._nodes.append(Node((result,), op, operands, (type,), freeze(attrs)))
         return Value(result, type)
 
-    # Sizes that only the values tell ----------------------------------------------------------
+    # Data-dependent sizes ---------------------------------------------------------------------
 
     def declare(self, wish: str, lo: int, hi: int) -> sympy.Symbol:
-        """Declare a symbol with a range, under the name wished for or one like it."""
+        """Declare a symbol with an inclusive range; its name is ``wish``, or like it."""
         name = fresh(wish, self._shared.dims)
         self._shared.dims[name] = DimVar(name, lo, hi)
         return dims.symbol(name)
 
     def know(self, declared: Sequence[DimVar]) -> None:
-        """Enter symbols declared elsewhere; the range of one entered twice is the second."""
+        """Add symbols that were declared elsewhere; a later declaration replaces an earlier one."""
         self._shared.dims.update({v.name: v for v in declared})
 
     def declared(self) -> tuple[DimVar, ...]:
-        """Symbols of the module, so far."""
+        """Return the symbols declared so far."""
         return tuple(self._shared.dims.values())
 
     def ranges(self) -> dict[str, tuple[int, int]]:
-        """Inclusive range of each symbol."""
+        """Return the inclusive range of each symbol."""
         return {k: (v.lo, v.hi) for k, v in self._shared.dims.items()}
 
     def input_symbols(self) -> frozenset[str]:
@@ -174,14 +174,14 @@ class Builder:
         return frozenset(dims.free(d for p in root._params for d in p.type.shape))
 
     def most(self, d: Dim) -> int:
-        """Largest value a size may take, as far as its symbols are declared."""
+        """Return the largest value of a size, or ``UNBOUNDED`` if a symbol is not declared."""
         ranges = self.ranges()
         if not set(dims.free(d)) <= ranges.keys():
             return UNBOUNDED
         return dims.bounds(d, ranges)[1]
 
     def bind(self, count: Value, most: Dim, wish: str = "u", least: int = 0) -> Dim:
-        """Bind a fresh symbol, of at most so much, to an i64 scalar; return it as a size."""
+        """Bind a fresh symbol of at most ``most`` to an i64 scalar; return it as a size."""
         size = self.declare(wish, least, self.most(most))
         self._nodes.append(Node((), BIND, (count.name,), (), freeze({"dim": size.name})))
         return size
@@ -189,7 +189,7 @@ class Builder:
     # Functions ----------------------------------------------------------------------------------
 
     def add(self, f: Function) -> Function:
-        """Put a function into the module, under its name or one like it."""
+        """Add a function to the module, under its name or one like it."""
         name = fresh(f.name, self._shared.functions)
         self._shared.functions[name] = f = replace(f, name=name)
         return f
@@ -201,7 +201,7 @@ class Builder:
     def branch(
         self, condition: Value, then: Function, otherwise: Function, captures: Sequence[Value]
     ) -> tuple[Value, ...]:
-        """Run one of two functions; a size that they do not share is bound at run time."""
+        """Run one of two functions; sizes in which their results differ are bound at run time."""
         types, new = self._joined(then.result_types(), otherwise.result_types())
         attrs: dict[str, Attr] = {"then": then.name, "otherwise": otherwise.name, "binds": new}
         return self._run(IF, [condition, *captures], types, attrs)
@@ -241,9 +241,9 @@ class Builder:
     def _joined(
         self, a: Sequence[TensorType], b: Sequence[TensorType]
     ) -> tuple[list[TensorType], tuple[str, ...]]:
-        """Types that hold the results of both branches, and the symbols they bind.
+        """Return types for the results of both branches, and the symbols bound for them.
 
-        DidymaError ``branch-mismatch`` where no size bound at run time can make them alike.
+        Error ``branch-mismatch`` where the results differ in more than their sizes.
         """
         new: dict[tuple[Dim, Dim], sympy.Symbol] = {}
         types: list[TensorType] = []
@@ -258,8 +258,7 @@ class Builder:
                     new[m, n] = self.declare("u", 0, max(self.most(m), self.most(n)))
                 shape.append(new[m, n])
             types.append(x.with_shape(*shape))
-        alike = [(t.dtype, t.device, t.rank) for t in a] == [(t.dtype, t.device, t.rank) for t in b]
-        if not alike:
+        if [(t.dtype, t.device, t.rank) for t in a] != [(t.dtype, t.device, t.rank) for t in b]:
             raise DidymaError(
                 "branch-mismatch",
                 "if",
@@ -270,7 +269,7 @@ class Builder:
         return types, tuple(s.name for s in new.values())
 
     def _outside(self) -> set[str]:
-        """Symbols that have a value here: those of no function run by control nodes alone."""
+        """Return the symbols that are bound outside functions run by control nodes."""
         inside = {
             s
             for f in self._shared.functions.values()
@@ -303,16 +302,16 @@ class Builder:
         return self.constant(np.asarray(value).astype(dtype.numpy))
 
     def type_of(self, v: Value) -> TensorType:
-        """Type of a value."""
+        """Return the type of a value."""
         return v.type
 
     def maker(self, v: Value) -> Node | None:
-        """Node of this function that a value is a result of; None for its parameters."""
+        """Return the node that defines a value; None for a parameter."""
         at = self._places.get(v.name)
         return None if at is None else self._nodes[at]
 
     def values(self, names: Sequence[str]) -> list[Value]:
-        """Values of this function by name: parameters, captures, results of nodes."""
+        """Return values of this function by name: parameters, captures, results of nodes."""
         types = {p.name: p.type for p in self._params}
         types |= {own.name: own.type for _, own in self.captures.values()}
         found: list[Value] = []
@@ -325,7 +324,7 @@ class Builder:
         return found
 
     def cone(self, v: Value) -> Function:
-        """Return the part of the graph that a value needs, as a function."""
+        """Return the nodes on which a value depends, as a function."""
         wanted = {v.name}
         kept: list[Node] = []
         for n in reversed(self._nodes[: self._places.get(v.name, -1) + 1]):

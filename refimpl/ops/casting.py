@@ -1,4 +1,4 @@
-"""Choice and conversion: ``where`` and ``cast``."""
+"""Selection and conversion: ``where``, ``cast`` and ``saturating_cast``."""
 
 from __future__ import annotations
 

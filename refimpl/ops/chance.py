@@ -1,4 +1,4 @@
-"""Random numbers as functions of random bits: each names the seed and the stream it draws from."""
+"""Random numbers, made of ``random_bits``: each function takes a seed and a stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 def unit(b: Emit[V], seed: V, shape: Shape, dtype: DType, stream: int = 0) -> V:
-    """Numbers in [0, 1), every multiple of 2**-24 alike (of f64: 2**-53).
+    """Return numbers in [0, 1): all multiples of 2**-24 (f64: 2**-53) are equally likely.
 
     f32 takes the upper 24 bits of a u32, f64 the upper 53 of a u64; f16 and bf16 are not given.
     """

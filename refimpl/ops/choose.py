@@ -1,4 +1,4 @@
-"""Decisions of ``Op.sample`` in terms of a Chooser: the first choice is always the simplest."""
+"""Random choices for ``Op.sample``; the first option of each is always the simplest."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ SMALL = (2, 3, 1, 4, 5, 7, 8, 0, 16, 17)  # sizes worth trying
 
 
 def pick(ch: Chooser, options: Sequence[T]) -> T:
-    """One of the options."""
+    """Return one of the options."""
     return options[ch.below(len(options))]
 
 
 def flag(ch: Chooser) -> bool:
-    """Either; False is simplest."""
+    """Return either bool; False is the simplest."""
     return ch.below(2) == 1
 
 
 def subset(ch: Chooser, n: int) -> tuple[int, ...]:
-    """Some of range(n), increasing; for n > 0 the simplest is the last alone."""
+    """Return a subset of range(n), increasing; the simplest is the last element alone."""
     if n == 0:
         return ()
     bits = ch.below(1 << n)
@@ -31,7 +31,7 @@ def subset(ch: Chooser, n: int) -> tuple[int, ...]:
 
 
 def permutation(ch: Chooser, n: int) -> tuple[int, ...]:
-    """Return range(n) in some order; in its own order first."""
+    """Return a permutation of range(n); the simplest is the identity."""
     left = list(range(n))
     return tuple(left.pop(ch.below(len(left))) for _ in range(n))
 

@@ -179,7 +179,7 @@ def variance(
 
 
 def _count(b: Emit[V], n: Dim, less: float, t: TensorType) -> V:
-    """``max(n - less, 0)`` as a scalar; what is known only at run time is counted there."""
+    """Return ``max(n - less, 0)`` as a scalar; a symbolic ``n`` is counted at run time."""
     if isinstance(n, int):
         return scalar(b, max(n - less, 0), t.dtype)
     places = b("iota", (), dtype=DType.I64, shape=(n,), axis=0)

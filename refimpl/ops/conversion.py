@@ -1,4 +1,4 @@
-"""Conversion between dtypes: what ``cast`` and ``saturating_cast`` mean, bound and write."""
+"""Conversion between dtypes: values, bars and loop rules of ``cast`` and ``saturating_cast``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from didyma.refimpl.ops.bars import (
 
 
 def stored(to: DType) -> bool:
-    """Tell whether a float dtype is storage, to which casts go by way of f32."""
+    """Return whether a dtype is a storage float, to which casts go by way of f32."""
     return to.is_float and to.compute is not to
 
 
@@ -59,7 +59,7 @@ def _saturate(x: Array, to: DType) -> Array:
 
 
 def cast_bar(b: Bar, source: DType, to: DType) -> Bar:
-    """Bar of a conversion."""
+    """Return the bar of a ``cast``."""
     if source is to:
         return b
     centre = centre_dtype(to)
@@ -83,7 +83,7 @@ def cast_bar(b: Bar, source: DType, to: DType) -> Bar:
 
 
 def _of_inexact_ints(b: Bar, source: DType, to: DType) -> Bar:
-    """Of integers or bools that hang on a decision: the far value is as far after the cast."""
+    """Return the bar of a cast of inexact integers or bools."""
     if source is DType.BOOL:  # undecided: 0 or 1
         e = np.where(b.e > 0, 1.0, 0.0)
         return Bar(b.c.astype(centre_dtype(to)), e)
@@ -103,7 +103,7 @@ def _of_inexact_ints(b: Bar, source: DType, to: DType) -> Bar:
 
 
 def convert_expr(x: Expr, to: DType) -> Expr:
-    """Loop expression of a conversion, held in ``to``'s compute dtype but a value of ``to``."""
+    """Return the loop expression of a ``cast``: a number of ``to`` in its compute dtype."""
     if to is DType.F4E2M1:
         return f4_expr(_cast(x, DType.F32))
     if stored(to):
@@ -179,22 +179,22 @@ def _overlap(source: DType, to: DType) -> tuple[int, int]:
 
 
 def saturate_bar(b: Bar, source: DType, to: DType) -> Bar:
-    """Bar of a saturating conversion."""
+    """Return the bar of a ``saturating_cast``."""
     if source is to and not to.is_float:
         return b
     if to.is_float:
         wide = cast_bar(b, source, to.compute)
         c, lo, hi = (_clamp_float(x, to) for x in (wide.c, wide.c - wide.e, wide.c + wide.e))
-        held = close(c, lo, hi, wide.e == 0)
-        held = Bar(held.c, np.where(wide.e == np.inf, np.inf, held.e))
-        return rounded(held, to) if stored(to) else held
+        out = close(c, lo, hi, wide.e == 0)
+        out = Bar(out.c, np.where(wide.e == np.inf, np.inf, out.e))
+        return rounded(out, to) if stored(to) else out
     if source.is_int and to.is_int:
         return cast_bar(Bar(_clamp_int(b.c, to), b.e), source, to)
     return cast_bar(b, source, to)
 
 
 def saturate_expr(x: Expr, source: DType, to: DType) -> Expr:
-    """Loop expression of a saturating conversion; ``source`` is what ``x`` is a value of."""
+    """Return the loop expression of a ``saturating_cast`` of ``x``, a number of ``source``."""
     if to.is_float:
         low, high = (Const(v, to.compute) for v in _ends(to))
         wide = _cast(x, to.compute)

@@ -31,34 +31,34 @@ from didyma.refimpl.ops.spec import (
     Use,
 )
 from didyma.refimpl.ops.windows import (
-    Frame,
     Sliding,
+    SlidingWindow,
     bordered,
-    choose_frame,
+    choose_windows,
     counts,
-    frame_attrs,
     gathered,
+    sliding_attrs,
     stripes,
 )
 
-# Bytes of windows side by side at a time: they stay in a processor's cache until multiplied, and
-# take memory that the next ones take again.
+# Bytes of windows gathered at a time: they stay in the processor's cache until multiplied, and
+# the next ones reuse their memory.
 GATHERED = 1 << 22
 
 
 @attributes
 class Convolution(Sliding):
-    """How weights slide over the operand; their own sizes are the window."""
+    """How weights slide over the operand; the window is given by their shape."""
 
     groups: int = integer("groups of channels that do not mix")
 
-    def frame(self, window: Ints) -> Frame:
-        """Return the windows that weights slide over."""
-        return Frame(self.strides, self.dilations, self.low, self.high, window)
+    def windows(self, window: Ints) -> SlidingWindow:
+        """Return the windows of weights with these spatial sizes."""
+        return SlidingWindow(self.strides, self.dilations, self.low, self.high, window)
 
 
 def _kernel(types: Sequence[TensorType]) -> tuple[int, ...]:
-    """Window of the weights, whose spatial sizes are static."""
+    """Return the static spatial sizes of the weights, which are the window; else raise."""
     sizes = [d for d in types[1].shape[2:] if isinstance(d, int) and d >= 1]
     if types[1].rank != types[0].rank or len(sizes) != types[0].rank - 2:
         raise shape_error(
@@ -73,7 +73,7 @@ def _kernel(types: Sequence[TensorType]) -> tuple[int, ...]:
 def _infer(types: Sequence[TensorType], a: Convolution) -> TensorType:
     x, w = types
     check_same_dtype("conv", types)
-    windows = a.frame(_kernel(types)).slide("conv", types)
+    places = a.windows(_kernel(types)).slide("conv", types)
     outputs, groups = w.shape[0], a.groups
     if groups < 1 or (groups > 1 and not (isinstance(outputs, int) and outputs % groups == 0)):
         raise attr_error("conv", "groups", groups, "a divisor of the number of output channels")
@@ -85,11 +85,11 @@ def _infer(types: Sequence[TensorType], a: Convolution) -> TensorType:
             f"{groups} * {dims.text(w.shape[1])} channels",
             "weights have the shape [outputs, channels / groups, spatial sizes…]",
         )
-    return x.with_shape(x.shape[0], outputs, *windows)
+    return x.with_shape(x.shape[0], outputs, *places)
 
 
-def _correlate(x: Array, w: Array, f: Frame, groups: int) -> Array:
-    """Sum over channels and places of a padded operand times weights, as matrix products."""
+def _correlate(x: Array, w: Array, f: SlidingWindow, groups: int) -> Array:
+    """Return the convolution of a padded operand with weights, as matrix products."""
     batch, channels = x.shape[:2]
     size = counts(x, f)
     outputs, row = w.shape[0] // groups, math.prod(size[1:])
@@ -106,7 +106,7 @@ def _correlate(x: Array, w: Array, f: Frame, groups: int) -> Array:
 
 def _eval(args: Sequence[Array], a: Convolution, result: TensorType) -> Array:
     x, w = (x.astype(result.dtype.compute.numpy, copy=False) for x in args)
-    f = a.frame(w.shape[2:])
+    f = a.windows(w.shape[2:])
     with np.errstate(all="ignore"):
         out = _correlate(bordered(x, f, 0), w, f, a.groups)
         return out.astype(result.dtype.numpy)
@@ -114,7 +114,7 @@ def _eval(args: Sequence[Array], a: Convolution, result: TensorType) -> Array:
 
 def _bar(args: Sequence[Bar], use: Use[Convolution], contract: Contract) -> Bar:
     x, w = args
-    f = use.attrs.frame(w.c.shape[2:])
+    f = use.attrs.windows(w.c.shape[2:])
 
     def multiply(a: Array, b: Array) -> Array:
         return _correlate(a, b, f, use.attrs.groups)
@@ -126,7 +126,7 @@ def _bar(args: Sequence[Bar], use: Use[Convolution], contract: Contract) -> Bar:
 
 def _element(at: Index, reads: Sequence[Read], use: Use[Convolution]) -> Fold:
     (x, w), groups = use.types, use.attrs.groups
-    f, compute = use.attrs.frame(_kernel(use.types)), use.result.dtype.compute
+    f, compute = use.attrs.windows(_kernel(use.types)), use.result.dtype.compute
     zero = Const(compute.numpy.type(0).item(), compute)
     group = ex.floordiv(at[1], ex.of_dim(dims.floordiv(w.shape[0], groups)))
     base = ex.ZERO if groups == 1 else ex.mul(group, ex.of_dim(w.shape[1]))
@@ -149,14 +149,14 @@ def _sample(ch: Chooser, t: TensorType) -> Sample | None:
     static = [d for d in spatial if isinstance(d, int) and 1 <= d <= 5]
     if len(static) == len(spatial) and flag(ch):
         return _sample_weights(ch, t, tuple(static))
-    f = choose_frame(ch, spatial)
+    f = choose_windows(ch, spatial)
     channels = t.shape[1]
     groups = 1
     if isinstance(channels, int):
         groups = pick(ch, [g for g in (1, 2, 3, channels) if g and channels % g == 0] or [1])
     outputs = groups * pick(ch, (1, 2, 3))
     w = t.with_shape(outputs, dims.floordiv(channels, groups), *f.window)
-    return Sample((t, w), freeze({**frame_attrs(f), "groups": groups}))
+    return Sample((t, w), freeze({**sliding_attrs(f), "groups": groups}))
 
 
 def _sample_weights(ch: Chooser, t: TensorType, window: tuple[int, ...]) -> Sample:
@@ -165,10 +165,10 @@ def _sample_weights(ch: Chooser, t: TensorType, window: tuple[int, ...]) -> Samp
     if isinstance(outputs, int):
         groups = pick(ch, [g for g in (1, 2, 3, outputs) if g and outputs % g == 0] or [1])
     spatial: Shape = tuple(w + pick(ch, (1, 0, 2, 4)) for w in window)
-    f = choose_frame(ch, spatial, window)
+    f = choose_windows(ch, spatial, window)
     batch: Dim = pick(ch, (1, 2, 3, 0))
     x = t.with_shape(batch, dims.mul(inputs, groups), *spatial)
-    return Sample((x, t), freeze({**frame_attrs(f), "groups": groups}))
+    return Sample((x, t), freeze({**sliding_attrs(f), "groups": groups}))
 
 
 CONV = Op(

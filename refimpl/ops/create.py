@@ -1,4 +1,4 @@
-"""Ops without operands: tensors known before the program runs."""
+"""Ops without operands: ``constant`` and ``iota``."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _constant_element(at: Index, _reads: Sequence[Read], use: Use[Constant]) -> 
 
 
 def _lookup(flat: Expr, literals: Sequence[Expr], first: int) -> Expr:
-    """Choose by bisection of the offset: as deep as the logarithm of the count."""
+    """Return selects that find a literal by bisection of its offset."""
     if len(literals) == 1:
         return literals[0]
     half = len(literals) // 2
@@ -110,7 +110,7 @@ def _iota_infer(_types: Sequence[TensorType], a: Iota) -> TensorType:
 
 
 def _count(a: Iota, dtype: DType) -> Array:
-    """Count in an array of a dtype; positions are cast to the compute dtype first."""
+    """Return positions along an axis, cast to the compute dtype and then to ``dtype``."""
     shape = concrete(a.shape)
     with np.errstate(over="ignore"):
         line = np.arange(shape[a.axis]).astype(a.dtype.compute.numpy).astype(dtype.numpy)

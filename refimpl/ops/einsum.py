@@ -1,4 +1,4 @@
-"""Einstein's sums: products of operands, summed over the labels that the result lacks."""
+"""``einsum``: products of operands, summed over the labels that the result lacks."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _labels(equation: str, shapes: Sequence[Shape]) -> tuple[list[str], str]:
 
 
 def _diagonals(b: Emit[V], labels: str, v: V) -> tuple[str, V]:
-    """Keep of a repeated label's axes the diagonal alone."""
+    """Replace axes that share a label by their diagonal."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first, last = labels.index(label), labels.rindex(label)

@@ -28,7 +28,7 @@ OfBar = Callable[[Bar, DType, Contract], Bar]
 
 
 def one(f: OfBar) -> ToBar:
-    """Bar rule of a single operand."""
+    """Return the bar rule of a function of one operand."""
 
     def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
         return f(bars[0], dtype, contract)
@@ -37,7 +37,7 @@ def one(f: OfBar) -> ToBar:
 
 
 def intrinsic(name: str) -> ToExpr:
-    """Loop rule: the intrinsic of that name."""
+    """Return the loop rule that calls the intrinsic of that name."""
 
     def rule(*args: Expr) -> Expr:
         return Intrinsic(name, args)
@@ -46,7 +46,7 @@ def intrinsic(name: str) -> ToExpr:
 
 
 def unary(op: UnaryOp) -> ToExpr:
-    """Loop rule: a unary operator."""
+    """Return the loop rule that applies a unary operator."""
 
     def rule(x: Expr) -> Expr:
         return Unary(op, x)
@@ -55,7 +55,7 @@ def unary(op: UnaryOp) -> ToExpr:
 
 
 def binary(op: BinaryOp) -> ToExpr:
-    """Loop rule: a binary operator."""
+    """Return the loop rule that applies a binary operator."""
 
     def rule(a: Expr, b: Expr) -> Expr:
         return Binary(op, a, b)
@@ -74,7 +74,7 @@ def through_f64(f: Callable[..., Array]) -> Eval:
 
 
 def monotone(name: str, f: OfArray, lo: float = -np.inf, hi: float = np.inf) -> ToBar:
-    """Bar rule of a monotone intrinsic on the domain [lo, hi]."""
+    """Return the bar rule of an intrinsic that is monotone on the domain [lo, hi]."""
 
     def run(a: Bar, dtype: DType, contract: Contract) -> Bar:
         return bm.monotone(name, f, a, dtype, contract, lo, hi)
@@ -83,7 +83,7 @@ def monotone(name: str, f: OfArray, lo: float = -np.inf, hi: float = np.inf) -> 
 
 
 def ends(f: Callable[..., Array]) -> ToBar:
-    """Bar rule of a function that is monotone in each operand and rounds nothing."""
+    """Return the bar rule of an exact function that is nondecreasing in each operand."""
 
     def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
         return bm.ends(f, bars)
@@ -92,7 +92,7 @@ def ends(f: Callable[..., Array]) -> ToBar:
 
 
 def _whole(name: str, f: OfArray, doc: str, special: str, case: tuple[float, float]) -> Op:
-    """Rounding to a whole number."""
+    """Return an op that rounds to a whole number."""
     return pointwise(
         name,
         doc,

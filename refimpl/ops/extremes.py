@@ -83,7 +83,7 @@ def _bar(name: _Name) -> BarRule[Search]:
 
 
 def _decided(name: _Name, b: Bar, c: Array, a: Search) -> Array:
-    """Tell where no value inside the bars lets another element win."""
+    """Return where the same element wins for all values inside the bars."""
     at = c if a.keepdims else np.expand_dims(c, a.axis)
     sign = 1 if name == "argmax" else -1
     wide = sign * b.c.astype(np.longdouble)

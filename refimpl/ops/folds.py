@@ -20,17 +20,17 @@ Axes = tuple[int, ...]
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """Value that never wins a maximum: -inf, or the smallest integer."""
+    """Return the identity of max: -inf, or the smallest integer."""
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
 def has_negative_zero(x: Array) -> bool:
-    """Tell whether any element is -0, where a rule must choose among zeros."""
+    """Return whether any element is -0."""
     return x.dtype.kind == "f" and bool(((x == 0) & np.signbit(x)).any())
 
 
 def extreme(x: Array, axes: Axes, keepdims: bool, largest: bool) -> Array:
-    """Max or min over axes; NaN if any is NaN; -0 is below +0; empty: the dtype's other end."""
+    """Return the max or min over axes: NaN if any is NaN, -0 below +0, the identity if empty."""
     dtype = x.dtype
     if dtype.kind == "f":
         identity: Any = -np.inf if largest else np.inf
@@ -47,7 +47,7 @@ def extreme(x: Array, axes: Axes, keepdims: bool, largest: bool) -> Array:
 
 
 def extreme_bar(b: Bar, axes: Axes, keepdims: bool, largest: bool, dtype: DType) -> Bar:
-    """Max or min of bars over axes: the ends decide."""
+    """Return the bar of the max or min over axes, from the ends of the elements' bars."""
     b = settle(b, dtype)
     c = extreme(b.c, axes, keepdims, largest)
     if not b.e.any():
@@ -66,7 +66,7 @@ def extreme_bar(b: Bar, axes: Axes, keepdims: bool, largest: bool, dtype: DType)
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """What the bar of products needs to know of their factors.
+    """What the bar of products depends on besides its centre.
 
     ``high``: product of the largest magnitudes, ``low`` of the centres' magnitudes; ``worst`` of
     those above 1 and ``least`` of those below: every partial product lies between them.
@@ -77,10 +77,10 @@ class Factors:
     low: Array
     worst: Array
     least: Array
-    unknown: Array  # some factor is undecided
-    special: Array  # some factor is a sure infinity or NaN
-    signless: Array  # some factor may be zero, or of either sign
-    sharp: Array  # all factors are exact whole numbers
+    unknown: Array  # whether some factor is undecided
+    special: Array  # whether some factor is surely infinite or NaN
+    signless: Array  # whether some factor may be zero or have either sign
+    sharp: Array  # whether all factors are exact whole numbers
 
 
 def product_bar(c: Array, f: Factors, dtype: DType) -> Bar:
@@ -106,7 +106,7 @@ def product_bar(c: Array, f: Factors, dtype: DType) -> Bar:
 
 
 def prod_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType) -> Bar:
-    """Bar of products over axes; integers wrap."""
+    """Return the bar of products over axes; integers wrap."""
 
     def fold(x: Array) -> Array:
         return np.asarray(np.prod(x, axis=axes, keepdims=keepdims, dtype=x.dtype))
@@ -122,7 +122,7 @@ def prod_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType) -> Bar:
 
 
 def factors(b: Bar, n: int | Array, fold: Any, some: Any) -> Factors:
-    """Facts of factors; ``fold`` multiplies and ``some`` looks for one over the same elements."""
+    """Return the facts about factors; ``fold`` is their product and ``some`` their ``any``."""
     finite = np.isfinite(b.c)
     near = np.where(finite, np.abs(b.c), 1.0).astype(np.longdouble)
     far = np.where(finite & (b.e < np.inf), near + b.e, near)
@@ -140,7 +140,7 @@ def factors(b: Bar, n: int | Array, fold: Any, some: Any) -> Factors:
 
 
 def divided(total: Bar, count: Array, dtype: DType) -> Bar:
-    """Bar of sums divided by the number of their terms; NaN for none."""
+    """Return the bar of sums divided by their numbers of terms; NaN where that is 0."""
     c = total.c / count.astype(total.c.dtype)
     exact = (total.e == 0) & (count <= 1 / UNIT[dtype.compute])  # larger counts are rounded, too
     k = 0.5 if bool((count <= 2**24).all()) else 1.0

@@ -143,7 +143,7 @@ def mel_weights(bins: int, n: int, rate: float, low: float, high: float) -> Arra
 
 
 def _whole(b: Emit[V], x: V, n: int, sign: int, scale: float) -> V:
-    """All of a transform."""
+    """Return a whole transform."""
     x = _sized(b, x, n)
     rows = next((r for r in range(min(SHORT, math.isqrt(n)), 1, -1) if n % r == 0), 1)
     if n <= SHORT or (rows == 1 and n <= PRIME):
@@ -161,7 +161,7 @@ def _whole(b: Emit[V], x: V, n: int, sign: int, scale: float) -> V:
 
 
 def _half(b: Emit[V], x: V, n: int, scale: float) -> V:
-    """Results up to the middle one."""
+    """Return the first ``n // 2 + 1`` results of a transform."""
     results = n // 2 + 1
     if n <= SHORT:
         return _product(b, _sized(b, x, n), _matrix(n, n, results, -1, scale))
@@ -169,7 +169,7 @@ def _half(b: Emit[V], x: V, n: int, scale: float) -> V:
 
 
 def _inverse_half(b: Emit[V], x: V, n: int, scale: float) -> V:
-    """Real results, of a spectrum up to its middle: [..., n, 1]."""
+    """Return the real inverse transform of the first half of a spectrum: [..., n, 1]."""
     terms, twice = n // 2 + 1, (n + 1) // 2
     x = _sized(b, x, terms)
     if n <= SHORT:
@@ -188,7 +188,7 @@ def _inverse_half(b: Emit[V], x: V, n: int, scale: float) -> V:
 
 
 def _convolved(b: Emit[V], x: V, n: int, sign: int, scale: float) -> V:
-    """All of a transform, since ``2 j k = j**2 + k**2 - (j - k)**2``."""
+    """Return a whole transform by Bluestein: ``2 j k = j**2 + k**2 - (j - k)**2``."""
     chirp = _roots(2 * n, sign * np.arange(n) ** 2)
     size = 1 << (2 * n - 2).bit_length()
     kernel = np.zeros(size, np.complex128)
@@ -202,7 +202,7 @@ def _convolved(b: Emit[V], x: V, n: int, sign: int, scale: float) -> V:
 
 
 def _product(b: Emit[V], x: V, matrix: NDArray[np.complex128], parts: int = 2) -> V:
-    """Product with a matrix [terms, results], or the first part of it, as one of real matrices."""
+    """Return the product with a matrix [terms, results], or its real part, by one real matmul."""
     *lead, terms, given = b.type_of(x).shape
     results = matrix.shape[1]
     turned = [_pairs(matrix), _pairs(1j * matrix)] if given == 2 else [_pairs(matrix)]
@@ -219,7 +219,7 @@ def _matrix(n: int, terms: int, results: int, sign: int, scale: float) -> NDArra
 
 
 def _roots(n: int, turns: NDArray[np.int64]) -> NDArray[np.complex128]:
-    """``exp(2 pi i turns / n)``, by angles of an eighth of a turn at most: exact on the axes."""
+    """Return ``exp(2 pi i turns / n)`` from angles of at most 45 degrees: exact on the axes."""
     turns = turns % n
     quarters = (8 * turns + n) // (2 * n)
     angle = (4 * turns - quarters * n) * (np.pi / 2 / n)
@@ -233,7 +233,7 @@ def _pairs(z: NDArray[np.complex128]) -> Array:
 
 
 def _constant(b: Emit[V], z: NDArray[np.complex128], x: V) -> V:
-    """Complex numbers as a constant of a value's dtype."""
+    """Return complex numbers as a constant of a value's dtype."""
     return b("constant", (), value=Tensor.of(_pairs(z).astype(b.type_of(x).dtype.numpy)))
 
 
@@ -242,7 +242,7 @@ def _times(b: Emit[V], x: V, y: V) -> V:
 
 
 def _swapped(b: Emit[V], x: V) -> V:
-    """Change the two axes before the last."""
+    """Swap the two axes before the last."""
     k = b.type_of(x).rank
     return b("permute_dims", (x,), axes=(*range(k - 3), k - 2, k - 3, k - 1))
 
@@ -254,7 +254,7 @@ def _first(b: Emit[V], x: V, axis: int, n: int) -> V:
 
 
 def _sized(b: Emit[V], x: V, n: int) -> V:
-    """Cut the last axis but one, or fill it up with zeros, to ``n``."""
+    """Crop the axis before the last, or pad it with zeros, to ``n``."""
     t = b.type_of(x)
     have = t.shape[-2]
     if have == n:

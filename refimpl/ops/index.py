@@ -1,4 +1,4 @@
-"""Gather: elements picked by index."""
+"""Gather: slices or elements selected by index."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ RULE = (
 
 
 def position(i: Expr) -> Expr:
-    """Index as loop indices are typed."""
+    """Return an index in the dtype of loop indices."""
     return i if i.dtype is INDEX else Cast(i, INDEX)
 
 
 def clamped(i: Expr, n: Expr) -> Expr:
-    """Place of an index in an axis of size n, using ``i`` once."""
+    """Return the position that an index means on an axis of size n, mentioning ``i`` once."""
     lowest = ex.sub(ex.ZERO, n)
     return ex.mod(ex.minimum(ex.maximum(i, lowest), ex.sub(n, ex.ONE)), n)
 
 
 def resolved(i: Array, n: int) -> Array:
-    """Positions of indices in an axis of size n > 0: wrapped once, then clamped."""
+    """Return the positions of indices on an axis of size n > 0: wrapped once, then clamped."""
     wide = i.astype(np.int64)
     return np.clip(np.where(wide < 0, wide + n, wide), 0, n - 1)
 
@@ -87,7 +87,7 @@ def _gather(x: Array, indices: Array, axis: int) -> Array:
 
 
 def _nothing(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """What an empty axis yields: 0 as ``cast`` gives it, which f8e8m0 has no number for."""
+    """Return what an empty axis yields: 0, cast to the dtype (f8e8m0 has no 0)."""
     return np.zeros(shape, np.int8).astype(dtype)
 
 
@@ -107,7 +107,7 @@ def _read_or_zero(read: Read, at: Index, n: Expr, dtype: DType) -> Expr:
 def _picking(
     pick: Callable[[Array, Array, int], Array], infer: Infer[Pick], element: Element[Pick]
 ) -> Rules[Pick]:
-    """Return the rules of an op whose values and errors a function picks by index along an axis."""
+    """Return the rules of an op by the function that selects elements along an axis."""
 
     def run(args: Sequence[Array], a: Pick, _result: TensorType) -> Array:
         return pick(args[0], args[1], a.axis)
@@ -138,7 +138,7 @@ def _gather_sample(ch: Chooser, t: TensorType) -> Sample | None:
 
 
 def index_domains(types: Sequence[TensorType], axis: int) -> Domains:
-    """Indices a little beyond the range on both sides; near 0 where the size is not known."""
+    """Return domains of indices a little beyond both ends of an axis, near 0 if it is symbolic."""
     n = types[0].shape[axis]
     n = n if isinstance(n, int) else 3
     return (None, Domain(-n - 1, n), *[None] * (len(types) - 2))
@@ -188,7 +188,7 @@ def _elements_element(at: Index, reads: Sequence[Read], use: Use[Pick]) -> Expr:
 
 
 def fitting_shape(ch: Chooser, t: TensorType, axis: int) -> tuple[Dim, ...]:
-    """Choose a shape for indices that name elements along ``axis``."""
+    """Choose a shape of indices that select elements along ``axis``."""
     shape = list(t.shape)
     for a, n in enumerate(t.shape):
         if a == axis:

@@ -66,11 +66,11 @@ def _broadcast(types: Sequence[TensorType]) -> Shape:
     return tuple(batch)
 
 
-WIDE = 1 << 22  # elements of the right operand that are held in f64 at a time
+WIDE = 1 << 22  # elements of the right operand that are converted to f64 at a time
 
 
 def product(a: Array, b: Array) -> Array:
-    """Matrix product in the operands' own dtype; BLAS only where all is finite.
+    """Return the matrix product in the operands' dtype, by BLAS only if all elements are finite.
 
     A BLAS may skip zeros, and with them the NaN that zero times infinity is.
     """
@@ -78,7 +78,7 @@ def product(a: Array, b: Array) -> Array:
 
 
 def multiplier(a: Array, b: Array) -> Callable[[Array, Array], Array]:
-    """Return what multiplies matrices of nothing but elements of a and elements of b, or zeros."""
+    """Return the function that multiplies matrices made of elements of a, of b, and zeros."""
     if a.dtype.kind != "f" or a.dtype.itemsize > 8:
         return _exactly
     return _by_blas if _finite(a) and _finite(b) else _in_full
@@ -93,7 +93,7 @@ def _in_full(a: Array, b: Array) -> Array:
 
 
 def _by_blas(a: Array, b: Array) -> Array:
-    """Product whose equal rows and columns give equal results.
+    """Return the matrix product; equal rows and columns give equal results.
 
     A BLAS adds those at the edge of a matrix in another order, so f32 is added in f64, some columns
     at a time: what is left of the order is rounded away.
@@ -111,14 +111,14 @@ def _by_blas(a: Array, b: Array) -> Array:
 
 
 def _finite(x: Array) -> bool:
-    """Tell whether all is finite; a finite sum, which takes no memory, says so, too."""
+    """Return whether all elements are finite; a finite sum proves it without a temporary."""
     once = tuple(0 if stride == 0 else slice(None) for stride in x.strides)
     x = x[once] if x.size else x  # what is broadcast counts once
     return bool(np.isfinite(x.sum()) or np.isfinite(x).all())
 
 
 def dense(x: Array) -> Array:
-    """Return an array as a BLAS takes it, rows or columns apart: NumPy's own loop is slow."""
+    """Return an array in a layout that BLAS takes, since NumPy's own loop is slow."""
     (rows, columns), (down, across), one = x.shape[-2:], x.strides[-2:], x.itemsize
     apart = (across == one and down >= columns * one) or (down == one and across >= rows * one)
     return x if apart else x.copy(order="C")
@@ -143,7 +143,7 @@ def products_bar(
     terms: int,
     contract: Contract,
 ) -> Bar:
-    """Bar of sums of ``terms`` products of elements of a and b, as ``multiply`` forms them."""
+    """Return the bar of sums of ``terms`` products of elements of a and b, as of ``multiply``."""
     c = multiply(a.c, b.c)
     if not dtype.is_float:
         if not (a.e.any() or b.e.any()):
@@ -172,7 +172,10 @@ def _infinite(b: Bar) -> Array:
 
 
 def _signless(b: Bar) -> Array:
-    """Mark with 1 what may be zero or of either sign: times an infinity, that may be anything."""
+    """Return 1 for elements that may be 0 or have either sign, else 0.
+
+    Such an element times an infinity may be NaN or either infinity.
+    """
     return np.where((b.e > 0) & (b.e >= np.abs(b.c)), 1.0, 0.0)
 
 

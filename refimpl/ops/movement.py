@@ -1,4 +1,4 @@
-"""What ops share that move elements without computing: values and errors are moved alike."""
+"""Facets that ops share which only move elements: their bars are moved as their values are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOVED = "Elements are moved as they are: NaN, infinities and the sign of zero ar
 
 
 def contiguous(move: Eval[A]) -> Eval[A]:
-    """Return the rule with a fresh row-major array as result."""
+    """Return a rule whose result is a fresh row-major array."""
 
     def run(args: Sequence[Array], attrs: A, result: TensorType) -> Array:
         out = move(args, attrs, result)
@@ -27,7 +27,7 @@ def contiguous(move: Eval[A]) -> Eval[A]:
 
 
 def moved(move: Eval[A]) -> BarRule[A]:
-    """Return the bar rule that moves centres and errors alike."""
+    """Return the bar rule that moves centres and errors as ``move`` moves values."""
 
     def run(args: Sequence[Bar], use: Use[A], _contract: Contract) -> Bar:
         centre = move([a.c for a in args], use.attrs, use.result)

@@ -1,4 +1,4 @@
-"""Elementwise functions made of ops: sums of squares and exponentials, neighbouring floats.
+"""Elementwise functions made of ops: ``hypot``, ``logaddexp`` and ``nextafter``.
 
 Like those of ``composite`` they do not promote dtypes; operands are broadcast.
 """

@@ -1,4 +1,4 @@
-"""Sorting as functions over ops: by counting pairs where there are few, else by merging.
+"""Sorting, made of ops: by comparing all pairs of few elements, else by merging.
 
 The order is total: a NaN is greater than every number, zeros are equal whatever their signs, and
 among equals the earlier element comes first, in descending order too.
@@ -13,11 +13,11 @@ from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ops.builder import Builder, Value
 from didyma.refimpl.ops.composite import like, scalar
 
-FEW = 1024  # of so many elements all pairs are compared: one kernel, instead of a loop of them
+FEW = 1024  # up to so many elements, all pairs are compared in one kernel
 
 
 def argsort(b: Builder, x: Value, axis: int = -1, descending: bool = False) -> Value:
-    """Places (i64, of the shape of ``x``) of the elements along an axis, in order.
+    """Return the positions (i64, of the shape of ``x``) of the sorted elements along an axis.
 
     Up to ``FEW`` elements, each one's rank is how many precede it.  More are merged from runs of
     1, 2, 4, ...: an element's rank in two runs is its place in its own, and by bisection the number
@@ -39,7 +39,7 @@ def argsort(b: Builder, x: Value, axis: int = -1, descending: bool = False) -> V
 
 
 def sort(b: Builder, x: Value, axis: int = -1, descending: bool = False) -> Value:
-    """Elements along an axis in order."""
+    """Return the elements along an axis in order."""
     at = axis % b.type_of(x).rank
     return b("gather_elements", (x, argsort(b, x, at, descending)), axis=at)
 
@@ -47,7 +47,7 @@ def sort(b: Builder, x: Value, axis: int = -1, descending: bool = False) -> Valu
 def top_k(
     b: Builder, x: Value, k: Dim, axis: int = -1, largest: bool = True
 ) -> tuple[Value, Value]:
-    """The ``k`` greatest or least elements along an axis, best first, and their places (i64)."""
+    """Return the ``k`` greatest or least elements along an axis, in order, and their positions."""
     t = b.type_of(x)
     at = axis % t.rank
     order = argsort(b, x, at, largest)
@@ -62,7 +62,7 @@ def _numbers(b: Builder, rows: Dim, n: Dim) -> Value:
 
 
 def _precedes(b: Builder, x: Value, y: Value, descending: bool) -> Value:
-    """Whether ``x`` comes before ``y`` by value."""
+    """Return whether ``x`` comes before ``y`` by value."""
     first, second = (y, x) if descending else (x, y)
     less = b("less", (first, second))
     if not x.type.dtype.is_float:
@@ -85,7 +85,7 @@ def _by_pairs(b: Builder, x: Value, descending: bool) -> Value:
 
 
 def _moved(b: Builder, x: Value, places: Value) -> Value:
-    """``x`` with each element of a row in its new place."""
+    """Return ``x`` with each element of a row at its new position."""
     base = b("broadcast_to", (scalar(b, 0, x.type.dtype),), shape=x.type.shape)
     return b("scatter", (base, places, x), axis=1, reduction="none")
 
@@ -104,7 +104,7 @@ def _by_merging(b: Builder, x: Value, descending: bool) -> Value:
 def _merge(
     outer: Builder, keys: TensorType, places: TensorType, steps: int, descending: bool
 ) -> Function:
-    """One level: sorted runs of ``width`` places become sorted runs of twice as many."""
+    """Return the body of one level, which merges sorted runs of ``width`` elements in pairs."""
     b = outer.inner()
     order, width = b.param("order", places), b.param("width", TensorType(DType.I64, ()))
     x, end = b.param("x", keys), b.param("end", width.type)
@@ -128,7 +128,7 @@ def _merge(
 
 
 def _bisect(outer: Builder, keys: TensorType, places: TensorType, descending: bool) -> Function:
-    """One halving of where, from ``low`` to ``high``, an element belongs in the other run.
+    """Return the body of one bisection step for the position of an element in the other run.
 
     An element of a pair's second run comes behind its equals in the first.
     """

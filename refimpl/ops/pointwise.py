@@ -1,4 +1,4 @@
-"""How elementwise ops are put together: one scalar rule becomes all facets of an op."""
+"""Build the record of an elementwise op from its rules for scalars."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ NO_LAWS = Laws()
 
 
 def anywhere(_: DType) -> Domains:
-    """Return domains of operands that need no particular values."""
+    """Return no domain for each operand: every value is worth trying."""
     return (None, None, None)
 
 
 def within(*ends: tuple[float, float] | None) -> ByDType:
-    """Return operand domains that are the same for every dtype."""
+    """Return operand domains, given by their ends, that are the same for every dtype."""
     found = tuple(None if e is None else Domain(*e) for e in ends)
 
     def domains(_: DType) -> Domains:
@@ -55,7 +55,7 @@ def within(*ends: tuple[float, float] | None) -> ByDType:
 
 
 def array(values: Item, dtype: DType) -> Array:
-    """Array of an example's operand or result."""
+    """Return an example's operand or result as an array of a dtype."""
     return np.asarray(values).astype(dtype.numpy)
 
 
@@ -65,7 +65,7 @@ def example(
     dtype: DType = DType.F32,
     to: DType | None = None,
 ) -> Example:
-    """Worked example; ``to`` is the result's dtype."""
+    """Return an example; ``to`` is the result's dtype where it differs."""
     return Example(tuple(array(o, dtype) for o in operands), array(result, to or dtype))
 
 
@@ -87,7 +87,11 @@ def pointwise(
     work: Work = Work.PLAIN,
     pending: bool = False,
 ) -> Op:
-    """Op on broadcast operands of one dtype; ``to`` is the result's dtype where it differs."""
+    """Return an op on broadcast operands of one dtype.
+
+    ``evaluate`` takes arrays of the compute dtype and ``element`` expressions of it; ``bar`` takes
+    the operands' dtype.  ``to`` is the result's dtype where it differs.
+    """
 
     def infer(types: Sequence[TensorType], _: Nothing) -> TensorType:
         check_same_dtype(name, types)

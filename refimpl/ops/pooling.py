@@ -29,22 +29,22 @@ from didyma.refimpl.ops.spec import (
     Use,
 )
 from didyma.refimpl.ops.windows import (
-    Frame,
+    SlidingWindow,
     bordered,
-    choose_frame,
-    frame_attrs,
+    choose_windows,
     slid,
-    windows,
+    sliding_attrs,
+    window_elements,
 )
 
 
-def _places(x: Array, f: Frame, fill: float) -> tuple[Array, tuple[int]]:
-    """Windows of a padded operand and the axis of their places."""
-    return windows(bordered(x, f, fill), f), (x.ndim,)
+def _places(x: Array, f: SlidingWindow, fill: float) -> tuple[Array, tuple[int]]:
+    """Return the windows of a padded operand and the axis of the positions in a window."""
+    return window_elements(bordered(x, f, fill), f), (x.ndim,)
 
 
 def _fold_body(
-    at: Index, read: Read, t: TensorType, f: Frame, fill: Expr
+    at: Index, read: Read, t: TensorType, f: SlidingWindow, fill: Expr
 ) -> tuple[tuple[Expr, ...], Read]:
     def body(k: Index) -> Expr:
         places = tuple(f.position(a, o, p) for a, (o, p) in enumerate(zip(at[2:], k, strict=True)))
@@ -54,12 +54,12 @@ def _fold_body(
     return tuple(ex.index(w) for w in f.window), body
 
 
-def _max_infer(types: Sequence[TensorType], f: Frame) -> TensorType:
+def _max_infer(types: Sequence[TensorType], f: SlidingWindow) -> TensorType:
     (t,) = types
     return t.with_shape(*t.shape[:2], *f.slide("max_pool", types))
 
 
-def _max_eval(args: Sequence[Array], f: Frame, result: TensorType) -> Array:
+def _max_eval(args: Sequence[Array], f: SlidingWindow, result: TensorType) -> Array:
     x = args[0].astype(result.dtype.compute.numpy, copy=False)
     x = bordered(x, f, lowest(x.dtype))
     with np.errstate(all="ignore"):
@@ -70,14 +70,14 @@ def _max_eval(args: Sequence[Array], f: Frame, result: TensorType) -> Array:
         return out.astype(result.dtype.numpy, copy=False)
 
 
-def _max_bar(args: Sequence[Bar], use: Use[Frame], _contract: Contract) -> Bar:
+def _max_bar(args: Sequence[Bar], use: Use[SlidingWindow], _contract: Contract) -> Bar:
     (x,), f = args, use.attrs
     places, axes = _places(x.c, f, lowest(x.c.dtype))
     errors, _ = _places(x.e, f, 0)
     return extreme_bar(Bar(places, errors), axes, False, True, use.result.dtype)
 
 
-def _max_element(at: Index, reads: Sequence[Read], use: Use[Frame]) -> Fold:
+def _max_element(at: Index, reads: Sequence[Read], use: Use[SlidingWindow]) -> Fold:
     compute = use.result.dtype.compute
     fill = Const(lowest(compute.numpy), compute)
     extents, body = _fold_body(at, reads[0], use.types[0], use.attrs, fill)
@@ -87,13 +87,13 @@ def _max_element(at: Index, reads: Sequence[Read], use: Use[Frame]) -> Fold:
 def _max_sample(ch: Chooser, t: TensorType) -> Sample | None:
     if not 3 <= t.rank <= 5 or t.dtype not in NUMBERS:
         return None
-    f = choose_frame(ch, t.shape[2:])
-    return Sample((t,), freeze({"window": f.window, **frame_attrs(f)}))
+    f = choose_windows(ch, t.shape[2:])
+    return Sample((t,), freeze({"window": f.window, **sliding_attrs(f)}))
 
 
 @attributes
-class Average(Frame):
-    """Windows, and whether their padding counts."""
+class Average(SlidingWindow):
+    """A sliding window, and whether padding counts in the divisor."""
 
     count_include_pad: bool = boolean("count padding among the places")
 
@@ -104,7 +104,7 @@ def _avg_infer(types: Sequence[TensorType], a: Average) -> TensorType:
 
 
 def _counts(f: Average, shape: tuple[int, ...], out: tuple[int, ...]) -> Array:
-    """Divisor of each window."""
+    """Return the divisor of each window."""
     if f.count_include_pad:
         return np.asarray(float(math.prod(f.window)))
     count = np.ones(())
@@ -150,10 +150,10 @@ def _avg_element(at: Index, reads: Sequence[Read], use: Use[Average]) -> Fold:
 def _avg_sample(ch: Chooser, t: TensorType) -> Sample | None:
     if not 3 <= t.rank <= 5 or t.dtype not in FLOATS:
         return None
-    f = choose_frame(ch, t.shape[2:])
+    f = choose_windows(ch, t.shape[2:])
     include = flag(ch)
     return Sample(
-        (t,), freeze({"window": f.window, **frame_attrs(f), "count_include_pad": include})
+        (t,), freeze({"window": f.window, **sliding_attrs(f), "count_include_pad": include})
     )
 
 
@@ -172,7 +172,9 @@ MAX_POOL = Op(
     kind=Kind.OPAQUE,
     arity=(1, 1),
     dtypes=NUMBERS,
-    rules=Rules(Frame, infer=_max_infer, eval=_max_eval, bar=_max_bar, element=_max_element),
+    rules=Rules(
+        SlidingWindow, infer=_max_infer, eval=_max_eval, bar=_max_bar, element=_max_element
+    ),
     sample=_max_sample,
     rereads=True,
     example=Example(

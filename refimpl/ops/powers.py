@@ -8,10 +8,10 @@ from didyma.refimpl.ir.types import Array
 
 
 def power(x: Array, y: Array) -> Array:
-    """Power of real numbers with the special values of C99, F.9.4.4.
+    """Return powers of real numbers with the special values of C99, F.9.4.4.
 
-    NumPy takes a root where one exponent of 0.5 is for all, of which -0 and -infinity keep or lose
-    their sign unlike their power; and with a signalling NaN, 1**NaN and NaN**0 are NaN to it.
+    NumPy differs in two cases.  It takes a square root where the exponent is a single 0.5, which
+    gives -0 and -infinity other signs; and 1**NaN and NaN**0 of a signalling NaN are NaN.
     """
     found = np.power(x, y)
     root = (y == 0.5) & ((x == 0) | (x == -np.inf))

@@ -21,7 +21,7 @@ BITS = (*INTS, DType.BOOL)
 
 
 def compare_bars(f: Callable[[Array, Array], Array], a: Bar, b: Bar) -> Bar:
-    """Bar of a comparison: undecided where the bars of two numbers meet."""
+    """Return the bar of a comparison: undecided where the bars of the operands overlap."""
     c = np.asarray(f(a.c, b.c))
     if not (a.e.any() or b.e.any()):
         return Bar(c, np.zeros(c.shape))
@@ -72,7 +72,7 @@ def _isfinite_rule(x: Expr) -> Expr:
 
 
 def _logic(f: Callable[..., Array], decisive: bool | None) -> ToBar:
-    """Bar rule of a connective: one operand that is surely ``decisive`` settles it."""
+    """Return the bar rule of a connective; an operand that is surely ``decisive`` decides it."""
 
     def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
         out = bm.integers(f, bars)

@@ -1,4 +1,4 @@
-"""Random bits by counter: element i is the same whoever computes it, in any order.
+"""Counter-based random bits: each element depends on its position and the seed alone.
 
 Philox4x32-10 of J. K. Salmon, M. A. Moraes, R. O. Dror and D. E. Shaw, *Parallel random numbers: as
 easy as 1, 2, 3* (SC11): ten rounds turn a counter of four words and a key of two into four words.
@@ -39,7 +39,7 @@ _WORD = 0xFFFFFFFF
 
 
 def philox(counter: Sequence[Array], key: Sequence[int]) -> tuple[Array, Array, Array, Array]:
-    """Four words of each counter, whose words are arrays of u32.
+    """Return four words for each counter of four words, arrays of u32.
 
     >>> [hex(int(w)) for w in philox([np.zeros((), np.uint32)] * 4, (0, 0))]
     ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
@@ -82,7 +82,7 @@ def _infer(types: Sequence[TensorType], a: RandomBits) -> TensorType:
 
 
 def bits(seed: int, stream: int, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Elements of ``random_bits``."""
+    """Return the elements of ``random_bits``."""
     place = np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.uint64)
     low, high = place.astype(np.uint32), (place >> np.uint64(32)).astype(np.uint32)
     words = philox((low, high, *_halves(stream)), _split(seed))
@@ -115,7 +115,7 @@ def _u32(n: int) -> Const:
 
 
 def _half(x: Expr, high: bool) -> Expr:
-    """Low or high word of 64 bits."""
+    """Return the low or high word of 64 bits."""
     return Cast(Binary("shr", x, Const(32, x.dtype)) if high else x, DType.U32)
 
 

@@ -1,4 +1,4 @@
-"""Composites as standalone functions, with samples: callees for graphs that are made up."""
+"""Composites as standalone functions with random attributes, which fuzzed graphs call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Proposal: TypeAlias = tuple[tuple[TensorType, ...], Body]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A composite and how to use it on an operand of a given type (None: not at all)."""
+    """A composite, and how to propose a use of it on an operand of a given type."""
 
     name: str
     propose: Callable[[Chooser, TensorType], Proposal | None]

@@ -1,4 +1,4 @@
-"""Folds over whole axes: sums, products, extremes, means, quantifiers."""
+"""Reductions over axes: sums, products, extremes, means, ``any`` and ``all``."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class Reduction:
 
 
 def reduced(t: TensorType, axes: tuple[int, ...], keepdims: bool) -> TensorType:
-    """Type with axes folded away."""
+    """Return the type of a reduction over axes."""
     if keepdims:
         return t.with_shape(*(1 if a in axes else d for a, d in enumerate(t.shape)))
     return t.with_shape(*(d for a, d in enumerate(t.shape) if a not in axes))
 
 
 def source(at: Index, k: Index, axes: tuple[int, ...], rank: int, keepdims: bool) -> Index:
-    """Operand index of step ``k`` of the fold that gives element ``at``."""
+    """Return the operand index of step ``k`` of the fold that yields element ``at``."""
     folded, kept = iter(k), iter(at if not keepdims else ())
     return tuple(
         next(folded) if a in axes else (at[a] if keepdims else next(kept)) for a in range(rank)
@@ -159,7 +159,10 @@ def _mean_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> 
 
 
 def _quantifier(decisive: bool) -> FoldBars:
-    """``any`` and ``all``: one certain decisive element settles the result."""
+    """Return the bar rule of ``any`` (decisive: true) or ``all`` (decisive: false).
+
+    One element that is surely decisive decides the result, whatever the others are.
+    """
 
     def run(b: Bar, axes: Axes, keepdims: bool, _dtype: DType, _k: Contract) -> Bar:
         c = (_any if decisive else _all)(b.c, axes, keepdims)

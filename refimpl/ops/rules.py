@@ -10,8 +10,8 @@ from didyma.refimpl.ir.dims import Dim, never_negative
 from didyma.refimpl.ir.types import DType, Shape, TensorType
 
 
-def use(op: str, types: Sequence[TensorType]) -> str:
-    """Place of an error: the op applied to its operand types."""
+def call_text(op: str, types: Sequence[TensorType]) -> str:
+    """Return an op applied to operand types, as errors show it: ``add(f32[2], f32[3])``."""
     return f"{op}({', '.join(str(t) for t in types)})"
 
 
@@ -24,14 +24,14 @@ class ShapeMismatch(DidymaError):
 def shape_error(
     op: str, types: Sequence[TensorType], got: str, want: str, help: str = ""
 ) -> DidymaError:
-    """Error for operands whose sizes do not fit together."""
-    return ShapeMismatch("shape-mismatch", use(op, types), got=got, want=want, help=help)
+    """Return the error for operands whose sizes do not fit together."""
+    return ShapeMismatch("shape-mismatch", call_text(op, types), got=got, want=want, help=help)
 
 
 def unequal_sizes(
     where: str, a: Dim, b: Dim, axis: int, want: str = "sizes that are equal"
 ) -> ShapeMismatch:
-    """Error for two sizes of an axis that should be equal."""
+    """Return the error for two sizes of an axis that should be equal."""
     got = f"sizes {dims.text(a)} and {dims.text(b)} on axis {axis}"
     e = ShapeMismatch("shape-mismatch", where, got=got, want=want)
     e.sizes = a, b
@@ -39,7 +39,7 @@ def unequal_sizes(
 
 
 def attr_error(op: str, name: str, got: object, want: str, help: str = "") -> DidymaError:
-    """Error for an attribute that is missing, of the wrong kind or out of range."""
+    """Return the error for an attribute that is missing, of the wrong kind or out of range."""
     return DidymaError("bad-attr", f"{op}, {name}=", got=repr(got), want=want, help=help)
 
 
@@ -54,13 +54,13 @@ def check(
     if not lo <= len(types) <= hi:
         want = f"{lo}" if lo == hi else f"{lo} to {hi}"
         raise DidymaError(
-            "arity", use(op, types), got=f"{len(types)} operands", want=f"{want} operands"
+            "arity", call_text(op, types), got=f"{len(types)} operands", want=f"{want} operands"
         )
     for t in types[1:]:
         if t.device != types[0].device:
             raise DidymaError(
                 "device-mismatch",
-                use(op, types),
+                call_text(op, types),
                 got=f"{t.device or 'the default device'} and {types[0].device or 'the default'}",
                 want="operands on one device",
             )
@@ -71,10 +71,10 @@ def check(
 def dtype_error(
     op: str, types: Sequence[TensorType], got: DType, allowed: Sequence[DType]
 ) -> DidymaError:
-    """Error for an operand of a dtype the op does not take."""
+    """Return the error for an operand of a dtype that the op does not take."""
     return DidymaError(
         "dtype-mismatch",
-        use(op, types),
+        call_text(op, types),
         got=str(got),
         want=", ".join(allowed),
         help="cast the operand first",
@@ -105,7 +105,7 @@ def check_axes(op: str, axes: tuple[int, ...], rank: int) -> None:
 
 
 def check_lengths(op: str, length: int, **values: Shape) -> None:
-    """Raise ``bad-attr`` unless each attribute has so many numbers."""
+    """Raise ``bad-attr`` unless each attribute has ``length`` numbers."""
     for name, v in values.items():
         if len(v) != length:
             raise attr_error(op, name, v, f"{length} numbers")

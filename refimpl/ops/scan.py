@@ -1,9 +1,14 @@
 """Running folds along one axis: ``cumulative_sum`` and ``cumulative_prod``.
 
-Element i joins the elements 0 to i of its line; with ``exclusive`` it leaves out itself, and with
-``reverse`` it joins those from i to the end.  What each does with NaN, infinities and zeros is the
-``special`` of its record, at the end of this file; above it stand, of both, the value (``_eval``),
-the bar (``_bar``) and the loop rule (``_element``).
+Element i of a line of the result folds elements 0 to i of the operand's line; ``exclusive`` leaves
+out element i itself, and ``reverse`` folds the elements from i to the end.
+
+* *Special values*: those of IEEE addition and multiplication, in any order, so that a NaN makes
+  every later element NaN.  ``special`` in the records at the end of this file is the written rule.
+* *Value*: ``_eval``, by NumPy's ``accumulate`` in the compute dtype, rounded once.
+* *Bar*: ``_sum_bar`` counts a rounding for each addition of the longest chain that the contract
+  allows, ``_prod_bar`` one for each multiplication; integers wrap and are exact.
+* *Loop rule*: ``_element``, a fold for each element, which a compiler may split into blocks.
 """
 
 from __future__ import annotations
@@ -45,7 +50,7 @@ from didyma.refimpl.ops.spec import (
 
 @attributes
 class Running:
-    """Which elements of its line each element of the result joins."""
+    """Which elements of the operand's line each element of the result folds."""
 
     axis: int = integer("axis to run along")
     exclusive: bool = boolean("leave out the element itself")
@@ -57,7 +62,10 @@ OfFloats: TypeAlias = Callable[[Bar, Running, DType, Contract], Bar]
 
 
 def _along(ufunc: np.ufunc, empty: float) -> Along:
-    """Return what joins every prefix (or suffix) of each line by ``ufunc``, in its dtype."""
+    """Return a function that folds every prefix (or suffix) of each line by ``ufunc``.
+
+    It computes in the operand's dtype; ``empty`` is the fold of no elements.
+    """
 
     def run(x: Array, a: Running) -> Array:
         line = np.moveaxis(x, a.axis, -1)
@@ -78,7 +86,7 @@ _sums, _products, _some = _along(np.add, 0), _along(np.multiply, 1), _along(np.l
 
 
 def _counts(a: Running, shape: tuple[int, ...]) -> Array:
-    """Return how many elements each result joins, to be broadcast against the result."""
+    """Return how many elements each element of the result folds, in a shape to broadcast."""
     count = np.arange(shape[a.axis]) + (0 if a.exclusive else 1)
     if a.reverse:
         count = count[::-1]
@@ -103,7 +111,7 @@ def _eval(along: Along) -> Eval[Running]:
 
 
 def _bar(along: Along, of_floats: OfFloats) -> BarRule[Running]:
-    """Integers wrap, and are undecided where an element that they join is."""
+    """Return the bar rule; integers wrap, and are undecided where an element that they fold is."""
 
     def run(args: Sequence[Bar], use: Use[Running], contract: Contract) -> Bar:
         (b,), a, dtype = args, use.attrs, use.result.dtype
@@ -115,7 +123,10 @@ def _bar(along: Along, of_floats: OfFloats) -> BarRule[Running]:
 
 
 def _sum_bar(b: Bar, a: Running, dtype: DType, contract: Contract) -> Bar:
-    """Each addition of the longest chain rounds; sums of whole numbers that fit are exact."""
+    """Return the bar of running sums of floats.
+
+    Each addition of the longest chain rounds; small sums of whole numbers are exact.
+    """
     finite = np.isfinite(b.c)
     rough = (np.rint(b.c) != b.c) & finite
     parts = np.stack([b.c, b.e, np.where(finite, np.abs(b.c) + b.e, 0), rough])
@@ -127,7 +138,7 @@ def _sum_bar(b: Bar, a: Running, dtype: DType, contract: Contract) -> Bar:
 
 
 def _prod_bar(b: Bar, a: Running, dtype: DType, _contract: Contract) -> Bar:
-    """Each multiplication rounds, whatever their order."""
+    """Return the bar of running products of floats: each multiplication rounds, in any order."""
 
     def join(x: Array) -> Array:
         return _products(x, a)
@@ -139,7 +150,7 @@ def _prod_bar(b: Bar, a: Running, dtype: DType, _contract: Contract) -> Bar:
 
 
 def _element(op: FoldOp) -> Element[Running]:
-    """Return the loop rule: element i folds the elements that it joins, one after another."""
+    """Return the loop rule: a fold with ``op``, of i + 1 steps for element i."""
 
     def element(at: Index, reads: Sequence[Read], use: Use[Running]) -> Fold:
         axis, reverse = use.attrs.axis, use.attrs.reverse

@@ -1,4 +1,4 @@
-"""Scatter: elements placed, or combined with what is there, by index."""
+"""Scatter: updates replace elements selected by index, or are combined with them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _UFUNC = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximu
 
 @attributes
 class Put:
-    """The axis that indices count along, and what becomes of what is there."""
+    """The axis that indices count along, and how updates are combined with elements."""
 
     axis: int = integer("axis to place along")
     reduction: Reduction = choice("how an update meets what is there", REDUCTIONS)
@@ -69,7 +69,7 @@ Where = tuple[tuple[Array, ...], Array]
 
 
 def _where(indices: Array, shape: tuple[int, ...], axis: int) -> Where:
-    """Target of each update that counts, in row-major order; and which count."""
+    """Return the targets of the updates in range, in row-major order, and which are in range."""
     n = shape[axis]
     wide = indices.astype(np.int64)
     counts = (wide >= -n) & (wide < n)
@@ -139,7 +139,7 @@ def _reduced(x: Bar, at: tuple[Array, ...], u: Bar, reduction: Reduction, dtype:
 
 
 def _sums(x: Bar, at: tuple[Array, ...], u: Bar, hit: Array, dtype: DType) -> Bar:
-    """Sum of what is there and the updates, one after another, each perhaps stored as ``dtype``."""
+    """Return the bar of sums of elements and updates; partial sums may be stored as ``dtype``."""
 
     def run(a: Array, b: Array) -> Array:
         return _combined(a, at, b, "add")
@@ -162,7 +162,7 @@ def _rough(b: Bar) -> Array:
 
 
 def _stored(b: Bar, mass: Array, hit: Array, exact: Array, dtype: DType) -> Bar:
-    """Widen a bar for the updates but the last, which may each have been stored as ``dtype``."""
+    """Widen a bar by the rounding of all partial results but the last to ``dtype``."""
     if dtype is dtype.compute:
         return b
     unit = 2.0 ** -_DIGITS[dtype]
@@ -175,7 +175,7 @@ def _stored(b: Bar, mass: Array, hit: Array, exact: Array, dtype: DType) -> Bar:
 
 
 def _products(x: Bar, at: tuple[Array, ...], u: Bar, hit: Array, dtype: DType) -> Bar:
-    """Product of what is there and the updates, one after another."""
+    """Return the bar of products of elements and updates."""
     joined = Bar(np.concatenate([x.c.ravel(), u.c]), np.concatenate([x.e.ravel(), u.e]))
     split, shape = x.c.size, x.c.shape
 

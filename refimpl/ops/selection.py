@@ -1,4 +1,4 @@
-"""Functions whose results are as large as the data says: over ops, and sizes bound at run time."""
+"""Functions made of ops whose results have data-dependent sizes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from didyma.refimpl.ops.composite import Emit, like, scalar
 from didyma.refimpl.ops.ordering import argsort
 
 V = TypeVar("V")
-NOWHERE = 2**62  # an index that no axis has: what is scattered there is dropped
+NOWHERE = 2**62  # an index out of range of every axis: an update there is dropped
 
 
 class Sizing(Emit[V], Protocol[V]):
-    """Applies ops to values, and takes sizes from them."""
+    """An ``Emit`` that can also bind sizes at run time."""
 
     def bind(self, count: V, most: Dim, wish: str = "u", /) -> Dim:
-        """Return a size that an i64 scalar has at run time, of at most so much."""
+        """Bind a fresh symbol of at most ``most`` to an i64 scalar; return it as a size."""
         ...
 
 
@@ -47,26 +47,26 @@ def _counted(b: Sizing[V], mask: V) -> Dim:
 
 
 def _before(b: Emit[V], mask: V) -> V:
-    """How many are true before each place."""
+    """Return how many elements before each one are true."""
     ones = b("cast", (mask,), dtype=DType.I64)
     return b("cumulative_sum", (ones,), axis=0, exclusive=True, reverse=False)
 
 
 def _packed(b: Emit[V], u: Dim, mask: V, to: V, values: V) -> V:
-    """Values where the mask is true, each in its place of ``to``."""
+    """Return the values where the mask is true, each at its position ``to``."""
     index = b("where", (mask, to, scalar(b, NOWHERE, DType.I64)))
     base = b("broadcast_to", (like(b, 0, values),), shape=(u,))
     return b("scatter", (base, index, values), axis=0, reduction="none")
 
 
 def places(b: Sizing[V], mask: V) -> V:
-    """Indices of the true elements of a vector, in order: i64[u]."""
+    """Return the indices of the true elements of a vector, in order: i64[u]."""
     (n,) = b.type_of(mask).shape
     return _packed(b, _counted(b, mask), mask, _before(b, mask), _numbers(b, n))
 
 
 def nonzero(b: Sizing[V], x: V) -> tuple[V, ...]:
-    """Indices of the elements that are not zero (NaN is not), in row-major order, axis by axis."""
+    """Return the indices of nonzero elements (NaN is one), in row-major order, for each axis."""
     t = b.type_of(x)
     at = places(b, _flat(b, _truth(b, x)))
     if t.rank == 1:
@@ -79,9 +79,9 @@ def nonzero(b: Sizing[V], x: V) -> tuple[V, ...]:
 
 
 def compress(b: Sizing[V], x: V, condition: V, axis: int | None = None) -> V:
-    """Slices along an axis where the condition, a vector, is true; of ``x`` laid flat if None.
+    """Return the slices along an axis where a vector is true; of flattened ``x`` if it is None.
 
-    A condition shorter than the axis says false of the rest.
+    A condition shorter than the axis is false for the rest.
     """
     if axis is None:
         x, axis = _flat(b, x), 0
@@ -90,7 +90,7 @@ def compress(b: Sizing[V], x: V, condition: V, axis: int | None = None) -> V:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """Distinct values, the first place and count of each, and the place among them of every one."""
+    """Distinct values, their first positions and counts, and the index of each element in them."""
 
     values: Value
     indices: Value
@@ -99,7 +99,7 @@ class Unique:
 
 
 def unique(b: Builder, x: Value, by_value: bool = True) -> Unique:
-    """Distinct elements of ``x`` laid flat, sorted by value or else by first place.
+    """Return the distinct elements of flattened ``x``, sorted by value or by first position.
 
     NaNs are distinct from each other and come last; zeros are equal whatever their signs.
     """
@@ -136,7 +136,7 @@ def _ones(b: Emit[V], n: Dim) -> V:
 
 
 def _first(b: Emit[V], mask: V, numbers: V) -> V:
-    """The first number along the last axis where the mask is true; ``NOWHERE`` if it never is."""
+    """Return the first number along the last axis where the mask is true, or ``NOWHERE``."""
     at = b("where", (mask, numbers, scalar(b, NOWHERE, DType.I64)))
     return b("min", (at,), axes=(b.type_of(at).rank - 1,), keepdims=False)
 
@@ -150,7 +150,7 @@ def non_max_suppression(
     least: float | None = None,
     centred: bool = False,
 ) -> Value:
-    """Rows (batch, class, box) of the boxes that are kept, best first in each class: i64[u, 3].
+    """Return rows (batch, class, box) of the selected boxes, best first in each class: i64[u, 3].
 
     Of boxes [batch, n, 4] and scores [batch, classes, n], again and again the one of the highest
     score is taken, and those that overlap it by more than ``overlap`` (intersection over union)
@@ -187,7 +187,7 @@ def _last(b: Builder, x: Value) -> Value:
 
 
 def _edges(b: Builder, boxes: Value, centred: bool) -> list[Value]:
-    """Lower and upper ends along both axes, each [batch, n]."""
+    """Return the lower and upper ends along both axes, each [batch, n]."""
     batch, n, _ = boxes.type.shape
     columns: list[Value] = []
     for i in range(4):
@@ -208,7 +208,7 @@ def _edges(b: Builder, boxes: Value, centred: bool) -> list[Value]:
 def _choose(
     b: Builder, alive: Value, edges: Sequence[Value], scores: Value, overlap: float
 ) -> list[Value]:
-    """One round: who is still alive, whether any was, and the best of them, by batch and class."""
+    """Return the body of one round: the boxes left, whether any was taken, and which."""
     batch, classes, n = scores.type.shape
     ranked = b("where", (alive, scores, like(b, float("-inf"), scores)))
     # Among those alive, even of a score of -inf: the first of the best.

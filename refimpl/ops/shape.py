@@ -1,4 +1,4 @@
-"""Ops that give the same elements another shape or order."""
+"""Ops that give the same elements another shape or order: reshape, permute, broadcast, flip."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _prefixes(shape: Shape) -> list[Dim]:
 
 
 def groups(old: Shape, new: Shape) -> list[tuple[slice, slice]]:
-    """Cut two shapes of equally many elements into runs of axes that correspond.
+    """Split two shapes of equally many elements into pairs of slices with equal products.
 
     >>> groups((2, 3, 4), (6, 4))
     [(slice(0, 2, None), slice(0, 1, None)), (slice(2, 3, None), slice(1, 2, None))]

@@ -1,4 +1,4 @@
-"""Ops that cut tensors up, join them and put borders around them."""
+"""Ops that slice, concatenate and pad."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 def joined(parts: Sequence[T], join: Callable[[Sequence[T]], T]) -> T:
-    """Join one or more parts, at most MANY at a time.
+    """Apply ``join`` to one or more parts, to at most ``MANY`` at a time.
 
     >>> joined([str(i % 10) for i in range(70)], "".join)
     '0123456789012345678901234567890123456789012345678901234567890123456789'
@@ -51,7 +51,7 @@ def joined(parts: Sequence[T], join: Callable[[Sequence[T]], T]) -> T:
 
 
 def extent(start: Dim, stop: Dim, step: int, n: Dim) -> tuple[Dim, Dim]:
-    """First position and number of positions of a slice of an axis of size n.
+    """Return the first position and the number of positions of a slice of an axis of size n.
 
     >>> extent(1, 9, 3, 8), extent(6, -1, -2, 8), extent(0, 5, 1, dims.symbol("n"))
     ((1, 3), (6, 4), (0, Min(5, n)))
@@ -219,7 +219,7 @@ def _pad_infer(types: Sequence[TensorType], a: Pad) -> TensorType:
 
 
 def _border(low: int, n: int, high: int, mode: Mode) -> Array:
-    """Source position of each place along an axis of n > 0 elements."""
+    """Return the operand position of each position of a padded axis of n > 0 elements."""
     place = np.arange(-low, n + high)
     if mode == "reflect" and n > 1:
         folded = place % (2 * (n - 1))
@@ -248,7 +248,7 @@ def _pad(args: Sequence[Array], a: Pad, result: TensorType) -> Array:
 
 
 def _pad_place(i: Expr, low: Dim, n: Dim, high: Dim, mode: Mode) -> tuple[Expr, list[Expr]]:
-    """Source position of place ``i`` and the conditions under which it has one."""
+    """Return the operand position of position ``i`` and the conditions under which it has one."""
     size_, place = ex.of_dim(n), ex.sub(i, ex.of_dim(low))
     last = ex.of_dim(dims.sub(n, 1))
     if low == 0 and high == 0:

@@ -1,7 +1,7 @@
-"""What it takes to be an op: one frozen record, from which every part of Didyma is derived.
+"""The record of an op: verifier, interpreters, lowering, fuzzing and docs are derived from it.
 
-A record has no optional half: shape and dtype rule, NumPy meaning, error bar, loop rule, samples
-for fuzzing, written rules for special values, and an example that runs.
+Nothing of it is optional: type rule, NumPy meaning, error bar, loop rule, samples for fuzzing, a
+written rule for special values, and an example that runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FoldOp: TypeAlias = Literal["add", "mul", "min", "max", "and", "or", "argmin", "
 
 
 class Kind(StrEnum):
-    """How an output element depends on the operands: what fusion needs to know."""
+    """How an element of the result depends on the operands; fusion decides by it."""
 
     ELEMENTWISE = "elementwise"  # on the element at the same (broadcast) index of each operand
     INJECTIVE = "injective"  # on at most one element of each operand: movement, gather, iota
@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 
 class Work(StrEnum):
-    """How much work one element is, its operands not counted: what fusion weighs."""
+    """How much work one element of the result is, without its operands; fusion weighs it."""
 
     NONE = "none"  # a constant
     PLAIN = "plain"  # about an addition, or a move
@@ -47,7 +47,7 @@ class Work(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Neutral:
-    """A value that, as one operand of two, leaves the other as it is, to the last bit."""
+    """A neutral element: as one operand of two it leaves the other unchanged, to the last bit."""
 
     value: float
     dtypes: tuple[DType, ...]
@@ -56,7 +56,7 @@ class Neutral:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laws:
-    """Algebra that holds for every value, to the last bit; the payloads of NaNs do not count."""
+    """Algebraic laws that hold for all operands, to the last bit, NaN payloads aside."""
 
     commutative: bool = False  # f(x, y) is f(y, x)
     idempotent: bool = False  # f(f(x)) is f(x); of two operands, f(x, x) is x
@@ -65,7 +65,7 @@ class Laws:
 
 
 def unchanged(total: Expr) -> Expr:
-    """Finish a fold with its total."""
+    """Return the total of a fold: nothing is left to do."""
     return total
 
 
@@ -107,7 +107,7 @@ Rule: TypeAlias = Expr | Fold | Scatter
 
 
 class Chooser(Protocol):
-    """A source of decisions; 0 is always the simplest."""
+    """A source of random decisions, of which 0 is always the simplest."""
 
     def below(self, n: int) -> int:
         """Return a number in [0, n)."""
@@ -116,7 +116,7 @@ class Chooser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A use of an op: the types it wants for its operands, and attributes."""
+    """A proposed use of an op: the types of its operands, and its attributes."""
 
     operands: tuple[TensorType, ...]
     attrs: Attrs = ()
@@ -124,7 +124,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Values an operand should mostly have for the op to be worth running; both ends included."""
+    """The range, ends included, in which values of an operand are worth trying."""
 
     lo: float
     hi: float
@@ -144,7 +144,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Use(Generic[A]):
-    """An op on operands: its attributes, their types and its result's type."""
+    """A use of an op: its attributes, and the types of its operands and its result."""
 
     attrs: A
     types: Sequence[TensorType]
@@ -158,13 +158,13 @@ Element: TypeAlias = Callable[[Index, Sequence[Read], Use[A]], Rule]
 
 
 def anywhere(types: Sequence[TensorType], _attrs: object) -> Domains:
-    """Return domains of operands that need no particular values."""
+    """Return no domain for each operand: every value is worth trying."""
     return (None,) * len(types)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules(Generic[A]):
-    """What an op with attributes ``A`` does, facet by facet; ``Op`` says what each must do."""
+    """The facets of an op whose attributes are an ``A``; ``Op`` documents what each must do."""
 
     record: type[A]
     infer: Infer[A]
@@ -175,7 +175,7 @@ class Rules(Generic[A]):
     domains: Callable[[Sequence[TensorType], A], Domains] = anywhere
 
     def specs(self) -> tuple[AttrSpec, ...]:
-        """Return what the record of the attributes declares."""
+        """Return the attributes that the record declares."""
         return attributes.specs(self.record)
 
     def apply(self, op: str, specs: Sequence[AttrSpec], attrs: AttrMap) -> Applied:
@@ -184,7 +184,7 @@ class Rules(Generic[A]):
 
 
 class Applied(Protocol):
-    """An op with its attributes parsed, to be applied to operands."""
+    """An op with its attributes parsed."""
 
     def infer(self, types: Sequence[TensorType]) -> TensorType:
         """Return the type of the result; errors as of ``Op.infer``."""
@@ -219,7 +219,7 @@ class Applied(Protocol):
         ...
 
     def domains(self, types: Sequence[TensorType]) -> Domains:
-        """Return values that the operands should mostly have."""
+        """Return the domain of each operand, or None where every value is worth trying."""
         ...
 
 
@@ -260,10 +260,10 @@ class _Applied(Generic[A]):
 
 
 class AnyRules(Protocol):
-    """The rules of an op, whatever the record of its attributes."""
+    """``Rules`` of any record of attributes."""
 
     def specs(self) -> tuple[AttrSpec, ...]:
-        """Return what the record of the attributes declares."""
+        """Return the attributes that the record declares."""
         ...
 
     def apply(self, op: str, specs: Sequence[AttrSpec], attrs: AttrMap) -> Applied:
@@ -273,15 +273,15 @@ class AnyRules(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """An op, said once.
+    """Everything that Didyma knows of an op.
 
-    Its rules are its facets.  ``infer`` raises DidymaError (``shape-mismatch``, ``bad-attr``…)
+    Its ``rules`` are its facets.  ``infer`` raises DidymaError (``shape-mismatch``, ``bad-attr``…)
     for operands that do not fit.  ``eval`` and ``bar`` see concrete shapes and attributes: symbols
     have been replaced by ints.  ``eval`` yields the result's dtype; f16 and bf16 are computed in
     f32 and rounded once.  ``element`` speaks compute dtypes: reads yield ``dtype.compute`` and the
     rule must yield the result's ``dtype.compute``.  ``sample`` proposes a use of the op on an
     operand of the given type, or None where there is none.  ``view`` is ``eval`` for a caller who
-    will not write the result: it may be read-only, in any layout, and share the operand's memory.
+    does not write to the result: it may be read-only, in any layout, and share an operand's memory.
     """
 
     name: str
@@ -297,7 +297,7 @@ class Op:
     nearby: bool = False  # an element is one load away, at an index made without division
     rereads: bool = False  # its fold reads an operand's element for several of the result's
     pending: bool = False  # its bar takes products whose overflow is left pending
-    corners: tuple[float, ...] = ()  # operand values worth trying besides the dtype's own
+    corners: tuple[float, ...] = ()  # operand values worth trying besides those of every op
     example: Example
     attrs: tuple[AttrSpec, ...] = field(init=False)  # as the rules' record declares them
 
@@ -305,7 +305,7 @@ class Op:
         object.__setattr__(self, "attrs", self.rules.specs())
 
     def apply(self, attrs: AttrMap) -> Applied:
-        """Parse the attributes of a node, once for all facets; error ``bad-attr``."""
+        """Parse the attributes of a node once for all facets; error ``bad-attr``."""
         return self.rules.apply(self.name, self.attrs, attrs)
 
     def infer(self, types: Sequence[TensorType], attrs: AttrMap) -> TensorType:

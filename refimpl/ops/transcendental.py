@@ -32,7 +32,7 @@ def _math(
     domains: ByDType = anywhere,
     corners: tuple[float, ...] = (),
 ) -> Op:
-    """Transcendental function of floats that is an intrinsic of the loop level."""
+    """Return an op that is an intrinsic of the loop level, evaluated in f64 and rounded once."""
     return pointwise(
         name,
         doc,
@@ -55,14 +55,14 @@ _SERIES = 100  # terms at most: for arguments up to 3, 80 are enough
 
 
 def erf(x: Array) -> Array:
-    """Error function, to about a last place of f64; of longdouble, to a few of its own."""
+    """Return the error function to about one ulp of f64, or a few ulps of longdouble."""
     if x.dtype == np.longdouble:
         return _wide_erf(x)
     return np.asarray(_ERF(x.astype(np.float64))).astype(x.dtype)
 
 
 def _wide_erf(x: Array) -> Array:
-    """Error function of longdoubles that are near f64.
+    """Return the error function of longdoubles.
 
     Below 3 the series of positive terms, M. Abramowitz and I. A. Stegun, *Handbook of Mathematical
     Functions*, 7.1.6; above, where the complement is below 2**-15, one minus that.

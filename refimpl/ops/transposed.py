@@ -1,4 +1,4 @@
-"""Transposed convolution: what a convolution does to gradients, made of pad, flip and conv."""
+"""Transposed convolution (the gradient of a convolution), made of pad, flip and conv."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def conv_transpose(
     extra: Sequence[int],
     groups: int,
 ) -> V:
-    """Convolve ``x`` [batch, channels, ...], zeros put between its places, with turned weights.
+    """Convolve ``x`` [batch, channels, ...], with zeros between its elements, with flipped weights.
 
     Weights are [channels, out / groups, ...], of static sizes.  ``low`` and ``high`` are cut off
     the result's ends, ``extra`` is put behind its last place.  The zeros behind the last place of
@@ -50,7 +50,7 @@ def conv_transpose(
 
 
 def _stuffed(b: Emit[V], v: V, axis: int, stride: int) -> V:
-    """Put ``stride - 1`` zeros behind each place of an axis."""
+    """Put ``stride - 1`` zeros behind each element of an axis."""
     if stride == 1:
         return v
     shape = b.type_of(v).shape
@@ -63,7 +63,7 @@ def _stuffed(b: Emit[V], v: V, axis: int, stride: int) -> V:
 
 
 def fit(b: Emit[V], v: V, low: Sequence[Dim], high: Sequence[Dim]) -> V:
-    """Grow axes by zeros, or cut them where a number is negative."""
+    """Pad axes with zeros, or crop them where a number is negative."""
     before, after = (tuple(_positive(p) for p in more) for more in (low, high))
     if any(p != 0 for p in (*before, *after)):
         v = b("pad", (v, like(b, 0, v)), low=before, high=after, mode="constant")
@@ -76,5 +76,5 @@ def fit(b: Emit[V], v: V, low: Sequence[Dim], high: Sequence[Dim]) -> V:
 
 
 def _positive(d: Dim) -> Dim:
-    """Return what of a number lies above 0."""
+    """Return ``max(d, 0)``."""
     return 0 if surely_nonnegative(dims.sub(0, d)) else at_least_zero(d)

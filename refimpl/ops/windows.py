@@ -31,8 +31,8 @@ class Sliding:
 
 
 @attributes
-class Frame(Sliding):
-    """Windows over the spatial axes."""
+class SlidingWindow(Sliding):
+    """A window and how it slides over the spatial axes."""
 
     window: Ints = integers("places in a window, on each spatial axis", least=1)
 
@@ -54,7 +54,7 @@ class Frame(Sliding):
         return self.sizes(t.shape[2:])
 
     def borders(self) -> list[tuple[int, int]]:
-        """Return places of padding before and after each axis, once sizes are bound."""
+        """Return the padding before and after each axis, which must not be symbolic."""
         return [
             (low, high)
             for low, high in zip(self.low, self.high, strict=True)
@@ -62,7 +62,7 @@ class Frame(Sliding):
         ]
 
     def sizes(self, spatial: Shape) -> Shape:
-        """Return how many windows fit on each axis: none where not even one does."""
+        """Return how many windows fit on each axis: 0 where not even one does."""
         out: list[Dim] = []
         for axis, n in enumerate(spatial):
             reach = self.dilations[axis] * (self.window[axis] - 1) + 1
@@ -72,13 +72,13 @@ class Frame(Sliding):
         return tuple(out)
 
     def position(self, axis: int, o: Expr, k: Expr) -> Expr:
-        """Operand position of place k of window o."""
+        """Return the operand position of position k of window o."""
         far = ex.mul(o, ex.index(self.strides[axis]))
         near = ex.mul(k, ex.index(self.dilations[axis]))
         return ex.add(far, near, ex.of_dim(dims.sub(0, self.low[axis])))
 
     def guards(self, at: Index, spatial: Shape) -> list[Expr]:
-        """Return the conditions for positions to lie inside the operand."""
+        """Return the conditions under which positions lie inside the operand."""
         found: list[Expr] = []
         for axis, (p, n) in enumerate(zip(at, spatial, strict=True)):
             if self.low[axis] != 0:
@@ -88,7 +88,7 @@ class Frame(Sliding):
         return found
 
     def inside(self, axis: int, o: Expr, n: Dim) -> Expr:
-        """Return how many places of window o lie inside the operand."""
+        """Return how many positions of window o lie inside the operand."""
         low, step = self.low[axis], ex.index(self.dilations[axis])
         if low == 0 and self.high[axis] == 0:
             return ex.index(self.window[axis])
@@ -99,8 +99,8 @@ class Frame(Sliding):
         return ex.maximum(ex.sub(ex.minimum(end, ex.index(self.window[axis])), begin), ex.ZERO)
 
 
-def bordered(x: Array, f: Frame, fill: float) -> Array:
-    """Operand with its padding."""
+def bordered(x: Array, f: SlidingWindow, fill: float) -> Array:
+    """Return an operand with its padding."""
     if not any(any(b) for b in f.borders()):
         return x
     spatial = [(low, n, high) for (low, high), n in zip(f.borders(), x.shape[2:], strict=True)]
@@ -110,14 +110,14 @@ def bordered(x: Array, f: Frame, fill: float) -> Array:
     return out
 
 
-def counts(x: Array, f: Frame) -> tuple[int, ...]:
+def counts(x: Array, f: SlidingWindow) -> tuple[int, ...]:
     """Return how many windows fit on each spatial axis of a padded operand."""
     none = (0,) * len(f.window)
     return concrete(replace(f, low=none, high=none).sizes(x.shape[2:]))
 
 
-def _view(x: Array, f: Frame) -> Array:
-    """Return a padded operand seen as batch, channel, window on each axis, place on each axis."""
+def _view(x: Array, f: SlidingWindow) -> Array:
+    """Return a view [batch, channel, windows..., positions in a window...] of a padded operand."""
     shape = (*x.shape[:2], *counts(x, f), *f.window)
     if 0 in shape:
         return np.empty(shape, x.dtype)
@@ -126,25 +126,25 @@ def _view(x: Array, f: Frame) -> Array:
     return as_strided(x, shape, (*x.strides[:2], *far, *near), writeable=False)
 
 
-def windows(x: Array, f: Frame) -> Array:
-    """Return a padded operand's windows: batch, channel, window on each axis, all its places."""
+def window_elements(x: Array, f: SlidingWindow) -> Array:
+    """Return the windows of a padded operand: [batch, channel, windows..., all positions]."""
     view = _view(x, f)
     return view.reshape(*view.shape[: x.ndim], math.prod(f.window))
 
 
-def gathered(x: Array, f: Frame) -> Array:
-    """Return a padded operand's windows: batch, channel, all places, window on each axis."""
+def gathered(x: Array, f: SlidingWindow) -> Array:
+    """Return the windows of a padded operand: [batch, channel, all positions, windows...]."""
     view = _view(x, f)
     out = view.shape[2 : x.ndim]
     axes = (0, 1, *range(x.ndim, view.ndim), *range(2, x.ndim))
     return view.transpose(axes).reshape(*x.shape[:2], math.prod(f.window), *out)
 
 
-def stripes(x: Array, f: Frame, most: int) -> Iterator[tuple[slice, Array]]:
-    """Cut a padded operand across its first spatial axis, so that windows are gathered by parts.
+def stripes(x: Array, f: SlidingWindow, most: int) -> Iterator[tuple[slice, Array]]:
+    """Split a padded operand along its first spatial axis, so that windows are gathered in parts.
 
-    Yields windows of that axis, and what of the operand they see: as many as have not more than
-    ``most`` bytes when gathered, and at least one.
+    Yields a range of windows on that axis and the part of the operand that they cover: as many
+    windows as take at most ``most`` bytes when gathered, and at least one.
     """
     first, *others = counts(x, f)
     each = math.prod((*x.shape[:2], *f.window, *others)) * x.itemsize
@@ -156,8 +156,8 @@ def stripes(x: Array, f: Frame, most: int) -> Iterator[tuple[slice, Array]]:
         yield slice(start, stop), x[:, :, low:high]
 
 
-def slid(x: Array, f: Frame, fold: np.ufunc) -> Array:
-    """Fold each window of a padded operand, axis after axis: batch, channel, windows."""
+def slid(x: Array, f: SlidingWindow, fold: np.ufunc) -> Array:
+    """Fold each window of a padded operand, axis after axis: [batch, channel, windows...]."""
     for axis, count in enumerate(counts(x, f)):
         span = max(0, (count - 1) * f.strides[axis] + 1)
         before = (slice(None),) * (2 + axis)
@@ -171,7 +171,9 @@ def slid(x: Array, f: Frame, fold: np.ufunc) -> Array:
     return x
 
 
-def choose_frame(ch: Chooser, spatial: Shape, window: tuple[int, ...] | None = None) -> Frame:
+def choose_windows(
+    ch: Chooser, spatial: Shape, window: tuple[int, ...] | None = None
+) -> SlidingWindow:
     """Choose strides, dilations, padding, and a window that mostly fits."""
     chosen: list[tuple[int, int, int, Dim, Dim]] = []
     for axis, n in enumerate(spatial):
@@ -190,9 +192,9 @@ def choose_frame(ch: Chooser, spatial: Shape, window: tuple[int, ...] | None = N
             fitted = dims.add(dims.sub(dims.align(n, stride), n), high)
         chosen.append((w, stride, dilation, low, fitted))
     window, strides, dilations, lows, highs = zip(*chosen, strict=True)
-    return Frame(strides, dilations, lows, highs, window)
+    return SlidingWindow(strides, dilations, lows, highs, window)
 
 
-def frame_attrs(f: Frame) -> dict[str, Shape]:
-    """Attributes of a frame, without its window."""
+def sliding_attrs(f: SlidingWindow) -> dict[str, Shape]:
+    """Return the attributes of windows without the window itself."""
     return {"strides": f.strides, "dilations": f.dilations, "low": f.low, "high": f.high}

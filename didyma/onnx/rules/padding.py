@@ -12,7 +12,7 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Shape
 from didyma.refimpl.ops.builder import Value
 from didyma.refimpl.ops.rules import at_least_zero, at_most
-from didyma.refimpl.ops.windows import Frame
+from didyma.refimpl.ops.windows import SlidingWindow
 
 
 def static_sizes(c: Context, sizes: Sequence[Dim], what: str) -> tuple[int, ...]:
@@ -61,7 +61,7 @@ class Windows:
 
     def counts(self, spatial: Sequence[Dim]) -> Shape:
         """Return the number of windows along each axis."""
-        f = Frame(self.strides, self.dilations, self.low, self.high, self.kernel)
+        f = SlidingWindow(self.strides, self.dilations, self.low, self.high, self.kernel)
         return f.sizes(tuple(spatial))
 
     def reach(self, i: int) -> int:
