@@ -1,7 +1,9 @@
 """Judge plans for symbolic sizes: proof over the declared ranges, and sampled bindings with edges.
 
-This shares no code with any planner.  ``check`` evaluates a plan binding by binding; ``prove``
-reasons about which buffer lies above which, for all bindings at once.
+``check`` looks at what code says, binding by binding; ``prove`` at who lies on whom, for all
+bindings at once.  This is the judge's own, second algebra of sizes: planners and verifiers decide
+by ``didyma.refimpl.ir.dims``, and a mistake there must not be believed here.  So nothing here calls
+its proofs or bounds; common are only the expressions themselves and their values at a binding.
 """
 
 from __future__ import annotations
@@ -261,11 +263,39 @@ class _Proof:
         if isinstance(d, int):
             return d >= 0
         ranges = {v.name: x for v, x in zip(self.declared, box, strict=True)}
-        if dims.bounds(d, ranges)[0] >= 0:
+        if _interval(d, ranges)[0] >= 0:
             return True
         # every symbol is its lower bound and something nonnegative more
         moved = {dims.symbol(n): dims.symbol(n) + lo for n, (lo, _) in ranges.items()}
         return all(t.is_nonnegative for t in _terms(dims.canonical(d.subs(moved))))
+
+
+def _interval(e: Any, ranges: Mapping[str, tuple[int, int]]) -> tuple[Any, Any]:
+    """Return an interval that contains every value of an expression, in sympy's numbers."""
+    if isinstance(e, sympy.Symbol):
+        return ranges[e.name]
+    if e.is_Rational:
+        return e, e
+    parts = [_interval(a, ranges) for a in e.args]
+    lows, highs = [lo for lo, _ in parts], [hi for _, hi in parts]
+    if e.func is sympy.Mul:
+        corners = [math.prod(ends) for ends in product(*parts)]
+        return min(corners), max(corners)
+    if e.func is sympy.Pow and lows[0] >= 0 and lows[1] >= 0:
+        return lows[0] ** lows[1], highs[0] ** highs[1]
+    if e.func is sympy.Mod and lows[1] > 0:
+        return 0, highs[1] - 1
+    fold = _FOLDS.get(e.func)
+    return (fold(lows), fold(highs)) if fold else (-sympy.oo, sympy.oo)
+
+
+_FOLDS: Mapping[Any, Callable[[Sequence[Any]], Any]] = {
+    sympy.Add: sum,
+    sympy.Max: max,
+    sympy.Min: min,
+    sympy.floor: lambda x: math.floor(x[0]),
+    sympy.ceiling: lambda x: math.ceil(x[0]),
+}
 
 
 def _terms(d: Dim) -> Sequence[Any]:

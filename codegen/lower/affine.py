@@ -11,52 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims.polynomial import constant, is_constant, plus, times, without
 from didyma.refimpl.ir.loop import Binary, Const, Expr, Var
 from didyma.refimpl.ir.walk import expr_children
 
 Poly: TypeAlias = dict[tuple[str, ...], int]
-
-
-def constant(k: int) -> Poly:
-    """Return the polynomial of a number."""
-    return {(): k} if k else {}
-
-
-def plus(a: Poly, b: Poly, factor: int = 1) -> Poly:
-    """Return ``a + factor * b``."""
-    out = dict(a)
-    for m, k in b.items():
-        total = out.get(m, 0) + factor * k
-        if total:
-            out[m] = total
-        else:
-            out.pop(m, None)
-    return out
-
-
-def times(a: Poly, b: Poly) -> Poly:
-    """Return the product of two polynomials."""
-    out: Poly = {}
-    for m, k in a.items():
-        for n, j in b.items():
-            mono = tuple(sorted(m + n)) if m and n else m or n
-            total = out.get(mono, 0) + k * j
-            if total:
-                out[mono] = total
-            else:
-                out.pop(mono, None)
-    return out
-
-
-def coefficient(p: Poly, name: str) -> Poly | None:
-    """Return the factor of a variable; None if the polynomial is not linear in it."""
-    out: Poly = {}
-    for m, k in p.items():
-        if (count := m.count(name)) > 1:
-            return None
-        if count:
-            out[tuple(v for v in m if v != name)] = k
-    return out
 
 
 def has_division(e: Expr) -> bool:
@@ -137,7 +96,7 @@ class Affine:
         exact: Poly = {}
         rest: Poly = {}
         for m, c in p.items():
-            left = _without(m, mono)
+            left = without(m, mono)
             if left is not None and c % k == 0:
                 exact[left] = exact.get(left, 0) + c // k
             elif not m and not mono:
@@ -225,17 +184,3 @@ class Affine:
                 again = True
             # else: the loop variable is 0 at that end, and the term with it
         return self._extreme(out, sign) if again else out
-
-
-def _without(m: tuple[str, ...], part: tuple[str, ...]) -> tuple[str, ...] | None:
-    left = list(m)
-    for v in part:
-        if v not in left:
-            return None
-        left.remove(v)
-    return tuple(left)
-
-
-def is_constant(p: Poly) -> bool:
-    """Return whether a polynomial is a number."""
-    return not p or set(p) == {()}

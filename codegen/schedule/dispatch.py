@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from didyma.codegen.lower.affine import Poly, coefficient, is_constant
+from didyma.codegen.lower.affine import Poly
 from didyma.codegen.options import Options
 from didyma.codegen.schedule import folds, matmul, reduction, serial, transpose
 from didyma.codegen.schedule.folds import FoldNest
 from didyma.codegen.schedule.nest import Nest, NestFacts, nests, unrolled
 from didyma.codegen.schedule.pointwise import elementwise
+from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
 from didyma.refimpl.ir.walk import expr_children, exprs

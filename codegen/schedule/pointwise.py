@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from didyma.codegen.lower.affine import Poly, coefficient, is_constant, plus
+from didyma.codegen.lower.affine import Poly
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant, plus
 from didyma.refimpl.ir.loop import (
     Block,
     Expr,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from didyma.codegen.lower.affine import coefficient
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims.polynomial import coefficient
 from didyma.refimpl.ir.loop import (
     Allocate,
     Barrier,

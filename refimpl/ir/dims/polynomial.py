@@ -26,6 +26,7 @@ def constant(c: N) -> dict[Monomial, N]:
 
 
 def _reduced(c: Any) -> Any:
+    """Return a number as an int if it is one."""
     return c if type(c) is int or c.denominator > 1 else int(c)
 
 
@@ -40,7 +41,7 @@ def plus(a: Mapping[Monomial, N], b: Mapping[Monomial, N], factor: N = 1) -> dic
     for m, c in b.items():
         total = out.get(m, 0) + factor * c
         if total:
-            out[m] = _reduced(total)
+            out[m] = total if type(total) is int else _reduced(total)
         else:
             out.pop(m, None)
     return out
@@ -59,9 +60,20 @@ def times(a: Mapping[Monomial, N], b: Mapping[Monomial, N]) -> dict[Monomial, N]
             key = joined(m, n)
             total = out.get(key, 0) + c * d
             if total:
-                out[key] = _reduced(total)
+                out[key] = total if type(total) is int else _reduced(total)
             else:
                 out.pop(key, None)
+    return out
+
+
+def coefficient(p: Mapping[Monomial, N], name: str) -> dict[Monomial, N] | None:
+    """Return the factor of a name, or None if the polynomial is not linear in it."""
+    out: dict[Monomial, N] = {}
+    for m, c in p.items():
+        if (count := m.count(name)) > 1:
+            return None
+        if count:
+            out[tuple(n for n in m if n != name)] = c
     return out
 
 

@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from didyma.codegen.lower.affine import Affine, coefficient
+from didyma.codegen.lower.affine import Affine
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims.polynomial import coefficient
 from didyma.refimpl.ir.loop import Binary, Const, Expr, Var
 
 P, Q, R, N = Var("i"), Var("j"), Var("k"), Var("n")
