@@ -395,8 +395,18 @@ def _equal(ranges: Ranges, a: Dim, b: Dim) -> bool | None:
     return dims.always_equal(int(a) if isinstance(a, bool) else a, b, ranges)
 
 
-def _negated(result: bool | None) -> bool | None:
-    return None if result is None else not result
+def _order(swap: bool, negate: bool) -> Callable[[Ranges, Dim, Dim], bool | None]:
+    """Return a comparison that is ``less`` with operands swapped, or negated."""
+
+    def run(ranges: Ranges, a: Dim, b: Dim) -> bool | None:
+        result = _less(ranges, b, a) if swap else _less(ranges, a, b)
+        return None if result is None else result != negate
+
+    return run
+
+
+def _logical_not(ranges: Ranges, a: bool) -> bool:
+    return not a
 
 
 def _where(ranges: Ranges, condition: bool | None, a: Dim | None, b: Dim | None) -> Dim | None:
@@ -418,9 +428,9 @@ _ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
     **_ARITHMETIC,
     "equal": _equal,
     "less": _less,
-    "greater": lambda ranges, a, b: _less(ranges, b, a),
-    "less_equal": lambda ranges, a, b: _negated(_less(ranges, b, a)),
-    "greater_equal": lambda ranges, a, b: _negated(_less(ranges, a, b)),
-    "logical_not": lambda ranges, a: not a,
+    "greater": _order(swap=True, negate=False),
+    "less_equal": _order(swap=True, negate=True),
+    "greater_equal": _order(swap=False, negate=True),
+    "logical_not": _logical_not,
     "where": _where,
 }

@@ -29,7 +29,7 @@ class BodyImporter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenFunction:
-    """A function of which all but the captures is decided: its builder and its results."""
+    """A function whose captures are not decided yet: its builder and its results."""
 
     builder: Builder
     results: tuple[Value, ...]

@@ -103,13 +103,13 @@ class _Exporter:
 
     def _symbols(self, f: Function, args: Mapping[str, Val]) -> None:
         """Compute each symbol from the shape of a parameter."""
-        places = [(args[p.name], k, d) for p in f.params for k, d in enumerate(p.type.shape)]
-        for v, axis, d in places:
+        sizes = [(args[p.name], k, d) for p in f.params for k, d in enumerate(p.type.shape)]
+        for v, axis, d in sizes:
             if not isinstance(d, int) and not d.args:
                 (name,) = dims.free(d)
                 if name not in self.w.block.symbols:
                     self.w.block.symbols[name] = self.w.shape(v, axis)
-        for v, axis, d in places:
+        for v, axis, d in sizes:
             self._solve(v, axis, d)
 
     def _solve(self, v: Val, axis: int, d: Dim) -> None:

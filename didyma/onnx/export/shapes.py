@@ -127,8 +127,8 @@ def _reflected(u: Use) -> tuple[Val, tuple[Dim, ...], tuple[Dim, ...]]:
     for axis, n in enumerate(u.types[0].shape):
         a, b = low[axis], high[axis]
         if isinstance(n, int) and isinstance(a, int) and isinstance(b, int) and max(a, b) >= n:
-            places = np.pad(np.arange(n), (a, b), "reflect")
-            v = u.op("Gather", v, u.w.constant(places), how=How.MOVES, axis=axis)
+            indices = np.pad(np.arange(n), (a, b), "reflect")
+            v = u.op("Gather", v, u.w.constant(indices), how=How.MOVES, axis=axis)
             low[axis] = high[axis] = 0
     return v, tuple(low), tuple(high)
 

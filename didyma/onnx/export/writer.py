@@ -126,7 +126,7 @@ class Writer:
         return self.cast(Val(out, made), wanted)
 
     def has(self, op: str, dtype: DType) -> bool:
-        """Tell whether an operator takes an element type as its first operand's."""
+        """Return whether an operator takes an element type as its first operand."""
         types = self.dialect.takes(op, self.opset)
         return dtype in types.allowed.get(types.variable(0), ())
 

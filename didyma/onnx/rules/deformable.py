@@ -98,8 +98,8 @@ def _deform_conv(c: Context, x: Inputs) -> Sequence[Operand]:
     before = static_sizes(c, win.low, "padding")
     groups, shifts = c.integer("group", 1), c.integer("offset_group", 1)
     out = offset.type.shape[2:]
-    taps, places = kernel[0] * kernel[1], dims.mul(*out)
-    moves = c.reshape(offset, batch, shifts, taps, 2, places)
+    taps, positions = kernel[0] * kernel[1], dims.mul(*out)
+    moves = c.reshape(offset, batch, shifts, taps, 2, positions)
     share = channels // shifts
     rows: list[Value] = []
     for g, (t, tap) in product(range(shifts), enumerate(np.ndindex(*kernel))):
@@ -107,24 +107,24 @@ def _deform_conv(c: Context, x: Inputs) -> Sequence[Operand]:
         for i in range(2):
             move = c.reshape(
                 cut(c, cut(c, cut(c, moves, 1, g, g + 1), 2, t, t + 1), 3, i, i + 1),
-                batch, places,
+                batch, positions,
             )  # fmt: skip
             base = c.emit("multiply", c.iota(out[i], rank=2, axis=i), win.strides[i])
             base = c.emit("add", base, tap[i] * win.dilations[i] - before[i])
             grid = c.cast(c.emit("broadcast_to", base, shape=out), v.type.dtype)
-            at.append(c.emit("add", move, c.reshape(grid, 1, places)))
+            at.append(c.emit("add", move, c.reshape(grid, 1, positions)))
         own = cut(c, v, 1, g * share, (g + 1) * share)
         axes = [Axis(n, "zeros") for n in (height, width)]
         (taken,) = sample(c, own, axes, at, "linear")
         if mask is not None:
-            weights = c.reshape(mask, batch, shifts, taps, places)
+            weights = c.reshape(mask, batch, shifts, taps, positions)
             factor = cut(c, cut(c, weights, 1, g, g + 1), 2, t, t + 1)
-            taken = c.emit("multiply", taken, c.reshape(factor, batch, 1, places))
-        rows.append(c.reshape(taken, batch, share, 1, places))
+            taken = c.emit("multiply", taken, c.reshape(factor, batch, 1, positions))
+        rows.append(c.reshape(taken, batch, share, 1, positions))
     columns = join(
         c, [join(c, rows[g * taps : (g + 1) * taps], 2) for g in range(shifts)], 1
-    )  # batch, channel, tap, place
-    split = c.reshape(columns, batch, groups, each * taps, places)
+    )  # batch, channel, tap, position
+    split = c.reshape(columns, batch, groups, each * taps, positions)
     matrix = c.reshape(w, groups, outputs // groups, each * taps)
     y = c.reshape(c.emit("matmul", matrix, split), batch, outputs, *out)
     if bias is None:

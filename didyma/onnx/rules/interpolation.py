@@ -74,7 +74,7 @@ class Axis:
 
 
 def cubic(c: Context, t: Value, a: float) -> tuple[Value, Value]:
-    """Keys' kernel of 1981, up to a distance of 1, and from there to 2."""
+    """Return Keys' cubic kernel of 1981: up to a distance of 1, and from there to 2."""
     steep = c.emit("subtract", c.emit("multiply", t, a + 2), a + 3)
     near = c.emit("add", c.emit("multiply", c.emit("multiply", steep, t), t), 1)
     left = c.emit("subtract", t, 2)

@@ -166,7 +166,7 @@ def _lstm_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What tells RNN, GRU and LSTM apart: gates, step, default activations, number of states."""
+    """How RNN, GRU and LSTM differ: gates, step, default activations, number of states."""
 
     gates: int
     step: Step

@@ -212,7 +212,7 @@ def _repeats(work: Sequence[AxisResize], mode: str, how: str) -> bool:
 
 
 def _repeated(c: Context, v: Value, work: Sequence[AxisResize]) -> Value:
-    """Enlarge axes by integer factors: repeat each element, by moves alone."""
+    """Enlarge axes by integer factors: repeat each element, without arithmetic."""
     shape = v.type.shape
     factors = {axis.index: axis.integer_factor for axis in work}
     apart = c.reshape(v, *(d for n in shape for d in (n, 1)))
