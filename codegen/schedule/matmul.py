@@ -166,19 +166,22 @@ def tiled(facts: NestFacts, p: Product) -> PrimFunc:
     tiles_m, tiles_n = ix.ceildiv(m, size), ix.ceildiv(n, size)
     *batch, ti, tj = ix.unflatten(block, (*extents[:first], tiles_m, tiles_n))
     values: dict[Var, Expr] = dict(zip(index[:first], batch, strict=True))
-    for flat, tile_index, lane, axes in (
-        (i, ti, row, slice(first, split)),
-        (j, tj, column, slice(split, None)),
-    ):
-        values[flat] = ix.add(ix.mul(tile_index, size), lane)
-        if len(index[axes]) > 1:
-            values |= dict(zip(index[axes], ix.unflatten(flat, extents[axes]), strict=True))
+    values |= _axes(i, ix.add(ix.mul(ti, size), row), index[first:split], extents[first:split])
+    values |= _axes(j, ix.add(ix.mul(tj, size), column), index[split:], extents[split:])
     body = let_all(values, body)
     body = bound(column, size, "threadIdx.x", body)
     body = bound(row, size, "threadIdx.y", body)
     body = Allocate(left, Allocate(right, body))
     grid = ix.mul(*extents[:first], tiles_m, tiles_n)
     return facts.kernel(bound(block, grid, "blockIdx.x", body), "matmul")
+
+
+def _axes(flat: Var, at: Expr, index: Sequence[Var], extents: Sequence[Expr]) -> dict[Var, Expr]:
+    """Return the values of a flat index and of the axes that it stands for."""
+    values: dict[Var, Expr] = {flat: at}
+    if len(index) > 1:
+        values |= dict(zip(index, ix.unflatten(flat, extents), strict=True))
+    return values
 
 
 def _multiply(

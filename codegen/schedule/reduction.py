@@ -82,19 +82,15 @@ def _tree(facts: NestFacts, fold: FoldNest, groups: int, lanes: int, schedule: s
     def at(n: Expr) -> tuple[Expr, Expr]:
         return (group, n) if by_row else (n, group)
 
-    def loads(n: Expr) -> tuple[Expr, ...]:
-        return tuple(Load(t.name, at(n), t.dtype) for t in tiles)
-
     exists = tail(out, count, groups)
     partial = _partial(facts, fold, lane, lanes)
     keep = [
         Store(t.name, at(lane), Load(a.buffer.name, (), t.dtype))
         for t, a in zip(tiles, fold.accs, strict=True)
     ]
-    final = reading(
-        fold.rest,
-        {a.buffer.name: e for a, e in zip(fold.accs, loads(ix.ZERO), strict=True)},
-    )
+    results = (Load(t.name, at(ix.ZERO), t.dtype) for t in tiles)
+    accumulators = (a.buffer.name for a in fold.accs)
+    final = reading(fold.rest, dict(zip(accumulators, results, strict=True)))
     first = [ix.compare("eq", lane, ix.ZERO), *exists]
     body: Stmt = Block(
         (

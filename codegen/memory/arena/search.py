@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from didyma.codegen.memory.arena.problem import FREE, I64, Problem
+from didyma.codegen.memory.arena.frame import SearchFrame, SearchPart, SearchState, bits_of, frame
+from didyma.codegen.memory.arena.problem import I64, Problem
 
 NEVER = 1 << 60  # least offset of what is placed already
 PLACED = np.uint64(1 << 59)
@@ -43,29 +43,6 @@ class Infeasible(Exception):
         self.core = core
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SearchPart:
-    """Buffers to place, and the sections (maximal sets alive together) they span.
-
-    Section k holds ``entries[starts[k]:starts[k + 1]]``.
-    """
-
-    ids: I64
-    entries: I64
-    starts: I64
-    sections: I64
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SearchState:
-    """A point of the search; arrays are never written to once they are here."""
-
-    least: I64  # offset that a buffer can have, NEVER once it is placed
-    remaining: I64  # bytes yet to be placed, by section
-    crossing: I64  # unplaced buffers in sections s and s + 1
-    left: int  # set of unplaced buffers
-
-
 @dataclass(slots=True, eq=False)
 class Choice:
     """Which buffer of a part goes next; sets of buffers are the bits of an int."""
@@ -82,79 +59,6 @@ class Choice:
     blame: int = 0  # cannot be placed with any of the choices made so far
     # to be solved under the choice made
     parts: list[SearchPart] = field(default_factory=list[SearchPart])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SearchFrame:
-    """What stays of a problem whose buffers are numbered in preorder."""
-
-    size: I64
-    near: tuple[I64, ...]  # buffers alive with it
-    near_set: tuple[int, ...]
-    twins: tuple[tuple[int, ...], ...]  # with its very life, alignment and no fixed offset
-    latest: I64  # highest offset that a buffer can have
-    step: int  # all heights are rounded up to no more than a multiple of this
-    alignment: I64 | None  # None: whatever lies on another is aligned
-    first: list[int]  # section
-    last: list[int]
-    entries: I64
-    starts: I64
-    members: tuple[int, ...]  # set of each section
-    begin: SearchState
-
-
-def frame(p: Problem, capacity: int, preorder: I64) -> SearchFrame:
-    """Number the buffers of a problem in preorder, and find what meets what."""
-    n = p.count
-    q = p.pick(preorder)
-    cuts = _section_times(q)
-    first, last = np.searchsorted(cuts, q.lower, "left"), np.searchsorted(cuts, q.upper, "left")
-    times = np.arange(len(cuts))
-    inside = (first <= times[:, None]) & (last > times[:, None])
-    where, entries = np.nonzero(inside)
-    starts = np.searchsorted(where, times)
-    meets = (q.lower < q.upper[:, None]) & (q.upper > q.lower[:, None])
-    np.fill_diagonal(meets, val=False)
-    largest = int(q.alignment.max())
-    free = q.fixed == FREE
-    aligned = bool((q.size % largest == 0).all() and (q.fixed[~free] % largest == 0).all())
-    twin = meets & (first == first[:, None]) & (last == last[:, None]) & free & free[:, None]
-    if not aligned:
-        twin &= (q.alignment == q.alignment[:, None]) & (q.size == q.size[:, None])
-    change = np.zeros(len(cuts) + 1, np.int64)
-    np.add.at(change, first, 1)
-    np.add.at(change, last - 1, -1)
-    return SearchFrame(
-        size=q.size,
-        near=tuple(np.flatnonzero(row) for row in meets),
-        near_set=tuple(map(_set, meets)),
-        twins=tuple(tuple(np.flatnonzero(row).tolist()) for row in twin),
-        latest=np.where(free, capacity - q.size, q.fixed),
-        step=1 if aligned else largest,
-        alignment=None if aligned else q.alignment,
-        first=first.tolist(),
-        last=last.tolist(),
-        entries=entries,
-        starts=starts,
-        members=tuple(map(_set, inside)),
-        begin=SearchState(
-            np.where(free, 0, q.fixed),
-            np.add.reduceat(q.size[entries], starts),
-            np.cumsum(change)[:-1],
-            (1 << n) - 1,
-        ),
-    )
-
-
-def _section_times(p: Problem) -> I64:
-    """A time in each maximal set of buffers alive together: the last start before an end."""
-    starts, ends = np.unique(p.lower), np.unique(p.upper)
-    after = np.searchsorted(starts, ends, "left")  # starts before each end
-    return starts[np.unique(after) - 1]
-
-
-def _set(which: NDArray[np.bool_]) -> int:
-    return int.from_bytes(np.packbits(which, bitorder="little").tobytes(), "little")
 
 
 def _bits(s: int) -> Iterator[int]:
@@ -248,8 +152,8 @@ class PlacementSearch:
         f, least = self.f, c.state.least
         offset = int(least[i])
         height = -(-(offset + int(f.size[i])) // f.step) * f.step
-        raised = f.near_set[i] & _set(least <= height)
-        return bool(why & raised) or (offset > c.floor and bool(why & _set(least <= c.floor)))
+        raised = f.near_set[i] & bits_of(least <= height)
+        return bool(why & raised) or (offset > c.floor and bool(why & bits_of(least <= c.floor)))
 
     def enter(self, part: SearchPart, floor: int, rank: int) -> Choice:
         """Return the choices that keep to ascending offsets and leave no needless gap."""
@@ -313,8 +217,8 @@ class PlacementSearch:
         if c.blame & untried:
             return False
         f, least = self.f, c.state.least
-        low = _set(least < c.floor) | _set(least == c.floor) & (1 << c.rank) - 1
-        high = _set((least >= least[c.lowest] + f.size[c.lowest]) & (least < NEVER))
+        low = bits_of(least < c.floor) | bits_of(least == c.floor) & (1 << c.rank) - 1
+        high = bits_of((least >= least[c.lowest] + f.size[c.lowest]) & (least < NEVER))
         done = before = 0
         while c.blame != before:
             before = c.blame

@@ -12,6 +12,7 @@ from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, TYPES, VECT
 from didyma.codegen.runtime.simt import access, intrinsics
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes
+from didyma.codegen.runtime.simt.values import BINARY, literal, promote, truth
 
 Eval: TypeAlias = Callable[[Run, Mask], Value]
 Exec: TypeAlias = Callable[[Run, Mask], None]
@@ -39,57 +40,14 @@ def _line(n: c.Node) -> int:
     return int(getattr(n.coord, "line", 0) or 0)
 
 
-def _truth(v: Value) -> Value:
-    return v if np.asarray(v).dtype == np.bool_ else np.not_equal(v, 0)
-
-
 def _split(r: Run, m: Mask, cond: Value) -> tuple[Mask, bool, Mask, bool]:
     """Lanes for which a condition holds, whether there are any; and likewise for the others."""
-    t = _truth(cond)
+    t = truth(cond)
     if np.ndim(t) == 0:
         return m, bool(t), m, not t
     yes, no = access.both(m, t), access.both(m, ~t)
     any_yes, any_no = bool(yes.any()), bool(no.any())
     return (m if not any_no else yes), any_yes, (m if not any_yes else no), any_no
-
-
-def _divide(a: Value, b: Value) -> Value:
-    if np.result_type(a, b).kind == "f":
-        return np.divide(a, b)
-    q = np.floor_divide(a, b)
-    return q + ((q < 0) & (q * b != a)).astype(q.dtype)
-
-
-_BINARY: dict[str, Callable[[Value, Value], Value]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-    "&": np.bitwise_and,
-    "|": np.bitwise_or,
-    "^": np.bitwise_xor,
-    "<<": np.left_shift,
-    ">>": np.right_shift,
-    "/": _divide,
-    "%": np.fmod,
-}
-
-
-def _literal(n: c.Constant) -> Value:
-    text = n.value
-    if n.type in ("float", "double"):
-        return np.float32(text[:-1]) if text[-1] in "fF" else np.float64(text)
-    number = int(text.rstrip("uUlL"), 0)
-    suffix = text.lower()[len(text.rstrip("uUlL")) :]
-    unsigned, long = "u" in suffix, "l" in suffix
-    if unsigned:
-        return np.uint64(number) if long or number >= 2**32 else np.uint32(number)
-    return np.int64(number) if long or number >= 2**31 else np.int32(number)
 
 
 class Translator:
@@ -114,7 +72,7 @@ class Translator:
         """Compile an expression for its value."""
         match n:
             case c.Constant():
-                value = _literal(n)
+                value = literal(n)
                 return lambda r, m: value
             case c.ID():
                 return self._variable(n)
@@ -159,7 +117,7 @@ class Translator:
         left, right = self.expr(n.left), self.expr(n.right)
         if n.op in ("&&", "||"):
             return self._shortcut(n.op == "&&", left, right)
-        f = _BINARY[n.op]
+        f = BINARY[n.op]
         return lambda r, m: f(left(r, m), right(r, m))
 
     @staticmethod
@@ -169,9 +127,9 @@ class Translator:
             yes, any_yes, no, any_no = _split(r, m, a)
             rest, any_rest = (yes, any_yes) if conjunction else (no, any_no)
             if not any_rest:
-                return np.zeros_like(_truth(a)) if conjunction else np.ones_like(_truth(a))
-            b = _truth(right(r, rest))
-            return _truth(a) & b if conjunction else _truth(a) | b
+                return np.zeros_like(truth(a)) if conjunction else np.ones_like(truth(a))
+            b = truth(right(r, rest))
+            return truth(a) & b if conjunction else truth(a) | b
 
         return run
 
@@ -180,11 +138,11 @@ class Translator:
             return self._step(n)
         arg = self.expr(n.expr)
         if n.op == "!":
-            return lambda r, m: np.logical_not(_truth(arg(r, m)))
+            return lambda r, m: np.logical_not(truth(arg(r, m)))
         f = {"-": np.negative, "~": np.invert}[n.op]
         if n.op == "~":
             # C promotes what is narrower than int, a comparison among them.
-            return lambda r, m: f(_promote(arg(r, m)))
+            return lambda r, m: f(promote(arg(r, m)))
         return lambda r, m: f(arg(r, m))
 
     def _step(self, n: c.UnaryOp) -> Eval:
@@ -210,7 +168,7 @@ class Translator:
                 return other(r, no)
             a: Lanes = np.asarray(then(r, yes))
             b: Lanes = np.asarray(other(r, no))
-            return np.where(_truth(t), a, b)
+            return np.where(truth(t), a, b)
 
         return run
 
@@ -368,7 +326,7 @@ class Translator:
         value = self.expr(n.rvalue)
         if n.op != "=":
             op, old, given = n.op[:-1], self.expr(n.lvalue), value
-            f = _BINARY[op]
+            f = BINARY[op]
             return self._store(n.lvalue, lambda r, m: f(old(r, m), given(r, m)))
         return self._store(n.lvalue, value)
 
@@ -413,11 +371,6 @@ class Translator:
             raise HangError(detail, len(r.who(m)), _line(n))
 
         return run
-
-
-def _promote(v: Value) -> Value:
-    a = np.asarray(v)
-    return a.astype(np.int32) if a.dtype == np.bool_ or a.dtype.itemsize < 4 else a
 
 
 def _sequence(body: Sequence[Exec]) -> Exec:
