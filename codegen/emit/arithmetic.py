@@ -1,4 +1,4 @@
-"""Arithmetic on i64 terms, and the intervals that its results lie in."""
+"""Write arithmetic on i64 terms, with intervals that contain the results."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ OPTIONAL = ("alignment", "offset")
 
 
 def parse(text: str, source: str = "<trace>", capacity: int | None = None) -> Problem:
-    """Read a trace; DidymaError with ``source:line`` for each thing that may be wrong.
+    """Read a trace; DidymaError, with ``source:line``, for an invalid line.
 
     >>> parse("id,lower,upper,size\\na,0,2,8\\nb,1,3,4\\n").names
     ('a', 'b')

@@ -1,4 +1,4 @@
-"""Engines by name, and whether each can run here; none is imported before it is asked for."""
+"""Engines by name, imported on demand, and whether each can run on this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = ("simt", "host", "nvrtc", "cuda")
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether an engine can be had here; ``mend`` is the command that would bring it."""
+    """Whether an engine can run here; ``mend`` is a command that would install it."""
 
     name: str
     runs: bool

@@ -1,4 +1,4 @@
-"""Best fit in several orders."""
+"""The planner ``best_fit``: best fit in several orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a planner may search."""
+"""The time or the number of steps that a planner may search."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class Budget:
 
 
 def within(n: float | None, brief: bool = False) -> Budget:
-    """Return the budget of so many seconds from now; None is for no deadline."""
+    """Return a budget that ends in ``seconds``; None for no deadline."""
     return Budget(None if n is None else time.monotonic() + n, brief)

@@ -1,4 +1,4 @@
-"""Search for a placement within a capacity: minimalloc's, with turns of several orders."""
+"""The planner ``canonical``: minimalloc's search, with several orders in turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from didyma.codegen.memory.arena.problem import I64, Placement, Problem, lower_b
 from didyma.codegen.memory.arena.search import Infeasible, OutOfNodes, PlacementSearch
 from didyma.refimpl.errors import DidymaError
 
-TURN = 2.0  # seconds below which a search gets all that is left
+TURN = 2.0  # seconds; a search that has fewer left gets them all
 HARD = 1_000_000  # steps within a capacity, where there is no deadline
 HEURISTICS: tuple[orders.Order, ...] = (
     orders.by_heat, orders.by_box, orders.by_meetings_then_size, orders.by_heat_then_meetings,

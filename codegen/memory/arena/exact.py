@@ -1,4 +1,4 @@
-"""The smallest peak, by constraint programming."""
+"""The planner ``exact``: the smallest peak, by constraint programming."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from didyma.codegen.memory.arena.budget import Budget
 from didyma.codegen.memory.arena.problem import FREE, Placement, Problem, lower_bound, placement
 from didyma.refimpl.errors import EngineMissing
 
-SECONDS = 60.0  # where no deadline is given
+SECONDS = 60.0  # if no deadline is given
 
 
 def exact(p: Problem, budget: Budget) -> Placement:
-    """Rectangles that do not overlap, as low as they can be: OR-tools CP-SAT's ``NoOverlap2D``.
+    """Pack rectangles without overlap, as low as possible: OR-tools CP-SAT's ``NoOverlap2D``.
 
     Starts from ``best_fit``; at the deadline returns the best found.  EngineMissing
     ``extra-missing`` without OR-tools.

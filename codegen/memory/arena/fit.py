@@ -1,4 +1,4 @@
-"""Placing buffers one after another into the gaps left by those before: best fit and its kin.
+"""Place buffers one after another into the gaps left by those before: best fit and variants.
 
 The result depends on the order alone.  Three ways to compute it: ``_Rounds`` takes many buffers at
 once, all whose conflicting predecessors are placed (after Jones and Plassmann 1993), and wins
@@ -21,7 +21,7 @@ Fit: TypeAlias = Literal["best", "first", "top"]
 I32: TypeAlias = NDArray[np.int32]
 
 UNPLACED = -1
-FEW = 10  # buffers that Python places sooner than NumPy
+FEW = 10  # buffers that Python places faster than NumPy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,14 +33,14 @@ class Conflicts:
 
 
 def pair_count(p: Problem) -> int:
-    """Number of pairs alive together."""
+    """Return the number of pairs alive together."""
     begun = np.searchsorted(np.sort(p.lower), p.upper, "left")
     ended = np.searchsorted(np.sort(p.upper), p.lower, "right")
     return (int((begun - ended).sum()) - p.count) // 2
 
 
 def conflicts(p: Problem) -> Conflicts:
-    """Find every pair alive together; memory is 8 bytes a pair and more while at it."""
+    """Find every pair alive together; the result takes 8 bytes a pair, the search more."""
     order = np.argsort(p.lower, kind="stable")
     low = p.lower[order]
     n = p.count
@@ -57,8 +57,8 @@ def conflicts(p: Problem) -> Conflicts:
 
 
 PAIRS = 6_000_000  # above this, lists of neighbours take too much memory
-SMALL = 2_000  # buffers; up to this, a look at all of them is as quick
-TINY = 64  # buffers; up to this, Python is quicker than NumPy
+SMALL = 2_000  # buffers; up to this, a scan of all of them is as fast
+TINY = 64  # buffers; up to this, Python is faster than NumPy
 
 
 def place(p: Problem, order: I64, fit: Fit = "best", known: Conflicts | None = None) -> I64:
@@ -127,7 +127,7 @@ def _scan(p: Problem, order: I64, fit: Fit) -> I64:
 
 
 def _gap(start: I64, end: I64, size: int, align: int, fit: Fit) -> int:
-    """Offset for a buffer among address ranges that it must not touch."""
+    """Return the offset of a buffer among address ranges that it must not overlap."""
     if not len(start):
         return 0
     if fit == "top":
@@ -153,7 +153,7 @@ class _Rounds:
     fit: Fit
     near: Conflicts
     offset: I64 = field(init=False)
-    waits: I64 = field(init=False)  # on so many neighbours that come before it
+    waits: I64 = field(init=False)  # number of neighbours that come before it
 
     def run(self) -> I64:
         n = self.p.count
@@ -187,7 +187,7 @@ class _Rounds:
         return np.array(following, np.int64)
 
     def many(self, ready: I64) -> I64:
-        """Place all that are ready; return what is ready then."""
+        """Place all buffers that are ready; return those that become ready."""
         p, start = self.p, self.near.start
         count = start[ready + 1] - start[ready]
         seg = np.repeat(np.arange(len(ready)), count)
@@ -205,7 +205,7 @@ class _Rounds:
         return np.unique(after[self.waits[after] == 0]).astype(np.int64)
 
     def gaps(self, ready: I64, seg: I64, low: I64, high: I64) -> I64:
-        """Offset of each ready buffer among the ranges [low, high) of its segment."""
+        """Return the offset of each ready buffer among the ranges [low, high) of its segment."""
         found = np.zeros(len(ready), np.int64)
         if not len(seg):
             return found
@@ -238,7 +238,7 @@ class _Rounds:
 
     @staticmethod
     def reach(seg: I64, high: I64, span: int) -> I64:
-        """Highest end so far within each segment."""
+        """Return the highest end so far within each segment."""
         if span * (int(seg[-1]) + 1) < 1 << 62:
             return np.maximum.accumulate(high + seg * span) - seg * span
         found = high.copy()

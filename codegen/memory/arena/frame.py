@@ -1,4 +1,4 @@
-"""What a search for placements is given: buffers in preorder, and which of them meet where.
+"""The static data of a search for placements: buffers in preorder, and their conflicts.
 
 Sets of buffers are the bits of an int.
 """
@@ -28,7 +28,7 @@ class SearchPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchState:
-    """A point of the search; arrays are never written to once they are here."""
+    """A point of the search; its arrays are never modified."""
 
     least: I64  # offset that a buffer can have, NEVER once it is placed
     remaining: I64  # bytes yet to be placed, by section
@@ -38,7 +38,7 @@ class SearchState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchFrame:
-    """What stays of a problem whose buffers are numbered in preorder."""
+    """A problem whose buffers are numbered in preorder, with their conflicts."""
 
     size: I64
     near: tuple[I64, ...]  # buffers alive with it
@@ -56,7 +56,7 @@ class SearchFrame:
 
 
 def frame(p: Problem, capacity: int, preorder: I64) -> SearchFrame:
-    """Number the buffers of a problem in preorder, and find what meets what."""
+    """Number the buffers of a problem in preorder, and find their conflicts."""
     n = p.count
     q = p.pick(preorder)
     cuts = _section_times(q)
@@ -99,7 +99,7 @@ def frame(p: Problem, capacity: int, preorder: I64) -> SearchFrame:
 
 
 def _section_times(p: Problem) -> I64:
-    """A time in each maximal set of buffers alive together: the last start before an end."""
+    """Return a time in each maximal set of buffers alive together: the last start before an end."""
     starts, ends = np.unique(p.lower), np.unique(p.upper)
     after = np.searchsorted(starts, ends, "left")  # starts before each end
     return starts[np.unique(after) - 1]

@@ -1,4 +1,4 @@
-"""Local search over orders."""
+"""The planner ``hill_climb``: local search over orders."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ WIDEST = 4_000  # buffers; beyond, one attempt takes too long for a search to ge
 def hill_climb(p: Problem, budget: Budget) -> Placement:
     """Swap a buffer of the highest end with one placed before it, up to 500 times; keep the best.
 
-    TVM USMP, ``src/tir/usmp/algo/hill_climb.cc``.  A worse order is gone on from with a chance
+    TVM USMP, ``src/tir/usmp/algo/hill_climb.cc``.  A worse order is accepted with a probability
     that falls with the number of attempts.  Large problems get their first placement alone.
     """
     order = by_size(p)
     if p.count > WIDEST or pair_count(p) > PAIRS:
         return placement(p, place(p, order, "first"))
-    known = conflicts(p)  # whom to swap with
+    known = conflicts(p)  # the candidates to swap with
     random, bound = Random(0), lower_bound(p)
     current = best = placement(p, place(p, order, "first", known))
     for attempt in range(1, min(ATTEMPTS, WORK // p.count)):

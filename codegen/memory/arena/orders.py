@@ -1,4 +1,4 @@
-"""Orders in which greedy planners take buffers: each returns indices, first to be placed first.
+"""Orders in which greedy planners place buffers: each function returns indices, first one first.
 
 Problems come sorted (see ``registry.solve``), so that ties broken by index do not hang on the
 order in which the buffers were given.
@@ -17,12 +17,12 @@ Order: TypeAlias = Callable[[Problem], I64]
 
 
 def _sorted(*keys: I64) -> I64:
-    """Indices by the keys, the first being the most important; each descending."""
+    """Return indices sorted by the keys, each descending, the most important key first."""
     return np.lexsort([-k for k in reversed(keys)]).astype(np.int64)
 
 
 def crowd(p: Problem) -> I64:
-    """Of each buffer: most bytes alive at any time of its life (minimalloc's section total)."""
+    """Return the most bytes alive during each buffer's life (minimalloc's section total)."""
     times, load = loads(p)
     table = [load]
     while 2 * (step := 1 << (len(table) - 1)) <= len(load):
@@ -72,13 +72,13 @@ def by_life_then_area(p: Problem) -> I64:
 
 
 def meetings(p: Problem) -> I64:
-    """Of each buffer: how many others are alive with it at some time."""
+    """Return, for each buffer, how many others are alive with it at some time."""
     begun = np.searchsorted(np.sort(p.lower), p.upper, "left")
     return (begun - np.searchsorted(np.sort(p.upper), p.lower, "right") - 1).astype(np.int64)
 
 
 def spans(p: Problem) -> I64:
-    """Of each buffer: how many maximal sets of buffers alive together it is in."""
+    """Return, for each buffer, the number of maximal sets of buffers alive together it is in."""
     starts, ends = np.unique(p.lower), np.unique(p.upper)
     cuts = starts[np.unique(np.searchsorted(starts, ends, "left")) - 1]
     return (np.searchsorted(cuts, p.upper) - np.searchsorted(cuts, p.lower)).astype(np.int64)
@@ -118,7 +118,7 @@ def _area(p: Problem) -> I64:
 
 
 def _product(a: I64, b: I64) -> I64:
-    # A float would round, and a tie broken by rounding is broken by nothing.
+    # A float would round, and break ties at random.
     area = a.astype(np.float64) * b
     if area.max(initial=0.0) < 2.0**62:
         return a * b

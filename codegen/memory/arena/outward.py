@@ -1,4 +1,4 @@
-"""Packing outward from the most crowded time.
+"""Pack buffers outward from the most crowded time.
 
 What is alive then is stacked without a gap, longest-lived lowest.  From there two allocators run,
 one forward in time and one backward, each giving a buffer the smallest free block that holds it.
@@ -22,7 +22,7 @@ END = 1 << 62
 
 @dataclass(slots=True)
 class Blocks:
-    """Free blocks of an endless arena; neighbours merge."""
+    """The free blocks of an unbounded arena; adjacent ones merge."""
 
     by_start: dict[int, int] = field(default_factory=lambda: {0: END})
     by_end: dict[int, int] = field(default_factory=lambda: {END: 0})
@@ -41,7 +41,7 @@ class Blocks:
         return start
 
     def give(self, start: int, end: int) -> None:
-        """Take a block back."""
+        """Free a block."""
         before = self.by_end.pop(start, None)
         if before is not None:
             self.drop(before, start)
@@ -56,7 +56,7 @@ class Blocks:
         insort(self.by_size, (end - start, start))
 
     def drop(self, start: int, end: int) -> None:
-        """Forget a block that is to be merged."""
+        """Remove a block that is to be merged."""
         del self.by_start[start]
         del self.by_size[bisect_left(self.by_size, (end - start, start))]
 

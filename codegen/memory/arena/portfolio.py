@@ -1,4 +1,4 @@
-"""Didyma's own planner: the cheap ways first, then search, until nothing can be better."""
+"""The planner ``didyma``: cheap heuristics first, then search, until the bound is met."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from didyma.codegen.memory.arena.problem import Placement, Problem, placement, t
 from didyma.codegen.memory.arena.search import Infeasible, OutOfNodes
 
 ALWAYS = 3  # orders that are tried whatever the deadline: heat, size and breadth
-STEPS, STEPS_EACH = 200, 40  # of search, where there is no deadline: and more for each buffer
-STEPS_BRIEF = 1000  # in all, where somebody waits for a compile: some tenths of a second
+STEPS, STEPS_EACH = 200, 40  # steps of search without a deadline, and more for each buffer
+STEPS_BRIEF = 1000  # steps in all during a compile: some tenths of a second
 STEPS_TINY = 64  # of few buffers: compiles ask for thousands of plans
 WIDEST = 4_000  # buffers that a search can handle
 ORDERS: tuple[orders.Order, ...] = (
@@ -75,7 +75,7 @@ def improve(p: Problem, best: Placement, goal: int, budget: Budget) -> Placement
         try:
             best = placement(p, within(p, target, nodes=nodes, deadline=deadline))
         except (Infeasible, OutOfNodes):
-            low = target + 1  # if it exists after all, larger ones will be found sooner
+            low = target + 1  # a larger target is easier to meet
         if budget.over() or nodes == 0 or best.peak - low < goal >> 10:
             break
         target = (low + best.peak) // 2

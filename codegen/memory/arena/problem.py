@@ -36,7 +36,7 @@ class Problem:
 
     @property
     def count(self) -> int:
-        """Number of buffers."""
+        """Return the number of buffers."""
         return len(self.size)
 
     def pick(self, which: I64) -> Problem:
@@ -71,7 +71,7 @@ def problem(
     fixed: ArrayLike = FREE,
     capacity: int | None = None,
 ) -> Problem:
-    """Make a problem; ``alignment`` and ``fixed`` may be one number for all.
+    """Return a problem; ``alignment`` and ``fixed`` may be one number for all buffers.
 
     DidymaError: ``bad-life``, ``bad-size``, ``bad-alignment``, ``bad-offset``, ``bad-capacity``,
     ``duplicate-buffer``, ``fixed-overlap``.
@@ -98,7 +98,7 @@ def problem(
 
 
 def validate(p: Problem) -> None:
-    """Raise the DidymaError of the first buffer that makes no sense."""
+    """Raise a DidymaError for the first invalid buffer."""
     _names(p)
     _no(p, p.upper < p.lower, "bad-life", p.upper - p.lower, "a life that ends after it begins")
     _no(p, p.size < 0, "bad-size", p.size, "no fewer than 0 bytes")
@@ -136,7 +136,7 @@ def _no(p: Problem, bad: NDArray[np.bool_], code: str, got: I64, want: str) -> N
 
 
 def _fixed(p: Problem) -> None:
-    """No two buffers that are alive together may be fixed to one byte."""
+    """Raise ``fixed-overlap`` if two buffers alive together are fixed to the same byte."""
     which = np.flatnonzero((p.fixed != FREE) & (p.size > 0) & (p.upper > p.lower))
     if not len(which):
         return
@@ -158,7 +158,7 @@ def _fixed(p: Problem) -> None:
 
 
 def loads(p: Problem) -> tuple[I64, I64]:
-    """Times at which the bytes alive change, and how many there are from each on."""
+    """Return the times at which the bytes alive change, and the bytes alive from each on."""
     times, at = np.unique(np.concatenate([p.lower, p.upper]), return_inverse=True)
     change = np.zeros(len(times), np.int64)
     alive = np.where(p.upper > p.lower, p.size, 0)
@@ -167,7 +167,7 @@ def loads(p: Problem) -> tuple[I64, I64]:
 
 
 def lower_bound(p: Problem) -> int:
-    """Bytes that no placement can do without: most alive at once, or the highest fixed end."""
+    """Return a lower bound of any peak: the most bytes alive at once, or the highest fixed end."""
     if not p.count:
         return 0
     used = (p.size > 0) & (p.upper > p.lower) & (p.fixed != FREE)
@@ -178,7 +178,7 @@ TIMES = 64  # looked at one by one for what alignment costs
 
 
 def tight_bound(p: Problem) -> int:
-    """Bytes that no placement can do without, with what alignment wastes between buffers.
+    """Return a lower bound of any peak that counts the padding between aligned buffers.
 
     All offsets are multiples of the least alignment, so that of the buffers alive at once only
     the uppermost can do without its padding.

@@ -1,4 +1,4 @@
-"""Every planner of an arena by name, and the one way to ask."""
+"""The planners of arenas by name, and the function that calls them."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def solve(
 ) -> Placement:
     """Place the buffers of a problem; ``seconds`` is the planner's time.
 
-    With 0 it is up to the planner's quick ways, which for ten buffers take less than a
-    millisecond; with that and with None the placement does not hang on the machine.  ``brief``:
+    With 0 only the planner's fast heuristics run, which for ten buffers take less than a
+    millisecond; with that and with None the placement does not depend on the machine.  ``brief``:
     with None, and without a capacity, ``didyma`` searches for fewer steps.
 
     The planner sees only buffers that have bytes and a life, in an order of their own: the

@@ -1,4 +1,4 @@
-"""Depth-first search for a placement within a capacity, which jumps back over what did not matter.
+"""Depth-first search for a placement within a capacity, with conflict-directed backjumping.
 
 The search is minimalloc's (Moffitt, "MiniMalloc: A Lightweight Memory Allocator for
 Hardware-Accelerated Machine Learning", ASPLOS 2023).  Only canonical solutions are looked at:
@@ -9,10 +9,9 @@ crosses a time.
 
 Three things are added.  A dead end is explained by a set of buffers: those of them that are yet to
 be placed cannot all be, as long as they are no lower than they are now and those that are placed
-lie where they do.  A choice that has no part in that is not made otherwise (conflict-directed
-backjumping, after Prosser 1993).  A buffer that is in the way of nothing is placed without a
-choice.  Of two neighbours with one life that lie on top of each other, the first in preorder is
-the lower, for they could change places.
+lie where they do.  A choice that has no part in that is not revised (after Prosser 1993).  A
+buffer that is in the way of nothing is placed without a choice.  Of two neighbours with one life
+that lie on top of each other, the first in preorder is the lower, for they could change places.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ import numpy as np
 from didyma.codegen.memory.arena.frame import SearchFrame, SearchPart, SearchState, bits_of, frame
 from didyma.codegen.memory.arena.problem import I64, Problem
 
-NEVER = 1 << 60  # least offset of what is placed already
+NEVER = 1 << 60  # least offset of a buffer that is placed
 PLACED = np.uint64(1 << 59)
-LOOK = 8  # nodes between two looks at the clock
+LOOK = 8  # nodes between two readings of the clock
 
 
 class OutOfNodes(Exception):
-    """The search was cut short."""
+    """Raised when the search ends at its limit of steps or its deadline."""
 
 
 class Infeasible(Exception):
-    """There is no placement; the argument holds the indices of buffers that cannot be together."""
+    """Raised if there is no placement; ``core`` are buffers that cannot be placed together."""
 
     def __init__(self, core: I64) -> None:
         super().__init__(core)
@@ -44,8 +43,8 @@ class Infeasible(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Choice:
-    """Which buffer of a part goes next; sets of buffers are the bits of an int."""
+class SearchNode:
+    """The choice of the next buffer of a part; sets of buffers are the bits of an int."""
 
     part: SearchPart
     floor: int
@@ -70,7 +69,7 @@ def _bits(s: int) -> Iterator[int]:
 
 @dataclass(slots=True, eq=False)
 class PlacementSearch:
-    """A problem, a capacity, an order of preference, and the state at a point of the search."""
+    """Searches for a placement of a problem within a capacity, by an order of preference."""
 
     p: Problem
     capacity: int
@@ -126,14 +125,14 @@ class PlacementSearch:
             if not stack:
                 return why
 
-    def after(self, c: Choice) -> tuple[int, int]:
+    def after(self, c: SearchNode) -> tuple[int, int]:
         """What comes after the choice made has this offset at least, and at it this rank."""
         if c.forced:
             return c.floor, c.rank
         i = c.candidates[c.tried - 1]
         return self.offsets[i], i
 
-    def blamed(self, c: Choice, why: int) -> bool:
+    def blamed(self, c: SearchNode, why: int) -> bool:
         """Return whether the choice made has to do with ``why`` there is no solution under it."""
         if c.forced:
             return False
@@ -147,7 +146,7 @@ class PlacementSearch:
             c.blame |= self.f.near_set[i]
         return True
 
-    def touched(self, i: int, c: Choice, why: int) -> bool:
+    def touched(self, i: int, c: SearchNode, why: int) -> bool:
         """Return whether placing a buffer raised any of these, or the floor beneath one."""
         f, least = self.f, c.state.least
         offset = int(least[i])
@@ -155,7 +154,7 @@ class PlacementSearch:
         raised = f.near_set[i] & bits_of(least <= height)
         return bool(why & raised) or (offset > c.floor and bool(why & bits_of(least <= c.floor)))
 
-    def enter(self, part: SearchPart, floor: int, rank: int) -> Choice:
+    def enter(self, part: SearchPart, floor: int, rank: int) -> SearchNode:
         """Return the choices that keep to ascending offsets and leave no needless gap."""
         f, now, ids = self.f, self.now, part.ids
         least = now.least[ids]
@@ -164,7 +163,7 @@ class PlacementSearch:
         which = np.flatnonzero(least < top[lowest])
         pairs = sorted(zip(least[which].tolist(), ids[which].tolist(), strict=True))
         chosen: list[int] = [i for o, i in pairs if o > floor or (o == floor and i >= rank)]
-        c = Choice(part, floor, rank, now, chosen, int(ids[lowest]))
+        c = SearchNode(part, floor, rank, now, chosen, int(ids[lowest]))
         among = 0
         for i in chosen:
             among |= 1 << i
@@ -180,7 +179,7 @@ class PlacementSearch:
                 c.blame = sum(1 << i for i in ids.tolist())
         return c
 
-    def advance(self, c: Choice) -> bool:
+    def advance(self, c: SearchNode) -> bool:
         """Make the next choice that is feasible; else let ``blame`` say why there is none."""
         self.now = now = c.state
         while c.tried < len(c.candidates):
@@ -203,7 +202,7 @@ class PlacementSearch:
         self.closed(c)
         return False
 
-    def closed(self, c: Choice) -> bool:
+    def closed(self, c: SearchNode) -> bool:
         """Return whether all of those to blame have been tried, so that the others need not be.
 
         What is no candidate because it is too low, or would leave a gap, may yet be raised by
@@ -229,7 +228,7 @@ class PlacementSearch:
             done |= before & low
         return not c.blame & untried
 
-    def idle(self, i: int, c: Choice) -> bool:
+    def idle(self, i: int, c: SearchNode) -> bool:
         """Return whether another choice comes to the same as this one."""
         f, now = self.f, self.now
         for j in f.twins[i]:
@@ -244,7 +243,7 @@ class PlacementSearch:
                 return True
         return False
 
-    def put(self, i: int, c: Choice) -> int:
+    def put(self, i: int, c: SearchNode) -> int:
         """Place a buffer as low as it can be; return who cannot be placed then, if anyone."""
         f, now, near = self.f, self.now, self.f.near[i]
         offset = int(now.least[i])

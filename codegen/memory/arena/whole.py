@@ -13,7 +13,7 @@ from didyma.codegen.memory.arena.problem import FREE, I64, Placement, Problem, p
 
 
 def end_to_end(p: Problem, slot: I64) -> Placement:
-    """Lay the slots of free buffers one after the other, above all that is fixed."""
+    """Lay the slots of free buffers end to end, above all fixed buffers."""
     free = p.fixed == FREE
     count = int(slot.max(initial=-1)) + 1
     size, align = np.zeros(count, np.int64), np.ones(count, np.int64)
@@ -55,7 +55,7 @@ def by_time(p: Problem, give: Callable[[int, int], None], take: Callable[[int], 
 
 
 def none(p: Problem) -> Placement:
-    """Give every buffer bytes of its own."""
+    """Give every buffer an allocation of its own."""
     return end_to_end(p, np.arange(p.count, dtype=np.int64))
 
 
@@ -82,7 +82,7 @@ def linear_scan(p: Problem) -> Placement:
 
 
 def size_class(p: Problem) -> Placement:
-    """Reuse allocations of the very same size and alignment, most recently freed first.
+    """Reuse allocations of the same size and alignment, most recently freed first.
 
     PyTorch Inductor, ``torch/_inductor/codegen/wrapper.py``: ``MemoryPlanningState``.  There an
     allocation goes back when nothing reuses it again; the allocator beneath is modelled as one
