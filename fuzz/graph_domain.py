@@ -137,7 +137,7 @@ class GraphJudge:
         """Return what to group a wrong value or a failed compile by; reasons are enough else."""
         if isinstance(made, Failed):
             return traits.of_error(made.error)
-        if f.kind != "value" or f.level == "passes":
+        if f.kind not in ("value", "fault") or f.level == "passes":
             return frozenset()
         if f.level == "graph":
             return frozenset({f.where})

@@ -9,6 +9,7 @@ from typing import Any
 
 from didyma.oracle.report import Finding
 
+COMPUTED = " of numbers"  # ends traits that name an operation
 KEPT = 3  # examples kept of a group, the smallest
 
 _ERROR = re.compile(r"DidymaError: ([\w-]+) at|\w*Fault: ([\w-]+)|(\w+):")
@@ -113,15 +114,40 @@ class Findings:
     def groups(self) -> list[Group]:
         """Return as few groups as traits in common allow, in the order of their first findings.
 
-        Of each cause the trait that most kinds of findings have makes a group, then that which most
-        of the others have, and so on: the greedy cover of Chvatal ("A Greedy Heuristic for the
-        Set-Covering Problem", 1979).  Findings without traits join the largest group of a cause.
+        Of wrong values the trait that most kinds of findings have makes a group, then that which
+        most of the others have, and so on: the greedy cover of Chvatal ("A Greedy Heuristic for the
+        Set-Covering Problem", 1979).  Failed compiles are one group for each function that raised,
+        and faults one for each reason.  Groups of one level that compute something in common are
+        one: a wrong index may be a wrong value here and an access out of bounds there.
         """
         kinds = list(self._counted.values())
         parts: list[list[Group]] = []
         for chosen in dict.fromkeys(g.cause for g in kinds):
-            parts += _cover([g for g in kinds if g.cause == chosen])
-        return [united(part) for part in sorted(parts, key=lambda p: min(map(kinds.index, p)))]
+            some = [g for g in kinds if g.cause == chosen]
+            parts += [some] if chosen[1] == "fault" else _cover(some)
+        return [
+            united(part) for part in sorted(_joined(parts), key=lambda p: min(map(kinds.index, p)))
+        ]
+
+
+def _joined(parts: Sequence[list[Group]]) -> list[list[Group]]:
+    """Join parts of one level whose findings all compute something in common."""
+    joined: list[list[Group]] = []
+    for part in parts:
+        level, computed = part[0].level, _computed(part)
+        for other in joined:
+            if other[0].level == level and computed & _computed(other):
+                other += part
+                break
+        else:
+            joined.append(list(part))
+    return joined
+
+
+def _computed(part: Sequence[Group]) -> frozenset[str]:
+    """Return what all findings of some groups compute, such as a maximum of numbers."""
+    traits = [g.common for g in part]
+    return frozenset(t for t in frozenset.intersection(*traits) if t.endswith(COMPUTED))
 
 
 def _cover(kinds: Sequence[Group]) -> list[list[Group]]:

@@ -134,15 +134,17 @@ def _load_indices(e: Expr) -> Iterator[Expr]:
 
 def _index_operations(e: Expr) -> Iterator[str]:
     """Yield the operations of an index, but additions and multiplications, which all have."""
-    if isinstance(e, Binary | Unary) and e.dtype.is_float:
-        yield f"{e.op} of numbers"
-    elif isinstance(e, Binary) and e.op not in ("add", "mul"):
-        yield f"{e.op} in an index"
-    elif isinstance(e, Select):
-        yield "a selection in an index"
-    if not isinstance(e, Load):
-        for child in expr_children(e):
-            yield from _index_operations(child)
+    match e:
+        case Load():
+            return
+        case Binary(op) if e.dtype.is_float or op not in ("add", "mul"):
+            yield f"{op} of numbers"
+        case Select():
+            yield "a selection"
+        case _:
+            pass
+    for child in expr_children(e):
+        yield from _index_operations(child)
 
 
 def _operations(e: Expr) -> Iterator[str]:

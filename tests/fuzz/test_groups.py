@@ -96,6 +96,20 @@ def test_the_order_of_findings_makes_no_other_groups() -> None:
         assert {"b", "y"} <= {t for g in groups for t in g.common}
 
 
+def test_a_wrong_value_and_an_access_out_of_bounds_may_have_one_cause() -> None:
+    value = found(1, "remainder", "floormod of numbers", "an axis of 3")
+    guard = "KernelFault: guard in f"
+    fault = found(2, "roll", "floormod of numbers", kind="fault", message=guard)
+    (g,) = grouped(value, fault)
+    assert (g.kind, g.count, set(g.common)) == ("value", 2, {"floormod of numbers"})
+    for other in (
+        found(2, "an axis of 3", kind="fault", message=guard),
+        found(2, "floormod of numbers", kind="fault", message=guard, level="kernel"),
+    ):
+        assert len(grouped(value, other)) == 2
+    assert len(grouped(*(found(n, f"op {n}", kind="fault", message=guard) for n in (1, 2)))) == 1
+
+
 def test_findings_without_traits_join_the_largest_group() -> None:
     many = [found(1, "a"), found(2, "b"), found(3, "b", "c"), found(4), found(5)]
     assert [(set(g.common), g.count) for g in grouped(*many)] == [({"a"}, 1), ({"b"}, 4)]
