@@ -1,4 +1,4 @@
-"""Builds random graphs from the op table: a new op is fuzzed without further code."""
+"""The builder of random graphs: it draws nodes from the op table, so new ops are fuzzed too."""
 
 from __future__ import annotations
 
@@ -43,10 +43,13 @@ ControlDrawer: TypeAlias = Callable[["GraphBuilder", bytes, tuple[str, TensorTyp
 class GraphBuilder:
     """A graph under construction: its nodes so far, and the values that a further one may read.
 
-    ``draw_control`` adds a node with functions of its own: a branch, a loop, a call.
+    ``draw_control`` adds a node with functions of its own: a branch, a loop, a call; one graph in
+    ``controlled`` may have such nodes.
     """
 
-    def __init__(self, header: bytes, draw_control: ControlDrawer) -> None:
+    def __init__(
+        self, header: bytes, draw_control: ControlDrawer, controlled: int = CONTROLLED
+    ) -> None:
         c = Bytes(header)
         self.draw_control = draw_control
         self.dims: list[DimVar] = []
@@ -55,7 +58,7 @@ class GraphBuilder:
             lo, hi = c.pick(((1, 8), (0, 5), (1, 40), (2, 3), (4, 4)))
             self.dims.append(DimVar(name, lo, hi))
             self.env[name] = min(hi, lo + c.below(hi - lo + 1))
-        self.controlled = c.chance(CONTROLLED)
+        self.controlled = c.chance(controlled)
         self.staying = 0  # how deep functions that stay call each other in the node being drawn
         self.unbacked: list[DimVar] = []
         self.functions: list[Function] = []
@@ -89,7 +92,7 @@ class GraphBuilder:
         return name
 
     def fits(self, t: TensorType) -> bool:
-        """Tell whether a type is small at this binding and lawful at every other."""
+        """Return whether a type is small at this binding and valid at every other."""
         if not 0 <= dims.evaluate(t.numel, self.env) <= MAX_ELEMENTS:
             return False
         try:
@@ -99,7 +102,7 @@ class GraphBuilder:
         return True
 
     def node(self, data: bytes) -> None:
-        """Decode a node; where nothing fits, there is none."""
+        """Decode a node from bytes and add it, unless nothing fits."""
         c = Bytes(data)
         if c.below(8) == 0:
             return
@@ -116,7 +119,7 @@ class GraphBuilder:
                 return
 
     def use(self, op: str, sample: Sample, c: Bytes) -> bool:
-        """Add a use of an op, if it fits."""
+        """Add a node of an op, if its operands and result fit; return whether they do."""
         try:
             t = OPS[op].infer(sample.operands, dict(sample.attrs))
         except DidymaError:
@@ -144,7 +147,7 @@ class GraphBuilder:
         return names
 
     def op(self, op: str, args: Sequence[str], t: TensorType, **attrs: Attr) -> str:
-        """Add a use of an op whose type is known."""
+        """Add a node of an op, given its result type; return the result's name."""
         (name,) = self.emit(op, args, (t,), attrs)
         return name
 
@@ -160,7 +163,7 @@ class GraphBuilder:
         return f
 
     def symbol(self, most: int, usual: int) -> sympy.Symbol:
-        """Declare a size known at run time only, for a while taken to be ``usual``."""
+        """Declare a data-dependent size; while the graph is drawn it is taken to be ``usual``."""
         v = DimVar(f"r{len(self.unbacked)}", 0, most)
         self.unbacked.append(v)
         self.env[v.name] = usual
@@ -168,11 +171,11 @@ class GraphBuilder:
         return dims.symbol(v.name)
 
     def most(self, d: Dim) -> int:
-        """Largest value of a size."""
+        """Return the largest value that a size can have."""
         return dims.bounds(d, self.sizes.ranges)[1]
 
     def operand(self, want: TensorType, c: Bytes) -> str | None:
-        """Find or make a value of a type."""
+        """Return a value of a type, an old or a new one; None if there can be none."""
         have = [name for name, t in self.pool if t == want]
         if have and not c.chance(4):
             return have[-1 - c.below(min(len(have), 4))]
@@ -184,7 +187,7 @@ class GraphBuilder:
         return have[-1] if have else None
 
     def bindable(self, t: TensorType) -> bool:
-        """Tell whether the sizes may stand in a parameter: each symbol is bound by some other."""
+        """Return whether a parameter may have a type: other parameters bind each of its symbols."""
         bare = {d for p in self.params for d in p.type.shape if not isinstance(d, int)}
         return all(dims.symbol(s) in bare for s in dims.free(t.shape))
 

@@ -94,7 +94,7 @@ class _Campaign:
     def spread(
         self, executor: Executor, works: list[Work], progress: Callable[[Result], None]
     ) -> None:
-        """Let an executor make the calls of all works, one of each at a time."""
+        """Submit the calls of all works to an executor, one of each work at a time."""
         waiting: dict[Future[Any], Work] = {}
         try:
             for work in works:
@@ -111,7 +111,7 @@ class _Campaign:
                 work.close()
 
     def over(self) -> bool:
-        """Return whether the campaign is to end: told to, out of time, or enough was found."""
+        """Return whether the campaign is to end: by a signal, out of time, or enough was found."""
         r, plan = self.result, self.plan
         r.seconds = 0.0 if self.began is None else time.monotonic() - self.began
         r.stopped_by = self.stop.signal

@@ -48,7 +48,7 @@ _STAYING = (1, 2, EXTERNAL, *(0,) * 13)
 
 
 def draw(b: GraphBuilder, data: bytes, focus: tuple[str, TensorType]) -> bool:
-    """Add a control node that works on a value; tell whether there was one that could."""
+    """Add a control node that reads a value; return whether one could be added."""
     b.staying = _STAYING[data[-1] % len(_STAYING)]
     c = Bytes(data + hashlib.blake2b(data, digest_size=40).digest())
     kinds: tuple[Callable[[GraphBuilder, Bytes, str, TensorType], bool], ...] = (
@@ -133,12 +133,12 @@ class _Body:
         return self.node("sum", (name,), t.with_shape(), axes=axes, keepdims=False)
 
     def function(self, kind: str, *results: str, stays: bool = False) -> Function:
-        attrs = _kept(self.b) if stays else ()
+        attrs = _stay_attrs(self.b) if stays else ()
         f = Function("", tuple(self.params), tuple(self.nodes), results, attrs)
         return self.b.function(f, kind)
 
 
-def _kept(b: GraphBuilder) -> Attrs:
+def _stay_attrs(b: GraphBuilder) -> Attrs:
     """Attributes of a function whose calls are not inlined."""
     return ((COMPILER, "library"),) if b.staying == EXTERNAL else ((NO_INLINE, 1),)
 
@@ -363,7 +363,7 @@ def _call(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     f = c.pick(RECIPES).function(c, t)
     if f is None or not all(b.fits(u) for u in f.types().values()):
         return False
-    f = b.function(replace(f, attrs=_kept(b)) if b.staying else f, f.name)
+    f = b.function(replace(f, attrs=_stay_attrs(b)) if b.staying else f, f.name)
     results = f.result_types()
     for _ in range(1 + c.below(2)):
         rest = [b.operand(p.type, c) for p in f.params[1:]]

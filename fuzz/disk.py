@@ -1,4 +1,4 @@
-"""Files: read with a coded error, written whole or not at all."""
+"""Files: read with coded errors, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_text(path: Path) -> str:
 
 def write_text(path: Path, content: str) -> Path:
     """Write one file into a folder that is there; DidymaError ``unwritable`` if that cannot be."""
-    with _told(path.parent):
+    with _coded_errors(path.parent):
         _write(path.parent, {path.name: content})
     return path
 
@@ -45,7 +45,7 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     The folder that holds it must be there.  DidymaError ``unwritable`` where the folder or a file
     cannot be written.
     """
-    with _told(folder):
+    with _coded_errors(folder):
         folder.mkdir(exist_ok=True)
         _write(folder, contents)
 
@@ -64,14 +64,14 @@ def _write(folder: Path, contents: Mapping[str, str | bytes]) -> None:
 
 def must_take_files(folder: Path) -> None:
     """Make the folder, but not those above it, and raise ``unwritable`` if it takes no files."""
-    with _told(folder):
+    with _coded_errors(folder):
         folder.mkdir(exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
 
 
 @contextmanager
-def _told(folder: Path) -> Generator[None, None, None]:
+def _coded_errors(folder: Path) -> Generator[None, None, None]:
     try:
         yield
     except FileNotFoundError as e:

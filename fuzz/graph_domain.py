@@ -12,6 +12,7 @@ from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import levels, replay, traits
+from didyma.fuzz.builder import CONTROLLED
 from didyma.fuzz.domain import Domain, Outcome, Shrinker
 from didyma.fuzz.graphs import BYTES, Case, decode
 from didyma.fuzz.groups import Example, Group
@@ -29,10 +30,14 @@ EngineChoice: TypeAlias = str | Engine  # the name of an engine, or the engine i
 
 @dataclass(frozen=True, slots=True)
 class Graphs(Domain[Case]):
-    """Random graphs, judged at every level and on engines given by name or as objects."""
+    """Random graphs, judged at every level and on engines given by name or as objects.
+
+    One graph in ``controlled`` may have control flow: 1 gives the domain of control flow.
+    """
 
     engines: tuple[EngineChoice, ...]
     options: Options = field(default_factory=Options)
+    controlled: int = CONTROLLED
 
     @property
     def engine_names(self) -> tuple[str, ...]:
@@ -41,12 +46,12 @@ class Graphs(Domain[Case]):
 
     @property
     def name(self) -> str:
-        """The names of the engines, joined with ``+``."""
-        return "+".join(self.engine_names)
+        """The names of the engines, joined with ``+``; control flow is named beside them."""
+        return "+".join(self.engine_names) + ", control flow" * (self.controlled == 1)
 
     def draw(self, seed: int, index: int) -> Case:
         """Return the graph decoded from the random bytes of a campaign's seed and an index."""
-        return decode(random.Random((seed << 64) + index).randbytes(BYTES))
+        return decode(random.Random((seed << 64) + index).randbytes(BYTES), self.controlled)
 
     def judge(self) -> GraphJudge:
         """Start the engines; ``unknown-engine`` or EngineMissing if one cannot run here."""

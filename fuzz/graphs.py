@@ -1,4 +1,4 @@
-"""Random graphs, derived from the op table: a new op is fuzzed for free.
+"""Random graphs, decoded from bytes.
 
 A graph is decoded from a fixed number of bytes: a header (dims and first parameters), then one
 packed integer a node.  Decoding cannot fail, zero bytes are no node, and the Hypothesis strategy
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from didyma.codegen.memory import PLANNERS
 from didyma.codegen.options import Options
 from didyma.fuzz import control, values
-from didyma.fuzz.builder import GraphBuilder
+from didyma.fuzz.builder import CONTROLLED, GraphBuilder
 from didyma.fuzz.chooser import Bytes
 from didyma.refimpl.ir import control as control_
 from didyma.refimpl.ir import dims
@@ -142,13 +142,15 @@ def used(m: Module) -> Module:
     return replace(m, dims=tuple(v for v in m.dims if v.name in named | bound))
 
 
-def decode(data: bytes) -> Case:
-    """Graph of a byte string of length ``BYTES``.
+def decode(data: bytes, controlled: int = CONTROLLED) -> Case:
+    """Return the graph of a byte string of length ``BYTES``.
+
+    One graph in ``controlled`` may have branches, loops, calls and data-dependent sizes.
 
     >>> decode(bytes(BYTES)).module.entry.nodes
     ()
     """
-    b = GraphBuilder(data[: HEADER_BYTES - 4], control.draw)
+    b = GraphBuilder(data[: HEADER_BYTES - 4], control.draw, controlled)
     for at in range(HEADER_BYTES, len(data), NODE_BYTES):
         b.node(data[at : at + NODE_BYTES])
     return _case(b, Bytes(data[HEADER_BYTES - 4 : HEADER_BYTES]))

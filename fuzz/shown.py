@@ -1,4 +1,4 @@
-"""Values of tensors as people read them: small ones whole, large ones in a line."""
+"""Values of tensors as people read them: small ones in full, large ones summarised."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from didyma.refimpl.ir.types import Tensor
 
-SMALL = 16  # elements of a value that is shown whole
+SMALL = 16  # elements of a value that is shown in full
 
 
 def value(t: Tensor) -> str:
-    """Return a small value whole, and of a large one the range, and how many are special.
+    """Return all elements of a small value; of a large one its range, and counts of special ones.
 
     >>> value(Tensor.of(np.float32([[1, np.nan], [0, -2.5]])))
     'f32[2, 2] = [[1.0, nan], [0.0, -2.5]]'

@@ -95,7 +95,7 @@ def _valid(cases: Iterable[Case]) -> Iterator[Case]:
 
 
 def _sized(case: Case) -> bool:
-    """Tell whether a case has a value for every symbol of its inputs' sizes.
+    """Return whether a case binds every symbol of its inputs' sizes.
 
     A node that became an input may have a size that only a run of the nodes before it bound.
     """
@@ -138,7 +138,7 @@ def _proposals(case: Case) -> Iterator[Case]:
 
 
 def _within(m: Module, f: Function) -> Iterator[Module]:
-    """Yield modules in which one node of a function has given way; loops must still end."""
+    """Yield modules in which an operand replaces one node of a function; loops must still end."""
     loops = [n for g in m.functions for n in g.nodes if n.op == WHILE]
     if any(control.references(n)[0] == f.name for n in loops):
         return

@@ -23,8 +23,8 @@ from didyma.show.replay import Replayed
 def replay(paths: Sequence[Path], engines: common.Engines, timeout: float, json: bool) -> int:
     """Judge findings again: files, those in folders, and `-` for stdin.
 
-    One file gives its whole verdict, several a table.  All are read before any is judged.  Exit
-    code: 1 if one disagrees, else 2 if one is refused, else 0, and 5 if nothing was judged.
+    One file gives its verdict in full, several give a table.  All are read before any is judged.
+    Exit code: 1 if one disagrees, else 2 if one is refused, else 0, and 5 if nothing was judged.
     """
     recorded = {path: findings.load(path) for path in _files(paths)}
     for r in recorded.values():

@@ -78,11 +78,11 @@ def every(bare: Program, plan: Program, seed: int, *, run: bool) -> list[Verdict
     """Every verdict on a plan of a program."""
     found = judge.laws(bare, plan)
     for env in judge.bindings(bare.dims, Random(seed)):
-        told = judge.static(plan, env)
+        here = judge.static(plan, env)
         if run:
-            told += judge.run(bare, plan, env, seed)
-        if told:
-            return found + told
+            here += judge.run(bare, plan, env, seed)
+        if here:
+            return found + here
     return found
 
 

@@ -66,7 +66,7 @@ def static(planned: Program, env: Mapping[str, int]) -> list[Verdict]:
 
 
 def same_work(bare: Sequence[Line], planned: Sequence[Line]) -> bool:
-    """Tell whether two programs do the same work: see ``_work``."""
+    """Return whether two programs do the same work: see ``_work``."""
     return list(_work(bare)) == list(_work(planned))
 
 

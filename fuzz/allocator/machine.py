@@ -57,7 +57,7 @@ class MemoryMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.m = Maker()
-        self.held: list[str] = []
+        self.returned: list[str] = []
         self.numels: list[Dim] = []
 
     @initialize(symbolic=st.booleans(), low=st.integers(0, 2), span=st.integers(0, 40))
@@ -125,7 +125,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(on=CHOICE, reads=CHOICES)
     def overwrite(self, on: int, reads: Sequence[int]) -> None:
-        """A kernel writes a whole value again."""
+        """A kernel writes all of a value again."""
         if own := self.m.owned():
             self.m.rewrite([self.of(own[::-1], on)], self.reads(reads))
 
@@ -157,17 +157,17 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(which=CHOICE)
     def free(self, which: int) -> None:
-        """Nothing reads a value again, unless it is held; its views may go on."""
+        """Nothing reads a value again, unless it is returned; its views may be read on."""
         names = self.m.block.names
         if len(self.m.known()) > 1 and names:
             names.remove(self.of(names[::-1], which))
 
     @precondition(lambda self: len(self.m.blocks) == 1)
     @rule(which=CHOICE)
-    def hold(self, which: int) -> None:
-        """Somebody outside holds a value: it is returned."""
-        if len(self.held) < 4:
-            self.held.append(self.value(which))
+    def return_value(self, which: int) -> None:
+        """The program returns a value."""
+        if len(self.returned) < 4:
+            self.returned.append(self.value(which))
 
     @precondition(lambda self: len(self.m.blocks) <= MOST_DEPTH)
     @rule(of=CHOICE, results=CHOICES, one_in=st.integers(1, 3))
@@ -213,7 +213,7 @@ class MemoryMachine(RuleBasedStateMachine):
         m = self.m.clone()
         while len(m.blocks) > 1:
             m.end()
-        bare = m.finish(self.held or [m.known()[-1]])
+        bare = m.finish(self.returned or [m.known()[-1]])
         plan = self.make_plan(bare, name)
         laws = judge.laws(bare, plan)
         for env in judge.bindings(bare.dims, Random(seed)):
@@ -224,7 +224,7 @@ class MemoryMachine(RuleBasedStateMachine):
                 raise BrokenPlanError(name, found, bare)
 
     def teardown(self) -> None:
-        """Every planner has a say in the end."""
+        """Judge the plan of every planner in the end."""
         if self.numels:
             for name in NAMES:
                 self.judge(name, run=True)

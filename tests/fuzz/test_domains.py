@@ -18,6 +18,7 @@ from didyma.fuzz.graph_domain import Graphs, record
 from didyma.fuzz.memory_domain import Plans
 from didyma.fuzz.shrink import greedy
 from didyma.oracle.report import Finding
+from didyma.refimpl.ir.graph import CONTROL
 
 
 def blamed(case: int) -> Outcome:
@@ -155,3 +156,16 @@ def test_greedy_goes_on_from_what_still_shows() -> None:
     assert steps.send(False) == 3
     with pytest.raises(StopIteration):
         steps.send(False)
+
+
+def test_control_flow_is_a_domain() -> None:
+    domain = Graphs(("host",), controlled=1)
+    cases = [domain.draw(5, i) for i in range(30)]
+    control = [
+        c for c in cases if any(n.op in CONTROL for f in c.module.functions for n in f.nodes)
+    ]
+    assert len(control) > 15
+    assert domain.name == "host, control flow"
+    r = run(Plan((domain,), count=2, seed=5), executor=InlineExecutor())
+    assert r.all.cases == 2
+    assert r.groups == []
