@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
+import numpy as np
+
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.lanes.addresses import address, offset
 from didyma.refimpl.interp.lanes.buffers import Dense, Local
@@ -96,12 +98,12 @@ def _once(site: Site, key: Hashable, make: Callable[[], Code]) -> Code:
 
 
 def _constant(site: Site, e: Const) -> Code:
-    constants = site.launch.constants
-    code = constants.get(e)
+    if e.dtype is not INDEX:
+        return known(scalar.constant(e.value, e.dtype))
+    value, indices = int(e.value), site.launch.indices
+    code = indices.get(value)
     if code is None:
-        literal = scalar.constant(e.value, e.dtype)
-        interval = (int(e.value), int(e.value)) if e.dtype == INDEX else None
-        code = constants[e] = known(literal, interval)
+        code = indices[value] = known(np.int64(value), (value, value))
     return code
 
 
@@ -134,7 +136,7 @@ def _select(site: Site, e: Select) -> Code:
     if cond.known and site.mask is not False:
         assert not isinstance(site.mask, bool)
         return _select_known(site, e, cond.value, site.mask)
-    masked = replace(site, mask=False)
+    masked = site.where(False)
     then, other = compile_expr(masked, e.then), compile_expr(masked, e.other)
     if not (then.loads or other.loads):
         parts = (cond, then, other)
@@ -163,8 +165,8 @@ def _select_known(site: Site, e: Select, cond: Array, outer: Mask) -> Code:
         return compile_expr(site, e.then)
     if not yes.any():
         return compile_expr(site, e.other)
-    then = compile_expr(replace(site, mask=yes), e.then)
-    other = compile_expr(replace(site, mask=no), e.other)
+    then = compile_expr(site.where(yes), e.then)
+    other = compile_expr(site.where(no), e.other)
     a, b = then.run, other.run
 
     def run(mask: Mask) -> Value:

@@ -39,7 +39,7 @@ def serial(site: Site, s: For, body: Body) -> Run:
     top = extent.interval[1] if extent.interval is not None else n
     site.frame.bind(name, Code(_unset, True, False, None if top is None else (0, max(top - 1, 0))))
     if not extent.uniform:
-        return _ragged(site, name, extent, body(replace(site, mask=False)))
+        return _ragged(site, name, extent, body(site.where(False)))
     run_body, count = body(site), extent.run
     env, clock = site.frame.env, site.launch.clock
     steps = [np.int64(k) for k in range(n)] if n is not None else None
@@ -75,7 +75,7 @@ def rounds(site: Site, s: While, body: Body) -> Run:
     cond = compile_expr(site, s.cond)
     if cond.known and not cond.value.any():
         return nothing
-    run_body = body(site if cond.uniform else replace(site, mask=False))
+    run_body = body(site if cond.uniform else site.where(False))
     choose, clock = cond.run, site.launch.clock
     most = 0 if cond.known else MOST_ROUNDS
 
@@ -116,7 +116,7 @@ def parallel(site: Site, s: For, body: Body) -> Run:
         assert not isinstance(mask, bool)
         mask = limit = both(mask, limit)
     launch.lanes.resize(axis, size)
-    run_body = body(_inside(replace(site, mask=mask), s))
+    run_body = body(_inside(site.where(mask), s))
     launch.lanes.resize(axis, 1)
     return _spread(site, s, run_body, size, limit)
 

@@ -14,6 +14,7 @@ from didyma.refimpl.ir.loop import (
     Atomic,
     Buffer,
     Call,
+    Const,
     Expr,
     ExternalCall,
     For,
@@ -36,10 +37,18 @@ LANE_KINDS = (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.BOUND)
 
 def in_memory(f: PrimFunc) -> frozenset[tuple[str, str]]:
     """Return the local buffers that cannot be registers, as names of functions and of buffers."""
+    if not any(_has_locals(g.body) for g in (f, *f.functions)):
+        return frozenset()
     found: set[tuple[str, str]] = set()
     homes = {p.name: _Home((f.name, p.name), 0, local=False) for p in f.params}
     _Walk(f.function, f.name, homes, set(), found).stmt(f.body, 0)
     return frozenset(found)
+
+
+def _has_locals(s: Stmt) -> bool:
+    if isinstance(s, Allocate) and s.buffer.scope is Scope.LOCAL:
+        return True
+    return any(map(_has_locals, stmt_children(s)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +108,8 @@ class _Walk:
         match e:
             case Var(name):
                 return name in self.varying
+            case Const():
+                return False
             case Load(buffer, index):
                 varies = self.any_varies(index, depth)
                 self.touch(buffer, depth, varies)

@@ -13,7 +13,7 @@ from didyma.refimpl.interp.lanes.races import Lanes, Mask
 from didyma.refimpl.interp.lanes.windows import LaneVar
 from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.interp.scalar import Value
-from didyma.refimpl.ir.loop import Const, PrimFunc, Scope, Stmt
+from didyma.refimpl.ir.loop import PrimFunc, Scope, Stmt
 from didyma.refimpl.ir.types import Array
 
 Run: TypeAlias = Callable[[Mask], None]  # a compiled statement
@@ -28,7 +28,8 @@ class Launch:
 
     ``depth`` is the deepest nesting of lane loops, ``writers`` how many statements write each
     parameter, ``in_memory`` the local buffers that cannot be registers, each with the name of its
-    function.  ``clock`` ticks when a variable changes while running.
+    function.  ``clock`` ticks when a variable changes while running.  ``indices`` has the integer
+    constants of the dtype of indices.
     """
 
     depth: int
@@ -39,7 +40,7 @@ class Launch:
     in_memory: frozenset[tuple[str, str]]
     lanes: Lanes
     clock: list[int] = field(default_factory=lambda: [0])
-    constants: dict[Const, Code] = field(default_factory=dict[Const, Code])
+    indices: dict[int, Code] = field(default_factory=dict[int, Code])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,11 @@ class Site:
     def at(self, s: Stmt) -> Site:
         """Return the site of a statement that stands here."""
         return Site(self.launch, self.frame, s, self.depth, self.blocks, self.mask, self.sized)
+
+    def where(self, mask: KnownMask) -> Site:
+        """Return the site for other active lanes."""
+        f, s = self.frame, self.stmt
+        return Site(self.launch, f, s, self.depth, self.blocks, mask, self.sized, self.codes)
 
 
 Body: TypeAlias = Callable[[Site], Run]  # compiles the body of a statement at its site

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -143,7 +142,7 @@ def _branch(site: Site, s: If) -> Run:
         assert not isinstance(outer, bool)
         sides = (s.then, both(outer, cond.value)), (s.other, but(outer, cond.value))
         return _sequence([_side(site, side, mask) for side, mask in sides])
-    inner = replace(site, mask=False)
+    inner = site.where(False)
     then = compile_stmt(s.then, inner)
     other = None if s.other is None else compile_stmt(s.other, inner)
     choose = cond.run
@@ -172,7 +171,7 @@ def _side(site: Site, s: Stmt | None, active: Array) -> Run:
     if s is None or not active.any():
         return nothing
     mask: Mask = None if active.all() else active
-    body = compile_stmt(s, replace(site, mask=mask))
+    body = compile_stmt(s, site.where(mask))
 
     def run(now: Mask) -> None:
         del now
