@@ -1,6 +1,6 @@
 """In-place reuse: a launch's result takes the bytes of an operand that dies in that launch.
 
-It takes exactly those bytes, and only where ``didyma.refimpl.verify.inplace`` proves from the
+It takes exactly those bytes, and only where ``didyma.refimpl.verify.sharing`` proves from the
 kernel that no thread reads an element that another may have written.  The launch may be given a
 view of all bytes of the operand.  This module finds what is possible; ``plan`` uses it where the
 peak falls.
@@ -17,7 +17,7 @@ from didyma.refimpl.ir.lines import rewrite
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Launch, Line, Program
 from didyma.refimpl.ir.types import TensorType
-from didyma.refimpl.verify.inplace import may_share
+from didyma.refimpl.verify.sharing import may_share
 
 
 def in_place(

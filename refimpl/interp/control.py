@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import sympy
@@ -30,6 +31,19 @@ class Use:
 
     op: Applied
     type: TensorType  # of the result
+
+
+@dataclass(frozen=True)
+class PreparedFunction:
+    """A function ready to run, step by step."""
+
+    function: Function
+    steps: list[Step]
+
+    @cached_property
+    def types(self) -> Mapping[str, TensorType]:
+        """Types of the function's values."""
+        return self.function.types()
 
 
 class Step:
@@ -97,7 +111,7 @@ class Machine(ABC, Generic[V]):
         self.env = dict(env)
         self.ranges = {v.name: v for v in m.dims}
         self.functions = {f.name: f for f in m.functions}
-        self.prepared: dict[int, tuple[Function, list[Step]]] = {}
+        self.prepared: dict[str, PreparedFunction] = {}
 
     @abstractmethod
     def apply(self, f: Function, step: Step, args: list[V]) -> Sequence[V]:
@@ -127,20 +141,20 @@ class Machine(ABC, Generic[V]):
     def stack(self, slices: Sequence[V], t: TensorType) -> V:
         """Join slices along a new first axis into a value of a concrete type."""
 
-    def steps(self, f: Function) -> list[Step]:
-        """Return the nodes of a function, prepared once."""
-        found = self.prepared.get(id(f))
-        if found is None:
+    def prepare(self, f: Function) -> PreparedFunction:
+        """Return a function ready to run, prepared once for each name."""
+        found = self.prepared.get(f.name)
+        if found is None or found.function is not f:
             symbolic = bool(self.ranges)
             steps = [Step(n, dead, symbolic) for n, dead in zip(f.nodes, last_uses(f), strict=True)]
-            found = self.prepared[id(f)] = f, steps
-        return found[1]
+            found = self.prepared[f.name] = PreparedFunction(f, steps)
+        return found
 
     def call(self, f: Function, args: list[V]) -> list[V]:
         """Run a function; it takes its operands out of ``args``, and frees at last uses."""
         found = {p.name: a for p, a in zip(f.params, args, strict=True)}
         args.clear()
-        for step in self.steps(f):
+        for step in self.prepare(f).steps:
             n = step.node
             given = [found[a] for a in n.args]
             if n.op in control.REFERENCES:  # what dies here should not outlive its use inside

@@ -56,14 +56,6 @@ class _Bars(Machine[Told]):
         self.loose: set[str] = set()
         self.stopped = False
         self.depth = 0
-        self.typed: dict[int, tuple[Function, dict[str, TensorType]]] = {}
-
-    def types(self, f: Function) -> dict[str, TensorType]:
-        """Types of a function's values, collected once."""
-        found = self.typed.get(id(f))
-        if found is None:
-            found = self.typed[id(f)] = f, f.types()
-        return found[1]
 
     def call(self, f: Function, args: list[Told]) -> list[Told]:
         self.depth += 1
@@ -71,7 +63,7 @@ class _Bars(Machine[Told]):
         self.depth -= 1
         if self.stored and self.depth:
             return results  # stored or not: that is in the bars already
-        types = self.types(f)
+        types = self.prepare(f).types
         return [
             Told(store(t.bar, types[r].dtype), t.sure)
             for r, t in zip(f.results, results, strict=True)
@@ -80,7 +72,7 @@ class _Bars(Machine[Told]):
     def apply(self, f: Function, step: Step, args: list[Told]) -> Sequence[Told]:
         n = step.node
         op = OPS[n.op]
-        types = self.types(f)
+        types = self.prepare(f).types
         dtypes = [types[a].dtype for a in n.args]
         bars = [t.bar for t in args]
         if not op.pending and op.kind not in _MOVEMENT:

@@ -38,18 +38,10 @@ class _Exact(Machine[Array]):
     def __init__(self, m: Module, env: Mapping[str, int]) -> None:
         super().__init__(m, env)
         self.contract = Contract(contraction=False)
-        self.typed: dict[int, tuple[Function, dict[str, TensorType]]] = {}
-
-    def types(self, f: Function) -> dict[str, TensorType]:
-        """Types of a function's values, collected once."""
-        found = self.typed.get(id(f))
-        if found is None:
-            found = self.typed[id(f)] = f, f.types()
-        return found[1]
 
     def apply(self, f: Function, step: Step, args: list[Array]) -> Sequence[Array]:
         n = step.node
-        types = self.types(f)
+        types = self.prepare(f).types
         given = {a: types[a].dtype for a in n.args}
         bars = {a: _all_but_exact(v, given[a]) for a, v in zip(n.args, args, strict=True)}
         operands = [TensorType(given[a], v.shape) for a, v in zip(n.args, args, strict=True)]

@@ -121,7 +121,7 @@ def values(
     machine = _Arrays(m, bind(f, m, inputs, dims))
     found: dict[str, Array] = {p.name: np.asarray(a) for p, a in zip(f.params, inputs, strict=True)}
     with np.errstate(all="ignore"):
-        for step in machine.steps(f):
+        for step in machine.prepare(f).steps:
             n = step.node
             outs = machine.node(f, step, [found[a] for a in n.args])
             found.update(zip(n.results, outs, strict=True))

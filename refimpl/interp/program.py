@@ -46,7 +46,7 @@ from didyma.refimpl.ir.program import (
 )
 from didyma.refimpl.ir.text.program import show_instruction
 from didyma.refimpl.ir.types import Array, from_memory, to_memory
-from didyma.refimpl.verify.inplace import may_share
+from didyma.refimpl.verify.sharing import may_share
 from didyma.refimpl.verify.symbols import given
 
 __all__ = ["LaunchFn", "ProgramFault", "run"]

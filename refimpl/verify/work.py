@@ -10,9 +10,9 @@ from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Call, Extern, Launch, Program
 from didyma.refimpl.ir.types import TensorType
-from didyma.refimpl.verify.inplace import may_share
 from didyma.refimpl.verify.lines import LineVerifier
 from didyma.refimpl.verify.memory import Region
+from didyma.refimpl.verify.sharing import may_share
 from didyma.refimpl.verify.symbols import given
 
 

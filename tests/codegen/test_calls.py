@@ -33,7 +33,7 @@ from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ir.walk import map_stmt, stmts
 from didyma.refimpl.verify import loop as loop_laws
 from didyma.refimpl.verify import program as program_laws
-from didyma.refimpl.verify.inplace import may_share
+from didyma.refimpl.verify.sharing import may_share
 from tests.codegen.emit.test_runs import MAKERS, launch
 from tests.codegen.emit.test_runs import inputs as operands
 from tests.codegen.outline import outlined

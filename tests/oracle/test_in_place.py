@@ -18,7 +18,7 @@ from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.types import Array, DType, TensorType
-from didyma.refimpl.verify.inplace import may_share
+from didyma.refimpl.verify.sharing import may_share
 from tests.codegen.make import Graph
 
 T = TensorType(DType.I32, (8,))

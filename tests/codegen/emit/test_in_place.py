@@ -15,7 +15,7 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_program
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.verify import program as laws
-from didyma.refimpl.verify.inplace import may_share
+from didyma.refimpl.verify.sharing import may_share
 from tests.codegen.emit import programs
 
 TEXT = """

@@ -1,14 +1,24 @@
-"""Whether a kernel's output may have the bytes of one of its operands.
+"""When two values of a program may share memory.
 
-It may where each thread reads an element of the operand only before it writes the same element
-of the output, and no other thread, nor another turn of a loop, ever touches that element: every
-load and every store have one index, which differs from one iteration of the loops around both to
-the next.  Indices are compared as polynomials over loop variables and sizes, in which
-``3 * (i // 3) + i % 3`` is ``i``.  What is not proven is refused.
+Two values share bytes only in these ways; every other overlap breaks a law of ``program``.
+
+| way | when | law |
+|---|---|---|
+| in turn | the first is dead: freed, taken over or carried | P-gone, P-over, P-overlap |
+| a view | it shows bytes of a value that lives, and is not written | P-view, P-written |
+| in place | a launch's output takes the bytes of an operand that dies there | P-inplace |
+
+Whether a kernel works in place is proven here, from its loops.  It does where each thread reads an
+element of the operand only before it writes the same element of the output, and no other thread,
+nor another turn of a loop, ever touches that element: every load and every store have one index,
+which differs from one iteration of the loops around both to the next.  Indices are compared as
+polynomials over loop variables and sizes, in which ``3 * (i // 3) + i % 3`` is ``i``.  What is not
+proven is refused.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, cast
@@ -45,7 +55,7 @@ _ANY_SIZE = 9973  # stands for a size when terms are put in order
 
 
 def may_share(kernel: PrimFunc, output: str, source: str) -> bool:
-    """Tell whether parameter ``output`` may have the bytes of parameter ``source``."""
+    """Return whether a kernel's parameter ``output`` may have the bytes of ``source``."""
     buffers = {b.name: b for b in kernel.params}
     out, src = buffers[output], buffers[source]
     if out.dtype.nbytes != src.dtype.nbytes or not dims.equal(_numel(out), _numel(src)):
@@ -89,6 +99,7 @@ class _Walk:
         self.output = output
         self.source = source
         self.names: dict[str, Poly] = {}
+        self.loaded = itertools.count()
         self.place = 0
         self.loads: list[_Access] = []
         self.stores: list[_Access] = []
@@ -156,7 +167,14 @@ class _Walk:
                 self.loads.append(_Access(self.place, polys, loops))
 
     def poly(self, e: Expr) -> Poly:
+        """An index as a polynomial; what loads has a value of its own wherever it stands."""
+        if _loads(e):
+            return _atom(("load", next(self.loaded)))
         return _poly(e, self.names)
+
+
+def _loads(e: Expr) -> bool:
+    return isinstance(e, Load) or any(map(_loads, expr_children(e)))
 
 
 # ---- polynomials
@@ -181,7 +199,7 @@ def _poly(e: Expr, names: Mapping[str, Poly]) -> Poly:
             x, y = _poly(a, names), _poly(b, names)
             return _sum(x, _scale(_product(y, _quotient(x, y)), -1))
         case _:
-            return _atom(("expr", id(e)))
+            return _atom(("expr", e))
 
 
 def _constant(value: int) -> Poly:

@@ -6,7 +6,7 @@ import pytest
 
 from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.verify import loop
-from didyma.refimpl.verify.inplace import may_share
+from didyma.refimpl.verify.sharing import may_share
 
 HEAD = "kernel @k(a: f32[{n}], b: f32[{n}], out: f32[{n}], q: i32[{n}]) writes (out, q) "
 
