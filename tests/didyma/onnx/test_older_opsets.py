@@ -139,7 +139,7 @@ def test_gemm_needs_the_attribute_to_spread_its_third_operand() -> None:
 def test_the_third_operand_of_gemm_does_not_enlarge_the_product(opset: int) -> None:
     attrs = {"broadcast": 1} if opset < 7 else {}
     e = refused("Gemm", opset, X[0, 0, :1], X[0, 1].T.copy(), X[0, 2, :, :4].copy(), **attrs)
-    assert (e.code, e.want) == ("onnx-broken", "a shape that spreads to f32[1, 4]")
+    assert (e.code, e.want) == ("onnx-broken", "a shape that broadcasts to f32[1, 4]")
 
 
 # Slopes -------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_three_slopes_belong_to_the_channels_also_where_the_last_axis_has_three(
 
 def test_slopes_that_do_not_fit_the_channels_are_refused() -> None:
     e = refused("PRelu", 6, X, f32(1, 2, 3, 4, 5))
-    assert (e.code, e.want) == ("onnx-broken", "one slope, or 3: one a channel")
+    assert (e.code, e.want) == ("onnx-broken", "one slope, or 3: one for each channel")
 
 
 # Attributes that were written in another way ------------------------------------------------------

@@ -32,7 +32,7 @@ def test_an_operator_that_came_later() -> None:
 
 def test_an_operator_that_went() -> None:
     e = refused("Upsample", opset=10, mode="nearest")
-    assert (e.got, e.want) == ("Upsample, which opset 10 took away", "an operator of opset 10")
+    assert (e.got, e.want) == ("Upsample, which opset 10 removed", "an operator of opset 10")
 
 
 def test_an_operator_that_onnx_runtime_writes() -> None:
