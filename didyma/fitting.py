@@ -1,7 +1,7 @@
-"""Sizes at which a model does what it is for, where its user names none.
+"""Default values for the symbolic sizes of a model, large enough that no value in it is empty.
 
-A network that halves images has nothing left of one of two pixels, and a frame of sound that is
-shorter than its window cannot be mirrored.  Sizes are grown until no value is empty.
+A network that halves images five times leaves nothing of a small image, and sound shorter than a
+window cannot be padded by reflection.  So sizes are grown until no value is empty.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from didyma.refimpl.ops.slicing import Pad
 
 MANY = 1 << 21  # elements in all: judging runs every level element by element
 ROUNDS = 64
-SCALES = (16, 64, 256, 1024)  # tried where the run itself finds that there is nothing to do
+SCALES = (16, 64, 256, 1024)  # tried when a data-dependent size is out of its range
 
 
 def default_sizes(m: Module, chosen: Mapping[str, int]) -> dict[str, int]:
@@ -33,10 +33,10 @@ def default_sizes(m: Module, chosen: Mapping[str, int]) -> dict[str, int]:
     Errors: ``bad-option`` for a symbol that no input has or a size that is no integer,
     ``dim-out-of-range``.
     """
-    told = control.told(m)
-    free = [v for v in m.dims if v.name in told]
+    inputs = control.told(m)
+    free = [v for v in m.dims if v.name in inputs]
     for name, n in chosen.items():
-        if name not in told:
+        if name not in inputs:
             known = ", ".join(v.name for v in free) or "none: no input has a symbolic size"
             raise DidymaError(
                 "bad-option", f"size {name} = {n}", got=name, want=f"a size of: {known}"
@@ -111,7 +111,7 @@ def elements(m: Module, env: Mapping[str, int]) -> int:
 
 
 def _starved(m: Module, env: Mapping[str, int]) -> Iterator[Dim]:
-    """Sizes that are too small: of empty values, and of what is mirrored further than it goes."""
+    """Yield sizes that are too small: of empty values, and of axes padded by too much."""
     for f in m.functions:
         types: Mapping[str, TensorType] | None = None
         for n in f.nodes:
@@ -122,7 +122,7 @@ def _starved(m: Module, env: Mapping[str, int]) -> Iterator[Dim]:
 
 
 def _causes(d: Dim, env: Mapping[str, int], most: Mapping[str, int]) -> Collection[str]:
-    """Symbols of a size: if it has several and is 0, those that alone can make it more."""
+    """Return symbols of a size; of several, those that alone can make it positive, if it is 0."""
     names = dims.free(d)
     alone = [s for s in names if dims.evaluate(d, {**env, s: most[s]}) > 0]
     return alone if alone and dims.evaluate(d, env) <= 0 else names
@@ -135,7 +135,7 @@ def _mirrored(t: TensorType, attrs: Mapping[str, Attr], env: Mapping[str, int]) 
 
 
 def _at_most(d: Dim, limit: Dim, env: Mapping[str, int]) -> bool:
-    """Tell whether a symbolic size is known to be no more than a limit."""
+    """Return whether a symbolic size is known to be at most a limit."""
     if isinstance(d, int) or not set(dims.free((d, limit))) <= set(env):
         return False
     return dims.evaluate(d, env) <= dims.evaluate(limit, env)
@@ -149,8 +149,9 @@ def fit_run(
 ) -> dict[str, int]:
     """Return sizes at which the reference runs a module on ``values``, or else those given.
 
-    It refuses inputs at which a size that only the run tells is out of its range, such as none of
-    so many frames.  ``free`` are the symbols that may grow: each alone first, then all.
+    The reference raises ``dim-out-of-range`` when a data-dependent size falls outside its declared
+    range (for example, zero frames).  ``free`` are the symbols that may grow: each alone first,
+    then all.
     """
     sizes = dict(env)
     if not control.bound(m) or not free or _runs(m, sizes, values):

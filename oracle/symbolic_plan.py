@@ -22,6 +22,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 
 MOST_CHAINS = 64  # chains of buffers compared for one pair; with more it stays open
+UNBOUNDED = 1 << 200  # no size is larger
 SPLITS = 6  # halvings of the ranges before a pair stays open
 
 
@@ -286,7 +287,7 @@ def _interval(e: Any, ranges: Mapping[str, tuple[int, int]]) -> tuple[Any, Any]:
     if e.func is sympy.Mod and lows[1] > 0:
         return 0, highs[1] - 1
     fold = _FOLDS.get(e.func)
-    return (fold(lows), fold(highs)) if fold else (-sympy.oo, sympy.oo)
+    return (fold(lows), fold(highs)) if fold else (-UNBOUNDED, UNBOUNDED)
 
 
 _FOLDS: Mapping[Any, Callable[[Sequence[Any]], Any]] = {

@@ -27,7 +27,7 @@ from didyma.refimpl.verify.memory import Numbers, Region, Shown, State, Storage,
 from didyma.refimpl.verify.ranges import Ranges
 from didyma.refimpl.verify.sizes import Sizes
 from didyma.refimpl.verify.streams import Streams, several
-from didyma.refimpl.verify.symbols import extents, given, settled, told
+from didyma.refimpl.verify.symbols import extents, given, input_symbols, settled
 
 
 class LineVerifier:
@@ -47,7 +47,7 @@ class LineVerifier:
         self.state = State()
         self.functions = dict(functions or {})
         self.called = functions is not None
-        self.state.bound = {v.name for v in given(p)} if self.called else told(p)
+        self.state.bound = {v.name for v in given(p)} if self.called else input_symbols(p)
         self.made: set[str] = set()  # in any block so far
         self.numbers = Numbers()
         self.streams = Streams(self.ranges) if several(p.lines) else None

@@ -1,10 +1,10 @@
-"""Byte ranges of symbolic ends: which hold others, which lie apart.
+"""Questions about ranges of bytes whose ends may be symbolic: does one contain, or overlap, others?
 
-What is a number is compared as one.  Of symbolic sizes it is proved where a proof is found
-(``prover``).  Else they are compared at the ends of the symbols' ranges and at some sizes between,
-the same ones every time; where the ranges hold no more sizes than that, at all of them, which is a
-proof again.  An index of a ``Repeat`` is below its extent there.  Whoever runs a program compares
-at the sizes it has.
+Integers are compared as such.  Symbolic ends are compared by a proof for every binding of the
+symbols (``didyma.refimpl.ir.dims``).  Where no proof is found, they are compared at the ends of the
+symbols' ranges and at some bindings between, always the same ones; if the ranges have no more
+bindings than that, at all of them, which is a proof, too.  The index of a ``Repeat`` is below its
+extent there.  Whoever runs a program compares the sizes of that run.
 """
 
 from __future__ import annotations
@@ -79,28 +79,29 @@ class Evidence:
 
 
 class Ranges:
-    """Answers for one program; ``extents`` are those of its indices, outer ones first.
+    """Answers questions about the sizes of one program, and counts how they were answered.
 
-    ``told`` are the symbols that lines give a value once and for all, in their order.
+    ``extents`` are those of its indices, outer ones first; ``settled`` are the symbols that its
+    lines set once and for all, in their order.
     """
 
     def __init__(
-        self, sizes: Sizes, extents: Mapping[str, Dim], told: Sequence[tuple[str, Dim]] = ()
+        self, sizes: Sizes, extents: Mapping[str, Dim], settled: Sequence[tuple[str, Dim]] = ()
     ) -> None:
         self.sizes = sizes
         self.extents = extents
-        self.told = told
+        self.settled = settled
         self.evidence = Evidence()
         self._values: dict[Dim, tuple[int, ...]] = {}
         self._parts: dict[Any, Sequence[Number]] = {}
         self._bindings: list[dict[str, int]] | None = None
         self._looks: list[dict[str, Number]] = []  # the first of them, with values of atoms
-        self._idle: list[frozenset[str]] = []  # indices without a round, at each binding
+        self._idle: list[frozenset[str]] = []  # indices of loops that do not run, at each binding
         self._all = False  # whether those are all bindings
         self._prover: Prover | None = None
 
     def at_least(self, a: Dim, b: Dim) -> bool:
-        """Tell whether ``a >= b`` at every size."""
+        """Return whether ``a >= b`` at every binding."""
         if isinstance(a, int) and isinstance(b, int):
             return a >= b
         return self._answer(
@@ -109,7 +110,7 @@ class Ranges:
         )
 
     def multiple(self, d: Dim, of: int) -> bool:
-        """Tell whether ``d`` is a multiple of a number at every size."""
+        """Return whether ``d`` is a multiple of a number at every binding."""
         if isinstance(d, int):
             return d % of == 0
         return self._answer(
@@ -118,7 +119,7 @@ class Ranges:
         )
 
     def apart(self, a: tuple[Dim, Dim], b: tuple[Dim, Dim]) -> bool:
-        """Tell whether two ranges share no byte at any size; an empty one never does."""
+        """Return whether two ranges share no byte at any binding; an empty one never does."""
         ends = (*a, *b)
         if all(isinstance(d, int) for d in ends):
             return _apart(*(int(d) for d in ends))
@@ -135,12 +136,12 @@ class Ranges:
         )
 
     def covered(self, written: Sequence[tuple[Dim, Dim]], lo: Dim, hi: Dim) -> bool:
-        """Tell whether ranges hold together all from ``lo`` to ``hi`` at every size."""
+        """Return whether ranges together contain ``lo`` to ``hi`` at every binding."""
         if not dims.free((lo, hi, *(d for w in written for d in w))):
             return lo == hi or _covers((int(lo), int(hi)), ((int(b), int(e)) for b, e in written))
         return self._answer(
             lambda: lo == hi or (lo, hi) in written or self._chained(written, lo, hi),
-            lambda: self._held(written, lo, hi),
+            lambda: self._covered_where_tried(written, lo, hi),
         )
 
     def _answer(self, proof: Callable[[], bool], trial: Callable[[], bool]) -> bool:
@@ -155,11 +156,11 @@ class Ranges:
 
     def _proofs(self) -> Prover:
         if self._prover is None:
-            self._prover = Prover(self.sizes.ranges, self.told, self.extents)
+            self._prover = Prover(self.sizes.ranges, self.settled, self.extents)
         return self._prover
 
     def _proved(self, a: Dim, b: Dim, asked: Iterable[Dim]) -> bool:
-        """Tell whether ``a >= b`` is proved where the indices of what was asked have a round."""
+        """Return whether ``a >= b`` is proved where the loops of the indices asked about run."""
         mentioned = self.extents.keys() & dims.free(asked) if self.extents else ()
         seen = [k for k, idle in enumerate(self._idle[:_LOOKS]) if idle.isdisjoint(mentioned)]
 
@@ -175,7 +176,7 @@ class Ranges:
         return prover.at_least(a, b, hopeless)
 
     def _chained(self, written: Sequence[tuple[Dim, Dim]], lo: Dim, hi: Dim) -> bool:
-        """Tell whether ranges are proved to follow one another from ``lo`` to ``hi``.
+        """Return whether ranges are proved to follow one another from ``lo`` to ``hi``.
 
         Those with an index that ``lo`` and ``hi`` do not have may not have been written.
         """
@@ -191,20 +192,20 @@ class Ranges:
                     break
         return at is not lo and self._proved(at, hi, (lo, hi))
 
-    def _held(self, written: Sequence[tuple[Dim, Dim]], lo: Dim, hi: Dim) -> bool:
-        """Tell whether ranges hold together all from ``lo`` to ``hi`` at the sizes tried."""
+    def _covered_where_tried(self, written: Sequence[tuple[Dim, Dim]], lo: Dim, hi: Dim) -> bool:
+        """Return whether ranges together contain ``lo`` to ``hi`` at the bindings tried."""
         indices = self.extents.keys()
         here, there = indices & dims.free((lo, hi)), [indices & dims.free(w) for w in written]
         asked = zip(self.values(lo), self.values(hi), strict=True)
-        held = [zip(self.values(b), self.values(e), strict=True) for b, e in written]
-        for idle, whole, *parts in zip(self._idle, asked, *held, strict=True):
+        ends = [zip(self.values(b), self.values(e), strict=True) for b, e in written]
+        for idle, whole, *parts in zip(self._idle, asked, *ends, strict=True):
             done = [p for p, within in zip(parts, there, strict=True) if not within & idle]
             if not here & idle and not _covers(whole, done):
                 return False
         return True
 
     def _tried(self, *ds: Dim) -> Iterator[tuple[int, ...]]:
-        """The sizes together at each binding at which the indices that they mention have a round.
+        """Yield the sizes together at each binding at which the loops of their indices run.
 
         A loop that never runs at some size has no lines there that could be wrong.
         """
@@ -215,7 +216,7 @@ class Ranges:
         return (row for row, idle in zip(rows, self._idle, strict=True) if not mentioned & idle)
 
     def values(self, d: Dim) -> tuple[int, ...]:
-        """A size at every binding tried."""
+        """Return a size at every binding tried."""
         if self._bindings is None:
             self._draw()
             assert self._bindings is not None
@@ -231,7 +232,7 @@ class Ranges:
         return found
 
     def _many(self, e: Any, bindings: Sequence[Mapping[str, int]]) -> Sequence[Number]:
-        """Values of an expression, part by part; each part once."""
+        """Return the values of an expression, each of whose parts is evaluated once."""
         known = self._parts.get(e)
         if known is None:
             if isinstance(e, sympy.Symbol):
@@ -250,7 +251,7 @@ class Ranges:
         """Choose the bindings to try: all there are, or else both ends and some between."""
         r = Random(0)
         ranges = self.sizes.ranges
-        names = [n for n in ranges if n not in dict(self.told)]
+        names = [n for n in ranges if n not in dict(self.settled)]
         spans = [range(ranges[n][0], ranges[n][1] + 1) for n in names]
         self._all = math.prod(len(x) for x in spans) <= BINDINGS
         if self._all:
@@ -269,14 +270,14 @@ class Ranges:
                     }
                 )
         for env in drawn:
-            for name, d in self.told:
+            for name, d in self.settled:
                 env[name] = _value(d, env)
         self._bindings = drawn
         self._idle = [self._bound_indices(env) for env in drawn]
         self._looks = [dict[str, Number](env) for env in drawn[:_LOOKS]]
 
     def _bound_indices(self, env: dict[str, int]) -> frozenset[str]:
-        """Bring indices below their extents; return those of loops without a round."""
+        """Bring indices below their extents; return those of loops that do not run."""
         idle: set[str] = set()
         for name, extent in self.extents.items():
             most = _value(extent, env)

@@ -11,8 +11,8 @@ from didyma.refimpl.ir.lines import binds, walk
 from didyma.refimpl.ir.program import Arena, Carry, Line, Program, Repeat
 
 
-def told(p: Program) -> set[str]:
-    """Symbols that the shapes of a program's inputs tell."""
+def input_symbols(p: Program) -> set[str]:
+    """Return the symbols that the shapes of a program's inputs bind."""
     if not p.dims:
         return set()
     types = p.type
@@ -20,7 +20,7 @@ def told(p: Program) -> set[str]:
 
 
 def given(f: Program) -> tuple[DimVar, ...]:
-    """Symbols that a function has from whoever calls it: those that its lines do not bind."""
+    """Return the symbols that a caller gives a function: those that its lines do not bind."""
     own = {name for name, _ in binders(f.lines)}
     return tuple(v for v in f.dims if v.name not in own)
 
@@ -36,7 +36,7 @@ def extents(lines: Sequence[Line]) -> dict[str, Dim]:
 
 
 def settled(lines: Sequence[Line]) -> list[tuple[str, Dim]]:
-    """Symbols that a program's first lines set, and what to: they keep that value."""
+    """Return the symbols that a program's first lines set once and for all, and their values."""
     first: list[tuple[str, Dim]] = []
     for s in lines:
         if isinstance(s, Arena):

@@ -1,9 +1,11 @@
-"""Sizes known before launch, and all that is decided about them.
+"""The algebra of sizes: how sizes known before launch are written, and all that is decided of them.
 
-A size is an int or a sympy expression over declared symbols (``expression``), which parses, prints
-and is compared by sympy's rules.  What holds of sizes is decided here and nowhere else in Didyma:
-their values (``evaluation``), their bounds (``intervals``), whether one is equal to another, at
-least another, or a multiple of a number (``comparison``, ``prover``).
+A size is an int or a sympy expression over declared symbols (``expression``); as such it is built,
+printed, parsed and compared.  It has a value at each binding of its symbols (``evaluation``).  For
+every other question it is read into a canonical form, a polynomial over symbols and atoms
+(``polynomial``, ``atoms``).  On that form bounds, order, equality and divisibility are decided
+(``comparison``, ``prover``, ``quasilinear``): each is proved for every binding, or not known.  The
+functions named here are the interface; ``Prover`` answers many questions about one program.
 """
 
 from didyma.refimpl.ir.dims.comparison import (

@@ -32,7 +32,7 @@ def _reduced(c: Any) -> Any:
 
 def is_constant(p: Poly) -> bool:
     """Return whether a polynomial is a number."""
-    return not p or p.keys() == {()}
+    return not any(p)
 
 
 def plus(a: Mapping[Monomial, N], b: Mapping[Monomial, N], factor: N = 1) -> dict[Monomial, N]:
@@ -41,7 +41,7 @@ def plus(a: Mapping[Monomial, N], b: Mapping[Monomial, N], factor: N = 1) -> dic
     for m, c in b.items():
         total = out.get(m, 0) + factor * c
         if total:
-            out[m] = total if type(total) is int else _reduced(total)
+            out[m] = _reduced(total)
         else:
             out.pop(m, None)
     return out
@@ -60,7 +60,7 @@ def times(a: Mapping[Monomial, N], b: Mapping[Monomial, N]) -> dict[Monomial, N]
             key = joined(m, n)
             total = out.get(key, 0) + c * d
             if total:
-                out[key] = total if type(total) is int else _reduced(total)
+                out[key] = _reduced(total)
             else:
                 out.pop(key, None)
     return out
