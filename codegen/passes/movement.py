@@ -10,8 +10,6 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Node, attrs
 from didyma.refimpl.ir.types import DType, TensorType
 
-MOVEMENT = frozenset(("reshape", "permute_dims", "broadcast_to", "slice", "flip", "cast", "pad"))
-
 
 def _ints(n: Node, name: str) -> tuple[int, ...]:
     return typed("tuple[int, ...]", n.attr[name])
@@ -21,7 +19,7 @@ def identity(n: Node, values: Values) -> str | None:
     """Return the operand of a node that changes neither its elements nor their order."""
     if n.op == "concat":
         return n.args[0] if len(n.args) == 1 else None
-    if n.op not in MOVEMENT or values.types[n.args[0]] != n.types[0]:
+    if not n.args or values.types[n.args[0]] != n.types[0]:
         return None
     rank = n.types[0].rank
     match n.op:
@@ -33,8 +31,10 @@ def identity(n: Node, values: Values) -> str | None:
             same = all(n.types[0].shape[a] == 1 for a in _ints(n, "axes"))
         case "slice":  # of equal shape: it takes all of every axis, forwards
             same = _ints(n, "steps") == (1,) * rank
-        case _:
+        case "pad":
             same = all(d == 0 for d in (*_ints(n, "low"), *_ints(n, "high")))
+        case _:
+            same = False
     return n.args[0] if same else None
 
 
@@ -75,8 +75,6 @@ def compose(n: Node, values: Values) -> Node | None:
         case "flip":
             first, second = _ints(inner, "axes"), _ints(n, "axes")
             new = attrs({"axes": tuple(sorted(set(first) ^ set(second)))})
-        case "broadcast_to":
-            new = n.attrs
         case _:
             new = n.attrs
     return replace(n, args=inner.args, attrs=new)
