@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from didyma.fuzz.traits import SYMBOLIC
 from didyma.oracle.report import Finding
 
-COMPUTED = " of numbers"  # ends traits that name an operation
 KEPT = 3  # examples kept of a group, the smallest
 
 _ERROR = re.compile(r"DidymaError: ([\w-]+) at|\w*Fault: ([\w-]+)|(\w+):")
@@ -93,7 +93,7 @@ def united(groups: Sequence[Group]) -> Group:
     common = [g.common for g in groups if g.common]
     return Group(
         *groups[0].cause,
-        frozenset.intersection(*common) if common else frozenset(),
+        common[0].intersection(*common) if common else frozenset[str](),
         sum(g.count for g in groups),
         tuple(different.values())[:KEPT],
     )
@@ -145,9 +145,9 @@ def _joined(parts: Sequence[list[Group]]) -> list[list[Group]]:
 
 
 def _computed(part: Sequence[Group]) -> frozenset[str]:
-    """Return what all findings of some groups compute, such as a maximum of numbers."""
-    traits = [g.common for g in part]
-    return frozenset(t for t in frozenset.intersection(*traits) if t.endswith(COMPUTED))
+    """Return what all findings of some groups compute: operations, or with symbolic sizes."""
+    common = part[0].common.intersection(*(g.common for g in part))
+    return frozenset(t for t in common if t.endswith(" of numbers") or t == SYMBOLIC)
 
 
 def _cover(kinds: Sequence[Group]) -> list[list[Group]]:

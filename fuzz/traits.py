@@ -37,6 +37,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.walk import expr_children, stmt_exprs, stmts
 
 SERIAL = "a serial loop"
+SYMBOLIC = "a symbolic size"
 LEAST_SIZE = 3  # axes of 1 and 2 are left in most graphs that are shrunk
 
 _COMMON = {"f32", "f64", "i32", "i64", "bool"}
@@ -50,8 +51,8 @@ def of_module(m: Module, env: Mapping[str, int]) -> frozenset[str]:
     found = {f"an axis of {n}" for shape in shapes for n in shape if n >= LEAST_SIZE}
     if any(math.prod(shape) > LEAST_SIZE for shape in shapes):
         found.add(f"more than {LEAST_SIZE} elements")
-    if env:
-        found.add("a symbolic size")
+    if m.dims:
+        found.add(SYMBOLIC)
     found |= {f"a node {n.op}" for f in m.functions for n in f.nodes if n.op in CONTROL}
     if any({NO_INLINE, COMPILER} & f.attr.keys() for f in m.functions):
         found.add("a function that is called")

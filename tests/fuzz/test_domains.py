@@ -31,7 +31,11 @@ def blamed(case: int) -> Outcome:
 class Numbers(Domain[int]):
     """A toy: numbers, of which those from 40 on are wrong."""
 
-    name: str = "numbers"
+    label: str = "numbers"
+
+    @property
+    def name(self) -> str:
+        return self.label
 
     def draw(self, seed: int, index: int) -> int:
         return (seed + 7 * index) % 100

@@ -167,3 +167,5 @@ def test_sizes_that_stay_and_rare_dtypes_are_traits() -> None:
     assert not traits.of_module(parse_module(ADDED), {})
     wide = traits.of_module(parse_module(ADDED.replace("f32[2]", "f32[2, 2]")), {})
     assert set(wide) == {"more than 3 elements"}
+    bound = ADDED.replace("{ func", "{ dims n in [1, 4] func").replace("f32[2]", "f32[n]")
+    assert set(traits.of_module(parse_module(bound), {"n": 2})) == {"a symbolic size"}

@@ -20,16 +20,17 @@ from didyma.fuzz.graphs import Case
 class Focused(Graphs):
     """Random graphs with one of ``ops``, or any graphs if none are named."""
 
-    ops: tuple[str, ...] = ()
+    ops: frozenset[str] = frozenset()
 
     def draw(self, seed: int, index: int) -> Case:
         """Return the first graph with such an op, of a sequence of its own for each index."""
-        for k in count():
-            case = Graphs.draw(self, seed, index + (k << 32))
-            nodes = (n for f in case.module.functions for n in f.nodes)
-            if not self.ops or any(n.op in self.ops for n in nodes):
-                break
-        return case
+        cases = (Graphs.draw(self, seed, index + (k << 32)) for k in count())
+        return next(case for case in cases if not self.ops or self.ops & ops(case))
+
+
+def ops(case: Case) -> set[str]:
+    """Return the ops of a graph."""
+    return {n.op for f in case.module.functions for n in f.nodes}
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--findings", type=Path)
     a = parser.parse_args()
-    domain = Focused((a.engine,), ops=tuple(a.ops))
+    domain = Focused((a.engine,), ops=frozenset(a.ops))
     r = run(Plan((domain,), a.seconds, seed=a.seed, findings=a.findings))
     print(json.dumps(record(r)))
 
