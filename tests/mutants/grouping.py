@@ -131,10 +131,10 @@ TILE = Fault(
     ops=("permute_dims",),
 )
 RECIPROCAL = Fault(
-    "1 / x taken for x, in a pass",
-    "codegen/passes/algebra.py",
-    '    ("divide", 1, "f", 1),',
-    '    ("divide", 0, "f", 1),',
+    "1 / x taken for x, in a law that a pass applies",
+    "refimpl/ops/arithmetic.py",
+    "laws=Laws(neutral=(Neutral(1, FLOATS, (1,)),)),",
+    "laws=Laws(neutral=(Neutral(1, FLOATS, (0,)),)),",
     ("passes",),
     ops=("divide",),
 )
