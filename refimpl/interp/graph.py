@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.interp.control import Machine, Step, concrete_attrs, last_uses
-from didyma.refimpl.interp.doubt import Told, on_bars
-from didyma.refimpl.interp.exact import in_float64
+from didyma.refimpl.interp.graph_bars import Told, on_bars
+from didyma.refimpl.interp.graph_float64 import in_float64
+from didyma.refimpl.interp.graph_machine import Machine, Step, concrete_attrs, last_uses
 from didyma.refimpl.ir import dims as d
 from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node, Param, is_called
 from didyma.refimpl.ir.types import Array, TensorType

@@ -14,11 +14,11 @@ import numpy as np
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import lanes
-from didyma.refimpl.interp.control import concrete_attr
 from didyma.refimpl.interp.faults import ProgramFault
+from didyma.refimpl.interp.graph_machine import concrete_attr
 from didyma.refimpl.interp.loop import Routine
-from didyma.refimpl.interp.memory import Memory, Spot
-from didyma.refimpl.interp.queues import Late, Queues, Work
+from didyma.refimpl.interp.program_memory import Memory, Spot
+from didyma.refimpl.interp.program_streams import Late, Queues, Work
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import (

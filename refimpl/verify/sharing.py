@@ -76,7 +76,7 @@ def _numel(b: Buffer) -> dims.Dim:
 
 
 class _Unclear(Exception):
-    """The kernel does something that this analysis does not follow."""
+    """The kernel contains a statement that this analysis does not handle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ def _linear(p: Poly, var: Atom) -> Poly | None:
 
 
 def _mentions(a: object, var: Atom) -> bool:
-    """Tell whether a variable stands anywhere in an atom, whose parts are tuples all the way."""
+    """Return whether a variable occurs in an atom, a nest of tuples."""
     if a == var or not isinstance(a, tuple):
         return a == var
     return any(_mentions(x, var) for x in cast("tuple[object, ...]", a))
@@ -266,7 +266,7 @@ def _mentions(a: object, var: Atom) -> bool:
 
 
 def _one_by_one(load: _Access, store: _Access, same: bool, out: Buffer, src: Buffer) -> bool:
-    """Tell whether a load sees each element before, and only before, a store changes it."""
+    """Return whether a load reads each element before, and only before, a store changes it."""
     if load.place >= store.place:
         return False
     common: list[_Loop] = []
@@ -295,7 +295,7 @@ def _flat(index: tuple[Poly, ...], b: Buffer) -> Poly:
 
 
 def _apart(index: tuple[Poly, ...], loops: list[_Loop]) -> bool:
-    """Tell whether any two iterations have different indices: some mixed radix counts them."""
+    """Return whether any two iterations have different indices, as digits of a mixed radix have."""
     left = list(loops)
     for component in index:
         mine = [x for x in left if any(_mentions(t, x.var) for t in component)]

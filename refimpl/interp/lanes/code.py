@@ -1,4 +1,4 @@
-"""Expressions made ready to run, with what is known of their values beforehand."""
+"""Compiled expressions: their values where those are constant, else the code that computes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Interval: TypeAlias = tuple[int, int] | None  # both ends included; None: nothin
 
 
 class Code:
-    """An expression: its value where that is known before the run, else how to get it.
+    """A compiled expression: its value if that is constant, else a function that computes it.
 
     ``interval`` bounds an index; ``uniform`` says that all lanes see one (0-d) value; ``loads``
     that evaluation may fault, so that it must see the mask of its own lanes.

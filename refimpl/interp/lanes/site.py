@@ -1,4 +1,4 @@
-"""What is known about a statement of a loop program before it runs, while it is compiled."""
+"""The context in which a statement of a loop program is compiled for lanes."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def _place(p: Part, at: int) -> slice | int:
 
 
 def inside(p: Part, at: int, size: int) -> bool:
-    """Tell whether a part that starts at ``at`` stays within an axis."""
+    """Return whether a part that starts at ``at`` stays within an axis."""
     end = at if p.lane is None else at + (p.lane.size - 1) * p.scale
     return 0 <= at < size and 0 <= end < size
 

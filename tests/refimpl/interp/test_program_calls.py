@@ -7,7 +7,7 @@ import pytest
 
 from didyma.refimpl.interp import program
 from didyma.refimpl.interp.faults import ProgramFault
-from didyma.refimpl.interp.queues import Late
+from didyma.refimpl.interp.program_streams import Late
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.text import parse_program
 from didyma.refimpl.ir.types import Array

@@ -1,4 +1,4 @@
-"""Graphs run in float64: what their results would be if floats were not rounded on the way.
+"""The interpreter of graphs in float64: their results if floats were not rounded on the way.
 
 The centre of a bar is no such value.  Where operands are exact it is rounded as every correct
 implementation rounds; where a bar is wide it is the middle of what may be, and what follows is
@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from didyma.refimpl.interp.control import Machine, Step
+from didyma.refimpl.interp.graph_machine import Machine, Step
 from didyma.refimpl.ir.graph import Function, Module
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops.bars import LEAST, Bar, Contract, centre_dtype, settle

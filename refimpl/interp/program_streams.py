@@ -1,4 +1,4 @@
-"""Work on streams, done as late as the waits between them permit."""
+"""The streams of the interpreter of programs: work is done as late as waits permit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Control flow of graphs, for whatever the values are: arrays, or arrays with bars.
+"""The interpreter of control flow in graphs, whether values are arrays or arrays with error bars.
 
-A machine walks functions node by node.  What an op yields, and how a value is read as a condition
-or a size, its subclass says.
+A machine runs functions node by node.  Its subclasses define what an op yields, and how a value is
+read as a condition or a size.
 """
 
 from __future__ import annotations

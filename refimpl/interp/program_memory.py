@@ -1,4 +1,4 @@
-"""Memory as programs see it: bytes that remember which value owns them.
+"""The memory of the interpreter of programs: bytes that remember which value owns them.
 
 A fresh allocation, a freed one and one taken over hold poison, and a value may be touched only
 while it owns its bytes.

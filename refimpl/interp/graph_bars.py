@@ -1,4 +1,5 @@
-"""Graphs run on values with error bars; what hangs on an undecided condition or size is undecided.
+"""The interpreter of graphs on values with error bars.  What depends on an undecided
+choice is undecided.
 
 Where an implementation may take the other branch, go round once more or bind another size, no
 bar holds what it yields: such results are undecided, and their shapes too if they depend on it.
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from didyma.refimpl.interp.control import Machine, Step
+from didyma.refimpl.interp.graph_machine import Machine, Step
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import Function, Module, Node
 from didyma.refimpl.ir.types import TensorType
