@@ -167,9 +167,15 @@ def possible() -> int:
     return sum(len(op.dtypes) for op in OPS.values())
 
 
-def record(r: Result) -> dict[str, Any]:
-    """Return the result of a campaign as ``didyma fuzz --json`` prints it."""
+def record(r: Result, each: bool = False) -> dict[str, Any]:
+    """Return the result of a campaign as a record of JSON types.
+
+    With ``each`` the coverage has the number of cases of each op and dtype, as ``--coverage`` asks.
+    """
     total = r.all
+    counts: dict[str, dict[str, int]] = {}
+    for (op, dtype), n in sorted(r.covered.items()):
+        counts.setdefault(op, {})[dtype] = n
     return {
         "seed": r.seed,
         "jobs": r.jobs,
@@ -183,7 +189,8 @@ def record(r: Result) -> dict[str, Any]:
         "coverage": {
             "pairs": len(r.covered),
             "possible": possible(),
-            "ops": len({op for op, _ in r.covered}),
+            "ops": len(counts),
+            **({"counts": counts} if each else {}),
         },
         "engines": {
             name: {
@@ -206,6 +213,7 @@ def _finding(e: Example) -> Mapping[str, object]:
         "message": f.message,
         "nodes": e.size[0],
         "file": e.file,
+        **({"replay": e.replay} if e.file else {}),
         **unshrunk,
     }
 
@@ -218,5 +226,6 @@ def _group(g: Group) -> Mapping[str, object]:
         "common": sorted(g.common),
         "count": g.count,
         "smallest": _finding(g.smallest),
+        "examples": [_finding(e) for e in g.examples],
         "files": [e.file for e in g.examples],
     }

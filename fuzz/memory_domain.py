@@ -61,7 +61,7 @@ class Plans(Domain[int]):
 
 
 def record(r: Result) -> dict[str, Any]:
-    """Return the result of a campaign as ``didyma fuzz --memory --json`` prints it."""
+    """Return the result of a campaign as a record of JSON types."""
     return {
         "seed": r.seed,
         "jobs": r.jobs,
@@ -91,5 +91,6 @@ def _finding(e: Example) -> dict[str, Any]:
         "domain": e.finding.level,
         "seed": e.case,
         "planner": e.finding.where,
+        "replay": e.replay,
         "verdicts": [{"check": f.kind, "message": f.message} for f in findings],
     }

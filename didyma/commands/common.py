@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 from didyma import fitting
 from didyma.codegen.memory import planner as planner_by_name
@@ -19,6 +19,7 @@ from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import Module
 
 Engines: TypeAlias = tuple[str, ...] | None
+Record: TypeAlias = Mapping[str, Any]  # of JSON types
 
 AGREE, DISAGREE, BAD_INPUT, ENGINE_MISSING, NOTHING_RAN = 0, 1, 2, 4, 5
 
@@ -97,24 +98,21 @@ class Ended(Protocol):
         ...
 
 
-R = TypeVar("R", bound=Ended)
-
-
 def ended(
-    result: R, show: Callable[[R], None], record: Callable[[R], Any], json: bool, ran: bool
+    result: Ended, record: Record, show: Callable[[Record], None], json: bool, ran: bool
 ) -> int:
-    """Print what a campaign saw and return its exit code; ``ran`` says whether it judged any.
+    """Print the record of a campaign and return its exit code; ``ran``: whether it judged any case.
 
-    ``show`` prints it for people, ``record`` makes the document that is printed as JSON.  A
-    campaign ended by a signal has the exit code of a process that the signal ends: 128 and more.
+    ``show`` prints the record for people.  A campaign ended by a signal has the exit code of a
+    process that the signal ends: 128 and more.
     """
     if result.stopped_by:
         name = signal.Signals(result.stopped_by).name
         print(f"interrupted by {name} after {result.seconds:.0f} s", file=sys.stderr)
     if json:
-        print_json(record(result))
+        print_json(record)
     else:
-        show(result)
+        show(record)
     if result.stopped_by:
         return 128 + result.stopped_by
     if result.findings:

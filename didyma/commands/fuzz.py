@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -46,8 +45,8 @@ def fuzz(
         findings=findings,
     )
     result = run(plan, "programs", lambda r: f", {len(r.covered)} pairs")
-    printed = partial(show.campaign, coverage=coverage)
-    return common.ended(result, printed, record, json, ran=bool(result.all.cases))
+    seen = record(result, each=coverage)
+    return common.ended(result, seen, show.campaign, json, ran=bool(result.all.cases))
 
 
 def run(plan: campaign.Plan, cases: str, more: Callable[[Result], str] = lambda _: "") -> Result:

@@ -32,4 +32,5 @@ def fuzz(
         stop_after=stop_after,
     )
     result = run(plan, "schedules")
-    return common.ended(result, memory_campaign, record, json, ran=bool(result.all.cases))
+    seen = record(result)
+    return common.ended(result, seen, memory_campaign, json, ran=bool(result.all.cases))

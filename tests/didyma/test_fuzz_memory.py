@@ -54,7 +54,7 @@ def test_a_finding_is_told_with_the_command_that_shows_it_again(
     plan = Plan((Spoilt(),), count=11, seed=0, stop_after=1)
     r = run(plan, executor=InlineExecutor())
     assert [e.case for e in r.findings] == [9]
-    memory_campaign(r)
+    memory_campaign(record(r))
     assert "--seed 9 --count 1" in capsys.readouterr().out
     assert record(r)["findings"][0]["seed"] == 9
 
