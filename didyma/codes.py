@@ -80,14 +80,13 @@ _PYTHON = _table(
     ("unknown-dtype", "Something is given as a dtype that is none of Didyma's.",
      "x.astype('complex64')"),
     ("bad-range", "A symbolic size has a name that is no identifier, or an empty range.",
-     ">>> dd.dim('n', 4, 2)"),
+     '>>> dd.dim("n", 4, 2)'),
     ("branch-mismatch", "The two branches of a condition differ in the number, dtype or rank of "
      "their results.",
      ">>> dd.trace(dd.f32[2])(lambda x: "
      "dd.cond(dd.any(x > 0), lambda y: y, lambda y: dd.sum(y, axis=0), x))"),
     ("carried-mismatch", "The body of a loop gives its carried values other types than they had.",
-     ">>> dd.trace(dd.f32[2])(lambda x: dd.while_loop("
-     "lambda y: dd.any(y < 9), lambda y: dd.sum(y, axis=0), x))"),
+     ">>> dd.trace(dd.f32[2])(lambda x: dd.while_loop(dd.any, lambda y: dd.sum(y, axis=0), x))"),
     ("foreign-value", "A tensor of one traced function is used in another, or outside the branch "
      "or body that it belongs to.",
      "a function that keeps a tensor in a global variable, where the next function reads it"),
@@ -116,7 +115,7 @@ _TYPES = _table(
     ("dim-mismatch", "Two sizes that should be equal are not.",
      ">>> dd.interpret(dd.trace(dd.f32[2])(lambda x: -x), np.ones(3, np.float32))"),
     ("dim-out-of-range", "A symbolic size has a value outside its declared range.",
-     ">>> dd.interpret(dd.trace(dd.f32[dd.dim('n', 1, 4)])(lambda x: -x), np.ones(9, np.float32))"),
+     '>>> dd.interpret(dd.trace(dd.f32[dd.dim("n", 1, 4)])(lambda x: -x), np.ones(9, np.float32))'),
     ("dtype-mismatch", "An operand has a dtype that the op does not take there.",
      ">>> dd.trace(dd.f32[2])(lambda x: dd.bitwise_and(x, x))"),
     ("fractional-dim", "A size has a value that is no integer.",
@@ -193,10 +192,10 @@ _CHOICES = _table(
     ("extra-missing", "A package is not installed that this use of Didyma needs.",
      "$ didyma check MODEL.onnx"),
     ("unknown-engine", "There is no engine of that name.",
-     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), engine='hots')"),
+     '>>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), engine="hots")'),
     ("unknown-extern", "An implementation is given for something that is no external function of "
      "the program.",
-     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), externs={'gemm': np.matmul})"),
+     '>>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), externs={"gemm": np.matmul})'),
     ("unknown-level", "There is no level of that name to run ONNX models at.",
      "backend_for('rtl')"),
     ("unknown-op", "There is no op or function of that name.",
@@ -204,7 +203,7 @@ _CHOICES = _table(
     ("unknown-peer", "There is no peer, another implementation to judge, of that name.",
      "$ didyma check MODEL.dym --peer onnxrt"),
     ("unknown-planner", "There is no memory planner of that name.",
-     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), planner='best')"),
+     '>>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), planner="best")'),
     ("unknown-stage", "There is no stage of that name that these options run.",
      "compile(module, until='lowr')"),
 )  # fmt: skip
