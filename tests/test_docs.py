@@ -29,8 +29,8 @@ _FILES = (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
 NAMES = sorted(str(p.relative_to(ROOT)) for p in _FILES)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(#[^)\s]*)?\)")
 LANGUAGES = {
-    "python", "pycon", "output", "console", "sh", "dym", "ini", "toml", "yaml", "diff", "json",
-    "text", "c", "{toctree}", "{eval-rst}", "{include}", "{image}",
+    "python", "python-console", "output", "console", "sh", "dym", "ini", "toml", "yaml", "diff",
+    "json", "text", "c", "{toctree}", "{eval-rst}", "{include}", "{image}",
 }  # fmt: skip
 DIFFS = "CONTRIBUTING.md"  # test_recipes applies them
 ERRORS = "docs/errors.md"  # its texts break laws: tests/errors sees to it that they do
@@ -88,7 +88,7 @@ def test_data_and_programs_of_a_page_parse(name: str) -> None:
                 configparser.ConfigParser().read_string(block.body)
             case "toml":
                 tomllib.loads(block.body)
-            case "pycon":
+            case "python-console":
                 assert doctest.DocTestParser().get_examples(block.body)
             case "dym" if name != ERRORS:
                 parse(block.body)

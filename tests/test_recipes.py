@@ -14,7 +14,7 @@ import pytest
 
 from tests.pages import ROOT, text
 
-RECIPES = ("op", "pass", "planner", "engine", "intrinsic", "schedule")
+RECIPES = ("op", "pass", "planner", "engine", "intrinsic", "ONNX operator", "schedule")
 CACHES = (".hypothesis", ".pytest_cache", ".ruff_cache", ".mypy_cache", "__pycache__")
 IGNORED = shutil.ignore_patterns(
     *CACHES, ".git", ".nox", ".venv", "*.egg-info", "findings", "build", "dist"

@@ -25,7 +25,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Products of matrices", ("products",)),
     ("Convolution and pooling", ("windows",)),
     ("Neural networks", ("neural",)),
-    ("Random numbers and bits", ("chance",)),
+    ("Random numbers and bits", ("randomness",)),
     ("Dtypes", ("dtypes",)),
     ("Control flow", ("control",)),
 )  # modules of didyma.functions by the heading under which their functions stand

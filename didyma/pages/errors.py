@@ -68,4 +68,4 @@ def _language(code: str, example: str) -> str:
     """Return the language of an example; empty if it is a description in words."""
     if LAW.fullmatch(code):
         return "dym"
-    return {">>>": "pycon", "$": "text"}.get(example.split(" ", maxsplit=1)[0], "")
+    return {">>>": "python-console", "$": "text"}.get(example.split(" ", maxsplit=1)[0], "")
