@@ -55,7 +55,7 @@ def main_page() -> str:
 def functions_page() -> str:
     """Return ``docs/api-functions.md``: the functions on tensors, by what they do."""
     shown = {name for name in _public() if callable(_get(api, name))}
-    sections = []
+    sections: list[tuple[str, str, Sequence[str]]] = []
     for title, modules in GROUPS:
         paths = {f"didyma.functions.{m}" for m in modules}
         names = [n for n in shown if getattr(_get(api, n), "__module__", "") in paths]
@@ -73,7 +73,7 @@ def functions_page() -> str:
 
 def modules_page() -> str:
     """Return ``docs/api-modules.md``: the public modules below ``didyma``."""
-    sections = []
+    sections: list[tuple[str, str, Sequence[str]]] = []
     for name in ("testing", "linalg", "fft", "signal", "complex"):
         module = import_module(f"didyma.{name}")
         sections.append((f"didyma.{name}", f"didyma.{name}", sorted(_offered(module))))
