@@ -1,6 +1,6 @@
 """Complex numbers for tensors under tracing: a last axis of two reals, the real part first.
 
-Named after the Python Array API standard; ``didyma.refimpl.ops.complex`` defines them.  Sums,
+Named after the Python Array API standard; ``didyma.composites.complex`` defines them.  Sums,
 differences and all that works part by part are those of real tensors.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from didyma.composites import complex as complexes
+from didyma.composites.builder import Value
 from didyma.functions.axes import composed, promoted, shape
 from didyma.functions.complex_pairs import Complex, mark, together
 from didyma.functions.public import public, wrong
 from didyma.functions.suggestions import refuser
-from didyma.refimpl.ops import complex as complexes
-from didyma.refimpl.ops.builder import Value
 from didyma.tracer.tensor import Tensor
 
 Real: TypeAlias = Callable[[Tensor], Tensor]

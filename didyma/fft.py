@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from didyma.complex import conj, pair
+from didyma.composites import fourier
 from didyma.functions.axes import composed, rank, shape
 from didyma.functions.complex_pairs import Complex, mark, refusal
 from didyma.functions.creation import numbers
@@ -21,7 +22,6 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Array
-from didyma.refimpl.ops import fourier
 from didyma.tracer.tensor import Tensor, apply
 from didyma.tracer.types import Element, f32
 

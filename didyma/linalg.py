@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from didyma.composites import einsum
 from didyma.functions.axes import axes_in, axes_of, rank, shape
 from didyma.functions.products import cross, matmul, outer, tensordot, vecdot
 from didyma.functions.public import public, wrong
@@ -19,7 +20,6 @@ from didyma.functions.reductions import sum as total
 from didyma.functions.shaping import matrix_transpose
 from didyma.functions.suggestions import refuser
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ops import einsum
 from didyma.tracer.tensor import Tensor, apply, common, scalar, within
 from didyma.tracer.types import Element
 

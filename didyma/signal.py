@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from didyma.composites import fourier
+from didyma.composites.fourier import blackman, hamming, hann, mel_weights
 from didyma.functions.axes import axis_of
 from didyma.functions.complex_pairs import Complex, mark
 from didyma.functions.public import public, wrong
 from didyma.functions.suggestions import refuser
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array
-from didyma.refimpl.ops import fourier
-from didyma.refimpl.ops.fourier import blackman, hamming, hann, mel_weights
 from didyma.tracer.tensor import Tensor, common, within
 
 

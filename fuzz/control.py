@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from didyma.composites.recipes import RECIPES
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Bytes
 from didyma.refimpl.errors import DidymaError
@@ -33,7 +34,6 @@ from didyma.refimpl.ir.graph import (
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import PLAIN, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.recipes import RECIPES
 
 _BOOL = TensorType(DType.BOOL)
 _COUNT = TensorType(DType.I64)

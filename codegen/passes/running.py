@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from didyma.composites.builder import Builder, Value
+from didyma.composites.composite import like
 from didyma.refimpl.ir.graph import Function, Module, Node, rename
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import TensorType
-from didyma.refimpl.ops.builder import Builder, Value
-from didyma.refimpl.ops.composite import like
 
 BLOCK = 32
 LONG = 4 * BLOCK  # shorter axes are left alone

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import sympy
 
+from didyma.composites.builder import Value
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Shape
-from didyma.refimpl.ops.builder import Value
 from didyma.tracer.tensor import Scalar, Tensor, common, promote, within
 from didyma.tracer.types import Size
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from didyma.composites import complex as complexes
+from didyma.composites.builder import Value
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ops import complex as complexes
-from didyma.refimpl.ops.builder import Value
 from didyma.tracer.tensor import Tensor, apply, common, promote, within
 
 

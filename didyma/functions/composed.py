@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any
 
 from didyma import api
+from didyma.composites.builder import Builder
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.builder import Builder
 from didyma.tracer.tensor import Tensor
 
 # Arguments of a call that shows which ops a function becomes, by the parameter's name.

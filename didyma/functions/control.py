@@ -9,12 +9,12 @@ from typing import TypeAlias, TypeVar, cast, overload
 
 import sympy
 
+from didyma.composites import selection
+from didyma.composites.builder import Builder, Value
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import NO_INLINE
 from didyma.refimpl.ir.types import DType, TensorType
-from didyma.refimpl.ops import selection
-from didyma.refimpl.ops.builder import Builder, Value
 from didyma.tracer.calling import arguments, checked
 from didyma.tracer.signatures import name_of, results_of
 from didyma.tracer.tensor import Operand, Tensor, common, constant, is_scalar, number, within
@@ -356,7 +356,7 @@ def non_max_suppression(
     least: float | None = None,
     centred: bool = False,
 ) -> Tensor:
-    """Rows (batch, class, box) of the boxes that are kept; see ``didyma.refimpl.ops.selection``."""
+    """Rows (batch, class, box) of the boxes that are kept; see ``didyma.composites.selection``."""
     b = common(boxes, scores)
     x, y = within(b, boxes), within(b, scores)
     return Tensor(b, selection.non_max_suppression(b, x, y, most, overlap, least, centred))

@@ -10,14 +10,14 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from didyma.composites import composite
+from didyma.composites.builder import Builder
 from didyma.functions.axes import AnyShape, AnySize, dim, promoted, rank, sizes
 from didyma.functions.axes import shape as shape_of
 from didyma.functions.public import ARRAYS, constant, public, wrong
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops import composite
-from didyma.refimpl.ops.builder import Builder
 from didyma.refimpl.ops.rules import at_least_zero
 from didyma.tracer.tensor import Scalar, Tensor, apply, common, scalar, within
 from didyma.tracer.types import Element

@@ -6,13 +6,14 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from didyma.composites import complex as complexes
+from didyma.composites import numeric
 from didyma.functions.axes import Operand, composed
 from didyma.functions.complex_pairs import Complex, mark, refusal
 from didyma.functions.creation import numbers
 from didyma.functions.public import public, wrong
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops import OPS, numeric
-from didyma.refimpl.ops import complex as complexes
+from didyma.refimpl.ops import OPS
 from didyma.tracer.tensor import Tensor, apply, promote, scalar, together
 
 Unary: TypeAlias = Callable[[Tensor], Tensor]

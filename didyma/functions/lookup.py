@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from didyma.composites import ordering
 from didyma.functions import control
 from didyma.functions.axes import (
     AnySize,
@@ -24,7 +25,6 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops import ordering
 from didyma.tracer.tensor import Tensor, apply, common, together, within
 
 
@@ -135,7 +135,7 @@ def non_max_suppression(
     """Rows (batch, class, box) of the boxes that are kept, best first in each class: i64[u, 3].
 
     Of boxes [batch, n, 4] and scores [batch, classes, n], at most ``most`` a class, of which no two
-    overlap by more than ``overlap``; see ``didyma.refimpl.ops.selection``.
+    overlap by more than ``overlap``; see ``didyma.composites.selection``.
     Example: ``dd.non_max_suppression(boxes, scores, most=10, overlap=0.5)``.
     Errors: ``bad-call``.
     """

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+from didyma.composites import composite
 from didyma.functions.axes import Axis, axes_of, axis_in, axis_of, composed, promoted, rank, shape
 from didyma.functions.creation import arange
 from didyma.functions.products import matmul
 from didyma.functions.public import public, wrong
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops import composite
 from didyma.tracer.tensor import Tensor, apply, common, scalar
 from didyma.tracer.types import Element, i64
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from didyma.composites.einsum import einsum as contract
 from didyma.functions.axes import axes_in, axis_in, axis_of, promoted, rank, shape
 from didyma.functions.public import public, wrong
 from didyma.functions.shaping import broadcast_arrays, matrix_transpose, moveaxis
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ops.einsum import einsum as contract
 from didyma.tracer.tensor import Tensor, apply, common, within
 from didyma.tracer.tensor import matmul as product
 

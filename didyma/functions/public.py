@@ -18,10 +18,10 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 import numpy as np
 import sympy
 
+from didyma.composites.builder import Builder
 from didyma.functions.complex_pairs import Complex, mark, refusal
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Builder
 from didyma.tracer.calling import SPELLINGS
 from didyma.tracer.tensor import Tensor
 from didyma.tracer.types import Element, Size

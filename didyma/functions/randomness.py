@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from didyma.composites import distributions
 from didyma.functions.axes import AnyShape, AnySize, composed, dim, sizes
 from didyma.functions.public import public, wrong
-from didyma.refimpl.ops import chance
 from didyma.tracer.tensor import Tensor, apply, common, within
 from didyma.tracer.types import Element, f32, i32
 
@@ -51,7 +51,7 @@ def random_uniform(
 
     Example: ``dd.random_uniform(seed, (n, 3))``.
     """
-    return composed(chance.uniform, seed, sizes(shape), dtype.dtype, low, high, stream)
+    return composed(distributions.uniform, seed, sizes(shape), dtype.dtype, low, high, stream)
 
 
 @public
@@ -69,7 +69,7 @@ def random_normal(
 
     Example: ``dd.random_normal(seed, (n, 3))``.
     """
-    return composed(chance.normal, seed, sizes(shape), dtype.dtype, mean, scale, stream)
+    return composed(distributions.normal, seed, sizes(shape), dtype.dtype, mean, scale, stream)
 
 
 @public
@@ -78,7 +78,7 @@ def bernoulli(p: Tensor, seed: Tensor, /, *, stream: int = 0) -> Tensor:
 
     Example: ``dd.bernoulli(p, seed)``.
     """
-    return composed(chance.bernoulli, p, seed, stream=stream)
+    return composed(distributions.bernoulli, p, seed, stream=stream)
 
 
 @public
@@ -91,7 +91,7 @@ def dropout(x: Tensor, seed: Tensor, /, p: float = 0.5, *, stream: int = 0) -> T
     if not 0 <= p < 1:
         raise wrong("dd.dropout", f"p = {p}", "0 <= p < 1")
     b = common(x, seed)
-    kept, _ = chance.dropout(b, within(b, x), p, within(b, seed), stream)
+    kept, _ = distributions.dropout(b, within(b, x), p, within(b, seed), stream)
     return Tensor(b, kept)
 
 
@@ -105,7 +105,7 @@ def multinomial(
     """
     if len(logits.value.type.shape) != 2:
         raise wrong("dd.multinomial", str(logits.value.type), "logarithms [rows, classes]")
-    return composed(chance.multinomial, logits, seed, dim(count), dtype.dtype, stream)
+    return composed(distributions.multinomial, logits, seed, dim(count), dtype.dtype, stream)
 
 
 __all__ = [

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import builtins
 
+from didyma.composites import composite
 from didyma.functions.axes import Axis, axes_of, axis_of, composed, rank, shape
 from didyma.functions.creation import numbers
 from didyma.functions.public import public, wrong
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops import composite
 from didyma.tracer.tensor import Tensor, apply
 from didyma.tracer.types import Element
 

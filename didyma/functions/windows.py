@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from didyma.composites import transposed
 from didyma.functions.axes import composed, promoted, rank, shape
 from didyma.functions.public import public, wrong
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ops import transposed
 from didyma.refimpl.ops.rules import at_least_zero
 from didyma.tracer.tensor import Tensor, apply
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from didyma.composites.builder import Builder, Value
 from didyma.onnx import unify
 from didyma.onnx.sizes import BoundSizes
 from didyma.onnx.values import Constant, Entry, Operand, TensorList, as_value
@@ -19,7 +20,6 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import CONTROL, Attr, Module
 from didyma.refimpl.ir.types import Array, DType, TensorType
-from didyma.refimpl.ops.builder import Builder, Value
 from didyma.refimpl.ops.rules import ShapeMismatch, unequal_sizes
 
 SMALL = 1 << 10  # elements of a tensor that is folded although nothing needs its value

@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx
 
+from didyma.composites.builder import Builder, Value
 from didyma.onnx import functions, schemas
 from didyma.onnx.context import Context
 from didyma.onnx.environment import Environment, Scope
@@ -23,7 +24,6 @@ from didyma.onnx.values import Constant, Entry, Operand, TensorList
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array, TensorType
-from didyma.refimpl.ops.builder import Builder, Value
 
 MAX_DEPTH = 64  # nested functions and bodies
 MAX_NODES = 1 << 14  # nodes that functions and bodies are inlined to, for each 1,000 nodes stored

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Handler, Inputs, NotConstant
 from didyma.onnx.opset_upgrades import upgrade
 from didyma.onnx.rules import (
@@ -29,7 +30,6 @@ from didyma.onnx.rules import (
 )
 from didyma.onnx.sizes import MOST_FOLDED, folded
 from didyma.onnx.values import Constant, Operand, settle
-from didyma.refimpl.ops.builder import Value
 
 HANDLERS: dict[str, Handler] = {
     **arithmetic.HANDLERS,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import onnx
 import sympy
 
+from didyma.composites.builder import Builder
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.text.reader import Reader
-from didyma.refimpl.ops.builder import Builder
 
 RANGES = "didyma.dims"  # key of the metadata in which Didyma writes the ranges of symbols
 MAX_TEXT = 1 << 12  # characters of a size, or of ranges; longer ones are not read

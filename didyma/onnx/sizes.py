@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from didyma.composites.builder import Builder, Value
 from didyma.onnx.values import wrapped
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, Ranges
 from didyma.refimpl.ir.graph import Attr, Node
 from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
-from didyma.refimpl.ops.builder import Builder, Value
 
 MOST_BOUND = 64  # elements of a value whose elements are looked up as bound sizes
 MOST_FOLDED = 1 << 10  # elements of a value that is computed from constants

@@ -8,11 +8,11 @@ from typing import Protocol
 
 import onnx
 
+from didyma.composites.builder import Builder, Value
 from didyma.onnx.context import Context
 from didyma.onnx.values import Entry
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import Function, Module, Node
-from didyma.refimpl.ops.builder import Builder, Value
 
 
 class BodyImporter(Protocol):

@@ -13,13 +13,13 @@ from typing import Any
 
 import sympy
 
+from didyma.composites.builder import Builder, Value
 from didyma.onnx.values import as_value, sizes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar, always_equal, roots
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.builder import Builder, Value
 from didyma.refimpl.ops.rules import unequal_sizes
 from didyma.refimpl.ops.spec import Kind
 

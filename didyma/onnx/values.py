@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from didyma.composites.builder import Builder, Value
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Array, DType, TensorType
-from didyma.refimpl.ops.builder import Builder, Value
 from didyma.refimpl.ops.slicing import joined
 
 

@@ -19,15 +19,16 @@ from typing import Any, get_args
 import didyma.refimpl.verify
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
+from didyma.composites import complex as complexes
+from didyma.composites import composite, fourier
+from didyma.composites.builder import Builder
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims, graph, loop, program
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.text import parse_loop, show
 from didyma.refimpl.ir.types import DType, TensorType
-from didyma.refimpl.ops import OPS, composite, fourier
-from didyma.refimpl.ops import complex as complexes
+from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.bars import Contract
-from didyma.refimpl.ops.builder import Builder
 from didyma.refimpl.ops.spec import Kind
 
 CONTROL = (

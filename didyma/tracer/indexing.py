@@ -14,10 +14,10 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
+from didyma.composites import selection
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Array, DType
-from didyma.refimpl.ops import selection
 from didyma.refimpl.ops.broadcasting import broadcast
 from didyma.tracer.slices import Axis, at, cut
 from didyma.tracer.tensor import Tensor, apply, common, constant, within

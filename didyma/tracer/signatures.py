@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, get_args, get_origin
 
+from didyma.composites.builder import UNBOUNDED
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import Ranges, always_equal
 from didyma.refimpl.ir.types import TensorType
-from didyma.refimpl.ops.builder import UNBOUNDED
 from didyma.tracer.tensor import Tensor
 from didyma.tracer.types import Element, Spec, items
 

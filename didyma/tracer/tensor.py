@@ -13,11 +13,11 @@ from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
+from didyma.composites.builder import Builder, Value
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.types import FLOATS, SIGNED, UNSIGNED, Array, DType
-from didyma.refimpl.ops.builder import Builder, Value
 from didyma.tracer.arrays import as_array
 from didyma.tracer.methods import Methods
 from didyma.tracer.numpy_protocol import NumpyProtocol

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from didyma.composites.builder import Builder, Value
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Builder, Value
 from didyma.tracer.types import AnySize, TakesSizes, plain
 
 

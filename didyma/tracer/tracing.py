@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast, overload
 
+from didyma.composites.builder import Builder
 from didyma.files import read_module
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.text import show
-from didyma.refimpl.ops.builder import Builder
 from didyma.refimpl.verify import graph as verify
 from didyma.tracer.signatures import (
     check_arguments,

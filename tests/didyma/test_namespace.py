@@ -58,7 +58,7 @@ def test_help_has_a_signature_and_words(name: str) -> None:
     own = name.rpartition(".")[2]
     alias = name in aliases.__all__
     assert f"{standard.target(name) if alias else own}(" in text
-    if f.__module__ != "didyma.refimpl.ops.fourier":
+    if f.__module__ != "didyma.composites.fourier":
         assert "Example" in text or "Invert" in text or ">>>" in text, text
 
 

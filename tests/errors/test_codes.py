@@ -16,13 +16,13 @@ from onnx import TensorProto, helper
 
 import didyma as dd
 from didyma.codegen.runtime import calls
+from didyma.composites.builder import Builder
 from didyma.files import read_module
 from didyma.onnx import load_bytes
 from didyma.onnx_backend import backend_for
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType, TensorType
-from didyma.refimpl.ops.builder import Builder
 from didyma.tracer.tensor import Tensor
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.elementwise import OPS
 from didyma.onnx.rules import random
 from didyma.onnx.values import Operand, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Value
 from didyma.refimpl.ops.conversion import largest
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.tensors import SATURATED, dtype_of
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Value
 
 
 def cast(c: Context, v: Value, to: DType) -> Value:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import onnx
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Entries, NotConstant
 from didyma.onnx.rules import loops
 from didyma.onnx.rules.shaping import join
@@ -17,7 +18,6 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Value
 
 MAX_STEPS = 1 << 10  # iterations that are unrolled
 FEW_NODES = 1 << 8  # nodes of an unrolled loop; a loop of more runs as a loop

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from didyma.composites.builder import Value
+from didyma.composites.transposed import conv_transpose
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.padding import (
     Windows,
@@ -12,8 +14,6 @@ from didyma.onnx.rules.padding import (
 from didyma.onnx.rules.products import rescaled, shifted
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ops.builder import Value
-from didyma.refimpl.ops.transposed import conv_transpose
 
 
 def _conv(c: Context, x: Inputs) -> Sequence[Operand]:

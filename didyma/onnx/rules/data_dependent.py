@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Inputs, NotConstant
 from didyma.onnx.tensors import MAX_RANK
 from didyma.onnx.values import Operand, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Value
 
 
 def bind_sizes(c: Context, item: Operand, name: str = "size") -> tuple[Dim, ...]:

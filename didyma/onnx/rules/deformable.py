@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.interpolation import Axis, numbered, sample
 from didyma.onnx.rules.padding import Windows, static_sizes
@@ -16,7 +17,6 @@ from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Value
 
 
 def _column(c: Context, v: Value, k: int) -> Value:

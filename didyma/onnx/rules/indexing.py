@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from didyma.composites.builder import Value
+from didyma.composites.ordering import top_k
 from didyma.onnx.context import Context, Handler, Inputs, NotConstant
 from didyma.onnx.rules import data_dependent
 from didyma.onnx.tensors import dtype_of
@@ -13,8 +15,6 @@ from didyma.onnx.values import Constant, Operand, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Array, DType
-from didyma.refimpl.ops.builder import Value
-from didyma.refimpl.ops.ordering import top_k
 
 
 def index64(c: Context, at: Value, n: Dim) -> Value:

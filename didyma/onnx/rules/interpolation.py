@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import product
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.values import Operand, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Value
 
 
 def numbered(c: Context, d: Dim, like: Value) -> Value | float:

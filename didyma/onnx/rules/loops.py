@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Entries, NotConstant
 from didyma.onnx.subgraphs import BodyImporter, OpenFunction, add_functions, build_function
 from didyma.onnx.values import Constant, Entry, Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, TensorType
-from didyma.refimpl.ops.builder import Value
 
 ATTEMPTS = 4  # types of the carried values that are tried until the body keeps them
 _COUNT = TensorType(DType.I64)

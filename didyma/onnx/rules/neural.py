@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from didyma.composites import composite
+from didyma.composites.builder import Builder, Value
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.tensors import dtype_of
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import exact_quotient
-from didyma.refimpl.ops import composite
-from didyma.refimpl.ops.builder import Builder, Value
 
 MAX_WINDOW = 1 << 10  # channels that LRN adds one by one
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.shaping import join
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, DType
-from didyma.refimpl.ops.builder import Value
 
 MOST_SKIPS = 64  # each number of skipped items is counted separately
 MOST_COLUMNS = 1 << 24

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, NotConstant
 from didyma.onnx.values import size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import Shape
-from didyma.refimpl.ops.builder import Value
 from didyma.refimpl.ops.rules import at_least_zero, at_most
 from didyma.refimpl.ops.windows import SlidingWindow
 

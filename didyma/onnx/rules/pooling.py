@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from didyma.composites.builder import Value
+from didyma.composites.transposed import fit
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.padding import (
     Windows,
@@ -17,9 +19,7 @@ from didyma.onnx.rules.padding import (
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import exact_quotient
-from didyma.refimpl.ops.builder import Value
 from didyma.refimpl.ops.rules import at_least_zero
-from didyma.refimpl.ops.transposed import fit
 
 
 def _counted(c: Context, v: Value, w: Windows) -> Value:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from didyma.composites.builder import Value
+from didyma.composites.einsum import einsum
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.values import Operand
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Value
-from didyma.refimpl.ops.einsum import einsum
 
 
 def matmul(c: Context, a: Value, b: Value) -> Value:

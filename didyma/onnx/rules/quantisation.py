@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.casts import cast
 from didyma.onnx.rules.products import saturated
@@ -11,7 +12,6 @@ from didyma.onnx.tensors import dtype_of
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Value
 
 
 def _broadcast(c: Context, p: Value, v: Value) -> Value:

@@ -14,13 +14,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from didyma.composites import distributions
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.tensors import dtype_of
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops import chance
-from didyma.refimpl.ops.builder import Value
 
 
 def source(c: Context) -> tuple[Value, int]:
@@ -47,13 +47,13 @@ def _shape(c: Context) -> tuple[Dim, ...]:
 def _uniform(c: Context, shape: tuple[Dim, ...], dtype: DType) -> Sequence[Operand]:
     seed, stream = source(c)
     low, high = c.real("low", 0.0), c.real("high", 1.0)
-    return [chance.uniform(c, seed, shape, dtype, low, high, stream)]
+    return [distributions.uniform(c, seed, shape, dtype, low, high, stream)]
 
 
 def _normal(c: Context, shape: tuple[Dim, ...], dtype: DType) -> Sequence[Operand]:
     seed, stream = source(c)
     mean, scale = c.real("mean", 0.0), c.real("scale", 1.0)
-    return [chance.normal(c, seed, shape, dtype, mean, scale, stream)]
+    return [distributions.normal(c, seed, shape, dtype, mean, scale, stream)]
 
 
 Draw: TypeAlias = Callable[[Context, tuple[Dim, ...], DType], Sequence[Operand]]
@@ -77,7 +77,7 @@ def _like(draw: Draw) -> Handler:
 
 def _bernoulli(c: Context, x: Inputs) -> Sequence[Operand]:
     p, (seed, stream) = c.operand(x, 0), source(c)
-    return [chance.bernoulli(c, p, seed, _dtype(c, p.type.dtype), stream)]
+    return [distributions.bernoulli(c, p, seed, _dtype(c, p.type.dtype), stream)]
 
 
 def _multinomial(c: Context, x: Inputs) -> Sequence[Operand]:
@@ -85,13 +85,13 @@ def _multinomial(c: Context, x: Inputs) -> Sequence[Operand]:
     if v.type.rank != 2 or v.type.shape[1] == 0:
         raise c.broken(str(v.type), "rows of at least one class")
     count, dtype = c.integer("sample_size", 1), _dtype(c, DType.I32)
-    return [chance.multinomial(c, v, seed, count, dtype, stream)]
+    return [distributions.multinomial(c, v, seed, count, dtype, stream)]
 
 
 def dropout(c: Context, v: Value, ratio: float) -> Sequence[Operand]:
     """Return dropout in training mode and its mask, a bool only from opset 10 on."""
     seed, stream = source(c)
-    kept, mask = chance.dropout(c, v, ratio, seed, stream)
+    kept, mask = distributions.dropout(c, v, ratio, seed, stream)
     return [kept, mask if c.opset >= 10 else c.cast(mask, v.type.dtype)]
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from didyma.composites import composite
+from didyma.composites.builder import Builder, Value
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.shaping import join
 from didyma.onnx.rules.slicing import cut
@@ -13,8 +15,6 @@ from didyma.onnx.subgraphs import add_functions, build_function
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, TensorType
-from didyma.refimpl.ops import composite
-from didyma.refimpl.ops.builder import Builder, Value
 
 Activation: TypeAlias = Callable[[Value], Value]
 

@@ -8,6 +8,7 @@ from functools import partial, reduce
 
 import numpy as np
 
+from didyma.composites.builder import Builder, Value
 from didyma.onnx.context import MAX_FOLDED, Context, Handler, Inputs
 from didyma.onnx.rules.interpolation import cubic, cubic_weight
 from didyma.onnx.rules.padding import size_scalar
@@ -15,7 +16,6 @@ from didyma.onnx.rules.resize_axes import MODES, AxisResize, axis_resizes, quoti
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, DType
-from didyma.refimpl.ops.builder import Builder, Value
 
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 REACH = {"linear": 1, "cubic": 2}  # neighbours on either side that have a weight

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Entries
 from didyma.onnx.rules.shaping import join
 from didyma.onnx.rules.slicing import cut
@@ -13,7 +14,6 @@ from didyma.onnx.values import Entry, Operand, TensorList, size
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Value
 
 Handler: TypeAlias = Callable[[Context, Entries], Entry]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Handler, Inputs, NotConstant
 from didyma.onnx.rules.data_dependent import bind_sizes, dynamic_range, element
 from didyma.onnx.unify import equal_in_range, first_elements
@@ -15,7 +16,6 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, exact_quotient
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.broadcasting import broadcast
-from didyma.refimpl.ops.builder import Value
 from didyma.refimpl.ops.slicing import joined
 
 

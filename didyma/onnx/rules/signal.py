@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from didyma.composites import fourier
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.tensors import dtype_of
 from didyma.onnx.values import Constant, Operand
-from didyma.refimpl.ops import fourier
 
 
 def _dft(c: Context, x: Inputs) -> Sequence[Operand]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Handler, Inputs, NotConstant
 from didyma.onnx.rules.data_dependent import clamped_end, element
 from didyma.onnx.rules.padding import folded_if_constant, size_scalar
 from didyma.onnx.values import Operand
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ops.builder import Value
 
 
 def cut(c: Context, v: Value, axis: int, start: Dim, stop: Dim) -> Value:

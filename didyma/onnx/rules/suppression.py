@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from didyma.composites.builder import Value
 from didyma.onnx.context import Context, Handler, Inputs
 from didyma.onnx.rules.data_dependent import non_zero
 from didyma.onnx.subgraphs import add_functions, build_function
 from didyma.onnx.values import Operand, size
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, TensorType
-from didyma.refimpl.ops.builder import Value
 
 
 def _column(c: Context, boxes: Value, k: int) -> Value:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from didyma.composites.builder import Builder, Value
 from didyma.refimpl.ir.graph import Function, Module
 from didyma.refimpl.ir.types import DType, TensorType
-from didyma.refimpl.ops.builder import Builder, Value
 
 F32, I64 = DType.F32, DType.I64
 LONG, SHORT = TensorType(F32, (4,)), TensorType(F32, (3,))

@@ -7,13 +7,13 @@ import pytest
 
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.registry import engine
+from didyma.composites.builder import Builder
 from didyma.fuzz import values
 from didyma.fuzz.levels import check
 from didyma.refimpl.ir import packing
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import PACKED, DType, Tensor, TensorType
-from didyma.refimpl.ops.builder import Builder
 
 ENGINES = ("host", "simt")
 

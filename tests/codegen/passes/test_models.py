@@ -8,12 +8,12 @@ import pytest
 
 from didyma.codegen.passes.fuse import fuse
 from didyma.codegen.passes.simplify import simplify
+from didyma.composites import composite
+from didyma.composites.builder import Builder, Value
+from didyma.composites.recipes import start
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import RESHAPE_ONLY, Module
 from didyma.refimpl.ir.types import DType, Shape, TensorType
-from didyma.refimpl.ops import composite
-from didyma.refimpl.ops.builder import Builder, Value
-from didyma.refimpl.ops.recipes import start
 
 n = symbol("n")
 

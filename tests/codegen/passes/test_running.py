@@ -8,12 +8,12 @@ import pytest
 from didyma.codegen.options import Options
 from didyma.codegen.passes.running import BLOCK, LONG, block_runs
 from didyma.codegen.runtime.registry import engine
+from didyma.composites.builder import Builder
 from didyma.fuzz.graphs import inputs as random_inputs
 from didyma.fuzz.levels import check
 from didyma.refimpl.interp.graph import run
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import DType, TensorType
-from didyma.refimpl.ops.builder import Builder
 from didyma.refimpl.verify.graph import verify
 
 

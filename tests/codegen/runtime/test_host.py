@@ -13,12 +13,12 @@ from didyma.codegen.options import Options
 from didyma.codegen.runtime.engine import KernelFault, KernelText
 from didyma.codegen.runtime.host import Host, HostBuffer, Order
 from didyma.codegen.runtime.registry import engine
+from didyma.composites.builder import Builder
 from didyma.fuzz.conform import Runner
 from didyma.fuzz.levels import check
 from didyma.oracle.conformance import conform, structure
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.types import Array, DType, TensorType
-from didyma.refimpl.ops.builder import Builder
 from tests.codegen.runtime.texts import kernel
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
+from didyma.composites.builder import Builder
 from didyma.fuzz.levels import check
 from didyma.fuzz.values import array
 from didyma.refimpl.ir.dims import Dim, DimVar, symbol
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import DType, TensorType
-from didyma.refimpl.ops.builder import Builder
 
 N = symbol("n")
 

@@ -10,12 +10,12 @@ import pytest
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
+from didyma.composites.builder import Builder
 from didyma.fuzz.levels import check
 from didyma.fuzz.values import array
 from didyma.oracle.chains import longest
 from didyma.refimpl.ir.graph import Attr, Module
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
-from didyma.refimpl.ops.builder import Builder
 
 PLACED: dict[str, Attr] = {"strides": (1, 1), "dilations": (1, 1), "low": (1, 1), "high": (1, 1)}
 

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from didyma.codegen.runtime.registry import engine
+from didyma.composites import distributions
+from didyma.composites.builder import Builder, Value
 from didyma.fuzz.levels import check
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import Attr, Module
 from didyma.refimpl.ir.types import Array, DType, TensorType
-from didyma.refimpl.ops import OPS, chance
-from didyma.refimpl.ops.builder import Builder, Value
+from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.random import bits, philox
 
 # Random123's kat_vectors, philox4x32 of 10 rounds: counter, key, answer.
@@ -65,8 +66,8 @@ def test_every_level_draws_the_same() -> None:
     made = [
         b("random_bits", [s], dtype=DType.U32, shape=(2, 3, 5), stream=1),
         b("random_bits", [s], dtype=DType.U64, shape=(33,), stream=1 << 40),
-        chance.uniform(b, s, (40,), DType.F32, -1.0, 3.0),
-        chance.bernoulli(b, p, s, stream=4),
+        distributions.uniform(b, s, (40,), DType.F32, -1.0, 3.0),
+        distributions.bernoulli(b, p, s, stream=4),
     ]
     m = Module((b.function("main", made),))
     report = check(m, [SEED, np.full((3, 7), 0.5, np.float32)], [engine("host"), engine("simt")])
@@ -86,7 +87,7 @@ def test_a_size_known_late_changes_nothing() -> None:
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 def test_uniform_is_flat(dtype: DType) -> None:
     b, s = seeded()
-    x = run(b, chance.uniform(b, s, (20_000,), dtype)).astype(np.float64)
+    x = run(b, distributions.uniform(b, s, (20_000,), dtype)).astype(np.float64)
     assert x.min() >= 0
     assert x.max() < 1
     counts, _ = np.histogram(x, 20, (0, 1))
@@ -97,7 +98,7 @@ def test_uniform_is_flat(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16])
 def test_normal_has_its_moments(dtype: DType) -> None:
     b, s = seeded()
-    z = run(b, chance.normal(b, s, (20_000,), dtype, 1.0, 2.0)).astype(np.float64)
+    z = run(b, distributions.normal(b, s, (20_000,), dtype, 1.0, 2.0)).astype(np.float64)
     z = (z - 1) / 2
     assert abs(z.mean()) < 4 / math.sqrt(20_000)
     assert abs(z.var() - 1) < 4 * math.sqrt(2 / 20_000)
@@ -110,7 +111,7 @@ def test_multinomial_follows_its_weights() -> None:
     logits = b.param("x", TensorType(DType.F32, (2, 4)))
     weights = np.array([[1, 2, 3, 4], [0, 5, 0, 5]], np.float32)
     with np.errstate(divide="ignore"):
-        got = run(b, chance.multinomial(b, logits, s, 10_000), np.log(weights))
+        got = run(b, distributions.multinomial(b, logits, s, 10_000), np.log(weights))
     for row, w in zip(got, weights, strict=True):
         share = np.bincount(row, minlength=4) / 10_000
         assert np.abs(share - w / 10).max() < 0.02
@@ -120,7 +121,7 @@ def test_multinomial_follows_its_weights() -> None:
 def test_dropout_keeps_the_mean() -> None:
     b, s = seeded()
     x = b.param("x", TensorType(DType.F32, (10_000,)))
-    kept, mask = chance.dropout(b, x, 0.25, s)
+    kept, mask = distributions.dropout(b, x, 0.25, s)
     m = Module((b.function("main", [kept, mask]),))
     y, on = graph.run(m, [SEED, np.ones(10_000, np.float32)])
     assert np.array_equal(y != 0, on)

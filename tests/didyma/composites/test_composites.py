@@ -8,14 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from didyma.composites import composite
+from didyma.composites.builder import Value
+from didyma.composites.composite import Emit
+from didyma.composites.recipes import RECIPES, Body, Recipe, start
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import Function, Module
 from didyma.refimpl.ir.types import ALL, Array, DType, TensorType
-from didyma.refimpl.ops import bars, composite
-from didyma.refimpl.ops.builder import Value
-from didyma.refimpl.ops.composite import Emit
-from didyma.refimpl.ops.recipes import RECIPES, Body, Recipe, start
+from didyma.refimpl.ops import bars
 from tests.refimpl.ops.draw import Dice, values
 
 F64 = DType.F64

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from didyma.composites import complex as cx
+from didyma.composites import fourier
+from didyma.composites.builder import Builder, Value
+from didyma.composites.recipes import Body, start
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array, DType, TensorType
-from didyma.refimpl.ops import bars, fourier
-from didyma.refimpl.ops import complex as cx
-from didyma.refimpl.ops.builder import Builder, Value
-from didyma.refimpl.ops.recipes import Body, start
+from didyma.refimpl.ops import bars
 
 Z = NDArray[np.complex128]
 

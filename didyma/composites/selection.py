@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from didyma.composites.builder import Builder, Value
+from didyma.composites.composite import Emit, like, scalar
+from didyma.composites.ordering import argsort
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.builder import Builder, Value
-from didyma.refimpl.ops.composite import Emit, like, scalar
-from didyma.refimpl.ops.ordering import argsort
 
 V = TypeVar("V")
 NOWHERE = 2**62  # an index out of range of every axis: an update there is dropped

@@ -14,10 +14,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from didyma.composites import complex as complexes
+from didyma.composites.composite import Emit, like, scalar
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, DType, Tensor
-from didyma.refimpl.ops import complex as complexes
-from didyma.refimpl.ops.composite import Emit, like, scalar
 from didyma.refimpl.ops.rules import at_least_zero, attr_error, shape_error
 
 V = TypeVar("V")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from didyma.composites import selection
+from didyma.composites.builder import Builder, Value
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.types import Array, DType, TensorType
-from didyma.refimpl.ops import selection
-from didyma.refimpl.ops.builder import Builder, Value
 from didyma.refimpl.verify.graph import verify
 
 Body = Callable[[Builder, Sequence[Value]], Sequence[Value]]

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from didyma.composites import complex as complexes
+from didyma.composites import composite, fourier
+from didyma.composites.builder import Builder, Value
+from didyma.composites.composite import Emit
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Function
 from didyma.refimpl.ir.types import FLOATS, SIGNED, DType, TensorType
-from didyma.refimpl.ops import complex as complexes
-from didyma.refimpl.ops import composite, fourier
-from didyma.refimpl.ops.builder import Builder, Value
 from didyma.refimpl.ops.choose import flag, pick, size, subset
-from didyma.refimpl.ops.composite import Emit
 from didyma.refimpl.ops.spec import Chooser
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from didyma.composites.composite import Emit, like
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ops.composite import Emit, like
 from didyma.refimpl.ops.rules import at_least_zero, surely_nonnegative
 
 V = TypeVar("V")

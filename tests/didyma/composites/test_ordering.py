@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import didyma as dd
+from didyma.composites import ordering
+from didyma.composites.builder import Builder
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.types import Array, DType, TensorType
-from didyma.refimpl.ops import ordering
-from didyma.refimpl.ops.builder import Builder
 from didyma.refimpl.verify.graph import verify
 
 DTYPES = (DType.F32, DType.F16, DType.BF16, DType.I8, DType.U64, DType.BOOL)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from didyma.composites.composite import Emit, like
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, Shape
-from didyma.refimpl.ops.composite import Emit, like
 from didyma.refimpl.ops.rules import shape_error
 
 V = TypeVar("V")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from didyma.composites.composite import Emit, like
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.composite import Emit, like
 from didyma.refimpl.ops.rules import shape_error
 
 V = TypeVar("V")

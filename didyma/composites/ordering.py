@@ -6,12 +6,12 @@ among equals the earlier element comes first, in descending order too.
 
 from __future__ import annotations
 
+from didyma.composites.builder import Builder, Value
+from didyma.composites.composite import like, scalar
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Function
 from didyma.refimpl.ir.types import DType, TensorType
-from didyma.refimpl.ops.builder import Builder, Value
-from didyma.refimpl.ops.composite import like, scalar
 
 FEW = 1024  # up to so many elements, all pairs are compared in one kernel
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from didyma.composites.composite import Emit, like, scalar
 from didyma.refimpl.ir.types import DType, Tensor
-from didyma.refimpl.ops.composite import Emit, like, scalar
 
 V = TypeVar("V")
 

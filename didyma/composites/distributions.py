@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
+from didyma.composites.composite import Emit, like, scalar, softmax
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType, Shape
-from didyma.refimpl.ops.composite import Emit, like, scalar, softmax
 
 V = TypeVar("V")
 
