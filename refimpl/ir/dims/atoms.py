@@ -168,7 +168,7 @@ class Atoms:
             (a, b), (k, n) = (self.interval(self._read(x)) for x in e.args)
             if a >= 0 and k >= 0:
                 return a ** int(k), b ** int(n)
-            if a >= 0 and b > 0 and k == n:  # a quotient, which has no value where its divisor is 0
+            if k == n < 0 < b:  # one over a divisor: a size, which is positive where it divides
                 return Fraction(b) ** int(k), Fraction(max(a, 1)) ** int(k)
         return -UNBOUNDED, UNBOUNDED
 
