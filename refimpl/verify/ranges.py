@@ -123,7 +123,7 @@ class Ranges:
         ends = (*a, *b)
         if all(isinstance(d, int) for d in ends):
             return _apart(*(int(d) for d in ends))
-        if a == b and a[0] != a[1]:
+        if a == b and a[0] != a[1] and not self._apart_where_tried(*ends):
             return False
         return self._answer(
             lambda: (
@@ -132,8 +132,13 @@ class Ranges:
                 or any(self._proved(x, y, ends) for x, y in ((b[0], a[1]), (a[0], b[1])))
                 or any(x == y for x, y in (a, b))
             ),
-            lambda: all(_apart(*four) for four in self._tried(*ends)),
+            lambda: self._apart_where_tried(*ends),
         )
+
+    def _apart_where_tried(self, *ends: Dim) -> bool:
+        if self._bindings is None:
+            self._draw()
+        return all(_apart(*four) for four in self._tried(*ends))
 
     def covered(self, written: Sequence[tuple[Dim, Dim]], lo: Dim, hi: Dim) -> bool:
         """Return whether ranges together contain ``lo`` to ``hi`` at every binding."""

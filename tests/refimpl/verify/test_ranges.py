@@ -193,6 +193,12 @@ def test_what_is_proved_holds_at_every_binding(data: st.DataObject) -> None:
         assert said or not truths[name], name
 
 
+def test_a_range_that_is_always_empty_is_apart_from_itself() -> None:
+    n = dims.symbol("n")
+    assert asked(RANGES, {}, []).apart((n + 1, n), (n + 1, n))
+    assert not asked(RANGES, {}, []).apart((n, n + 1), (n, n + 1))
+
+
 # ---- how much is proved
 
 
