@@ -50,8 +50,8 @@ class CodeScope:
     guard: Expr | None = None  # the condition, of a side of a Select
     holds: bool = True  # the side taken where the condition holds
     values: list[Scalar] = field(default_factory=list[Scalar])  # bound here, last defined first
-    sides: dict[tuple[Select, bool], CodeScope] = field(
-        default_factory=dict[tuple[Select, bool], "CodeScope"]
+    sides: dict[tuple[int, bool], CodeScope] = field(
+        default_factory=dict[tuple[int, bool], "CodeScope"]
     )
 
     def region(self) -> CodeScope:
@@ -169,7 +169,7 @@ class Placer:
         self._uses.setdefault(name, []).append(p)
 
     def _side(self, e: Select, holds: bool, p: CodeScope) -> CodeScope:
-        key = (e, holds)
+        key = (id(e), holds)
         if key not in p.sides:
             p.sides[key] = CodeScope(p, p.depth + 1, e.cond, holds)
         return p.sides[key]
@@ -300,7 +300,7 @@ class Placer:
         return map_expr(emit, e)
 
     def _branch(self, e: Select, holds: bool, p: CodeScope) -> Expr:
-        side = p.sides[(e, holds)]
+        side = p.sides[(id(e), holds)]
         body = self._emit(e.then if holds else e.other, side)
         again = side in self._emitted  # a rule that uses one expression twice
         self._emitted.add(side)
