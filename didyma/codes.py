@@ -236,6 +236,8 @@ _ONNX = _table(
      "$ didyma export RANDOM-BITS.dym"),
     ("onnx-mismatch", "An ONNX model declares a type that its nodes do not yield.",
      "a result declared f32[2, 4] that is an f32[2, 3]"),
+    ("onnx-not-constant", "The import of an ONNX model needs a value that depends on an input.",
+     "an input `axes` of ReduceSum that is an input of the model"),
     ("onnx-too-large", "A tensor of an ONNX model has more bytes than can be read.",
      "an initializer of shape [1048576, 1048576]"),
     ("onnx-unsupported", "An ONNX model uses an operator, dtype or attribute that is not imported.",

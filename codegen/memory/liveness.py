@@ -174,6 +174,7 @@ def live_ranges(lines: Sequence[Line], borrowed: Iterable[str] = ()) -> dict[str
     A use of a view is a use of its owner.  A returned value is in use to the last line.
     ``borrowed`` (inputs and constants) belong to the caller and have no range.
 
+    >>> from didyma.refimpl.ir.program import Launch, Return, View
     >>> lines = [Launch("f", ("x", "a")), View("b", "a"), Launch("g", ("b", "c")), Return(("c",))]
     >>> live_ranges(lines, ["x"])
     {'a': Range(start=0, end=2), 'c': Range(start=2, end=3)}

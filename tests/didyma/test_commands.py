@@ -163,7 +163,7 @@ def test_output_fits_80_columns(tmp_path: Path) -> None:
 
 def test_doctor_knows_the_extras_of_the_package() -> None:
     extras = setup()["options.extras_require"]
-    assert EXTRAS.keys() == extras.keys() - {"dev"}
+    assert EXTRAS.keys() == extras.keys() - {"dev", "docs"}
     for name, (_, distributions) in EXTRAS.items():
         wanted = [row.split(">=")[0] for row in extras[name].split()]
         assert list(distributions) == wanted, name

@@ -136,19 +136,20 @@ assert not {"abacus", "wreck"} & set(sys.modules), sys.modules
 
 
 @pytest.mark.parametrize(
-    ("points", "module", "said"),
+    ("module", "said"),
     [
-        ("mine = mine:Mine", "class Mine:\n    name = 'mine'\n", ("bad-engine", "without load")),
-        ("mine = mine:Mine", "class Mine:\n    name = 'ours'\n", ("broken-plugin", "'ours'")),
-        ("mine = mine:Mine", "def Mine():\n    return 1 / 0\n", ("ZeroDivisionError", "mine 1.0")),
+        ("class Mine:\n    name = 'mine'\n", ("bad-engine", "without load")),
+        ("class Mine:\n    name = 'ours'\n", ("broken-plugin", "'ours'")),
+        ("def Mine():\n    return 1 / 0\n", ("ZeroDivisionError", "mine 1.0")),
     ],
 )
 def test_what_is_registered_must_be_an_engine(
-    tmp_path: Path, points: str, module: str, said: tuple[str, ...]
+    tmp_path: Path, module: str, said: tuple[str, ...]
 ) -> None:
     config = (
-        "[metadata]\nname = mine\nversion = 1.0\n[options]\npy_modules = mine\n"
-        f"[options.entry_points]\ndidyma.engines =\n    {points}\n"
+        '[project]\nname = "mine"\nversion = "1.0"\n'
+        '[project.entry-points."didyma.engines"]\nmine = "mine:Mine"\n'
+        '[tool.setuptools]\npy-modules = ["mine"]\n'
     )
     install(tmp_path, {"pyproject.toml": config, "mine.py": module})
     (tmp_path / "x.dym").write_text(GRAPH)
@@ -160,8 +161,9 @@ def test_what_is_registered_must_be_an_engine(
 
 def test_a_planner_of_whole_allocations_plans_programs_and_no_traces(tmp_path: Path) -> None:
     config = (
-        "[metadata]\nname = hoard\nversion = 1.0\n[options]\npy_modules = hoard\n"
-        "[options.entry_points]\ndidyma.planners =\n    hoard = hoard:PLANNER\n"
+        '[project]\nname = "hoard"\nversion = "1.0"\n'
+        '[project.entry-points."didyma.planners"]\nhoard = "hoard:PLANNER"\n'
+        '[tool.setuptools]\npy-modules = ["hoard"]\n'
     )
     module = (
         "from didyma.codegen.memory.planners import Planner, ReusePlan\n"

@@ -56,12 +56,12 @@ class Frame:
     memory: dict[str, Memory] = field(default_factory=dict[str, Memory])
     env: dict[str, Value] = field(default_factory=dict[str, Value])
 
-    def bind(self, name: str, code: Code) -> bool:
+    def bind(self, name: str, value: Code) -> bool:
         """Bind a variable; return whether its value must be set in ``env`` while running."""
         self.lane_vars.pop(name, None)
-        if code.known:
-            many = not code.uniform and code.value.size >= MANY_LANES
-            self.vars[name] = known(squeezed(code.value), code.interval) if many else code
+        if value.known:
+            many = not value.uniform and value.value.size >= MANY_LANES
+            self.vars[name] = known(squeezed(value.value), value.interval) if many else value
             return False
         env = self.env
 
@@ -69,7 +69,7 @@ class Frame:
             del mask
             return env[name]
 
-        self.vars[name] = Code(run, code.uniform, False, code.interval)
+        self.vars[name] = Code(run, value.uniform, False, value.interval)
         return True
 
     def settle(self, scope: Scope | None) -> None:
@@ -126,6 +126,7 @@ def but(mask: Mask, cond: Array) -> Array:
 def squeezed(value: Array) -> Array:
     """Drop the axes along which a value is constant, as a column is along a grid of whole rows.
 
+    >>> import numpy as np
     >>> squeezed(np.array([[1, 2], [1, 2]]))
     array([[1, 2]])
     """
