@@ -87,9 +87,10 @@ def _folded(c: Context, op: str, x: Inputs, constants: Sequence[Constant]) -> Co
     b = c.builder.inner()
     params = {k: b.param(f"x{i}", k.type) for i, k in enumerate(dict.fromkeys(constants))}
     try:
-        results = HANDLERS[op](replace(c, builder=b, emitted=params), x) or ()
+        results = HANDLERS[op](replace(c, builder=b, emitted=params), x)
     except NotConstant:
         return None
+    assert results is not None, op
     (v,) = results
     assert isinstance(v, Value)
     arrays = {p.name: k.array.astype(object) for k, p in params.items()}
