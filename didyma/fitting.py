@@ -33,7 +33,7 @@ def default_sizes(m: Module, chosen: Mapping[str, int]) -> dict[str, int]:
     Errors: ``bad-option`` for a symbol that no input has or a size that is no integer,
     ``dim-out-of-range``.
     """
-    inputs = control.told(m)
+    inputs = control.input_symbols(m)
     free = [v for v in m.dims if v.name in inputs]
     for name, n in chosen.items():
         if name not in inputs:

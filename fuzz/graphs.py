@@ -135,7 +135,7 @@ def used(m: Module) -> Module:
         if f.name in wanted:
             wanted.update(r for n in f.nodes for r in control_.references(n))
     m = replace(m, functions=tuple(f for f in m.functions if f.name in wanted))
-    named = control_.mentioned(m)[m.entry.name] | control_.told(m)
+    named = control_.mentioned(m)[m.entry.name] | control_.input_symbols(m)
     bound = {
         s for f in m.functions for n in f.nodes for s in (*control_.binds(n), *control_.inner(n))
     }

@@ -120,9 +120,9 @@ def load(path: Path) -> Recorded:
         raise _broken(path, f"a broken head: {e}") from None
     if len(recorded.seeds) != len(m.entry.params):
         raise _broken(path, f"{len(recorded.seeds)} seeds for {len(m.entry.params)} inputs")
-    told = set(control.told(m))
-    if set(recorded.env) != told:
-        raise _broken(path, f"sizes for {sorted(recorded.env)}, symbols {sorted(told)}")
+    input_symbols = set(control.input_symbols(m))
+    if set(recorded.env) != input_symbols:
+        raise _broken(path, f"sizes for {sorted(recorded.env)}, symbols {sorted(input_symbols)}")
     dims.check_ranges(recorded.env, m.dims)
     if got := given.misfit(m, recorded.env, recorded.values):
         raise _broken(path, got)

@@ -209,8 +209,8 @@ def _pruned(
     read = {a for n in m.entry.nodes for a in n.args} | set(results)
     inputs = [(p, s) for p, s in zip(params, seeds, strict=True) if p.name in read]
     m = used(_with(m, replace(m.entry, params=tuple(p for p, _ in inputs))))
-    told = control.told(m)
-    env = tuple((name, n) for name, n in case.env if name in told)
+    input_symbols = control.input_symbols(m)
+    env = tuple((name, n) for name, n in case.env if name in input_symbols)
     names = {p.name for p, _ in inputs}
     given = tuple((name, t) for name, t in case.given if name in names)
     return Case(m, env, tuple(s for _, s in inputs), case.without, case.planner, given)

@@ -187,7 +187,7 @@ def _passes(case: _Case, truth: _Truth, level: Recorder) -> None:
         raise truth.refusal
     f = s.source.entry
     inputs = [exact(a) for a in case.inputs]
-    want = graph_interp.told(f, s.source, inputs, case.env, case.contract, stored=True)
+    want = graph_interp.estimates(f, s.source, inputs, case.env, case.contract, stored=True)
     types = [t.with_shape(*a.shape) for t, a in zip(f.result_types(), truth.results, strict=True)]
 
     def one(name: str, m: Module) -> None:
@@ -200,7 +200,7 @@ def _passes(case: _Case, truth: _Truth, level: Recorder) -> None:
 
 
 def _rewritten(
-    name: str, want: Array, bound: graph_interp.Told, got: Array, type: TensorType
+    name: str, want: Array, bound: graph_interp.Estimate, got: Array, type: TensorType
 ) -> Comparison:
     """Judge a result of a rewritten graph: by dtype and rank alone where its shape is in doubt."""
     if bound.sure:

@@ -63,7 +63,7 @@ def bindings(
 
     Errors: ``bad-option`` for an item that is not ``NAME=N``, ``dim-out-of-range``.
     """
-    bindable = control.told(m)
+    bindable = control.input_symbols(m)
     env: dict[str, int] = {}
     for item in given:
         name, _, value = item.partition("=")

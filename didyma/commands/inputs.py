@@ -40,7 +40,7 @@ def sizes(m: Module, given: Mapping[str, Tensor], chosen: Mapping[str, int]) -> 
 
     Errors: ``rank-mismatch``, ``dim-mismatch``, ``dim-out-of-range``, ``unbound-dim``.
     """
-    bindable = control.told(m)
+    bindable = control.input_symbols(m)
     known = {k: n for k, n in chosen.items() if k in bindable}
     first = "--dim", tuple(dims.symbol(k) for k in known), tuple(known.values())
     arrays = [p for p in m.entry.params if p.name in given and given[p.name].shape]

@@ -53,7 +53,7 @@ def read(file: Path, given: Sequence[str], capacity: int | None) -> Task:
         m, known = read_fixed(file, sizes)
         fixed.update(known)
         p = compile(m, Options(planner="none"), until="plan").unplanned
-        bindable = control.told(m)
+        bindable = control.input_symbols(m)
         default = fitting.default_sizes(m, {k: n for k, n in sizes.items() if k in bindable})
     ranges = {v.name: v for v in p.dims}
     for name, n in sizes.items():

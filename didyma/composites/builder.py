@@ -359,5 +359,5 @@ class Builder:
                 wanted.update(r for n in f.nodes for r in control.references(n))
         used = (f for f in taken.values() if f.name in wanted)
         m = Module((*used, entry), tuple(self._shared.dims.values()))
-        named = control.mentioned(m)[entry.name].union(control.told(m), control.bound(m))
+        named = control.mentioned(m)[entry.name].union(control.input_symbols(m), control.bound(m))
         return Module(m.functions, tuple(v for v in m.dims if v.name in named))

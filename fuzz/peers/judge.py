@@ -103,7 +103,7 @@ def _compare(
     outs: Sequence[Array],
 ) -> None:
     f = m.entry
-    bounds = graph.told(
+    bounds = graph.estimates(
         f, m, [exact(a) for a in inputs], env, peer.contract or Contract(), stored=True
     )
     for name, bound, out, open_type in zip(f.results, bounds, outs, f.result_types(), strict=True):

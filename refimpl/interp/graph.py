@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.interp.graph_bars import Told, on_bars
+from didyma.refimpl.interp.graph_bars import Estimate, on_bars
 from didyma.refimpl.interp.graph_float64 import in_float64
 from didyma.refimpl.interp.graph_machine import Machine, Step, concrete_attrs, last_uses
 from didyma.refimpl.ir import dims as d
@@ -144,10 +144,10 @@ def bars(
     ``stored`` any intermediate may have been stored and rounded on the way, or not.  What depends
     on an undecided condition or size is undecided.
     """
-    return tuple(t.bar for t in told(f, m, inputs, dims, contract, stored=stored))
+    return tuple(t.bar for t in estimates(f, m, inputs, dims, contract, stored=stored))
 
 
-def told(
+def estimates(
     f: Function,
     m: Module,
     inputs: Sequence[Bar],
@@ -155,12 +155,12 @@ def told(
     contract: Contract | None = None,
     *,
     stored: bool = False,
-) -> tuple[Told, ...]:
+) -> tuple[Estimate, ...]:
     """Return ``bars``, and whether the shape of each is sure."""
     env = _bound(f, m, [b.c.shape for b in inputs], dims)
     machine = on_bars(m, env, contract or Contract(), stored=stored)
     with np.errstate(all="ignore"):
-        return tuple(machine.call(f, [Told(b) for b in inputs]))
+        return tuple(machine.call(f, [Estimate(b) for b in inputs]))
 
 
 def reference(
@@ -289,17 +289,17 @@ class _Visited(_Arrays):
 
 
 __all__ = [
+    "Estimate",
     "Prepared",
     "Run",
-    "Told",
     "Visit",
     "bars",
     "bind",
     "concrete_attrs",
+    "estimates",
     "last_uses",
     "reference",
     "run",
-    "told",
     "values",
     "walk",
 ]

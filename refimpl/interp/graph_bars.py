@@ -24,30 +24,30 @@ _MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Estimate:
     """A value with its bar; ``sure`` is false where an implementation may find another shape."""
 
     bar: Bar
     sure: bool = True
 
 
-def _unknown(t: Told, *, sure: bool) -> Told:
+def _unknown(t: Estimate, *, sure: bool) -> Estimate:
     b = t.bar
-    return Told(Bar(b.c, np.full(b.c.shape, np.inf)), sure)
+    return Estimate(Bar(b.c, np.full(b.c.shape, np.inf)), sure)
 
 
-def _decided(t: Told) -> bool:
+def _decided(t: Estimate) -> bool:
     return t.sure and bool(np.all(t.bar.e == 0))
 
 
 def on_bars(
     m: Module, env: Mapping[str, int], contract: Contract, *, stored: bool
-) -> Machine[Told]:
+) -> Machine[Estimate]:
     """Return a machine that runs functions of a module on bars."""
     return _Bars(m, env, contract, stored)
 
 
-class _Bars(Machine[Told]):
+class _Bars(Machine[Estimate]):
     """Runs functions on bars; ``loose`` are symbols whose value is in doubt."""
 
     def __init__(self, m: Module, env: Mapping[str, int], contract: Contract, stored: bool) -> None:
@@ -58,7 +58,7 @@ class _Bars(Machine[Told]):
         self.stopped = False
         self.depth = 0
 
-    def call(self, f: Function, args: list[Told]) -> list[Told]:
+    def call(self, f: Function, args: list[Estimate]) -> list[Estimate]:
         self.depth += 1
         results = super().call(f, args)
         self.depth -= 1
@@ -66,11 +66,11 @@ class _Bars(Machine[Told]):
             return results  # stored or not: that is in the bars already
         types = self.prepare(f).types
         return [
-            Told(store(t.bar, types[r].dtype), t.sure)
+            Estimate(store(t.bar, types[r].dtype), t.sure)
             for r, t in zip(f.results, results, strict=True)
         ]
 
-    def apply(self, f: Function, step: Step, args: list[Told]) -> Sequence[Told]:
+    def apply(self, f: Function, step: Step, args: list[Estimate]) -> Sequence[Estimate]:
         n = step.node
         op = OPS[n.op]
         types = self.prepare(f).types
@@ -84,34 +84,34 @@ class _Bars(Machine[Told]):
         bar = use.op.bar(bars, operands, use.type, self.contract)
         if self.stored:
             bar = perhaps_stored(bar, n.types[0].dtype)
-        out = Told(bar)
+        out = Estimate(bar)
         sure = all(t.sure for t in args) and self.loose.isdisjoint(step.symbols)
         return (out if sure else _unknown(out, sure=False),)
 
-    def shape(self, value: Told) -> tuple[int, ...]:
+    def shape(self, value: Estimate) -> tuple[int, ...]:
         return value.bar.c.shape
 
-    def truth(self, value: Told) -> bool:
+    def truth(self, value: Estimate) -> bool:
         return bool(value.bar.c)
 
-    def again(self, value: Told) -> bool:
+    def again(self, value: Estimate) -> bool:
         self.stopped = not _decided(value)
         return not self.stopped and self.truth(value)
 
-    def size(self, value: Told) -> int:
+    def size(self, value: Estimate) -> int:
         return int(value.bar.c)
 
-    def take(self, value: Told, i: int) -> Told:
-        return Told(Bar(value.bar.c[i, ...], value.bar.e[i, ...]), value.sure)
+    def take(self, value: Estimate, i: int) -> Estimate:
+        return Estimate(Bar(value.bar.c[i, ...], value.bar.e[i, ...]), value.sure)
 
-    def stack(self, slices: Sequence[Told], t: TensorType) -> Told:
+    def stack(self, slices: Sequence[Estimate], t: TensorType) -> Estimate:
         shape = tuple(int(str(s)) for s in t.shape)
         c, e = np.empty(shape, centre_dtype(t.dtype)), np.zeros(shape)
         for i, s in enumerate(slices):
             c[i], e[i] = s.bar.c, s.bar.e
-        return Told(Bar(c, e), all(s.sure for s in slices))
+        return Estimate(Bar(c, e), all(s.sure for s in slices))
 
-    def bound(self, symbol: str, value: Told) -> None:
+    def bound(self, symbol: str, value: Estimate) -> None:
         super().bound(symbol, value)
         self.doubt(symbol, not _decided(value))
 
@@ -122,13 +122,13 @@ class _Bars(Machine[Told]):
         else:
             self.loose.discard(symbol)
 
-    def rebind(self, n: Node, types: Sequence[TensorType], values: Sequence[Told]) -> None:
+    def rebind(self, n: Node, types: Sequence[TensorType], values: Sequence[Estimate]) -> None:
         super().rebind(n, types, values)
         for s in control.rebound(n):
             named = [v for t, v in zip(types, values, strict=True) if dims.symbol(s) in t.shape]
             self.doubt(s, not all(v.sure for v in named))
 
-    def undecided(self, n: Node, results: Sequence[Told]) -> list[Told]:
+    def undecided(self, n: Node, results: Sequence[Estimate]) -> list[Estimate]:
         """Results of a node whose condition is undecided."""
         new = set(control.rebound(n))
         self.loose |= new
@@ -137,16 +137,16 @@ class _Bars(Machine[Told]):
             for r, t in zip(results, n.types, strict=True)
         ]
 
-    def branch(self, n: Node, runs: Sequence[Function], args: list[Told]) -> Sequence[Told]:
+    def branch(self, n: Node, runs: Sequence[Function], args: list[Estimate]) -> Sequence[Estimate]:
         decided = _decided(args[0])
         results = super().branch(n, runs, args)
         return results if decided else self.undecided(n, results)
 
-    def loop(self, n: Node, runs: Sequence[Function], args: list[Told]) -> Sequence[Told]:
+    def loop(self, n: Node, runs: Sequence[Function], args: list[Estimate]) -> Sequence[Estimate]:
         results = super().loop(n, runs, args)
         return self.undecided(n, results) if self.stopped else results
 
-    def scan(self, n: Node, body: Function, args: list[Told]) -> Sequence[Told]:
+    def scan(self, n: Node, body: Function, args: list[Estimate]) -> Sequence[Estimate]:
         results = super().scan(n, body, args)
         length = control.symbols(n)
         if self.loose.isdisjoint(length):

@@ -112,8 +112,8 @@ def blocks(m: Module) -> dict[str, Function]:
     return {f.name: f for f in m.functions if f.name in found}
 
 
-def told(m: Module) -> frozenset[str]:
-    """Symbols that the shapes of the entry's parameters tell; the others are bound by nodes."""
+def input_symbols(m: Module) -> frozenset[str]:
+    """Return the symbols in the shapes of the entry's parameters; nodes bind the others."""
     return frozenset(dims.free(d for p in m.entry.params for d in p.type.shape))
 
 
@@ -141,9 +141,9 @@ def symbols(n: Node) -> frozenset[str]:
 def solve(
     want: Iterable[TensorType], got: Iterable[TensorType], unknown: Collection[str]
 ) -> dict[str, Dim]:
-    """Sizes that make the wanted types the given ones.
+    """Return the sizes that make the wanted types the given ones.
 
-    A symbol is told by the first axis that it stands for alone.  What else the types say is
+    The first axis that is a symbol alone gives its size.  What else the types say is
     for the caller to check.
 
     >>> from didyma.refimpl.ir.types import DType

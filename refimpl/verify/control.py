@@ -9,7 +9,7 @@
 | G-scan | a ``scan`` body takes states, slices and captures, and gives states and slices of results |
 | G-bind | a ``bind`` takes one i64[], gives nothing, and names a dim |
 | G-binds | a rebound symbol stands alone on an axis of what is carried (of an ``if``: its results) |
-| G-bound-twice | a symbol is told by the entry's parameters or bound by one node |
+| G-bound-twice | a symbol stands in shapes of the entry's parameters, or one node binds it |
 | G-bound-once | a function in which symbols are bound is called or run at one place, if it is inlined |
 | G-unbacked | a symbol is used only where it has been bound; outside a function that is not inlined not its own |
 """  # noqa: E501  # a table's row is one line
@@ -188,9 +188,9 @@ class Control:
         if not _fits(carried, results, control.solve(carried, results, new)):
             got = f"@{body.name}: {_signature(params, results)}"
             raise _law("G-while", got, f"results {_list(carried)}")
-        test, told = tuple(p.type for p in cond.params), cond.result_types()
-        if test != params or told != (_BOOL,):
-            got = f"@{cond.name}: {_signature(test, told)}"
+        test, results = tuple(p.type for p in cond.params), cond.result_types()
+        if test != params or results != (_BOOL,):
+            got = f"@{cond.name}: {_signature(test, results)}"
             raise _law("G-while", got, _signature(params, (_BOOL,)))
         if n.types != carried or len(n.results) != k:
             got = f"{len(n.results)} results of {_list(n.types)}"
@@ -248,13 +248,13 @@ class Control:
         for f in m.functions:
             s.function(f)
         entry = s.scopes[m.entry.name]
-        told = control.told(m)
+        input_symbols = control.input_symbols(m)
         for name, place in s.binders.items():
-            if name in told:
-                want = "a dim that no parameter of the entry tells"
+            if name in input_symbols:
+                want = "a dim in no shape of the entry's parameters"
                 raise _law("G-bound-twice", name, want, where=_text(place))
         for name, place in entry.needs.items():
-            if name not in told:
+            if name not in input_symbols:
                 want = "a dim that a parameter of the entry tells, or a node above binds"
                 help = "sizes bound in a branch or body are seen outside by its `binds` alone"
                 raise _law("G-unbacked", name, want, help, _text(place))

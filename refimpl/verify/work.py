@@ -126,9 +126,9 @@ class WorkVerifier(LineVerifier):
             types, found = f.type, [self.typed(v) for v in values]
             want = [types[v] for v in wanted]
             if found != want:
-                told = ", ".join(map(str, want))
+                expected = ", ".join(map(str, want))
                 got = ", ".join(map(str, found))
-                raise self.broken("P-call-types", f"({got})", f"({told}), as @{f.name} says")
+                raise self.broken("P-call-types", f"({got})", f"({expected}), as @{f.name} says")
         self._known(given(f), f.name)
         if self.streams is not None:
             self.streams.join()

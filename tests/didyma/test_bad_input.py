@@ -123,7 +123,7 @@ FILES: dict[str, tuple[Make, str, str]] = {
 }  # fmt: skip
 
 
-def told(said: Said, code: str, where: str) -> None:
+def refused_with(said: Said, code: str, where: str) -> None:
     """The error is whole, in both forms, and nothing else is said."""
     assert said.code == 2, said.err
     assert "Traceback" not in said.err
@@ -150,7 +150,7 @@ def test_bad_file(name: str, command: str, tmp_path: Path) -> None:
     if command == "replay" and code != "unreadable-file":
         code, where = ("not-a-finding", path.name) if path.suffix != ".onnx" else ("", "")
     if code:
-        told(said, code, where)
+        refused_with(said, code, where)
     else:
         assert said.code == 2  # ONNX bytes: no text, or no finding
     assert sorted(tmp_path.rglob("*")) == before
@@ -172,7 +172,7 @@ OPTIONS: dict[str, tuple[list[str], str, str]] = {
 @pytest.mark.parametrize("name", OPTIONS)
 def test_bad_option(name: str, tmp_path: Path) -> None:
     words, code, where = OPTIONS[name]
-    told(didyma("check", text(SYMBOLIC)(tmp_path), "--json", *words), code, where)
+    refused_with(didyma("check", text(SYMBOLIC)(tmp_path), "--json", *words), code, where)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_wrong_words(words: list[str]) -> None:
 
 def test_unknown_op() -> None:
     said = didyma("ops", "expp", "--json")
-    told(said, "unknown-op", "expp")
+    refused_with(said, "unknown-op", "expp")
     assert "exp" in said.json["error"]["help"]
 
 
@@ -194,8 +194,8 @@ def test_a_folder_that_takes_no_files(tmp_path: Path) -> None:
     good = text(EXP)(tmp_path)
     taken = tmp_path / "taken"
     taken.write_text("mine")
-    told(didyma("explain", good, "--out", taken, "--json"), "unwritable", "taken")
-    told(didyma("fuzz", "--findings", taken / "in", "--json"), "unwritable", "taken")
+    refused_with(didyma("explain", good, "--out", taken, "--json"), "unwritable", "taken")
+    refused_with(didyma("fuzz", "--findings", taken / "in", "--json"), "unwritable", "taken")
     assert taken.read_text() == "mine"
 
 
@@ -203,7 +203,7 @@ def test_explain_writes_all_or_nothing(tmp_path: Path) -> None:
     good = text(EXP)(tmp_path)
     out = tmp_path / "out"
     (out / "kernels.cu").mkdir(parents=True)  # the place of one file is taken
-    told(didyma("explain", good, "--out", out, "--json"), "unwritable", "out")
+    refused_with(didyma("explain", good, "--out", out, "--json"), "unwritable", "out")
     assert [p.name for p in out.rglob("*")] == ["kernels.cu"]
 
 
@@ -222,7 +222,7 @@ FINDINGS = {
 @pytest.mark.parametrize("name", FINDINGS)
 def test_bad_finding(name: str, tmp_path: Path) -> None:
     head, code = FINDINGS[name]
-    told(didyma("replay", text(head + EXP)(tmp_path), "--json"), code, "")
+    refused_with(didyma("replay", text(head + EXP)(tmp_path), "--json"), code, "")
 
 
 @pytest.mark.parametrize(

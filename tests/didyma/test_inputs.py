@@ -17,7 +17,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array, DType
 from tests.didyma.cli import didyma
-from tests.didyma.test_bad_input import told
+from tests.didyma.test_bad_input import refused_with
 
 # Refuses all but a few values of %k: random ones of 64 bits are not among them.
 COUNTS = """module {
@@ -60,7 +60,9 @@ def test_an_array_tells_sizes(counts: Path, tmp_path: Path) -> None:
     d = didyma("check", counts, "--json", "-i", f"x={file}", "-i", "k=2").json
     assert d["dims"]["n"] == 5
     assert d["inputs"] == {"x": "f32[5, 2]", "k": 2}
-    told(didyma("check", counts, "--json", "-i", f"x={file}", "-d", "n=4"), "dim-mismatch", "%x")
+    refused_with(
+        didyma("check", counts, "--json", "-i", f"x={file}", "-d", "n=4"), "dim-mismatch", "%x"
+    )
 
 
 def test_what_was_judged_is_replayed(counts: Path, tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ def test_what_was_judged_is_replayed(counts: Path, tmp_path: Path) -> None:
     worst = [[level["worst"] for level in d["levels"]] for d in (first, again)]
     assert worst[0] == worst[1]
     kept.write_text(kept.read_text().replace('"x": {"dtype"', '"y": {"dtype"'))
-    told(didyma("replay", kept, "--json"), "not-a-finding", "%y")
+    refused_with(didyma("replay", kept, "--json"), "not-a-finding", "%y")
 
 
 def test_a_finding_of_sizes_known_late_is_replayed(tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ BAD = [
 
 @pytest.mark.parametrize("word", BAD)
 def test_words_that_are_no_input(counts: Path, word: str) -> None:
-    told(didyma("check", counts, "--json", "--input", word), "bad-option", word)
+    refused_with(didyma("check", counts, "--json", "--input", word), "bad-option", word)
 
 
 TOO_MUCH = ("i8=128", "u8=-1", "i2=2", "bool=2", "f16=1e6", "f32=1e-60", f"f64={10**400}",
@@ -177,7 +179,7 @@ def test_arrays_that_are_no_input(tmp_path: Path, case: int) -> None:
     path = tmp_path / "many.dym"
     path.write_text(MANY)
     word = f"{name}={npy(tmp_path, array)}"
-    told(didyma("check", path, "--json", "-i", word), code, name)
+    refused_with(didyma("check", path, "--json", "-i", word), code, name)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no array"])
@@ -185,4 +187,4 @@ def test_files_that_are_no_array(counts: Path, tmp_path: Path, content: bytes | 
     path = tmp_path / "x.npy"
     if content is not None:
         path.write_bytes(content)
-    told(didyma("check", counts, "--json", "-i", f"x={path}"), "unreadable-file", "x.npy")
+    refused_with(didyma("check", counts, "--json", "-i", f"x={path}"), "unreadable-file", "x.npy")

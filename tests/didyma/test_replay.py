@@ -25,7 +25,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Tensor
 from tests.didyma.cli import EXP, didyma
-from tests.didyma.test_bad_input import told
+from tests.didyma.test_bad_input import refused_with
 
 LARGE = EXP.replace("[2, 3]", "[8, 9]")
 
@@ -103,7 +103,7 @@ BROKEN: dict[str, dict[str, object]] = {
 def test_a_broken_head_is_refused(name: str, tmp_path: Path) -> None:
     path = rewritten(finding(tmp_path / "f.dym"), **BROKEN[name])
     said = didyma("replay", path, "--json")
-    told(said, "not-a-finding", "f.dym")
+    refused_with(said, "not-a-finding", "f.dym")
     if name == "later":
         assert "9.0" in said.json["error"]["got"]
 
@@ -179,8 +179,10 @@ def test_all_are_read_before_any_is_judged(tmp_path: Path) -> None:
     folder = sized(tmp_path / "all", 2)
     (folder / "zz.dym").write_text(EXP)
     with mock.patch("didyma.commands.replay.guarded", side_effect=AssertionError):
-        told(didyma("replay", folder, "--json"), "not-a-finding", "zz.dym")
-        told(didyma("replay", tmp_path / "none.dym", "--json"), "unreadable-file", "none.dym")
+        refused_with(didyma("replay", folder, "--json"), "not-a-finding", "zz.dym")
+        refused_with(
+            didyma("replay", tmp_path / "none.dym", "--json"), "unreadable-file", "none.dym"
+        )
 
 
 def test_a_dash_is_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +194,7 @@ def test_a_dash_is_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_folders_above_the_findings_are_not_made(tmp_path: Path) -> None:
     said = didyma("fuzz", "--seconds", "1", "--findings", tmp_path / "a" / "b", "--json")
-    told(said, "unwritable", "b")
+    refused_with(said, "unwritable", "b")
     assert "mkdir -p" in said.json["error"]["help"]
     kept = tmp_path / "a" / "f.dym"
     with pytest.raises(DidymaError, match="unwritable"):

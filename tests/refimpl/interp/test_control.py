@@ -37,8 +37,8 @@ def run(m: Module, *inputs: Any) -> list[Array]:
     """Results, which the bars hold exactly where nothing rounds."""
     arrays = [np.asarray(x) for x in inputs]
     got = graph.run(m, arrays)
-    told = graph.told(m.entry, m, [bars.exact(a) for a in arrays], stored=True)
-    for a, t in zip(got, told, strict=True):
+    estimates = graph.estimates(m.entry, m, [bars.exact(a) for a in arrays], stored=True)
+    for a, t in zip(got, estimates, strict=True):
         assert t.sure
         assert bars.judge(t.bar, a, DType.of(a)).ok.all()
     return got
@@ -214,8 +214,8 @@ def test_nested_loops_with_captures() -> None:
     assert a == 0.5 * 10
 
 
-def told(m: Module, *inputs: Bar) -> Sequence[graph.Told]:
-    return graph.told(m.entry, m, inputs)
+def estimates(m: Module, *inputs: Bar) -> Sequence[graph.Estimate]:
+    return graph.estimates(m.entry, m, inputs)
 
 
 def near(x: float) -> Bar:
@@ -233,9 +233,9 @@ def test_an_undecided_condition() -> None:
     %a, %b = if(%c, %y, binds=(), otherwise="one", then="two") : f32[], f32[]
     %d = add(%b, %y) : f32[]
   }""")
-    sure = told(m, near(1), near(2))
+    sure = estimates(m, near(1), near(2))
     assert [bool(np.isinf(t.bar.e)) for t in sure] == [False] * 4
-    unsure = told(m, near(0.05), near(2))
+    unsure = estimates(m, near(0.05), near(2))
     assert [bool(np.isinf(t.bar.e)) for t in unsure] == [True, True, True, False]
     assert all(t.sure for t in unsure)
 
@@ -248,9 +248,9 @@ def test_an_undecided_size() -> None:
     %y = iota(axis=0, dtype=f32, shape=(u,)) : f32[u]
     %s = sum(%y, axes=(0,), keepdims=false) : f32[]
   }""")
-    y, s, x = told(m, near(2.5))
+    y, s, x = estimates(m, near(2.5))
     assert (y.sure, y.bar.c.shape, y.bar.e.max()) == (True, (2,), 0)
-    y, s, x = told(m, near(1.95))
+    y, s, x = estimates(m, near(1.95))
     assert (y.sure, s.sure, x.sure) == (False, False, True)
     assert np.isinf(s.bar.e)
 
@@ -272,9 +272,9 @@ def test_a_loop_that_may_go_round_once_more() -> None:
     %z, %w = while(%x, %y, binds=("u",), body="body", carried=2, cond="test") : f32[], f32[u]
     %n = iota(axis=0, dtype=f32, shape=(u,)) : f32[u]
   }""")
-    z, w, n = told(m, near(0.5))
+    z, w, n = estimates(m, near(0.5))
     assert (w.sure, n.sure, w.bar.c.shape) == (True, True, (3,))
-    z, w, n = told(m, near(0.05))
+    z, w, n = estimates(m, near(0.05))
     assert (w.sure, n.sure) == (False, False)
     assert np.isinf(z.bar.e)
 

@@ -239,7 +239,7 @@ def test_it_lies_in_every_bar_that_decides() -> None:
         m, inputs = case.module, case.inputs()
         near = [exact(x) for x in inputs]
         near = [Bar(b.c, np.full(b.c.shape, LEAST * (b.c.dtype.kind == "f"))) for b in near]
-        bars = graph.told(m.entry, m, near, stored=True)
+        bars = graph.estimates(m.entry, m, near, stored=True)
         for t, v in zip(bars, graph.reference(m, inputs), strict=True):
             if not t.sure:
                 continue
