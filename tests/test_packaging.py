@@ -76,7 +76,8 @@ def run(install: Path, cwd: Path, words: list[str]) -> subprocess.CompletedProce
 COMMANDS = (
     "check x.dym --engine host --engine simt", "explain x.dym --out texts", "ops maximum",
     "doctor", "plan trace.csv --planner all", "plan x.dym", "replay finding.dym",
-    "fuzz --seconds 2 --jobs 1 --findings found", "fuzz --memory --seconds 2 --jobs 1",
+    "fuzz --seconds 2 --jobs 1 --seed 1 --findings found",
+    "fuzz --memory --seconds 2 --jobs 1 --seed 1",
 )  # fmt: skip
 
 

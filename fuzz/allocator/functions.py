@@ -20,8 +20,8 @@ def outlined(p: Program, seed: int) -> Program:
 
     def change(line: Line, block: int, index: int) -> Line:
         del block, index
-        if not isinstance(line, Launch) or r.random() < 0.5:
-            return line
+        if not isinstance(line, Launch) or line.stream or r.random() < 0.5:
+            return line  # a call works on stream 0: waits for another stream would miss it
         k = kernels[line.kernel]
         if reads_before_it_writes(k):
             return line  # what it is given to write holds something

@@ -33,6 +33,12 @@ def test_plans_of_programs_with_functions_are_sound(name: str) -> None:
     assert calls > 20
 
 
+@pytest.mark.parametrize("seed", [331606181, 331608909])
+def test_calls_keep_the_order_of_work_on_streams(seed: int) -> None:
+    bare = outlined(program(seed, mixed(seed)), seed)
+    assert every(bare, planned(bare, "none"), seed, run=True) == []
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_plans_of_random_programs_are_sound(name: str) -> None:
     for seed in range(20):
