@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from didyma.fuzz import disk
-from didyma.fuzz.domain import Domain, Judge, Outcome
+from didyma.fuzz.domains.domain import Domain, Judge, Outcome
 from didyma.fuzz.executor import WatchedExecutor, WorkerDiedError
 from didyma.fuzz.groups import Example, Findings, cause
 from didyma.fuzz.result import Result, Tally

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from didyma.fuzz.domain import Outcome
+from didyma.fuzz.domains.domain import Outcome
 from didyma.fuzz.groups import Example, Group
 
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 
 from didyma.commands import common
 from didyma.fuzz import campaign, disk
-from didyma.fuzz.graph_domain import record, teams
+from didyma.fuzz.domains.graphs import record, teams
 from didyma.fuzz.result import Result
 from didyma.fuzz.seeds import fresh_seed
 from didyma.show import campaign as show

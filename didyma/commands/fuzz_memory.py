@@ -5,7 +5,7 @@ from __future__ import annotations
 from didyma.commands import common
 from didyma.commands.fuzz import chosen_seed, cores, run
 from didyma.fuzz import campaign
-from didyma.fuzz.memory_domain import HANG_SECONDS, Plans, record
+from didyma.fuzz.domains.plans import HANG_SECONDS, Plans, record
 from didyma.refimpl.errors import DidymaError
 from didyma.show.campaign import memory_campaign
 

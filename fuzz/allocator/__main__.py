@@ -8,8 +8,8 @@ import sys
 
 from didyma.fuzz.allocator.domains import DOMAINS
 from didyma.fuzz.campaign import Plan, run
+from didyma.fuzz.domains.plans import HANG_SECONDS, Plans, a_minute, counts, record
 from didyma.fuzz.executor import InlineExecutor
-from didyma.fuzz.memory_domain import HANG_SECONDS, Plans, a_minute, counts, record
 from didyma.fuzz.result import Result
 from didyma.fuzz.seeds import fresh_seed
 

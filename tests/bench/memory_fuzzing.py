@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from didyma.fuzz.campaign import Plan, run
-from didyma.fuzz.memory_domain import HANG_SECONDS, Plans, a_minute, counts
+from didyma.fuzz.domains.plans import HANG_SECONDS, Plans, a_minute, counts
 from didyma.fuzz.result import Result
 from tests.bench import trace_mutants
 from tests.mutants.memory.page import write

@@ -20,7 +20,7 @@ from typing import Any
 
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz.graph_domain import coverage, possible
+from didyma.fuzz.domains.graphs import coverage, possible
 from didyma.fuzz.graphs import BYTES, Case, decode
 from didyma.fuzz.levels import check
 from didyma.fuzz.watchdog import Died, Raised, guarded

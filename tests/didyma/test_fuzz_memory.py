@@ -10,9 +10,9 @@ import pytest
 
 from didyma.fuzz.allocator.domains import DOMAINS
 from didyma.fuzz.campaign import Plan, run
-from didyma.fuzz.domain import Outcome
+from didyma.fuzz.domains.domain import Outcome
+from didyma.fuzz.domains.plans import Plans, record
 from didyma.fuzz.executor import InlineExecutor
-from didyma.fuzz.memory_domain import Plans, record
 from didyma.oracle.report import Finding
 from didyma.show.campaign import memory_campaign
 from tests.didyma.cli import didyma

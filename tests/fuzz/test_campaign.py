@@ -21,9 +21,9 @@ import pytest
 from didyma.codegen.runtime.engine import KernelText, Loaded
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.campaign import Plan, run
+from didyma.fuzz.domains.graphs import Graphs, teams
+from didyma.fuzz.domains.plans import Plans
 from didyma.fuzz.executor import InlineExecutor
-from didyma.fuzz.graph_domain import Graphs, teams
-from didyma.fuzz.memory_domain import Plans
 from didyma.fuzz.replay import load
 from didyma.fuzz.result import Result
 from tests.didyma.cli import ROOT
@@ -63,7 +63,7 @@ def strike(name: str, what: str) -> Fault:
         f'        if any(n.op == "{op}" for n in case.module.entry.nodes):\n            {what}\n'
         for op, what in struck.items()
     )
-    return Fault(name, "fuzz/graph_domain.py", JUDGE, JUDGE + bad, ())
+    return Fault(name, "fuzz/domains/graphs.py", JUDGE, JUDGE + bad, ())
 
 
 def test_a_disagreement_is_found_shrunk_written_and_replayed(tmp_path: Path) -> None:

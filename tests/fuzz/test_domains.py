@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from didyma.fuzz.campaign import Plan, run
-from didyma.fuzz.domain import Domain, Judge, Outcome, Shrinker
+from didyma.fuzz.domains.domain import Domain, Judge, Outcome, Shrinker
+from didyma.fuzz.domains.graphs import Graphs, record
+from didyma.fuzz.domains.plans import Plans
 from didyma.fuzz.executor import InlineExecutor
-from didyma.fuzz.graph_domain import Graphs, record
-from didyma.fuzz.memory_domain import Plans
 from didyma.fuzz.shrink import greedy
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.graph import CONTROL

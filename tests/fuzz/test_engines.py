@@ -10,7 +10,7 @@ import pytest
 from didyma.codegen.runtime.engine import KernelText, Loaded
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import campaign
-from didyma.fuzz.graph_domain import Graphs
+from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.replay import load
 from didyma.refimpl.errors import DidymaError
 

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from didyma.fuzz.campaign import Plan, run
-from didyma.fuzz.graph_domain import Graphs, record
+from didyma.fuzz.domains.graphs import Graphs, record
 from didyma.fuzz.graphs import Case
 
 

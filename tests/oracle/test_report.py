@@ -10,7 +10,7 @@ from didyma.checking import Checked
 from didyma.codegen.options import Options
 from didyma.commands import common
 from didyma.commands.judge import Verdict, print_verdict
-from didyma.fuzz.graph_domain import GraphJudge
+from didyma.fuzz.domains.graphs import GraphJudge
 from didyma.fuzz.graphs import Case
 from didyma.oracle.compare import Comparison
 from didyma.oracle.report import Finding, Level, Outcome, Report, Setting, merged

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from didyma.fuzz.allocator.domains import DOMAINS, domain_of, judge_case
-from didyma.fuzz.domain import Domain, Judge, Outcome
+from didyma.fuzz.domains.domain import Domain, Judge, Outcome
 from didyma.fuzz.groups import Example
 from didyma.fuzz.result import Result
 from didyma.oracle.report import Finding

@@ -13,7 +13,7 @@ from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import levels, replay, traits
 from didyma.fuzz.builder import CONTROLLED
-from didyma.fuzz.domain import Domain, Outcome, Shrinker
+from didyma.fuzz.domains.domain import Domain, Outcome, Shrinker
 from didyma.fuzz.graphs import BYTES, Case, decode
 from didyma.fuzz.groups import Example, Group
 from didyma.fuzz.levels import Failed
