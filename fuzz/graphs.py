@@ -147,6 +147,9 @@ def decode(data: bytes, controlled: int = CONTROLLED) -> Case:
 
     One graph in ``controlled`` may have branches, loops, calls and data-dependent sizes.
 
+    What bytes decode to is frozen, values included: ``tests.bench.fingerprints`` compares what
+    two compilers make of the same bytes; what campaigns draw besides is drawn elsewhere.
+
     >>> decode(bytes(BYTES)).module.entry.nodes
     ()
     """
