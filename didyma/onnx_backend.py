@@ -17,6 +17,7 @@ from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.levels import runner
 from didyma.onnx.context import NotConstant
 from didyma.onnx.load import load_model
+from didyma.oracle import lanes
 from didyma.oracle.kernels import run_primfuncs
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph, program
@@ -58,7 +59,7 @@ def _program(m: Module) -> Run:
     planned = compile(m, until="plan").program
 
     def run(inputs: Sequence[Array]) -> Sequence[Array]:
-        return program.run(planned, inputs)
+        return program.run(planned, inputs, lanes.run)
 
     return run
 

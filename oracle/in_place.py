@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from didyma.oracle import lanes
 from didyma.oracle.accesses import Access, Loop, accesses
-from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Buffer, PrimFunc

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from didyma.refimpl.interp import lanes
+from didyma.oracle import lanes
 from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand

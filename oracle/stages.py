@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.oracle import compare, plan_check
+from didyma.oracle import compare, lanes, plan_check
 from didyma.oracle.backend import Backend
 from didyma.oracle.compare import Comparison
 from didyma.oracle.externs import bodies
@@ -254,7 +254,7 @@ def _program(unplanned: Arrays | None, case: _Case, truth: _Truth, level: Record
     missing = sorted(externals(s.fused).keys() - s.externs.keys())
     if missing:
         level.note = f"without an implementation, so run by the reference: {', '.join(missing)}"
-    got = program_interp.run(s.program, case.inputs, externals=bodies(s.fused))
+    got = program_interp.run(s.program, case.inputs, lanes.run, bodies(s.fused))
     _compare_with_float64(level, truth, got)
     if unplanned is not None:
         _demand_same_bits(case, level, unplanned, got)

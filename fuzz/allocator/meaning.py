@@ -12,7 +12,7 @@ from typing import assert_never
 import numpy as np
 
 from didyma.fuzz.allocator.kernels import ROUTINES
-from didyma.refimpl.interp import lanes
+from didyma.oracle import lanes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.program import Line, Program

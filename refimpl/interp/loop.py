@@ -9,7 +9,7 @@ block, each to its next barrier.  ``scalar`` says what operations yield; of NaNs
 dead, a barrier that some threads of a block miss, a dim outside its range, an assertion that fails
 and a loop without end.  A race (two threads that nothing orders touch an element, one to store it)
 makes results depend on the order of threads; this interpreter knows one order and does not notice.
-``lanes`` does: it is the same language made fast, all threads at once.
+``oracle.lanes`` does: it is the same language made fast, all threads at once.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 import numpy as np
 
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.interp import lanes
+from didyma.refimpl.interp import loop
 from didyma.refimpl.interp.faults import ProgramFault
 from didyma.refimpl.interp.graph_machine import concrete_attr
 from didyma.refimpl.interp.loop import Routine
@@ -59,19 +59,25 @@ MOST_ROUNDS = 1 << 24  # of one loop
 def run(
     p: Program,
     inputs: Sequence[Array],
-    launch: LaunchFn = lanes.run,
+    launch: LaunchFn = loop.run,
     externals: Mapping[str, Routine] | None = None,
     late: Late | None = None,
+    *,
+    compare_inputs: bool = False,
 ) -> list[Array]:
     """Run a program; the results are copies.
 
+    ``launch`` runs a kernel in place on its buffers, at the sizes given; what the kernel must not
+    write are read-only arrays.  A launcher that writes to addresses does not see that flag, and
+    needs ``compare_inputs``: inputs and constants are copied first, and compared at the end.
     ``externals`` are the routines that ``Extern`` names.  With ``late`` the work of each stream
     is done only when it is waited for, in the order it says where nothing else does, so that a
-    missing wait changes the results.  Raises
-    DidymaError for inputs that do not fit and symbols out of range, ProgramFault for a line that
-    touches what is not its own, and what ``launch`` raises.
+    missing wait changes the results.
+
+    Raises DidymaError for inputs that do not fit and symbols out of range, ProgramFault for a line
+    that touches what is not its own, and what ``launch`` raises.
     """
-    machine = _Machine(p, bind(p, inputs), launch, externals or {}, late)
+    machine = _Machine(p, bind(p, inputs), launch, externals or {}, late, compare_inputs)
     for name, array in zip(p.inputs, inputs, strict=True):
         machine.borrow(name, array)
     for name, tensor in p.constants:
@@ -107,12 +113,14 @@ class _Machine(Memory):
         launch: LaunchFn,
         externals: Mapping[str, Routine],
         late: Late | None,
+        compare_inputs: bool,
     ) -> None:
         super().__init__(p.type, env, p.lines[-1])
         self.program = p
         self.launch = launch
         self.externals = externals
         self.late: Late | None = late
+        self.compare_inputs = compare_inputs
         self.kernels: dict[str, PrimFunc] = p.kernel
         self.functions = p.function
         self.declared = {v.name: v for v in p.dims}
@@ -125,7 +133,7 @@ class _Machine(Memory):
     def borrow(self, name: str, array: Array) -> None:
         """Define an input or constant; its bytes stay the caller's."""
         data = np.ascontiguousarray(to_memory(array)).reshape(-1).view(np.uint8)
-        if self.launch is not lanes.run:  # which honours the read-only flag; others may not
+        if self.compare_inputs:
             self.originals.append((data, data.copy()))
         data = data[:]
         data.flags.writeable = False
@@ -332,7 +340,7 @@ class _Machine(Memory):
         f = self.functions[line.callee]
         self._apart(line.outputs, line.inputs)
         env = {v.name: self.size(dims.symbol(v.name)) for v in given(f)}
-        inner = _Machine(f, env, self.launch, self.externals, self.late)
+        inner = _Machine(f, env, self.launch, self.externals, self.late, self.compare_inputs)
         for name, value in zip(f.inputs, line.inputs, strict=True):
             inner.borrow(name, self.array(value, write=False))
         for name, value in zip(f.outputs, line.outputs, strict=True):

@@ -4,7 +4,7 @@
 
 Program ``i`` is drawn from seed ``i`` and compiled.  Each Primitive runs on the inputs that reach
 it, as lowered and as scheduled, by ``refimpl.interp.loop`` (the definition) and by
-``refimpl.interp.lanes`` (the fast one).  With a file, a range that ran is not run again.
+``oracle.lanes`` (the fast one).  With a file, a range that ran is not run again.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from pathlib import Path
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.fuzz.graphs import Case
+from didyma.oracle import lanes
 from didyma.oracle.kernels import run_primfuncs
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.interp import graph, lanes
+from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.graph import CALL, COMPILER, RESHAPE_ONLY, Function, Node
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array
 from tests.bench.page import Shards
 from tests.bench.programs import case_of
-from tests.refimpl.interp.both import differences
+from tests.oracle.lanes.both import differences
 
 SHARD = 100
 USES = 2  # of each function of a program: more would repeat what a loop of the graph runs

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeAlias
 
-from didyma.refimpl.interp.lanes.code import index_interval
+from didyma.oracle.lanes.code import index_interval
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.expand import Inliner, declared

@@ -20,10 +20,10 @@ from didyma.codegen.runtime.registry import engine
 from didyma.codegen.schedule import schedule
 from didyma.fuzz.graphs import BYTES, CASES, Case, decode
 from didyma.fuzz.levels import EngineBackend
-from didyma.oracle import chains
+from didyma.oracle import chains, lanes
 from didyma.oracle.externs import bodies
 from didyma.oracle.kernels import reads_before_it_writes
-from didyma.refimpl.interp import lanes, program
+from didyma.refimpl.interp import program
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.expr import add, index
@@ -73,11 +73,11 @@ def test_a_program_of_kernels_with_calls(case: Case, seed: int) -> None:
     assert parse(show(divided.program)) == divided.program
     inputs = case.inputs()
     externs = bodies(c.fused)
-    meant = bits(program.run(c.program, inputs, externals=externs))
-    assert bits(program.run(divided.program, inputs, externals=externs)) == meant
+    meant = bits(program.run(c.program, inputs, lanes.run, externs))
+    assert bits(program.run(divided.program, inputs, lanes.run, externs)) == meant
     flat = replace(divided.program, kernels=tuple(map(expand, divided.program.kernels)))
     program_laws.verify(flat)
-    assert bits(program.run(flat, inputs, externals=externs)) == meant
+    assert bits(program.run(flat, inputs, lanes.run, externs)) == meant
 
 
 @settings(max_examples=15, deadline=None)

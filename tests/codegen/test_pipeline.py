@@ -8,9 +8,9 @@ import pytest
 
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import STAGES, Compiled, Lowered, compile
+from didyma.oracle import lanes
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as graphs
-from didyma.refimpl.interp import lanes
 from didyma.refimpl.interp import program as programs
 from didyma.refimpl.ir.dims import evaluate
 from didyma.refimpl.ir.graph import CALL, Function
@@ -41,8 +41,8 @@ def test_every_level_agrees(options: Options, symbolic: bool) -> None:
         c = compile(m, options)
         env = bindings(m, seed)
         args = operands(m, seed, env)
-        planned = programs.run(c.program, args)
-        for a, b in zip(planned, programs.run(c.unplanned, args), strict=True):
+        planned = programs.run(c.program, args, lanes.run)
+        for a, b in zip(planned, programs.run(c.unplanned, args, lanes.run), strict=True):
             assert a.tobytes() == b.tobytes(), seed
         checked += check_kernels(c, args, env)
     assert checked > 25
@@ -101,7 +101,7 @@ def test_fusion_off_makes_a_kernel_of_every_op() -> None:
     assert [name for name, _ in together.passes] == [*passes, "fuse"]
     assert [name for name, _ in apart.passes] == [*passes, "separate"]
     v = [np.array([0.0, 1.0, 4.0, np.nan], np.float32)]
-    assert same_bits(programs.run(apart.program, v)[0], graphs.run(m, v)[0])
+    assert same_bits(programs.run(apart.program, v, lanes.run)[0], graphs.run(m, v)[0])
 
 
 def test_equal_functions_are_lowered_once() -> None:

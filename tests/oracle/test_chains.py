@@ -11,9 +11,8 @@ import pytest
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.fuzz.levels import subject
-from didyma.oracle import chains
+from didyma.oracle import chains, lanes
 from didyma.oracle.stages import judge
-from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir.loop import (
     Binary,
     Block,

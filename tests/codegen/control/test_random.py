@@ -11,7 +11,7 @@ from didyma.codegen.emit import wrapper
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.registry import engine
-from didyma.oracle import plan_check
+from didyma.oracle import lanes, plan_check
 from didyma.refimpl.interp import graph, program
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array
@@ -46,9 +46,9 @@ def test_levels_agree(seed: int) -> None:
     for k in range(2):
         given = inputs(m, 10 * seed + k)
         want = graph.run(m, given)
-        assert same(program.run(c.program, given), want)
-        assert same(program.run(c.program, given, late="lower first"), want)
-        assert same(program.run(c.unplanned, given), want)
+        assert same(program.run(c.program, given, lanes.run), want)
+        assert same(program.run(c.program, given, lanes.run, late="lower first"), want)
+        assert same(program.run(c.unplanned, given, lanes.run), want)
         assert same(call(engine("host"), given), want)
         if seed < 6:
             assert same(call(engine("simt"), given), want)

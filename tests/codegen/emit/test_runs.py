@@ -10,7 +10,7 @@ import pytest
 from didyma.codegen.emit.cuda import emit
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
-from didyma.refimpl.interp import lanes
+from didyma.oracle import lanes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array

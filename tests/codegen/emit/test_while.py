@@ -9,7 +9,7 @@ from didyma.codegen.emit.cuda import emit
 from didyma.codegen.runtime.engine import KernelFault
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.runtime.simt import machine
-from didyma.refimpl.interp import lanes
+from didyma.oracle import lanes
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.types import Array

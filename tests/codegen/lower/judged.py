@@ -11,8 +11,8 @@ from didyma.codegen.options import Options
 from didyma.codegen.passes.fuse import fuse
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.schedule import schedule
+from didyma.oracle import lanes
 from didyma.refimpl.interp import graph as reference
-from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir.dims import evaluate
 from didyma.refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Function, Module
 from didyma.refimpl.ir.loop import PrimFunc

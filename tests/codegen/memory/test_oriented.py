@@ -19,6 +19,7 @@ from didyma.codegen.memory.planners import LiveBuffer
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
+from didyma.oracle import lanes
 from didyma.oracle.plan_check import check as check_plan
 from didyma.oracle.symbolic_plan import PlacedBuffer, bindings, check
 from didyma.refimpl.errors import DidymaError
@@ -137,8 +138,8 @@ def test_a_compiled_program_runs_at_every_size() -> None:
     for n, k in ((1, 1), (60, 9), (7, 9), (33, 2)):
         assert check_plan(c.program, {"n": n, "m": k}) == []
         inputs = [r.normal(size=s).astype(np.float32) * 0.1 for s in ((n, k), (k, n))]
-        want = program_interp.run(c.unplanned, inputs)
-        got = program_interp.run(c.program, inputs)
+        want = program_interp.run(c.unplanned, inputs, lanes.run)
+        got = program_interp.run(c.program, inputs, lanes.run)
         assert [a.tobytes() for a in want] == [a.tobytes() for a in got]
         ran = call(host, inputs)
         np.testing.assert_allclose(ran[0], want[0], rtol=1e-3, atol=1e-3)
@@ -150,8 +151,8 @@ def test_a_capacity_is_checked_when_the_program_starts() -> None:
     m = ladder(2)
     c = compile(m, Options(fuse=False, capacity=6000))
     small, large = ([np.ones(s, np.float32) for s in ((n, 4), (4, n))] for n in (4, 60))
-    assert len(program_interp.run(c.program, small)) == 1
+    assert len(program_interp.run(c.program, small, lanes.run)) == 1
     with pytest.raises(ProgramFault, match="memory is within 6000 bytes"):
-        program_interp.run(c.program, large)
+        program_interp.run(c.program, large, lanes.run)
     with pytest.raises(DidymaError, match="over-capacity"):
         compile(m, Options(fuse=False, capacity=300))

@@ -9,6 +9,7 @@ from didyma.codegen.memory import peak
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.registry import engine
+from didyma.oracle import lanes
 from didyma.oracle.plan_check import check
 from didyma.refimpl.interp import program as program_interp
 from didyma.refimpl.ir import dims
@@ -28,8 +29,8 @@ def judged(m: Module, planner: str = "didyma") -> Compiled:
     r = np.random.default_rng(0)
     types = [p.type for p in m.entry.params]
     inputs = [r.normal(size=[int(str(d)) for d in t.shape]).astype(np.float32) for t in types]
-    want = program_interp.run(c.unplanned, inputs)
-    got = program_interp.run(c.program, inputs)
+    want = program_interp.run(c.unplanned, inputs, lanes.run)
+    got = program_interp.run(c.program, inputs, lanes.run)
     ran = load(c.wrapper)(engine("simt"), inputs)
     assert [a.tobytes() for a in got] == [a.tobytes() for a in want]
     assert [a.shape for a in ran] == [a.shape for a in want]
@@ -129,8 +130,8 @@ def judged_symbolic(m: Module, views: int) -> None:
                 r.normal(size=dims.values(p.type.shape, env)).astype(np.float32)
                 for p in m.entry.params
             ]
-            want = program_interp.run(c.unplanned, inputs)
-            got = program_interp.run(c.program, inputs)
+            want = program_interp.run(c.unplanned, inputs, lanes.run)
+            got = program_interp.run(c.program, inputs, lanes.run)
             ran = load(c.wrapper)(engine("simt"), inputs)
             assert [a.tobytes() for a in got] == [a.tobytes() for a in want]
             assert [a.shape for a in ran] == [a.shape for a in want]

@@ -13,6 +13,7 @@ from didyma.codegen.memory.planners import planner
 from didyma.codegen.options import Options
 from didyma.codegen.order import order
 from didyma.codegen.schedule import schedule
+from didyma.oracle import lanes
 from didyma.refimpl.interp import graph, program
 from didyma.refimpl.ir.graph import PRIMITIVE, Module
 from didyma.refimpl.ir.program import Carry, Copy, If, Launch, Line, Program, Repeat, View, While
@@ -47,7 +48,7 @@ def test_planned_programs_mean_what_their_graphs_mean(name: str) -> None:
         assert parse(show(p)) == p
         for n in (0, 1, 5):
             given = inputs(m, n)
-            want, got = graph.run(m, given), program.run(p, given)
+            want, got = graph.run(m, given), program.run(p, given, lanes.run)
             assert [a.shape for a in got] == [a.shape for a in want]
             assert [a.tobytes() for a in got] == [a.tobytes() for a in want], (how, n)
 

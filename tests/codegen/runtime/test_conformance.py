@@ -9,8 +9,8 @@ from didyma.codegen.runtime.nvrtc import Nvrtc
 from didyma.codegen.runtime.registry import NAMES, engine, probe
 from didyma.fuzz import conform as emitting
 from didyma.fuzz.conform import Runner, kernel_text
+from didyma.oracle import lanes
 from didyma.oracle.conformance import Case, calls, conform
-from didyma.refimpl.interp import lanes
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.verify import loop as laws
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from didyma.refimpl.ir import expr
-from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.loop import (
     Binary,
     BinaryOp,
@@ -16,14 +14,12 @@ from didyma.refimpl.ir.loop import (
     For,
     Load,
     LoopKind,
-    PrimFunc,
     Scope,
     Stmt,
     Store,
     Var,
 )
-from didyma.refimpl.ir.types import Array, DType
-from tests.refimpl.interp import both
+from didyma.refimpl.ir.types import DType
 
 F32, I64, BOOL = DType.F32, DType.I64, DType.BOOL
 i, j, k, t, b = (Var(n) for n in "ijktb")
@@ -91,17 +87,3 @@ def local(name: str, *shape: int, dtype: DType = F32) -> Buffer:
 
 def shared(name: str, *shape: int, dtype: DType = F32) -> Buffer:
     return Buffer(name, dtype, shape, Scope.SHARED)
-
-
-def run(
-    body: Stmt,
-    inputs: Mapping[str, Array],
-    outputs: Mapping[str, Array],
-    dims: Mapping[str, int] | None = None,
-) -> None:
-    """Run a body whose parameters have the types of the arrays."""
-    arrays = {**inputs, **outputs}
-    params = tuple(Buffer(n, DType.of(a), a.shape) for n, a in arrays.items())
-    declared = tuple(DimVar(n, 0, 1 << 20) for n in dims or {})
-    f = PrimFunc("f", params, tuple(outputs), body, declared)
-    both.run(f, arrays, dims or {})

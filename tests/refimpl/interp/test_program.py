@@ -160,7 +160,7 @@ def test_inputs_are_never_written() -> None:
 
     p = build(Allocate("o"), Launch("inc", ("x", "o")), Return(("o",)))
     with pytest.raises(ProgramFault, match="read-only"):
-        program.run(p, [X.copy()], rude)
+        program.run(p, [X.copy()], rude, compare_inputs=True)
     for lines in (
         (Launch("inc", ("x", "x")), Return(("x",))),
         (Allocate("a"), Launch("inc", ("a", "x")), Return(("x",))),

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from didyma.oracle.lanes.races import AccessKind, Lanes, Layout, Log, Mask, Origin
 from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.lanes.races import AccessKind, Lanes, Layout, Log, Mask, Origin
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.loop import Stmt
 from didyma.refimpl.ir.types import Array, DType

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from didyma.refimpl.interp import lanes, loop
+from didyma.oracle import lanes
+from didyma.refimpl.interp import loop
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.ir.loop import PrimFunc

@@ -15,7 +15,7 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop, show
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.verify import loop as laws
-from tests.refimpl.interp.both import run
+from tests.oracle.lanes.both import run
 
 
 def sound(text: str) -> PrimFunc:

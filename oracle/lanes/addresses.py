@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from didyma.oracle.lanes.buffers import Dense, row_major
+from didyma.oracle.lanes.code import Code, apply2, known
+from didyma.oracle.lanes.races import Mask
+from didyma.oracle.lanes.site import Site
 from didyma.refimpl.interp.faults import LoopFault, stmt_fault
-from didyma.refimpl.interp.lanes.buffers import Dense, row_major
-from didyma.refimpl.interp.lanes.code import Code, apply2, known
-from didyma.refimpl.interp.lanes.races import Mask
-from didyma.refimpl.interp.lanes.site import Site
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.loop import Stmt
 

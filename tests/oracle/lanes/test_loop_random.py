@@ -25,6 +25,7 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import map_stmt
+from tests.oracle.lanes.bodies import run
 from tests.refimpl.interp.build import (
     I64,
     block,
@@ -35,7 +36,6 @@ from tests.refimpl.interp.build import (
     load,
     local,
     plus,
-    run,
     serial,
     store,
 )

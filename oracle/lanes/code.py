@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from didyma.refimpl.interp.lanes.races import Mask
+from didyma.oracle.lanes.races import Mask
 from didyma.refimpl.interp.scalar import Fn, Value
 from didyma.refimpl.ir.loop import BinaryOp
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from didyma.refimpl.interp.lanes.code import Code
-from didyma.refimpl.interp.lanes.races import Mask
+from didyma.oracle.lanes.code import Code
+from didyma.oracle.lanes.races import Mask
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.loop import INDEX, Binary, Const, Expr, Var
 from didyma.refimpl.ir.types import Array

@@ -37,7 +37,7 @@ from didyma.refimpl.verify import loop as laws
 from tests.bench.interpreters import Comparison, compare
 from tests.bench.programs import case_of
 from tests.codegen.make import corners
-from tests.refimpl.interp import both
+from tests.oracle.lanes import both
 from tests.refimpl.interp.build import i, parallel, store
 
 PYRAMID = """

@@ -24,6 +24,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.types import Array, DType
+from tests.oracle.lanes.bodies import run
 from tests.refimpl.interp.build import (
     BOOL,
     F32,
@@ -41,7 +42,6 @@ from tests.refimpl.interp.build import (
     op,
     parallel,
     plus,
-    run,
     serial,
     shared,
     store,

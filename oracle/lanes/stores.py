@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from didyma.oracle.lanes.buffers import Dense, Local
+from didyma.oracle.lanes.code import Code
+from didyma.oracle.lanes.exprs import address_later, address_of, compile_expr, row_of
+from didyma.oracle.lanes.races import Log, Mask, Origin
+from didyma.oracle.lanes.site import Body, Launch, Run, Site
+from didyma.oracle.lanes.windows import Window, window
 from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.lanes.buffers import Dense, Local
-from didyma.refimpl.interp.lanes.code import Code
-from didyma.refimpl.interp.lanes.exprs import address_later, address_of, compile_expr, row_of
-from didyma.refimpl.interp.lanes.races import Log, Mask, Origin
-from didyma.refimpl.interp.lanes.site import Body, Launch, Run, Site
-from didyma.refimpl.interp.lanes.windows import Window, window
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir import dims as sizes
 from didyma.refimpl.ir.loop import (

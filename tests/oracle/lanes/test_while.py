@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from didyma.oracle.lanes import loops
 from didyma.refimpl.interp import loop
 from didyma.refimpl.interp.faults import LoopFault
-from didyma.refimpl.interp.lanes import loops
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.verify import loop as laws
-from tests.refimpl.interp import both
+from tests.oracle.lanes import both
 
 COLLATZ = """
 kernel @collatz(x: i64[n], steps: i64[n]) writes (steps) dims n in [0, 64] {

@@ -39,7 +39,8 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.types import Array, DType
-from tests.refimpl.interp import both
+from tests.oracle.lanes import both
+from tests.oracle.lanes.bodies import run
 from tests.refimpl.interp.build import (
     BOOL,
     F32,
@@ -57,7 +58,6 @@ from tests.refimpl.interp.build import (
     op,
     parallel,
     plus,
-    run,
     serial,
     shared,
     store,

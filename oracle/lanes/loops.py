@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from didyma.oracle.lanes.code import Code, known
+from didyma.oracle.lanes.exprs import compile_expr
+from didyma.oracle.lanes.races import Mask
+from didyma.oracle.lanes.site import Body, Run, Site, both
+from didyma.oracle.lanes.windows import LaneVar
 from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.lanes.code import Code, known
-from didyma.refimpl.interp.lanes.exprs import compile_expr
-from didyma.refimpl.interp.lanes.races import Mask
-from didyma.refimpl.interp.lanes.site import Body, Run, Site, both
-from didyma.refimpl.interp.lanes.windows import LaneVar
 from didyma.refimpl.interp.loop import MOST_ROUNDS
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.loop import For, LoopKind, While

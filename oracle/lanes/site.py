@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from didyma.refimpl.interp.lanes.buffers import Dense, Memory
-from didyma.refimpl.interp.lanes.code import Code, known
-from didyma.refimpl.interp.lanes.races import Lanes, Mask
-from didyma.refimpl.interp.lanes.windows import LaneVar
+from didyma.oracle.lanes.buffers import Dense, Memory
+from didyma.oracle.lanes.code import Code, known
+from didyma.oracle.lanes.races import Lanes, Mask
+from didyma.oracle.lanes.windows import LaneVar
 from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.loop import PrimFunc, Scope, Stmt

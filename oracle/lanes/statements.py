@@ -14,14 +14,14 @@ from typing import assert_never
 
 import numpy as np
 
+from didyma.oracle.lanes import calls, loops, stores
+from didyma.oracle.lanes.code import known
+from didyma.oracle.lanes.exprs import compile_expr
+from didyma.oracle.lanes.loops import nothing
+from didyma.oracle.lanes.races import Lanes, Mask
+from didyma.oracle.lanes.registers import LANE_KINDS, in_memory
+from didyma.oracle.lanes.site import Frame, Launch, Run, Site, both, but
 from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.lanes import calls, loops, stores
-from didyma.refimpl.interp.lanes.code import known
-from didyma.refimpl.interp.lanes.exprs import compile_expr
-from didyma.refimpl.interp.lanes.loops import nothing
-from didyma.refimpl.interp.lanes.races import Lanes, Mask
-from didyma.refimpl.interp.lanes.registers import LANE_KINDS, in_memory
-from didyma.refimpl.interp.lanes.site import Frame, Launch, Run, Site, both, but
 from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.ir.loop import (
     Allocate,

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from didyma.oracle.lanes.code import Code, Eval
+from didyma.oracle.lanes.exprs import compile_expr
+from didyma.oracle.lanes.races import Mask, Origin
+from didyma.oracle.lanes.site import Body, Frame, Run, Site
+from didyma.oracle.lanes.stores import whole
 from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.lanes.code import Code, Eval
-from didyma.refimpl.interp.lanes.exprs import compile_expr
-from didyma.refimpl.interp.lanes.races import Mask, Origin
-from didyma.refimpl.interp.lanes.site import Body, Frame, Run, Site
-from didyma.refimpl.interp.lanes.stores import whole
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.loop import Call, ExternalCall

@@ -14,10 +14,9 @@ from typing import assert_never
 
 import numpy as np
 
-from didyma.refimpl.interp import scalar
-from didyma.refimpl.interp.lanes.addresses import address, offset
-from didyma.refimpl.interp.lanes.buffers import Dense, Local
-from didyma.refimpl.interp.lanes.code import (
+from didyma.oracle.lanes.addresses import address, offset
+from didyma.oracle.lanes.buffers import Dense, Local
+from didyma.oracle.lanes.code import (
     Code,
     Eval,
     apply,
@@ -27,9 +26,10 @@ from didyma.refimpl.interp.lanes.code import (
     known,
     remembering,
 )
-from didyma.refimpl.interp.lanes.races import Mask, Origin
-from didyma.refimpl.interp.lanes.site import MANY_LANES, Site, both, but
-from didyma.refimpl.interp.lanes.windows import window
+from didyma.oracle.lanes.races import Mask, Origin
+from didyma.oracle.lanes.site import MANY_LANES, Site, both, but
+from didyma.oracle.lanes.windows import window
+from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.loop import (
     INDEX,

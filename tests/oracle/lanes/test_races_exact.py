@@ -11,7 +11,8 @@ import pytest
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir.loop import Allocate, Atomic, Barrier, If, Stmt
 from didyma.refimpl.ir.types import Array, DType
-from tests.refimpl.interp.build import BOOL, F32, b, f32, grid, load, run, shared, store, t, threads
+from tests.oracle.lanes.bodies import run
+from tests.refimpl.interp.build import BOOL, F32, b, f32, grid, load, shared, store, t, threads
 
 BLOCKS, THREADS, SIZE, STEPS = 2, 3, 5, 4
 
