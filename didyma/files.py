@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from didyma import texts
 from didyma.fuzz import disk
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
-from didyma.refimpl.verify import text
 
 LEVELS = ("module", "program", "kernel", "primfunc")  # first words of texts
 _CONSTANT = re.compile(r"[0-9a-f]{32}\.bin")
@@ -44,10 +44,10 @@ def read_module(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
         raise DidymaError(
             "unknown-format", str(path), got=path.suffix or "no suffix", want=".dym or .onnx"
         )
-    return text.read_module(disk.read_text(path), str(path), beside(path))
+    return texts.read_module(disk.read_text(path), str(path), beside(path))
 
 
-def beside(path: Path) -> text.Files:
+def beside(path: Path) -> texts.Files:
     """Return a reader for the constants that a text keeps in files beside it.
 
     It returns None for a name that ``explain`` does not give, and for bytes that it did not write.

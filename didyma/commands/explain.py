@@ -19,8 +19,8 @@ from didyma.fuzz import disk
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import show
-from didyma.refimpl.verify import text as texts_
 from didyma.show.console import console, line, paragraph
+from didyma.texts import read
 
 _INLINE = 1024  # characters of base64 that stand in a text; longer constants have files
 _BYTES = re.compile(rf'base64 "([A-Za-z0-9+/=]{{{_INLINE + 1},}})"')
@@ -118,7 +118,7 @@ def _message(example: str) -> str:
     """What the example of a law is refused with."""
     try:
         if example:
-            texts_.read(example, "example.dym")
+            read(example, "example.dym")
     except DidymaError as e:
         return str(e)
     return ""

@@ -28,10 +28,10 @@ from didyma.oracle.placement_check import check
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.program import ALIGNMENT, Program
-from didyma.refimpl.verify.text import read as read_text
 from didyma.show import plan as show
 from didyma.show.plan import Attempt, Task
 from didyma.show.plan_plot import must_be_svg, svg
+from didyma.texts import read as read_text
 
 _PROGRAM = re.compile(r"(?:\s|#[^\n]*\n)*program\b")
 

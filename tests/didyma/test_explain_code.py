@@ -128,7 +128,7 @@ def test_a_line_of_a_program_is_shown(tmp_path: Path) -> None:
 
 
 def test_nearly_every_broken_law_has_a_line() -> None:
-    from didyma.refimpl.verify.text import read
+    from didyma.texts import read
 
     lost: list[str] = []
     for path in sorted((ROOT / "tests" / "errors").glob("*.dym")):

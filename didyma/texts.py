@@ -1,4 +1,4 @@
-"""Texts read and verified; what breaks a law is shown with its line."""
+"""Read a program from text and verify it; an error shows the line that breaks a law."""
 
 from __future__ import annotations
 
