@@ -56,22 +56,26 @@ class Spot:
 
 
 class Memory:
-    """Allocations, and the place of every value defined so far.
+    """The allocations of a run, and the place of every value defined so far.
 
-    ``poisons`` tells whether bytes that change hands are filled with poison; those of a fresh
-    allocation always are.
+    ``env`` holds the symbols bound so far, and ``line`` is the line that runs, which faults name.
+    With ``poisons`` bytes that change hands are filled with poison; those of a fresh allocation
+    always are.
     """
 
-    def __init__(self, types: dict[str, TensorType], env: dict[str, int], line: Line) -> None:
+    def __init__(
+        self, types: dict[str, TensorType], env: dict[str, int], line: Line, *, poisons: bool
+    ) -> None:
         self.types = types
         self.env = env
         self.line = line
+        self.poisons = poisons
         self.spots: dict[str, Spot] = {}
         self.arenas: dict[str, Allocation] = {}
-        self.poisons = True
+        self.carried: set[str] = set()
 
     def fault(self, kind: ProgramFaultKind, detail: str) -> ProgramFault:
-        """Make the fault of the present line."""
+        """Return a fault of the line that runs."""
         return ProgramFault(kind, show_instruction(self.line), detail)
 
     def size(self, d: dims.Dim) -> int:
@@ -136,6 +140,15 @@ class Memory:
         if not write:
             array.flags.writeable = False
         return array
+
+    def demand_apart(self, outputs: Sequence[str], inputs: Sequence[str]) -> None:
+        """Raise the fault of a line that reads bytes that it writes, or writes bytes twice."""
+        written = [self.owned(v) for v in outputs]
+        touched = [*written, *(self.owned(v) for v in inputs)]
+        for i, a in enumerate(written):
+            for b in touched[i + 1 :]:
+                if a.owner == b.owner and a.lo < b.hi and b.lo < a.hi:
+                    raise self.fault("ownership", f"{a.owner} is written under two names")
 
     # ---- giving and taking bytes
 
@@ -243,6 +256,30 @@ class Memory:
             del spot.allocation.owners[source]
             self.define(value, Spot(spot.allocation, 0, spot.hi, value))
             spot.allocation.take(value, 0, spot.hi)
+        self.carried.update(value for value, _ in pairs)
+
+    # ---- blocks of lines
+
+    def names(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the names of the values, and of the arenas, that are defined now."""
+        return frozenset(self.spots), frozenset(self.arenas)
+
+    def end_block(self, before: tuple[frozenset[str], frozenset[str]]) -> None:
+        """Forget what a block defined; ``before`` are the ``names`` at its beginning.
+
+        Raises the fault of a value that is still alive, unless it was carried.
+        """
+        values, arenas = before
+        for name in [n for n in self.spots if n not in values]:
+            spot = self.spots[name]
+            alive = spot.owner == name and name in spot.allocation.owners
+            if alive and name in self.carried:
+                continue
+            if alive:
+                raise self.fault("leak", f"{name} is alive at the end of a block that made it")
+            del self.spots[name]
+        for name in [n for n in self.arenas if n not in arenas]:
+            del self.arenas[name]
 
 
 def fill(spot: Spot, dtype: DType) -> None:

@@ -1,12 +1,46 @@
-"""The streams of the interpreter of programs: work is done as late as waits permit."""
+"""When the work of a program's streams is done: at once, or as late as the waits permit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 Work: TypeAlias = Callable[[], None]
 Late: TypeAlias = Literal["lower first", "higher first"]  # which stream goes on when all may
+
+
+class Streams(Protocol):
+    """Streams of work, by their numbers."""
+
+    def put(self, stream: int, work: Work) -> None:
+        """Append work to a stream."""
+
+    def wait(self, stream: int, on: int) -> None:
+        """Let a stream go on only after all work of another so far."""
+
+    def drain(self, stream: int) -> None:
+        """Do all work of a stream, and what it waits for."""
+
+    def drain_all(self) -> None:
+        """Do all work of every stream."""
+
+
+class AtOnce:
+    """Work is done when it is put, in the order of the program's lines."""
+
+    def put(self, stream: int, work: Work) -> None:
+        """Do work."""
+        del stream
+        work()
+
+    def wait(self, stream: int, on: int) -> None:
+        """Do nothing: no work is left."""
+
+    def drain(self, stream: int) -> None:
+        """Do nothing: no work is left."""
+
+    def drain_all(self) -> None:
+        """Do nothing: no work is left."""
 
 
 class Queues:
