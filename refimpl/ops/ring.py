@@ -1,0 +1,341 @@
+"""Arithmetic in a finite ring, in which every legal order of sums and products agrees exactly.
+
+A *payload* is an element of the ring ``R = F_P x F_Q[e]/(e*e)``, with the primes Q = 2**20 - 5 and
+P = 2Q + 1 = 2**21 - 9.  It is one uint64: a number modulo P in the high 22 bits, then, in 21 bits
+each, the constant part and the part of ``e`` of a number over F_Q.  The integers, the powers of two
+and the quotients of counts embed as themselves, for neither P nor Q divides them.  So a float,
+which is a dyadic fraction, has a payload of its own, and an IEEE operation that does not round
+agrees with the ring's.  Operations here round nowhere: what an implementation computes in another
+order, split or factored otherwise, has the same payload, and what drops, doubles or swaps a term
+has another with a probability of 1 - 2**-20 or more.
+
+``exp`` is a homomorphism from sums to products: Q divides P - 1, so powers of an element ``G`` of
+order Q are defined for exponents modulo Q, and ``1 + t*e`` is another homomorphism.  Other
+functions are *tags*: a hash of their operand's payload.
+
+``UNKNOWN`` stands for what the ring does not model: infinities, NaN, quotients by what has no
+inverse, and choices that bars leave undecided.  It is absorbing, and is counted, never compared.
+
+The idea of a payload in a ring is that of FpSan, Triton's sanitizer of floating-point programs,
+which takes the integers modulo 2**64.  There even counts have no inverse, so that neither a mean
+nor a half is exact.
+
+Functions here are to be called under ``np.errstate(all="ignore")``.
+
+>>> x, y, z = embed(np.float32([0.5, 1e30, -3.25]))
+>>> bool(add(add(x, y), z) == add(x, add(y, z))), bool(divide(x, x) == embed(np.float32(1)))
+(True, True)
+>>> bool(multiply(exp(x), exp(y)) == exp(add(x, y))), bool(add(x, y) == add(x, z))
+(True, False)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from didyma.refimpl.ir.types import Array
+
+Payload: TypeAlias = Any  # an array of uint64, or one: NumPy's types cannot say "either"
+Axes: TypeAlias = int | tuple[int, ...] | None
+
+Q = (1 << 20) - 5
+P = 2 * Q + 1
+UNKNOWN = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+MOST_TERMS = 1 << 11  # products of two parts, of which float64 adds up so many exactly
+
+_U = np.uint64
+_P, _Q, _ONE, _SIGN = _U(P), _U(Q), _U(1), _U(63)
+_HIGH, _MIDDLE, _PART, _REST = _U(42), _U(21), _U((1 << 21) - 1), _U(20)
+_MODULI = _U((P << 42) | (Q << 21) | Q)
+# Added to a sum of two elements, it sets the top bit of each part that is not below its modulus.
+_CARRY = _U((((1 << 21) - P) << 42) | (((1 << 20) - Q) << 21) | ((1 << 20) - Q))
+_LOW = _U((1 << 21) | 1)
+_TOP = _U(P << 42)
+
+
+def where(condition: Any, p: Payload, q: Payload) -> Payload:
+    """Return ``p`` where the condition holds, elsewhere ``q``; a scalar of scalars."""
+    chosen: Array = np.where(np.asarray(condition), p, q)
+    return chosen[()]
+
+
+def _pack(high: Payload, middle: Payload, low: Payload) -> Payload:
+    return (high << _HIGH) | (middle << _MIDDLE) | low
+
+
+def parts(p: Payload) -> tuple[Payload, Payload, Payload]:
+    """Return the number modulo P, and the two modulo Q, of elements that are not UNKNOWN."""
+    return p >> _HIGH, (p >> _MIDDLE) & _PART, p & _PART
+
+
+def _either(result: Payload, known: Payload) -> Payload:
+    """Return results, UNKNOWN where the top bit of ``known`` is set, as it is of UNKNOWN alone."""
+    return result | (_U(0) - (known >> _SIGN))
+
+
+def _powers(generator: int, modulus: int) -> Array:
+    """Return the powers of a number modulo a prime below 2**21, up to the order of the field."""
+    found = np.ones(modulus - 1, _U)
+    n = 1
+    while n < modulus - 1:
+        more = min(n, modulus - 1 - n)
+        found[n : n + more] = found[:more] * _U(pow(generator, n, modulus)) % _U(modulus)
+        n += more
+    return found
+
+
+@cache
+def _inverses(modulus: int) -> Array:
+    """Return a table of inverses modulo P or Q; that of 0 is 0."""
+    powers = _powers(5 if modulus == P else 2, modulus)
+    found = np.zeros(modulus, _U)
+    found[powers] = np.roll(powers[::-1], 1)
+    return found
+
+
+@cache
+def _exponentials() -> Array:
+    """Return the powers of ``G``, the square of a generator of the units modulo P."""
+    return np.ascontiguousarray(_powers(5, P)[::2])
+
+
+@cache
+def _powers_of_two() -> tuple[Array, Array]:
+    """Return 2**k modulo P and modulo Q, for k from -1200 to 1199."""
+    exponents = range(-1200, 1200)
+    return (
+        np.array([pow(2, k, P) for k in exponents], _U),
+        np.array([pow(2, k, Q) for k in exponents], _U),
+    )
+
+
+def embed(values: Any) -> Payload:
+    """Return the payloads of numbers of any float, integer or bool dtype.
+
+    A finite number is taken exactly, zeros of either sign as 0; infinities and NaN are UNKNOWN.
+
+    >>> int(embed(np.int8(1))) == int(embed(np.float32(1.0))), bool(embed(np.inf) == UNKNOWN)
+    (True, True)
+    """
+    v = np.asarray(values)
+    if v.dtype.kind in "iub" or v.dtype.name.startswith(("int", "uint")):
+        whole = v.astype(np.uint64 if v.dtype.kind == "u" else np.int64)
+        kind = whole.dtype.type
+        high, middle = whole % kind(P), whole % kind(Q)
+        return _pack(high.astype(_U), middle.astype(_U), _U(0))[()]
+    mantissa, exponent = np.frexp(v.astype(np.float64))
+    finite = np.isfinite(mantissa)
+    digits = np.where(finite, np.ldexp(mantissa, 53), 0.0).astype(np.int64)
+    scale = np.where(finite, exponent, 0) + (1200 - 53)
+    modulo_p, modulo_q = _powers_of_two()
+    high = (digits % P).astype(_U) * modulo_p[scale] % _P
+    middle = (digits % Q).astype(_U) * modulo_q[scale] % _Q
+    return where(finite, _pack(high, middle, _U(0)), UNKNOWN)
+
+
+def fraction(numerator: int, denominator: int = 1) -> Payload:
+    """Return the payload of a quotient of whole numbers.
+
+    >>> bool(fraction(1, 2) == embed(0.5))
+    True
+    """
+    high, middle = (numerator * pow(denominator, -1, m) % m for m in (P, Q))
+    return _pack(_U(high), _U(middle), _U(0))
+
+
+ZERO, UNIT = fraction(0), fraction(1)
+
+
+def _reduced(total: Payload) -> Payload:
+    """Subtract its modulus from each part of a sum of two elements that is not below it."""
+    carried = total + _CARRY
+    low = ((carried >> _REST) & _LOW) * _Q
+    return total - low - (carried >> _SIGN) * _TOP
+
+
+def add(p: Payload, q: Payload) -> Payload:
+    """Return sums."""
+    return _either(_reduced(p + q), p | q)
+
+
+def subtract(p: Payload, q: Payload) -> Payload:
+    """Return differences."""
+    return _either(_reduced(p + (_MODULI - q)), p | q)
+
+
+def negate(p: Payload) -> Payload:
+    """Return elements with the opposite sign.
+
+    >>> bool(negate(embed(3)) == embed(-3)), bool(negate(ZERO) == ZERO)
+    (True, True)
+    """
+    return _either(_reduced(_MODULI - p), p)
+
+
+def multiply(p: Payload, q: Payload) -> Payload:
+    """Return products."""
+    a, b, c = parts(p)
+    x, y, z = parts(q)
+    return _either(_pack(a * x % _P, b * y % _Q, (b * z + c * y) % _Q), p | q)
+
+
+def fma(p: Payload, q: Payload, r: Payload) -> Payload:
+    """Return ``p * q + r``."""
+    return add(multiply(p, q), r)
+
+
+def reciprocal(p: Payload) -> Payload:
+    """Return inverses; UNKNOWN of zero and whatever else has none.
+
+    >>> bool(multiply(reciprocal(embed(6)), embed(3)) == embed(0.5))
+    True
+    >>> bool(reciprocal(ZERO) == UNKNOWN)
+    True
+    """
+    known = p != UNKNOWN
+    a, b, c = parts(where(known, p, ZERO))
+    x, y = _inverses(P)[a], _inverses(Q)[b]
+    inverse = _pack(x, y, (_Q - c) * (y * y % _Q) % _Q)
+    return where((x != 0) & (y != 0), inverse, UNKNOWN)
+
+
+def divide(p: Payload, q: Payload) -> Payload:
+    """Return ``p`` times the inverse of ``q``: UNKNOWN where ``q`` has none."""
+    return multiply(p, reciprocal(q))
+
+
+def exp(p: Payload) -> Payload:
+    """Return exponentials: units, such that exp(p + q) = exp(p) * exp(q) and exp(0) = 1.
+
+    Of an element ``(a, b + c*e)`` it keeps b and c, in two independent ways, and forgets a.
+    """
+    known = p != UNKNOWN
+    _, b, c = parts(where(known, p, ZERO))
+    power = _exponentials()[(b + c * _U(611953)) % _Q]
+    return where(known, _pack(power, _ONE, (b * _U(786433) + c) % _Q), UNKNOWN)
+
+
+def power(p: Payload, exponents: Array) -> Payload:
+    """Return powers with integer exponents, of size at most 1024; exponent 0 gives 1."""
+    size = np.abs(exponents)
+    base = np.where(exponents < 0, reciprocal(p), p)
+    found = np.where(p == UNKNOWN, UNKNOWN, UNIT)
+    while size.any():
+        found = np.where(size & 1, multiply(found, base), found)
+        size = size >> 1
+        base = multiply(base, base)
+    return found[()]
+
+
+@cache
+def _key(name: str) -> np.uint64:
+    return _U(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()))
+
+
+def _mixed(z: Payload) -> Payload:
+    """Mix 64 bits invertibly: the finalizer of splitmix64 (Steele, Lea and Flood, 2014)."""
+    z = (z ^ (z >> _U(30))) * _U(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> _U(27))) * _U(0x94D049BB133111EB)
+    return z ^ (z >> _U(31))
+
+
+def tag(name: str, *payloads: Payload) -> Payload:
+    """Return elements that hang on every bit of the payloads, in a way that differs by name."""
+    z = np.full((), _key(name))
+    unknown: Payload = ZERO
+    for p in payloads:
+        unknown = unknown | p
+        z = _mixed(z + p)
+    high, middle, low = z >> _U(43), (z >> _MIDDLE) & (_PART >> _ONE), z & (_PART >> _ONE)
+    lanes = (np.minimum(x, x - m) for x, m in ((high, _P), (middle, _Q), (low, _Q)))
+    return _either(_pack(*lanes), unknown)
+
+
+def odd_tag(name: str, p: Payload) -> Payload:
+    """Return a tag ``f`` with f(-p) = -f(p) and f(0) = 0."""
+    opposite = negate(p)
+    smaller = np.minimum(p, opposite)
+    found = tag(name, smaller)
+    return where(p == opposite, p, np.where(p == smaller, found, negate(found)))
+
+
+def even_tag(name: str, p: Payload) -> Payload:
+    """Return a tag ``f`` with f(-p) = f(p)."""
+    return tag(name, np.minimum(p, negate(p)))
+
+
+def _folded(fold: Callable[[Array, Any], Array], p: Payload) -> Payload:
+    """Return a fold of sums of each part; UNKNOWN where it meets one."""
+    known = p != UNKNOWN
+    if known.all():
+        totals = [fold(x, m) for x, m in zip(parts(p), (_P, _Q, _Q), strict=True)]
+        return _pack(*totals)
+    found = _folded(fold, where(known, p, ZERO))
+    return where(fold((~known).astype(_U), None) > 0, UNKNOWN, found)
+
+
+def sum_of(p: Payload, axis: Axes = None, *, keepdims: bool = False) -> Payload:
+    """Return sums over axes of at most 2**42 elements; 0 where there are none."""
+
+    def fold(x: Array, modulus: Any) -> Array:
+        total = np.asarray(np.sum(x, axis=axis, keepdims=keepdims, dtype=_U))
+        return total if modulus is None else total % modulus
+
+    return _folded(fold, p)
+
+
+def running_sum(p: Payload, axis: int) -> Payload:
+    """Return the sum of each element and those before it along an axis."""
+
+    def fold(x: Array, modulus: Any) -> Array:
+        total = np.cumsum(x, axis=axis, dtype=_U)
+        return total if modulus is None else total % modulus
+
+    return _folded(fold, p)
+
+
+def product_of(p: Payload, axis: int) -> Payload:
+    """Return products along an axis; 1 where it has no elements."""
+    line = np.moveaxis(p, axis, 0)
+    while len(line) > 1:
+        half = len(line) // 2
+        rest = line[2 * half :]
+        line = np.concatenate([multiply(line[:half], line[half : 2 * half]), rest])
+    return line[0] if len(line) else np.full(line.shape[1:], UNIT)
+
+
+def running_product(p: Payload, axis: int) -> Payload:
+    """Return the product of each element and those before it along an axis."""
+    line = np.array(np.moveaxis(p, axis, 0))
+    step = 1
+    while step < len(line):
+        line = np.concatenate([line[:step], multiply(line[step:], line[:-step])])
+        step *= 2
+    return np.moveaxis(line, 0, axis)
+
+
+def matmul(p: Payload, q: Payload) -> Payload:
+    """Return matrix products, as ``np.matmul`` does of operands of two axes or more.
+
+    Parts are multiplied as float64, exactly: a sum of ``MOST_TERMS`` products is below 2**53.
+    """
+    inner = p.shape[-1]
+    if inner > MOST_TERMS:
+        half = inner // 2
+        left = matmul(p[..., :half], q[..., :half, :])
+        return add(left, matmul(p[..., half:], q[..., half:, :]))
+    if (p == UNKNOWN).any() or (q == UNKNOWN).any():
+        bad = np.matmul(p == UNKNOWN, np.ones(q.shape, np.bool_))
+        bad |= np.matmul(np.ones(p.shape, np.bool_), q == UNKNOWN)
+        known = (np.where(x == UNKNOWN, ZERO, x) for x in (p, q))
+        return np.where(bad, UNKNOWN, matmul(*known))
+    a, b, c = (x.astype(np.float64) for x in parts(p))
+    x, y, z = (x.astype(np.float64) for x in parts(q))
+    high, middle = (np.matmul(*f).astype(_U) for f in ((a, x), (b, y)))
+    low = np.matmul(b, z).astype(_U) + np.matmul(c, y).astype(_U)
+    return _pack(high % _P, middle % _Q, low % _Q)
