@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -38,29 +39,23 @@ _QUICK = ("", "", "", *(name for name in PLANNERS if name not in (*_SLOW, "exact
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A graph, a binding of its dims, a seed for every parameter, passes to leave out, a planner.
+    """A graph, a binding of its dims, a seed for every parameter, and options of its compile.
 
-    Without simplification and fusion there are more buffers and views to plan.  ``given`` are the
-    values of parameters that no seed draws; one of rank 0 fills its parameter.
+    ``changes`` are the options that differ from the usual ones, by name.  ``given`` are the values
+    of parameters that no seed draws; one of rank 0 fills its parameter.
     """
 
     module: Module
     env: tuple[tuple[str, int], ...]
     seeds: tuple[int, ...]
-    without: tuple[str, ...] = ()
-    planner: str = ""
+    changes: tuple[tuple[str, Any], ...] = ()
     given: tuple[tuple[str, Tensor], ...] = ()
 
     def options(self, base: Options) -> Options:
-        """Options of the compile; a planner that was asked for is kept."""
-        drawn = self.planner if base.planner == Options().planner else ""
-        return replace(
-            base,
-            planner=drawn or base.planner,
-            simplify=base.simplify and "simplify" not in self.without,
-            fuse=base.fuse and "fuse" not in self.without,
-            vectorise=base.vectorise and "vectorise" not in self.without,
-        )
+        """Return the options of the compile: those of ``base`` that are not the usual ones stay."""
+        usual = Options()
+        free = {k: v for k, v in self.changes if getattr(base, k) == getattr(usual, k)}
+        return replace(base, **free)
 
     def inputs(self) -> tuple[Array, ...]:
         """Values of the parameters."""
@@ -120,12 +115,14 @@ def _case(b: GraphBuilder, c: Bytes) -> Case:
     backed = tuple(v for v in b.dims if v.name in used_dims)
     env = tuple((v.name, b.env[v.name]) for v in backed)
     passes = (("simplify", 4), ("fuse", 4), ("vectorise", 8))
-    without = tuple(name for name, one_in in passes if c.chance(one_in))
-    planner = c.pick(_SLOW) if c.chance(32) else c.pick(_QUICK)
+    # Without simplification and fusion there are more buffers and views to plan.
+    changes: dict[str, Any] = {name: False for name, one_in in passes if c.chance(one_in)}
+    if planner := c.pick(_SLOW) if c.chance(32) else c.pick(_QUICK):
+        changes["planner"] = planner
     m = Module((*b.functions, main), (*backed, *b.unbacked))
     if b.controlled:
         m = used(m)
-    return Case(m, env, tuple(b.seeds), without, planner)
+    return Case(m, env, tuple(b.seeds), tuple(changes.items()))
 
 
 def used(m: Module) -> Module:

@@ -17,10 +17,10 @@ from didyma.fuzz.domains.domain import Domain, Outcome, Shrinker
 from didyma.fuzz.graphs import BYTES, Case, decode
 from didyma.fuzz.groups import Example, Group
 from didyma.fuzz.levels import Failed
+from didyma.fuzz.minimise.graph import cut_off, shrink
+from didyma.fuzz.minimise.sizes import shrink_sizes
+from didyma.fuzz.minimise.values import shrink_values
 from didyma.fuzz.result import Result
-from didyma.fuzz.shrink import cut_off, shrink
-from didyma.fuzz.shrink_sizes import shrink_sizes
-from didyma.fuzz.shrink_values import shrink_values
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ops import OPS

@@ -16,7 +16,7 @@ from didyma.fuzz.domains.domain import Domain, Judge, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs, record
 from didyma.fuzz.domains.plans import Plans
 from didyma.fuzz.executor import InlineExecutor
-from didyma.fuzz.shrink import greedy
+from didyma.fuzz.minimise.search import greedy
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.graph import CONTROL
 

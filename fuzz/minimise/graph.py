@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.inline import inline
 from didyma.fuzz.graphs import Case, used
+from didyma.fuzz.minimise.search import greedy
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp.graph import values
 from didyma.refimpl.ir import control, dims
@@ -26,19 +26,6 @@ from didyma.refimpl.ir.graph import (
 )
 from didyma.refimpl.ir.types import Tensor
 from didyma.refimpl.verify.graph import verify
-
-C = TypeVar("C")
-
-
-def greedy(case: C, proposals: Callable[[C], Iterable[C]]) -> Generator[C, bool, None]:
-    """Yield the proposals for a case; go on from each that is sent True, until none is."""
-    improving = True
-    while improving:
-        improving = False
-        for smaller in proposals(case):
-            if (yield smaller):
-                case, improving = smaller, True
-                break
 
 
 def shrink(case: Case) -> Generator[Case, bool, None]:
@@ -105,10 +92,8 @@ def _sized(case: Case) -> bool:
 
 def _proposals(case: Case) -> Iterator[Case]:
     f = case.module.entry
-    if case.without:
-        yield replace(case, without=())
-    if case.planner:
-        yield replace(case, planner="")
+    if case.changes:
+        yield replace(case, changes=())
     if len(f.results) > 1:
         for r in f.results:
             yield _pruned(case, f.params, f.nodes, (r,), case.seeds)
@@ -213,4 +198,4 @@ def _pruned(
     env = tuple((name, n) for name, n in case.env if name in input_symbols)
     names = {p.name for p, _ in inputs}
     given = tuple((name, t) for name, t in case.given if name in names)
-    return Case(m, env, tuple(s for _, s in inputs), case.without, case.planner, given)
+    return Case(m, env, tuple(s for _, s in inputs), case.changes, given)

@@ -10,9 +10,9 @@ from itertools import islice
 import numpy as np
 
 from didyma.fuzz.graphs import BYTES, Case, decode
-from didyma.fuzz.shrink import candidates, cut_off, shrink
-from didyma.fuzz.shrink_sizes import shrink_sizes, smaller_sizes
-from didyma.fuzz.shrink_values import shrink_values
+from didyma.fuzz.minimise.graph import candidates, cut_off, shrink
+from didyma.fuzz.minimise.sizes import shrink_sizes, smaller_sizes
+from didyma.fuzz.minimise.values import shrink_values
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir.text import parse_module

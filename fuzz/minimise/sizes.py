@@ -9,7 +9,7 @@ from typing import TypeAlias
 import sympy
 
 from didyma.fuzz.graphs import Case, used
-from didyma.fuzz.shrink import greedy
+from didyma.fuzz.minimise.search import greedy
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
