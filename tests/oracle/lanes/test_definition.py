@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
@@ -17,6 +18,7 @@ from didyma.refimpl.ir.loop import (
     INTRINSICS,
     UNARY_OPS,
     Binary,
+    BinaryOp,
     Buffer,
     Cast,
     Compare,
@@ -34,7 +36,8 @@ from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.types import BYTES, Array, DType
 from didyma.refimpl.ir.walk import exprs, stmts
 from didyma.refimpl.verify import loop as laws
-from tests.bench.interpreters import Comparison, compare
+from tests.bench import interpreters
+from tests.bench.interpreters import compare
 from tests.bench.programs import case_of
 from tests.codegen.make import corners
 from tests.oracle.lanes import both
@@ -163,12 +166,30 @@ def test_every_operation_on_corner_values(dtype: DType) -> None:
 
 @pytest.mark.parametrize("first", range(0, 200, 20))
 def test_the_loops_and_kernels_of_drawn_programs(first: int) -> None:
-    seen = Comparison()
-    for seed in range(first, first + 20):
-        compare(case_of(seed), seen)
-    assert not seen.different
-    assert not seen.skipped
-    assert min(seen.compared["loops"], seen.compared["kernels"]) > 40
+    seen = [compare(case_of(seed)) for seed in range(first, first + 20)]
+    assert not [d for s in seen for d in s.different]
+    assert not [reason for s in seen for reason in s.skipped.items()]
+    assert sum(len(s.compared) for s in seen) > 80
+
+
+def test_a_range_of_programs_is_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert interpreters.main(["--count", "3", "--jobs", "2"]) == 0
+    totals = json.loads(capsys.readouterr().out)
+    assert totals["programs"] == 3
+    assert totals["kernels"] == totals["compared"] > 5
+    assert not totals["different"]
+
+
+def test_a_difference_is_reported_with_its_seed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(op: BinaryOp, x: Any, y: Any) -> Any:
+        return right(op, x, y) if op != "add" else right("sub", x, y)
+
+    right = scalar.binary
+    monkeypatch.setattr(scalar, "binary", wrong)
+    assert interpreters.main(["--count", "3", "--jobs", "1"]) == 1
+    assert json.loads(capsys.readouterr().out)["different"]
 
 
 def test_the_definition_fits_on_a_few_pages() -> None:
