@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.loop import (
@@ -40,7 +42,7 @@ from didyma.refimpl.ir.text import show_expr
 from didyma.refimpl.ir.text.show_loop import LoopPrinter
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ir.walk import stmts
-from didyma.refimpl.verify.scalars import Scalars
+from didyma.refimpl.verify.scalars import Construct, Scalars
 from didyma.refimpl.verify.sizes import Sizes
 
 MOST_STATEMENTS = 1 << 16
@@ -55,20 +57,20 @@ _SIZES: Mapping[str, Callable[[Dim, Dim], Dim]] = {
 }
 
 
-class Calls(Scalars):
-    """Checks calls; ``functions`` are those further up, ``written`` the buffers that may be."""
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Checks the calls in one function, and whether calls may name it.
 
-    def __init__(self, f: PrimFunc, functions: Mapping[str, PrimFunc], where: str) -> None:
-        super().__init__(where)
-        self.functions = functions
-        self.sizes = Sizes(f.dims, f"@{where}")
-        self.written: set[str] = set(f.outputs)
+    ``functions`` are those further up, which calls may name.
+    """
 
-    def writable(self, s: Stmt, name: str) -> None:
-        """Law L-store, of ``loop``."""
-        if name not in self.written:
-            want = f"an output or a buffer made inside: {', '.join(sorted(self.written)) or 'none'}"
-            raise self.broken("L-store", s, name, want)
+    scalars: Scalars
+    sizes: Sizes
+    functions: Mapping[str, PrimFunc]
+
+    def broken(self, law: str, at: Construct, got: str, want: str) -> DidymaError:
+        """Make the error of a law broken at a statement."""
+        return self.scalars.broken(law, at, got, want)
 
     def nested(self, f: PrimFunc) -> None:
         """Check that a function may be called wherever a thread is."""
@@ -112,9 +114,9 @@ class Calls(Scalars):
             raise self.broken("L-call-args", s, got, want)
         uses = Counter(s.args)
         for p, a in zip(f.params, s.args, strict=True):
-            self._argument(s, p, self.buffer(a, s), given)
+            self._argument(s, p, self.scalars.buffer(a, s), given)
             if p.name in f.outputs:
-                self.writable(s, a)
+                self.scalars.writable(s, a)
                 if uses[a] > 1:
                     want = f"once, since @{f.name} writes {p.name}"
                     raise self.broken("L-alias", s, f"{a}, {uses[a]} times", want)
@@ -126,7 +128,7 @@ class Calls(Scalars):
             raise self.broken("L-call-dims", s, got, want)
         given: dict[str, Dim | None] = {}
         for d, e in zip(f.dims, s.dims, strict=True):
-            dtype = self.expr(e)
+            dtype = self.scalars.expr(e)
             if dtype is not INDEX:
                 raise self.broken("L-call-dims", s, f"{show_expr(e)}: {dtype}", str(INDEX))
             size = given[d.name] = self._size(e)

@@ -60,6 +60,8 @@ from didyma.refimpl.ir.text import show_expr, show_line
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ir.walk import expr_children
 from didyma.refimpl.verify.calls import Calls, Weight
+from didyma.refimpl.verify.scalars import Construct, Scalars
+from didyma.refimpl.verify.sizes import Sizes
 
 _CONSTANT = (LoopKind.VECTORIZED, LoopKind.UNROLLED)
 _AT_ONCE = (LoopKind.PARALLEL, LoopKind.VECTORIZED)
@@ -79,8 +81,10 @@ def verify(f: PrimFunc) -> None:
     _Verifier(f, above, f.name).function(weights)
 
 
-class _Verifier(Calls):
-    """``bound`` holds the extents of axes; ``per_thread`` the variables that threads differ in.
+class _Verifier:
+    """Checks the statements of one function.
+
+    ``bound`` holds the extents of axes; ``per_thread`` the variables that threads differ in.
 
     ``outer`` is true as long as nothing but bound loops and allocations is around; ``divergent``
     is the text of the nearest statement around that threads may disagree on.  ``called`` tells
@@ -90,8 +94,10 @@ class _Verifier(Calls):
     def __init__(
         self, f: PrimFunc, functions: Mapping[str, PrimFunc], where: str, called: bool = False
     ) -> None:
-        super().__init__(f, functions, where)
         self.f = f
+        self.scalars = Scalars(where, f.outputs)
+        self.sizes = Sizes(f.dims, f"@{where}")
+        self.calls = Calls(self.scalars, self.sizes, functions)
         self.called = called
         self.bound: dict[str, Expr] = {}
         self.per_thread: set[str] = set()
@@ -103,9 +109,9 @@ class _Verifier(Calls):
     def function(self, weights: Mapping[str, Weight]) -> Weight:
         f = self.f
         if self.called:
-            self.nested(f)
+            self.calls.nested(f)
         for v in f.dims:
-            self.vars[v.name] = INDEX
+            self.scalars.vars[v.name] = INDEX
         for b in f.params:
             self._buffer(b, b.name)
             if b.scope is not Scope.GLOBAL and not self.called:
@@ -129,13 +135,16 @@ class _Verifier(Calls):
                 f"{self.shared} bytes for {threads} threads",
                 f"at most {PORTABLE.shared} bytes, in a block of threads",
             )
-        return self.weight(f, weights)
+        return self.calls.weight(f, weights)
+
+    def broken(self, law: str, at: Construct, got: str, want: str) -> DidymaError:
+        return self.scalars.broken(law, at, got, want)
 
     def _buffer(self, b: Buffer, at: Stmt | str) -> None:
-        self.declare(b.name, at)
-        self.unpacked(b.dtype, at)
-        self.sizes.shape(b.shape, b.dtype, f"@{self.where}, {b.name}")
-        self.buffers[b.name] = b
+        self.scalars.declare(b.name, at)
+        self.scalars.unpacked(b.dtype, at)
+        self.sizes.shape(b.shape, b.dtype, f"@{self.scalars.where}, {b.name}")
+        self.scalars.buffers[b.name] = b
 
     # ---- statements
 
@@ -158,41 +167,41 @@ class _Verifier(Calls):
                 for b in body:
                     self.stmt(b)
             case If(cond, then, other):
-                self.condition(cond)
+                self.scalars.condition(cond)
                 self._under(s, self._differs(cond), then)
                 if other is not None:
                     self._under(s, self._differs(cond), other)
             case While(cond, body):
-                self.condition(cond)
+                self.scalars.condition(cond)
                 self._under(s, self._differs(cond), body)
             case Let(var, value, body):
-                self.bind(var, self.expr(value), s)
+                self.scalars.bind(var, self.scalars.expr(value), s)
                 if self._differs(value):
                     self.per_thread.add(var.name)
                 self.stmt(body)
             case Store(name, index, value):
-                self._write(s, name, self.access(name, index, s), value)
+                self._write(s, name, self.scalars.access(name, index, s), value)
             case Atomic(_, name, index, value):
-                target = self.access(name, index, s)
+                target = self.scalars.access(name, index, s)
                 self._write(s, name, target, value)
                 if target.dtype not in PORTABLE.atomics or target.scope is Scope.LOCAL:
                     want = f"{', '.join(PORTABLE.atomics)}, shared or global"
                     raise self.broken("L-atomic", s, f"{target.dtype} {target.scope}", want)
             case Free(name):
-                self.buffer(name, s)
+                self.scalars.buffer(name, s)
                 self._own(s, name, "L-free")
-                self.freed.add(name)
+                self.scalars.freed.add(name)
             case ExternalCall(_, outputs, inputs, _):
                 for name in (*inputs, *outputs):
-                    self.buffer(name, s)
+                    self.scalars.buffer(name, s)
                 for name in outputs:
-                    self.writable(s, name)
+                    self.scalars.writable(s, name)
             case Call():
-                self.call(s)
+                self.calls.call(s)
             case Barrier():
                 self._barrier()
             case Assert(cond):
-                self.condition(cond)
+                self.scalars.condition(cond)
             case For() | Allocate() | PlacementAllocate():  # pragma: no cover - see stmt
                 raise AssertionError(s)
             case _:
@@ -224,7 +233,7 @@ class _Verifier(Calls):
         match e:
             case Var(name):
                 return name in self.per_thread
-            case Load(name) if self.buffers[name].scope is Scope.LOCAL:
+            case Load(name) if self.scalars.buffers[name].scope is Scope.LOCAL:
                 return True
             case LetExpr(var, value, body):
                 if self._differs(value):
@@ -234,10 +243,10 @@ class _Verifier(Calls):
                 return any(self._differs(c) for c in expr_children(e))
 
     def _write(self, s: Stmt, name: str, b: Buffer, value: Expr) -> None:
-        dtype = self.expr(value)
+        dtype = self.scalars.expr(value)
         if dtype is not b.dtype:
             raise self.broken("L-store-dtype", s, str(dtype), f"{b.dtype}, as {name}")
-        self.writable(s, name)
+        self.scalars.writable(s, name)
 
     def _own(self, s: Stmt, name: str, law: str) -> None:
         if name not in self.made:
@@ -255,24 +264,24 @@ class _Verifier(Calls):
         if b.scope is Scope.SHARED and isinstance(s, Allocate):
             self.shared += nbytes
         self.made.add(b.name)
-        self.written.add(b.name)
+        self.scalars.written.add(b.name)
         return nbytes
 
     def _place(self, s: PlacementAllocate) -> None:
-        held = self.buffer(s.over, s)
+        held = self.scalars.buffer(s.over, s)
         self._own(s, s.over, "L-place")
         nbytes = self._make(s, s.buffer)
         room = math.prod(d for d in held.shape if isinstance(d, int)) * held.dtype.nbytes
         if nbytes > room or held.scope is not s.buffer.scope:
             want = f"at most {room} bytes, {held.scope}"
             raise self.broken("L-place", s, f"{nbytes} bytes, {s.buffer.scope}", want)
-        self.freed.add(s.over)
+        self.scalars.freed.add(s.over)
         self.stmt(s.body)
 
     # ---- loops
 
     def _for(self, s: For) -> None:
-        dtype = self.expr(s.extent)
+        dtype = self.scalars.expr(s.extent)
         if dtype is not INDEX or s.var.dtype is not INDEX:
             got = f"{s.var.name}: {s.var.dtype} over {dtype}"
             raise self.broken("L-extent", s, got, f"{INDEX} over {INDEX}")
@@ -282,8 +291,8 @@ class _Verifier(Calls):
             self._axis(s)
         else:
             self.outer = False
-        self.declare(s.var.name, s)
-        self.vars[s.var.name] = INDEX
+        self.scalars.declare(s.var.name, s)
+        self.scalars.vars[s.var.name] = INDEX
         differs = self._differs(s.extent)
         if differs or _is_thread(s.axis):
             self.per_thread.add(s.var.name)

@@ -1,130 +1,139 @@
-"""What the values of a program own while its lines are verified."""
+"""Lines of programs that give bytes to values or take them; ``program`` lists the laws."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.program import Line
+from didyma.refimpl.ir.limits import PORTABLE
+from didyma.refimpl.ir.program import (
+    ALIGNMENT,
+    Allocate,
+    Arena,
+    Free,
+    Line,
+    Place,
+    PlacementAllocate,
+    Reuse,
+    View,
+)
 from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.verify.state import Region, Shown, Storage
+from didyma.refimpl.verify.values import Values
 
-Written: TypeAlias = tuple[tuple[Dim, Dim], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """One allocation; ``arena`` is its name where values are placed in it.
-
-    One that is not ours is the caller's: to be read, or, as an ``output``, to be written.
-    """
-
-    number: int
-    nbytes: Dim
-    ours: bool
-    output: bool = False
-    arena: str = ""
-    device: str = ""
-    stamp: int = 0
+MemoryLine: TypeAlias = Allocate | Free | Reuse | PlacementAllocate | Arena | Place | View
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
-    """The bytes of a storage that one value owns, and which of them have been written."""
-
-    owner: str
-    storage: Storage
-    lo: Dim
-    hi: Dim
-    written: Written = ()
-    gone: Line | None = None  # what took them
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A value: whose bytes it shows, which of them, and when its sizes were last read."""
-
-    owner: str
-    lo: Dim
-    hi: Dim
-    stamp: int
-
-
-class State:
-    """The state before a line.  Blocks run on copies."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Shown] = {}
-        self.regions: dict[str, Region] = {}
-        self.arenas: dict[str, Storage] = {}
-        self.placed: dict[str, dict[str, None]] = {}  # owners with live bytes in an arena
-        self.bound: set[str] = set()
-        self.changed: dict[str, int] = {}  # when a symbol last got a value
-
-    def copy(self) -> State:
-        """Return a state of its own."""
-        other = State()
-        other.values = dict(self.values)
-        other.regions = dict(self.regions)
-        other.arenas = dict(self.arenas)
-        other.placed = {k: dict(v) for k, v in self.placed.items()}
-        other.bound = set(self.bound)
-        other.changed = dict(self.changed)
-        return other
-
-    def own(self, r: Region, stamp: int) -> None:
-        """Let a value own a region."""
-        self.regions[r.owner] = r
-        self.values[r.owner] = Shown(r.owner, r.lo, r.hi, stamp)
-        if r.storage.arena:
-            self.placed[r.storage.arena][r.owner] = None
-
-    def end(self, owner: str, by: Line) -> None:
-        """Take a value's bytes away."""
-        r = self.regions[owner]
-        self.regions[owner] = replace(r, gone=by)
-        if r.storage.arena:
-            self.placed[r.storage.arena].pop(owner, None)
-
-    def write(self, v: Shown) -> None:
-        """Note that the bytes a value shows have been written."""
-        r = self.regions[v.owner]
-        if (r.lo, r.hi) not in r.written:
-            whole = v.lo == r.lo and v.hi == r.hi
-            more = ((v.lo, v.hi),) if whole else (*r.written, (v.lo, v.hi))
-            self.regions[v.owner] = replace(r, written=more)
-
-    def alive(self) -> set[str]:
-        """Values that own bytes."""
-        return {name for name, r in self.regions.items() if r.gone is None}
-
-    def fresh(self, v: Shown, t: TensorType) -> bool:
-        """Tell whether the symbols in a value's type are still what they were."""
-        return all(self.changed.get(n, 0) <= v.stamp for n in symbols(t))
-
-    def forget(self, names: Iterable[str]) -> None:
-        """Drop values of a block that has ended."""
-        for name in names:
-            self.values.pop(name, None)
-            self.regions.pop(name, None)
-            if name in self.arenas:
-                del self.arenas[name], self.placed[name]
+def verify_memory(s: MemoryLine, v: Values) -> None:
+    """Verify a line that gives bytes to a value, or takes them."""
+    match s:
+        case Allocate(value):
+            v.allocate(value)
+        case Free():
+            _free(s, v)
+        case Reuse(value, over):
+            t, r = _take(s, value, over, v)
+            if t != v.types[over]:
+                raise v.broken("P-reuse", str(t), f"{v.types[over]}, as %{over}")
+            v.own(Region(value, r.storage, r.lo, r.hi))
+        case PlacementAllocate(value, over, offset):
+            v.sizes.declared(offset, v.at)
+            t, r = _take(s, value, over, v)
+            end = dims.add(offset, t.nbytes)
+            _fits(offset, end, r.storage.nbytes, v)
+            v.aligned(f"%{value}", offset, ALIGNMENT)
+            v.own(Region(value, r.storage, offset, end))
+        case Arena():
+            _arena(s, v)
+        case Place():
+            _place(s, v)
+        case View():
+            _view(s, v)
+        case _:
+            assert_never(s)
 
 
-def symbols(t: TensorType) -> tuple[str, ...]:
-    """Names of the symbols in a type's sizes."""
-    return () if all(isinstance(d, int) for d in t.shape) else dims.free(t.shape)
+def _free(s: Free, v: Values) -> None:
+    shown = v.state.values.get(s.value)
+    r = v.state.regions[shown.owner] if shown else None
+    if shown is None or r is None or r.gone or not r.storage.ours or r.owner != s.value:
+        raise v.broken("P-free", f"%{s.value}", "a live value that owns its bytes")
+    if not r.storage.arena:  # an arena stays; whoever has the bytes next must wait
+        v.order(s.value, shown, r, 0, write=True)
+    v.state.end(s.value, s)
 
 
-class Numbers:
-    """A supply of numbers for storages and stamps."""
+def _take(s: Line, value: str, over: str, v: Values) -> tuple[TensorType, Region]:
+    """Make a value that takes over the allocation of another; return its type and that region."""
+    t = v.make(value)
+    r = v.owner(over, "P-over", "a value that owns bytes")
+    if r.storage.arena:
+        raise v.broken(
+            "P-over", f"%{over}, placed in an arena", "a value with an allocation of its own"
+        )
+    v.state.end(over, s)
+    return t, r
 
-    def __init__(self) -> None:
-        self._count = itertools.count(1)
 
-    def next(self) -> int:
-        """Return the next number."""
-        return next(self._count)
+def _fits(lo: Dim, hi: Dim, room: Dim, v: Values) -> None:
+    if not v.ranges.at_least(lo, 0) or not v.ranges.at_least(room, hi):
+        got = f"bytes {dims.text(lo)} to {dims.text(hi)}"
+        raise v.broken("P-fits", got, f"within 0 to {dims.text(room)}")
+
+
+def _arena(s: Arena, v: Values) -> None:
+    if s.name in v.made or s.name in v.types:
+        raise v.broken("P-made-twice", f"%{s.name} again", "a name of its own")
+    v.sizes.declared(s.nbytes, v.at)
+    v.bound((s.nbytes,))
+    if s.stack and not v.ranges.at_least(PORTABLE.stack, s.nbytes):
+        got = f"{dims.text(s.nbytes)} bytes"
+        raise v.broken("P-stack", got, f"at most {PORTABLE.stack} on the stack")
+    v.made.add(s.name)
+    v.state.arenas[s.name] = Storage(
+        v.number(), s.nbytes, ours=True, arena=s.name, device=s.device, stamp=v.number()
+    )
+    v.state.placed[s.name] = {}
+
+
+def _place(s: Place, v: Values) -> None:
+    v.sizes.declared(s.offset, v.at)
+    t = v.make(s.value)
+    arena = v.state.arenas.get(s.arena)
+    if arena is None or arena.device != t.device:
+        got = f"%{s.arena} on {arena.device or 'the device'}" if arena else f"%{s.arena}"
+        want = f"an arena of an earlier line on {t.device or 'the device'}, as %{s.value}"
+        raise v.broken("P-arena", got, want)
+    v.bound((s.offset,))
+    if any(v.state.changed.get(n, 0) > arena.stamp for n in dims.free(arena.nbytes)):
+        raise v.broken("P-stale", f"%{s.arena}", "an arena of today's size")
+    end = dims.add(s.offset, t.nbytes)
+    v.aligned(f"%{s.value}", s.offset, ALIGNMENT)
+    _fits(s.offset, end, arena.nbytes, v)
+    for other in v.state.placed[s.arena]:
+        r = v.state.regions[other]
+        if not v.ranges.apart((s.offset, end), (r.lo, r.hi)):
+            got = f"bytes {dims.text(s.offset)} to {dims.text(end)}"
+            want = f"none of %{other}'s, {dims.text(r.lo)} to {dims.text(r.hi)}"
+            raise v.broken("P-overlap", got, want)
+    v.own(Region(s.value, arena, s.offset, end))
+
+
+def _view(s: View, v: Values) -> None:
+    v.sizes.declared(s.offset, v.at)
+    t = v.make(s.value)
+    shown, _ = v.live(s.of)
+    source = v.types[s.of]
+    # bytes are equal where the element counts are and the dtype is kept
+    asserted = (t.numel, source.numel) in v.equal and t.dtype is source.dtype
+    if s.offset == 0 and (asserted or dims.equal(t.nbytes, source.nbytes)):
+        lo, hi = shown.lo, shown.hi
+    else:
+        v.bound((s.offset,))
+        end = dims.add(s.offset, t.nbytes)
+        if not (v.ranges.at_least(s.offset, 0) and v.ranges.at_least(source.nbytes, end)):
+            got = f"bytes {dims.text(s.offset)} to {dims.text(end)}"
+            raise v.broken("P-view", got, f"within {dims.text(source.nbytes)}, as %{s.of}")
+        lo, hi = dims.add(shown.lo, s.offset), dims.add(shown.lo, end)
+    v.state.values[s.value] = Shown(shown.owner, lo, hi, v.number())

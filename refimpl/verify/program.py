@@ -47,12 +47,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import (
     Allocate,
     Arena,
@@ -78,9 +79,12 @@ from didyma.refimpl.ir.program import (
 )
 from didyma.refimpl.ir.text import show_instruction
 from didyma.refimpl.verify import loop
-from didyma.refimpl.verify.blocks import BlockVerifier
+from didyma.refimpl.verify.blocks import Blocks
+from didyma.refimpl.verify.memory import verify_memory
 from didyma.refimpl.verify.ranges import Evidence
 from didyma.refimpl.verify.symbols import binders
+from didyma.refimpl.verify.values import Values
+from didyma.refimpl.verify.work import Work
 
 
 def verify(p: Program, kernels: bool = True) -> Evidence:
@@ -90,60 +94,80 @@ def verify(p: Program, kernels: bool = True) -> Evidence:
     """
     verifier = _Verifier(p)
     verifier.program(kernels)
-    return verifier.ranges.evidence + verifier.below
+    return verifier.values.ranges.evidence + verifier.below
 
 
-class _Verifier(BlockVerifier):
-    """``path`` is the way to the present line: line numbers, outer ones first."""
+class _Verifier:
+    """Verifies one program, line by line.
 
-    path: tuple[str, ...] = ()
-    below = Evidence()  # of the program's functions
+    ``functions`` are those of the program that stand above, where this is one itself.  ``path`` is
+    the way to the present line: line numbers, outer ones first.
+    """
+
+    def __init__(self, p: Program, functions: Mapping[str, Program] | None = None) -> None:
+        self.p = p
+        self.values = Values(p, called=functions is not None)
+        self.kernels: dict[str, PrimFunc] = {}
+        self.functions = dict(functions or {})
+        self.work = Work(self.values, self.kernels, self.functions)
+        self.blocks = Blocks(self.values, self.lines)
+        self.path: tuple[str, ...] = ()
+        self.below = Evidence()  # of the program's functions
 
     def program(self, kernels: bool) -> None:
+        values = self.values
         for name, t in self.p.types:
-            if name in self.types:
-                raise self.broken("P-name-twice", f"%{name} again", "one type for a value")
-            self.sizes.shape(t.shape, t.dtype, f"{self.at}, %{name}")
-            self.types[name] = t
+            if name in values.types:
+                raise values.broken("P-name-twice", f"%{name} again", "one type for a value")
+            values.sizes.shape(t.shape, t.dtype, f"{values.at}, %{name}")
+            values.types[name] = t
         for k in self.p.kernels:
             if k.name in self.kernels:
-                raise self.broken("P-kernel-twice", f"@{k.name} again", "names of their own")
+                raise values.broken("P-kernel-twice", f"@{k.name} again", "names of their own")
             if kernels:
                 loop.verify(k)
             self.kernels[k.name] = k
         self._functions()
-        for name in self.p.inputs:
-            self.given(name)
-        for name in self.p.outputs:
-            self.given(name, output=True)
-        for name, tensor in self.p.constants:
-            t = self.given(name)
-            if t.dtype is not tensor.dtype or t.shape != tensor.shape:
-                raise self.broken("P-constant", f"%{name}: {t}", f"{tensor.type}, as its data")
-            if tensor.type.nbytes != len(tensor.data):
-                got = f"%{name}: {len(tensor.data)} bytes"
-                raise self.broken("P-constant", got, f"{tensor.type.nbytes} bytes for {t}")
-        lines = self.p.lines
+        self._callers()
         self._binders()
+        lines = self.p.lines
         if not lines or not isinstance(lines[-1], Return):
             got = show_instruction(lines[-1]) if lines else "no line"
-            raise self.broken("P-return", f"{got} at the end", "a return at the end")
+            raise values.broken("P-return", f"{got} at the end", "a return at the end")
         self.lines(lines)
 
     def _functions(self) -> None:
         for f in self.p.functions:
             if f.name in self.functions:
-                raise self.broken("P-function-twice", f"@{f.name} again", "names of their own")
+                raise self.values.broken(
+                    "P-function-twice", f"@{f.name} again", "names of their own"
+                )
             inner = _Verifier(replace(f, kernels=self.p.kernels), self.functions)
             inner.program(kernels=False)
-            self.below += inner.ranges.evidence
+            self.below += inner.values.ranges.evidence
             self.functions[f.name] = f
 
+    def _callers(self) -> None:
+        """Let inputs, outputs and constants be the caller's."""
+        values = self.values
+        for name in self.p.inputs:
+            values.lend(name)
+        for name in self.p.outputs:
+            values.lend(name, output=True)
+        for name, tensor in self.p.constants:
+            t = values.lend(name)
+            if t.dtype is not tensor.dtype or t.shape != tensor.shape:
+                raise values.broken("P-constant", f"%{name}: {t}", f"{tensor.type}, as its data")
+            if tensor.type.nbytes != len(tensor.data):
+                got = f"%{name}: {len(tensor.data)} bytes"
+                raise values.broken("P-constant", got, f"{tensor.type.nbytes} bytes for {t}")
+
     def _binders(self) -> None:
-        """Law P-bind."""
-        known: dict[str, Line | None] = dict.fromkeys(self.state.bound)
+        """Check law P-bind."""
+        values = self.values
+        known: dict[str, Line | None] = dict.fromkeys(values.state.bound)
         for name, s in binders(self.p.lines):
-            self.sizes.declared(dims.symbol(name), self.at)
+            values.sizes.declared(dims.symbol(name), values.at)
             if name not in known:
                 known[name] = s
                 continue
@@ -151,7 +175,7 @@ class _Verifier(BlockVerifier):
             if not (isinstance(s, Carry) and isinstance(by, Carry)):
                 other = "the inputs" if by is None else f"`{show_instruction(by)}`"
                 got = f"`{show_instruction(s)}` and {other}"
-                raise self.broken("P-bind", got, f"one for {name}")
+                raise values.broken("P-bind", got, f"one for {name}")
 
     def lines(self, lines: Sequence[Line], part: str = "") -> None:
         """Verify lines one after another; messages count them from 1."""
@@ -161,38 +185,34 @@ class _Verifier(BlockVerifier):
             try:
                 self._line(s, not before and i == len(lines) - 1)
             except DidymaError as e:
-                if e.where != self.at:
+                if e.where != self.values.at:
                     raise
                 # the line's text is made when a law is broken
-                where = f"{self.at}, line {' '.join(self.path)}: {show_instruction(s)}"
+                where = f"{e.where}, line {' '.join(self.path)}: {show_instruction(s)}"
                 raise DidymaError(e.code, where, got=e.got, want=e.want, help=e.help) from None
         self.path = before
 
     def _line(self, s: Line, last: bool) -> None:
         match s:
             case Allocate() | Free() | Reuse() | PlacementAllocate() | Arena() | Place() | View():
-                self.memory(s)
+                verify_memory(s, self.values)
             case Launch():
-                self.launch(s)
+                self.work.launch(s)
             case Wait(stream, on):
-                self.wait(stream, on)
+                self.work.wait(stream, on)
             case Extern():
-                self.extern(s)
+                self.work.extern(s)
             case Call():
-                self.call(s)
+                self.work.call(s)
             case Assert(lhs, rhs):
-                self.sizes.declared((lhs, rhs), self.at)
-                self.bound((lhs, rhs))
-                self.equal |= {(lhs, rhs), (rhs, lhs)}
-            case Copy(value, source):
-                self.read((source,))
-                self.write((value,), (source,))
-                if self.types[value] != self.types[source]:
-                    got, want = str(self.types[value]), str(self.types[source])
-                    raise self.broken("P-copy", got, f"{want}, as %{source}")
+                self.values.sizes.declared((lhs, rhs), self.values.at)
+                self.values.bound((lhs, rhs))
+                self.values.equal |= {(lhs, rhs), (rhs, lhs)}
+            case Copy():
+                self.work.copy(s)
             case Bind() | Carry() | If() | While() | Repeat():
-                self.control(s)
+                self.blocks.control(s)
             case Return(values):
-                self.give_back(values, last)
+                self.work.give_back(values, self.p.outputs, last)
             case _:
                 assert_never(s)

@@ -20,6 +20,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias, assert_never
 
 from didyma.refimpl.errors import DidymaError
@@ -45,7 +46,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.text import show_expr, show_line
 from didyma.refimpl.ir.types import BYTES, INTS, DType
 
-Place: TypeAlias = Expr | Stmt | str  # where a law is broken
+Construct: TypeAlias = Expr | Stmt | str  # what breaks a law
 
 _F32, _F64 = DType.F32, DType.F64
 _REALS = frozenset({_F32, _F64})
@@ -66,7 +67,7 @@ _STORAGE = frozenset(BYTES) - _NUMERIC - {DType.BOOL}
 _LIMITS = {d: d.limits for d in INTS}
 
 
-def _text(e: Place) -> str:
+def _text(e: Construct) -> str:
     match e:
         case str():
             return e
@@ -79,17 +80,19 @@ def _text(e: Place) -> str:
 
 
 class Scalars:
-    """Checks expressions against what is declared; ``where`` is the function's name."""
+    """Checks the expressions of one function against the names that it has declared so far.
 
-    def __init__(self, where: str) -> None:
+    ``where`` names the function in messages; ``written`` are the buffers that it may store to.
+    """
+
+    def __init__(self, where: str, written: Iterable[str] = ()) -> None:
         self.where = where
         self.buffers: dict[str, Buffer] = {}
         self.vars: dict[str, DType] = {}
         self.freed: set[str] = set()
+        self.written = set(written)
 
-    def broken(
-        self, law: str, e: Expr | Stmt | str, got: str, want: str, help: str = ""
-    ) -> DidymaError:
+    def broken(self, law: str, e: Construct, got: str, want: str, help: str = "") -> DidymaError:
         """Make the error of a law broken at an expression or statement."""
         return DidymaError(law, f"@{self.where}: {_text(e)}", got=got, want=want, help=help)
 
@@ -99,7 +102,7 @@ class Scalars:
         if dtype is not DType.BOOL:
             raise self.broken("L-condition", e, str(dtype), "bool")
 
-    def buffer(self, name: str, at: Place) -> Buffer:
+    def buffer(self, name: str, at: Construct) -> Buffer:
         """Return the buffer of that name."""
         b = self.buffers.get(name)
         if b is None:
@@ -109,7 +112,13 @@ class Scalars:
             raise self.broken("L-freed", at, f"{name}, whose bytes are gone", "a live buffer")
         return b
 
-    def access(self, name: str, index: tuple[Expr, ...], at: Place) -> Buffer:
+    def writable(self, s: Stmt, name: str) -> None:
+        """Check law L-store, of ``loop``: a statement may store to the buffer of that name."""
+        if name not in self.written:
+            want = f"an output or a buffer made inside: {', '.join(sorted(self.written)) or 'none'}"
+            raise self.broken("L-store", s, name, want)
+
+    def access(self, name: str, index: tuple[Expr, ...], at: Construct) -> Buffer:
         """Check an access to an element."""
         b = self.buffer(name, at)
         if len(index) != len(b.shape):
@@ -158,7 +167,7 @@ class Scalars:
             case _:
                 assert_never(e)
 
-    def bind(self, var: Var, dtype: DType, at: Place) -> None:
+    def bind(self, var: Var, dtype: DType, at: Construct) -> None:
         """Declare a variable for a value of a dtype."""
         if dtype is not var.dtype:
             raise self.broken(
@@ -167,14 +176,14 @@ class Scalars:
         self.declare(var.name, at)
         self.vars[var.name] = dtype
 
-    def declare(self, name: str, at: Place) -> None:
+    def declare(self, name: str, at: Construct) -> None:
         """Law L-twice, of ``loop``."""
         if name in self.vars or name in self.buffers:
             raise self.broken(
                 "L-twice", at, f"{name} again", "one declaration of a name in a function"
             )
 
-    def unpacked(self, dtype: DType, at: Place) -> None:
+    def unpacked(self, dtype: DType, at: Construct) -> None:
         """Law L-packed."""
         if dtype.is_packed:
             raise self.broken("L-packed", at, str(dtype), "u8, which holds several of it")

@@ -1,0 +1,118 @@
+"""What the values of a program own while its lines are verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.program import Line
+from didyma.refimpl.ir.types import TensorType
+
+Written: TypeAlias = tuple[tuple[Dim, Dim], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """One allocation; ``arena`` is its name where values are placed in it.
+
+    One that is not ours is the caller's: to be read, or, as an ``output``, to be written.
+    """
+
+    number: int
+    nbytes: Dim
+    ours: bool
+    output: bool = False
+    arena: str = ""
+    device: str = ""
+    stamp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The bytes of a storage that one value owns, and which of them have been written."""
+
+    owner: str
+    storage: Storage
+    lo: Dim
+    hi: Dim
+    written: Written = ()
+    gone: Line | None = None  # what took them
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A value: whose bytes it shows, which of them, and when its sizes were last read."""
+
+    owner: str
+    lo: Dim
+    hi: Dim
+    stamp: int
+
+
+class State:
+    """The state before a line.  Blocks run on copies."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Shown] = {}
+        self.regions: dict[str, Region] = {}
+        self.arenas: dict[str, Storage] = {}
+        self.placed: dict[str, dict[str, None]] = {}  # owners with live bytes in an arena
+        self.bound: set[str] = set()
+        self.changed: dict[str, int] = {}  # when a symbol last got a value
+
+    def copy(self) -> State:
+        """Return a state of its own."""
+        other = State()
+        other.values = dict(self.values)
+        other.regions = dict(self.regions)
+        other.arenas = dict(self.arenas)
+        other.placed = {k: dict(v) for k, v in self.placed.items()}
+        other.bound = set(self.bound)
+        other.changed = dict(self.changed)
+        return other
+
+    def own(self, r: Region, stamp: int) -> None:
+        """Let a value own a region."""
+        self.regions[r.owner] = r
+        self.values[r.owner] = Shown(r.owner, r.lo, r.hi, stamp)
+        if r.storage.arena:
+            self.placed[r.storage.arena][r.owner] = None
+
+    def end(self, owner: str, by: Line) -> None:
+        """Take a value's bytes away."""
+        r = self.regions[owner]
+        self.regions[owner] = replace(r, gone=by)
+        if r.storage.arena:
+            self.placed[r.storage.arena].pop(owner, None)
+
+    def write(self, v: Shown) -> None:
+        """Note that the bytes a value shows have been written."""
+        r = self.regions[v.owner]
+        if (r.lo, r.hi) not in r.written:
+            whole = v.lo == r.lo and v.hi == r.hi
+            more = ((v.lo, v.hi),) if whole else (*r.written, (v.lo, v.hi))
+            self.regions[v.owner] = replace(r, written=more)
+
+    def alive(self) -> set[str]:
+        """Values that own bytes."""
+        return {name for name, r in self.regions.items() if r.gone is None}
+
+    def fresh(self, v: Shown, t: TensorType) -> bool:
+        """Tell whether the symbols in a value's type are still what they were."""
+        return all(self.changed.get(n, 0) <= v.stamp for n in symbols(t))
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Drop values of a block that has ended."""
+        for name in names:
+            self.values.pop(name, None)
+            self.regions.pop(name, None)
+            if name in self.arenas:
+                del self.arenas[name], self.placed[name]
+
+
+def symbols(t: TensorType) -> tuple[str, ...]:
+    """Names of the symbols in a type's sizes."""
+    return () if all(isinstance(d, int) for d in t.shape) else dims.free(t.shape)
