@@ -95,15 +95,32 @@ def _options(
     del version
 
 
-@app.command(short_help="Judge random graphs, or random memory plans, for a time.")
+@app.command(short_help="Judge random graphs, expressions and memory plans for a time.")
 def fuzz(
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to judge graphs.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to judge.")] = 60.0,
+    domain: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to judge; may be given more than once (default: every domain).",
+            autocompletion=_complete("domains"),
+        ),
+    ] = None,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PERCENT",
+            help="Share of the time for a domain (default: by what each still finds).",
+        ),
+    ] = None,
     engine: Engine = None,
     seed: Annotated[
         int | None,
         typer.Option(
-            help="Repeat the campaign of this seed, with as many jobs (default: a new seed)."
+            min=0, help="Repeat the campaign of this seed, with as many jobs (default: a new seed)."
         ),
+    ] = None,
+    case: Annotated[
+        int | None, typer.Option(min=0, help="Judge only this case of a domain and a seed.")
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes (default: one for each core).")
@@ -114,30 +131,25 @@ def fuzz(
         int, typer.Option(min=0, help="End after this many groups of findings; 0: never.")
     ] = 0,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds after which a graph counts as hung.")
+        float, typer.Option(min=0.1, help="Seconds after which a case counts as hung.")
     ] = 30.0,
     memory: Annotated[
-        bool,
-        typer.Option("--memory", help="Judge plans of random programs and arenas instead."),
+        bool, typer.Option("--memory", help="The same as --domain planners.")
     ] = False,
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="Print how often each op met each dtype.")
+        bool, typer.Option("--coverage", help="Print what was covered, and what never was.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Judge random graphs at every level and on every engine given (default: simt and host)."""
-    chosen = _engines(engine)
-    if memory:
-        from didyma.commands import fuzz_memory
-
-        raise typer.Exit(fuzz_memory.fuzz(seconds, chosen, seed, jobs, stop_after, json))
+    """Judge random cases of every domain, graphs on every engine given (default: simt and host)."""
     from didyma.commands import fuzz as command
 
-    raise typer.Exit(
-        command.fuzz(
-            seconds, chosen, seed, jobs, planner, findings, stop_after, timeout, coverage, json
-        )
-    )
+    domains = (*(domain or ()), *(("planners",) if memory else ()))
+    asked = command.Request(
+        seconds, _engines(engine), domains, tuple(share or ()), seed, case, jobs, planner, findings,
+        stop_after, timeout, coverage,
+    )  # fmt: skip
+    raise typer.Exit(command.fuzz(asked, json))
 
 
 @app.command(short_help="Judge a program at every level on random inputs.")

@@ -191,6 +191,8 @@ _CHOICES = _table(
      "$ didyma check MODEL.dym --engine cuda"),
     ("extra-missing", "A package is not installed that this use of Didyma needs.",
      "$ didyma check MODEL.onnx"),
+    ("unknown-domain", "There is no domain of campaigns of that name.",
+     "$ didyma fuzz --domain kernels"),
     ("unknown-engine", "There is no engine of that name.",
      '>>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), engine="hots")'),
     ("unknown-extern", "An implementation is given for something that is no external function of "

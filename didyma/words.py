@@ -1,4 +1,5 @@
-"""Words that a shell completes: names of ops, functions, engines, planners, peers and error codes.
+"""Words that a shell completes: names of ops, functions, engines, planners, peers, domains, error
+codes.
 
 They are kept in ``words.json``, written by ``python -m didyma.words``, since the tables that they
 come from take seconds to import.  What installed packages register is added when it is asked for.
@@ -17,7 +18,7 @@ FILE = "words.json"
 
 
 def words(kind: str) -> list[str]:
-    """Return the names of a kind: ``codes``, ``engines``, ``ops``, ``peers`` or ``planners``."""
+    """Return names: of ``codes``, ``domains``, ``engines``, ``ops``, ``peers`` or ``planners``."""
     from didyma.codegen import plugins
 
     kept: dict[str, list[str]] = json.loads((files(didyma) / FILE).read_text(encoding="utf-8"))
@@ -36,11 +37,13 @@ def tables() -> Mapping[str, Sequence[str]]:
     from didyma.codegen.memory.planners import PLANNERS
     from didyma.codegen.runtime import registry
     from didyma.functions import composed
+    from didyma.fuzz.domains.registry import DOMAINS
     from didyma.fuzz.peers.registry import NAMES as PEERS
     from didyma.refimpl.ops import OPS
 
     return {
         "codes": codes.known(),
+        "domains": sorted(DOMAINS),
         "engines": sorted(registry.NAMES),
         "ops": sorted({*OPS, *composed.names()}),
         "peers": sorted(PEERS),

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import pickle
-import re
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from didyma.fuzz import disk
-from didyma.fuzz.domains.domain import Domain, Judge, Outcome
-from didyma.fuzz.executor import WatchedExecutor, WorkerDiedError
+from didyma.fuzz import disk, worker
+from didyma.fuzz.domains.domain import Domain, Outcome
+from didyma.fuzz.executor import WatchedExecutor, WorkerDiedError, WorkerStartError
+from didyma.fuzz.files import Files
 from didyma.fuzz.groups import Example, Findings, cause
 from didyma.fuzz.result import Result, Tally
 from didyma.fuzz.seeds import fresh_seed
+from didyma.fuzz.shares import Shares
 from didyma.fuzz.signals import StopRequest, stop_requests
-from didyma.refimpl.errors import DidymaError
+from didyma.fuzz.worker import BATCH_CASES, Batch, Undrawn
 
 T = TypeVar("T")
 
@@ -32,22 +31,28 @@ Work: TypeAlias = Generator[Call, Any, None]  # yields calls, and is sent what t
 class Plan:
     """What a campaign does: for some seconds, or so many cases, whichever comes first.
 
-    ``domains`` has one entry a process.  The processes take turns at the cases of the seed, which
-    is drawn if none is given: process ``i`` of ``n`` judges the cases ``i``, ``i + n``, … of its
-    domain, so the same plan with the same seed judges the same cases.  A case that takes
-    ``hang_seconds`` is a finding; a finding is made smaller for ``shrink_seconds``.  With
-    ``stop_after`` the campaign ends after so many groups of findings.  ``findings`` is the folder
-    that files are written to.
+    ``jobs`` processes take turns at the cases of each domain: process ``i`` of ``n`` judges the
+    cases ``i``, ``i + n``, … of the seed, which is drawn if none is given.  So the same plan with
+    the same seed judges the same cases of a domain, as many as it has time for; how the domains
+    share the time depends on what they find (``fuzz/shares.py``), but for the ``shares`` of those
+    that are given one.  Each domain begins at its case ``first``, and ends before case ``count``.
+
+    A case that takes ``hang_seconds`` is a finding; a finding is made smaller for
+    ``shrink_seconds``.  With ``stop_after`` the campaign ends after so many groups of findings.
+    ``findings`` is the folder that files are written to.
     """
 
     domains: tuple[Domain[Any], ...]
     seconds: float | None = None
     count: int | None = None
     seed: int = field(default_factory=fresh_seed)
+    first: int = 0
+    jobs: int = 1
     hang_seconds: float = 30.0
     shrink_seconds: float = 15.0
     stop_after: int = 0
     findings: Path | None = None
+    shares: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def run(
@@ -65,14 +70,14 @@ def run(
     """
     if plan.findings is not None:
         disk.must_take_files(plan.findings)
-    packed = [_packed(d) for d in plan.domains]
+    packed = tuple(worker.packed(d) for d in plan.domains)
     with stop_requests() as stop:
         executor = executor or WatchedExecutor(
-            len(plan.domains), plan.hang_seconds, _open_all, (tuple(packed),)
+            plan.jobs, plan.hang_seconds, worker.open_all, (packed,)
         )
-        campaign = _Campaign(plan, stop)
+        campaign = _Campaign(plan, packed, stop)
         try:
-            campaign.spread(executor, [campaign.work(i, p) for i, p in enumerate(packed)], progress)
+            campaign.spread(executor, progress)
         finally:
             executor.shutdown(cancel_futures=True)
     return campaign.result
@@ -81,20 +86,24 @@ def run(
 class _Campaign:
     """A campaign that runs, and what it has seen so far."""
 
-    def __init__(self, plan: Plan, stop: StopRequest) -> None:
+    def __init__(self, plan: Plan, packed: tuple[bytes, ...], stop: StopRequest) -> None:
         self.plan = plan
         self.stop = stop
+        self.domains = {d.name: d for d in plan.domains}
+        self.packed = dict(zip(self.domains, packed, strict=True))
+        self.shares = Shares({d.name: d.floor for d in plan.domains}, plan.shares)
         self.findings = Findings()
-        self.texts: dict[Path, str] = {}  # of the files that were not there before
-        self.drafts: set[str] = set()  # files of findings that are being made smaller
+        self.files = Files(plan.findings, plan.seed)
         self.began: float | None = None  # when the first process was ready
-        tallies = {d.name: Tally() for d in plan.domains}
-        self.result = Result(plan.seed, len(plan.domains), tallies=tallies)
+        self.result = Result(plan.seed, plan.jobs, tallies={name: Tally() for name in self.domains})
 
-    def spread(
-        self, executor: Executor, works: list[Work], progress: Callable[[Result], None]
-    ) -> None:
-        """Submit the calls of all works to an executor, one of each work at a time."""
+    def spread(self, executor: Executor, progress: Callable[[Result], None]) -> None:
+        """Submit the calls of all processes to an executor, one of each at a time.
+
+        A process that cannot be started costs the campaign that process alone, unless it is the
+        last.
+        """
+        works = [self.work(slot) for slot in range(self.plan.jobs)]
         waiting: dict[Future[Any], Work] = {}
         try:
             for work in works:
@@ -103,109 +112,124 @@ class _Campaign:
                 done, _ = wait(waiting, timeout=0.25, return_when=FIRST_COMPLETED)
                 for future in [f for f in waiting if f in done]:  # in the order of their calls
                     work = waiting.pop(future)
-                    if (call := _resumed(work, future)) is not None:
+                    if isinstance(future.exception(), WorkerStartError):
+                        self.lose(work, future)
+                    elif (call := _resumed(work, future)) is not None:
                         waiting[executor.submit(call)] = work
                 progress(self.result)
         finally:
             for work in works:  # what was being made smaller is kept as it is
                 work.close()
 
+    def lose(self, work: Work, future: Future[Any]) -> None:
+        """Go on without a process; raise what ended it if there is no other."""
+        work.close()
+        self.result.lost += 1
+        if self.result.lost == self.plan.jobs:
+            future.result()
+
     def over(self) -> bool:
         """Return whether the campaign is to end: by a signal, out of time, or enough was found."""
         r, plan = self.result, self.plan
         r.seconds = 0.0 if self.began is None else time.monotonic() - self.began
         r.stopped_by = self.stop.signal
+        r.shares = self.shares.record()
         late = plan.seconds is not None and r.seconds >= plan.seconds
         return bool(self.stop.signal) or late or 0 < plan.stop_after <= len(r.groups)
 
-    def work(self, slot: int, packed: bytes) -> Work:
-        """Judge the cases of one process, and make those smaller that show a finding.
-
-        A batch that ends its process is judged again, a case at a time.
-        """
-        yield _ready
+    def work(self, slot: int) -> Work:
+        """Judge the cases of one process, a turn of a domain at a time."""
+        yield worker.ready
         self.began = self.began or time.monotonic()
-        plan, domain, step = self.plan, self.plan.domains[slot], len(self.plan.domains)
-        index, batch = slot, domain.batch
-        while plan.count is None or index < plan.count:
-            end = index + batch * step if plan.count is None else plan.count
-            outcomes = yield partial(judge_some, packed, plan.seed, range(index, end, step)[:batch])
-            if isinstance(outcomes, WorkerDiedError):
-                if batch > 1:
-                    batch = 1
-                    continue
-                case = domain.draw(plan.seed, index)
-                outcomes, batch = [_death(domain, case, outcomes)], domain.batch
-            for o in outcomes:
-                self.result.count(domain.name, o)
-                if o.findings:
-                    yield from self.shrink(domain, packed, domain.draw(plan.seed, index), o)
-                index += step
+        at = dict.fromkeys(self.domains, self.plan.first + slot)
+        while open := [d for d in at if self.plan.count is None or at[d] < self.plan.count]:
+            name = self.shares.next(open)
+            at[name] += self.plan.jobs * (yield from self.turn(name, at[name]))
 
-    def shrink(self, domain: Domain[Any], packed: bytes, case: Any, o: Outcome) -> Work:
+    def turn(self, name: str, index: int) -> Generator[Call, Any, int]:
+        """Judge some cases of a domain, the first by its index; return how many.
+
+        Cases that end their process are judged again, one by one, each of them in a call of its
+        own, up to the one that ends it again.
+        """
+        batch = yield from self.judged(name, index, BATCH_CASES)
+        if batch is not None:
+            self.shares.done(name, batch.cpu, batch.fresh)
+            return batch.cases
+        self.shares.done(name, 0.0, 0.0)
+        indices = self.indices(index, BATCH_CASES)
+        for count, at in enumerate(indices, 1):
+            if (yield from self.judged(name, at, 1)) is None:
+                return count
+        self.result.deaths += 1
+        return len(indices)
+
+    def indices(self, first: int, most: int) -> range:
+        """Return the indices of up to so many cases of one process."""
+        step, count = self.plan.jobs, self.plan.count
+        end = first + most * step
+        return range(first, end if count is None else min(count, end), step)
+
+    def judged(self, name: str, index: int, most: int) -> Generator[Call, Any, Batch | None]:
+        """Judge up to so many cases of a domain, and make the last smaller if it has a finding.
+
+        Return None if they ended their process; if it was one case, that is a finding.
+        """
+        indices = self.indices(index, most)
+        answer = yield partial(worker.judge_some, self.packed[name], self.plan.seed, indices)
+        tally = self.result.tallies[name]
+        if isinstance(answer, WorkerDiedError):
+            if most == 1:
+                tally.cases += 1
+                case = self.domains[name].draw(self.plan.seed, index)
+                yield from self.shrink(name, index, case, _death(self.domains[name], case, answer))
+            return None
+        batch: Batch = answer
+        tally.add(batch)
+        if batch.found is not None:
+            yield from self.shrink(name, indices[batch.cases - 1], *batch.found)
+        return batch
+
+    def shrink(self, name: str, index: int, case: Any, o: Outcome) -> Work:
         """Make a case smaller for a while, and keep the smallest that shows the same cause.
 
         An unexpected error costs the shrinking alone, and is recorded with the finding.
         """
-        best = _example(domain, case, o)
-        draft = self.save(domain, best).file  # lest it be lost while it is made smaller
-        self.drafts.add(draft)
+        domain, packed = self.domains[name], self.packed[name]
+        if isinstance(case, Undrawn):
+            self.keep(domain, Example(case, o.findings[0], o.traits, (0,), name, index=index))
+            return
+        best = _example(domain, index, case, o)
+        draft = self.files.save(domain, best).file  # lest it be lost while it is made smaller
+        self.files.drafts.add(draft)
         began, sought = time.monotonic(), cause(best.finding)
         try:
             for share, shrinker in domain.shrinkers(best.finding):
                 steps, end = shrinker(best.case), began + share * self.plan.shrink_seconds
                 smaller = next(steps, None)
                 while smaller is not None and time.monotonic() <= end:
-                    answer = yield partial(judge_one, packed, smaller)
+                    answer = yield partial(worker.judge_one, packed, smaller)
                     dead = isinstance(answer, WorkerDiedError)
                     o = _death(domain, smaller, answer) if dead else answer
                     shows = bool(o.findings) and cause(o.findings[0]) == sought
                     if shows:
-                        best = replace(_example(domain, smaller, o), unshrunk=best.unshrunk)
+                        best = replace(_example(domain, index, smaller, o), unshrunk=best.unshrunk)
                     elif dead:
-                        self.keep(self.save(domain, _example(domain, smaller, o)))
+                        self.keep(domain, _example(domain, index, smaller, o))
                     elif o.unexpected:
                         best = replace(best, unshrunk=o.unexpected)
                     smaller = _sent(steps, shows)
         except Exception as e:
             best = replace(best, unshrunk=f"{type(e).__name__}: {e}")
         finally:
-            self.drafts.discard(draft)
-            self.keep(self.save(domain, best))
+            self.files.drafts.discard(draft)
+            self.keep(domain, best)
 
-    def keep(self, e: Example) -> None:
+    def keep(self, domain: Domain[Any], e: Example) -> None:
         """Add a finding, and group all anew; only the files of examples stay."""
-        self.findings.add(e)
+        self.findings.add(self.files.save(domain, e))
         self.result.groups = self.findings.groups()
-        self.tidy()
-
-    def save(self, domain: Domain[Any], e: Example) -> Example:
-        """Return an example with its file, if files are written, and the command to replay it."""
-        if self.plan.findings is None:
-            return replace(e, replay=domain.replay(e.case, ""))
-        f = e.finding
-        level = re.sub(r"[^\w.-]", "-", f.level)
-        digest = hashlib.sha256(repr(e.case).encode()).hexdigest()
-        path = self.plan.findings / f"{level}-{f.kind}-{digest[:8]}.dym"
-        lines = [f"{f.level} ({f.kind}) in {f.where}: {f.message}"]
-        if e.unshrunk:
-            lines.append(f"could not be shrunk: {e.unshrunk}")
-        if path in self.texts or not path.exists():
-            self.texts[path] = domain.text(e.case, "\n".join(lines), self.plan.seed)
-            disk.write_text(path, self.texts[path])
-        return replace(e, file=str(path), replay=domain.replay(e.case, str(path)))
-
-    def tidy(self) -> None:
-        """Write the files of examples that are missing; delete those that no example needs.
-
-        A file that was there before the campaign stays as it is.
-        """
-        needed = {e.file for e in self.result.findings} | self.drafts
-        for path, text in self.texts.items():
-            if str(path) not in needed:
-                path.unlink(missing_ok=True)
-            elif not path.exists():
-                disk.write_text(path, text)
+        self.files.tidy(self.result.findings)
 
 
 def _resumed(work: Work, future: Future[Any]) -> Call | None:
@@ -225,83 +249,13 @@ def _sent(generator: Generator[T, Any, None], value: object) -> T | None:
         return None
 
 
-def _example(domain: Domain[Any], case: Any, o: Outcome) -> Example:
+def _example(domain: Domain[Any], index: int, case: Any, o: Outcome) -> Example:
     return Example(
-        case, o.findings[0], o.traits, domain.size(case), domain.name, others=o.findings[1:]
-    )
+        case, o.findings[0], o.traits, domain.size(case), domain.name,
+        others=o.findings[1:], index=index,
+    )  # fmt: skip
 
 
 def _death(domain: Domain[Any], case: object, e: WorkerDiedError) -> Outcome:
     """Return the death of a process as the outcome of its case."""
     return Outcome((domain.failure(case, e.kind, e.reason),))
-
-
-# ---- what processes call
-
-BATCH_SECONDS = 0.1  # so that a slow machine, too, reports in time
-
-
-def judge_some(packed: bytes, seed: int, indices: range) -> list[Outcome]:
-    """Draw and judge cases of a domain, until one shows a finding or ``BATCH_SECONDS`` are over."""
-    domain, judge = _opened(packed)
-    outcomes: list[Outcome] = []
-    end = time.monotonic() + BATCH_SECONDS
-    for i in indices:
-        began = time.process_time()
-        o = _judged(domain, judge, domain.draw(seed, i))
-        outcomes.append(replace(o, seconds=time.process_time() - began))
-        if o.findings or time.monotonic() > end:
-            break
-    return outcomes
-
-
-def judge_one(packed: bytes, case: object) -> Outcome:
-    """Judge a case of a domain."""
-    return _judged(*_opened(packed), case)
-
-
-def _judged(domain: Domain[Any], judge: Judge[Any], case: object) -> Outcome:
-    """Judge a case; an error that no level expects is a finding, too."""
-    try:
-        return judge(case)
-    except Exception as e:
-        message = f"{type(e).__name__}: {e}"
-        return Outcome((domain.failure(case, "error", message),), unexpected=message)
-
-
-def _ready() -> None:
-    """Do nothing: the answer says that the process is ready."""
-
-
-def _open_all(packed: tuple[bytes, ...]) -> None:
-    for p in packed:
-        _opened(p)
-
-
-@lru_cache(maxsize=16)
-def _opened(packed: bytes) -> tuple[Domain[Any], Judge[Any]]:
-    """Return a pickled domain and its judge, which keeps engines open from case to case."""
-    try:
-        domain: Domain[Any] = pickle.loads(packed)
-    except DidymaError:
-        raise
-    except Exception as e:
-        raise _untransferable(e) from None
-    return domain, domain.judge()
-
-
-def _packed(domain: Domain[Any]) -> bytes:
-    try:
-        return pickle.dumps(domain)
-    except Exception as e:
-        raise _untransferable(e) from None
-
-
-def _untransferable(e: Exception) -> DidymaError:
-    """Return the error that says that a domain cannot be sent to another process."""
-    return DidymaError(
-        "bad-option", "engines and planner of a campaign",
-        got=f"an object that another process cannot load: {type(e).__name__}: {e}",
-        want="objects that pickle takes, of classes of a module",
-        help="register it by an entry point, and give its name instead",
-    )  # fmt: skip

@@ -18,6 +18,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 START_SECONDS = 120.0  # a process must be ready by then: longer than any import takes
+STARTS = 3  # attempts to start a process, where another uses the memory for a while
+_PAUSE_SECONDS = 1.0  # between these
 _TICK_SECONDS = 0.25  # how soon a thread that waits for its process sees that it is to end
 _READY = "ready"
 
@@ -29,6 +31,10 @@ class WorkerDiedError(Exception):
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
+
+
+class WorkerStartError(RuntimeError):
+    """No process could be started to make a call in, though it was tried several times."""
 
 
 class InlineExecutor(Executor):
@@ -105,6 +111,7 @@ class WatchedExecutor(Executor):
 
     def _make(self, call: _Call, child: _Child | None) -> _Child | None:
         """Make a call in a process, a new one if there is none; return it if it lives."""
+        starts = 0
         while True:
             child = child or _Child(*self._initial)
             try:
@@ -113,12 +120,15 @@ class WatchedExecutor(Executor):
                 how, started = how_it_ended(child.process), child.ready
                 child.kill()
                 child = None
-                if how in ("SIGTERM", "SIGINT") and not self._stopped.is_set():
+                starts += not started
+                again = how in ("SIGTERM", "SIGINT") or (not started and starts < STARTS)
+                if again and not self._stopped.is_set():
+                    self._stopped.wait(0.0 if started else _PAUSE_SECONDS)
                     continue
                 call.future.set_exception(
                     WorkerDiedError("crash", f"the process died: {how}")
                     if started
-                    else RuntimeError(f"a worker could not start: {how}")
+                    else WorkerStartError(f"a worker could not start: {how}")
                 )
             except Exception as e:  # a hang, or an answer that cannot be unpickled here
                 child.kill()
@@ -144,12 +154,12 @@ class _Child:
     def answer(self, call: _Call, patience: float, stopped: threading.Event) -> tuple[bool, Any]:
         """Return whether a call returned, and its result or error.
 
-        EOFError or ConnectionError if the process died, WorkerDiedError if it hangs, TimeoutError
-        if it did not start in time.
+        EOFError or ConnectionError if the process died, WorkerDiedError if it hangs,
+        WorkerStartError if it did not start in time.
         """
         if not self.ready:
             if not self._wait(START_SECONDS, stopped):
-                raise TimeoutError(f"no worker started within {START_SECONDS:g} s")
+                raise WorkerStartError(f"no worker started within {START_SECONDS:g} s")
             word = self.pipe.recv()
             if word != _READY:
                 return False, word

@@ -22,6 +22,7 @@ class Example:
     ``size`` orders examples; its first number counts the nodes of a graph.  ``domain`` is the name
     of the case's domain, ``file`` where it was saved and ``replay`` the command that judges it
     again, both empty if there is none.  ``unshrunk`` is the error that ended the shrinking, if any.
+    ``index`` is that of the case in its domain from which this one was made.
     """
 
     case: Any
@@ -33,6 +34,7 @@ class Example:
     file: str = ""
     replay: str = ""
     unshrunk: str = ""
+    index: int = 0
 
 
 def reason(f: Finding) -> str:

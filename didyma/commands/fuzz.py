@@ -1,61 +1,115 @@
-"""``didyma fuzz``: a campaign on random graphs."""
+"""``didyma fuzz``: a campaign on the domains of ``didyma.fuzz.domains.registry``."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from didyma.checking import ENGINES
 from didyma.commands import common
-from didyma.fuzz import campaign, disk
-from didyma.fuzz.domains.graphs import record, teams
+from didyma.fuzz import campaign, disk, shares
+from didyma.fuzz.domains import registry
+from didyma.fuzz.records import record
 from didyma.fuzz.result import Result
 from didyma.fuzz.seeds import fresh_seed
+from didyma.refimpl.errors import DidymaError
 from didyma.show import campaign as show
 
 
-def fuzz(
-    seconds: float,
-    engines: common.Engines,
-    seed: int | None,
-    jobs: int | None,
-    planner: str,
-    findings: Path,
-    stop_after: int,
-    timeout: float,
-    coverage: bool,
-    json: bool,
-) -> int:
-    """Run a campaign and print what it saw; a signal ends it early with what was found so far."""
-    wanted = engines or ("simt", "host")
-    common.require(wanted)
-    disk.must_take_files(findings)
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked of a campaign; ``case`` is the index of the only case to judge."""
+
+    seconds: float
+    engines: common.Engines
+    domains: tuple[str, ...]
+    shares: tuple[str, ...]
+    seed: int | None
+    case: int | None
+    jobs: int | None
+    planner: str
+    findings: Path
+    stop_after: int
+    timeout: float
+    coverage: bool
+
+
+def fuzz(asked: Request, json: bool) -> int:
+    """Run a campaign and print what it saw; a signal ends it early with what was found so far.
+
+    Errors: ``unknown-domain``, ``bad-option`` for shares that cannot be kept, for an engine where
+    no domain needs one, and for a case without its domain or seed; those of the engines; and
+    ``unwritable``.
+    """
+    entries = [registry.entry(name) for name in asked.domains or registry.DOMAINS]
+    needed = not all(e.alone for e in entries)
+    if asked.engines and not needed:
+        raise DidymaError(
+            "bad-option", f"--engine {asked.engines[0]}", got="an engine",
+            want=f"none: nothing of {', '.join(e.name for e in entries)} runs on an engine",
+        )  # fmt: skip
+    wanted = asked.engines or ENGINES
+    if needed:
+        common.require(wanted)
+    domains = registry.make(registry.Setup(wanted, common.options(asked.planner)), asked.domains)
+    fixed = _shares(asked.shares, [d.name for d in domains])
+    if asked.case is not None and (len(domains) != 1 or asked.seed is None):
+        raise DidymaError(
+            "bad-option", f"--case {asked.case}", got="a case without its one domain, or its seed",
+            want="--domain NAME --seed SEED --case INDEX",
+        )  # fmt: skip
+    disk.must_take_files(asked.findings)
     plan = campaign.Plan(
-        teams(wanted, jobs or cores(), common.options(planner)),
-        seconds,
-        seed=chosen_seed(seed),
-        hang_seconds=timeout,
-        stop_after=stop_after,
-        findings=findings,
+        domains,
+        asked.seconds if asked.case is None else None,
+        seed=chosen_seed(asked.seed),
+        first=asked.case or 0,
+        count=None if asked.case is None else asked.case + 1,
+        jobs=(asked.jobs or cores()) if asked.case is None else 1,
+        hang_seconds=asked.timeout,
+        stop_after=asked.stop_after,
+        findings=asked.findings,
+        shares=fixed,
     )
-    result = run(plan, "programs", lambda r: f", {len(r.covered)} pairs")
-    seen = record(result, each=coverage)
-    return common.ended(result, seen, show.campaign, json, ran=bool(result.all.cases))
+    result = run(plan)
+    seen = record(result, domains, each=asked.coverage)
+    return common.ended(result, seen, show.campaign, json, ran=bool(result.cases))
 
 
-def run(plan: campaign.Plan, cases: str, more: Callable[[Result], str] = lambda _: "") -> Result:
-    """Run a campaign behind a progress bar, which counts cases under their name."""
+def _shares(given: Sequence[str], names: Sequence[str]) -> Mapping[str, float]:
+    """Return the shares of items ``NAME=PERCENT``; DidymaError ``bad-option``."""
+    fixed: dict[str, float] = {}
+    for item in given:
+        name, _, percent = item.partition("=")
+        try:
+            fixed[name] = float(percent) / 100
+        except ValueError:
+            fixed[name] = 0.0
+        if not shares.possible(names, fixed):
+            raise DidymaError(
+                "bad-option", f"--share {item}", got=item,
+                want="NAME=PERCENT of a domain that is judged, above 0; together at most 100, and "
+                "100 where every domain has a share",
+                help=f"judged are {', '.join(names)}",
+            )  # fmt: skip
+    return fixed
+
+
+def run(plan: campaign.Plan) -> Result:
+    """Run a campaign behind a progress bar."""
     with bar(plan.seconds or 0.0) as shown:
 
         def progress(r: Result) -> None:
             found = f", {len(r.groups)} groups of findings" if r.groups else ""
-            shown(r.seconds, f"{r.all.cases} {cases}{more(r)}{found}")
+            shown(r.seconds, f"{r.cases:,} cases, {r.keys:,} keys covered{found}")
 
         return campaign.run(plan, progress)
 

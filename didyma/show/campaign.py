@@ -8,49 +8,37 @@ from typing import Any, TypeAlias
 from rich.console import Console
 from rich.table import Table
 
-from didyma.show.console import FINDINGS, console, line, put
+from didyma.show.console import console, line, put
 
 Record: TypeAlias = Mapping[str, Any]
 
 WIDTH = 79  # of the table of coverage
 
 
-def memory_campaign(r: Record) -> None:
-    """Print the record of a campaign on memory plans, and how to judge each finding again."""
-    out = console()
-    rate = f"{r['schedules_per_minute_per_core']:,.0f} a minute of a core"
-    line(out, f"{r['schedules']:,} schedules in {r['seconds']:.0f} s, {rate}")
-    table = Table()
-    table.add_column("domain")
-    table.add_column("schedules", justify="right")
-    for domain, n in r["domains"].items():
-        table.add_row(domain, f"{n:,}")
-    put(out, table)
-    line(out, f"seed {r['seed']}; repeat with --memory --seed {r['seed']}")
-    for f in r["findings"][:FINDINGS]:
-        line(out, f"{f['domain']}, planner {f['planner']}: {f['replay']}")
-        for v in f["verdicts"][:3]:
-            line(out, f"  {v['check']}: {v['message']}")
-
-
 def campaign(r: Record) -> None:
-    """Print the record of a campaign on graphs; its coverage as a table if it has the counts."""
+    """Print the record of a campaign; the coverage of graphs as a table if it has the counts."""
     out = console()
-    line(out, f"{r['programs']:,} programs in {r['seconds']:.0f} s")
+    line(out, f"{r['programs']:,} cases in {r['seconds']:.0f} s, {r['jobs']} jobs")
     table = Table()
-    for head in ("engine", "programs", "a minute", "checked share"):
-        table.add_column(head, justify="left" if head == "engine" else "right")
-    for name, e in r["engines"].items():
-        rate = f"{e['programs_per_minute']:.0f}"
-        table.add_row(name, str(e["programs"]), rate, f"{e['checked_share']:.4f}")
+    for head in ("domain", "cases", "a minute of a core", "time", "checked share"):
+        table.add_column(head, justify="left" if head == "domain" else "right")
+    for name, d in r["domains"].items():
+        rate, time = f"{d['per_minute_per_core']:,.0f}", f"{d['share_of_time']:.0%}"
+        table.add_row(name, f"{d['cases']:,}", rate, time, f"{d['checked_share']:.4f}")
     put(out, table)
-    c = r["coverage"]
-    pairs = f"{c['pairs']} of {c['possible']} pairs of op and dtype"
-    line(out, f"coverage: {c['ops']} ops, {pairs}; median graph: {r['median_nodes']} nodes")
-    if "counts" in c:
-        _coverage(out, c["counts"])
-    again = f"repeat with --seed {r['seed']} --jobs {r['jobs']} and the same engines"
+    if "engines" in r:
+        c = r["coverage"]
+        pairs = f"{c['pairs']} of {c['possible']} pairs of op and dtype"
+        line(out, f"graphs: on {' and '.join(r['engines'])}; {c['ops']} ops, {pairs}; "
+             f"median {r['median_nodes']} nodes")  # fmt: skip
+        if "counts" in c:
+            _coverage(out, c["counts"])
+    again = f"repeat with --seed {r['seed']} --jobs {r['jobs']} and the same domains and engines"
     line(out, f"seed {r['seed']}; {again}")
+    if r["unexplained_deaths"]:
+        line(out, f"{r['unexplained_deaths']} processes died at cases that went well alone")
+    if r["lost_processes"]:
+        line(out, f"{r['lost_processes']} processes could not be started again")
     if not r["groups"]:
         line(out, "findings: none")
     for number, g in enumerate(r["groups"], 1):
@@ -68,8 +56,7 @@ def _group(out: Console, number: int, g: Record) -> None:
     nodes = f"{f['nodes']} node{'s' * (f['nodes'] != 1)}"
     line(out, f"  smallest: {nodes}, in {f['where']}: {f['message']}")
     for e in g["examples"]:
-        if e["file"]:
-            line(out, f"  replay with: {e['replay']}")
+        line(out, f"  replay with: {e['replay']}")
         if "unshrunk" in e:
             line(out, f"  could not be shrunk: {e['unshrunk']}")
     if len(g["examples"]) < count and f["file"]:

@@ -8,18 +8,20 @@ import sys
 
 from didyma.fuzz.allocator.domains import DOMAINS
 from didyma.fuzz.campaign import Plan, run
-from didyma.fuzz.domains.plans import HANG_SECONDS, Plans, a_minute, counts, record
+from didyma.fuzz.domains.plans import HANG_SECONDS, Plans, counts
 from didyma.fuzz.executor import InlineExecutor
+from didyma.fuzz.records import record
 from didyma.fuzz.result import Result
 from didyma.fuzz.seeds import fresh_seed
 
 
 def report(r: Result) -> str:
     """Return what a campaign saw, in lines."""
+    rate = f"{r.all.a_minute:,.0f} a minute of a core"
     lines = [
-        f"{r.all.cases:,} schedules in {r.seconds:.1f} s, {a_minute(r):,.0f} a minute of a core, "
+        f"{r.all.cases:,} schedules in {r.seconds:.1f} s, {rate}, "
         f"{len(r.findings)} findings; seed {r.seed}",
-        "  " + ", ".join(f"{d} {n:,}" for d, n in counts(r, "domain").items()),
+        "  " + ", ".join(f"{d} {n:,}" for d, n in counts(r.all.covered, "domain").items()),
     ]
     for e in r.findings:
         lines.append(f"{e.finding.level}, seed {e.case}, planner {e.finding.where}:")
@@ -46,12 +48,13 @@ def main() -> None:
     domains = tuple(a.domain or DOMAINS)
     seed = fresh_seed() if a.seed is None else a.seed
     print(f"seed {seed}", file=sys.stderr, flush=True)
+    plans = Plans(domains, a.run_every)
     plan = Plan(
-        (Plans(domains, a.run_every),) * max(1, a.jobs), seconds, a.count, seed,
+        (plans,), seconds, a.count, seed, jobs=max(1, a.jobs),
         hang_seconds=HANG_SECONDS, stop_after=a.stop_after,
     )  # fmt: skip
     result = run(plan, executor=None if a.jobs else InlineExecutor())
-    print(json.dumps(record(result), indent=2) if a.json else report(result))
+    print(json.dumps(record(result, [plans]), indent=2) if a.json else report(result))
     sys.exit(128 + result.stopped_by if result.stopped_by else bool(result.findings))
 
 

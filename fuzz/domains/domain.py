@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from didyma.oracle.report import Finding
 
 C = TypeVar("C")
 
+Key: TypeAlias = tuple[str, ...]  # something that a case covers
 Judge: TypeAlias = Callable[[C], "Outcome"]
 # Yields smaller cases of a case; is sent whether the one just yielded shows the finding too.
 Shrinker: TypeAlias = Callable[[C], Generator[C, bool, None]]
@@ -22,8 +23,7 @@ class Outcome:
     The first of the ``findings`` names the case's fault; ``traits`` are what the case does, by
     which findings are grouped.  ``size`` counts nodes, or whatever a case of the domain is made
     of; ``checked`` of ``total`` elements could be decided.  ``covered`` are the keys that the case
-    covers, ``seconds`` the processor time that it took.  ``unexpected`` is an error of the judge
-    itself, which is a finding as well.
+    covers.  ``unexpected`` is an error of the judge itself, which is a finding as well.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -31,8 +31,7 @@ class Outcome:
     size: int = 0
     checked: int = 0
     total: int = 0
-    covered: tuple[tuple[str, str], ...] = ()
-    seconds: float = 0.0
+    covered: tuple[Key, ...] = ()
     unexpected: str = ""
 
 
@@ -41,7 +40,7 @@ class Domain(Protocol[C]):
 
     @property
     def name(self) -> str:
-        """The name under which outcomes are counted."""
+        """The name under which outcomes are counted; no two domains of a campaign share one."""
         ...
 
     def draw(self, seed: int, index: int) -> C:
@@ -56,9 +55,9 @@ class Domain(Protocol[C]):
         ...
 
     @property
-    def batch(self) -> int:
-        """How many cases a process judges before it reports: more where cases take no time."""
-        return 1
+    def floor(self) -> float:
+        """The least share of a campaign's time, from 0 to 1, beside whatever other domains."""
+        return 0.1
 
     def failure(self, case: C, kind: str, message: str) -> Finding:
         """Return the finding that a process died at a case, or that judging it raised an error.
@@ -86,7 +85,11 @@ class Domain(Protocol[C]):
     def replay(self, case: C, file: str) -> str:
         """Return the command that judges a case again, which was saved to ``file`` if that is set.
 
-        It is empty where there is none.
+        It is empty where there is none but that which draws the case anew.
         """
         del case, file
         return ""
+
+    def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
+        """Return what a report says of the keys that cases covered, as a record of JSON types."""
+        return {"keys": len(covered)}

@@ -13,14 +13,12 @@ from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import levels, replay, traits
 from didyma.fuzz.builder import CONTROLLED
-from didyma.fuzz.domains.domain import Domain, Outcome, Shrinker
+from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import BYTES, Case, decode
-from didyma.fuzz.groups import Example, Group
 from didyma.fuzz.levels import Failed
 from didyma.fuzz.minimise.graph import cut_off, shrink
 from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
-from didyma.fuzz.result import Result
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ops import OPS
@@ -46,8 +44,13 @@ class Graphs(Domain[Case]):
 
     @property
     def name(self) -> str:
-        """The names of the engines, joined with ``+``; control flow is named beside them."""
-        return "+".join(self.engine_names) + ", control flow" * (self.controlled == 1)
+        """``graphs``, or ``control`` where each graph may have control flow."""
+        return "control" if self.controlled == 1 else "graphs"
+
+    @property
+    def floor(self) -> float:
+        """They alone are judged at every level and as a whole."""
+        return 0.4
 
     def draw(self, seed: int, index: int) -> Case:
         """Return the graph decoded from the random bytes of a campaign's seed and an index."""
@@ -89,21 +92,10 @@ class Graphs(Domain[Case]):
         del case
         return f"didyma replay {file}" if file else ""
 
-
-def teams(
-    engines: Sequence[EngineChoice], jobs: int, options: Options | None = None
-) -> tuple[Graphs, ...]:
-    """Share engines among processes: one each while there are enough, else all to all.
-
-    >>> [g.engines for g in teams(("simt", "host"), 3)]
-    [('simt',), ('host',), ('simt',)]
-    >>> [g.engines for g in teams(("simt", "host"), 1)]
-    [('simt', 'host')]
-    """
-    chosen = options or Options()
-    if jobs < len(engines):
-        return (Graphs(tuple(engines), chosen),) * jobs
-    return tuple(Graphs((engines[i % len(engines)],), chosen) for i in range(jobs))
+    def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
+        """Return how many pairs of op and dtype were covered, of those that there are."""
+        ops = {op for op, _ in covered}
+        return {"pairs": len(covered), "possible": possible(), "ops": len(ops)}
 
 
 class GraphJudge:
@@ -165,67 +157,3 @@ def coverage(case: Case) -> tuple[tuple[str, str], ...]:
 def possible() -> int:
     """Number of pairs of op and dtype there are."""
     return sum(len(op.dtypes) for op in OPS.values())
-
-
-def record(r: Result, each: bool = False) -> dict[str, Any]:
-    """Return the result of a campaign as a record of JSON types.
-
-    With ``each`` the coverage has the number of cases of each op and dtype, as ``--coverage`` asks.
-    """
-    total = r.all
-    counts: dict[str, dict[str, int]] = {}
-    for (op, dtype), n in sorted(r.covered.items()):
-        counts.setdefault(op, {})[dtype] = n
-    return {
-        "seed": r.seed,
-        "jobs": r.jobs,
-        "programs": total.cases,
-        "seconds": round(r.seconds, 3),
-        "programs_per_minute": round(r.rate(total.cases), 1),
-        "median_nodes": r.median_size,
-        "checked_share": round(total.checked_share, 6),
-        "findings": [_finding(e) for e in r.findings],
-        "groups": [_group(g) for g in r.groups],
-        "coverage": {
-            "pairs": len(r.covered),
-            "possible": possible(),
-            "ops": len(counts),
-            **({"counts": counts} if each else {}),
-        },
-        "engines": {
-            name: {
-                "programs": t.cases,
-                "programs_per_minute": round(r.rate(t.cases), 1),
-                "checked_share": round(t.checked_share, 6),
-            }
-            for name, t in r.tallies.items()
-        },
-    }
-
-
-def _finding(e: Example) -> Mapping[str, object]:
-    f = e.finding
-    unshrunk = {"unshrunk": e.unshrunk} if e.unshrunk else {}
-    return {
-        "level": f.level,
-        "where": f.where,
-        "kind": f.kind,
-        "message": f.message,
-        "nodes": e.size[0],
-        "file": e.file,
-        **({"replay": e.replay} if e.file else {}),
-        **unshrunk,
-    }
-
-
-def _group(g: Group) -> Mapping[str, object]:
-    return {
-        "level": g.level,
-        "kind": g.kind,
-        "reason": g.reason,
-        "common": sorted(g.common),
-        "count": g.count,
-        "smallest": _finding(g.smallest),
-        "examples": [_finding(e) for e in g.examples],
-        "files": [e.file for e in g.examples],
-    }

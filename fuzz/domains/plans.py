@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from didyma.fuzz.allocator.domains import DOMAINS, domain_of, judge_case
-from didyma.fuzz.domains.domain import Domain, Judge, Outcome
-from didyma.fuzz.groups import Example
-from didyma.fuzz.result import Result
+from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.oracle.report import Finding
 
 HANG_SECONDS = 120.0  # a search for a plan may take long
@@ -27,13 +26,8 @@ class Plans(Domain[int]):
 
     @property
     def name(self) -> str:
-        """The name under which cases are counted."""
-        return "memory"
-
-    @property
-    def batch(self) -> int:
-        """Cases take a millisecond or two."""
-        return 16
+        """``planners``."""
+        return "planners"
 
     def draw(self, seed: int, index: int) -> int:
         """Return the seed of a case: one more for each."""
@@ -59,38 +53,11 @@ class Plans(Domain[int]):
         words = f"--domain {domain_of(case, self.kinds)} --seed {case} --count 1 --run-every 1"
         return f"python -m didyma.fuzz.allocator {words}"
 
-
-def record(r: Result) -> dict[str, Any]:
-    """Return the result of a campaign as a record of JSON types."""
-    return {
-        "seed": r.seed,
-        "jobs": r.jobs,
-        "schedules": r.all.cases,
-        "seconds": round(r.seconds, 3),
-        "cpu_seconds": round(r.all.cpu, 3),
-        "schedules_per_minute_per_core": round(a_minute(r), 1),
-        "domains": counts(r, "domain"),
-        "planners": counts(r, "planner"),
-        "findings": [_finding(e) for e in r.findings],
-    }
+    def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
+        """Return how many cases there were of each kind and by each planner."""
+        return {"kinds": counts(covered, "domain"), "planners": counts(covered, "planner")}
 
 
-def a_minute(r: Result) -> float:
-    """Return how many cases a minute of one core are generated, planned and judged."""
-    return 60 * r.all.cases / r.all.cpu if r.all.cpu else 0.0
-
-
-def counts(r: Result, key: str) -> dict[str, int]:
+def counts(covered: Mapping[Key, int], key: str) -> dict[str, int]:
     """Return how many cases there were of each ``domain``, or by each ``planner``."""
-    return {name: n for (k, name), n in sorted(r.covered.items()) if k == key}
-
-
-def _finding(e: Example) -> dict[str, Any]:
-    findings = (e.finding, *e.others)
-    return {
-        "domain": e.finding.level,
-        "seed": e.case,
-        "planner": e.finding.where,
-        "replay": e.replay,
-        "verdicts": [{"check": f.kind, "message": f.message} for f in findings],
-    }
+    return {name: n for (k, name), n in sorted(covered.items()) if k == key}

@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from didyma.fuzz.campaign import Plan, run
-from didyma.fuzz.domains.plans import HANG_SECONDS, Plans, a_minute, counts
+from didyma.fuzz.domains.plans import HANG_SECONDS, Plans, counts
 from didyma.fuzz.result import Result
 from tests.bench import trace_mutants
 from tests.mutants.memory.page import write
@@ -19,14 +19,14 @@ from tests.mutants.memory.page import write
 def clean(r: Result) -> str:
     """Write the table of a campaign."""
     rows = ["| domain | plans |", "|---|---|"]
-    rows += [f"| {d} | {n:,} |" for d, n in counts(r, "domain").items()]
+    rows += [f"| {d} | {n:,} |" for d, n in counts(r.all.covered, "domain").items()]
     return "\n".join(
         [
             *rows,
             f"| all | {r.all.cases:,} |",
             "",
-            f"{len(r.findings)} false alarms; {a_minute(r):,.0f} schedules a minute of one core, "
-            "generated, planned and judged.",
+            f"{len(r.findings)} false alarms; {r.all.a_minute:,.0f} schedules a minute of one "
+            "core, generated, planned and judged.",
         ]
     )
 
@@ -43,7 +43,7 @@ def main() -> None:
     print(told, flush=True)
     if a.write:
         write("traces", told)
-    plan = Plan((Plans(),) * a.jobs, count=a.plans, seed=0, hang_seconds=HANG_SECONDS)
+    plan = Plan((Plans(),), count=a.plans, seed=0, jobs=a.jobs, hang_seconds=HANG_SECONDS)
     result = run(plan) if a.plans else Result()
     print(clean(result))
     if a.write and a.plans:

@@ -184,6 +184,23 @@ def test_wrong_words(words: list[str]) -> None:
     assert "Traceback" not in said.err
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "where"),
+    [
+        (["--domain", "kernels"], "unknown-domain", "kernels"),
+        (["--share", "graphs"], "bad-option", "graphs"),
+        (["--share", "graphs=many"], "bad-option", "graphs=many"),
+        (["--share", "graphs=0"], "bad-option", "graphs=0"),
+        (["--share", "kernels=5"], "bad-option", "kernels=5"),
+        (["--share", "graphs=60", "--share", "planners=50"], "bad-option", "planners=50"),
+        (["--case", "3"], "bad-option", "--case 3"),
+        (["--domain", "planners", "--engine", "host"], "bad-option", "--engine host"),
+    ],
+)
+def test_bad_option_of_a_campaign(words: list[str], code: str, where: str, tmp_path: Path) -> None:
+    refused_with(didyma("fuzz", *words, "--findings", tmp_path, "--json"), code, where)
+
+
 def test_unknown_op() -> None:
     said = didyma("ops", "expp", "--json")
     refused_with(said, "unknown-op", "expp")

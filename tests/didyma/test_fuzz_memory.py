@@ -11,10 +11,11 @@ import pytest
 from didyma.fuzz.allocator.domains import DOMAINS
 from didyma.fuzz.campaign import Plan, run
 from didyma.fuzz.domains.domain import Outcome
-from didyma.fuzz.domains.plans import Plans, record
+from didyma.fuzz.domains.plans import Plans
 from didyma.fuzz.executor import InlineExecutor
+from didyma.fuzz.records import record
 from didyma.oracle.report import Finding
-from didyma.show.campaign import memory_campaign
+from didyma.show.campaign import campaign
 from tests.didyma.cli import didyma
 
 
@@ -22,16 +23,17 @@ def test_a_campaign_on_plans_agrees() -> None:
     said = didyma("fuzz", "--memory", "--seconds", "1", "--jobs", "1", "--seed", "7", "--json")
     assert said.code == 0
     d = said.json
-    assert d["schedules"] > 0
+    plans = d["domains"]["planners"]
+    assert d["programs"] == plans["cases"] > 0
     assert (d["seed"], d["jobs"]) == (7, 1)
     assert "seed 7" in said.err
-    assert sum(d["domains"].values()) == d["schedules"]
+    assert sum(plans["covered"]["kinds"].values()) == plans["cases"]
     assert d["findings"] == []
     spoken = didyma("fuzz", "--memory", "--seconds", "0.2", "--jobs", "1")
-    assert "schedules in" in spoken.out
+    assert "planners" in spoken.out
     seed = spoken.err.split()[1]
     assert seed != "0"
-    assert f"--memory --seed {seed}" in spoken.out
+    assert f"--seed {seed} --jobs 1" in spoken.out
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,9 @@ def test_a_finding_is_told_with_the_command_that_shows_it_again(
     plan = Plan((Spoilt(),), count=11, seed=0, stop_after=1)
     r = run(plan, executor=InlineExecutor())
     assert [e.case for e in r.findings] == [9]
-    memory_campaign(record(r))
+    campaign(record(r, [Spoilt()]))
     assert "--seed 9 --count 1" in capsys.readouterr().out
-    assert record(r)["findings"][0]["seed"] == 9
+    assert record(r, [Spoilt()])["findings"][0]["index"] == 9
 
 
 def test_a_crash_or_a_hang_costs_its_case_alone() -> None:
@@ -66,7 +68,7 @@ def test_a_crash_or_a_hang_costs_its_case_alone() -> None:
         (9, "run"), (11, "crash"), (12, "hang"),
     ]  # fmt: skip
     assert "SIGABRT" in r.findings[1].finding.message
-    assert {d["domain"] for d in record(r)["findings"]} <= {*DOMAINS}
+    assert {d["level"] for d in record(r, [Plans()])["findings"]} <= {*DOMAINS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Drawn(Plans):
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_processes_take_turns_at_the_same_seeds(jobs: int) -> None:
-    plan = Plan((Drawn(),) * jobs, count=10, seed=5)
+    plan = Plan((Drawn(),), count=10, seed=5, jobs=jobs)
     r = run(plan, executor=InlineExecutor())
     assert sorted(e.case for e in r.findings) == list(range(5, 15))
     assert [e.case for e in r.findings][:jobs] == list(range(5, 5 + jobs))

@@ -56,7 +56,7 @@ def test_an_engine_that_is_an_object_is_judged(tmp_path: Path) -> None:
     r = campaign.run(plan(Wrong(), tmp_path))
     (g,) = r.groups
     assert (g.level, g.kind, g.reason) == ("mine/1", "error", "ValueError")
-    assert set(r.tallies) == {"mine/1"}
+    assert set(r.tallies) == {"graphs"}
     (file,) = tmp_path.iterdir()
     assert file.name.startswith("mine-1-error-")
     assert load(file).engines == ("mine/1",)

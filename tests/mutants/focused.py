@@ -12,8 +12,9 @@ from itertools import count
 from pathlib import Path
 
 from didyma.fuzz.campaign import Plan, run
-from didyma.fuzz.domains.graphs import Graphs, record
+from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.graphs import Case
+from didyma.fuzz.records import record
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def main() -> None:
     a = parser.parse_args()
     domain = Focused((a.engine,), ops=frozenset(a.ops))
     r = run(Plan((domain,), a.seconds, seed=a.seed, findings=a.findings))
-    print(json.dumps(record(r)))
+    print(json.dumps(record(r, [domain])))
 
 
 if __name__ == "__main__":

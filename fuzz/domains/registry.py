@@ -1,0 +1,66 @@
+"""The domains that ``didyma fuzz`` knows by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from didyma.codegen.options import Options
+from didyma.fuzz.domains.domain import Domain
+from didyma.fuzz.domains.graphs import EngineChoice, Graphs
+from didyma.fuzz.domains.plans import Plans
+from didyma.refimpl.errors import DidymaError
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What the user chose for a campaign: engines, by name or as objects, and options."""
+
+    engines: tuple[EngineChoice, ...]
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A domain by name: what it judges, in a phrase, and how to make it.
+
+    ``alone`` is true where no engine runs anything.
+    """
+
+    name: str
+    judges: str
+    make: Callable[[Setup], Domain[Any]]
+    alone: bool = True
+
+
+def _table(*entries: Entry) -> Mapping[str, Entry]:
+    return {e.name: e for e in entries}
+
+
+DOMAINS: Mapping[str, Entry] = _table(
+    Entry(
+        "graphs",
+        "random graphs, at every level and on every engine",
+        lambda s: Graphs(s.engines, s.options),
+        alone=False,
+    ),
+    Entry("planners", "memory plans of random programs, arenas and traces", lambda _: Plans()),
+)
+
+
+def make(setup: Setup, names: Iterable[str] = ()) -> tuple[Domain[Any], ...]:
+    """Return the domains of some names, of all if there are none, each once.
+
+    DidymaError ``unknown-domain``.
+    """
+    return tuple(entry(name).make(setup) for name in dict.fromkeys(names) or DOMAINS)
+
+
+def entry(name: str) -> Entry:
+    """Return the entry of a name; DidymaError ``unknown-domain``."""
+    if name not in DOMAINS:
+        raise DidymaError(
+            "unknown-domain", f"domain {name}", got=name, want=f"one of {', '.join(DOMAINS)}"
+        )
+    return DOMAINS[name]

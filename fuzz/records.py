@@ -1,0 +1,104 @@
+"""The result of a campaign as a record of JSON types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from didyma.fuzz.domains.domain import Domain
+from didyma.fuzz.domains.graphs import Graphs
+from didyma.fuzz.groups import Example, Group
+from didyma.fuzz.result import Result, Tally
+
+Record: TypeAlias = dict[str, Any]
+
+
+def record(r: Result, domains: Iterable[Domain[Any]], *, each: bool = False) -> Record:
+    """Return the result of a campaign on some domains.
+
+    With ``each`` the coverage of graphs has the number of cases of each op and dtype.
+
+    ``programs`` counts the cases of all domains; ``programs_per_minute`` is by the clock, and what
+    a domain says ``per_minute_per_core`` by processor time.
+    """
+    total = r.all
+    judged = {d.name: d for d in domains}
+    return {
+        "seed": r.seed,
+        "jobs": r.jobs,
+        "programs": total.cases,
+        "seconds": round(r.seconds, 3),
+        "cpu_seconds": round(total.cpu, 3),
+        "programs_per_minute": round(r.rate(total.cases), 1),
+        "checked_share": round(total.checked_share, 6),
+        "findings": [finding(e) for e in r.findings],
+        "groups": [_group(g) for g in r.groups],
+        "domains": {name: _domain(d, r) for name, d in judged.items()},
+        **_graphs(judged.get("graphs"), r, each),
+        "unexplained_deaths": r.deaths,
+        "lost_processes": r.lost,
+    }
+
+
+def _graphs(d: Domain[Any] | None, r: Result, each: bool) -> Record:
+    """Return what is said of graphs alone; nothing where none were judged."""
+    if not isinstance(d, Graphs):
+        return {}
+    t = r.tallies[d.name]
+    counts: dict[str, dict[str, int]] = {}
+    for (op, dtype), n in sorted(t.covered.items()) if each else ():
+        counts.setdefault(op, {})[dtype] = n
+    engine = {
+        "programs": t.cases,
+        "programs_per_minute": round(r.rate(t.cases), 1),
+        "checked_share": round(t.checked_share, 6),
+    }
+    return {
+        "median_nodes": t.median_size,
+        "coverage": d.summary(t.covered) | ({"counts": counts} if each else {}),
+        "engines": dict.fromkeys(d.engine_names, engine),
+    }
+
+
+def _domain(d: Domain[Any], r: Result) -> Record:
+    t: Tally = r.tallies[d.name]
+    return {
+        "cases": t.cases,
+        "cpu_seconds": round(t.cpu, 3),
+        "share_of_time": r.shares.get(d.name, 0.0),
+        "per_minute_per_core": round(t.a_minute, 1),
+        "checked_share": round(t.checked_share, 6),
+        "median_size": t.median_size,
+        "covered": d.summary(t.covered),
+    }
+
+
+def finding(e: Example) -> Mapping[str, object]:
+    """Return the record of a finding."""
+    f = e.finding
+    return {
+        "domain": e.domain,
+        "index": e.index,
+        "level": f.level,
+        "where": f.where,
+        "kind": f.kind,
+        "message": f.message,
+        "nodes": e.size[0],
+        "file": e.file,
+        "replay": e.replay,
+        **({"unshrunk": e.unshrunk} if e.unshrunk else {}),
+        **({"others": [str(o) for o in e.others]} if e.others else {}),
+    }
+
+
+def _group(g: Group) -> Mapping[str, object]:
+    return {
+        "level": g.level,
+        "kind": g.kind,
+        "reason": g.reason,
+        "common": sorted(g.common),
+        "count": g.count,
+        "smallest": finding(g.smallest),
+        "examples": [finding(e) for e in g.examples],
+        "files": [e.file for e in g.examples],
+    }
