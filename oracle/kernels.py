@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from didyma.oracle import lanes
+from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
 from didyma.refimpl.ir.types import Array, TensorType, from_memory, to_memory
 from didyma.refimpl.ir.walk import expr_children, stmts
+from didyma.refimpl.ops import ring
 
 POISON = 0xA5  # unlikely bytes in a buffer that a kernel has yet to write
 
@@ -24,22 +26,28 @@ def run_primfuncs(
     env: Mapping[str, int],
     results: Sequence[TensorType],
     launch: LaunchFn = lanes.run,
+    *,
+    in_ring: bool = False,
 ) -> tuple[Array, ...]:
     """Run the kernels of a Primitive in order by a loop interpreter.
 
     ``before`` is the PrimFunc that they were made from: its parameters are the inputs, then the
-    outputs, which start out poisoned and are the values of the types ``results``.
+    outputs, which start out poisoned and are the values of the types ``results``.  With ``in_ring``
+    the launcher gets, and the results are, records of floats and their payloads.
     """
     given = dict(zip(before.inputs, map(to_memory, inputs), strict=True))
     buffers: dict[str, Array] = {}
     for p in before.params:
         if p.name in given:
-            buffers[p.name] = given[p.name]
+            values, payloads = given[p.name], ring.embed(given[p.name]) if in_ring else None
         else:
             shape = [dims.evaluate(d, env) for d in p.shape]
             size = int(np.prod(shape, dtype=np.int64)) * p.dtype.nbytes
             raw = np.full(size, POISON, np.uint8)
-            buffers[p.name] = raw.view(p.dtype.numpy).reshape(shape)
+            values, payloads = raw.view(p.dtype.numpy).reshape(shape), scalar_ring.POISON
+        if in_ring and p.dtype.is_float:
+            values = np.asarray(scalar_ring.joined(values, payloads))
+        buffers[p.name] = values
     for f in funcs:
         shaped = {
             p.name: buffers[p.name].reshape([dims.evaluate(d, env) for d in p.shape])

@@ -10,8 +10,9 @@ import numpy as np
 from didyma.oracle.lanes.races import AccessKind, Lanes, Layout, Log, Mask, Origin
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.interp.scalar_ring import value_of
 from didyma.refimpl.ir.loop import Stmt
-from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -50,6 +51,7 @@ class Dense:
         "shape",
         "shared",
         "stride",
+        "width",
         "writers",
     )
 
@@ -66,17 +68,18 @@ class Dense:
         self.dead = False
         self.base: Array | None = None
         self.shared = False
-        self.stride = grid.nbytes  # bytes from one copy to the next
+        self.width: int = value_of(grid).itemsize  # bytes of an element
+        self.stride = grid.size * self.width  # bytes from one copy to the next
 
     @property
     def numel(self) -> int:
         """Elements of one copy."""
         return math.prod(self.shape)
 
-    def renew(self, dtype: DType, copies: int, log: bool) -> None:
+    def renew(self, copies: int, log: bool) -> None:
         """Give the buffer fresh, uninitialised memory."""
         size = copies * self.numel
-        self.data = np.zeros(size, dtype.numpy)
+        self.data = np.zeros(size, self.grid.dtype)
         self.init = np.zeros(size, bool)
         self.log = Log(self.name, size) if log else None
         self.dead = False
@@ -84,7 +87,7 @@ class Dense:
     @property
     def layout(self) -> Layout:
         """How elements lie in bytes."""
-        return self.numel, self.grid.itemsize, self.stride
+        return self.numel, self.width, self.stride
 
     def copies(self, lanes: Lanes) -> Array:
         """Offset of each lane's copy."""

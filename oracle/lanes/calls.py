@@ -13,6 +13,7 @@ from didyma.oracle.lanes.site import Body, Frame, Run, Site
 from didyma.oracle.lanes.stores import whole
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.interp.scalar_ring import forget, value_of
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.loop import Call, ExternalCall
 
@@ -54,8 +55,10 @@ def external(site: Site, s: ExternalCall) -> Run:
             b.load(np.arange(b.numel), lanes, None, origin)
         for b in outputs:
             b.init = None
-        arrays = [[b.data.reshape(b.shape) for b in bs] for bs in (outputs, inputs)]
+        arrays = [[value_of(b.data.reshape(b.shape)) for b in bs] for bs in (outputs, inputs)]
         routine(arrays[0], arrays[1], attrs)
+        for b in outputs:
+            forget(b.data)
 
     return run
 

@@ -55,26 +55,26 @@ def compile_expr(site: Site, e: Expr) -> Code:
             return site.frame.vars[name]
         case Binary(op, a, b):
             x, y = compile_expr(site, a), compile_expr(site, b)
-            return _once(site, (op, x, y), partial(_binary, e, x, y))
+            return _once(site, (op, x, y), partial(_binary, site, e, x, y))
         case Const():
             return _constant(site, e)
         case Load():
             return _load(site, e)
         case Cast(arg, dtype):
             x = compile_expr(site, arg)
-            f = scalar.cast_fn(arg.dtype, dtype)
+            f = site.launch.arithmetic.cast_fn(arg.dtype, dtype)
             return _once(site, (dtype, x), lambda: apply1(f, x))
         case Compare(op, a, b):
             x, y = compile_expr(site, a), compile_expr(site, b)
-            f = scalar.compare_fn(op)
+            f = site.launch.arithmetic.compare_fn(op, a.dtype)
             return _once(site, (op, x, y), lambda: apply2(f, x, y))
         case Unary(op, arg):
             x = compile_expr(site, arg)
-            f = scalar.unary_fn(op, arg.dtype)
+            f = site.launch.arithmetic.unary_fn(op, arg.dtype)
             return _once(site, (op, x), lambda: apply1(f, x))
         case Intrinsic(name, args):
             xs = tuple(compile_expr(site, a) for a in args)
-            f = scalar.intrinsic_fn(name, args[0].dtype)
+            f = site.launch.arithmetic.intrinsic_fn(name, args[0].dtype)
             return _once(site, (name, *xs), lambda: apply(f, xs))
         case Select():
             return _select(site, e)
@@ -99,7 +99,7 @@ def _once(site: Site, key: Hashable, make: Callable[[], Code]) -> Code:
 
 def _constant(site: Site, e: Const) -> Code:
     if e.dtype is not INDEX:
-        return known(scalar.constant(e.value, e.dtype))
+        return known(site.launch.arithmetic.constant(e.value, e.dtype))
     value, indices = int(e.value), site.launch.indices
     code = indices.get(value)
     if code is None:
@@ -107,10 +107,10 @@ def _constant(site: Site, e: Const) -> Code:
     return code
 
 
-def _binary(e: Binary, x: Code, y: Code) -> Code:
+def _binary(site: Site, e: Binary, x: Code, y: Code) -> Code:
     dtype = e.lhs.dtype
     interval = index_interval(e.op, x.interval, y.interval) if dtype == INDEX else None
-    return apply2(scalar.binary_fn(e.op, dtype), x, y, interval)
+    return apply2(site.launch.arithmetic.binary_fn(e.op, dtype), x, y, interval)
 
 
 def _let(site: Site, e: LetExpr) -> Code:

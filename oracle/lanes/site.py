@@ -12,7 +12,7 @@ from didyma.oracle.lanes.code import Code, known
 from didyma.oracle.lanes.races import Lanes, Mask
 from didyma.oracle.lanes.windows import LaneVar
 from didyma.refimpl.interp.loop import Routine
-from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.interp.scalar import Arithmetic, Value
 from didyma.refimpl.ir.loop import PrimFunc, Scope, Stmt
 from didyma.refimpl.ir.types import Array
 
@@ -32,6 +32,7 @@ class Launch:
     constants of the dtype of indices.
     """
 
+    arithmetic: Arithmetic
     depth: int
     dims: Mapping[str, int]
     functions: Mapping[str, PrimFunc]

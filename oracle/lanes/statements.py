@@ -21,8 +21,10 @@ from didyma.oracle.lanes.loops import nothing
 from didyma.oracle.lanes.races import Lanes, Mask
 from didyma.oracle.lanes.registers import LANE_KINDS, in_memory
 from didyma.oracle.lanes.site import Frame, Launch, Run, Site, both, but
+from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.loop import Routine
+from didyma.refimpl.interp.scalar import Arithmetic
 from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
@@ -51,16 +53,21 @@ def run(
     buffers: Mapping[str, Array],
     dims: Mapping[str, int],
     externals: Mapping[str, Routine] | None = None,
+    arithmetic: Arithmetic = scalar,
 ) -> None:
     """Run a function in place on C-contiguous arrays, one for each parameter.
 
     ``externals`` are the routines that ``ExternalCall`` names: each gets output arrays, input
-    arrays and attributes.  Raises LoopFault, of one of the kinds of ``LoopFaultKind``; ValueError
-    for arrays of another type than declared.
+    arrays and attributes.  With ``scalar_ring`` as the ``arithmetic``, arrays of floats are records
+    of their values and payloads.  Raises LoopFault, of one of the kinds of ``LoopFaultKind``;
+    ValueError for arrays of another type than declared.
     """
     depth = _lane_depth(f.body, f.function)
     writers = Counter(_writes(f.body, f.function))
-    launch = Launch(depth, dims, f.function, externals or {}, writers, in_memory(f), Lanes(depth))
+    known_externals, local = externals or {}, in_memory(f)
+    launch = Launch(
+        arithmetic, depth, dims, f.function, known_externals, writers, local, Lanes(depth)
+    )
     frame = Frame(f.name, {n: known(np.int64(v), (v, v)) for n, v in dims.items()})
     with np.errstate(all="ignore"):
         for b in f.params:

@@ -13,6 +13,7 @@ from didyma.oracle.lanes.exprs import address_later, address_of, compile_expr, r
 from didyma.oracle.lanes.races import Log, Mask, Origin
 from didyma.oracle.lanes.site import Body, Launch, Run, Site
 from didyma.oracle.lanes.windows import Window, window
+from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir import dims as sizes
@@ -32,7 +33,7 @@ from didyma.refimpl.ir.types import Array
 def parameter(launch: Launch, b: Buffer, array: Array) -> Dense:
     """Return the memory of a parameter, which is the caller's array."""
     want = tuple(sizes.evaluate(d, launch.dims) for d in b.shape)
-    if array.shape != want or array.dtype != b.dtype.numpy:
+    if array.shape != want or array.dtype != launch.arithmetic.held(b.dtype):
         raise ValueError(f"{b.name}: {array.dtype}{array.shape}, declared {b.dtype}{want}")
     buffer = Dense(b.name, array)
     buffer.writers = launch.writers[b.name]
@@ -124,7 +125,7 @@ def allocate(site: Site, s: Allocate, body: Body) -> Run:
 
     def run(mask: Mask) -> None:
         copies = int(np.prod(lanes.shape[:prefix]))
-        buffer.renew(b.dtype, copies, tracked)
+        buffer.renew(copies, tracked)
         run_body(mask)
         if buffer.log is not None:
             buffer.log.settle()
@@ -142,7 +143,7 @@ def _renewing(local: Local, body: Run) -> Run:
 
 def _made(site: Site, b: Buffer, shape: tuple[int, ...], prefix: int, shared: bool) -> Dense:
     """Make the memory of a buffer: a copy for each lane of the first ``prefix`` axes."""
-    buffer = Dense(b.name, np.zeros(shape, b.dtype.numpy), prefix)
+    buffer = Dense(b.name, np.zeros(shape, site.launch.arithmetic.held(b.dtype)), prefix)
     buffer.init, buffer.shared = np.zeros(0, bool), shared
     if site.sized and prefix:
         buffer.base = buffer.copies(site.launch.lanes)
@@ -156,7 +157,7 @@ def place(site: Site, s: PlacementAllocate, body: Body) -> Run:
     shape = tuple(sizes.evaluate(d, site.launch.dims) for d in b.shape)
     buffer = _made(site, b, shape, over.prefix, over.shared)
     run_body = body(site)
-    need, room = buffer.grid.nbytes, over.grid.nbytes
+    need, room = (x.grid.size * x.width for x in (buffer, over))
 
     def run(mask: Mask) -> None:
         if need > room:
@@ -164,7 +165,7 @@ def place(site: Site, s: PlacementAllocate, body: Body) -> Run:
             raise stmt_fault("out-of-bounds", s, detail)
         if over.dead:
             raise stmt_fault("uninitialised", s, f"{s.over} is freed")
-        buffer.renew(b.dtype, int(np.prod(lanes.shape[: over.prefix])), False)
+        buffer.renew(int(np.prod(lanes.shape[: over.prefix])), False)
         if over.log is not None:  # who used these bytes before is still to be compared
             buffer.stride = over.stride
             buffer.log = over.log.passed_on(over.layout, b.name, buffer.layout)
@@ -212,6 +213,15 @@ def _combine(op: AtomicOp, data: Array, at: Value, values: Value) -> None:
     """Fold values into their places, lane after lane."""
     to = np.asarray(at).reshape(-1)
     values = np.broadcast_to(values, np.shape(at)).reshape(-1)
+    if data.dtype.names is None:
+        _fold(op, data, to, values)
+        return
+    before = data[to]
+    _fold(op, data["value"], to, values["value"])
+    scalar_ring.fold(op, data["payload"], to, before, values, data["value"][to])
+
+
+def _fold(op: AtomicOp, data: Array, to: Array, values: Array) -> None:
     before = data[to]
     _UFUNCS[op].at(data, to, values)
     if op in ("min", "max") and data.dtype.kind == "f":

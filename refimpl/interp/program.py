@@ -18,7 +18,7 @@ from didyma.refimpl.interp import loop
 from didyma.refimpl.interp.faults import ProgramFault
 from didyma.refimpl.interp.graph_machine import concrete_attr
 from didyma.refimpl.interp.loop import Routine
-from didyma.refimpl.interp.program_memory import Memory
+from didyma.refimpl.interp.program_memory import Held, Memory, embedded
 from didyma.refimpl.interp.program_streams import AtOnce, Late, Queues, Streams
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.loop import PrimFunc
@@ -65,6 +65,7 @@ def run(
     late: Late | None = None,
     *,
     compare_inputs: bool = False,
+    in_ring: bool = False,
 ) -> list[Array]:
     """Run a program; the results are copies.
 
@@ -73,12 +74,14 @@ def run(
     needs ``compare_inputs``: inputs and constants are copied first, and compared at the end.
     ``externals`` are the routines that ``Extern`` names.  With ``late`` the work of each stream
     is done only when it is waited for, in the order it says where nothing else does, so that a
-    missing wait changes the results.
+    missing wait changes the results.  With ``in_ring`` floats are records of their values and
+    payloads (``scalar_ring``) to ``launch`` and in the results; those of inputs are embedded.
 
     Raises DidymaError for inputs that do not fit and symbols out of range, ProgramFault for a line
     that touches what is not its own, and what ``launch`` raises.
     """
-    machine = _Machine(p, bind(p, inputs), _Means(launch, externals or {}, late, compare_inputs))
+    means = _Means(launch, externals or {}, late, compare_inputs, in_ring)
+    machine = _Machine(p, bind(p, inputs), means)
     for name, array in zip(p.inputs, inputs, strict=True):
         machine.borrow(name, array)
     for name, tensor in p.constants:
@@ -112,6 +115,7 @@ class _Means:
     externals: Mapping[str, Routine]
     late: Late | None
     compare_inputs: bool
+    in_ring: bool
 
 
 class _Machine:
@@ -122,7 +126,7 @@ class _Machine:
         self.program = p
         self.means = means
         # Poison that is written at once would come before work that is done late.
-        self.memory = Memory(p.type, env, p.lines[-1], poisons=late is None)
+        self.memory = Memory(p.type, env, p.lines[-1], poisons=late is None, in_ring=means.in_ring)
         self.streams: Streams = AtOnce() if late is None else Queues(late)
         self.kernels = p.kernel
         self.functions = p.function
@@ -130,14 +134,16 @@ class _Machine:
         self.originals: list[tuple[Array, Array]] = []
         self.shares: dict[tuple[str, str, str], bool] = {}
 
-    def borrow(self, name: str, array: Array) -> None:
-        """Define an input or constant; its bytes stay the caller's."""
+    def borrow(self, name: str, array: Array, payloads: Array | None = None) -> None:
+        """Define an input or constant; its bytes, and payloads, stay the caller's."""
         data = np.ascontiguousarray(to_memory(array)).reshape(-1).view(np.uint8)
         if self.means.compare_inputs:
             self.originals.append((data, data.copy()))
         data = data[:]
         data.flags.writeable = False
-        self.memory.lend(name, data)
+        if self.means.in_ring and payloads is None:
+            payloads = embedded(data, self.memory.types[name].memory.dtype)
+        self.memory.lend(name, data, payloads)
 
     def step(self, line: Line) -> None:
         """Run one line."""
@@ -191,10 +197,10 @@ class _Machine:
 
     def _result(self, value: str) -> Array:
         m = self.memory
-        t, data = m.types[value], m.array(value, write=False)
+        t, held = m.types[value], m.held(value, write=False)
         if t.dtype.is_packed:
-            return from_memory(data, t.dtype, dims.values(t.shape, m.env)).copy()
-        return data.copy()
+            return from_memory(held.values, t.dtype, dims.values(t.shape, m.env)).copy()
+        return held.seen(held.values.shape).copy()
 
     # ---- control
 
@@ -250,32 +256,29 @@ class _Machine:
 
     def _copy(self, value: str, source: str) -> None:
         m = self.memory
-        target, data = m.array(value, write=True), m.array(source, write=False)
-        if target.dtype != data.dtype or target.shape != data.shape:
+        target, data = m.held(value, write=True), m.held(source, write=False)
+        shape = data.values.shape
+        if target.values.dtype != data.values.dtype or target.values.shape != shape:
             raise m.fault("capacity", f"{value} and {source} differ in type")
         m.demand_apart([value], [source])
-
-        def work() -> None:
-            target[...] = data
-
-        self.streams.put(0, work)
+        self.streams.put(0, lambda: target.put(data.seen(shape)))
 
     def _launch(self, line: Launch) -> None:
         m, kernel, args = self.memory, self.kernels[line.kernel], line.args
         if len(args) != len(kernel.params):
             raise m.fault("unallocated", f"{kernel.name} takes {len(kernel.params)} buffers")
         names = [b.name for b in kernel.params]
-        operands: dict[str, Array] = {}  # those whose bytes an output takes over
+        operands: dict[str, Held] = {}  # those whose bytes an output takes over
         taken: dict[str, Array] = {}  # and these bytes
         for output, source in line.inplace:
             self._check_inplace(kernel, dict(zip(args, names, strict=True)), output, source)
-            operands[source] = m.array(source, write=False)
+            operands[source] = m.held(source, write=False)
             taken[source] = m.inherit(output, source)
         outputs = [a for n, a in zip(names, args, strict=True) if n in kernel.outputs]
         inputs = [a for n, a in zip(names, args, strict=True) if n not in kernel.outputs]
         m.demand_apart(outputs, [a for a in inputs if a not in operands])
         arrays = {
-            a: operands[a] if a in operands else m.array(a, write=n in kernel.outputs)
+            a: operands[a] if a in operands else m.held(a, write=n in kernel.outputs)
             for n, a in zip(names, args, strict=True)
         }
         env = dict(m.env)  # as it is here, also for work that is done late
@@ -288,8 +291,12 @@ class _Machine:
             for data in taken.values():
                 data[...] = 0xFF
             seen = {**arrays, **copies}
-            buffers = {n: seen[a].reshape(s) for n, a, s in zip(names, args, shapes, strict=True)}
+            buffers = {n: seen[a].seen(s) for n, a, s in zip(names, args, shapes, strict=True)}
             self.means.launch(kernel, buffers, env)
+            if self.means.in_ring:
+                for n, a in zip(names, args, strict=True):
+                    if n in kernel.outputs:
+                        seen[a].put(buffers[n])
 
         self.streams.put(line.stream, work)
 
@@ -313,10 +320,10 @@ class _Machine:
         env = {v.name: m.size(dims.symbol(v.name)) for v in given(f)}
         callee = _Machine(f, env, self.means)
         for name, value in zip(f.inputs, line.inputs, strict=True):
-            callee.borrow(name, m.array(value, write=False))
+            callee.borrow(name, m.array(value, write=False), m.payloads(value))
         for name, value in zip(f.outputs, line.outputs, strict=True):
             data = m.array(value, write=True).reshape(-1).view(np.uint8)
-            callee.memory.lend(name, data, output=True)
+            callee.memory.lend(name, data, m.payloads(value), output=True)
         for inside in f.lines[:-1]:
             callee.step(inside)
         callee.finish()
@@ -326,7 +333,7 @@ class _Machine:
         for value in line.allocates:
             m.allocate(value)
         m.demand_apart(line.outputs, line.inputs)
-        outputs = [m.array(v, write=True) for v in line.outputs]
+        outputs = [m.held(v, write=True) for v in line.outputs]
         inputs = [m.array(v, write=False) for v in line.inputs]
         externals = self.means.externals
         if line.name not in externals:
@@ -338,4 +345,10 @@ class _Machine:
             )
         routine = externals[line.name]
         attrs = {k: concrete_attr(a, m.env) for k, a in line.attrs}
-        self.streams.put(0, lambda: routine(outputs, inputs, attrs))
+
+        def work() -> None:
+            routine([held.values for held in outputs], inputs, attrs)
+            for held in outputs:
+                held.forget()
+
+        self.streams.put(0, work)

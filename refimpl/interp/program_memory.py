@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.interp.faults import ProgramFault, ProgramFaultKind
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.program import ALIGNMENT, Arena, Line
 from didyma.refimpl.ir.text.program import show_instruction
 from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import ring
 
 POISON = 0xFF  # fills floats: a NaN of each
 OTHER_POISON = 0xA5  # fills the others: an integer nobody expects, and no bool
@@ -24,12 +26,18 @@ OTHER_POISON = 0xA5  # fills the others: an integer nobody expects, and no bool
 class Allocation:
     """Bytes, and who owns which of them; several values may own disjoint ranges."""
 
-    __slots__ = ("arena", "data", "lent", "output", "owners")
+    __slots__ = ("arena", "data", "lent", "output", "owners", "payloads")
 
     def __init__(
-        self, data: Array, lent: bool = False, arena: bool = False, output: bool = False
+        self,
+        data: Array,
+        payloads: Array | None,
+        lent: bool = False,
+        arena: bool = False,
+        output: bool = False,
     ) -> None:
         self.data = data
+        self.payloads = payloads  # in the ring: a float's stands at the float's first byte
         self.lent = lent  # the caller's: never freed or reused, nor written but as an output
         self.output = output
         self.arena = arena
@@ -55,17 +63,59 @@ class Spot:
     owner: str
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value in place: its elements and, of floats in the ring, their payloads."""
+
+    values: Array
+    payloads: Array | None = None
+
+    def copy(self) -> Held:
+        """Return a copy."""
+        return Held(self.values.copy(), None if self.payloads is None else self.payloads.copy())
+
+    def seen(self, shape: tuple[int, ...]) -> Array:
+        """Return the elements, in place, in another shape; or records of them and their payloads.
+
+        Records are read-only where the elements are; if they are changed, ``put`` them back.
+        """
+        if self.payloads is None:
+            return self.values.reshape(shape)
+        records = np.asarray(scalar_ring.joined(self.values, self.payloads)).reshape(shape)
+        records.flags.writeable = self.values.flags.writeable
+        return records
+
+    def put(self, seen: Array) -> None:
+        """Set the value to elements or records, which have as many elements."""
+        values = scalar_ring.value_of(seen)
+        self.values[...] = values.reshape(self.values.shape)
+        if self.payloads is not None:
+            self.payloads[...] = scalar_ring.payload_of(seen).reshape(self.values.shape)
+
+    def forget(self) -> None:
+        """Make the payloads UNKNOWN."""
+        if self.payloads is not None:
+            self.payloads[...] = ring.UNKNOWN
+
+
 class Memory:
     """The allocations of a run, and the place of every value defined so far.
 
     ``env`` holds the symbols bound so far, and ``line`` is the line that runs, which faults name.
     With ``poisons`` bytes that change hands are filled with poison; those of a fresh allocation
-    always are.
+    always are.  With ``in_ring`` floats have payloads, at the same places as the floats.
     """
 
     def __init__(
-        self, types: dict[str, TensorType], env: dict[str, int], line: Line, *, poisons: bool
+        self,
+        types: dict[str, TensorType],
+        env: dict[str, int],
+        line: Line,
+        *,
+        poisons: bool,
+        in_ring: bool = False,
     ) -> None:
+        self.in_ring = in_ring
         self.types = types
         self.env = env
         self.line = line
@@ -86,9 +136,11 @@ class Memory:
         """Bytes of a value of its type, now."""
         return self.size(self.types[value].nbytes)
 
-    def lend(self, name: str, data: Array, output: bool = False) -> None:
-        """Define a value whose bytes are the caller's."""
-        allocation = Allocation(data, lent=True, output=output)
+    def lend(
+        self, name: str, data: Array, payloads: Array | None = None, output: bool = False
+    ) -> None:
+        """Define a value whose bytes, and payloads, are the caller's."""
+        allocation = Allocation(data, payloads, lent=True, output=output)
         allocation.owners[name] = (0, data.size)
         self.spots[name] = Spot(allocation, 0, data.size, name)
 
@@ -141,6 +193,20 @@ class Memory:
             array.flags.writeable = False
         return array
 
+    def held(self, value: str, *, write: bool) -> Held:
+        """Return a value in place, as of ``array``, with its payloads if it has any."""
+        values, payloads = self.array(value, write=write), self.payloads(value)
+        dtype = self.types[value].memory.dtype
+        if payloads is None or not dtype.is_float:
+            return Held(values)
+        return Held(values, payloads[:: dtype.nbytes].reshape(values.shape))
+
+    def payloads(self, value: str) -> Array | None:
+        """Return the payloads of a value's bytes, if there are any."""
+        spot = self.owned(value)
+        payloads = spot.allocation.payloads
+        return None if payloads is None else payloads[spot.lo : spot.hi]
+
     def demand_apart(self, outputs: Sequence[str], inputs: Sequence[str]) -> None:
         """Raise the fault of a line that reads bytes that it writes, or writes bytes twice."""
         written = [self.owned(v) for v in outputs]
@@ -155,7 +221,7 @@ class Memory:
     def allocate(self, value: str) -> None:
         """Fresh bytes."""
         size = self.nbytes(value)
-        allocation = Allocation(np.empty(size, np.uint8))
+        allocation = Allocation(np.empty(size, np.uint8), self._fresh_payloads(size))
         spot = Spot(allocation, 0, size, value)
         self.define(value, spot)
         allocation.take(value, 0, size)
@@ -166,7 +232,11 @@ class Memory:
         if s.name in self.arenas:
             raise self.fault("double-allocation", f"{s.name} is there already")
         data = np.full(self.size(s.nbytes), POISON, np.uint8)
-        self.arenas[s.name] = Allocation(data, arena=True)
+        payloads = self._fresh_payloads(data.size)
+        self.arenas[s.name] = Allocation(data, payloads, arena=True)
+
+    def _fresh_payloads(self, size: int) -> Array | None:
+        return np.full(size, scalar_ring.POISON) if self.in_ring else None
 
     def place(self, value: str, arena: str, lo: int) -> None:
         """Bytes of an arena that nobody owns."""
@@ -282,6 +352,16 @@ class Memory:
             del self.arenas[name]
 
 
+def embedded(data: Array, dtype: DType) -> Array:
+    """Return the payloads of bytes that hold elements of a dtype."""
+    payloads = np.full(data.size, scalar_ring.POISON)
+    if dtype.is_float:
+        payloads[:: dtype.nbytes] = ring.embed(data.view(dtype.numpy))
+    return payloads
+
+
 def fill(spot: Spot, dtype: DType) -> None:
     """Fill a value's bytes with poison."""
     spot.allocation.data[spot.lo : spot.hi] = POISON if dtype.is_float else OTHER_POISON
+    if spot.allocation.payloads is not None:
+        spot.allocation.payloads[spot.lo : spot.hi] = scalar_ring.POISON

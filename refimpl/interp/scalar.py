@@ -14,7 +14,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from typing import cast as typed
 
 import numpy as np
@@ -26,6 +26,39 @@ from didyma.refimpl.ops.powers import power
 
 Value: TypeAlias = Any  # an array of lanes or a NumPy scalar: NumPy's types cannot say "either"
 Fn: TypeAlias = Callable[..., Value]
+
+
+class Arithmetic(Protocol):
+    """The functions of this module that an interpreter calls, or those of ``scalar_ring``."""
+
+    def held(self, dtype: DType) -> np.dtype[Any]:
+        """Return the NumPy dtype of an array in memory."""
+        ...
+
+    def binary_fn(self, op: BinaryOp, dtype: DType) -> Fn:
+        """Return the function of a binary operation."""
+        ...
+
+    def compare_fn(self, op: CompareOp, dtype: DType) -> Fn:
+        """Return the function of a comparison."""
+        ...
+
+    def unary_fn(self, op: UnaryOp, dtype: DType) -> Fn:
+        """Return the function of a unary operation."""
+        ...
+
+    def intrinsic_fn(self, name: str, dtype: DType) -> Fn:
+        """Return the function of an intrinsic."""
+        ...
+
+    def cast_fn(self, src: DType, dst: DType) -> Fn:
+        """Return the conversion between two dtypes."""
+        ...
+
+    def constant(self, value: float, dtype: DType) -> Value:
+        """Return a literal."""
+        ...
+
 
 COMPUTED = (DType.F64, DType.F32, *INTS, DType.BOOL)
 REAL = (DType.F64, DType.F32)
@@ -234,13 +267,19 @@ _INTRINSIC = _intrinsic_table()
 _CAST = {(a, b): _cast_rule(a, b) for a in BYTES for b in BYTES}
 
 
+def held(dtype: DType) -> np.dtype[Any]:
+    """Return the NumPy dtype of an array in memory."""
+    return dtype.numpy
+
+
 def binary_fn(op: BinaryOp, dtype: DType) -> Fn:
     """Return the function of a binary operation; KeyError if the dtype has none."""
     return _BINARY[op, dtype]
 
 
-def compare_fn(op: CompareOp) -> Fn:
-    """Return the function of a comparison; it yields bool."""
+def compare_fn(op: CompareOp, dtype: DType) -> Fn:
+    """Return the function of a comparison of two operands of a dtype; it yields bool."""
+    del dtype  # all compare alike
     return _COMPARE[op]
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Warps
-from didyma.refimpl.interp import scalar
+from didyma.refimpl.interp import scalar, scalar_ring
+from didyma.refimpl.ir.loop import AtomicOp
 
 Mask: TypeAlias = NDArray[np.bool_] | None  # None: every lane is active
 Value: TypeAlias = Any  # an array of lanes, a NumPy scalar where uniform, a dict for a struct
@@ -48,9 +49,8 @@ def both(m: Mask, cond: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return cond if m is None else m & cond
 
 
-def assign(r: Run, name: str, v: Value, dtype: np.dtype[Any] | None, m: Mask) -> None:
-    """Give a variable a value in the active lanes."""
-    new = np.asarray(v).astype(dtype)[()] if dtype is not None else v
+def assign(r: Run, name: str, new: Value, m: Mask) -> None:
+    """Give a variable a value of its type in the active lanes."""
     r.variables[name] = new if m is None else np.where(m, new, r.variables[name])
     if name in r.fresh:
         if m is None:
@@ -75,10 +75,11 @@ def load(r: Run, a: LaneArray, index: Value, m: Mask, line: int) -> Value:
     """Read elements, with every check; inactive lanes yield 0."""
     at, who, report = _reach(r, a, index, m, line)
     a.check_read(at, r.warps, who, report)
+    elements = a.read(at)
     if who.size == r.warps.size:
-        return a.data[at]
-    out = np.zeros(r.warps.size, a.data.dtype)
-    out[who] = a.data[at]
+        return elements
+    out = np.zeros(r.warps.size, elements.dtype)
+    out[who] = elements
     return out
 
 
@@ -86,10 +87,10 @@ def store(r: Run, a: LaneArray, index: Value, v: Value, m: Mask, line: int) -> N
     """Write elements, with every check."""
     at, who, report = _reach(r, a, index, m, line)
     a.check_write(at, r.warps, who, report)
-    a.data[at] = r.lanes(v)[who].astype(a.data.dtype)
+    a.write(at, r.lanes(v)[who])
 
 
-_ATOMIC: dict[str, np.ufunc] = {
+_ATOMIC: dict[AtomicOp, np.ufunc] = {
     "add": np.add,
     "mul": np.multiply,
     "min": np.minimum,
@@ -97,18 +98,27 @@ _ATOMIC: dict[str, np.ufunc] = {
 }
 
 
-def atomic(r: Run, op: str, a: LaneArray, index: Value, v: Value, m: Mask, line: int) -> None:
+def atomic(r: Run, op: AtomicOp, a: LaneArray, index: Value, v: Value, m: Mask, line: int) -> None:
     """Update elements; lanes that meet all count."""
     at, who, report = _reach(r, a, index, m, line)
     if a.written is not None and not a.written[at].all():
         report("uninitialised", f"{a.kind} {a.name} is updated", int((~a.written[at]).sum()))
     a.check_write(at, r.warps, who, report, atomic=True)
-    values = r.lanes(v)[who].astype(a.data.dtype)
+    given = r.lanes(v)[who]
+    if a.payloads is None:
+        _update(op, a.data, at, given.astype(a.data.dtype))
+        return
+    before, values = a.read(at), scalar_ring.value_of(given)
+    _update(op, a.data, at, values)
+    scalar_ring.fold(op, a.payloads, at, before, given, a.data[at])
+
+
+def _update(op: AtomicOp, data: Lanes, at: Lanes, values: Lanes) -> None:
     if op in ("min", "max") and values.dtype.kind == "f" and (values == 0).any():
         for i, x in zip(at, values, strict=True):  # NumPy's extremes leave a zero's sign open
-            a.data[i] = scalar.binary("min" if op == "min" else "max", a.data[i], x)
+            data[i] = scalar.binary(op, data[i], x)
     else:
-        _ATOMIC[op].at(a.data, at, values)
+        _ATOMIC[op].at(data, at, values)
 
 
 def barrier(r: Run, m: Mask, line: int) -> None:

@@ -9,14 +9,16 @@ import numpy as np
 from pycparser import c_ast as c
 from pycparser.c_parser import CParser
 
-from didyma.codegen.emit.intrinsics import TYPES, c_type
+from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.subset import to_c99
 from didyma.codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
 from didyma.codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
 from didyma.codegen.runtime.simt.access import Run
-from didyma.codegen.runtime.simt.intrinsics import NUMPY_OF_C
+from didyma.codegen.runtime.simt.in_ring import InRing
 from didyma.codegen.runtime.simt.machine import Exec, HangError, Translator
 from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
+from didyma.codegen.runtime.simt.values import NUMPY, Arithmetic, Plain
+from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 _BATCH = 1 << 15  # lanes that run together; whole blocks, at least one
@@ -47,6 +49,7 @@ class SimtKernels:
     """Kernel text, parsed once; a kernel is compiled at its first launch."""
 
     text: KernelText
+    arithmetic: Arithmetic = field(default_factory=Plain)
     compiled: dict[str, tuple[Exec, tuple[str, ...]]] = field(
         default_factory=dict[str, tuple[Exec, tuple[str, ...]]]
     )
@@ -57,9 +60,7 @@ class SimtKernels:
             unit = CParser().parse(to_c99(self.text.source))
             self.parsed = {f.decl.name: f for f in unit.ext if isinstance(f, c.FuncDef)}
         if name not in self.compiled:
-            f = self.parsed[name]
-            params = tuple(p.name for p in f.decl.type.args.params)
-            self.compiled[name] = Translator().stmt(f.body), params
+            self.compiled[name] = Translator(self.arithmetic).function(self.parsed[name])
         return self.compiled[name]
 
     def launch(
@@ -107,11 +108,13 @@ class SimtKernels:
 
 def _memory(name: str, dtype: DType, b: SimtBuffer, nbytes: int, written: bool) -> LaneArray:
     """View bytes as elements; an element counts as written when its first byte is."""
-    t = np.dtype(NUMPY_OF_C[TYPES[c_type(dtype)]])
+    in_ring = b.payloads is not None and dtype.is_float
+    t = dtype.numpy if in_ring else NUMPY[c_type(dtype)]
     data = b.data[:nbytes].view(t)
     whole = bool(b.written[:nbytes].all())
     elements = None if whole else b.written[: nbytes : t.itemsize]
-    return LaneArray(name, "global", data, data.size, elements, tracked=written)
+    payloads = b.payloads[: nbytes : t.itemsize] if b.payloads is not None and in_ring else None
+    return LaneArray(name, "global", data, data.size, elements, written, payloads)
 
 
 def _axes(w: Warps, s: Signature, g: Geometry) -> dict[tuple[str, str], Array]:
@@ -141,17 +144,23 @@ def _spread(written: Array, itemsize: int) -> None:
 
 @dataclass(slots=True)
 class Simt:
-    """Pure NumPy: out of bounds, uninitialised reads, races and barrier divergence are faults."""
+    """Pure NumPy: out of bounds, uninitialised reads, races and barrier divergence are faults.
+
+    In the ``ring`` every float has a payload besides.  Arrays that are uploaded may then be records
+    of both (``refimpl.interp.scalar_ring``); floats that are downloaded are such records.
+    """
 
     name: str = "simt"
+    ring: bool = False
 
     def load(self, text: KernelText) -> SimtKernels:
         """Return kernels that are parsed at the first launch."""
-        return SimtKernels(text)
+        return SimtKernels(text, InRing() if self.ring else Plain())
 
     def allocate(self, nbytes: int) -> SimtBuffer:
         """Return uninitialised bytes."""
-        return SimtBuffer(np.full(nbytes, 0xFF, np.uint8), np.zeros(nbytes, np.bool_))
+        payloads = np.full(nbytes, scalar_ring.POISON) if self.ring else None
+        return SimtBuffer(np.full(nbytes, 0xFF, np.uint8), np.zeros(nbytes, np.bool_), payloads)
 
     def free(self, buffer: SimtBuffer) -> None:
         """Mark the bytes as uninitialised."""
@@ -163,17 +172,30 @@ class Simt:
 
     def upload(self, array: Array) -> SimtBuffer:
         """Return a buffer with the array's bytes, packed where its dtype is."""
-        data = np.frombuffer(np.ascontiguousarray(to_memory(array)).tobytes(), np.uint8).copy()
-        return SimtBuffer(data, np.ones(data.size, np.bool_))
+        values = scalar_ring.value_of(array)
+        data = np.frombuffer(np.ascontiguousarray(to_memory(values)).tobytes(), np.uint8).copy()
+        buffer = SimtBuffer(data, np.ones(data.size, np.bool_))
+        if self.ring:
+            buffer.payloads = np.zeros(data.size, scalar_ring.PAYLOAD)
+            dtype = DType.of(values)
+            if dtype.is_float and not dtype.is_packed:
+                buffer.payloads[:: dtype.nbytes] = scalar_ring.payload_of(array).reshape(-1)
+        return buffer
 
     def download(self, buffer: SimtBuffer, dtype: DType, shape: Sequence[int]) -> Array:
         """Copy a buffer's first bytes out as an array."""
-        return from_memory(buffer.data[: nbytes_of(dtype, shape)], dtype, shape).copy()
+        values = from_memory(buffer.data[: nbytes_of(dtype, shape)], dtype, shape).copy()
+        if buffer.payloads is None or not dtype.is_float or dtype.is_packed:
+            return values
+        payloads = buffer.payloads[: values.nbytes : dtype.nbytes].reshape(values.shape)
+        return np.asarray(scalar_ring.joined(values, payloads))
 
     def copy(self, target: SimtBuffer, source: SimtBuffer) -> None:
         """Copy all bytes of ``source`` over the start of ``target``."""
         target.data[: source.nbytes] = source.data
         target.written[: source.nbytes] = source.written
+        if target.payloads is not None and source.payloads is not None:
+            target.payloads[: source.nbytes] = source.payloads
 
     def stack(self, nbytes: int) -> SimtBuffer:
         """Allocate."""

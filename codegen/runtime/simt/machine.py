@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from pycparser import c_ast as c
 
-from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, TYPES, VECTORS
-from didyma.codegen.runtime.simt import access, intrinsics
+from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, VECTORS
+from didyma.codegen.runtime.simt import access
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
-from didyma.codegen.runtime.simt.memory import LaneArray, Lanes
-from didyma.codegen.runtime.simt.values import BINARY, literal, promote, truth
+from didyma.codegen.runtime.simt.memory import LaneArray
+from didyma.codegen.runtime.simt.values import Arithmetic, promote, truth
+from didyma.refimpl.ir.loop import ATOMIC_OPS, AtomicOp
 
 Eval: TypeAlias = Callable[[Run, Mask], Value]
 Exec: TypeAlias = Callable[[Run, Mask], None]
 
-_NUMPY: dict[str, np.dtype[Any]] = {
-    name: np.dtype(intrinsics.NUMPY_OF_C[text]) for name, text in TYPES.items()
-}
-
+_ATOMICS: dict[str, AtomicOp] = {op: op for op in ATOMIC_OPS}
 
 MOST_ROUNDS = 1 << 24  # of one ``while``
 
@@ -51,11 +49,18 @@ def _split(r: Run, m: Mask, cond: Value) -> tuple[Mask, bool, Mask, bool]:
 
 
 class Translator:
-    """Compiles one function; ``types`` learns the dtype of each scalar as it is declared."""
+    """Compiles one function; ``types`` learns the type of each variable as it is declared."""
 
-    def __init__(self) -> None:
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        self.arithmetic = arithmetic
         self.types: dict[str, str] = {}
         self.bare: set[str] = set()  # declared without a value
+
+    def function(self, f: c.FuncDef) -> tuple[Exec, tuple[str, ...]]:
+        """Compile the body of a kernel; return it with the names of the parameters."""
+        params = f.decl.type.args.params
+        self.types.update((p.name, self._type_name(p.type)) for p in params)
+        return self.stmt(f.body), tuple(p.name for p in params)
 
     # Types
 
@@ -72,7 +77,7 @@ class Translator:
         """Compile an expression for its value."""
         match n:
             case c.Constant():
-                value = literal(n)
+                value = self.arithmetic.literal(n)
                 return lambda r, m: value
             case c.ID():
                 return self._variable(n)
@@ -87,8 +92,9 @@ class Translator:
             case c.TernaryOp():
                 return self._ternary(n)
             case c.Cast():
-                dtype, arg = _NUMPY[self._type_name(n.to_type)], self.expr(n.expr)
-                return lambda r, m: np.asarray(arg(r, m)).astype(dtype)[()]
+                arg = self.expr(n.expr)
+                convert = self.arithmetic.converter(self._type_name(n.to_type))
+                return lambda r, m: convert(arg(r, m))
             case c.FuncCall():
                 return self._call(n)
             case _:
@@ -117,7 +123,7 @@ class Translator:
         left, right = self.expr(n.left), self.expr(n.right)
         if n.op in ("&&", "||"):
             return self._shortcut(n.op == "&&", left, right)
-        f = BINARY[n.op]
+        f = self.arithmetic.binary(n.op)
         return lambda r, m: f(left(r, m), right(r, m))
 
     @staticmethod
@@ -139,11 +145,11 @@ class Translator:
         arg = self.expr(n.expr)
         if n.op == "!":
             return lambda r, m: np.logical_not(truth(arg(r, m)))
-        f = {"-": np.negative, "~": np.invert}[n.op]
         if n.op == "~":
             # C promotes what is narrower than int, a comparison among them.
-            return lambda r, m: f(promote(arg(r, m)))
-        return lambda r, m: f(arg(r, m))
+            return lambda r, m: np.invert(promote(arg(r, m)))
+        negative = {"-": self.arithmetic.negative}[n.op]
+        return lambda r, m: negative(arg(r, m))
 
     def _step(self, n: c.UnaryOp) -> Eval:
         name, by = n.expr.name, 1 if "+" in n.op else -1
@@ -158,6 +164,7 @@ class Translator:
 
     def _ternary(self, n: c.TernaryOp) -> Eval:
         cond, then, other = self.expr(n.cond), self.expr(n.iftrue), self.expr(n.iffalse)
+        choose = self.arithmetic.choose
 
         def run(r: Run, m: Mask) -> Value:
             t = cond(r, m)
@@ -166,9 +173,7 @@ class Translator:
                 return then(r, yes)
             if not any_yes:
                 return other(r, no)
-            a: Lanes = np.asarray(then(r, yes))
-            b: Lanes = np.asarray(other(r, no))
-            return np.where(truth(t), a, b)
+            return choose(truth(t), then(r, yes), other(r, no))
 
         return run
 
@@ -190,8 +195,8 @@ class Translator:
         match target:
             case c.ID():
                 name = target.name
-                dtype = _NUMPY.get(self.types.get(name, ""))
-                return lambda r, m: access.assign(r, name, value(r, m), dtype, m)
+                convert = self.arithmetic.converter(self.types[name])
+                return lambda r, m: access.assign(r, name, convert(value(r, m)), m)
             case c.ArrayRef():
                 array, index = self._element(target)
                 return lambda r, m: access.store(
@@ -199,11 +204,11 @@ class Translator:
                 )
             case c.StructRef():
                 base, part = target.name.name, target.field.name
-                lane_type = _NUMPY[VECTORS[self.types[base]]]
+                to_lane = self.arithmetic.converter(VECTORS[self.types[base]])
 
                 def run(r: Run, m: Mask) -> None:
                     struct = r.variables[base]
-                    new = np.asarray(value(r, m)).astype(lane_type)
+                    new = to_lane(value(r, m))
                     struct[part] = new if m is None else np.where(m, new, struct[part])
 
                 return run
@@ -216,7 +221,7 @@ class Translator:
         if name == "__syncthreads":
             return lambda r, m: access.barrier(r, m, line)
         if name.startswith("atomic_"):
-            op = name.split("_")[1]
+            op = _ATOMICS[name.split("_")[1]]
             array, index = self._element(args[0].expr)
             value = self.expr(args[1])
             return lambda r, m: access.atomic(
@@ -238,12 +243,10 @@ class Translator:
                     access.store(r, r.arrays[array], at + i, struct[part], m, line)
 
             return write_lanes
-        wanted = [_NUMPY[t] for t in TABLE[name].args]
-        compiled = [self.expr(a) for a in args]
-        f = intrinsics.function(name)
-        return lambda r, m: f(
-            *(np.asarray(a(r, m)).astype(t) for a, t in zip(compiled, wanted, strict=True))
-        )
+        wanted = [self.arithmetic.converter(t) for t in TABLE[name].args]
+        compiled = list(zip(map(self.expr, args), wanted, strict=True))
+        f = self.arithmetic.function(name)
+        return lambda r, m: f(*(convert(a(r, m)) for a, convert in compiled))
 
     # Statements
 
@@ -281,7 +284,7 @@ class Translator:
         self.types[name] = type_name
         if isinstance(n.type, c.ArrayDecl):
             shared = "static" in n.storage
-            count, dtype = int(n.type.dim.value, 0), _NUMPY[type_name]
+            count, memory = int(n.type.dim.value, 0), self.arithmetic.memory
 
             def declare(r: Run, m: Mask) -> None:
                 del m
@@ -289,35 +292,36 @@ class Translator:
                 size = copies * count
                 kind = "shared" if shared else "local"
                 fresh = np.zeros(size, np.bool_)
-                data = np.zeros(size, dtype)
-                r.arrays[name] = LaneArray(name, kind, data, count, fresh, tracked=shared)
+                data, payloads = memory(type_name, size)
+                r.arrays[name] = LaneArray(name, kind, data, count, fresh, shared, payloads)
 
             return declare
         if type_name in VECTORS:
-            lane_type = _NUMPY[VECTORS[type_name]]
+            lane_type, zeros = VECTORS[type_name], self.arithmetic.zeros
             init = self.expr(n.init) if n.init is not None else None
 
             def declare_struct(r: Run, m: Mask) -> None:
-                blank = {p: np.zeros(r.warps.size, lane_type) for p in COMPONENTS}
+                blank = {p: zeros(lane_type, r.warps.size) for p in COMPONENTS}
                 r.variables[name] = dict(init(r, m)) if init else blank
 
             return declare_struct
         if n.init is None:
             self.bare.add(name)
-            return self._uninitialised(name, _NUMPY[type_name])
-        value, dtype = self.expr(n.init), _NUMPY[type_name]
+            return self._uninitialised(name, type_name)
+        value, convert = self.expr(n.init), self.arithmetic.converter(type_name)
 
         def bind(r: Run, m: Mask) -> None:
             # A declaration is a new variable: inactive lanes have no old value to keep.
-            r.variables[name] = np.asarray(value(r, m)).astype(dtype)[()]
+            r.variables[name] = convert(value(r, m))
 
         return bind
 
-    @staticmethod
-    def _uninitialised(name: str, dtype: np.dtype[Any]) -> Exec:
+    def _uninitialised(self, name: str, type_name: str) -> Exec:
+        zeros = self.arithmetic.zeros
+
         def declare(r: Run, m: Mask) -> None:
             del m
-            r.variables[name] = np.zeros(r.warps.size, dtype)
+            r.variables[name] = zeros(type_name, r.warps.size)
             r.fresh[name] = np.ones(r.warps.size, np.bool_)
 
         return declare
@@ -326,7 +330,7 @@ class Translator:
         value = self.expr(n.rvalue)
         if n.op != "=":
             op, old, given = n.op[:-1], self.expr(n.lvalue), value
-            f = BINARY[op]
+            f = self.arithmetic.binary(op)
             return self._store(n.lvalue, lambda r, m: f(old(r, m), given(r, m)))
         return self._store(n.lvalue, value)
 

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from didyma.refimpl.interp import scalar_ring
+
 Lanes: TypeAlias = NDArray[Any]
 Report: TypeAlias = Callable[[str, str, int], None]  # kind, detail, how many lanes
 
@@ -23,10 +25,14 @@ _MANY = -2
 
 @dataclass(slots=True)
 class SimtBuffer:
-    """Bytes on the simt device, and which of them have been written."""
+    """Bytes on the simt device, and which of them have been written.
+
+    In the ring ``payloads`` has that of each float, at the float's first byte.
+    """
 
     data: NDArray[np.uint8]
     written: NDArray[np.bool_]
+    payloads: NDArray[np.uint64] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -36,7 +42,8 @@ class SimtBuffer:
     def view(self, offset: int, nbytes: int) -> SimtBuffer:
         """Part of the bytes."""
         end = offset + nbytes
-        return SimtBuffer(self.data[offset:end], self.written[offset:end])
+        payloads = None if self.payloads is None else self.payloads[offset:end]
+        return SimtBuffer(self.data[offset:end], self.written[offset:end], payloads)
 
 
 @dataclass(slots=True)
@@ -70,7 +77,8 @@ class LaneArray:
     """An array that kernel text can name, flat, with ``copies`` instances of ``count`` elements.
 
     Device memory has one instance, shared memory one a block, local memory one a lane.
-    ``written`` is None where every element is known to hold a value.
+    ``written`` is None where every element is known to hold a value.  ``payloads`` has
+    those of the elements that are floats, in the ring.
     """
 
     name: str
@@ -79,6 +87,7 @@ class LaneArray:
     count: int
     written: NDArray[np.bool_] | None
     tracked: bool
+    payloads: Lanes | None = None
     writer: Lanes = field(init=False)
     writer_epoch: Lanes = field(init=False)
     atomic: Lanes = field(init=False)
@@ -94,6 +103,17 @@ class LaneArray:
         self.reader = np.full(size, _NOBODY, np.int64)
         self.reader_block = np.full(size, _NOBODY, np.int64)
         self.reader_epoch = np.zeros(size, np.int64)
+
+    def read(self, at: Lanes) -> Lanes:
+        """Return the elements at flat locations."""
+        values = self.data[at]
+        return values if self.payloads is None else scalar_ring.joined(values, self.payloads[at])
+
+    def write(self, at: Lanes, elements: Lanes) -> None:
+        """Set the elements at flat locations."""
+        if self.payloads is not None:
+            self.payloads[at] = scalar_ring.payload_of(elements)
+        self.data[at] = scalar_ring.value_of(elements)
 
     def locate(self, at: Lanes, warps: Warps, who: Lanes, report: Report) -> tuple[Lanes, Lanes]:
         """Flat locations of in-bounds accesses, and which of ``who`` make them."""

@@ -1,18 +1,110 @@
-"""C's meaning of scalar operators and literals, in NumPy."""
+"""C's meaning of scalar operators, conversions and literals, in NumPy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from pycparser import c_ast as c
 
+from didyma.codegen.emit.intrinsics import TYPES
+from didyma.codegen.runtime.simt import intrinsics
 from didyma.codegen.runtime.simt.access import Value
+from didyma.codegen.runtime.simt.memory import Lanes
+
+Fn: TypeAlias = Callable[..., Value]
+
+NUMPY: dict[str, np.dtype[Any]] = {
+    name: np.dtype(intrinsics.NUMPY_OF_C[text]) for name, text in TYPES.items()
+}
+
+
+class Arithmetic(Protocol):
+    """What the values of kernel text are, and what C's operators and the intrinsics do with them.
+
+    Types are named as kernel text names them.
+    """
+
+    def zeros(self, type_name: str, size: int) -> Lanes:
+        """Return values of which nobody may read one before it is set."""
+        ...
+
+    def memory(self, type_name: str, size: int) -> tuple[Lanes, Lanes | None]:
+        """Return fresh elements, and their payloads if they have any."""
+        ...
+
+    def converter(self, type_name: str) -> Fn:
+        """Return the conversion of a value to a type."""
+        ...
+
+    def literal(self, n: c.Constant) -> Value:
+        """Return the value of a literal."""
+        ...
+
+    def binary(self, op: str) -> Fn:
+        """Return what one of C's operators does."""
+        ...
+
+    def negative(self, v: Value) -> Value:
+        """Return ``-v``."""
+        ...
+
+    def choose(self, cond: Value, then: Value, other: Value) -> Value:
+        """Return ``cond ? then : other``."""
+        ...
+
+    def function(self, name: str) -> Fn:
+        """Return what an intrinsic computes from arguments of the types that it declares."""
+        ...
+
+
+class Plain:
+    """Values are numbers: storage floats are their bits."""
+
+    def zeros(self, type_name: str, size: int) -> Lanes:
+        """As of ``Arithmetic``."""
+        return np.zeros(size, NUMPY[type_name])
+
+    def memory(self, type_name: str, size: int) -> tuple[Lanes, Lanes | None]:
+        """As of ``Arithmetic``."""
+        return np.zeros(size, NUMPY[type_name]), None
+
+    def converter(self, type_name: str) -> Fn:
+        """As of ``Arithmetic``."""
+        dtype = NUMPY[type_name]
+
+        def convert(v: Value) -> Value:
+            return np.asarray(v).astype(dtype)[()]
+
+        return convert
+
+    def literal(self, n: c.Constant) -> Value:
+        """As of ``Arithmetic``."""
+        return literal(n)
+
+    def binary(self, op: str) -> Fn:
+        """As of ``Arithmetic``."""
+        return BINARY[op]
+
+    def negative(self, v: Value) -> Value:
+        """As of ``Arithmetic``."""
+        return np.negative(v)
+
+    def choose(self, cond: Value, then: Value, other: Value) -> Value:
+        """As of ``Arithmetic``."""
+        return np.where(cond, np.asarray(then), np.asarray(other))
+
+    def function(self, name: str) -> Fn:
+        """As of ``Arithmetic``."""
+        return intrinsics.function(name)
 
 
 def truth(v: Value) -> Value:
     """Return whether a value is true: not zero, of any type."""
-    return v if np.asarray(v).dtype == np.bool_ else np.not_equal(v, 0)
+    if np.asarray(v).dtype == np.bool_:
+        return v
+    return np.not_equal(v if v.dtype.names is None else v["value"], 0)
 
 
 def promote(v: Value) -> Value:

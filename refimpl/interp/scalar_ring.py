@@ -1,0 +1,171 @@
+"""What the operations of loop programs mean on records of a float's value and its payload.
+
+In the ring (``refimpl.ops.ring``) every float is a record with the fields ``value`` and
+``payload``; integers and bools stay as they are.  The tables are those of ``scalar``: to the values
+is done what ``scalar`` does, so that they, and all that is decided by them, are the same as without
+the ring.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from didyma.refimpl.interp import scalar
+from didyma.refimpl.interp.scalar import Fn, Value
+from didyma.refimpl.ir.loop import BITCASTS, PREDICATES, AtomicOp, BinaryOp, CompareOp, UnaryOp
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops import ring, ring_rules
+
+PAYLOAD = np.dtype(np.uint64)
+POISON = np.uint64(0x0123_4567_89AB)  # of a float that nobody has stored
+
+
+def held(dtype: DType) -> np.dtype[Any]:
+    """Return the NumPy dtype of an array in memory.
+
+    >>> held(DType.F32).names, held(DType.I32)
+    (('value', 'payload'), dtype('int32'))
+    """
+    return _record(dtype.numpy) if dtype.is_float else dtype.numpy
+
+
+def _record(value: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype([("value", value), ("payload", PAYLOAD)])
+
+
+def joined(value: Value, payload: Value) -> Value:
+    """Return records of values and payloads, whose shapes broadcast."""
+    out = np.empty(np.broadcast_shapes(value.shape, payload.shape), _record(value.dtype))
+    out["value"], out["payload"] = value, payload
+    return out[()]
+
+
+def embedded(value: Value) -> Value:
+    """Return records of floats that nothing has been computed from yet."""
+    return joined(value, ring.embed(value))
+
+
+def value_of(x: Value) -> Value:
+    """Return the values of records; an array of anything else as it is."""
+    return x["value"] if x.dtype.names else x
+
+
+def payload_of(x: Value) -> Value:
+    """Return the payloads of records; of numbers, those that they embed to."""
+    return x["payload"] if x.dtype.names else ring.embed(x)
+
+
+def forget(array: Array) -> None:
+    """Make the payloads of an array UNKNOWN, if it has any."""
+    if array.dtype.names:
+        array["payload"] = ring.UNKNOWN
+
+
+def binary_fn(op: BinaryOp, dtype: DType) -> Fn:
+    """Return the function of a binary operation; KeyError if the dtype has none."""
+    of_values = scalar.binary_fn(op, dtype)
+    if not dtype.is_float:
+        return of_values
+
+    def apply(a: Value, b: Value) -> Value:
+        x, y = a["value"], b["value"]
+        z = of_values(x, y)
+        return joined(z, ring_rules.binary(op, a["payload"], b["payload"], x, y, z))
+
+    return apply
+
+
+def compare_fn(op: CompareOp, dtype: DType) -> Fn:
+    """Return the function of a comparison of two operands of a dtype; the values decide."""
+    of_values = scalar.compare_fn(op, dtype)
+    if not dtype.is_float:
+        return of_values
+    return lambda a, b: of_values(a["value"], b["value"])
+
+
+def unary_fn(op: UnaryOp, dtype: DType) -> Fn:
+    """Return the function of a unary operation; KeyError if the dtype has none."""
+    of_values = scalar.unary_fn(op, dtype)
+    if not dtype.is_float:
+        return of_values
+
+    def apply(x: Value) -> Value:
+        z = of_values(x["value"])
+        return joined(z, ring_rules.unary(op, x["payload"], x["value"], z))
+
+    return apply
+
+
+def intrinsic_fn(name: str, dtype: DType) -> Fn:
+    """Return the function of an intrinsic on operands of a dtype; KeyError if it has none."""
+    of_values = scalar.intrinsic_fn(name, dtype)
+    if name in BITCASTS and not dtype.is_float:
+        return (lambda x: embedded(of_values(x))) if BITCASTS[name].is_float else of_values
+    if name in PREDICATES or name in BITCASTS:
+        return lambda x: of_values(x["value"])
+
+    def apply(*args: Value) -> Value:
+        values = [a["value"] for a in args]
+        z = of_values(*values)
+        return joined(z, ring_rules.intrinsic(name, [a["payload"] for a in args], values, z))
+
+    return apply
+
+
+def cast_fn(src: DType, dst: DType) -> Fn:
+    """Return the conversion between two dtypes; every pair has one."""
+    of_values = scalar.cast_fn(src, dst)
+    if not dst.is_float:
+        return (lambda x: of_values(x["value"])) if src.is_float else of_values
+
+    def convert(x: Value) -> Value:
+        value, payload = (x["value"], x["payload"]) if src.is_float else (x, None)
+        return joined(of_values(value), ring_rules.cast(payload, value, src, dst))
+
+    return convert
+
+
+def constant(value: float, dtype: DType) -> Value:
+    """Return a literal of a dtype."""
+    plain = scalar.constant(value, dtype)
+    return embedded(plain) if dtype.is_float else plain
+
+
+def fold(
+    op: AtomicOp, payloads: Array, at: Array, before: Array, given: Array, after: Array
+) -> None:
+    """Do to payloads in place what an atomic did to the values beside them.
+
+    ``given`` are the records that came to the places ``at``; ``before`` are the records that were
+    there, and ``after`` the values that are there now.
+    """
+    if op in ("min", "max"):
+        stay, come = before["value"] == after, given["value"] == after
+        places = np.concatenate([at[stay], at[come]])
+        _choose(
+            payloads, at, places, np.concatenate([before["payload"][stay], given["payload"][come]])
+        )
+        return
+    combine = ring_rules.BINARY[op]
+    order = np.argsort(at, kind="stable")
+    places, found = at[order], given["payload"][order]
+    while places.size:
+        first = np.append(True, places[1:] != places[:-1])
+        if first.all():
+            break
+        turn = np.arange(places.size) - np.flatnonzero(first)[np.cumsum(first) - 1]
+        left = turn % 2 == 0
+        pairs = np.flatnonzero(left & np.append(~first[1:], False))
+        found[pairs] = combine(found[pairs], found[pairs + 1])
+        places, found = places[left], found[left]
+    payloads[places] = combine(payloads[places], found)
+
+
+def _choose(payloads: Array, at: Array, places: Array, found: Array) -> None:
+    """Set the payloads ``at`` to what was found at their places, UNKNOWN where that is not one."""
+    low, high = np.full(payloads.shape, ring.UNKNOWN), np.zeros(payloads.shape, PAYLOAD)
+    np.minimum.at(low, places, found)
+    np.maximum.at(high, places, found)
+    payloads[at] = np.where(low == high, low, ring.UNKNOWN)[at]
