@@ -132,7 +132,7 @@ class EngineConformance:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Parametrise the tests; the cases of one text are one test."""
         if "cases" in metafunc.fixturenames:
-            texts = [list(g) for _, g in groupby(conform.suite(), key=lambda c: id(c.text))]
+            texts = [list(g) for _, g in groupby(conform.suite(), key=lambda c: c.text)]
             metafunc.parametrize("cases", texts, ids=[f"{c[0].group}, {c[0].name}" for c in texts])
         if "seed" in metafunc.fixturenames:
             metafunc.parametrize("seed", range(self.graphs))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -75,36 +76,36 @@ class Access:
 
 def accesses(body: Stmt, buffers: frozenset[str], env: Mapping[str, int]) -> list[Access]:
     """Return the accesses to buffers of a statement without calls, at sizes ``env``."""
-    nests = _NestSizes(buffers, env)
-    depth, points = nests.measure(body)
-    most = None if points <= MOST_POINTS else max(4, int(MOST_POINTS ** (1 / depth)))
-    walk = _Collector(nests, env, depth, most)
-    walk.stmt(body)
+    nest = _measure(body, buffers, dict(env))
+    points = nest.points
+    most = None if points <= MOST_POINTS else max(4, int(MOST_POINTS ** (1 / nest.depth)))
+    walk = _Collector(buffers, env, nest.depth, most)
+    walk.stmt(body, nest)
     return walk.found
 
 
-class _NestSizes:
-    """For each statement: the most loops around an access in it, and their most iterations.
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """Of a statement: the most loops around an access in it, and their most iterations.
 
-    Both are 0 for a statement that holds no access.
+    Both are 0 for a statement that holds no access.  ``inside`` are those of its substatements.
     """
 
-    def __init__(self, buffers: frozenset[str], env: Mapping[str, int]) -> None:
-        self.buffers = buffers
-        self.env: dict[str, Value] = dict(env)
-        self.known: dict[int, tuple[int, int]] = {}
+    depth: int
+    points: int
+    inside: tuple[_Nest, ...]
 
-    def measure(self, s: Stmt) -> tuple[int, int]:
-        if isinstance(s, Let):
-            self.env[s.var.name] = evaluate(s.value, self.env)
-        inner = [self.measure(c) for c in stmt_children(s)]
-        depth = max((d for d, _ in inner), default=0)
-        points = max((p for _, p in inner), default=0) or int(_touches(s, self.buffers))
-        if points and isinstance(s, For | While):
-            n = evaluate(s.extent, self.env) if isinstance(s, For) else None
-            depth, points = depth + 1, points * (AGAIN if n is None else max(1, int(n)))
-        self.known[id(s)] = depth, points
-        return depth, points
+
+def _measure(s: Stmt, buffers: frozenset[str], env: dict[str, Value]) -> _Nest:
+    if isinstance(s, Let):
+        env[s.var.name] = evaluate(s.value, env)
+    inside = tuple(_measure(c, buffers, env) for c in stmt_children(s))
+    depth = max((n.depth for n in inside), default=0)
+    points = max((n.points for n in inside), default=0) or int(_touches(s, buffers))
+    if points and isinstance(s, For | While):
+        n = evaluate(s.extent, env) if isinstance(s, For) else None
+        depth, points = depth + 1, points * (AGAIN if n is None else max(1, int(n)))
+    return _Nest(depth, points, inside)
 
 
 def _touches(s: Stmt, buffers: frozenset[str]) -> bool:
@@ -125,10 +126,9 @@ class _Collector:
     """Collects the accesses of a statement, with the loops and conditions around each."""
 
     def __init__(
-        self, nests: _NestSizes, env: Mapping[str, int], depth: int, most: int | None
+        self, buffers: frozenset[str], env: Mapping[str, int], depth: int, most: int | None
     ) -> None:
-        self.buffers = nests.buffers
-        self.nests = nests.known
+        self.buffers = buffers
         self.env: dict[str, Value] = dict(env)
         self.depth = depth
         self.most = most  # iterations of each loop
@@ -158,29 +158,30 @@ class _Collector:
         run()
         self.conditions.pop()
 
-    def stmt(self, s: Stmt) -> None:
-        if self.nests[id(s)] == (0, 0):
+    def stmt(self, s: Stmt, nest: _Nest) -> None:
+        if not nest.points:
             return
         if not isinstance(s, While):
             for e in stmt_exprs(s):
                 self.expr(e)
         match s:
             case Block(body):
-                for b in body:
-                    self.stmt(b)
+                for b, inside in zip(body, nest.inside, strict=True):
+                    self.stmt(b, inside)
             case For(var, extent, body, kind):
-                self.loop(var.name, evaluate(extent, self.env), kind in SERIAL, body)
+                n, serial = evaluate(extent, self.env), kind in SERIAL
+                self.loop(var.name, n, serial, partial(self.stmt, body, nest.inside[0]))
             case While(cond, body):
-                self.loop("", None, True, body, cond)
+                self.loop("", None, True, partial(self.round, cond, body, nest.inside[0]))
             case If(cond, then, other):
-                self.under(cond, lambda: self.stmt(then))
+                self.under(cond, partial(self.stmt, then, nest.inside[0]))
                 if other is not None:
-                    self.under(cond, lambda: self.stmt(other), holds=False)
+                    self.under(cond, partial(self.stmt, other, nest.inside[1]), holds=False)
             case Let(var, value, body):
                 self.env[var.name] = evaluate(value, self.env)
-                self.stmt(body)
+                self.stmt(body, nest.inside[0])
             case Allocate(_, body) | PlacementAllocate(_, _, body):
-                self.stmt(body)
+                self.stmt(body, nest.inside[0])
             case Store(buffer, index) | Atomic(_, buffer, index):
                 self.access(buffer, index, writes=True)
             case ExternalCall(_, outputs, inputs):
@@ -191,9 +192,8 @@ class _Collector:
             case _:
                 pass
 
-    def loop(
-        self, var: str, extent: Value, serial: bool, body: Stmt, cond: Expr | None = None
-    ) -> None:
+    def loop(self, var: str, extent: Value, serial: bool, run: Callable[[], None]) -> None:
+        """Collect the accesses of one round, ``run``, for every round of a loop."""
         n = AGAIN if extent is None else int(np.max(extent, initial=0))
         rounds = np.arange(n)
         if self.most is not None and n > self.most:
@@ -206,12 +206,15 @@ class _Collector:
         varies = np.ndim(extent) > 0 if extent is not None else False
         if varies:  # another number of rounds in each outer iteration
             self.conditions.append(along < np.asarray(extent))
-        if cond is not None:
-            self.expr(cond)
-        self.stmt(body)
+        run()
         if varies:
             self.conditions.pop()
         self.loops.pop()
+
+    def round(self, cond: Expr, body: Stmt, nest: _Nest) -> None:
+        """Collect the accesses of one round of a ``while``."""
+        self.expr(cond)
+        self.stmt(body, nest)
 
     def expr(self, e: Expr) -> None:
         match e:

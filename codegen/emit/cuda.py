@@ -17,6 +17,7 @@ from didyma.refimpl.ir.expr import ONE, of_dim
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import Const, Expr, PrimFunc
 from didyma.refimpl.ir.program import Launch, Program
+from didyma.refimpl.ir.text.show_loop import show_line
 
 INDENT = "  "
 WIDTH = 100
@@ -27,8 +28,8 @@ def emit(
 ) -> KernelText:
     """Return the text of the kernels, one ``extern "C" __global__ void`` each, in order.
 
-    ``shared`` names, by kernel, parameters that may have each other's bytes: a compiler may not
-    be told otherwise.  A PrimFunc that binds no loop becomes a kernel of one thread.  TypeError for
+    ``shared`` names, by kernel, parameters that may have each other's bytes: they are not
+    ``__restrict__``.  A PrimFunc that binds no loop becomes a kernel of one thread.  TypeError for
     statements that no kernel may hold.
     """
     lines: list[str] = []
@@ -42,13 +43,12 @@ def emit(
             writer.write(f.body)
         signature = _signature(f, name, writer)
         signatures.append(signature)
-        above, heads = remarks(f)
-        lines += above
+        lines += remarks(f)
         lines += _head(f, signature, writer, (shared or {}).get(f.name, ()))
         for line in writer.lines.all():
             lines.append(INDENT * line.depth + line.text)
             if line.origin is not None:
-                origins.append((len(lines), heads[id(line.origin)]))
+                origins.append((len(lines), show_line(line.origin)))
         lines += ["}", ""]
     return KernelText("\n".join(lines), tuple(signatures), tuple(origins))
 

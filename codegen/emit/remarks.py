@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from didyma.refimpl.ir.loop import PrimFunc, Stmt
+from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text.show_loop import LoopPrinter
 
 
@@ -16,30 +16,15 @@ def comment(line: str) -> str:
     return "// " + (harmless if _is_plain(harmless) else "".join(map(_plain, harmless)))
 
 
-class _Printer(LoopPrinter):
-    """Keeps the first line of the text of each statement, by the statement's identity."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.heads: dict[int, str] = {}
-
-    def head(self, s: Stmt) -> str:
-        text = self.heads[id(s)] = super().head(s)
-        return text
-
-
-def remarks(f: PrimFunc) -> tuple[list[str], dict[int, str]]:
-    """Return the comments above a kernel, and the text of each of its statements by ``id``.
-
-    The comments give the graph's values that the kernel computes, and its loop program.
-    """
-    printer = _Printer()
+def remarks(f: PrimFunc) -> list[str]:
+    """Return the comments above a kernel: the graph's values that it computes, and its loops."""
+    printer = LoopPrinter()
     printer.function(f)
     source = dict(f.attrs).get("source")
     names: list[str] = []
     if isinstance(source, tuple) and source:
         names.append(f"computes {', '.join(map(str, source))}")
-    return [comment(line) for line in names + printer.lines], printer.heads
+    return [comment(line) for line in names + printer.lines]
 
 
 def _is_plain(text: str) -> bool:

@@ -169,6 +169,8 @@ class Placer:
         self._uses.setdefault(name, []).append(p)
 
     def _side(self, e: Select, holds: bool, p: CodeScope) -> CodeScope:
+        # By identity: a rule may read one tree twice, and a hash would visit all of the tree.
+        # No id is used twice: the values and the roots hold every expression to the end.
         key = (id(e), holds)
         if key not in p.sides:
             p.sides[key] = CodeScope(p, p.depth + 1, e.cond, holds)
