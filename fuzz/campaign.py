@@ -15,6 +15,7 @@ from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.executor import WatchedExecutor, WorkerDiedError, WorkerStartError
 from didyma.fuzz.files import Files
 from didyma.fuzz.groups import Example, Findings, cause
+from didyma.fuzz.minimise.search import search
 from didyma.fuzz.result import Result, Tally
 from didyma.fuzz.seeds import fresh_seed
 from didyma.fuzz.shares import Shares
@@ -199,31 +200,40 @@ class _Campaign:
         if isinstance(case, Undrawn):
             self.keep(domain, Example(case, o.findings[0], o.traits, (0,), name, index=index))
             return
-        best = _example(domain, index, case, o)
-        draft = self.files.save(domain, best).file  # lest it be lost while it is made smaller
-        self.files.drafts.add(draft)
-        began, sought = time.monotonic(), cause(best.finding)
+        best = self.draft(domain, _example(domain, index, case, o))
+        sought = cause(best.finding)
         try:
-            for share, shrinker in domain.shrinkers(best.finding):
-                steps, end = shrinker(best.case), began + share * self.plan.shrink_seconds
-                smaller = next(steps, None)
-                while smaller is not None and time.monotonic() <= end:
-                    answer = yield partial(worker.judge_one, packed, smaller)
-                    dead = isinstance(answer, WorkerDiedError)
-                    o = _death(domain, smaller, answer) if dead else answer
-                    shows = bool(o.findings) and cause(o.findings[0]) == sought
-                    if shows:
-                        best = replace(_example(domain, index, smaller, o), unshrunk=best.unshrunk)
-                    elif dead:
-                        self.keep(domain, _example(domain, index, smaller, o))
-                    elif o.unexpected:
-                        best = replace(best, unshrunk=o.unexpected)
-                    smaller = _sent(steps, shows)
+            shrinkers = domain.shrinkers(best.finding)
+            steps = search(best.case, shrinkers, self.plan.shrink_seconds)
+            smaller = next(steps, None)
+            while smaller is not None:
+                answer = yield partial(worker.judge_one, packed, smaller)
+                self.result.tried += 1
+                dead = isinstance(answer, WorkerDiedError)
+                o = _death(domain, smaller, answer) if dead else answer
+                shows = bool(o.findings) and cause(o.findings[0]) == sought
+                if shows:
+                    found = replace(_example(domain, index, smaller, o), unshrunk=best.unshrunk)
+                    best = self.draft(domain, found, instead=best)
+                elif dead:
+                    self.keep(domain, _example(domain, index, smaller, o))
+                elif o.unexpected:
+                    best = replace(best, unshrunk=o.unexpected)
+                smaller = _sent(steps, shows)
         except Exception as e:
             best = replace(best, unshrunk=f"{type(e).__name__}: {e}")
         finally:
-            self.files.drafts.discard(draft)
+            self.files.drafts.discard(best.file)
             self.keep(domain, best)
+
+    def draft(self, domain: Domain[Any], e: Example, instead: Example | None = None) -> Example:
+        """Save a finding that is being made smaller, lest it be lost, instead of a larger one."""
+        e = self.result.draft = self.files.save(domain, e)
+        self.files.drafts.add(e.file)
+        if instead is not None and instead.file != e.file:
+            self.files.drafts.discard(instead.file)
+            self.files.tidy(self.result.findings)
+        return e
 
     def keep(self, domain: Domain[Any], e: Example) -> None:
         """Add a finding, and group all anew; only the files of examples stay."""

@@ -16,7 +16,9 @@ from didyma.fuzz.builder import CONTROLLED
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import BYTES, Case, decode
 from didyma.fuzz.levels import Failed
-from didyma.fuzz.minimise.graph import cut_off, shrink
+from didyma.fuzz.minimise.dtypes import shrink_dtypes
+from didyma.fuzz.minimise.graph import cut_out, shrink
+from didyma.fuzz.minimise.options import shrink_options
 from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
 from didyma.oracle.report import Finding
@@ -67,17 +69,20 @@ class Graphs(Domain[Case]):
         return Finding(self.engine_names[-1], "process", kind, message)
 
     def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
-        """Return what makes smaller graphs, then sizes, then values.
+        """Return what leaves out passes and options, then makes graphs, types and values smaller.
 
         Nodes are not made inputs of their values where a process died: computing these may be what
         ended it.
         """
-        cut = () if finding.where == "process" else ((0.6, cut_off),)
-        return ((0.6, shrink), *cut, (0.8, shrink_sizes), (1.0, shrink_values))
+        cut = () if finding.where == "process" else ((0.5, cut_out),)
+        return (
+            (0.2, shrink_options), *cut, (0.7, shrink), (0.85, shrink_sizes), (0.9, shrink_dtypes),
+            (1.0, shrink_values),
+        )  # fmt: skip
 
     def size(self, case: Case) -> tuple[int, ...]:
-        """Return the number of nodes, and of the elements of the inputs."""
-        return len(case.module.entry.nodes), case.elements()
+        """Return the number of nodes of all functions, and of the elements of the inputs."""
+        return sum(len(f.nodes) for f in case.module.functions), case.elements()
 
     def text(self, case: Case, message: str, seed: int) -> str:
         """Return the file that ``didyma replay`` reads."""

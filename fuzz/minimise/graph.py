@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.inline import inline
 from didyma.fuzz.graphs import Case, used
-from didyma.fuzz.minimise.search import greedy
+from didyma.fuzz.minimise.search import Search, fewest, greedy
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp.graph import values
 from didyma.refimpl.ir import control, dims
@@ -28,37 +28,49 @@ from didyma.refimpl.ir.types import Tensor
 from didyma.refimpl.verify.graph import verify
 
 
-def shrink(case: Case) -> Generator[Case, bool, None]:
+def shrink(case: Case) -> Search[Case]:
     """Yield cases of smaller graphs, greedily."""
     return greedy(case, candidates)
 
 
-def cut_off(case: Case) -> Generator[Case, bool, None]:
-    """Yield cases with fewer nodes, greedily: those before them have become inputs.
+def cut_out(case: Case) -> Search[Case]:
+    """Yield cases of fewer nodes of the entry: values that they read have become inputs.
 
-    An input that was a node has the value that the reference gives that node.
+    Such an input has the value that the reference gives it in the whole graph.
     """
-    return greedy(case, lambda c: _valid(_headless(c)))
-
-
-def _headless(case: Case) -> Iterator[Case]:
-    """Yield cases in which a node has become an input, the last nodes first."""
-    f = case.module.entry
-    inputs = case.inputs()
+    f, inputs = case.module.entry, case.inputs()
     try:
         known = values(f, case.module, inputs, dict(case.env))
     except Exception:
         return  # the fault may be the reference's own, and nothing is known then
-    fixed = replace(case, given=tuple((p.name, Tensor.of(known[p.name])) for p in f.params))
-    kept = _counts(f, case.module).union(f.results)
-    for i, n in reversed([*enumerate(f.nodes)]):
-        if n.results and kept.isdisjoint(n.results):
-            made = tuple(Param(r, t) for r, t in zip(n.results, n.types, strict=True))
-            given = (*fixed.given, *((r, Tensor.of(known[r])) for r in n.results))
-            nodes = f.nodes[:i] + f.nodes[i + 1 :]
-            seeds = (*case.seeds, *(0 for _ in made))
-            wider = replace(fixed, given=given)
-            yield _pruned(wider, (*f.params, *made), nodes, f.results, seeds)
+    given = {name: Tensor.of(x) for name, x in known.items()}
+    bounds = _counts(f, case.module)
+
+    def made(chosen: Sequence[int]) -> Case | None:
+        nodes = [f.nodes[i] for i in sorted({*fixed, *chosen})]
+        return next(_valid([_cut(case, nodes, given)]), None)
+
+    numbers = range(len(f.nodes))
+    fixed = [i for i in numbers if not bounds.isdisjoint(f.nodes[i].results)]
+    yield from fewest([i for i in numbers if i not in fixed], made)
+
+
+def _cut(case: Case, nodes: Sequence[Node], known: Mapping[str, Tensor]) -> Case:
+    """Return a case of some nodes of the entry; other values that they read are inputs."""
+    f, types = case.module.entry, case.module.entry.types()
+    made = {r for n in nodes for r in n.results}
+    read = dict.fromkeys(a for n in nodes for a in n.args if a not in made)
+    sinks = made - {a for n in nodes for a in n.args}
+    ends = dict.fromkeys(r for n in nodes for r in n.results if r in sinks)
+    results = [r for r in f.results if r in made] or list(f.results)
+    results += [r for r in ends if r not in results]
+    seeds = dict(zip((p.name for p in f.params), case.seeds, strict=True))
+    outside = dict.fromkeys([*read, *(r for r in results if r not in made)])
+    params = [p for p in f.params if p.name in outside]
+    params += [Param(a, types[a]) for a in outside if a not in seeds]
+    given = tuple((p.name, known[p.name]) for p in params)
+    wider = replace(case, given=given)
+    return _pruned(wider, params, nodes, results, [seeds.get(p.name, 0) for p in params])
 
 
 def candidates(case: Case) -> Iterator[Case]:
