@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from didyma.refimpl.ir.types import Array, DType, TensorType
-from didyma.refimpl.ops import bars
+from didyma.refimpl.ops import bars, ring
 from didyma.refimpl.ops.bars import Bar
 
 
@@ -21,6 +21,7 @@ class Comparison:
     (1 is the edge; inf is outside a bar of width zero).  ``message`` is empty when all agree.
     ``off`` is the largest distance of an element from the float64 reference, decided or not, in
     units of the largest finite element of the reference; NaN where it was not computed.
+    ``in_ring`` says that payloads were compared, and not values.
     """
 
     checked: int
@@ -28,6 +29,7 @@ class Comparison:
     worst: float
     message: str = ""
     off: float = math.nan
+    in_ring: bool = False
 
     @property
     def agree(self) -> bool:
@@ -97,6 +99,29 @@ def bitwise(name: str, want: Array, got: Array) -> Comparison:
         f" ({count} of {want.size} elements differ)"
     )
     return Comparison(want.size, want.size, np.inf, message)
+
+
+def payloads(name: str, want: Array, got: Array) -> Comparison:
+    """Judge the payloads of an output in the ring; those that are UNKNOWN are not checked.
+
+    >>> x = ring.embed(np.float32([1, 2, np.inf]))
+    >>> payloads("y", x, ring.add(x, ring.ZERO)).checked
+    2
+    """
+    if want.shape != got.shape:
+        message = f"{name}: got payloads of shape {got.shape}, want {want.shape}"
+        return Comparison(0, want.size, np.inf, message, in_ring=True)
+    known = (want != ring.UNKNOWN) & (got != ring.UNKNOWN)
+    wrong = known & (want != got)
+    checked, message = int(np.count_nonzero(known)), ""
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        message = (
+            f"{name}{list(at)}: other terms, or others together, than in the reference:"
+            f" payload {int(got[at]):#x}, want {int(want[at]):#x}"
+            f" ({int(np.count_nonzero(wrong))} of {want.size} elements differ)"
+        )
+    return Comparison(checked, want.size, 0.0, message, in_ring=True)
 
 
 def distance(reference: Array, output: Array) -> Comparison:

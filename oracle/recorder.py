@@ -34,7 +34,7 @@ class Recorder:
         for c in comparisons:
             self.comparisons.append(c)
             if not c.agree:
-                self.find(where, "value", c.message)
+                self.find(where, "ring" if c.in_ring else "value", c.message)
 
     def find(self, where: str, kind: str, message: str) -> None:
         """Record a finding."""

@@ -23,8 +23,8 @@ class Outcome(StrEnum):
 class Finding:
     """A disagreement: the level, the pass, node, function or kernel, and what was seen.
 
-    ``kind`` is ``value``, ``plan``, ``fault`` (a check of an interpreter or engine) or ``error``
-    (an exception that is none of these).
+    ``kind`` is ``value``, ``ring`` (payloads in the ring differ), ``plan``, ``fault`` (a check of
+    an interpreter or engine) or ``error`` (an exception that is none of these).
     """
 
     level: str
@@ -72,12 +72,22 @@ class Level:
     @property
     def checked(self) -> int:
         """Number of elements that could be decided."""
-        return sum(c.checked for c in self.comparisons)
+        return sum(c.checked for c in self.comparisons if not c.in_ring)
 
     @property
     def total(self) -> int:
         """Number of elements compared."""
-        return sum(c.total for c in self.comparisons)
+        return sum(c.total for c in self.comparisons if not c.in_ring)
+
+    @property
+    def ring_checked(self) -> int:
+        """Number of floats whose payloads in the ring are known."""
+        return sum(c.checked for c in self.comparisons if c.in_ring)
+
+    @property
+    def ring_total(self) -> int:
+        """Number of floats compared in the ring."""
+        return sum(c.total for c in self.comparisons if c.in_ring)
 
     @property
     def checked_share(self) -> float:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from didyma.oracle.compare import bitwise, compare
+from didyma.oracle.compare import Comparison, bitwise, compare, payloads
+from didyma.oracle.recorder import Recorder
 from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import ring
 from didyma.refimpl.ops.bars import Bar, exact
 
 
@@ -64,3 +66,22 @@ def test_bitwise_sees_the_sign_of_zero_and_takes_any_nan() -> None:
     assert bitwise("y", zeros, np.array([0.0, -np.nan], np.float32)).agree
     assert not bitwise("y", zeros, np.array([-0.0, np.nan], np.float32)).agree
     assert not bitwise("y", np.array([1], np.int8), np.array([2], np.int8)).agree
+
+
+def test_payloads_differ_where_a_term_is_missing_and_unknown_ones_are_not_checked() -> None:
+    x = ring.embed(np.float32([[1, 2, np.nan], [4, 5, 6]]))
+    right = payloads("y", x, x.copy())
+    assert (right.agree, right.checked, right.total, right.in_ring) == (True, 5, 6, True)
+    wrong = payloads("y", x, ring.add(x, ring.embed(np.float32([[0, 0, 0], [0, 1, 0]]))))
+    assert "y[1, 1]" in wrong.message
+    assert "1 of 6 elements" in wrong.message
+
+
+def test_a_level_counts_payloads_apart_from_values() -> None:
+    x = ring.embed(np.float32([1, np.inf]))
+    level = Recorder("loop")
+    level.compare("f", [Comparison(3, 4, 0.5), payloads("y", x, x)])
+    done = level.level()
+    assert (done.checked, done.total, done.ring_checked, done.ring_total) == (3, 4, 1, 2)
+    level.compare("f", [payloads("y", x, ring.negate(x))])
+    assert [(f.level, f.where, f.kind) for f in level.findings] == [("loop", "f", "ring")]

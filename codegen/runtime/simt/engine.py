@@ -176,10 +176,12 @@ class Simt:
         data = np.frombuffer(np.ascontiguousarray(to_memory(values)).tobytes(), np.uint8).copy()
         buffer = SimtBuffer(data, np.ones(data.size, np.bool_))
         if self.ring:
-            buffer.payloads = np.zeros(data.size, scalar_ring.PAYLOAD)
+            buffer.payloads = np.full(data.size, scalar_ring.POISON)
             dtype = DType.of(values)
             if dtype.is_float and not dtype.is_packed:
-                buffer.payloads[:: dtype.nbytes] = scalar_ring.payload_of(array).reshape(-1)
+                with np.errstate(all="ignore"):
+                    payloads = np.asarray(scalar_ring.payload_of(array))
+                buffer.payloads[:: dtype.nbytes] = payloads.reshape(-1)
         return buffer
 
     def download(self, buffer: SimtBuffer, dtype: DType, shape: Sequence[int]) -> Array:
