@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.verify import loop
 from didyma.refimpl.verify.sharing import may_share
+from tests.refimpl.verify.indices import Kernel
 
 HEAD = "kernel @k(a: f32[{n}], b: f32[{n}], out: f32[{n}], q: i32[{n}]) writes (out, q) "
 
@@ -113,3 +116,54 @@ def test_lanes_of_wide_accesses() -> None:
 @pytest.mark.parametrize("constant", ["inf", "nan", "0.5"])
 def test_floats_on_the_way(constant: str) -> None:
     assert shares(f"for i in 40 parallel {{ let v = a[i] + {constant}:f32 out[i] = v }}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "out[i - min(i, 3)] = a[i - min(i, 3)]",  # 0 four times
+        "let k = max(i, 3) out[i - k] = a[i - k]",
+        "out[i - i64(i32(i))] = a[i - i64(i32(i))]",
+        "let f = f64(i) out[i - i64(f)] = a[i - i64(f)]",
+        "let v = i64(q[i]) out[i + v] = a[i + v]",  # the element's index is data
+        "out[i % 0] = a[i % 0]",  # x mod 0 is 0
+        "out[n * (i // n) + i % n] = a[n * (i // n) + i % n]",  # all 0 where n is
+        "out[i % 8 + ((n - 9) // 3 + 3) * (i // 8)] = a[i % 8 + ((n - 9) // 3 + 3) * (i // 8)]",
+        "if i % 4 == 0 { out[i * 4611686018427387904] = a[i * 4611686018427387904] }",  # wraps to 0
+        "while a[i] > 0.0:f32 { out[i] = 0.0:f32 }",  # would end after a round
+    ],
+)
+def test_an_index_that_other_threads_may_have_is_refused(line: str) -> None:
+    head = "primfunc @k(a: f32[40], q: i32[40], out: f32[40]) writes (out) dims n in [0, 20]"
+    (f,) = parse_loop(f"{head} {{ for i in 40 parallel {{ {line} }} }}")
+    loop.verify(f)
+    assert not may_share(f, "out", "a")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "out[i + min(n, 3)] = a[i + min(n, 3)]",
+        "let k = min(i, 3) out[k + 4 * i] = a[k + 4 * i]",  # k is in no element twice
+        "let v = q[0] out[i + v] = a[i + v]",
+    ],
+)
+def test_an_index_with_an_unknown_in_it(line: str) -> None:
+    """What is unknown is compared with itself, and taken for another thing in every iteration."""
+    head = "primfunc @k(a: f32[40], q: i64[1], out: f32[40]) writes (out) dims n in [0, 20]"
+    (f,) = parse_loop(f"{head} {{ for i in 9 parallel {{ {line} }} }}")
+    assert may_share(f, "out", "a") == ("min(n" in line)
+
+
+def test_no_kernel_that_may_share_does_harm() -> None:
+    """Random indices: what is allowed has each element loaded by the one thread that stores it."""
+    r = random.Random(5)
+    allowed = harmful = 0
+    for _ in range(1500):
+        k = Kernel(r)
+        may, harms = may_share(k.parsed(), "out", "a"), k.harms()
+        assert not (may and harms), k.text
+        allowed += may
+        harmful += harms
+    assert allowed > 100
+    assert harmful > 400
