@@ -137,7 +137,7 @@ class EngineConformance:
         if "seed" in metafunc.fixturenames:
             metafunc.parametrize("seed", range(self.graphs))
 
-    def test_kernels(self, cases: Sequence[conformance.Case]) -> None:
+    def test_kernels(self, cases: Sequence[conformance.LaunchCase]) -> None:
         """Launch the kernels of a text and compare their outputs."""
         outcomes = conformance.conform(cases, conform.Runner(self._made))
         assert [f"{o.name}: {o.wrong}" for o in outcomes if o.wrong] == []

@@ -7,23 +7,30 @@ from typing import Any
 
 from didyma.codegen.emit import cuda
 from didyma.codegen.runtime.engine import Engine, KernelText, Loaded, Signature
-from didyma.oracle.conformance import Case, Kernel, LoopCase, Text, calls, cases
+from didyma.oracle.conformance import (
+    KernelSignature,
+    KernelSource,
+    LaunchCase,
+    LoopCase,
+    calls,
+    cases,
+)
 from didyma.refimpl.ir.types import Array
 
 
-def suite() -> Iterator[Case]:
+def suite() -> Iterator[LaunchCase]:
     """Yield every case: the texts of the suite, and its loop programs as text."""
     yield from cases()
     yield from map(emitted, calls.cases())
 
 
-def emitted(case: LoopCase) -> Case:
+def emitted(case: LoopCase) -> LaunchCase:
     """Return a case of a loop program with its text."""
     text = cuda.emit([case.kernel])
     (s,) = text.kernels
-    kernel = Kernel(s.name, s.buffers, s.sizes, s.outputs, s.dims, s.grid, s.block)
-    source = Text(text.source, (kernel,))
-    return Case("calls", case.name, source, kernel, case.initial, case.expected, case.dims)
+    kernel = KernelSignature(s.name, s.buffers, s.sizes, s.outputs, s.dims, s.grid, s.block)
+    source = KernelSource(text.source, (kernel,))
+    return LaunchCase("calls", case.name, source, kernel, case.initial, case.expected, case.dims)
 
 
 class Runner:
@@ -32,9 +39,9 @@ class Runner:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._loaded: Loaded | None = None
-        self._text: Text | None = None
+        self._text: KernelSource | None = None
 
-    def __call__(self, case: Case) -> list[Array]:
+    def __call__(self, case: LaunchCase) -> list[Array]:
         """Return the outputs of a case; raises what the engine raises."""
         if self._loaded is None or self._text is not case.text:
             self._loaded = self._engine.load(kernel_text(case.text))
@@ -54,10 +61,10 @@ class Runner:
                 engine.free(b)
 
 
-def kernel_text(text: Text) -> KernelText:
+def kernel_text(text: KernelSource) -> KernelText:
     """A conformance text as an engine takes it."""
     return KernelText(text.source, tuple(_signature(k) for k in text.kernels))
 
 
-def _signature(k: Kernel) -> Signature:
+def _signature(k: KernelSignature) -> Signature:
     return Signature(k.name, k.buffers, k.sizes, k.outputs, k.dims, k.grid, k.block)

@@ -49,7 +49,7 @@ SERIAL = (LoopKind.SERIAL, LoopKind.UNROLLED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loop:
+class LoopAxis:
     """A loop around an access: 0, 1, … along an axis of its own, one for each iteration.
 
     The iterations of a serial loop come in this order, those of another in any.
@@ -60,7 +60,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ElementAccess:
     """An access in the order of the text; ``index`` is None where it may be any element.
 
     ``conditions`` are those around it that could be evaluated.
@@ -70,11 +70,11 @@ class Access:
     buffer: str
     writes: bool
     index: tuple[Array, ...] | None
-    loops: tuple[Loop, ...]
+    loops: tuple[LoopAxis, ...]
     conditions: tuple[Array, ...]
 
 
-def accesses(body: Stmt, buffers: frozenset[str], env: Mapping[str, int]) -> list[Access]:
+def accesses(body: Stmt, buffers: frozenset[str], env: Mapping[str, int]) -> list[ElementAccess]:
     """Return the accesses to buffers of a statement without calls, at sizes ``env``."""
     nest = _measure(body, buffers, dict(env))
     points = nest.points
@@ -85,7 +85,7 @@ def accesses(body: Stmt, buffers: frozenset[str], env: Mapping[str, int]) -> lis
 
 
 @dataclass(frozen=True, slots=True)
-class _Nest:
+class _NestSize:
     """Of a statement: the most loops around an access in it, and their most iterations.
 
     Both are 0 for a statement that holds no access.  ``inside`` are those of its substatements.
@@ -93,10 +93,10 @@ class _Nest:
 
     depth: int
     points: int
-    inside: tuple[_Nest, ...]
+    inside: tuple[_NestSize, ...]
 
 
-def _measure(s: Stmt, buffers: frozenset[str], env: dict[str, Value]) -> _Nest:
+def _measure(s: Stmt, buffers: frozenset[str], env: dict[str, Value]) -> _NestSize:
     if isinstance(s, Let):
         env[s.var.name] = evaluate(s.value, env)
     inside = tuple(_measure(c, buffers, env) for c in stmt_children(s))
@@ -105,7 +105,7 @@ def _measure(s: Stmt, buffers: frozenset[str], env: dict[str, Value]) -> _Nest:
     if points and isinstance(s, For | While):
         n = evaluate(s.extent, env) if isinstance(s, For) else None
         depth, points = depth + 1, points * (AGAIN if n is None else max(1, int(n)))
-    return _Nest(depth, points, inside)
+    return _NestSize(depth, points, inside)
 
 
 def _touches(s: Stmt, buffers: frozenset[str]) -> bool:
@@ -132,9 +132,9 @@ class _Collector:
         self.env: dict[str, Value] = dict(env)
         self.depth = depth
         self.most = most  # iterations of each loop
-        self.loops: list[Loop] = []
+        self.loops: list[LoopAxis] = []
         self.conditions: list[Array] = []
-        self.found: list[Access] = []
+        self.found: list[ElementAccess] = []
         self.position = 0
 
     def access(self, buffer: str, index: Sequence[Expr] | None, *, writes: bool) -> None:
@@ -146,7 +146,7 @@ class _Collector:
         if at is not None and all(i is not None for i in at):
             known = tuple(np.asarray(i) for i in at)
         loops, conditions = tuple(self.loops), tuple(self.conditions)
-        self.found.append(Access(self.position, buffer, writes, known, loops, conditions))
+        self.found.append(ElementAccess(self.position, buffer, writes, known, loops, conditions))
 
     def under(self, cond: Expr, run: Callable[[], None], *, holds: bool = True) -> None:
         """Collect the accesses under a condition, or with ``holds=False`` under its negation."""
@@ -158,7 +158,7 @@ class _Collector:
         run()
         self.conditions.pop()
 
-    def stmt(self, s: Stmt, nest: _Nest) -> None:
+    def stmt(self, s: Stmt, nest: _NestSize) -> None:
         if not nest.points:
             return
         if not isinstance(s, While):
@@ -202,7 +202,7 @@ class _Collector:
         axis = len(self.loops)
         along = rounds.reshape([-1 if k == axis else 1 for k in range(self.depth)])
         self.env[var] = None if extent is None else along
-        self.loops.append(Loop(np.arange(along.size).reshape(along.shape), serial))
+        self.loops.append(LoopAxis(np.arange(along.size).reshape(along.shape), serial))
         varies = np.ndim(extent) > 0 if extent is not None else False
         if varies:  # another number of rounds in each outer iteration
             self.conditions.append(along < np.asarray(extent))
@@ -211,7 +211,7 @@ class _Collector:
             self.conditions.pop()
         self.loops.pop()
 
-    def round(self, cond: Expr, body: Stmt, nest: _Nest) -> None:
+    def round(self, cond: Expr, body: Stmt, nest: _NestSize) -> None:
         """Collect the accesses of one round of a ``while``."""
         self.expr(cond)
         self.stmt(body, nest)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from didyma.oracle import lanes
-from didyma.oracle.accesses import Access, Loop, accesses
+from didyma.oracle.accesses import ElementAccess, LoopAxis, accesses
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Buffer, PrimFunc
@@ -37,7 +37,7 @@ def interference(k: PrimFunc, output: str, operand: str, env: Mapping[str, int])
     unit = math.gcd(buffers[output].dtype.nbytes, buffers[operand].dtype.nbytes)
     for store in (a for a in found if a.writes and a.buffer == output):
         for load in (a for a in found if not a.writes and a.buffer == operand):
-            both: list[Loop] = []
+            both: list[LoopAxis] = []
             for a, b in zip(store.loops, load.loops, strict=False):
                 if a is not b:
                     break
@@ -69,7 +69,7 @@ class _Layout:
     buffers: Mapping[str, Buffer]
     env: Mapping[str, int]
     unit: int
-    loops: tuple[Loop, ...]
+    loops: tuple[LoopAxis, ...]
 
     def shape(self, buffer: str) -> tuple[int, ...]:
         return dims.values(self.buffers[buffer].shape, self.env)
@@ -91,7 +91,7 @@ _OTHER_THREAD = "in a thread other than the one that writes"
 _TOO_LATE = "after it writes"
 
 
-def _clash(store: Access, load: Access, to: _Layout) -> str:
+def _clash(store: ElementAccess, load: ElementAccess, to: _Layout) -> str:
     if store.index is None or load.index is None:  # any element
         threads = math.prod(x.rounds.size for x in to.loops if not x.serial)
         turns = math.prod(x.rounds.size for x in to.loops if x.serial)
@@ -119,7 +119,7 @@ def _within(t: _Touched, size: int) -> _Touched:
     return _Touched(t.at[keep], t.thread[keep], t.turn[keep])
 
 
-def _touched(a: Access, index: tuple[Array, ...], to: _Layout) -> _Touched:
+def _touched(a: ElementAccess, index: tuple[Array, ...], to: _Layout) -> _Touched:
     """Where an access is made, at every iteration of the loops that matter to it."""
     at: Array = np.zeros((), np.int64)
     made: Array = np.ones((), np.bool_)

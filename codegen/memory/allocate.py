@@ -15,7 +15,7 @@ from didyma.codegen.memory.insert import Insertion
 from didyma.codegen.memory.oriented import layout
 from didyma.codegen.memory.peak import peak
 from didyma.codegen.memory.planners import LiveBuffer, Planner, Whole
-from didyma.codegen.memory.sizes import Sizes
+from didyma.codegen.memory.sizes import FitProver
 from didyma.codegen.memory.values import PlannedValues, called_peak, static_problem
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
@@ -46,7 +46,7 @@ def allocated(values: PlannedValues, planner: Planner, capacity: int | None) -> 
 
 def _wholes(values: PlannedValues, reuse: Whole, out: Insertion) -> None:
     """Hand whole allocations on among the values of each block."""
-    sizes = Sizes({v.name: (v.lo, v.hi) for v in values.bare.dims})
+    sizes = FitProver({v.name: (v.lo, v.hi) for v in values.bare.dims})
     by_block: dict[int, list[LiveBuffer]] = {}
     for b in values.buffers:
         by_block.setdefault(values.lives.of[b.name].block, []).append(b)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from didyma.codegen import plugins
 from didyma.codegen.memory.arena.registry import ARENA, ArenaPlanner
 from didyma.codegen.memory.liveness import Range
-from didyma.codegen.memory.sizes import Sizes
+from didyma.codegen.memory.sizes import FitProver
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import TensorType
 
@@ -41,7 +41,7 @@ class ReusePlan:
     hold: bool = False
 
 
-Whole: TypeAlias = Callable[[Sequence[LiveBuffer], Sizes], ReusePlan]
+Whole: TypeAlias = Callable[[Sequence[LiveBuffer], FitProver], ReusePlan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class Planner:
     seconds: float | None = None
 
 
-def none(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
+def none(buffers: Sequence[LiveBuffer], sizes: FitProver) -> ReusePlan:
     """Give every buffer an allocation of its own, to the end."""
     del buffers, sizes
     return ReusePlan({}, hold=True)
 
 
-def linear_scan(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
+def linear_scan(buffers: Sequence[LiveBuffer], sizes: FitProver) -> ReusePlan:
     """Reuse whole allocations: by start, most recently freed first, first fit.
 
     The algorithm of PyTorch NNC's ``AllocBufsWithMemReuse``, for sizes that may be symbolic: an
@@ -91,7 +91,7 @@ def linear_scan(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
     return ReusePlan(over)
 
 
-def size_class(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
+def size_class(buffers: Sequence[LiveBuffer], sizes: FitProver) -> ReusePlan:
     """Reuse whole allocations of the same key: device, dtype and size, symbols included.
 
     PyTorch Inductor's ``MemoryPlanningState`` (``codegen/wrapper.py``): the last to be freed under

@@ -1,4 +1,4 @@
-"""Which buffers fit where others were, whatever the symbols of their sizes are."""
+"""Which buffers fit where others were, whatever values the symbols of their sizes have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from didyma.refimpl.ir.types import TensorType
 
 
 @dataclass
-class Sizes:
-    """Answers about sizes of buffers under declared ranges, remembered for one plan."""
+class FitProver:
+    """Proves which buffers fit where others were, under declared ranges; remembers its proofs."""
 
     ranges: Ranges
     _known: dict[tuple[Dim, Dim], bool] = field(default_factory=dict[tuple[Dim, Dim], bool])

@@ -33,10 +33,10 @@ def index(x: Tensor, key: object) -> Tensor:
     Errors: ``bad-index`` for what is no index, or one that is or may be out of range;
     ``shape-mismatch`` for index arrays that do not broadcast and masks of another shape.
     """
-    plan = _Plan(x)
+    indexing = _Indexing(x)
     for part in _parts(x, key):
-        plan.apply(part)
-    return plan.result()
+        indexing.apply(part)
+    return indexing.result()
 
 
 def _bad(x: Tensor, got: str, want: str, help: str = "") -> DidymaError:
@@ -46,17 +46,17 @@ def _bad(x: Tensor, got: str, want: str, help: str = "") -> DidymaError:
 def _parts(x: Tensor, key: object) -> list[Part]:
     """Parts of a key, one for each axis or new axis; ``...`` and what is left out are slices."""
     keys = items(key, tuple)
-    given = [_part(x, k) for k in ((key,) if keys is None else keys)]
-    used = sum(_axes_taken(k) for k in given)
+    parts = [_part(x, k) for k in ((key,) if keys is None else keys)]
+    used = sum(_axes_taken(k) for k in parts)
     if used > x.ndim:
         raise _bad(x, f"{used} indices", f"at most {x.ndim}, one for each axis")
-    dots = [i for i, k in enumerate(given) if isinstance(k, EllipsisType)]
+    dots = [i for i, k in enumerate(parts) if isinstance(k, EllipsisType)]
     if len(dots) > 1:
         raise _bad(x, f"{len(dots)} times `...`", "at most one `...`")
-    first = dots[0] if dots else len(given)
+    first = dots[0] if dots else len(parts)
     full: list[Parts] = [slice(None)] * (x.ndim - used)
-    parts = [*given[:first], *full, *given[first + 1 :]]
-    return [k for k in parts if not isinstance(k, EllipsisType)]
+    whole = [*parts[:first], *full, *parts[first + 1 :]]
+    return [k for k in whole if not isinstance(k, EllipsisType)]
 
 
 def _axes_taken(part: Parts) -> int:
@@ -98,7 +98,7 @@ def _array(x: Tensor, k: object) -> Array | None:
 
 
 @dataclass(slots=True)
-class _Plan:
+class _Indexing:
     """The tensor so far, and what of the key is still to be applied.
 
     Parts are applied from the first to the last: ``axis`` is the one that the next part is for.
@@ -133,10 +133,10 @@ class _Plan:
         shape = self.x.value.type.shape
         last = self.axis + mask.ndim
         covered = shape[self.axis : last]
-        own = mask.value.type.shape if isinstance(mask, Tensor) else mask.shape
-        if own != covered:
+        mask_shape = mask.value.type.shape if isinstance(mask, Tensor) else mask.shape
+        if mask_shape != covered:
             raise DidymaError(
-                "shape-mismatch", f"a mask of {self.x!r}", got=f"a mask of shape {own}",
+                "shape-mismatch", f"a mask of {self.x!r}", got=f"a mask of shape {mask_shape}",
                 want=f"the shape of the axes it stands for, {covered}",
                 help="dd.broadcast_to gives a mask another shape",
             )  # fmt: skip

@@ -11,14 +11,32 @@ from collections.abc import Iterator
 
 from didyma.oracle.conformance import bits, scalars, structure
 from didyma.oracle.conformance.calls import LoopCase
-from didyma.oracle.conformance.case import Case, Kernel, Outcome, Run, Text, agree, conform, judge
+from didyma.oracle.conformance.case import (
+    KernelSignature,
+    KernelSource,
+    LaunchCase,
+    LaunchOutcome,
+    Run,
+    agree,
+    conform,
+    judge,
+)
 
 __all__ = [
-    "Case", "Kernel", "LoopCase", "Outcome", "Run", "Text", "agree", "cases", "conform", "judge",
+    "KernelSignature",
+    "KernelSource",
+    "LaunchCase",
+    "LaunchOutcome",
+    "LoopCase",
+    "Run",
+    "agree",
+    "cases",
+    "conform",
+    "judge",
 ]  # fmt: skip
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[LaunchCase]:
     """Yield every case; cases of one text follow each other."""
     yield from scalars.cases()
     yield from bits.cases()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from didyma.oracle.conformance.case import Case
+from didyma.oracle.conformance.case import LaunchCase
 from didyma.oracle.conformance.scalars import Sweep, c
 from didyma.refimpl.ir.types import F8, Array, DType
 
@@ -19,7 +19,7 @@ _PAIRS = (
 )
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[LaunchCase]:
     """All cases of bitcasts; NaN has any bits, so none is read as an integer."""
     sweep = Sweep("bits")
     for real, whole in _PAIRS:

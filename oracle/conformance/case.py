@@ -13,8 +13,8 @@ from didyma.refimpl.ir.types import Array, DType
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """A kernel of a text: its buffers in order, then its dims; sizes and grid are over the dims."""
+class KernelSignature:
+    """How a kernel is launched: its buffers in order, then dims; sizes and grid are over dims."""
 
     name: str
     buffers: tuple[tuple[str, DType], ...]
@@ -26,15 +26,15 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """Kernel text with what it holds."""
+class KernelSource:
+    """CUDA C in the project's subset, and the signatures of its kernels."""
 
     source: str
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[KernelSignature, ...]
 
 
 @dataclass(frozen=True)
-class Case:
+class LaunchCase:
     """One launch and what it must leave in the output buffers.
 
     ``initial`` holds every buffer before the launch, ``expected`` the outputs after it.  ``steps``
@@ -44,8 +44,8 @@ class Case:
 
     group: str
     name: str
-    text: Text
-    kernel: Kernel
+    text: KernelSource
+    kernel: KernelSignature
     initial: tuple[Array, ...]
     expected: tuple[Array, ...]
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -53,30 +53,30 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A case's group and name, and what was wrong; empty where nothing was."""
+class LaunchOutcome:
+    """The group and name of a launch, and what was wrong with it; empty where nothing was."""
 
     group: str
     name: str
     wrong: str
 
 
-Run: TypeAlias = Callable[[Case], list[Array]]  # launches a case and returns the outputs
+Run: TypeAlias = Callable[[LaunchCase], list[Array]]  # launches a case and returns the outputs
 
 
-def conform(cases: Iterable[Case], run: Run) -> list[Outcome]:
+def conform(cases: Iterable[LaunchCase], run: Run) -> list[LaunchOutcome]:
     """Run the cases; an exception is an outcome like any other."""
-    outcomes: list[Outcome] = []
+    outcomes: list[LaunchOutcome] = []
     for case in cases:
         try:
             wrong = judge(case, run(case))
         except Exception as e:
             wrong = f"{type(e).__name__}: {e}"
-        outcomes.append(Outcome(case.group, case.name, wrong))
+        outcomes.append(LaunchOutcome(case.group, case.name, wrong))
     return outcomes
 
 
-def judge(case: Case, outputs: Iterable[Array]) -> str:
+def judge(case: LaunchCase, outputs: Iterable[Array]) -> str:
     """Say what is wrong with outputs; empty where nothing is."""
     for name, want, got in zip(case.kernel.outputs, case.expected, outputs, strict=True):
         bad = np.flatnonzero(~agree(want.reshape(-1), got.reshape(-1), case.steps))

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from didyma.oracle.conformance import exact
-from didyma.oracle.conformance.case import Case, Kernel, Text
+from didyma.oracle.conformance.case import KernelSignature, KernelSource, LaunchCase
 from didyma.refimpl.ir.expr import ceildiv, index
 from didyma.refimpl.ir.loop import Var
 from didyma.refimpl.ir.narrow import narrow
@@ -28,7 +28,7 @@ _EXACT = ("min", "max", "truncmod", "floormod", "copysign")
 _BLOCK = 64
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[LaunchCase]:
     """All cases of single operations."""
     for dtype in INTS:
         yield from _int_cases(dtype)
@@ -52,8 +52,8 @@ class Sweep:
     def __init__(self, group: str) -> None:
         self.group = group
         self.sources: list[str] = []
-        self.kernels: list[Kernel] = []
-        self.pending: list[tuple[str, Kernel, tuple[Array, ...], Array, int]] = []
+        self.kernels: list[KernelSignature] = []
+        self.pending: list[tuple[str, KernelSignature, tuple[Array, ...], Array, int]] = []
 
     def add(
         self, name: str, expression: str, inputs: Sequence[Array], want: Array, steps: int = 0
@@ -73,7 +73,7 @@ class Sweep:
             "  if (i < n) {\n" + "\n".join([*loads, f"    y[i] = {expression};"]) + "\n  }\n}\n"
         )
         n = Var("n")
-        kernel = Kernel(
+        kernel = KernelSignature(
             function,
             (*((f"{b}_in", t) for b, t in buffers), ("y", out)),
             (n,) * (len(inputs) + 1),
@@ -86,12 +86,12 @@ class Sweep:
         initial = (*inputs, np.zeros_like(want))
         self.pending.append((name, kernel, initial, want, steps))
 
-    def cases(self) -> Iterator[Case]:
+    def cases(self) -> Iterator[LaunchCase]:
         """The cases of everything added."""
-        text = Text("\n".join(self.sources), tuple(self.kernels))
+        text = KernelSource("\n".join(self.sources), tuple(self.kernels))
         for name, kernel, initial, want, steps in self.pending:
             dims = {"n": want.size}
-            yield Case(self.group, name, text, kernel, initial, (want,), dims, steps)
+            yield LaunchCase(self.group, name, text, kernel, initial, (want,), dims, steps)
 
 
 def array(values: Sequence[float | int], dtype: DType) -> Array:
@@ -106,7 +106,7 @@ def corners(dtype: DType) -> list[float | int]:
     return list(exact.floats(dtype) if dtype.is_float else exact.ints(dtype))
 
 
-def _int_cases(dtype: DType) -> Iterator[Case]:
+def _int_cases(dtype: DType) -> Iterator[LaunchCase]:
     sweep = Sweep("integers")
     values = exact.ints(dtype)
     pairs = list(product(values, values))
@@ -157,7 +157,7 @@ def _add_chains(sweep: Sweep, dtype: DType) -> None:
                 sweep.add(f"{op} of three {dtype}, {how}, minus {negated}", text, operands, want)
 
 
-def _float_cases(dtype: DType) -> Iterator[Case]:
+def _float_cases(dtype: DType) -> Iterator[LaunchCase]:
     t = dtype.value
     values = exact.floats(dtype)
     x = array(values, dtype)
@@ -208,7 +208,7 @@ def _fma(a: float, b: float, addend: float, dtype: DType) -> float:
     return exact.nearest(total, dtype)
 
 
-def _cast_cases(source: DType) -> Iterator[Case]:
+def _cast_cases(source: DType) -> Iterator[LaunchCase]:
     if source in (DType.F16, DType.BF16):
         return
     sweep = Sweep("casts")
@@ -254,7 +254,7 @@ _ENDS = [
 ]
 
 
-def _half_cases() -> Iterator[Case]:
+def _half_cases() -> Iterator[LaunchCase]:
     """All numbers of the storage floats, and all midpoints between them."""
     sweep = Sweep("storage floats")
     for dtype in (DType.F16, DType.BF16, *F8):
@@ -276,7 +276,7 @@ def _half_cases() -> Iterator[Case]:
     yield from sweep.cases()
 
 
-def _operator_cases() -> Iterator[Case]:
+def _operator_cases() -> Iterator[LaunchCase]:
     for dtype in (*COMPUTED, *INTS, DType.BOOL):
         sweep = Sweep("operators")
         values = corners(dtype)
@@ -303,7 +303,7 @@ def _operator_cases() -> Iterator[Case]:
         yield from sweep.cases()
 
 
-def _literal_cases() -> Iterator[Case]:
+def _literal_cases() -> Iterator[LaunchCase]:
     for dtype in COMPUTED:
         suffix = "f" if dtype is DType.F32 else ""
         finite = [v for v in exact.floats(dtype) if math.isfinite(v)]
@@ -318,11 +318,11 @@ def _literal_cases() -> Iterator[Case]:
         yield _literals({least: lo, f"{hi}{suffix}": hi, "7": 7, "0": 0}, dtype)
 
 
-def _literals(printed: Mapping[str, float | int], dtype: DType) -> Case:
+def _literals(printed: Mapping[str, float | int], dtype: DType) -> LaunchCase:
     want = array(list(printed.values()), dtype)
     stores = "".join(f"  y[{i}] = {text};\n" for i, text in enumerate(printed))
     one = index(1)
-    kernel = Kernel(
+    kernel = KernelSignature(
         "literals", (("y", dtype),), (index(want.size),), ("y",), (), (one, one, one), (1, 1, 1)
     )
     source = (
@@ -330,4 +330,6 @@ def _literals(printed: Mapping[str, float | int], dtype: DType) -> Case:
         f"{stores}}}\n"
     )
     empty = np.zeros_like(want)
-    return Case("literals", f"{dtype}", Text(source, (kernel,)), kernel, (empty,), (want,))
+    return LaunchCase(
+        "literals", f"{dtype}", KernelSource(source, (kernel,)), kernel, (empty,), (want,)
+    )

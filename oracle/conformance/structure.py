@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from didyma.oracle.conformance.case import Case, Kernel, Text
+from didyma.oracle.conformance.case import KernelSignature, KernelSource, LaunchCase
 from didyma.oracle.conformance.scalars import c
 from didyma.refimpl.ir.expr import ceildiv, index, mul
 from didyma.refimpl.ir.limits import PORTABLE
@@ -16,7 +16,7 @@ from didyma.refimpl.ir.types import BYTES, Array, DType
 _ONE = index(1)
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[LaunchCase]:
     """All cases of whole kernels."""
     yield from _tails()
     yield from _rounds()
@@ -39,14 +39,14 @@ def _case(
     dims: Mapping[str, int],
     grid: tuple[Expr, Expr, Expr],
     block: tuple[int, int, int],
-) -> Case:
+) -> LaunchCase:
     threads = block[0] * block[1] * block[2]
     params = [
         f"{'' if n in outputs else 'const '}{c(DType.of(a))} *__restrict__ {n}"
         for n, a, _ in buffers
     ] + [f"i64 {d}" for d in dims]
     head = f'extern "C" __global__ void __launch_bounds__({threads})\nkernel_({", ".join(params)})'
-    kernel = Kernel(
+    kernel = KernelSignature(
         "kernel_",
         tuple((n, DType.of(a)) for n, a, _ in buffers),
         tuple(size for _, _, size in buffers),
@@ -55,12 +55,12 @@ def _case(
         grid,
         block,
     )
-    text = Text(f"{head} {{\n{source}}}\n", (kernel,))
+    text = KernelSource(f"{head} {{\n{source}}}\n", (kernel,))
     initial = tuple(a for _, a, _ in buffers)
-    return Case("structure", name, text, kernel, initial, tuple(outputs.values()), dict(dims))
+    return LaunchCase("structure", name, text, kernel, initial, tuple(outputs.values()), dict(dims))
 
 
-def _tails() -> Iterator[Case]:
+def _tails() -> Iterator[LaunchCase]:
     body = """\
   const i64 i = (i64)blockIdx.x * 64 + (i64)threadIdx.x;
   if (i < n) {
@@ -81,7 +81,7 @@ def _tails() -> Iterator[Case]:
                 (5, 1, 1))  # fmt: skip
 
 
-def _rounds() -> Iterator[Case]:
+def _rounds() -> Iterator[LaunchCase]:
     """A loop whose end each thread finds for itself, some at once."""
     n = Var("n")
     for what, condition in (("one test", "v > 1"), ("two tests", "v != 1 && v > 0")):
@@ -116,7 +116,7 @@ def _collatz(v: int) -> int:
     return steps
 
 
-def _axes() -> Iterator[Case]:
+def _axes() -> Iterator[LaunchCase]:
     """Every coordinate of the grid and of the block, in three dimensions."""
     block, n, m, k = (4, 2, 3), Var("n"), Var("m"), Var("k")
     body = """\
@@ -134,7 +134,7 @@ def _axes() -> Iterator[Case]:
         yield _case(f"grid {sizes}", body, buffers, {"y": want}, dims, (n, m, k), block)
 
 
-def _reductions() -> Iterator[Case]:
+def _reductions() -> Iterator[LaunchCase]:
     """A tree in shared memory, one row a block; sums of small integers are exact in any dtype."""
     n = Var("n")
     for dtype in (DType.F32, DType.F64, DType.I32, DType.I64, DType.U8):
@@ -167,7 +167,7 @@ def _reductions() -> Iterator[Case]:
             yield _case(name, body, buffers, {"y": want}, {"n": size}, grid, (128, 1, 1))
 
 
-def _transposes() -> Iterator[Case]:
+def _transposes() -> Iterator[LaunchCase]:
     """A padded tile in shared memory, with tails on both axes."""
     rows, cols = Var("rows"), Var("cols")
     for dtype in (DType.F32, DType.F16, DType.I8, DType.F64):
@@ -197,7 +197,7 @@ def _transposes() -> Iterator[Case]:
             yield _case(name, body, buffers, {"y": want}, dims, grid, (8, 8, 1))
 
 
-def _scans() -> Iterator[Case]:
+def _scans() -> Iterator[LaunchCase]:
     """Barriers in a loop, two shared arrays, values kept in registers across barriers."""
     body = """\
   __shared__ i32 left[96];
@@ -223,7 +223,7 @@ def _scans() -> Iterator[Case]:
     yield _case("scan", body, buffers, {"y": want}, {"n": 5}, (n, _ONE, _ONE), (96, 1, 1))
 
 
-def _atomics() -> Iterator[Case]:
+def _atomics() -> Iterator[LaunchCase]:
     """Many threads on four cells; every result is exact in any order."""
     for dtype in PORTABLE.atomics:
         t = c(dtype)
@@ -264,7 +264,7 @@ def _atomics() -> Iterator[Case]:
         yield _case(f"atomic corners {dtype}", body, buffers, outputs, {}, grid, (8, 1, 1))
 
 
-def _wide() -> Iterator[Case]:
+def _wide() -> Iterator[LaunchCase]:
     for dtype in BYTES:
         t = c(dtype)
         body = f"""\
@@ -287,7 +287,7 @@ def _wide() -> Iterator[Case]:
         yield _case(f"wide {dtype}", body, buffers, {"y": want}, {"n": 75}, grid, (32, 1, 1))
 
 
-def _local() -> Case:
+def _local() -> LaunchCase:
     """Arrays of a thread's own, nested loops, branches."""
     body = """\
   f32 window[5];
@@ -326,7 +326,7 @@ def _local() -> Case:
     return _case("local arrays", body, buffers, outputs, {}, (_ONE, _ONE, _ONE), (64, 1, 1))
 
 
-def _dims() -> Case:
+def _dims() -> LaunchCase:
     """Dims beyond 32 bits, and more of them than registers pass."""
     names = "abcdefgh"
     body = "".join(f"  y[{i}] = {d};\n" for i, d in enumerate(names))
@@ -336,7 +336,7 @@ def _dims() -> Case:
     return _case("dims", body, buffers, {"y": want}, values, (_ONE, _ONE, _ONE), (1, 1, 1))
 
 
-def _guarded() -> Case:
+def _guarded() -> LaunchCase:
     """A conditional reads only the side it takes: the other is out of bounds."""
     body = """\
   const i64 i = (i64)threadIdx.x - 3;

@@ -14,7 +14,7 @@ import didyma as dd
 from didyma.codegen.memory.arena import ArenaPlanner
 from didyma.codegen.memory.arena.registry import arena_planner
 from didyma.codegen.memory.planners import LiveBuffer, Planner, ReusePlan, planner
-from didyma.codegen.memory.sizes import Sizes
+from didyma.codegen.memory.sizes import FitProver
 from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import replay
@@ -37,7 +37,7 @@ class Counting(Host):
         return super().load(text)
 
 
-def nothing_twice(buffers: Sequence[LiveBuffer], sizes: Sizes) -> ReusePlan:
+def nothing_twice(buffers: Sequence[LiveBuffer], sizes: FitProver) -> ReusePlan:
     del buffers, sizes
     return ReusePlan({})
 

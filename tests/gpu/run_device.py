@@ -22,7 +22,7 @@ from didyma.codegen.runtime.registry import NAMES, engine
 from didyma.fuzz.conform import Runner, suite
 from didyma.fuzz.graphs import BYTES, decode
 from didyma.fuzz.levels import check
-from didyma.oracle.conformance import Outcome, conform
+from didyma.oracle.conformance import LaunchOutcome, conform
 from didyma.refimpl.errors import EngineMissing
 
 
@@ -35,7 +35,7 @@ def make(name: str, cache: Path | None) -> Engine:
     return engine(name)
 
 
-def table(outcomes: Sequence[Outcome], seconds: float) -> str:
+def table(outcomes: Sequence[LaunchOutcome], seconds: float) -> str:
     """Lay out how many cases of each group agree."""
     all_ = Counter(o.group for o in outcomes)
     right = Counter(o.group for o in outcomes if not o.wrong)

@@ -1,4 +1,9 @@
 from didyma.codegen.memory.symbolic.certify import Certificate
-from didyma.codegen.memory.symbolic.plan import Placement, SymbolicBuffer, SymbolicPlan, plan
+from didyma.codegen.memory.symbolic.plan import (
+    SymbolicBuffer,
+    SymbolicPlacement,
+    SymbolicPlan,
+    plan,
+)
 
-__all__ = ["Certificate", "Placement", "SymbolicBuffer", "SymbolicPlan", "plan"]
+__all__ = ["Certificate", "SymbolicBuffer", "SymbolicPlacement", "SymbolicPlan", "plan"]

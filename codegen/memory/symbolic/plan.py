@@ -20,7 +20,7 @@ import sympy
 from didyma.codegen.memory.symbolic.arcs import Arcs, Orientation, Sum
 from didyma.codegen.memory.symbolic.certify import Certificate, Certifier, Sized, proportional
 from didyma.codegen.memory.symbolic.ring import Ring
-from didyma.codegen.memory.symbolic.search import Search
+from didyma.codegen.memory.symbolic.search import OrderSearch
 from didyma.codegen.memory.symbolic.source import identifiers, source
 from didyma.codegen.memory.symbolic.stack import Order, Stack
 from didyma.refimpl.errors import DidymaError
@@ -47,7 +47,7 @@ class SymbolicBuffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class SymbolicPlacement:
     """Where everything is under one binding, and in which orientation."""
 
     peak: int
@@ -79,12 +79,14 @@ class SymbolicPlan:
         exec(compile(self.code, "<plan>", "exec"), names)
         return names["place"]
 
-    def place(self, env: Mapping[str, int]) -> Placement:
+    def place(self, env: Mapping[str, int]) -> SymbolicPlacement:
         """Place all buffers; DidymaError ``dim-out-of-range``, ``unbound-dim``."""
         dims.check_ranges(env, self.declared)
         at = [dims.evaluate(dims.symbol(v.name), env) for v in self.declared]
         peak, k, offsets = self.function(*at)
-        return Placement(peak, k, dict(zip((b.name for b in self.buffers), offsets, strict=True)))
+        return SymbolicPlacement(
+            peak, k, dict(zip((b.name for b in self.buffers), offsets, strict=True))
+        )
 
     def offsets(self, k: int) -> dict[str, Dim]:
         """Offsets of an orientation as expressions; shared parts are shared objects."""
@@ -132,7 +134,7 @@ def plan(
     """
     _check(buffers, declared, alignment, k)
     ordered = tuple(sorted(buffers, key=_key))
-    planner = _Planner(ordered, tuple(declared), alignment, k, moves)
+    planner = _SymbolicPlanner(ordered, tuple(declared), alignment, k, moves)
     return planner.run()
 
 
@@ -169,7 +171,7 @@ def _check(
 
 
 @dataclass
-class _Planner:
+class _SymbolicPlanner:
     buffers: tuple[SymbolicBuffer, ...]
     declared: tuple[DimVar, ...]
     alignment: int
@@ -210,7 +212,7 @@ class _Planner:
             found = made["sizes"](*(env[v.name] for v in self.declared))
             return tuple(found[c] for c in self.of)
 
-        search = Search(self.stack, [sizes(p) for p in self.points])
+        search = OrderSearch(self.stack, [sizes(p) for p in self.points])
         values = search.samples[:: max(1, len(search.samples) // 8)]
         weights = [
             Sum(self.classes[c].aligned, tuple(v[i] for v in values)) for i, c in enumerate(self.of)

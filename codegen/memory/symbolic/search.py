@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from didyma.codegen.memory.symbolic.stack import Order, Sizes, Stack
+from didyma.codegen.memory.symbolic.stack import BufferSizes, Order, Stack
 
 ENOUGH = 1.0005  # a ratio not worth improving
 PATIENCE = 400  # moves without gain before a small loss is let pass
@@ -14,18 +14,18 @@ LOSS = 0.004
 
 
 @dataclass
-class Search:
+class OrderSearch:
     """Orders and their ratios (peak to greatest load) at sample bindings."""
 
     stack: Stack
-    samples: list[Sizes]
+    samples: list[BufferSizes]
     random: Random = field(default_factory=lambda: Random(0))
     loads: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.loads = [max(self.stack.load(s), default=0) for s in self.samples]
 
-    def add(self, sizes: Sizes) -> None:
+    def add(self, sizes: BufferSizes) -> None:
         """Take one more sample."""
         self.samples.append(sizes)
         self.loads.append(max(self.stack.load(sizes), default=0))

@@ -14,7 +14,7 @@ from random import Random
 from typing import TypeAlias
 
 Order: TypeAlias = tuple[int, ...]  # buffers, each after all that are below it
-Sizes: TypeAlias = Sequence[int]  # of every buffer, aligned, at one binding
+BufferSizes: TypeAlias = Sequence[int]  # of every buffer, aligned, at one binding
 
 UNBOUNDED = 1 << 200
 
@@ -46,7 +46,7 @@ class Stack:
         """Number of buffers."""
         return len(self.first)
 
-    def load(self, sizes: Sizes) -> list[int]:
+    def load(self, sizes: BufferSizes) -> list[int]:
         """Bytes alive at each step; no placement's peak is below the greatest."""
         change = [0] * (self.steps + 1)
         for a, b, s in zip(self.first, self.end, sizes, strict=True):
@@ -58,7 +58,7 @@ class Stack:
             loads[t] = now
         return loads
 
-    def peak(self, order: Order, sizes: Sizes, limit: float = UNBOUNDED) -> int:
+    def peak(self, order: Order, sizes: BufferSizes, limit: float = UNBOUNDED) -> int:
         """Greatest end of an order's buffers; some end above the limit, if one is."""
         top = [0] * self.steps
         first, end = self.first, self.end
@@ -70,7 +70,7 @@ class Stack:
             top[a:b] = [high] * (b - a)
         return max(top, default=0)
 
-    def offsets(self, order: Order, sizes: Sizes) -> list[int]:
+    def offsets(self, order: Order, sizes: BufferSizes) -> list[int]:
         """Offset of every buffer."""
         top, out = [0] * self.steps, [0] * self.count
         for v in order:
@@ -79,7 +79,7 @@ class Stack:
             top[a:b] = [out[v] + sizes[v]] * (b - a)
         return out
 
-    def chain(self, order: Order, sizes: Sizes, random: Random) -> list[int]:
+    def chain(self, order: Order, sizes: BufferSizes, random: Random) -> list[int]:
         """Buffers from the bottom to the peak, each on the one before; one such chain of many."""
         off = self.offsets(order, sizes)
         place = {v: k for k, v in enumerate(order)}
@@ -94,7 +94,7 @@ class Stack:
             chain.append(v)
         return chain[::-1]
 
-    def fit(self, turns: Sequence[int], sizes: Sizes, *, best: bool) -> Order:
+    def fit(self, turns: Sequence[int], sizes: BufferSizes, *, best: bool) -> Order:
         """Place buffers in turn into the best (else the first) gap; return who is below whom."""
         off = [0] * self.count
         placed: set[int] = set()
@@ -113,7 +113,7 @@ class Stack:
         # of two at one offset one is empty, or they do not conflict: the empty one goes below
         return tuple(sorted(range(self.count), key=lambda i: (off[i], sizes[i], i)))
 
-    def turns(self, sizes: Sizes) -> Iterator[list[int]]:
+    def turns(self, sizes: BufferSizes) -> Iterator[list[int]]:
         """Orders in which static planners place: by size (TensorFlow Lite), duration (XLA), area,
         and the load met in a lifetime before these (minimalloc).
         """

@@ -11,7 +11,7 @@ from didyma.codegen.memory.insert import Insertion
 from didyma.codegen.memory.liveness import Life, Lives, Range
 from didyma.codegen.memory.plan import plan
 from didyma.codegen.memory.planners import LiveBuffer, linear_scan
-from didyma.codegen.memory.sizes import Sizes
+from didyma.codegen.memory.sizes import FitProver
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim, DimVar, evaluate, floordiv, symbol
 from didyma.refimpl.ir.dims.prover import Prover
@@ -379,7 +379,7 @@ def test_the_replay_sees_broken_plans(mutant: Callable[[Program, Lives, str], Li
         lives.of = {name: mutant(bare, lives, name) for name in lives.of}
         buffers = [LiveBuffer(name, bare.type[name], life.live) for name, life in lives.of.items()]
         out = Insertion(bare, lives)
-        sizes = Sizes({v.name: (v.lo, v.hi) for v in bare.dims})
+        sizes = FitProver({v.name: (v.lo, v.hi) for v in bare.dims})
         out.whole([b.name for b in buffers], linear_scan(buffers, sizes))
         try:
             replay(out.run(), corners(bare)[-1])
@@ -389,7 +389,7 @@ def test_the_replay_sees_broken_plans(mutant: Callable[[Program, Lives, str], Li
 
 
 def test_sizes_answers_are_remembered() -> None:
-    sizes = Sizes({"n": (0, 4)})
+    sizes = FitProver({"n": (0, 4)})
     assert sizes.fits(vec(n), vec(n + 1))
     assert not sizes.fits(vec(n + 1), vec(n))
 

@@ -10,18 +10,18 @@ from didyma.codegen.runtime.registry import NAMES, engine, probe
 from didyma.fuzz import conform as emitting
 from didyma.fuzz.conform import Runner, kernel_text
 from didyma.oracle import lanes
-from didyma.oracle.conformance import Case, calls, conform
+from didyma.oracle.conformance import LaunchCase, calls, conform
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.verify import loop as laws
 
 
 @pytest.fixture(scope="module")
-def suite() -> list[Case]:
+def suite() -> list[LaunchCase]:
     return list(emitting.suite())
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "nvrtc"])
-def test_engine_passes_every_case(name: str, suite: list[Case]) -> None:
+def test_engine_passes_every_case(name: str, suite: list[LaunchCase]) -> None:
     state = probe(name)
     if not state.runs:
         pytest.skip(f"{name}: {state.why}")
@@ -31,20 +31,20 @@ def test_engine_passes_every_case(name: str, suite: list[Case]) -> None:
 
 @pytest.mark.parametrize("order", ["reverse", 1, 2])
 def test_order_of_threads_does_not_matter_where_nothing_races(
-    order: Order, suite: list[Case]
+    order: Order, suite: list[LaunchCase]
 ) -> None:
     whole = [c for c in suite if c.group in ("structure", "calls")]
     assert not [o for o in conform(whole, Runner(Host(order=order))) if o.wrong]
 
 
-def test_suite_covers_every_intrinsic(suite: list[Case]) -> None:
+def test_suite_covers_every_intrinsic(suite: list[LaunchCase]) -> None:
     from didyma.codegen.emit.intrinsics import TABLE
 
     text = "\n".join({c.text.source for c in suite})
     assert [name for name in TABLE if f"{name}(" not in text] == []
 
 
-def test_every_text_compiles_for_the_gpu(suite: list[Case]) -> None:
+def test_every_text_compiles_for_the_gpu(suite: list[LaunchCase]) -> None:
     """The texts that ask most of the prelude; all of them would take half a minute."""
     state = probe("nvrtc")
     if not state.runs:

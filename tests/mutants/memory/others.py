@@ -12,8 +12,7 @@ import numpy as np
 from didyma.codegen.memory import trace
 from didyma.codegen.memory.arena import Placement, Problem, solve
 from didyma.codegen.memory.arena.problem import I64, lower_bound, placement
-from didyma.codegen.memory.symbolic import Placement as SymbolicPlacement
-from didyma.codegen.memory.symbolic import SymbolicPlan
+from didyma.codegen.memory.symbolic import SymbolicPlacement, SymbolicPlan
 from didyma.codegen.memory.symbolic import plan as orient
 from didyma.fuzz.allocator import domains
 from didyma.fuzz.allocator.judge import Verdict

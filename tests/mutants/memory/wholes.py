@@ -10,7 +10,7 @@ from typing import Any
 from didyma.codegen.memory import planners, sizes, values
 from didyma.codegen.memory.liveness import roots
 from didyma.codegen.memory.planners import LiveBuffer, ReusePlan, Whole
-from didyma.codegen.memory.sizes import Sizes
+from didyma.codegen.memory.sizes import FitProver
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.dims.comparison import at_least
@@ -28,7 +28,7 @@ def changed(
     """Change which buffer takes over whose bytes."""
 
     def make(bare: Program) -> Whole:
-        def wrong(some: Sequence[LiveBuffer], s: Sizes) -> ReusePlan:
+        def wrong(some: Sequence[LiveBuffer], s: FitProver) -> ReusePlan:
             plan = planners.linear_scan(some, s)
             over = dict(plan.over)
             change(bare, some, over)
@@ -42,7 +42,7 @@ def changed(
 def keyed(key: Callable[[LiveBuffer], object]) -> Callable[[Program], Whole]:
     """Reuse by a key: the last to die under it is the first to be taken."""
 
-    def wrong(some: Sequence[LiveBuffer], s: Sizes) -> ReusePlan:
+    def wrong(some: Sequence[LiveBuffer], s: FitProver) -> ReusePlan:
         del s
         over: dict[str, str] = {}
         pool: dict[object, list[LiveBuffer]] = {}
@@ -63,16 +63,16 @@ def keyed(key: Callable[[LiveBuffer], object]) -> Callable[[Program], Whole]:
     return make
 
 
-def fits(wrong: Callable[[TensorType, TensorType, sizes.Sizes], bool]) -> Plant:
+def fits(wrong: Callable[[TensorType, TensorType, sizes.FitProver], bool]) -> Plant:
     """Compare sizes otherwise."""
 
     def plant(bare: Program) -> AbstractContextManager[object]:
         del bare
 
-        def compared(s: Sizes, wanted: TensorType, held: TensorType) -> bool:
+        def compared(s: FitProver, wanted: TensorType, held: TensorType) -> bool:
             return wrong(wanted, held, s)
 
-        return patched(Sizes, "fits", compared)
+        return patched(FitProver, "fits", compared)
 
     return plant
 
@@ -178,19 +178,19 @@ def as_small_as_its_view(bare: Program) -> AbstractContextManager[object]:
 # ---- sizes that are symbols
 
 
-def _at(d: Dim, s: Sizes, end: int) -> int:
+def _at(d: Dim, s: FitProver, end: int) -> int:
     return dims.evaluate(d, {n: ends[end] for n, ends in s.ranges.items()})
 
 
-def at_lowest(wanted: TensorType, held: TensorType, s: Sizes) -> bool:
+def at_lowest(wanted: TensorType, held: TensorType, s: FitProver) -> bool:
     return _at(held.nbytes, s, 0) >= _at(wanted.nbytes, s, 0)
 
 
-def at_highest(wanted: TensorType, held: TensorType, s: Sizes) -> bool:
+def at_highest(wanted: TensorType, held: TensorType, s: FitProver) -> bool:
     return _at(held.nbytes, s, 1) >= _at(wanted.nbytes, s, 1)
 
 
-def lower_for_upper(wanted: TensorType, held: TensorType, s: Sizes) -> bool:
+def lower_for_upper(wanted: TensorType, held: TensorType, s: FitProver) -> bool:
     """The wanted size's lower bound stands for its upper."""
     return _at(held.nbytes, s, 0) >= _at(wanted.nbytes, s, 0)
 
@@ -201,20 +201,20 @@ def hint(t: TensorType) -> int:
     return dims.evaluate(t.nbytes, dict.fromkeys(names, 3))
 
 
-def at_hint(wanted: TensorType, held: TensorType, s: Sizes) -> bool:
+def at_hint(wanted: TensorType, held: TensorType, s: FitProver) -> bool:
     del s
     return hint(held) >= hint(wanted)
 
 
-def by_elements(wanted: TensorType, held: TensorType, s: Sizes) -> bool:
+def by_elements(wanted: TensorType, held: TensorType, s: FitProver) -> bool:
     return wanted == held or at_least(held.numel, wanted.numel, s.ranges)
 
 
-def larger_over_smaller(wanted: TensorType, held: TensorType, s: Sizes) -> bool:
+def larger_over_smaller(wanted: TensorType, held: TensorType, s: FitProver) -> bool:
     return at_least(wanted.nbytes, held.nbytes, s.ranges)
 
 
-def anywhere(some: Sequence[LiveBuffer], s: Sizes) -> ReusePlan:
+def anywhere(some: Sequence[LiveBuffer], s: FitProver) -> ReusePlan:
     """Devices do not matter."""
     here = [replace(b, type=replace(b.type, device="")) for b in some]
     return planners.linear_scan(here, s)

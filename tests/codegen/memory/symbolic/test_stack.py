@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from didyma.codegen.memory.symbolic.search import Search
+from didyma.codegen.memory.symbolic.search import OrderSearch
 from didyma.codegen.memory.symbolic.stack import Stack
 
 spans = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=12)
@@ -67,7 +67,7 @@ def test_chain_reaches_the_peak(ss: list[tuple[int, int]], random: Random) -> No
 @given(spans, st.randoms(use_true_random=False))
 def test_search_never_loses(ss: list[tuple[int, int]], random: Random) -> None:
     s, _ = stack_of(ss)
-    search = Search(s, [[random.randrange(9) for _ in ss] for _ in range(5)])
+    search = OrderSearch(s, [[random.randrange(9) for _ in ss] for _ in range(5)])
     seeds = search.seeds([0, 2])
     few = search.choose(seeds, 2)
     assert 1 <= len(few) <= 2
