@@ -6,19 +6,15 @@ import json as json_
 import re
 import signal
 import sys
-import tempfile
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from didyma import __version__
+from didyma.cli_options import Dim, Engine, File, Json, Planner, complete, engines, stdin
 from didyma.refimpl.errors import DidymaError
-
-if TYPE_CHECKING:
-    from didyma.commands.common import Engines
 
 app = typer.Typer(
     help="A tensor compiler that can be trusted, and the oracle that makes it so.",
@@ -28,55 +24,10 @@ app = typer.Typer(
 )
 
 
-def _complete(kind: str) -> Callable[[str], list[str]]:
-    def matching(incomplete: str) -> list[str]:
-        from didyma.words import words
-
-        return [w for w in words(kind) if w.startswith(incomplete)]
-
-    return matching
-
-
 def _explained(incomplete: str) -> list[str]:
     """Complete files as the shell does, and error codes once a letter is typed."""
-    codes = _complete("codes")(incomplete) if incomplete else []
+    codes = complete("codes")(incomplete) if incomplete else []
     return [*codes, *sorted(map(str, Path().glob(f"{incomplete}*")))]
-
-
-def _stdin(ctx: typer.Context, file: str | Path) -> str | Path:
-    """Keep stdin in a file whose suffix tells its format, where the argument is ``-``."""
-    if str(file) != "-" or ctx.resilient_parsing:
-        return file
-    from didyma.files import keep_stdin
-
-    kept = keep_stdin(Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix="didyma-"))))
-    return str(kept) if isinstance(file, str) else kept
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Engine = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--engine",
-        "-e",
-        help="Engine to judge; may be given more than once.",
-        autocompletion=_complete("engines"),
-    ),
-]
-Planner = Annotated[
-    str, typer.Option(help="Memory planner, by name.", autocompletion=_complete("planners"))
-]
-Dim = Annotated[
-    list[str] | None,
-    typer.Option("--dim", "-d", metavar="NAME=N", help="Bind a symbolic size, e.g. batch=4."),
-]
-File = Annotated[
-    Path, typer.Argument(help="A .dym text or an .onnx model; - is stdin.", callback=_stdin)
-]
-
-
-def _engines(given: list[str] | None) -> Engines:
-    return tuple(given) if given else None
 
 
 def _version(wanted: bool) -> None:
@@ -102,7 +53,7 @@ def fuzz(
         list[str] | None,
         typer.Option(
             help="What to judge; may be given more than once (default: every domain).",
-            autocompletion=_complete("domains"),
+            autocompletion=complete("domains"),
         ),
     ] = None,
     share: Annotated[
@@ -146,7 +97,7 @@ def fuzz(
 
     domains = (*(domain or ()), *(("planners",) if memory else ()))
     asked = command.Request(
-        seconds, _engines(engine), domains, tuple(share or ()), seed, case, jobs, planner, findings,
+        seconds, engines(engine), domains, tuple(share or ()), seed, case, jobs, planner, findings,
         stop_after, timeout, coverage,
     )  # fmt: skip
     raise typer.Exit(command.fuzz(asked, json))
@@ -170,7 +121,7 @@ def check(
         list[str] | None,
         typer.Option(
             help="Another implementation to judge on the same inputs, such as onnxruntime.",
-            autocompletion=_complete("peers"),
+            autocompletion=complete("peers"),
         ),
     ] = None,
     value: Annotated[
@@ -193,10 +144,10 @@ def check(
     """Judge a program at every level on rounds of inputs (default engines: simt and host)."""
     from didyma.commands import check as command
 
-    engines, peers, values = _engines(engine), tuple(peer or ()), value or ()
+    wanted, peers, values = engines(engine), tuple(peer or ()), value or ()
     raise typer.Exit(
         command.check(
-            file, engines, dim or [], seed, planner, timeout, json, peers, values, save, tries
+            file, wanted, dim or [], seed, planner, timeout, json, peers, values, save, tries
         )
     )
 
@@ -229,7 +180,7 @@ def replay(
     """Judge findings again, each with its own inputs, engines and options."""
     from didyma.commands import replay as command
 
-    raise typer.Exit(command.replay(files, _engines(engine), timeout, json))
+    raise typer.Exit(command.replay(files, engines(engine), timeout, json))
 
 
 @app.command(short_help="Write the text of every level, or explain an error code.")
@@ -239,7 +190,7 @@ def explain(
         typer.Argument(
             metavar="FILE|CODE",
             help="A .dym text or an .onnx model, - for stdin; or the code of an error or law.",
-            callback=_stdin,
+            callback=stdin,
             autocompletion=_explained,
         ),
     ],
@@ -264,14 +215,12 @@ def plan(
         Path,
         typer.Argument(
             help="A trace (.csv: id,lower,upper,size), a .dym text or an .onnx model; - is stdin.",
-            callback=_stdin,
+            callback=stdin,
         ),
     ],
     planner: Annotated[
         str,
-        typer.Option(
-            help="A memory planner by name, or all.", autocompletion=_complete("planners")
-        ),
+        typer.Option(help="A memory planner by name, or all.", autocompletion=complete("planners")),
     ] = "didyma",
     capacity: Annotated[
         int | None, typer.Option(min=0, help="Bytes that the arena may have.")
@@ -295,7 +244,7 @@ def ops(
         str | None,
         typer.Argument(
             help="An op, or a function made of ops such as softmax (default: list all).",
-            autocompletion=_complete("ops"),
+            autocompletion=complete("ops"),
         ),
     ] = None,
     json: Json = False,

@@ -211,6 +211,9 @@ _CHOICES = _table(
 )  # fmt: skip
 
 _FILES = _table(
+    ("newer-format", "A finding or a case of a corpus was written by a later version of Didyma, in "
+     "a format that this one cannot read.",
+     "$ didyma replay FINDING.dym, where FINDING.dym has a later format"),
     ("no-buffers", "A trace or program has nothing to place in memory.",
      "$ didyma plan EMPTY.csv"),
     ("not-a-finding", "A file is not one that a campaign or `check --save` wrote.",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from didyma.fuzz import disk
-from didyma.fuzz.domains.domain import Domain
+from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.groups import Example
 from didyma.fuzz.worker import Undrawn
 
@@ -31,13 +31,11 @@ class Files:
         anew = f"didyma fuzz --domain {domain.name} --seed {self.seed} --case {e.index}"
         path = None if self.folder is None else self.folder / _file_name(e)
         if path is not None and (path in self._texts or not path.exists()):
-            f = e.finding
-            lines = [f"{f.level} ({f.kind}) in {f.where}: {f.message}"]
-            if e.unshrunk:
-                lines.append(f"could not be shrunk: {e.unshrunk}")
+            lines = [f"could not be shrunk: {e.unshrunk}"] if e.unshrunk else []
             lines.append(f"drawn anew by `{anew}`")
+            found = Outcome((e.finding, *e.others), e.traits)
             write = partial(Domain.text, domain) if undrawn else domain.text
-            self._texts[path] = write(e.case, "\n".join(lines), self.seed)
+            self._texts[path] = write(e.case, found, "\n".join(lines), self.seed)
             disk.write_text(path, self._texts[path])
         file = "" if path is None else str(path)
         return replace(e, file=file, replay=(not undrawn and domain.replay(e.case, file)) or anew)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from didyma.codegen.options import Options
 from didyma.fuzz import disk, given, shown
+from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import Module
@@ -35,7 +36,9 @@ class Recorded:
     ``given`` are values that somebody chose, ``drawn`` those of the other inputs: kept, so that a
     replay is the same when seeds draw other values.  Findings of format 1 have none drawn.
     ``campaign_seed`` is the seed of the campaign that found it, ``version`` and ``date`` (UTC) say
-    what wrote it and when; two records that differ in these alone are equal.
+    what wrote it and when.  ``finding`` is what was found, and ``traits`` what findings of one
+    cause have in common with it; ``why`` says why a corpus holds the case, and ``covers`` what it
+    exercises where nothing was found.  Two records that differ in these alone are equal.
     """
 
     module: Module
@@ -48,6 +51,10 @@ class Recorded:
     campaign_seed: int | None = field(default=None, compare=False)
     version: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
+    finding: Finding | None = field(default=None, compare=False)
+    traits: frozenset[str] = field(default=frozenset(), compare=False)
+    why: str = field(default="", compare=False)
+    covers: str = field(default="", compare=False)
 
     @property
     def values(self) -> Mapping[str, Tensor]:
@@ -55,20 +62,23 @@ class Recorded:
         return {**self.drawn, **self.given}
 
 
-def save(path: Path, r: Recorded, message: str) -> Path:
+def save(path: Path, r: Recorded, message: str = "") -> Path:
     """Write a finding; DidymaError ``unwritable``."""
     return disk.write_text(path, text(r, message))
 
 
-def text(r: Recorded, message: str) -> str:
-    """Return a finding as text; the message and the inputs are comment lines of its head."""
+def text(r: Recorded, message: str = "") -> str:
+    """Return a finding as text; comment lines of its head say for people what it is.
+
+    They are why a corpus holds it, what was found, the message, and the inputs.
+    """
     arrays = given.inputs(r.module, r.env, r.seeds, r.values)
     inputs = {p.name: Tensor.of(a) for p, a in zip(r.module.entry.params, arrays, strict=True)}
     drawn = {name: t for name, t in inputs.items() if name not in r.given}
     head: dict[str, Any] = {
         "format": FORMAT,
-        "didyma": VERSION,
-        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "didyma": r.version or VERSION,
+        "date": r.date or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seeds": r.seeds,
         "dims": r.env,
         "engines": r.engines,
@@ -76,19 +86,28 @@ def text(r: Recorded, message: str) -> str:
     }
     if r.campaign_seed is not None:
         head["campaign_seed"] = r.campaign_seed
+    if r.finding is not None:
+        head["finding"] = asdict(r.finding)
+        head["traits"] = sorted(r.traits)
+    head |= {k: v for k, v in (("why", r.why), ("covers", r.covers)) if v}
     if r.given:
         head["given"] = {name: given.record(t) for name, t in r.given.items()}
     head["drawn"] = {name: given.record(t) for name, t in drawn.items()}
     values = [f"%{name}: {shown.value(t)}" for name, t in inputs.items()]
-    comments = [f"# {line}" for line in [*message.splitlines(), *values]]
+    said = [f"why: {r.why}"] if r.why else []
+    said += [f"covers: {r.covers}"] if r.covers else []
+    if f := r.finding:
+        said.append(f"{'once ' * bool(r.why)}{f.level} ({f.kind}) in {f.where}: {f.message}")
+    lines = "\n".join([*said, message, *values]).splitlines()
+    comments = [f"# {line}" for line in lines if line]
     return "\n".join([_HEAD + json.dumps(head), *comments, show(r.module)])
 
 
 def load(path: Path) -> Recorded:
     """Read a finding back, `-` from stdin.
 
-    Errors: ``not-a-finding`` if the file is none, or one of a later format; ``unreadable-file``,
-    and those of the parser and the verifier.
+    Errors: ``not-a-finding`` if the file is none, ``newer-format`` if a later version wrote it in
+    another format; ``unreadable-file``, and those of the parser and the verifier.
     """
     content = disk.read_text(path)
     first, _, _ = content.partition("\n")
@@ -115,6 +134,10 @@ def load(path: Path) -> Recorded:
             None if "campaign_seed" not in head else int(head["campaign_seed"]),
             str(head.get("didyma", "")),
             str(head.get("date", "")),
+            Finding(**head["finding"]) if "finding" in head else None,
+            frozenset(map(str, head.get("traits", ()))),
+            str(head.get("why", "")),
+            str(head.get("covers", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise _broken(path, f"a broken head: {e}") from None
@@ -130,7 +153,7 @@ def load(path: Path) -> Recorded:
 
 
 def _head(path: Path, text: str) -> Mapping[str, Any]:
-    """Parse the head; DidymaError ``not-a-finding`` if it is broken or of a later format."""
+    """Parse the head; DidymaError ``not-a-finding`` if broken, ``newer-format`` if of a later."""
     try:
         head: Mapping[str, Any] = json.loads(text)
         number, version = int(head.get("format", 1)), str(head.get("didyma", "of a later version"))
@@ -138,8 +161,9 @@ def _head(path: Path, text: str) -> Mapping[str, Any]:
         raise _broken(path, f"a broken head: {e}") from None
     if number > FORMAT:
         raise DidymaError(
-            "not-a-finding", str(path), got=f"format {number}, written by didyma {version}",
+            "newer-format", str(path), got=f"format {number}, written by didyma {version}",
             want=f"format {FORMAT} or lower: this is didyma {VERSION}", help="install that version",
+            file=str(path), line=1, shown=text[:60],
         )  # fmt: skip
     return head
 

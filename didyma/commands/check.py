@@ -57,7 +57,6 @@ def check(
 def save(path: Path, task: Task, verdict: Verdict) -> None:
     """Write the round that a verdict points to as a finding, with the values of its inputs."""
     at = verdict.round or task.rounds[0]
-    message = "\n".join(f.message for f in verdict.report.findings[:1])
     recorded = replay.Recorded(
         task.module,
         task.source.seeds(at),
@@ -66,5 +65,6 @@ def save(path: Path, task: Task, verdict: Verdict) -> None:
         task.options,
         given=task.given,
         drawn=task.inputs(at),
+        finding=next(iter(verdict.report.findings), None),
     )
-    replay.save(path, recorded, message)
+    replay.save(path, recorded)

@@ -77,9 +77,9 @@ class Domain(Protocol[C]):
         del case
         return (0,)
 
-    def text(self, case: C, message: str, seed: int) -> str:
-        """Return the content of a file that holds a finding."""
-        lines = [f"campaign seed {seed}", *message.splitlines()]
+    def text(self, case: C, found: Outcome, message: str, seed: int) -> str:
+        """Return the content of a file that holds a case and what was found of it."""
+        lines = [f"campaign seed {seed}", *map(str, found.findings[:1]), *message.splitlines()]
         return "".join(f"# {line}\n" for line in lines) + f"{case!r}\n"
 
     def replay(self, case: C, file: str) -> str:

@@ -84,11 +84,12 @@ class Graphs(Domain[Case]):
         """Return the number of nodes of all functions, and of the elements of the inputs."""
         return sum(len(f.nodes) for f in case.module.functions), case.elements()
 
-    def text(self, case: Case, message: str, seed: int) -> str:
+    def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
         """Return the file that ``didyma replay`` reads."""
+        finding = next(iter(found.findings), None)
         recorded = replay.Recorded(
             case.module, case.seeds, dict(case.env), self.engine_names, case.options(self.options),
-            dict(case.given), campaign_seed=seed,
+            dict(case.given), campaign_seed=seed, finding=finding, traits=found.traits,
         )  # fmt: skip
         return replay.text(recorded, message)
 

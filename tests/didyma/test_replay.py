@@ -62,6 +62,16 @@ def test_a_finding_says_what_wrote_it_and_when(tmp_path: Path) -> None:
     assert "# host (value) in fused_exp_0: wrong" in path.read_text()
 
 
+def test_what_was_found_is_recorded_for_machines_and_people(tmp_path: Path) -> None:
+    f = Finding("host", "fused_exp_0", "value", "x[0]: got 1, want 2\nand more")
+    why = "it once was wrong"
+    path = finding(tmp_path / "f.dym", finding=f, traits=frozenset({"exp", "f16"}), why=why)
+    r = load(path)
+    assert (r.finding, r.why) == (f, why)
+    assert sorted(r.traits) == ["exp", "f16"]
+    assert "# why: it once was wrong\n# once host (value) in fused_exp_0: x[0]" in path.read_text()
+
+
 def test_the_values_of_inputs_outlast_how_seeds_draw_them(tmp_path: Path) -> None:
     path = finding(tmp_path / "f.dym")
     values = load(path).values["x"].array()
@@ -103,7 +113,7 @@ BROKEN: dict[str, dict[str, object]] = {
 def test_a_broken_head_is_refused(name: str, tmp_path: Path) -> None:
     path = rewritten(finding(tmp_path / "f.dym"), **BROKEN[name])
     said = didyma("replay", path, "--json")
-    refused_with(said, "not-a-finding", "f.dym")
+    refused_with(said, "newer-format" if name == "later" else "not-a-finding", "f.dym")
     if name == "later":
         assert "9.0" in said.json["error"]["got"]
 
