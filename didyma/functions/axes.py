@@ -52,11 +52,11 @@ def axes_in(count: int, axes: Axis, where: object) -> tuple[int, ...]:
     """
     if axes is None:
         return tuple(range(count))
-    given = (axes,) if isinstance(axes, int) else axes
-    resolved = tuple(axis_in(count, a, where) for a in given)
+    several = (axes,) if isinstance(axes, int) else axes
+    resolved = tuple(axis_in(count, a, where) for a in several)
     if len(set(resolved)) != len(resolved):
         raise DidymaError(
-            "bad-axis", repr(where), got=f"axes {tuple(given)}", want="each axis once"
+            "bad-axis", repr(where), got=f"axes {tuple(several)}", want="each axis once"
         )
     return resolved
 
@@ -73,16 +73,16 @@ def dim(size: AnySize) -> Dim:
     return size if isinstance(size, sympy.Expr) else operator.index(size)
 
 
-def sizes(given: AnyShape) -> Shape:
+def sizes(shape: AnyShape) -> Shape:
     """Return the sizes of a shape, which may be one size alone."""
-    return tuple(dim(s) for s in given) if isinstance(given, Sequence) else (dim(given),)
+    return tuple(dim(s) for s in shape) if isinstance(shape, Sequence) else (dim(shape),)
 
 
 def composed(body: Callable[..., Value], *args: Any, **options: Any) -> Tensor:
     """Apply a function of the reference that is made of ops; tensors are given as values."""
     b = common(*(a for a in args if isinstance(a, Tensor)))
-    given = [within(b, a) if isinstance(a, Tensor) else a for a in args]
-    return Tensor(b, body(b, *given, **options))
+    values = [within(b, a) if isinstance(a, Tensor) else a for a in args]
+    return Tensor(b, body(b, *values, **options))
 
 
 def promoted(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -99,8 +99,8 @@ def joint(shapes: Sequence[Shape]) -> Shape:
     """Return the shape that shapes are broadcast to; DidymaError ``shape-mismatch`` if none."""
     count = max((len(s) for s in shapes), default=0)
     result: list[Dim] = [1] * count
-    for own in shapes:
-        for i, n in enumerate(own, count - len(own)):
+    for shape in shapes:
+        for i, n in enumerate(shape, count - len(shape)):
             if result[i] == 1:
                 result[i] = n
             elif n != 1 and not dims.equal(n, result[i]):

@@ -81,8 +81,8 @@ def together(body: Callable[..., Value], x: Tensor, y: Tensor) -> Complex:
     """Apply a function of complex numbers, promoted to one dtype."""
     dtype = promote(x.value.type.dtype, y.value.type.dtype)
     b = common(x, y)
-    given = [within(b, t.astype(dtype)) for t in (x, y)]
-    return Complex(b, body(b, *given))
+    values = [within(b, t.astype(dtype)) for t in (x, y)]
+    return Complex(b, body(b, *values))
 
 
 def _parted(op: str, x: Any, y: Any) -> Complex:

@@ -54,12 +54,12 @@ def composed(name: str) -> Composed | None:
 
 def _functions(module: ModuleType = api, head: str = "") -> Iterator[tuple[str, Any]]:
     for name in module.__all__:
-        found = getattr(module, name)
-        if isinstance(found, ModuleType):
-            if not head and hasattr(found, "__all__"):
-                yield from _functions(found, f"{name}.")
-        elif callable(found) and not isinstance(found, type) and _makes_tensors(found):
-            yield f"{head}{name}", found
+        member = getattr(module, name)
+        if isinstance(member, ModuleType):
+            if not head and hasattr(member, "__all__"):
+                yield from _functions(member, f"{name}.")
+        elif callable(member) and not isinstance(member, type) and _makes_tensors(member):
+            yield f"{head}{name}", member
 
 
 def _makes_tensors(f: Callable[..., Any]) -> bool:
@@ -79,8 +79,8 @@ def _ops(f: Callable[..., Any]) -> tuple[str, ...]:
     for shape, dtype in product(_SHAPES, _DTYPES):
         b = Builder()
         try:
-            given, keywords = _arguments(b, f, TensorType(dtype, shape))
-            result = f(*given, **keywords)
+            positional, keywords = _arguments(b, f, TensorType(dtype, shape))
+            result = f(*positional, **keywords)
             results = [result] if isinstance(result, Tensor) else list(result)
             m = b.module("sample", [r.value for r in results])
         except Exception:  # a function says in its own way that a call does not fit
@@ -94,7 +94,7 @@ def _arguments(
     b: Builder, f: Callable[..., Any], t: TensorType
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return values of the parameters that a call must have: tensors are of one type, but seeds."""
-    given: list[Any] = []
+    positional: list[Any] = []
     keywords: dict[str, Any] = {}
     for p in inspect.signature(f).parameters.values():
         if p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
@@ -105,5 +105,5 @@ def _arguments(
         if p.kind is p.KEYWORD_ONLY:
             keywords[p.name] = value
         else:
-            given.append(value)
-    return given, keywords
+            positional.append(value)
+    return positional, keywords

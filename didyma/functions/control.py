@@ -38,7 +38,7 @@ def _home(*operands: Operand) -> Builder:
     return common(*(x for x in operands if isinstance(x, Tensor)))
 
 
-def _given(b: Builder, x: Operand) -> Value:
+def _value(b: Builder, x: Operand) -> Value:
     """Value of an operand; a number becomes an i64, f32 or bool scalar."""
     if is_scalar(x):
         kinds = {bool: DType.BOOL, float: DType.F32}
@@ -110,7 +110,7 @@ def cond(
     array([  2.,   4.,   6., -10.], dtype=float32)
     """
     b = _home(pred, *args)
-    operands = [_given(b, a) for a in args]
+    operands = [_value(b, a) for a in args]
     types = [v.type for v in operands]
     first, yes, single = _traced(b, then, types)
     second, no, _ = _traced(b, otherwise, types)
@@ -119,8 +119,10 @@ def cond(
         b.add(inner.function(name, values, captures))
         for inner, name, values in ((first, "then", yes), (second, "otherwise", no))
     ]
-    given = [*operands, *captures]
-    tensors = _tensors(b, b.branch(_given(b, pred), branches[0], branches[1], given))
+    operands_and_captures = [*operands, *captures]
+    tensors = _tensors(
+        b, b.branch(_value(b, pred), branches[0], branches[1], operands_and_captures)
+    )
     return tensors[0] if single else tensors
 
 
@@ -143,13 +145,13 @@ def while_loop(
     array([16., 81.], dtype=float32)
     """
     b = _home(*carried)
-    start = [_given(b, c) for c in carried]
+    start = [_value(b, c) for c in carried]
     types = [v.type for v in start]
     new: dict[tuple[Dim, Dim], sympy.Symbol] = {}
     inner, results, _ = _traced(b, body, types)
     for _ in range(MOST_TRACES):
-        found = [r.type for r in results]
-        wider = _wider(b, types, found, new, most)
+        returned = [r.type for r in results]
+        wider = _wider(b, types, returned, new, most)
         if wider == types:
             break
         types = wider
@@ -167,11 +169,11 @@ def while_loop(
     return _tensors(b, b.loop(*functions, start, captures, binds))
 
 
-def _changes(types: Sequence[TensorType], found: Sequence[TensorType], want: str) -> DidymaError:
+def _changes(types: Sequence[TensorType], returned: Sequence[TensorType], want: str) -> DidymaError:
     return DidymaError(
         "carried-mismatch",
         "while_loop",
-        got=f"({', '.join(map(str, found))}) of ({', '.join(map(str, types))})",
+        got=f"({', '.join(map(str, returned))}) of ({', '.join(map(str, types))})",
         want=want,
         help="cast what the body gives; for sizes that change pass most=, the largest",
     )
@@ -180,24 +182,24 @@ def _changes(types: Sequence[TensorType], found: Sequence[TensorType], want: str
 def _wider(
     b: Builder,
     types: Sequence[TensorType],
-    found: Sequence[TensorType],
+    returned: Sequence[TensorType],
     new: dict[tuple[Dim, Dim], sympy.Symbol],
     most: int | None,
 ) -> list[TensorType]:
     """Types of what is carried that hold what the body gives: a size that changes is a symbol."""
-    same = [(t.dtype, t.rank) for t in types] == [(t.dtype, t.rank) for t in found]
+    same = [(t.dtype, t.rank) for t in types] == [(t.dtype, t.rank) for t in returned]
     if not same:
-        raise _changes(types, found, "as many values, each of its dtype and rank")
+        raise _changes(types, returned, "as many values, each of its dtype and rank")
     symbols = set(new.values())
     wider: list[TensorType] = []
-    for t, u in zip(types, found, strict=True):
+    for t, u in zip(types, returned, strict=True):
         shape: list[Dim] = []
         for m, n in zip(t.shape, u.shape, strict=True):
             if m == n or m in symbols:
                 shape.append(m)
                 continue
             if most is None:
-                raise _changes(types, found, "sizes that stay")
+                raise _changes(types, returned, "sizes that stay")
             if (m, n) not in new:
                 new[m, n] = b.declare("u", 0, most)
             shape.append(new[m, n])
@@ -229,7 +231,7 @@ def scan(
     array([1., 3., 6.], dtype=float32)
     """
     b = _home(*_many(states), *_many(xs))
-    carried, scanned = ([_given(b, x) for x in _many(given)] for given in (states, xs))
+    carried, scanned = ([_value(b, x) for x in _many(operands)] for operands in (states, xs))
     if any(not v.type.rank for v in scanned) or (length is None and not scanned):
         raise DidymaError(
             "scan-length", "scan", got="nothing to scan", want="xs of rank 1 or more, or length"
@@ -268,17 +270,17 @@ def noinline(f: F) -> F:
     def call(*given_args: Operand, **named: Operand) -> Results:
         args = arguments(f, given_args, named)
         b = _home(*args)
-        given = [_given(b, a) for a in args]
-        key = call, tuple(v.type for v in given)
+        values = [_value(b, a) for a in args]
+        key = call, tuple(v.type for v in values)
         callee = b.traced.get(key)
         if callee is None:
             inner, results, _ = _traced(b, f, key[1])
             made = inner.function(getattr(f, "__name__", "function"), results)
             callee = b.add(replace(made, attrs=((NO_INLINE, 1),)))
-            given += _captures(inner)
+            values += _captures(inner)
             if not inner.captures:
                 b.traced[key] = callee
-        tensors = _tensors(b, b.call(callee, given))
+        tensors = _tensors(b, b.call(callee, values))
         return tensors[0] if len(tensors) == 1 else tensors
 
     return cast("F", call)
@@ -296,7 +298,7 @@ def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
     array([1, 3, 4])
     """
     b = _home(x)
-    return tuple(Tensor(b, v) for v in selection.nonzero(b, _given(b, x)))
+    return tuple(Tensor(b, v) for v in selection.nonzero(b, _value(b, x)))
 
 
 def compress(x: Operand, condition: Operand, /, *, axis: int | None = None) -> Tensor:
@@ -311,7 +313,7 @@ def compress(x: Operand, condition: Operand, /, *, axis: int | None = None) -> T
     array([3., 4.], dtype=float32)
     """
     b = _home(x, condition)
-    v, mask = _given(b, x), _given(b, condition)
+    v, mask = _value(b, x), _value(b, condition)
     rank = v.type.rank
     if axis is not None and not -rank <= axis < rank:
         want = f"{-rank} <= axis < {rank}"

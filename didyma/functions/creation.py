@@ -33,16 +33,16 @@ def numbers(value: object, dtype: DType | None = None) -> Tensor:
     if isinstance(value, Tensor):
         return value if dtype is None else value.astype(dtype)
     foreign: Any = value
-    own = isinstance(foreign, ARRAYS) or hasattr(foreign, "__dlpack__")
+    has_dtype = isinstance(foreign, ARRAYS) or hasattr(foreign, "__dlpack__")
     try:
-        exchanged = own and not hasattr(foreign, "__array__")
+        exchanged = has_dtype and not hasattr(foreign, "__array__")
         array = np.from_dlpack(foreign) if exchanged else np.asarray(foreign)
     except (TypeError, ValueError, OverflowError, BufferError) as e:
         raise wrong("dd.asarray", f"{type(value).__name__}: {e}", "an array of numbers") from None
-    if not own and array.dtype == np.float64:
+    if not has_dtype and array.dtype == np.float64:
         kind = DType.F32 if dtype is None or not dtype.is_float else dtype
         array = array.astype(kind.numpy)
-    elif not own and dtype is not None and array.dtype == np.int64:
+    elif not has_dtype and dtype is not None and array.dtype == np.int64:
         array = array.astype(dtype.numpy)
     tensor = constant(array)
     return tensor if dtype is None else tensor.astype(dtype)
@@ -262,11 +262,11 @@ def meshgrid(*arrays: Tensor, indexing: Literal["xy", "ij"] = "xy") -> tuple[Ten
     if indexing == "xy" and len(order) > 1:
         order[:2] = [1, 0]
     grid = tuple(lengths[i] for i in order)
-    found: list[Tensor] = []
+    grids: list[Tensor] = []
     for i, a in enumerate(promoted(arrays)):
         line = tuple(lengths[i] if k == i else 1 for k in order)
-        found.append(apply("broadcast_to", apply("reshape", a, shape=line), shape=grid))
-    return tuple(found)
+        grids.append(apply("broadcast_to", apply("reshape", a, shape=line), shape=grid))
+    return tuple(grids)
 
 
 def _triangle(x: Tensor, k: int, upper: bool) -> Tensor:

@@ -156,14 +156,14 @@ def result_type(*arrays_and_dtypes: Tensor | Element | builtins.bool | int | flo
     Python's numbers take the dtype of the others.  Example: ``dd.result_type(x, dd.f16)``.
     Errors: ``dtype-mismatch``, ``bad-call``.
     """
-    found = [
+    dtypes = [
         a.dtype if isinstance(a, Element) else a.value.type.dtype
         for a in arrays_and_dtypes
         if isinstance(a, (Tensor, Element))
     ]
-    if not found:
+    if not dtypes:
         raise wrong("dd.result_type", "numbers of Python's alone", "a tensor or a dtype")
-    dtype = reduce(promote, found)
+    dtype = reduce(promote, dtypes)
     if dtype is not DType.BOOL:
         like = numbers(0, dtype)
         for a in arrays_and_dtypes:

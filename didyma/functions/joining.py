@@ -72,10 +72,10 @@ def stack(arrays: Sequence[Tensor], /, axis: int = 0) -> Tensor:
 
 
 def _part(x: Tensor, axis: int, start: Dim, stop: Dim) -> Tensor:
-    own = shape(x)
-    starts = tuple(start if a == axis else 0 for a in builtins.range(len(own)))
-    stops = tuple(stop if a == axis else n for a, n in enumerate(own))
-    return apply("slice", x, starts=starts, stops=stops, steps=(1,) * len(own))
+    x_shape = shape(x)
+    starts = tuple(start if a == axis else 0 for a in builtins.range(len(x_shape)))
+    stops = tuple(stop if a == axis else n for a, n in enumerate(x_shape))
+    return apply("slice", x, starts=starts, stops=stops, steps=(1,) * len(x_shape))
 
 
 def _static(x: Tensor, axis: int, name: str) -> int:
@@ -172,18 +172,18 @@ def tile(x: Tensor, repetitions: AnyShape, /) -> Tensor:
     Example: ``dd.tile(x, (2, 1))``.  Errors: ``bad-attr`` for a negative number.
     """
     times = sizes(repetitions)
-    own = shape(x)
-    count = builtins.max(len(own), len(times))
-    own = (*(1,) * (count - len(own)), *own)
+    x_shape = shape(x)
+    count = builtins.max(len(x_shape), len(times))
+    x_shape = (*(1,) * (count - len(x_shape)), *x_shape)
     times = (*(1,) * (count - len(times)), *times)
-    apart = apply("reshape", x, shape=tuple(d for n in own for d in (1, n)))
+    apart = apply("reshape", x, shape=tuple(d for n in x_shape for d in (1, n)))
     wide = apply("broadcast_to", apart, shape=tuple(
-        d for t, n in zip(times, own, strict=True) for d in (t, n)))  # fmt: skip
+        d for t, n in zip(times, x_shape, strict=True) for d in (t, n)))  # fmt: skip
     return apply("reshape", wide, shape=tuple(
-        dims.mul(t, n) for t, n in zip(times, own, strict=True)))  # fmt: skip
+        dims.mul(t, n) for t, n in zip(times, x_shape, strict=True)))  # fmt: skip
 
 
-def known(x: Tensor) -> Array | None:
+def constant_value(x: Tensor) -> Array | None:
     """Return the value of a tensor of constants alone; None where it depends on inputs."""
     if not x.builder.loose or dims.free(shape(x)):
         return None
@@ -200,15 +200,15 @@ def repeat(x: Tensor, repeats: int | Sequence[int] | Tensor, /, axis: int | None
     if axis is None:
         x, axis = flatten(x), 0
     at = axis_of(x, axis)
-    own = shape(x)
+    x_shape = shape(x)
     if isinstance(repeats, int):
         if repeats < 0:
             raise wrong("dd.repeat", f"repeats = {repeats}", "repeats >= 0")
-        apart = apply("reshape", x, shape=(*own[: at + 1], 1, *own[at + 1 :]))
-        wide = apply("broadcast_to", apart, shape=(*own[: at + 1], repeats, *own[at + 1 :]))
-        n = dims.mul(own[at], repeats)
-        return apply("reshape", wide, shape=(*own[:at], n, *own[at + 1 :]))
-    counts = known(repeats) if isinstance(repeats, Tensor) else np.array(repeats, np.int64)
+        apart = apply("reshape", x, shape=(*x_shape[: at + 1], 1, *x_shape[at + 1 :]))
+        wide = apply("broadcast_to", apart, shape=(*x_shape[: at + 1], repeats, *x_shape[at + 1 :]))
+        n = dims.mul(x_shape[at], repeats)
+        return apply("reshape", wide, shape=(*x_shape[:at], n, *x_shape[at + 1 :]))
+    counts = constant_value(repeats) if isinstance(repeats, Tensor) else np.array(repeats, np.int64)
     if counts is None:
         raise wrong("dd.repeat", "numbers that depend on inputs", "numbers known now")
     n = _static(x, at, "repeat")

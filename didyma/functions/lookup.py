@@ -187,8 +187,8 @@ def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
     broadcast = joint([one, two])
 
     def wide(t: Tensor, count: Dim) -> Tensor:
-        own = tuple(count if a == at else d for a, d in enumerate(broadcast))
-        return apply("broadcast_to", t, shape=own)
+        wider_shape = tuple(count if a == at else d for a, d in enumerate(broadcast))
+        return apply("broadcast_to", t, shape=wider_shape)
 
     return apply("gather_elements", wide(x, m), wide(indices, n), axis=at)
 
@@ -313,8 +313,8 @@ def isin(x1: Tensor, x2: Tensor, /, *, invert: bool = False) -> Tensor:
     x1, x2 = promoted([x1, x2])
     flat = apply("reshape", x2, shape=(dims.mul(*shape(x2)),))
     same = apply("equal", apply("reshape", x1, shape=(*shape(x1), 1)), flat)
-    found = apply("any", same, axes=(rank(x1),), keepdims=False)
-    return apply("logical_not", found) if invert else found
+    contained = apply("any", same, axes=(rank(x1),), keepdims=False)
+    return apply("logical_not", contained) if invert else contained
 
 
 @public

@@ -323,12 +323,12 @@ def scaled_dot_product_attention(
         raise wrong("dd.scaled_dot_product_attention", types, "tensors [..., length, depth]")
     s = composed(composite.scores, q, k, scale)
     if score_mod is not None:
-        own = shape(s)
+        sizes = shape(s)
         b = common(s)
         places = [
             Tensor(b, b("iota", [], dtype=DType.I64, axis=a,
-                        shape=tuple(n if i == a else 1 for i, n in enumerate(own))))
-            for a in range(len(own))
+                        shape=tuple(n if i == a else 1 for i, n in enumerate(sizes))))
+            for a in range(len(sizes))
         ]  # fmt: skip
         s = score_mod(s, *places)
     never = scalar(s, -math.inf)

@@ -88,10 +88,10 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
     at = axis_in(count, axis, x1) - count
     x1, x2 = broadcast_arrays(*promoted([x1, x2]))
     rows, columns = moveaxis(x1, at, -1), moveaxis(x2, at, -1)
-    own = shape(rows)
-    left = apply("reshape", rows, shape=(*own[:-1], 1, own[-1]))
-    right = apply("reshape", columns, shape=(*own[:-1], own[-1], 1))
-    return apply("reshape", apply("matmul", left, right), shape=own[:-1])
+    rows_shape = shape(rows)
+    left = apply("reshape", rows, shape=(*rows_shape[:-1], 1, rows_shape[-1]))
+    right = apply("reshape", columns, shape=(*rows_shape[:-1], rows_shape[-1], 1))
+    return apply("reshape", apply("matmul", left, right), shape=rows_shape[:-1])
 
 
 @public
@@ -149,12 +149,12 @@ def cross(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
     x1, x2 = broadcast_arrays(x1, x2)
 
     def turned(x: Tensor, by: int) -> Tensor:
-        own, i = shape(x), axis_of(x, at)
+        x_shape, i = shape(x), axis_of(x, at)
 
         def part(start: int, stop: int) -> Tensor:
-            starts = tuple(start if a == i else 0 for a in range(len(own)))
-            stops = tuple(stop if a == i else n for a, n in enumerate(own))
-            return apply("slice", x, starts=starts, stops=stops, steps=(1,) * len(own))
+            starts = tuple(start if a == i else 0 for a in range(len(x_shape)))
+            stops = tuple(stop if a == i else n for a, n in enumerate(x_shape))
+            return apply("slice", x, starts=starts, stops=stops, steps=(1,) * len(x_shape))
 
         return apply("concat", part(by, 3), part(0, by), axis=i)
 

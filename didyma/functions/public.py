@@ -96,11 +96,11 @@ def usage(f: Callable[..., Any], signature: inspect.Signature) -> str:
 
 
 def _misuse(
-    f: Callable[..., Any], signature: inspect.Signature, got: str, given: Mapping[str, Any]
+    f: Callable[..., Any], signature: inspect.Signature, got: str, arguments: Mapping[str, Any]
 ) -> DidymaError:
     names = list(signature.parameters)
     advice = ""
-    for name in given:
+    for name in arguments:
         if name not in names:
             close = difflib.get_close_matches(name, names, 1)
             meant = SPELLINGS.get(name, "")

@@ -159,8 +159,8 @@ def _position(op: str, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
     if axis is not None:
         return apply(op, x, axis=axis_of(x, axis), keepdims=keepdims)
     flat = apply("reshape", x, shape=(dims.mul(*shape(x)),))
-    found = apply(op, flat, axis=0, keepdims=False)
-    return apply("reshape", found, shape=(1,) * rank(x)) if keepdims else found
+    position = apply(op, flat, axis=0, keepdims=False)
+    return apply("reshape", position, shape=(1,) * rank(x)) if keepdims else position
 
 
 @public

@@ -42,16 +42,16 @@ def reshape(x: Tensor, /, shape: AnyShape, *, copy: bool | None = None) -> Tenso
     """
     del copy
     new = list(sizes(shape))
-    own = x.value.type
+    x_type = x.value.type
     if -1 in new:
         at = new.index(-1)
         rest = dims.mul(*(s for i, s in enumerate(new) if i != at))
         if rest == 0 or new.count(-1) > 1:
             raise DidymaError(
-                "shape-mismatch", f"reshape({own})", got=f"the shape {tuple(new)}",
+                "shape-mismatch", f"reshape({x_type})", got=f"the shape {tuple(new)}",
                 want="one -1 at most, and no other size 0 beside it",
             )  # fmt: skip
-        new[at] = dims.floordiv(own.numel, rest)
+        new[at] = dims.floordiv(x_type.numel, rest)
     return apply("reshape", x, shape=tuple(new))
 
 
@@ -126,11 +126,11 @@ def squeeze(x: Tensor, /, axis: Axis = None) -> Tensor:
 
     Example: ``dd.squeeze(x, axis=0)``.  Errors: ``bad-axis`` for an axis of another size.
     """
-    own = shape(x)
-    gone = tuple(a for a, n in enumerate(own) if n == 1) if axis is None else axes_of(x, axis)
-    if builtins.any(own[a] != 1 for a in gone):
+    x_shape = shape(x)
+    gone = tuple(a for a, n in enumerate(x_shape) if n == 1) if axis is None else axes_of(x, axis)
+    if builtins.any(x_shape[a] != 1 for a in gone):
         raise DidymaError("bad-axis", repr(x), got=f"axes {gone}", want="axes of size 1")
-    return apply("reshape", x, shape=tuple(d for i, d in enumerate(own) if i not in gone))
+    return apply("reshape", x, shape=tuple(d for i, d in enumerate(x_shape) if i not in gone))
 
 
 @public
@@ -144,9 +144,11 @@ def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     first, last = axis_of(x, start_axis), axis_of(x, end_axis)
     if last < first:
         raise DidymaError("bad-axis", repr(x), got=f"axes {first} to {last}", want="first <= last")
-    own = shape(x)
+    x_shape = shape(x)
     return apply(
-        "reshape", x, shape=(*own[:first], dims.mul(*own[first : last + 1]), *own[last + 1 :])
+        "reshape",
+        x,
+        shape=(*x_shape[:first], dims.mul(*x_shape[first : last + 1]), *x_shape[last + 1 :]),
     )
 
 

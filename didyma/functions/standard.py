@@ -66,7 +66,7 @@ def _lines() -> Iterator[str]:
         "- The default dtypes are f32 and i64. `empty` gives zeros.",
         "- An index out of range in `take` is the nearest one, and integers divided by 0 give 0.",
         "- Complex numbers are pairs of reals: see [complex.md](complex.md). `dd.fft.fftfreq` and",
-        "  `rfftfreq` are f32 unless told otherwise.",
+        "  `rfftfreq` are f32 unless `dtype` says otherwise.",
         "- A call that the signature does not allow raises `bad-call`, and a name that is not here",
         "  `unknown-name`, with the right call where one is known.",
         "",
@@ -101,5 +101,5 @@ def _lines() -> Iterator[str]:
 def target(alias: str) -> str:
     """Return the name of what an alias stands for."""
     f = getattr(aliases, alias)
-    own = [n for n in PUBLIC if n not in aliases.__all__ and getattr(api, n) is f]
-    return own[0]
+    names = [n for n in PUBLIC if n not in aliases.__all__ and getattr(api, n) is f]
+    return names[0]

@@ -19,13 +19,13 @@ PAIRS: Mapping[np.dtype[Any], DType] = {
 }
 
 
-def arguments(f: Function, given: Sequence[AnyArray]) -> list[Array]:
+def arguments(f: Function, inputs: Sequence[AnyArray]) -> list[Array]:
     """Return NumPy arrays of what a program is given.
 
     Complex numbers become pairs of reals; DidymaError ``complex-input`` where the parameter is not
     of such pairs, or the program reads them as real numbers.
     """
-    arrays = [as_array(x) for x in given]
+    arrays = [as_array(x) for x in inputs]
     if len(arrays) != len(f.params):
         return arrays
     for p, a in zip(f.params, arrays, strict=True):

@@ -46,7 +46,7 @@ def parameters(f: Callable[..., object], hints: Mapping[str, object]) -> list[Pa
 
     DidymaError ``unannotated`` for a parameter without a type, ``*args`` and ``**kwargs``.
     """
-    found: list[Parameter] = []
+    typed: list[Parameter] = []
     for p in signature_of(f).parameters.values():
         where = f"{name_of(f)}({p.name})"
         if p.kind in _UNNAMED:
@@ -69,8 +69,8 @@ def parameters(f: Callable[..., object], hints: Mapping[str, object]) -> list[Pa
                 help="annotate every parameter, or pass the types: @dd.trace(dd.f32[n, 4])",
             )  # fmt: skip
         if spec is not None:
-            found.append(Parameter(p.name, spec))
-    return found
+            typed.append(Parameter(p.name, spec))
+    return typed
 
 
 def spec_of(hint: object) -> Spec | None:
@@ -144,7 +144,7 @@ def _same_size(m: dims.Dim, n: dims.Dim, ranges: Ranges) -> bool:
 def check_arguments(
     name: str,
     wanted: Mapping[str, TensorType],
-    given: Sequence[TensorType],
+    actual: Sequence[TensorType],
     declared: Ranges,
     ranges: Ranges,
 ) -> None:
@@ -153,8 +153,8 @@ def check_arguments(
     A symbolic size of the program stands for any size within its range.  DidymaError
     ``type-mismatch`` names both types.
     """
-    sizes = control.solve(wanted.values(), given, declared.keys())
-    for (parameter, want), got in zip(wanted.items(), given, strict=True):
+    sizes = control.solve(wanted.values(), actual, declared.keys())
+    for (parameter, want), got in zip(wanted.items(), actual, strict=True):
         fits = same_type(control.put_type(want, sizes), got, ranges)
         for symbol in set(dims.free(want.shape)) & sizes.keys():
             known = set(dims.free([sizes[symbol]])) <= ranges.keys()

@@ -155,8 +155,8 @@ class Axis:
         return d if self._never_negative(d, b) else dims.maximum(d, 0)
 
     def _ranges(self, b: Size | None) -> Mapping[str, tuple[int, int]]:
-        own = {v.name: (v.lo, v.hi) for v in b.ranges} if b is not None else {}
-        return own | common(self.x).ranges()
+        declared = {v.name: (v.lo, v.hi) for v in b.ranges} if b is not None else {}
+        return declared | common(self.x).ranges()
 
     def _never_negative(self, d: Dim, b: Size | None = None) -> bool:
         """Whether a size is at least 0 for all values of its symbols."""

@@ -74,7 +74,7 @@ class Program:
             )  # fmt: skip
         call = signature_of(self.source).bind
         try:
-            given = call(*args, **kwargs).arguments
+            passed = call(*args, **kwargs).arguments
         except TypeError as e:
             want = f"{name}({', '.join(p.name for p in self.module.entry.params)})"
             raise DidymaError("bad-call", name, got=str(e), want=want) from None
@@ -82,13 +82,13 @@ class Program:
         types = {p.name: p.type for p in self.module.entry.params}
         operands = {
             k: number(b, v, types[k].dtype) if is_scalar(v) else constant(b, v)
-            for k, v in given.items()
+            for k, v in passed.items()
             if k in types
         }
         declared = {v.name: (v.lo, v.hi) for v in self.module.dims}
-        found = [operands[k].value.type for k in types]
-        check_arguments(name, types, found, declared, b.ranges())
-        return _called(self.source, {**given, **operands})
+        actual = [operands[k].value.type for k in types]
+        check_arguments(name, types, actual, declared, b.ranges())
+        return _called(self.source, {**passed, **operands})
 
 
 def _listed(items: Iterable[str]) -> str:
@@ -109,7 +109,7 @@ def trace(f: Traceable, /) -> Program: ...
 def trace(*types: Type) -> Callable[[Traceable], Program]: ...
 
 
-def trace(*given: Any) -> Program | Callable[[Traceable], Program]:
+def trace(*args: Any) -> Program | Callable[[Traceable], Program]:
     """Make a program of a function: ``@trace`` reads the types off its annotations.
 
     A parameter's annotation is ``f32[n, 4]``, or ``Annotated[Tensor, f32[n, 4]]`` where a type
@@ -121,11 +121,11 @@ def trace(*given: Any) -> Program | Callable[[Traceable], Program]:
     """
     # Sizes named in annotations alone are in no closure: they are the caller's local names.
     caller = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]  # the documented way
-    first = given[0] if len(given) == 1 and spec_of(given[0]) is None else None
+    first = args[0] if len(args) == 1 and spec_of(args[0]) is None else None
     if callable(first) and not isinstance(first, type):
         f = cast("Traceable", first)
         return _trace(f, _hints(f, caller))
-    for t in given:
+    for t in args:
         if spec_of(t) is None:
             raise DidymaError(
                 "unannotated",
@@ -136,13 +136,13 @@ def trace(*given: Any) -> Program | Callable[[Traceable], Program]:
 
     def decorate(f: Traceable) -> Program:
         names = signature_of(f).parameters
-        untyped = list(names.values())[len(given) :]
-        if len(given) > len(names) or any(p.default is p.empty for p in untyped):
+        untyped = list(names.values())[len(args) :]
+        if len(args) > len(names) or any(p.default is p.empty for p in untyped):
             raise DidymaError(
-                "unannotated", name_of(f), got=f"{len(given)} types",
+                "unannotated", name_of(f), got=f"{len(args)} types",
                 want=f"one for each of {', '.join(names) or 'no parameters'}",
             )  # fmt: skip
-        hints: dict[str, object] = dict(zip(names, given, strict=False))
+        hints: dict[str, object] = dict(zip(names, args, strict=False))
         with suppress(DidymaError):  # the function's own annotations may be for checkers alone
             hints["return"] = _hints(f, caller).get("return")
         return _trace(f, hints)
@@ -169,9 +169,9 @@ def _hints(f: Traceable, caller: Mapping[str, Any]) -> dict[str, Any]:
 def _trace(f: Traceable, hints: Mapping[str, object]) -> Program:
     builder = Builder()
     tensors: dict[str, Tensor] = {}
-    found = parameters(f, hints)
-    builder.know(merge_ranges([p.spec.ranges for p in found]))
-    for p in found:
+    typed = parameters(f, hints)
+    builder.know(merge_ranges([p.spec.ranges for p in typed]))
+    for p in typed:
         tensors[p.name] = Tensor(builder, builder.param(p.name, p.spec.type))
     name = name_of(f)
     values = [within(builder, r) for r in results_of(name, _called(f, tensors))]
@@ -181,10 +181,10 @@ def _trace(f: Traceable, hints: Mapping[str, object]) -> Program:
     return Program(m, f)
 
 
-def _called(f: Traceable, given: Mapping[str, Any]) -> Tensor | Sequence[Tensor]:
+def _called(f: Traceable, by_name: Mapping[str, Any]) -> Tensor | Sequence[Tensor]:
     """Call a function with arguments by name."""
     bound = signature_of(f).bind_partial()
-    bound.arguments.update(given)
+    bound.arguments.update(by_name)
     return f(*bound.args, **bound.kwargs)
 
 

@@ -199,14 +199,14 @@ def dim(name: str, lo: int, hi: int) -> Size:
 
 def merge_ranges(many: list[tuple[DimVar, ...]]) -> tuple[DimVar, ...]:
     """Union of declarations; DidymaError ``redefined`` if one name has two ranges."""
-    found: dict[str, DimVar] = {}
+    declared: dict[str, DimVar] = {}
     for v in (v for ranges in many for v in ranges):
-        if found.setdefault(v.name, v) != v:
-            o = found[v.name]
+        if declared.setdefault(v.name, v) != v:
+            o = declared[v.name]
             raise DidymaError(
                 "redefined", v.name, got=f"{o.lo}..{o.hi} and {v.lo}..{v.hi}", want="one range"
             )
-    return tuple(found.values())
+    return tuple(declared.values())
 
 
 @dataclass(frozen=True, slots=True)
