@@ -8,7 +8,7 @@ bar holds what it yields: such results are undecided, and their shapes too if th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.bars import Bar, Contract, centre_dtype, perhaps_stored, settle, store
 from didyma.refimpl.ops.spec import Kind
 
-_MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
+MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,15 @@ class Estimate:
     bar: Bar
     sure: bool = True
 
+    def unknown(self, *, sure: bool) -> Estimate:
+        """Return the estimate with every element undecided."""
+        return replace(self, bar=Bar(self.bar.c, np.full(self.bar.c.shape, np.inf)), sure=sure)
 
-def _unknown(t: Estimate, *, sure: bool) -> Estimate:
-    b = t.bar
-    return Estimate(Bar(b.c, np.full(b.c.shape, np.inf)), sure)
+
+def settled(n: Node, bars: Sequence[Bar], types: Sequence[TensorType]) -> list[Bar]:
+    """Return settled bars of a node's operands; one bar for one value, for x * x is a square."""
+    known = {a: settle(b, t.dtype) for a, b, t in zip(n.args, bars, types, strict=True)}
+    return [known[a] for a in n.args]
 
 
 def _decided(t: Estimate) -> bool:
@@ -44,10 +49,10 @@ def on_bars(
     m: Module, env: Mapping[str, int], contract: Contract, *, stored: bool
 ) -> Machine[Estimate]:
     """Return a machine that runs functions of a module on bars."""
-    return _Bars(m, env, contract, stored)
+    return Bars(m, env, contract, stored)
 
 
-class _Bars(Machine[Estimate]):
+class Bars(Machine[Estimate]):
     """Runs functions on bars; ``loose`` are symbols whose value is in doubt."""
 
     def __init__(self, m: Module, env: Mapping[str, int], contract: Contract, stored: bool) -> None:
@@ -59,6 +64,7 @@ class _Bars(Machine[Estimate]):
         self.depth = 0
 
     def call(self, f: Function, args: list[Estimate]) -> list[Estimate]:
+        """Run a function; its results are stored where it ends."""
         self.depth += 1
         results = super().call(f, args)
         self.depth -= 1
@@ -66,45 +72,55 @@ class _Bars(Machine[Estimate]):
             return results  # stored or not: that is in the bars already
         types = self.prepare(f).types
         return [
-            Estimate(store(t.bar, types[r].dtype), t.sure)
+            replace(t, bar=store(t.bar, types[r].dtype))
             for r, t in zip(f.results, results, strict=True)
         ]
 
     def apply(self, f: Function, step: Step, args: list[Estimate]) -> Sequence[Estimate]:
+        """Return the bar of an op's result."""
         n = step.node
         op = OPS[n.op]
-        types = self.prepare(f).types
-        dtypes = [types[a].dtype for a in n.args]
+        operands = self.operands(f, step, args)
         bars = [t.bar for t in args]
-        if not op.pending and op.kind not in _MOVEMENT:
-            settled = {a: settle(b, t) for a, b, t in zip(n.args, bars, dtypes, strict=True)}
-            bars = [settled[a] for a in n.args]  # one bar for one value: x * x is a square
+        if not op.pending and op.kind not in MOVEMENT:
+            bars = settled(n, bars, operands)
         use = step.sized(self.env)
-        operands = [TensorType(t, b.c.shape) for t, b in zip(dtypes, bars, strict=True)]
         bar = use.op.bar(bars, operands, use.type, self.contract)
         if self.stored:
             bar = perhaps_stored(bar, n.types[0].dtype)
         out = Estimate(bar)
         sure = all(t.sure for t in args) and self.loose.isdisjoint(step.symbols)
-        return (out if sure else _unknown(out, sure=False),)
+        return (out if sure else out.unknown(sure=False),)
+
+    def operands(self, f: Function, step: Step, args: Sequence[Estimate]) -> list[TensorType]:
+        """Return the concrete types of a node's operands."""
+        types = self.prepare(f).types
+        names = zip(step.node.args, args, strict=True)
+        return [TensorType(types[a].dtype, t.bar.c.shape) for a, t in names]
 
     def shape(self, value: Estimate) -> tuple[int, ...]:
+        """Return the shape of a value."""
         return value.bar.c.shape
 
     def truth(self, value: Estimate) -> bool:
+        """Read a condition."""
         return bool(value.bar.c)
 
     def again(self, value: Estimate) -> bool:
+        """Read the condition of a loop, which stops where it is undecided."""
         self.stopped = not _decided(value)
         return not self.stopped and self.truth(value)
 
     def size(self, value: Estimate) -> int:
+        """Read a size."""
         return int(value.bar.c)
 
     def take(self, value: Estimate, i: int) -> Estimate:
-        return Estimate(Bar(value.bar.c[i, ...], value.bar.e[i, ...]), value.sure)
+        """Return one slice along the first axis."""
+        return replace(value, bar=Bar(value.bar.c[i, ...], value.bar.e[i, ...]))
 
     def stack(self, slices: Sequence[Estimate], t: TensorType) -> Estimate:
+        """Join slices along a new first axis."""
         shape = tuple(int(str(s)) for s in t.shape)
         c, e = np.empty(shape, centre_dtype(t.dtype)), np.zeros(shape)
         for i, s in enumerate(slices):
@@ -112,6 +128,7 @@ class _Bars(Machine[Estimate]):
         return Estimate(Bar(c, e), all(s.sure for s in slices))
 
     def bound(self, symbol: str, value: Estimate) -> None:
+        """Run a ``bind``, and note whether its symbol is in doubt."""
         super().bound(symbol, value)
         self.doubt(symbol, not _decided(value))
 
@@ -123,6 +140,7 @@ class _Bars(Machine[Estimate]):
             self.loose.discard(symbol)
 
     def rebind(self, n: Node, types: Sequence[TensorType], values: Sequence[Estimate]) -> None:
+        """Bind symbols by the shapes of values, and note which are in doubt."""
         super().rebind(n, types, values)
         for s in control.rebound(n):
             named = [v for t, v in zip(types, values, strict=True) if dims.symbol(s) in t.shape]
@@ -133,22 +151,25 @@ class _Bars(Machine[Estimate]):
         new = set(control.rebound(n))
         self.loose |= new
         return [
-            _unknown(r, sure=r.sure and new.isdisjoint(dims.free(t.shape)))
+            r.unknown(sure=r.sure and new.isdisjoint(dims.free(t.shape)))
             for r, t in zip(results, n.types, strict=True)
         ]
 
     def branch(self, n: Node, runs: Sequence[Function], args: list[Estimate]) -> Sequence[Estimate]:
+        """Run the function that the condition chooses; undecided unless it is decided."""
         decided = _decided(args[0])
         results = super().branch(n, runs, args)
         return results if decided else self.undecided(n, results)
 
     def loop(self, n: Node, runs: Sequence[Function], args: list[Estimate]) -> Sequence[Estimate]:
+        """Test, run the body, again; undecided if a test was."""
         results = super().loop(n, runs, args)
         return self.undecided(n, results) if self.stopped else results
 
     def scan(self, n: Node, body: Function, args: list[Estimate]) -> Sequence[Estimate]:
+        """Run the body for each slice; undecided if their number is in doubt."""
         results = super().scan(n, body, args)
         length = control.symbols(n)
         if self.loose.isdisjoint(length):
             return results
-        return [_unknown(r, sure=r.sure) for r in results]
+        return [r.unknown(sure=r.sure) for r in results]

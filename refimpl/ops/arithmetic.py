@@ -10,11 +10,13 @@ from didyma.refimpl.ir.loop import Binary, Expr, Intrinsic
 from didyma.refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
 from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops import powers
+from didyma.refimpl.ops.attributes import Nothing
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.elementwise import binary, ends, through_f64
 from didyma.refimpl.ops.folds import has_negative_zero
+from didyma.refimpl.ops.payloads import larger, scalar
 from didyma.refimpl.ops.pointwise import ToBar, example, pointwise, within
-from didyma.refimpl.ops.spec import Domain, Domains, Laws, Neutral, Op, Work
+from didyma.refimpl.ops.spec import Domain, Domains, Laws, Neutral, Op, Use, Work
 
 OfTwo = Callable[[Bar, Bar, DType, Contract], Bar]
 
@@ -105,6 +107,14 @@ def _copysign_rule(x: Expr, to: Expr) -> Expr:
     return Intrinsic("copysign", (x, to))
 
 
+def _clip_ring(
+    bars: Sequence[Bar], payloads: Sequence[Array], _use: Use[Nothing], _out: Bar
+) -> Array:
+    (x, lo, hi), (p, q, r) = bars, payloads
+    raised = larger(True, (p, q), (x, lo))
+    return larger(False, (raised, r), (bm.ends(maximum, (x, lo)), hi))
+
+
 def _divisors(dtype: DType) -> Domains:
     return (None, Domain(0.1, 100) if dtype.is_float else Domain(1, 100), None)
 
@@ -127,6 +137,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.add,
         bar=_two(np.add, _add),
         element=binary("add"),
+        ring=scalar("add"),
         laws=Laws(commutative=True, neutral=(Neutral(0, INTS), Neutral(-0.0, FLOATS))),
         pending=True,
         example=example([[1.0, 2.5], [0.5]], [1.5, 3.0]),
@@ -140,6 +151,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.subtract,
         bar=_two(np.subtract, _subtract),
         element=binary("sub"),
+        ring=scalar("sub"),
         laws=Laws(neutral=(Neutral(0, NUMBERS, (1,)),)),
         pending=True,
         example=example([[1.0, 2.5], [0.5]], [0.5, 2.0]),
@@ -153,6 +165,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.multiply,
         bar=_two(np.multiply, _multiply),
         element=binary("mul"),
+        ring=scalar("mul"),
         laws=Laws(commutative=True, neutral=(Neutral(1, NUMBERS),)),
         example=example([[1.0, 2.5], [-2.0]], [-2.0, -5.0]),
     ),
@@ -166,6 +179,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.divide,
         bar=_two(np.divide, bm.divide),
         element=binary("div"),
+        ring=scalar("div"),
         laws=Laws(neutral=(Neutral(1, FLOATS, (1,)),)),
         work=Work.SLOW,
         example=example([[1.0, 3.0], [-2.0]], [-0.5, -1.5]),
@@ -182,6 +196,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.floor_divide,
         bar=_two(np.floor_divide, _floor_divide),
         element=binary("floordiv"),
+        ring=scalar("floordiv"),
         laws=Laws(neutral=(Neutral(1, INTS, (1,)),)),
         work=Work.SLOW,
         example=example([[-7, 7], [2]], [-4, 3], DType.I32),
@@ -212,6 +227,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.remainder,
         bar=_two(np.remainder, _floormod),
         element=binary("floormod"),
+        ring=scalar("floormod"),
         work=Work.SLOW,
         example=example([[-7, 7], [3]], [2, 1], DType.I32),
         domains=_divisors,
@@ -226,6 +242,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.fmod,
         bar=_two(np.fmod, _truncmod),
         element=binary("truncmod"),
+        ring=scalar("truncmod"),
         work=Work.SLOW,
         example=example([[-7, 7], [3]], [-1, 1], DType.I32),
         domains=_divisors,
@@ -241,6 +258,7 @@ ALL: tuple[Op, ...] = (
         evaluate=power,
         bar=_two(power, bm.power),
         element=binary("pow"),
+        ring=scalar("pow"),
         work=Work.SLOW,
         example=example([[2, 3, -1], [3, 2, -3]], [8, 9, -1], DType.I32),
         domains=_exponents,
@@ -256,6 +274,7 @@ ALL: tuple[Op, ...] = (
         evaluate=through_f64(np.arctan2),
         bar=_two(np.arctan2, bm.angle),
         element=binary("atan2"),
+        ring=scalar("atan2"),
         work=Work.SLOW,
         example=example([[1.0, 0.0], [1.0, -1.0]], [0.7853982, 3.1415927]),
     ),
@@ -268,6 +287,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.copysign,
         bar=_two(np.copysign, _copysign),
         element=_copysign_rule,
+        ring=scalar("copysign"),
         example=example([[2.0, -3.0], [-0.0, 1.0]], [-2.0, 3.0]),
     ),
     pointwise(
@@ -279,6 +299,7 @@ ALL: tuple[Op, ...] = (
         evaluate=maximum,
         bar=ends(maximum),
         element=binary("max"),
+        ring=scalar("max"),
         laws=Laws(commutative=True, idempotent=True),
         example=example([[1.0, -0.0], [0.5, 0.0]], [1.0, 0.0]),
     ),
@@ -291,6 +312,7 @@ ALL: tuple[Op, ...] = (
         evaluate=minimum,
         bar=ends(minimum),
         element=binary("min"),
+        ring=scalar("min"),
         laws=Laws(commutative=True, idempotent=True),
         example=example([[1.0, -0.0], [0.5, 0.0]], [0.5, -0.0]),
     ),
@@ -303,6 +325,7 @@ ALL: tuple[Op, ...] = (
         evaluate=clip,
         bar=ends(clip),
         element=_clip_rule,
+        ring=_clip_ring,
         example=example([[-5, 0, 5], [-1], [2]], [-1, 0, 2], DType.I32),
         domains=within(None, (-10, 0), (0, 10)),
     ),

@@ -24,6 +24,7 @@ from didyma.refimpl.ops.attributes import attributes, choice
 from didyma.refimpl.ops.bars import Bar, Contract, centre_dtype, store
 from didyma.refimpl.ops.broadcasting import quiet
 from didyma.refimpl.ops.conversion import convert, convert_expr
+from didyma.refimpl.ops.payloads import of_result
 from didyma.refimpl.ops.rules import attr_error
 from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
 
@@ -141,7 +142,9 @@ BITCAST = Op(
     kind=Kind.ELEMENTWISE,
     arity=(1, 1),
     dtypes=EVERY,
-    rules=Rules(Bitcast, infer=_infer, eval=_eval, bar=quiet(_bar), element=_element),
+    rules=Rules(
+        Bitcast, infer=_infer, eval=_eval, bar=quiet(_bar), element=_element, ring=of_result
+    ),
     sample=_sample,
     example=Example(
         (np.array([1.0, -2.0], np.float32),),

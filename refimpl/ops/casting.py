@@ -9,17 +9,22 @@ import numpy as np
 from didyma.refimpl.ir.loop import Expr, Select
 from didyma.refimpl.ir.types import ALL as ALL_DTYPES
 from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import bar_math as bm
+from didyma.refimpl.ops import ring
+from didyma.refimpl.ops.arithmetic import maximum, minimum
 from didyma.refimpl.ops.attributes import Nothing, attributes, choice
-from didyma.refimpl.ops.bars import Bar, Contract, hull
+from didyma.refimpl.ops.bars import Bar, Contract, exact, hull
 from didyma.refimpl.ops.broadcasting import broadcast, operand_index, partner, quiet
 from didyma.refimpl.ops.conversion import (
     cast_bar,
     convert,
     convert_expr,
+    ends,
     saturate,
     saturate_bar,
     saturate_expr,
 )
+from didyma.refimpl.ops.payloads import larger, of_result, where_decided
 from didyma.refimpl.ops.pointwise import array
 from didyma.refimpl.ops.rules import dtype_error
 from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
@@ -61,6 +66,32 @@ def _saturate_element(at: Index, reads: Sequence[Read], use: Use[Conversion]) ->
     return saturate_expr(reads[0](at), use.types[0].dtype, use.attrs.dtype)
 
 
+def _cast_ring(
+    bars: Sequence[Bar], payloads: Sequence[Array], use: Use[Conversion], out: Bar
+) -> Array:
+    """Keep payloads between floats; but f4e2m1 is computed, by decisions."""
+    if use.attrs.dtype is DType.F4E2M1:
+        return of_result(bars, payloads, use, out)
+    if use.types[0].dtype.is_float:
+        return payloads[0]
+    return where_decided(bars[0].e == 0, ring.embed(bars[0].c))
+
+
+def _saturate_ring(
+    bars: Sequence[Bar], payloads: Sequence[Array], use: Use[Conversion], out: Bar
+) -> Array:
+    to, source = use.attrs.dtype, use.types[0].dtype
+    if to is DType.F4E2M1:
+        return of_result(bars, payloads, use, out)
+    wide = cast_bar(bars[0], source, to.compute)
+    p = payloads[0] if source.is_float else where_decided(wide.e == 0, ring.embed(bars[0].c))
+    for largest, end in zip((True, False), ends(to), strict=True):
+        limit = exact(np.full(wide.c.shape, end).astype(wide.c.dtype), to.compute)
+        p = larger(largest, (p, ring.embed(limit.c)), (wide, limit))
+        wide = bm.ends(maximum if largest else minimum, (wide, limit))
+    return p
+
+
 def _cast_sample(chooser: Chooser, t: TensorType) -> Sample | None:
     return Sample((t,), (("dtype", ALL_DTYPES[chooser.below(len(ALL_DTYPES))]),))
 
@@ -89,6 +120,14 @@ def _where_bar(bars: Sequence[Bar], _use: Use[Nothing], _contract: Contract) -> 
     return hull(decided, chosen, rest)
 
 
+def _where_ring(
+    bars: Sequence[Bar], payloads: Sequence[Array], _use: Use[Nothing], _out: Bar
+) -> Array:
+    cond, (_, p, q) = bars[0], payloads
+    found = np.where(cond.c, p, q)
+    return where_decided((cond.e == 0) | (p == q), found) if cond.e.any() else found
+
+
 def _where_element(at: Index, reads: Sequence[Read], use: Use[Nothing]) -> Expr:
     cond, then, other = (r(operand_index(at, t)) for r, t in zip(reads, use.types, strict=True))
     return Select(cond, then, other)
@@ -114,6 +153,7 @@ ALL: tuple[Op, ...] = (
             infer=_where_infer,
             eval=_where,
             bar=quiet(_where_bar),
+            ring=_where_ring,
             element=_where_element,
         ),
         sample=_where_sample,
@@ -146,6 +186,7 @@ ALL: tuple[Op, ...] = (
             infer=_converted,
             eval=quiet(_cast),
             bar=quiet(_cast_bar),
+            ring=_cast_ring,
             element=_cast_element,
         ),
         sample=_cast_sample,
@@ -174,6 +215,7 @@ ALL: tuple[Op, ...] = (
             infer=_converted,
             eval=quiet(_saturate),
             bar=quiet(_saturate_bar),
+            ring=_saturate_ring,
             element=_saturate_element,
         ),
         sample=_cast_sample,

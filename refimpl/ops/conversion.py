@@ -147,7 +147,7 @@ def largest(to: DType) -> float:
     return _LARGEST[to]
 
 
-def _ends(to: DType) -> tuple[float, float]:
+def ends(to: DType) -> tuple[float, float]:
     """Least and greatest finite number of a float dtype; every f8e8m0 is positive."""
     top = largest(to)
     return (1 / top if to is DType.F8E8M0 else -top), top
@@ -164,7 +164,7 @@ def saturate(x: Array, to: DType) -> Array:
 
 
 def _clamp_float(x: Array, to: DType) -> Array:
-    low, high = (x.dtype.type(v) for v in _ends(to))
+    low, high = (x.dtype.type(v) for v in ends(to))
     return np.asarray(np.minimum(np.maximum(x, low), high))
 
 
@@ -196,7 +196,7 @@ def saturate_bar(b: Bar, source: DType, to: DType) -> Bar:
 def saturate_expr(x: Expr, source: DType, to: DType) -> Expr:
     """Return the loop expression of a ``saturating_cast`` of ``x``, a number of ``source``."""
     if to.is_float:
-        low, high = (Const(v, to.compute) for v in _ends(to))
+        low, high = (Const(v, to.compute) for v in ends(to))
         wide = _cast(x, to.compute)
         return convert_expr(Binary("min", Binary("max", wide, low), high), to)
     if source.is_int and to.is_int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Binary, Const, Expr
 from didyma.refimpl.ir.types import NUMBERS, Array, Shape, TensorType
+from didyma.refimpl.ops import ring
 from didyma.refimpl.ops.attributes import Ints, attributes, integer
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, pick
@@ -44,6 +46,7 @@ from didyma.refimpl.ops.windows import (
 # Bytes of windows gathered at a time: they stay in the processor's cache until multiplied, and
 # the next ones reuse their memory.
 GATHERED = 1 << 22
+Product: TypeAlias = Callable[[Array, Array], Array]
 
 
 @attributes
@@ -88,14 +91,16 @@ def _infer(types: Sequence[TensorType], a: Convolution) -> TensorType:
     return x.with_shape(x.shape[0], outputs, *places)
 
 
-def _correlate(x: Array, w: Array, f: SlidingWindow, groups: int) -> Array:
+def _correlate(
+    x: Array, w: Array, f: SlidingWindow, groups: int, multiply: Product | None = None
+) -> Array:
     """Return the convolution of a padded operand with weights, as matrix products."""
     batch, channels = x.shape[:2]
     size = counts(x, f)
     outputs, row = w.shape[0] // groups, math.prod(size[1:])
     terms = channels // groups * math.prod(f.window)
     rows = dense(w.reshape(groups, outputs, terms))
-    multiply = multiplier(w, x)
+    multiply = multiply or multiplier(w, x)
     out = np.empty((batch, groups, outputs, math.prod(size)), x.dtype)
     for places, part in stripes(x, f, GATHERED):
         start, stop = places.start * row, places.stop * row
@@ -122,6 +127,14 @@ def _bar(args: Sequence[Bar], use: Use[Convolution], contract: Contract) -> Bar:
     padded = Bar(bordered(x.c, f, 0), bordered(x.e, f, 0))
     terms = math.prod(w.c.shape[1:])
     return products_bar(padded, w, multiply, use.result.dtype, terms, contract)
+
+
+def _ring(
+    _bars: Sequence[Bar], payloads: Sequence[Array], use: Use[Convolution], _out: Bar
+) -> Array:
+    x, w = payloads
+    f = use.attrs.windows(w.shape[2:])
+    return _correlate(bordered(x, f, 0), w, f, use.attrs.groups, ring.matmul)
 
 
 def _element(at: Index, reads: Sequence[Read], use: Use[Convolution]) -> Fold:
@@ -186,7 +199,7 @@ CONV = Op(
     kind=Kind.OPAQUE,
     arity=(2, 2),
     dtypes=NUMBERS,
-    rules=Rules(Convolution, infer=_infer, eval=_eval, bar=_bar, element=_element),
+    rules=Rules(Convolution, infer=_infer, eval=_eval, bar=_bar, element=_element, ring=_ring),
     sample=_sample,
     rereads=True,
     example=Example(

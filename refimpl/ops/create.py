@@ -14,6 +14,7 @@ from didyma.refimpl.ir.types import NUMBERS, Array, DType, Shape, Tensor, Tensor
 from didyma.refimpl.ops.attributes import attributes, choice, integer, sizes, tensor
 from didyma.refimpl.ops.bars import Bar, Contract, exact
 from didyma.refimpl.ops.choose import pick
+from didyma.refimpl.ops.payloads import of_result
 from didyma.refimpl.ops.rules import attr_error, check_axis, concrete
 from didyma.refimpl.ops.spec import (
     Chooser,
@@ -154,6 +155,7 @@ CONSTANT = Op(
         bar=_constant_bar,
         element=_constant_element,
         view=_constant_view,
+        ring=of_result,
     ),
     sample=_constant_sample,
     work=Work.NONE,
@@ -175,7 +177,14 @@ IOTA = Op(
     kind=Kind.INJECTIVE,
     arity=(0, 0),
     dtypes=NUMBERS,
-    rules=Rules(Iota, infer=_iota_infer, eval=_iota_eval, bar=_iota_bar, element=_iota_element),
+    rules=Rules(
+        Iota,
+        infer=_iota_infer,
+        eval=_iota_eval,
+        bar=_iota_bar,
+        element=_iota_element,
+        ring=of_result,
+    ),
     sample=_iota_sample,
     nearby=True,
     example=Example(

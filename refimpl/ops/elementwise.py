@@ -19,9 +19,12 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, DType
 from didyma.refimpl.ops import bar_math as bm
+from didyma.refimpl.ops.attributes import Nothing
 from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.payloads import of_result, scalar
 from didyma.refimpl.ops.pointwise import Eval, ToBar, ToExpr, example, pointwise, within
-from didyma.refimpl.ops.spec import Laws, Op, Work
+from didyma.refimpl.ops.ring import UNIT
+from didyma.refimpl.ops.spec import Laws, Op, Use, Work
 
 OfArray = Callable[[Array], Array]
 OfBar = Callable[[Bar, DType, Contract], Bar]
@@ -102,6 +105,7 @@ def _whole(name: str, f: OfArray, doc: str, special: str, case: tuple[float, flo
         evaluate=f,
         bar=ends(f),
         element=intrinsic(name),
+        ring=of_result,
         laws=Laws(idempotent=True),
         example=example([[case[0]]], [case[1]]),
         corners=(0.5, -0.5, 1.5, 2.5, -1.5, 8388607.5, 0.49999997),
@@ -129,6 +133,19 @@ def _square_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
 def _reciprocal_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
     top = Bar(np.ones_like(a.c), np.zeros_like(a.e))
     return bm.divide(top, a, dtype, contract)
+
+
+def _square_ring(
+    bars: Sequence[Bar], payloads: Sequence[Array], use: Use[Nothing], out: Bar
+) -> Array:
+    return scalar("mul")([bars[0]] * 2, [payloads[0]] * 2, use, out)
+
+
+def _reciprocal_ring(
+    bars: Sequence[Bar], payloads: Sequence[Array], use: Use[Nothing], out: Bar
+) -> Array:
+    top = Bar(np.ones_like(out.c), np.zeros_like(out.e))
+    return scalar("div")([top, bars[0]], [np.full(out.c.shape, UNIT), payloads[0]], use, out)
 
 
 def _square_rule(x: Expr) -> Expr:
@@ -174,6 +191,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.abs,
         bar=one(_abs_bar),
         element=_abs_rule,
+        ring=scalar("abs"),
         laws=Laws(idempotent=True),
         example=example([[-2.0, 3.0, -0.0]], [2.0, 3.0, 0.0]),
     ),
@@ -187,6 +205,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.negative,
         bar=one(_negative_bar),
         element=unary("neg"),
+        ring=scalar("neg"),
         laws=Laws(involution=True),
         pending=True,
         example=example([[-2.0, 3.0, 0.0]], [2.0, -3.0, -0.0]),
@@ -200,6 +219,7 @@ ALL: tuple[Op, ...] = (
         evaluate=_sign,
         bar=ends(_sign),
         element=_sign_rule,
+        ring=of_result,
         laws=Laws(idempotent=True),
         example=example([[-2.5, 3.0, -0.0]], [-1.0, 1.0, 0.0]),
     ),
@@ -212,6 +232,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.square,
         bar=one(_square_bar),
         element=_square_rule,
+        ring=_square_ring,
         example=example([[-2.0, 3.0]], [4.0, 9.0]),
         domains=within((-100, 100)),
     ),
@@ -224,6 +245,7 @@ ALL: tuple[Op, ...] = (
         evaluate=_reciprocal,
         bar=one(_reciprocal_bar),
         element=_reciprocal_rule,
+        ring=_reciprocal_ring,
         work=Work.SLOW,
         example=example([[-2.0, 4.0]], [-0.5, 0.25]),
         domains=within((0.01, 100)),
@@ -237,6 +259,7 @@ ALL: tuple[Op, ...] = (
         evaluate=np.sqrt,
         bar=monotone("sqrt", np.sqrt, 0.0),
         element=intrinsic("sqrt"),
+        ring=scalar("sqrt"),
         work=Work.SLOW,
         example=example([[4.0, 2.25]], [2.0, 1.5]),
         domains=within((0, 1000)),
@@ -250,6 +273,7 @@ ALL: tuple[Op, ...] = (
         evaluate=through_f64(_rsqrt),
         bar=monotone("rsqrt", _rsqrt, 0.0),
         element=intrinsic("rsqrt"),
+        ring=scalar("rsqrt"),
         work=Work.SLOW,
         example=example([[4.0, 0.25]], [0.5, 2.0]),
         domains=within((0.01, 1000)),

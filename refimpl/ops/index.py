@@ -17,6 +17,7 @@ from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops.attributes import attributes, integer
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, pick, size
+from didyma.refimpl.ops.payloads import where_decided
 from didyma.refimpl.ops.rules import check_axis, dtype_error, shape_error
 from didyma.refimpl.ops.spec import (
     Chooser,
@@ -115,15 +116,20 @@ def _picking(
     def bar(args: Sequence[Bar], use: Use[Pick], _contract: Contract) -> Bar:
         (x, i), axis = args, use.attrs.axis
         c, e = pick(x.c, i.c, axis), pick(x.e, i.c, axis)
-        if i.e.any():
-            unsure = i.e > 0
-            if c.shape != i.e.shape:  # gather: indices stand in the place of the axis
-                behind = use.result.rank - axis - i.e.ndim
-                unsure = unsure.reshape(*[1] * axis, *i.e.shape, *[1] * behind)
-            e = np.where(unsure, np.inf, e)
-        return Bar(c, e)
+        return Bar(c, np.where(unsure(i, use), np.inf, e) if i.e.any() else e)
 
-    return Rules(Pick, infer, run, bar, element, domains=_domains)
+    def unsure(i: Bar, use: Use[Pick]) -> Array:
+        """Return which elements of the result an undecided index selects."""
+        if use.result.rank == i.e.ndim:
+            return i.e > 0
+        behind = use.result.rank - use.attrs.axis - i.e.ndim  # gather: they stand for the axis
+        return np.reshape(i.e > 0, (*[1] * use.attrs.axis, *i.e.shape, *[1] * behind))
+
+    def ring(bars: Sequence[Bar], payloads: Sequence[Array], use: Use[Pick], _out: Bar) -> Array:
+        moved = pick(payloads[0], bars[1].c, use.attrs.axis)
+        return where_decided(~unsure(bars[1], use), moved)
+
+    return Rules(Pick, infer, run, bar, element, ring=ring, domains=_domains)
 
 
 def _gather_sample(ch: Chooser, t: TensorType) -> Sample | None:

@@ -11,7 +11,7 @@ from didyma.refimpl.ir import expr as ex
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.loop import Binary, Expr
 from didyma.refimpl.ir.types import NUMBERS, Array, DType, Shape, TensorType
-from didyma.refimpl.ops import blas
+from didyma.refimpl.ops import blas, ring
 from didyma.refimpl.ops.attributes import Nothing
 from didyma.refimpl.ops.bar_sums import dot_bar
 from didyma.refimpl.ops.bars import Bar, Contract
@@ -179,6 +179,10 @@ def _signless(b: Bar) -> Array:
     return np.where((b.e > 0) & (b.e >= np.abs(b.c)), 1.0, 0.0)
 
 
+def _ring(_bars: Sequence[Bar], payloads: Sequence[Array], _use: Use[Nothing], _out: Bar) -> Array:
+    return np.asarray(ring.matmul(*payloads))
+
+
 def _element(at: Index, reads: Sequence[Read], use: Use[Nothing]) -> Fold:
     a, b = use.types
 
@@ -220,7 +224,7 @@ MATMUL = Op(
     kind=Kind.OPAQUE,
     arity=(2, 2),
     dtypes=NUMBERS,
-    rules=Rules(Nothing, infer=_infer, eval=_eval, bar=_bar, element=_element),
+    rules=Rules(Nothing, infer=_infer, eval=_eval, bar=_bar, element=_element, ring=_ring),
     sample=_sample,
     rereads=True,
     example=Example(

@@ -23,6 +23,7 @@ from didyma.refimpl.ops.spec import (
     Laws,
     Op,
     Read,
+    RingRule,
     Rules,
     Sample,
     Use,
@@ -86,11 +87,13 @@ def pointwise(
     laws: Laws = NO_LAWS,
     work: Work = Work.PLAIN,
     pending: bool = False,
+    ring: RingRule[Nothing] | None = None,
 ) -> Op:
     """Return an op on broadcast operands of one dtype.
 
     ``evaluate`` takes arrays of the compute dtype and ``element`` expressions of it; ``bar`` takes
-    the operands' dtype.  ``to`` is the result's dtype where it differs.
+    the operands' dtype.  ``to`` is the result's dtype where it differs.  ``ring`` is the rule for
+    floats.
     """
 
     def infer(types: Sequence[TensorType], _: Nothing) -> TensorType:
@@ -129,7 +132,7 @@ def pointwise(
         kind=Kind.ELEMENTWISE,
         arity=(arity, arity),
         dtypes=dtypes,
-        rules=Rules(Nothing, infer, quiet(run), quiet(to_bar), rule, domains=domain),
+        rules=Rules(Nothing, infer, quiet(run), quiet(to_bar), rule, ring=ring, domains=domain),
         sample=sample,
         laws=laws,
         work=work,

@@ -11,11 +11,13 @@ from didyma.refimpl.ir import expr as ex
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Binary, Cast, Const, Expr
 from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, TensorType
+from didyma.refimpl.ops import payloads
 from didyma.refimpl.ops.attributes import attributes, boolean
 from didyma.refimpl.ops.bar_sums import sum_bar
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag
 from didyma.refimpl.ops.folds import divided, extreme_bar, has_negative_zero, lowest
+from didyma.refimpl.ops.ring import UNKNOWN
 from didyma.refimpl.ops.spec import (
     Chooser,
     Example,
@@ -77,6 +79,16 @@ def _max_bar(args: Sequence[Bar], use: Use[SlidingWindow], _contract: Contract) 
     return extreme_bar(Bar(places, errors), axes, False, True, use.result.dtype)
 
 
+def _max_ring(
+    bars: Sequence[Bar], operands: Sequence[Array], use: Use[SlidingWindow], _out: Bar
+) -> Array:
+    (x,), f = bars, use.attrs
+    places, axes = _places(x.c, f, lowest(x.c.dtype))
+    errors, _ = _places(x.e, f, 0)
+    p, _ = _places(operands[0], f, int(UNKNOWN))
+    return payloads.extreme_of(p, Bar(places, errors), axes, keepdims=False, largest=True)
+
+
 def _max_element(at: Index, reads: Sequence[Read], use: Use[SlidingWindow]) -> Fold:
     compute = use.result.dtype.compute
     fill = Const(lowest(compute.numpy), compute)
@@ -133,6 +145,14 @@ def _avg_bar(args: Sequence[Bar], use: Use[Average], contract: Contract) -> Bar:
     return divided(total, _counts(f, x.c.shape, total.c.shape), dtype)
 
 
+def _avg_ring(
+    _bars: Sequence[Bar], operands: Sequence[Array], use: Use[Average], out: Bar
+) -> Array:
+    f, p = use.attrs, operands[0]
+    places, axes = _places(p, f, 0)
+    return payloads.mean(places, axes, False, _counts(f, p.shape, out.c.shape))
+
+
 def _avg_element(at: Index, reads: Sequence[Read], use: Use[Average]) -> Fold:
     (t,), f, compute = use.types, use.attrs, use.result.dtype.compute
     extents, body = _fold_body(at, reads[0], t, f, Const(0.0, compute))
@@ -173,7 +193,12 @@ MAX_POOL = Op(
     arity=(1, 1),
     dtypes=NUMBERS,
     rules=Rules(
-        SlidingWindow, infer=_max_infer, eval=_max_eval, bar=_max_bar, element=_max_element
+        SlidingWindow,
+        infer=_max_infer,
+        eval=_max_eval,
+        bar=_max_bar,
+        element=_max_element,
+        ring=_max_ring,
     ),
     sample=_max_sample,
     rereads=True,
@@ -197,7 +222,10 @@ AVG_POOL = Op(
     kind=Kind.OPAQUE,
     arity=(1, 1),
     dtypes=FLOATS,
-    rules=Rules(Average, infer=_avg_infer, eval=_avg_eval, bar=_avg_bar, element=_avg_element),
+    rules=Rules(
+        Average, infer=_avg_infer, eval=_avg_eval, bar=_avg_bar, element=_avg_element,
+        ring=_avg_ring,
+    ),
     sample=_avg_sample,
     rereads=True,
     example=Example(

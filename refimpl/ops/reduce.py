@@ -13,6 +13,7 @@ from didyma.refimpl.ir import expr as ex
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Binary, Cast, Expr
 from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, DType, TensorType
+from didyma.refimpl.ops import payloads
 from didyma.refimpl.ops.attributes import attributes, boolean, integers
 from didyma.refimpl.ops.bar_sums import sum_bar
 from didyma.refimpl.ops.bars import Bar, Contract
@@ -32,6 +33,7 @@ from didyma.refimpl.ops.spec import (
     Kind,
     Op,
     Read,
+    RingRule,
     Rules,
     Sample,
     Use,
@@ -40,6 +42,7 @@ from didyma.refimpl.ops.spec import (
 
 BOOL = (DType.BOOL,)
 FoldValues: TypeAlias = Callable[[Array, Axes, bool], Array]
+FoldPayloads: TypeAlias = Callable[[Array, Bar, Axes, bool], Array]
 FoldBars: TypeAlias = Callable[[Bar, Axes, bool, DType, Contract], Bar]
 
 
@@ -158,6 +161,38 @@ def _mean_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> 
     return divided(sum_bar(b, axes, dtype, k, keepdims=keepdims), np.asarray(count), dtype)
 
 
+def _sum_ring(p: Array, _b: Bar, axes: Axes, keepdims: bool) -> Array:
+    return payloads.total(p, axes, keepdims)
+
+
+def _prod_ring(p: Array, _b: Bar, axes: Axes, keepdims: bool) -> Array:
+    return payloads.product(p, axes, keepdims)
+
+
+def _min_ring(p: Array, b: Bar, axes: Axes, keepdims: bool) -> Array:
+    return payloads.extreme_of(p, b, axes, keepdims, largest=False)
+
+
+def _max_ring(p: Array, b: Bar, axes: Axes, keepdims: bool) -> Array:
+    return payloads.extreme_of(p, b, axes, keepdims, largest=True)
+
+
+def _mean_ring(p: Array, _b: Bar, axes: Axes, keepdims: bool) -> Array:
+    return payloads.mean(p, axes, keepdims, np.asarray(math.prod(p.shape[a] for a in axes)))
+
+
+def _ring(fold: FoldPayloads | None) -> RingRule[Reduction] | None:
+    if fold is None:
+        return None
+
+    def run(
+        bars: Sequence[Bar], operands: Sequence[Array], use: Use[Reduction], _out: Bar
+    ) -> Array:
+        return fold(operands[0], bars[0], use.attrs.axes, use.attrs.keepdims)
+
+    return run
+
+
 def _quantifier(decisive: bool) -> FoldBars:
     """Return the bar rule of ``any`` (decisive: true) or ``all`` (decisive: false).
 
@@ -193,6 +228,7 @@ def _reduction(
     bar: FoldBars,
     op: FoldOp,
     example: tuple[Array, Array],
+    ring: FoldPayloads | None = None,
 ) -> Op:
     return Op(
         name=name,
@@ -202,7 +238,12 @@ def _reduction(
         arity=(1, 1),
         dtypes=dtypes,
         rules=Rules(
-            Reduction, _infer(name), _eval(fold), _bar(bar), _element(op, mean=name == "mean")
+            Reduction,
+            _infer(name),
+            _eval(fold),
+            _bar(bar),
+            _element(op, mean=name == "mean"),
+            ring=_ring(ring),
         ),
         sample=_sample(dtypes),
         pending=name in ("sum", "mean"),
@@ -220,7 +261,7 @@ ALL: tuple[Op, ...] = (
         "Sum over axes. The order of additions is free.",
         _SUM + "Empty: 0. Integers wrap in the operand's dtype. bool is cast first.",
         NUMBERS, _sum, _sum_bar, "add",
-        (_X, np.array([8, 7], np.float32)),
+        (_X, np.array([8, 7], np.float32)), _sum_ring,
     ),
     _reduction(
         "prod",
@@ -228,28 +269,28 @@ ALL: tuple[Op, ...] = (
         "NaN, infinities and zeros as in IEEE multiplication, in no set order. Empty: 1. "
         "Integers wrap in the operand's dtype.",
         NUMBERS, _prod, _prod_bar, "mul",
-        (_X, np.array([10, 0], np.float32)),
+        (_X, np.array([10, 0], np.float32)), _prod_ring,
     ),
     _reduction(
         "min",
         "Smallest element over axes.",
         "NaN if any element is NaN; -0 is below +0. Empty: +infinity, or the largest integer.",
         NUMBERS, _min, _min_bar, "min",
-        (_X, np.array([1, 0], np.float32)),
+        (_X, np.array([1, 0], np.float32)), _min_ring,
     ),
     _reduction(
         "max",
         "Largest element over axes.",
         "NaN if any element is NaN; -0 is below +0. Empty: -infinity, or the smallest integer.",
         NUMBERS, _max, _max_bar, "max",
-        (_X, np.array([5, 4], np.float32)),
+        (_X, np.array([5, 4], np.float32)), _max_ring,
     ),
     _reduction(
         "mean",
         "Sum over axes divided by the number of elements; floats only.",
         _SUM + "A sum that overflows overflows the mean. Empty: NaN.",
         FLOATS, _mean, _mean_bar, "add",
-        (_X, np.array([8 / 3, 7 / 3], np.float32)),
+        (_X, np.array([8 / 3, 7 / 3], np.float32)), _mean_ring,
     ),
     _reduction(
         "any",

@@ -34,7 +34,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -48,6 +48,7 @@ P = 2 * Q + 1
 UNKNOWN = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 MOST_TERMS = 1 << 11  # products of two parts, of which float64 adds up so many exactly
 
+_where = cast("Callable[..., Array]", np.where)  # whose stubs take operands of no type for axes
 _U = np.uint64
 _P, _Q, _ONE, _SIGN = _U(P), _U(Q), _U(1), _U(63)
 _HIGH, _MIDDLE, _PART, _REST = _U(42), _U(21), _U((1 << 21) - 1), _U(20)
@@ -60,8 +61,7 @@ _TOP = _U(P << 42)
 
 def where(condition: Any, p: Payload, q: Payload) -> Payload:
     """Return ``p`` where the condition holds, elsewhere ``q``; a scalar of scalars."""
-    chosen: Array = np.where(np.asarray(condition), p, q)
-    return chosen[()]
+    return _where(condition, p, q)[()]
 
 
 def _pack(high: Payload, middle: Payload, low: Payload) -> Payload:

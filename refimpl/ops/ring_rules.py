@@ -20,7 +20,7 @@ follows the IEEE values, and is the payload of what was chosen, or of the number
 | floormod, truncmod | x - n y, with the whole number n that IEEE yields | |
 
 Where an operand is infinite and IEEE yields a whole number (exp(-inf) = 0, 1 / inf = 0, tanh(inf)
-= 1), the payload is that number's, in any of these.
+= 1), the payload is that number's (``LIMITED``).
 """
 
 from __future__ import annotations
@@ -127,6 +127,8 @@ SMOOTH: dict[str, OfPayload] = {
     "erf": partial(ring.odd_tag, "erf"),
 }
 WHOLE = ("floor", "ceil", "trunc", "round")  # unary, to a whole number
+# What may be a whole number of an infinite operand.
+LIMITED = frozenset({"exp", "exp2", "expm1", "rsqrt", "tanh", "erf", "div", "pow", "atan2"})
 
 
 @cache
@@ -182,7 +184,8 @@ def unary(name: str, payload: Payload, value: Value, result: Value) -> Payload:
         return ring.embed(result)
     if name == "abs":
         return ring.where(np.signbit(value), ring.negate(payload), payload)
-    return _limits(SMOOTH[name](payload), [value], result)
+    found = SMOOTH[name](payload)
+    return _limits(found, [value], result) if name in LIMITED else found
 
 
 def extreme(largest: bool, p: Payload, q: Payload, a: Value, b: Value) -> Payload:
@@ -209,8 +212,6 @@ def binary(name: str, p: Payload, q: Payload, a: Value, b: Value, result: Value)
     ``a`` and ``b`` are the operands with payloads ``p`` and ``q``, and ``result`` what IEEE yields.
     """
     match name:
-        case "add" | "sub" | "mul":
-            return BINARY[name](p, q)
         case "min" | "max":
             return extreme(name == "max", p, q, a, b)
         case "copysign":
@@ -220,7 +221,8 @@ def binary(name: str, p: Payload, q: Payload, a: Value, b: Value, result: Value)
         case "floormod" | "truncmod":
             return remainder(p, q, a, b, result)
         case _:
-            return _limits(BINARY[name](p, q), [a, b], result)
+            found = BINARY[name](p, q)
+            return _limits(found, [a, b], result) if name in LIMITED else found
 
 
 def intrinsic(

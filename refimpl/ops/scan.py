@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ from didyma.refimpl.ir import expr as ex
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Expr
 from didyma.refimpl.ir.types import NUMBERS, Array, DType, TensorType
+from didyma.refimpl.ops import ring
 from didyma.refimpl.ops.attributes import attributes, boolean, integer
 from didyma.refimpl.ops.bar_sums import additions, fold
 from didyma.refimpl.ops.bars import Bar, Contract
@@ -42,6 +44,7 @@ from didyma.refimpl.ops.spec import (
     Kind,
     Op,
     Read,
+    RingRule,
     Rules,
     Sample,
     Use,
@@ -61,17 +64,17 @@ Along: TypeAlias = Callable[[Array, Running], Array]
 OfFloats: TypeAlias = Callable[[Bar, Running, DType, Contract], Bar]
 
 
-def _along(ufunc: np.ufunc, empty: float) -> Along:
-    """Return a function that folds every prefix (or suffix) of each line by ``ufunc``.
+def _along(accumulate: Callable[[Array], Array], empty: float) -> Along:
+    """Return a function that folds every prefix (or suffix) of each line.
 
-    It computes in the operand's dtype; ``empty`` is the fold of no elements.
+    ``accumulate`` folds every prefix along the last axis; ``empty`` is the fold of no elements.
     """
 
     def run(x: Array, a: Running) -> Array:
         line = np.moveaxis(x, a.axis, -1)
         if a.reverse:
             line = line[..., ::-1]
-        out = np.asarray(ufunc.accumulate(line, axis=-1, dtype=x.dtype))
+        out = accumulate(line)
         if a.exclusive:
             first = np.full((*out.shape[:-1], min(1, out.shape[-1])), empty, x.dtype)
             out = np.concatenate([first, out[..., :-1]], -1)
@@ -82,7 +85,19 @@ def _along(ufunc: np.ufunc, empty: float) -> Along:
     return run
 
 
-_sums, _products, _some = _along(np.add, 0), _along(np.multiply, 1), _along(np.logical_or, 0)
+def _by(ufunc: np.ufunc) -> Callable[[Array], Array]:
+    """Return the fold of every prefix by a ufunc, in the operand's dtype."""
+
+    def run(line: Array) -> Array:
+        return np.asarray(ufunc.accumulate(line, axis=-1, dtype=line.dtype))
+
+    return run
+
+
+_sums, _products = _along(_by(np.add), 0), _along(_by(np.multiply), 1)
+_some = _along(_by(np.logical_or), 0)
+_ring_sums = _along(partial(ring.running_sum, axis=-1), 0)
+_ring_products = _along(partial(ring.running_product, axis=-1), ring.UNIT)
 
 
 def _counts(a: Running, shape: tuple[int, ...]) -> Array:
@@ -149,6 +164,13 @@ def _prod_bar(b: Bar, a: Running, dtype: DType, _contract: Contract) -> Bar:
     return product_bar(join(b.c), factors(b, _counts(a, b.c.shape), join, some), dtype)
 
 
+def _ring(along: Along) -> RingRule[Running]:
+    def run(_bars: Sequence[Bar], payloads: Sequence[Array], use: Use[Running], _out: Bar) -> Array:
+        return along(payloads[0], use.attrs)
+
+    return run
+
+
 def _element(op: FoldOp) -> Element[Running]:
     """Return the loop rule: a fold with ``op``, of i + 1 steps for element i."""
 
@@ -205,6 +227,7 @@ ALL: tuple[Op, ...] = (
             eval=_eval(_sums),
             bar=_bar(_sums, _sum_bar),
             element=_element("add"),
+            ring=_ring(_ring_sums),
         ),
         [2, 5, 9],
     ),
@@ -218,6 +241,7 @@ ALL: tuple[Op, ...] = (
             eval=_eval(_products),
             bar=_bar(_products, _prod_bar),
             element=_element("mul"),
+            ring=_ring(_ring_products),
         ),
         [2, 6, 24],
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -11,6 +11,7 @@ from didyma.refimpl.ir import expr as ex
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Expr
 from didyma.refimpl.ir.types import BYTES, NUMBERS, Array, DType, TensorType
+from didyma.refimpl.ops import ring
 from didyma.refimpl.ops.attributes import attributes, choice, integer
 from didyma.refimpl.ops.bar_sums import fold
 from didyma.refimpl.ops.bars import LEAST, Bar, Contract, as_error, centre_dtype, settle
@@ -24,6 +25,8 @@ from didyma.refimpl.ops.index import (
     index_domains,
     position,
 )
+from didyma.refimpl.ops.payloads import where_decided
+from didyma.refimpl.ops.ring import UNKNOWN
 from didyma.refimpl.ops.rules import dtype_error, shape_error
 from didyma.refimpl.ops.spec import (
     Chooser,
@@ -40,6 +43,7 @@ from didyma.refimpl.ops.spec import (
 )
 
 Reduction: TypeAlias = Literal["none", "add", "mul", "min", "max"]
+FoldPayloads: TypeAlias = Callable[[Array, Array], Array]
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 _UFUNC = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 
@@ -111,12 +115,15 @@ def _bar(args: Sequence[Bar], use: Use[Put], _contract: Contract) -> Bar:
     out = _reduced(x, at, updates, use.attrs.reduction, use.result.dtype)
     if not i.e.any():
         return out
-    # An update of unknown place may hit any element of its line.
-    line = np.zeros(x.c.shape, np.bool_)
-    unsure = i.e > 0
-    places = [np.indices(i.c.shape)[a][unsure] for a in range(x.c.ndim) if a != axis]
+    return Bar(out.c, np.where(_lines(i, x.c.shape, axis), np.inf, out.e))
+
+
+def _lines(i: Bar, shape: tuple[int, ...], axis: int) -> Array:
+    """Return which elements are on a line with an update of unknown place, which may hit any."""
+    line = np.zeros(shape, np.bool_)
+    places = [np.indices(i.c.shape)[a][i.e > 0] for a in range(len(shape)) if a != axis]
     np.moveaxis(line, axis, -1)[tuple(places)] = True
-    return Bar(out.c, np.where(line, np.inf, out.e))
+    return line
 
 
 def _reduced(x: Bar, at: tuple[Array, ...], u: Bar, reduction: Reduction, dtype: DType) -> Bar:
@@ -222,6 +229,40 @@ def _extremes(x: Bar, at: tuple[Array, ...], u: Bar, reduction: Reduction, dtype
     return Bar(c, e)
 
 
+def _ring(bars: Sequence[Bar], payloads: Sequence[Array], use: Use[Put], _out: Bar) -> Array:
+    (x, i, u), axis, reduction = bars, use.attrs.axis, use.attrs.reduction
+    p, _, q = payloads
+    at, counts = _where(i.c, x.c.shape, axis)
+    if reduction in ("min", "max"):
+        found = _ring_extremes(x, p, at, Bar(u.c[counts], u.e[counts]), q[counts], reduction)
+    elif reduction == "none":
+        found = _combined(p, at, q[counts], "none")
+    else:
+        found = _one_by_one(p, at, q[counts], ring.add if reduction == "add" else ring.multiply)
+    return where_decided(~_lines(i, x.c.shape, axis), found) if i.e.any() else found
+
+
+def _one_by_one(p: Array, at: tuple[Array, ...], q: Array, fold: FoldPayloads) -> Array:
+    """Combine elements with updates, in rounds in which no two meet."""
+    line, places = p.reshape(-1).copy(), np.ravel_multi_index(at, p.shape)
+    while places.size:
+        targets, first = np.unique(places, return_index=True)
+        line[targets] = fold(line[targets], q[first])
+        places, q = np.delete(places, first), np.delete(q, first)
+    return line.reshape(p.shape)
+
+
+def _ring_extremes(
+    x: Bar, p: Array, at: tuple[Array, ...], u: Bar, q: Array, reduction: Reduction
+) -> Array:
+    sign = 1 if reduction == "max" else -1
+    best = _combined(sign * x.c - x.e, at, sign * u.c - u.e, "max")
+    loses, beaten = sign * x.c + x.e < best, sign * u.c + u.e < best[at]
+    most = _combined(np.where(loses, ring.ZERO, p), at, np.where(beaten, ring.ZERO, q), "max")
+    least = _combined(np.where(loses, UNKNOWN, p), at, np.where(beaten, UNKNOWN, q), "min")
+    return where_decided(most == least, most)
+
+
 def _element(_at: Index, reads: Sequence[Read], use: Use[Put]) -> Scatter:
     axis, reduction = use.attrs.axis, use.attrs.reduction
     n = ex.of_dim(use.result.shape[axis])
@@ -270,7 +311,9 @@ SCATTER = Op(
     kind=Kind.OPAQUE,
     arity=(3, 3),
     dtypes=BYTES,
-    rules=Rules(Put, infer=_infer, eval=_eval, bar=_bar, element=_element, domains=_domains),
+    rules=Rules(
+        Put, infer=_infer, eval=_eval, bar=_bar, element=_element, ring=_ring, domains=_domains
+    ),
     sample=_sample,
     example=Example(
         (

@@ -1,7 +1,8 @@
 """The record of an op: verifier, interpreters, lowering, fuzzing and docs are derived from it.
 
 Nothing of it is optional: type rule, NumPy meaning, error bar, loop rule, samples for fuzzing, a
-written rule for special values, and an example that runs.
+written rule for special values, and an example that runs.  What yields floats has a meaning in the
+ring, too.
 """
 
 from __future__ import annotations
@@ -154,6 +155,8 @@ class Use(Generic[A]):
 Infer: TypeAlias = Callable[[Sequence[TensorType], A], TensorType]
 Eval: TypeAlias = Callable[[Sequence[Array], A, TensorType], Array]
 BarRule: TypeAlias = Callable[[Sequence[Bar], Use[A], Contract], Bar]
+# On bars and payloads of the operands, and the bar of the result.
+RingRule: TypeAlias = Callable[[Sequence[Bar], Sequence[Array], Use[A], Bar], Array]
 Element: TypeAlias = Callable[[Index, Sequence[Read], Use[A]], Rule]
 
 
@@ -172,6 +175,7 @@ class Rules(Generic[A]):
     bar: BarRule[A]
     element: Element[A]
     view: Eval[A] | None = None
+    ring: RingRule[A] | None = None  # of an op whose results are floats and that computes
     domains: Callable[[Sequence[TensorType], A], Domains] = anywhere
 
     def specs(self) -> tuple[AttrSpec, ...]:
@@ -206,6 +210,20 @@ class Applied(Protocol):
         contract: Contract,
     ) -> Bar:
         """Return the bar of the result, not yet rounded to its dtype."""
+        ...
+
+    def ring(
+        self,
+        bars: Sequence[Bar],
+        payloads: Sequence[Array],
+        types: Sequence[TensorType],
+        result: TensorType,
+        out: Bar,
+    ) -> Array:
+        """Return the payloads of the result in the ring; ``out`` is its bar.
+
+        An op without a rule of its own moves payloads as it moves elements.
+        """
         ...
 
     def element(
@@ -245,6 +263,18 @@ class _Applied(Generic[A]):
         contract: Contract,
     ) -> Bar:
         return self.rules.bar(bars, Use(self.attrs, types, result), contract)
+
+    def ring(
+        self,
+        bars: Sequence[Bar],
+        payloads: Sequence[Array],
+        types: Sequence[TensorType],
+        result: TensorType,
+        out: Bar,
+    ) -> Array:
+        if self.rules.ring is None:
+            return self.view(payloads, result)
+        return self.rules.ring(bars, payloads, Use(self.attrs, types, result), out)
 
     def element(
         self,

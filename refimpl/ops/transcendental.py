@@ -11,6 +11,7 @@ from didyma.refimpl.ir.types import FLOATS, Array, DType
 from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.elementwise import OfArray, intrinsic, monotone, one, through_f64
+from didyma.refimpl.ops.payloads import scalar
 from didyma.refimpl.ops.pointwise import ByDType, ToBar, anywhere, example, pointwise, within
 from didyma.refimpl.ops.spec import Op, Work
 
@@ -42,6 +43,7 @@ def _math(
         evaluate=through_f64(f),
         bar=bar,
         element=intrinsic(name),
+        ring=scalar(name),
         work=Work.SLOW,
         example=example([[case[0]]], [case[1]]),
         domains=domains,
