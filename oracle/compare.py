@@ -101,8 +101,12 @@ def bitwise(name: str, want: Array, got: Array) -> Comparison:
     return Comparison(want.size, want.size, np.inf, message)
 
 
-def payloads(name: str, want: Array, got: Array) -> Comparison:
+def payloads(
+    name: str, want: Array, got: Array, values: tuple[Array, Array] | None = None
+) -> Comparison:
     """Judge the payloads of an output in the ring; those that are UNKNOWN are not checked.
+
+    ``values`` are the output's in the reference and the subject, for the message.
 
     >>> x = ring.embed(np.float32([1, 2, np.inf]))
     >>> payloads("y", x, ring.add(x, ring.ZERO)).checked
@@ -121,6 +125,9 @@ def payloads(name: str, want: Array, got: Array) -> Comparison:
             f" payload {int(got[at]):#x}, want {int(want[at]):#x}"
             f" ({int(np.count_nonzero(wrong))} of {want.size} elements differ)"
         )
+        if values is not None:
+            want_value, got_value = (float(v[at]) for v in values)
+            message += f"; the values are {got_value!r}, want {want_value!r}"
     return Comparison(checked, want.size, 0.0, message, in_ring=True)
 
 

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 
-from didyma.oracle import compare, lanes, plan_check
+from didyma.oracle import compare, lanes, plan_check, ring
 from didyma.oracle.backend import Backend
 from didyma.oracle.compare import Comparison
 from didyma.oracle.externs import bodies
@@ -26,7 +25,8 @@ from didyma.oracle.kernels import run_primfuncs
 from didyma.oracle.primitives import PrimitiveBars, concrete, exact, judge_primitives
 from didyma.oracle.recorder import Recorder
 from didyma.oracle.report import Level, Report
-from didyma.oracle.subject import Env, Subject
+from didyma.oracle.ring import PrimitivePayloads
+from didyma.oracle.subject import Arrays, Env, Subject
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as graph_interp
 from didyma.refimpl.interp import program as program_interp
@@ -39,12 +39,13 @@ from didyma.refimpl.verify import program as program_laws
 
 __all__ = ["Subject", "judge"]
 
-Arrays: TypeAlias = Sequence[Array]
-
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A subject, the inputs on which it is judged, and the bars of its Primitives."""
+    """A subject, the inputs on which it is judged, and the bars of its Primitives.
+
+    ``payloads`` are those of its Primitives, where it is judged in the ring, too.
+    """
 
     subject: Subject
     inputs: Arrays
@@ -52,6 +53,7 @@ class _Case:
     contract: Contract
     details: bool
     bars: PrimitiveBars
+    payloads: PrimitivePayloads | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,13 @@ def judge(
     progress: Callable[[str], None] = lambda _: None,
     *,
     details: bool = True,
+    in_ring: bool = False,
 ) -> Report:
     """Judge every level on the given inputs.
 
     With ``details`` the results of the program and of each backend are also compared with those in
     float64 (``Comparison.off``), and the note of ``plan`` says how its symbolic laws were verified.
+    With ``in_ring`` results are also compared in the ring, which sees terms that bars forgive.
 
     Levels: ``graph``, ``passes``, ``loop``, ``kernel``, ``plan``, ``program``, then one for each
     implementation of an external function (``extern NAME``), then one for each backend by its name.
@@ -88,7 +92,9 @@ def judge(
     contract = contract or Contract()
     params = zip(s.source.entry.params, inputs, strict=True)
     env = dims.bind([(p.name, p.type.shape, a.shape) for p, a in params], s.source.dims)
-    case = _Case(s, inputs, env, contract, details, PrimitiveBars(s.fused, contract))
+    payloads = PrimitivePayloads(s.fused, contract) if in_ring else None
+    bars = PrimitiveBars(s.fused, contract)
+    case = _Case(s, inputs, env, contract, details, bars, payloads)
     levels: list[Level] = []
     with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
         progress("graph")
@@ -197,6 +203,22 @@ def _passes(case: _Case, truth: _Truth, level: Recorder) -> None:
 
     for name, m in s.passes:
         level.guard(name, partial(one, name, m))
+    if case.payloads is not None and s.passes:
+        level.guard("ring", partial(_passes_in_ring, case, level))
+
+
+def _passes_in_ring(case: _Case, level: Recorder) -> None:
+    """Judge the last pass in the ring; if it disagrees, name the first pass that does."""
+    s = case.subject
+    compared = partial(ring.rewritten, s.source, inputs=case.inputs, env=case.env)
+    name, last = s.passes[-1]
+    found = compared(last, contract=case.contract)
+    if not all(c.agree for c in found):
+        for name, m in s.passes:  # noqa: B007  # the name at which the loop stops is used
+            found = compared(m, contract=case.contract)
+            if not all(c.agree for c in found):
+                break
+    level.compare(name, found)
 
 
 def _rewritten(

@@ -11,6 +11,7 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.types import Array
 
+Arrays: TypeAlias = Sequence[Array]
 Env: TypeAlias = Mapping[str, int]
 Extern: TypeAlias = Callable[[Sequence[Array], Env], Sequence[Array]]
 
