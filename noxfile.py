@@ -68,7 +68,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """Plant each known fault in a copy of the source and see that a campaign finds it."""
+    """Plant known faults and generated mutants; see that campaigns kill them (docs/mutants.md)."""
     session.install("-e", ".[dev]")
     session.run("python", "-m", "tests.mutants", *session.posargs)
 

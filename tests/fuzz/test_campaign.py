@@ -28,7 +28,7 @@ from didyma.fuzz.executor import InlineExecutor
 from didyma.fuzz.replay import load
 from didyma.fuzz.result import Result
 from tests.didyma.cli import ROOT
-from tests.mutants.__main__ import plant
+from tests.mutants.copies import plant
 from tests.mutants.faults import FAULTS, Fault
 
 

@@ -1,9 +1,8 @@
-"""Plant each fault in a copy of the source, run a campaign there, and print what was found.
+"""Plant faults and generated mutants, and see that the checks kill them.
 
-With ``--groups`` each campaign runs to its end, and what is printed is into how many groups it
-parted the findings of one fault, and of two faults planted at once; the graphs of faults that name
-ops have these ops.  With ``--memory`` the faults
-are those of memory planners, planted in this process and hunted with random programs.
+Without a choice these are every named fault and a sample of 400 generated mutants: changes of
+the Python of ``codegen``, of the C of the prelude, and of the kernels of drawn programs.  Exit code
+0 if every mutant is killed or equivalent, 1 if not, 2 for bad options, 5 if no mutant was run.
 """
 
 from __future__ import annotations
@@ -11,115 +10,126 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from tests.mutants.faults import FAULTS, Fault
-from tests.mutants.grouping import FAULTS as GROUPED
-from tests.mutants.grouping import PAIRS
-from tests.mutants.memory import page
-
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("refimpl", "codegen", "oracle", "fuzz", "didyma")
+SAMPLE = 400
+FOUND, SURVIVED, USAGE, NOTHING_RAN = 0, 1, 2, 5
 
 
-def plant(where: Path, *faults: Fault) -> None:
-    """Copy the packages and change a place for each fault; the text to change is there once."""
-    for package in PACKAGES:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, where / package, symlinks=True, ignore=ignored)
-    for fault in faults:
-        path = where / fault.file
-        text = path.read_text(encoding="utf-8")
-        if (count := text.count(fault.old)) != 1:
-            raise SystemExit(f"{fault.name}: its text occurs {count} times in {fault.file}")
-        path.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
+def options(words: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    p = argparse.ArgumentParser("python -m tests.mutants", description=__doc__)
+    p.add_argument("names", nargs="*", help="only the named faults with one of these words")
+    what = p.add_argument_group("what is planted")
+    what.add_argument("--sample", type=int, metavar="N", help="so many generated mutants")
+    what.add_argument("--all", action="store_true", help="every generated mutant")
+    what.add_argument("--named", action="store_true", help="every named fault")
+    what.add_argument("--only", metavar="PATTERN", help="those whose id, name or file matches")
+    how = p.add_argument_group("how they are hunted")
+    how.add_argument("--seed", type=int, default=0, help="of the sample, and of all campaigns")
+    how.add_argument("--seconds", type=float, default=60.0, help="processor time a mutant")
+    how.add_argument("--programs", type=int, default=800, help="graphs of the campaign on host")
+    how.add_argument("--minutes", type=float, help="stop in time")
+    how.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    how.add_argument("--resume", type=Path, metavar="FILE", help="keep results, go on from there")
+    told = p.add_argument_group("what is told")
+    told.add_argument("--json", action="store_true", help="print one JSON object last")
+    told.add_argument("--write", action="store_true", help="add the run to docs/mutants.md")
+    other = p.add_argument_group("measurements of their own")
+    other.add_argument("--memory", action="store_true", help="programs until each memory fault "
+                       "is found, from many seeds; --write puts them on their page")  # fmt: skip
+    other.add_argument("--rounds", type=int, default=20, help="first seeds a memory fault")
+    other.add_argument("--groups", action="store_true", help="groups of findings of named faults")
+    return p.parse_args(words)
 
 
-def campaign(faults: Sequence[Fault], *words: str) -> Any:
-    """Run a Python module where faults are planted; return its JSON, or its last words."""
-    with tempfile.TemporaryDirectory() as folder:
-        where = Path(folder)
-        plant(where, *faults)
-        env = {**os.environ, "PYTHONPATH": f"{where}{os.pathsep}{ROOT}"}
-        command = [sys.executable, "-m", *words, "--findings", str(where / "findings")]
-        done = subprocess.run(command, cwd=where, env=env, capture_output=True, text=True)
-        if done.returncode not in (0, 1):
-            return f"exit code {done.returncode}: {done.stderr[-500:]}"
-        return json.loads(done.stdout)
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    args = options(words)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a forked child has no threads
+    from didyma.refimpl.errors import DidymaError
+
+    try:
+        return run(args)
+    except DidymaError as e:
+        print(e, file=sys.stderr)
+        return e.exit_code
 
 
-def hunt(fault: Fault, seconds: float, seed: int) -> tuple[bool, str, float]:
-    """Run a campaign on the planted fault: found at its level or not, what was said, seconds."""
-    start = time.perf_counter()
-    said = campaign(
-        [fault], "didyma", "fuzz", "--seconds", str(seconds), "--seed", str(seed), "--engine",
-        fault.engine, "--jobs", "1", "--stop-after", "1", "--json",
-    )  # fmt: skip
-    took = time.perf_counter() - start
-    if isinstance(said, str):
-        return False, said, took
-    if not said["findings"]:
-        return False, "nothing found", took
-    first = said["findings"][0]
-    words = f"{first['level']}: {first['where']}: {first['message']}"
-    return first["level"] in fault.levels, words, took
+def run(a: argparse.Namespace) -> int:
+    """Do what the options say."""
+    if a.memory:
+        from tests.mutants.memory import page
+
+        page.main(a.names, a.rounds, a.write)
+    if a.groups:
+        from tests.mutants import copies
+
+        for text in copies.groups(a.names, a.seconds, a.seed):
+            print(text, flush=True)
+        return FOUND
+    check(a)
+    return hunt(a)
 
 
-def group(names: Sequence[str], seconds: float, seed: int) -> None:
-    """Print into how many groups campaigns part the findings of one fault, and of two."""
-    many = [(f,) for f in (*FAULTS, *GROUPED)] + [*PAIRS]
-    for faults in many:
-        name = " + ".join(f.name for f in faults)
-        if names and not any(n in name for n in names):
-            continue
-        ops = {op for f in faults for op in f.ops} if all(f.ops for f in faults) else set[str]()
-        said = campaign(
-            faults, "tests.mutants.focused", faults[0].engine, *sorted(ops),
-            "--seconds", str(seconds), "--seed", str(seed),
-        )  # fmt: skip
-        if isinstance(said, str):
-            print(f"{name}: {said}", flush=True)
-            continue
-        counts = ", ".join(str(g["count"]) for g in said["groups"])
-        print(f"{len(said['groups'])} groups ({counts} findings): {name}", flush=True)
-        for g in said["groups"]:
-            common = ", ".join(g["common"])
-            print(f"    {g['level']} {g['kind']} {g['reason']} [{common}]", flush=True)
+def check(a: argparse.Namespace) -> None:
+    """Refuse options that cannot be followed: DidymaError ``bad-option``."""
+    from didyma.refimpl.errors import DidymaError
+
+    for name, least in (("sample", 0), ("seconds", 0.1), ("programs", 1), ("jobs", 1)):
+        value = getattr(a, name)
+        if value is not None and value < least:
+            raise DidymaError("bad-option", f"--{name} {value}", got=str(value),
+                              want=f"{least} or more")  # fmt: skip
+    if a.minutes is not None and not a.minutes > 0:
+        raise DidymaError("bad-option", f"--minutes {a.minutes}", got=str(a.minutes),
+                          want="minutes, more than 0")  # fmt: skip
 
 
-def main() -> None:
-    """Hunt every fault, or those named."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="faults to plant; all of them without")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--memory", action="store_true", help="faults of memory planners")
-    parser.add_argument("--rounds", type=int, default=20, help="first seeds a fault of memory")
-    parser.add_argument("--write", action="store_true", help="write docs/memory-fuzzing.md")
-    parser.add_argument("--groups", action="store_true", help="count groups of findings")
-    args = parser.parse_args()
-    if args.groups:
-        group(args.names, args.seconds, args.seed)
-        return
-    if args.memory:
-        page.main(args.names, args.rounds, args.write)
-    chosen = [f for f in FAULTS if not args.names or f.name in args.names]
-    survivors = 0
-    for fault in chosen:
-        found, said, took = hunt(fault, args.seconds, args.seed)
-        survivors += not found
-        verdict = "found" if found else "MISSED"
-        print(f"{verdict:7} {took:5.1f} s  {fault.name}: {said}", flush=True)
-    print(f"{len(chosen) - survivors} of {len(chosen)} faults found")
-    sys.exit(1 if survivors else 0)
+def hunt(a: argparse.Namespace) -> int:
+    """Hunt mutants, print what came of them, and return the exit code."""
+    began = time.monotonic()
+    from tests.mutants import checks, equivalents, report, sources
+    from tests.mutants.choosing import Choice, once
+    from tests.mutants.engine import Engine, Plan
+    from tests.mutants.progress import Bar
+    from tests.mutants.reached import key
+    from tests.mutants.state import State
+
+    until = began + 60 * a.minutes if a.minutes else float("inf")
+    plain = not (a.sample or a.all or a.named or a.names or a.only)
+    sample = a.sample or (SAMPLE if plain else 0)
+    every = a.all or bool(a.only and not a.sample)
+    choice = Choice(sample, every, a.named or plain or bool(a.only and not a.sample),
+                    tuple(a.names), a.only or "", a.seed)  # fmt: skip
+    entries = equivalents.load()
+    asked = {"choice": repr(choice), "seconds": a.seconds, "programs": a.programs}
+    state = State(a.resume, {**asked, "sources": key()})
+    with Bar(a.json) as bar:
+        plan = Plan(a.seed, a.programs, a.seconds, a.jobs, until=until)
+        engine = Engine(plan, checks.suite(), bar.show)
+        generated = list(sources.every())
+        texts = engine.texts() if sample or every else []
+        targets = list(once((*choice.planted(), *choice.generated(generated, texts))))
+        engine.measure(a.resume.with_suffix(".reach") if a.resume else None)
+        if engine.in_time():
+            engine.hunt(targets, entries, state, lambda r: bar.line(report.line(r)))
+            engine.explain(targets, state)
+    results = [state.results[t.id] for t in targets if t.id in state.results]
+    stale = equivalents.unmatched(entries, generated)
+    summary = report.summary(results, len(targets) - len(results), stale)
+    summary["wrong_without_mutants"] = engine.reached.findings
+    summary["minutes"] = round((time.monotonic() - began) / 60, 2)
+    if a.write:
+        report.write(results, "python -m tests.mutants " + " ".join(sys.argv[1:]))
+    print(json.dumps(summary) if a.json else report.brief(summary))
+    if not results:
+        return NOTHING_RAN
+    return SURVIVED if any(r.outcome != "killed" and not r.equivalent for r in results) else FOUND
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""What judges mutants: campaigns on each domain, the conformance suite, drawn kernels again.
+
+Each check judges numbered cases that depend on a seed alone.  The module is imported again in a
+child whose mutant changed a module, so nothing here outlives a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz import conform, levels
+from didyma.fuzz.domains.domain import Domain
+from didyma.fuzz.domains.graphs import Graphs
+from didyma.fuzz.domains.registry import DOMAINS, Setup
+from didyma.fuzz.graphs import Case
+from didyma.oracle import conformance
+
+# Judges the case of an index: the level, kind and message of its first finding, or None.
+Verdict: TypeAlias = tuple[str, str, str]
+Judge: TypeAlias = Callable[[int], Verdict | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check by name: how many cases its reach is measured on, and how to start judging."""
+
+    name: str
+    cases: int
+    open: Callable[[], Judge]
+
+
+def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Check, ...]:
+    """Return the checks, the quickest first.
+
+    They are the campaigns of every domain that ``didyma fuzz`` has, those with engines on each of
+    two, one on graphs with control flow alone, and the conformance suite.  The campaign on graphs
+    on ``host`` has so many programs.
+    """
+    alone = [e for e in DOMAINS.values() if e.alone]
+    others = [e for e in DOMAINS.values() if not e.alone]
+    return (
+        *(campaign(e.name, e.make(Setup(())), seed, 3 * programs) for e in alone),
+        conforms("host", suite),
+        *(campaign(on(e.name, "host"), e.make(Setup(("host",))), seed, programs) for e in others),
+        *(campaign(on(e.name, "simt"), e.make(Setup(("simt",))), seed, programs // 2)
+          for e in others),
+        campaign("control flow", Graphs(("host",), controlled=1), seed, programs // 4),
+        conforms("simt", suite, share=7),
+    )  # fmt: skip
+
+
+def on(domain: str, engine: str) -> str:
+    """Return the name of the check that judges a domain on an engine."""
+    return f"{domain} on {engine}"
+
+
+def graphs(engine: str) -> Domain[Any]:
+    """Return the domain of graphs, as campaigns draw them, on an engine."""
+    return DOMAINS["graphs"].make(Setup((engine,)))
+
+
+def campaign(name: str, domain: Domain[Any], seed: int, cases: int) -> Check:
+    """Return the check that judges the cases of a domain."""
+
+    def start() -> Judge:
+        judge = domain.judge()
+
+        def of(index: int) -> Verdict | None:
+            o = judge(domain.draw(seed, index))
+            if o.unexpected:
+                return domain.name, "error", o.unexpected
+            if not o.findings:
+                return None
+            f = o.findings[0]
+            return f.level, f.kind, f"{f.where}: {f.message}"
+
+        return of
+
+    return Check(name, cases, start)
+
+
+def suite() -> list[list[Any]]:
+    """Return the conformance suite by text: made once, before anything is mutated."""
+    texts: dict[int, list[Any]] = {}
+    for case in (*conformance.cases(), *conformance.calls.cases()):
+        texts.setdefault(id(getattr(case, "text", case)), []).append(case)
+    return list(texts.values())
+
+
+def conforms(name: str, suite: Sequence[Sequence[Any]], share: int = 1) -> Check:
+    """Return the check that runs the conformance suite on an engine: a text is a case.
+
+    One in ``share`` of the cases of a text is run.
+    """
+
+    def start() -> Judge:
+        run = conform.Runner(engine(name))
+
+        def of(index: int) -> Verdict | None:
+            for case in suite[index][::share]:
+                if isinstance(case, conformance.LoopCase):
+                    case = conform.emitted(case)
+                wrong = conformance.judge(case, run(case))
+                if wrong:
+                    return name, "conformance", f"{case.group} {case.name}: {wrong}"
+            return None
+
+        return of
+
+    return Check(f"{name} conformance", len(suite), start)
+
+
+def kernel_text(program: int, seed: int, rounds: int) -> tuple[Check, ...]:
+    """Return the checks of a mutant of a drawn program's kernels: the program on other values."""
+
+    def check(name: str) -> Check:
+        domain = graphs(name)
+
+        def start() -> Judge:
+            judge = domain.judge()
+            case = domain.draw(seed, program)
+
+            def of(index: int) -> Verdict | None:
+                o = judge(another_round(case, index))
+                if not o.findings:
+                    return None
+                return o.findings[0].level, o.findings[0].kind, o.findings[0].message
+
+            return of
+
+        return Check(on("graphs", name), rounds, start)
+
+    return check("host"), check("simt")
+
+
+def another_round(case: Case, index: int) -> Case:
+    """Return a drawn program with other values; those of index 0 are as drawn."""
+    return replace(case, seeds=tuple(s + 7919 * index for s in case.seeds))
+
+
+def compiled(name: str, seed: int, index: int) -> object:
+    """Return what the case of a campaign on graphs compiles to, or how that fails."""
+    case, options = _drawn(name, seed, index)
+    return levels.compiled(case.module, options)
+
+
+def texts(seed: int, programs: range) -> list[tuple[int, str]]:
+    """Return the kernel text of drawn programs that compile, with their indices."""
+    made = ((i, compiled("graphs", seed, i)) for i in programs)
+    return [(i, m.text.source) for i, m in made if isinstance(m, Compiled)]
+
+
+def _drawn(name: str, seed: int, index: int) -> tuple[Case, Options]:
+    domain = Graphs(("host",), controlled=1) if name == "control flow" else graphs("host")
+    case = domain.draw(seed, index)
+    return case, case.options(Options())

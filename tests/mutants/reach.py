@@ -1,0 +1,82 @@
+"""Which lines of which files a piece of work executes: by ``sys.monitoring``, or by tracing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any, TypeAlias, TypeVar
+
+from tests.mutants.mutant import ROOT
+
+T = TypeVar("T")
+Line: TypeAlias = tuple[str, int]  # file relative to the checkout, line from 1
+
+
+class Lines:
+    """Records the lines executed of files under some folders of the checkout.
+
+    Python 3.12 has ``sys.monitoring``, by which a line costs time once a piece of work; older ones
+    are traced, which makes the work a few times slower.
+    """
+
+    def __init__(self, folders: tuple[str, ...]) -> None:
+        root = ROOT.resolve()
+        self._root = f"{root}{os.sep}"
+        self._folders = tuple(f"{root / f}{os.sep}" for f in folders)
+        self._files: dict[str, str] = {}  # by the name that code has; empty for others
+        self._seen: set[Line] = set()
+        self._monitoring: Any = getattr(sys, "monitoring", None)
+        if self._monitoring:
+            self._start(self._monitoring)
+
+    def of(self, work: Callable[[], T]) -> tuple[T, frozenset[Line]]:
+        """Return the result of some work, and the lines it executed."""
+        self._seen = set()
+        if self._monitoring:
+            self._monitoring.restart_events()
+            result = work()
+        else:
+            sys.settrace(self._trace)
+            try:
+                result = work()
+            finally:
+                sys.settrace(None)
+        return result, frozenset(self._seen)
+
+    def _file(self, name: str) -> str:
+        file = self._files.get(name)
+        if file is None:
+            path = os.path.realpath(name)
+            ours = path.startswith(self._folders)
+            file = self._files[name] = path.removeprefix(self._root) if ours else ""
+        return file
+
+    def _start(self, m: Any) -> None:
+        m.use_tool_id(m.COVERAGE_ID, "mutants")
+        m.register_callback(m.COVERAGE_ID, m.events.LINE, self._line)
+        m.set_events(m.COVERAGE_ID, m.events.LINE)
+
+    def _line(self, code: CodeType, line: int) -> Any:
+        file = self._file(code.co_filename)
+        if file:
+            self._seen.add((file, line))
+        return self._monitoring.DISABLE
+
+    def _trace(self, frame: FrameType, event: str, arg: object) -> Any:
+        """Trace the lines of a call in one of the folders."""
+        del event, arg
+        file = self._file(frame.f_code.co_filename)
+        if not file:
+            return None
+        seen = self._seen
+        seen.add((file, frame.f_lineno))
+
+        def local(frame: FrameType, event: str, arg: object) -> Any:
+            del arg
+            if event == "line":
+                seen.add((file, frame.f_lineno))
+            return local
+
+        return local

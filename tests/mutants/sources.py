@@ -1,0 +1,111 @@
+"""All mutants: of the Python of codegen, of the prelude, and of the kernels of drawn programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from random import Random
+
+from tests.mutants.mutant import GROUPS, ROOT, Group, Mutant
+from tests.mutants.mutate import c, python
+from tests.mutants.planting import compiles
+
+# Nothing here runs these: they need a GPU, NVRTC, gcc, or a plug-in that is installed.
+ELSEWHERE = ("runtime/cuda.py", "runtime/nvrtc.py", "runtime/compiler.py", "plugins.py",
+             "emit/prelude/cuda.c")  # fmt: skip
+_FOLDERS: dict[str, Group] = {
+    "passes": "passes", "lower": "lower", "schedule": "schedule", "memory": "memory",
+    "emit": "emit", "runtime": "runtime",
+}  # fmt: skip
+
+
+def every() -> Iterator[Mutant]:
+    """Yield every mutant of a file, in the order of files and lines."""
+    folder = ROOT / "codegen"
+    for path in sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".c")):
+        inside = path.relative_to(folder)
+        if "__pycache__" not in inside.parts and inside.as_posix() not in ELSEWHERE:
+            yield from of_file(path)
+
+
+def of_file(path: Path) -> Iterator[Mutant]:
+    """Yield the mutants of a file."""
+    file = path.relative_to(ROOT).as_posix()
+    inside = Path(file).parts[1:]
+    source = path.read_text(encoding="utf-8")
+    if path.suffix == ".c":
+        driver = path.name == "driver.c"  # which every kernel on the host runs
+        for site in c.prelude(source):
+            line = 0 if driver else paragraph(source, site.scope_start)
+            yield Mutant("prelude", file, source, site, line)
+        return
+    group: Group = _FOLDERS.get(inside[0], "order")
+    emits_c = "emit" in inside or path.name == "hosttext.py"
+    for site, line in python.mutants(source, emits_c):
+        yield Mutant(group, file, source, site, line)
+
+
+def paragraph(source: str, at: int) -> int:
+    """Return the line, from 1, of a place in a source."""
+    return source.count("\n", 0, at) + 1
+
+
+def of_kernels(texts: Sequence[tuple[int, str]]) -> Iterator[Mutant]:
+    """Yield the mutants of the kernel texts of drawn programs, given with the programs' indices."""
+    for program, source in texts:
+        for site in c.kernels(source):
+            file = f"kernel text of program {program}"
+            yield Mutant("text", file, source, site, program=program)
+
+
+def sample(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
+    """Draw mutants: as nearly as possible equally many of each group, by chance within one.
+
+    All of them, in order, if ``count`` is 0.
+    """
+    if not count:
+        return list(mutants)
+    r = Random(seed)
+    drawn: list[list[Mutant]] = []
+    for g in GROUPS:
+        pool = [m for m in mutants if m.group == g]
+        r.shuffle(pool)
+        drawn.append(pool)
+    turns = (m for row in zip_longest(*drawn) for m in row if m is not None)
+    chosen: list[Mutant] = []
+    for m in turns:
+        if len(chosen) == count:
+            break
+        if compiles(m):
+            chosen.append(m)
+    return sorted(chosen, key=lambda m: (GROUPS.index(m.group), m.file, m.site.start, m.site.new))
+
+
+_GROUPS = {
+    "signed": r"i\d+", "unsigned": r"u\d+", "ints": r"[iu]\d+", "small": r"[iu]\d+",
+    "floats": r"f(?:32|64)", "f8s": r"f8\w+", "types": r"\w+",
+}  # fmt: skip
+
+
+def definitions(source: str) -> list[tuple[int, re.Pattern[str]]]:
+    """Return the paragraphs of a prelude: their lines, and what the names they define look like."""
+    found: list[tuple[int, re.Pattern[str]]] = []
+    holes: dict[str, str] = {}
+    for p in re.finditer(r"\S(?:.|\n(?!\s*\n))*", source):
+        if p[0].startswith("//:"):
+            clauses = p[0].partition("\n")[0].removeprefix("//:").split(",")
+            holes = dict(_hole(clause) for clause in clauses if clause.strip())
+        names = re.findall(r"^#define (\w+)|^FN \w+ (\w+)\(|^.* (\w+);$", p[0], re.MULTILINE)
+        for name in filter(None, (g for groups in names for g in groups)):
+            parts = re.split(r"(?<![A-Za-z0-9])([TF])(?![A-Za-wyz0-9])", name)
+            pattern = "".join(holes.get(x, x) for x in parts)
+            found.append((paragraph(source, p.start()), re.compile(rf"\b{pattern}\b")))
+    return found
+
+
+def _hole(clause: str) -> tuple[str, str]:
+    """Return a letter of a directive such as ``T in ints b8``, and what may stand for it."""
+    letter, _, words = clause.strip().partition(" in ")
+    return letter, "(?:" + "|".join(_GROUPS.get(w, w) for w in words.split()) + ")"

@@ -1,0 +1,277 @@
+"""The engine: what kills a mutant, what survives, what is kept, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from didyma.refimpl.errors import DidymaError
+from tests.mutants.__main__ import main
+from tests.mutants.checks import Check
+from tests.mutants.engine import Engine, Plan
+from tests.mutants.faults import Fault
+from tests.mutants.forking import Say, forked, limit_cpu
+from tests.mutants.hunting import hunt
+from tests.mutants.mutant import ROOT
+from tests.mutants.named import planted
+from tests.mutants.report import page, summary
+from tests.mutants.state import State
+from tests.mutants.target import Result, Target
+
+INLINE = "codegen/passes/inline.py"
+HEAD = '"""'
+
+
+def target(name: str, file: str, old: str, new: str, levels: tuple[str, ...] = ()) -> Target:
+    return Target(name, "named", name, planted(Fault(name, file, old, new, levels)), levels)
+
+
+def in_simplify(name: str, words: str) -> Target:
+    """Put a statement at the start of a pass."""
+    file = "codegen/passes/simplify.py"
+    source = (ROOT / file).read_text(encoding="utf-8")
+    line = next(x for x in source.splitlines() if x.startswith("def simplify("))
+    at = source.index(line)
+    body = source.index('"""\n', source.index('"""', at) + 3) + 4
+    old = source[at:body]
+    return target(name, file, old, f"{old}    {words}\n")
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Result]:
+    """What came of a handful of planted changes, on few programs."""
+    engine = Engine(Plan(seed=7, programs=4, seconds=2.0, jobs=2, grace=1.0))
+    targets = [
+        target("shift", "codegen/emit/prelude/common.c", "((T)((U)(a) + (U)(b)))",
+               "((T)((U)(a) - (U)(b)))"),
+        in_simplify("unused", "_ = 1"),
+        in_simplify("loops", "while True: pass"),
+        in_simplify("dies", "import os; os.kill(os.getpid(), 11)"),
+        in_simplify("raises", "raise ValueError(3)"),
+        target("table", "codegen/emit/prelude/__init__.py", '"host": "#define FN static inline',
+               '"host": "#define FN statically'),
+    ]  # fmt: skip
+    state = State(None, {})
+    engine.measure()
+    engine.hunt(targets, [], state)
+    engine.explain(targets, state)
+    return state.results
+
+
+def test_a_wrong_value_kills(results: dict[str, Result]) -> None:
+    r = results["shift"]
+    assert (r.outcome, r.how) == ("killed", "finding")
+    assert r.programs > 0
+
+
+def test_a_change_without_effect_survives_and_says_so(results: dict[str, Result]) -> None:
+    r = results["unused"]
+    assert r.outcome == "survived"
+    assert r.reached > 0
+    assert "compile alike" in r.effect
+    assert not r.equivalent
+
+
+@pytest.mark.parametrize(("name", "how"), [("loops", "hang"), ("dies", "crash")])
+def test_a_hang_and_a_crash_kill(results: dict[str, Result], name: str, how: str) -> None:
+    assert (results[name].outcome, results[name].how) == ("killed", how)
+
+
+def test_an_error_kills_and_is_told(results: dict[str, Result]) -> None:
+    assert results["raises"].how == "error"
+    assert "ValueError: 3" in results["raises"].message
+
+
+def test_a_change_at_module_level_is_imported_again(results: dict[str, Result]) -> None:
+    assert results["table"].outcome == "killed"
+    assert results["table"].check
+
+
+# ---- parts
+
+
+def work(what: str, say: Say) -> None:
+    say("begun")
+    match what:
+        case "spin":
+            limit_cpu(0.2)
+            while True:
+                pass
+        case "sleep":
+            time.sleep(60)
+        case "abort":
+            os.abort()
+        case "raise":
+            raise ValueError
+        case _:
+            say("done")
+
+
+def test_children_end_each_in_its_own_way() -> None:
+    ended = {e.work: e for e in forked(["", "spin", "sleep", "abort", "raise"], work, 5, 2.0)}
+    assert {w: e.how for w, e in ended.items()} == {
+        "": "", "spin": "hang", "sleep": "hang", "abort": "SIGABRT", "raise": "exit code 70",
+    }  # fmt: skip
+    assert ended[""].said == ["begun", "done"]
+
+
+def test_no_child_outlives_what_waits_for_it() -> None:
+    began = time.monotonic()
+    waiting = forked(["", "sleep"], work, 2, 60.0)
+    assert next(waiting).work == ""
+    waiting.close()
+    assert time.monotonic() - began < 30
+
+
+def limit(check: str) -> float:
+    return 10.0
+
+
+def test_the_check_that_took_least_time_is_next() -> None:
+    said: list[Any] = []
+
+    def slow(index: int) -> None:
+        end = time.process_time() + 0.05
+        while time.process_time() < end:
+            pass
+
+    def quick(index: int) -> tuple[str, str, str] | None:
+        return ("level", "value", f"at {index}") if index == 5 else None
+
+    checks = [Check("quick", 9, lambda: quick), Check("slow", 9, lambda: slow)]
+    hunt(checks, {"quick": list(range(9)), "slow": list(range(9))}, limit, 5.0, said.append)
+    assert [s[1] for s in said[:-1]][:3] == ["quick", "slow", "quick"]
+    assert said[-1][:3] == ("killed", "quick", 7)
+    assert said[-1][4:] == ("level", "value", "at 5")
+
+
+def test_a_hunt_ends_with_its_time() -> None:
+    said: list[Any] = []
+    endless = Check("endless", 10**9, lambda: lambda index: None)
+    hunt([endless], {"endless": range(10**9)}, limit, 0.05, said.append)
+    assert said[-1][0] == "survived"
+
+
+def result(name: str, outcome: str = "killed", **words: Any) -> Result:
+    return Result(name, "passes", name, outcome, file="codegen/x.py", **words)
+
+
+def test_a_run_is_resumed_where_it_was_killed(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    state = State(file, {"seed": 1})
+    state.keep(result("a", seconds=1.5))
+    state.keep(result("b", "survived", diff="-x\n+y"))
+    with file.open("a") as f:
+        f.write('{"id": "c", "gro')  # the process was killed here
+    again = State(file, {"seed": 1})
+    assert again.results == state.results
+    again.keep(result("d"))
+    assert list(State(file, {"seed": 1}).results) == ["a", "b", "d"]
+
+
+def test_a_file_of_another_run_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    State(file, {"seed": 1, "sources": "x"})
+    with pytest.raises(DidymaError, match="another seed") as e:
+        State(file, {"seed": 2, "sources": "x"})
+    assert e.value.code == "bad-option"
+    file.write_text("what\n")
+    with pytest.raises(DidymaError) as e:
+        State(file, {"seed": 1})
+    assert e.value.code == "unreadable-file"
+    with pytest.raises(DidymaError) as e:
+        State(tmp_path, {"seed": 1})
+    assert e.value.code in ("unreadable-file", "unwritable")
+
+
+def test_a_summary_counts_and_shows_survivors() -> None:
+    results = [
+        result("a", check="host", how="finding", seconds=2.0, programs=3),
+        result("b", check="host", how="crash", seconds=4.0, programs=5),
+        result("c", "survived", diff="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y", effect="1 of 2"),
+        result("d", "identical", equivalent=True, reason="the bytecode is identical"),
+        result("e", "unreached"),
+    ]
+    s = summary(results, 2, ["f"])
+    wanted = {"killed": 2, "total": 5, "equivalent": 1, "kill_rate": 0.5, "median_seconds": 3.0,
+              "not_run": 2, "by": {"host": 2}}  # fmt: skip
+    assert {k: s[k] for k in wanted} == wanted
+    assert [x["id"] for x in s["survivors"]] == ["c", "d", "e"]
+    assert {"id", "file", "line", "diff", "equivalent", "reason"} <= s["survivors"][0].keys()
+    text = page(results, "command")
+    assert "| passes | 5 | 2 | 1 | 50.0 % | 3.00 s |" in text
+    assert "not killed: 1 of 2\n\n```diff\n-x\n+y\n```" in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--sample -1", "--seconds 0", "--jobs 0", "--minutes 0", "--programs 0"],
+)
+def test_bad_options_are_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 2
+    assert "bad-option" in capsys.readouterr().err
+
+
+def test_options_that_are_none_are_refused() -> None:
+    with pytest.raises(SystemExit) as e:
+        main(["--sample", "many"])
+    assert e.value.code == 2
+
+
+def test_a_budget_that_cannot_finish_says_what_was_not_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--json", "--jobs", "1", "barrier", "--minutes", "0.0001"]) == 5
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["not_run"] == 3
+
+
+PARENT = """
+import time
+from tests.mutants.forking import forked
+
+def work(n, say):
+    import os
+    say(os.getpid())
+    time.sleep(600)
+
+def idle():
+    print(*(c.ended.said[-1] for c in children if c.ended.said), flush=True)
+    return True
+
+children = []
+import tests.mutants.forking as f
+fork = f._fork
+f._fork = lambda *words: children.append(fork(*words)) or children[-1]
+list(forked(range(2), work, 2, idle=idle))
+"""
+
+
+def test_children_end_with_a_parent_that_is_killed() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PARENT], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with process.stdout as out:
+        pids = next(line.split() for line in out if len(line.split()) == 2)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    end = time.monotonic() + 30
+    while any(map(alive, pids)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def alive(pid: str) -> bool:
+    """Whether a process runs; one that has ended may still wait for its new parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

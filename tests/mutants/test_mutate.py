@@ -1,0 +1,192 @@
+"""What is changed in a text of Python, and in one of C."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutants.equivalents import Entry, reason, unmatched
+from tests.mutants.mutant import ROOT, Mutant
+from tests.mutants.mutate import c, python
+from tests.mutants.planting import compiles, identical
+from tests.mutants.reached import Reached
+from tests.mutants.sources import definitions, every, sample
+
+PYTHON = """
+def f(m: list[int], xs: tuple[int, ...]) -> list[int]:
+    {before}
+    return m
+"""
+
+
+def mutated(line: str) -> dict[str, set[str]]:
+    """What becomes of a line of a function, by operator; itself where the next line changes."""
+    source = PYTHON.format(before=line)
+    found: dict[str, set[str]] = {}
+    for site, _ in python.mutants(source):
+        text = source[: site.start] + site.new + source[site.end :]
+        found.setdefault(site.operator, set()).add(text.splitlines()[2].strip())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "operator", "becomes"),
+    [
+        ("x = m[0] < 2", "boundary", {"x = m[0] <= 2"}),
+        ("x = m is not None", "comparison", {"x = m is None"}),
+        ("x = m not in xs", "comparison", {"x = m in xs"}),
+        ("x = a * (b + c)", "arithmetic", {"x = a // (b + c)", "x = a * (b - c)"}),
+        ("x = 7", "constant", {"x = 8", "x = 6"}),
+        ("m.clear()", "dropped statement", {"pass"}),
+        ("m += 1", "dropped statement", {"pass"}),
+        ("m = sorted(m)", "dropped statement", {"pass"}),
+        ("x = (Barrier(), y)", "dropped barrier", {"x = (y,)"}),
+        ("if m: x()", "guard", {"if True: x()", "if False: x()"}),
+        ("x = a and (b or c)", "dropped condition",
+         {"x = ((b or c))", "x = (a)", "x = a and ((c))", "x = a and ((b))"}),
+        ("x = g(a, b)", "swapped arguments", {"x = g(b, a)"}),
+        ("x = DType.F32", "dtype", {"x = DType.F64"}),
+        ("x = floor(m)", "rounding", {"x = ceil(m)"}),
+        ("x = not m", "negation", {"x = m"}),
+        ("return m[:1]", "return value", {"return m", "return list()"}),
+        ("x = m[1:n]", "slice bounds", {"x = m[:n]", "x = m[1:]", "x = m[1:n + 1]"}),
+        ("x = max(m)", "min and max", {"x = min(m)"}),
+        ("x = sorted(m, key=k)", "sort key", {"x = list(m, key=k)", "x = sorted(m)"}),
+        ("for i in range(n): x()", "boundary",
+         {"for i in range(n + 1): x()", "for i in range(n - 1): x()"}),
+        ("x = [i for i in m if i]", "guard", {"x = [i for i in m if True]"}),
+    ],
+)  # fmt: skip
+def test_a_line_of_python_is_changed(line: str, operator: str, becomes: set[str]) -> None:
+    assert mutated(line)[operator] - {line} == becomes
+
+
+@pytest.mark.parametrize("line", ['raise ValueError(f"{1 + 2}")', "assert 1 < 2", "x: int"])
+def test_what_is_raised_asserted_or_declared_stays(line: str) -> None:
+    assert not {x for xs in mutated(line).values() for x in xs} - {line}
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "becomes"),
+    [
+        ("if (i < n) { }", "boundary", "if (i <= n) { }"),
+        ("if (i < n) { }", "guard", "if (1) { }"),
+        ("  x = a + b;", "arithmetic", "  x = a - b;"),
+        ("  x = 0x10u;", "constant", "  x = 0x11u;"),
+        ("  __syncthreads();", "dropped barrier", "  ;"),
+        ("  y[0] = x;", "index", "  y[1] = x;"),
+        ("  y = sub_i32(a, b);", "swapped arguments", "  y = sub_i32(b, a);"),
+        ("  y = min_f32(a, b);", "min and max", "  y = max_f32(a, b);"),
+        ("  y = cast_f32_f16(a);", "dtype", "  y = cast_f32_bf16(a);"),
+        ("  y = floordiv_i64(a, b);", "rounding", "  y = truncdiv_i64(a, b);"),
+        ("  return x;", "return value", "  return 0;"),
+        ("  b = !a;", "negation", "  b = a;"),
+    ],
+)
+def test_a_line_of_c_is_changed(text: str, operator: str, becomes: str) -> None:
+    found = [text[: x.start] + x.new + text[x.end :] for x in c.changes(text)]
+    assert becomes in found
+    assert operator in {x.operator for x in c.changes(text)}
+
+
+def test_comments_pragmas_and_types_of_parameters_stay() -> None:
+    kernel = (
+        "// a < b + 1\n"
+        'extern "C" __global__ void __launch_bounds__(32)\n'
+        "k(const f32 *__restrict__ a, f32 *__restrict__ b, i64 n) {\n"
+        "  #pragma unroll 4\n"
+        "  b[threadIdx.x] = a[blockIdx.x];  /* 1 + 1 */\n"
+        "}\n"
+    )
+    found = {kernel[: s.start].count("\n") for s in c.kernels(kernel)}
+    assert found == {4}
+    assert {s.scope for s in c.kernels(kernel)} == {"k"}
+
+
+def of(source: str, file: str = "codegen/x.py") -> list[Mutant]:
+    return [Mutant("passes", file, source, s, n) for s, n in python.mutants(source)]
+
+
+def test_an_id_outlives_moved_lines_and_ends_with_the_function() -> None:
+    one = "def f(a: int, b: int) -> bool:\n    return a < b\n"
+    ids = [m.id for m in of(one)]
+    assert [m.id for m in of("import os\n\n" + one)] == ids
+    assert len({*ids}) == len(ids)
+    assert not {*ids} & {m.id for m in of(one.replace("< b", "< b + 1"))}
+
+
+def test_a_diff_is_that_of_the_source() -> None:
+    m = next(m for m in of("def f(a: int) -> bool:\n    return a < 2\n") if m.site.new == "<=")
+    assert m.diff.splitlines()[2:] == ["@@ -2 +2 @@", "-    return a < 2", "+    return a <= 2"]
+    assert m.line == 2
+
+
+def test_identical_bytecode_is_no_change() -> None:
+    same = [m for m in of("def f(x):\n    if True:\n        return x\n") if m.site.new == "True"]
+    assert not same or all(map(identical, same))
+    source = "def f(x):\n    return x + (3 - 1)\n"
+    changes = {m.mutated: identical(m) for m in of(source)}
+    assert changes["def f(x):\n    return x + (3 + 1)\n"] is False
+    moved = of("def f(x, y):\n    return g(x, y)\n")
+    assert not any(map(identical, moved))
+
+
+@pytest.fixture(scope="module")
+def mutants() -> list[Mutant]:
+    return list(every())
+
+
+def test_a_sample_is_spread_over_groups_and_repeats(mutants: list[Mutant]) -> None:
+    pool = [m for m in mutants if m.group in ("passes", "lower", "prelude")]
+    drawn = sample(pool, 30, 5)
+    assert [m.id for m in drawn] == [m.id for m in sample(pool, 30, 5)]
+    counts = [sum(m.group == g for m in drawn) for g in ("passes", "lower", "prelude")]
+    assert counts == [10, 10, 10]
+    assert all(map(compiles, drawn))
+    assert all(m.mutated != m.source for m in drawn)
+
+
+def test_equivalents_match_ids_and_functions_and_stale_ones_are_told() -> None:
+    mutants = of("def f(a: int) -> bool:\n    return a < 2\n")
+    by_id = Entry("no input is 2", id=mutants[0].id)
+    by_scope = Entry("a choice", file="codegen/x.py", scope="f*", operator="constant")
+    stale = Entry("gone", id="0" * 12)
+    assert reason(mutants[0], [stale, by_id]) == "no input is 2"
+    kinds = {m.site.operator for m in mutants if reason(m, [by_scope])}
+    assert kinds == {"constant"}
+    assert unmatched([by_id, by_scope, stale], mutants) == ["0" * 12]
+
+
+def test_definitions_of_the_prelude_are_found_by_what_they_look_like() -> None:
+    text = "\n\n".join(
+        (
+            "//: T in signed\nFN T abs_T(T a) { return a; }",
+            "//: F in floats, T in u8\nFN T cast_F_T(F x) { return x; }",
+            "/* a comment */",
+        )
+    )
+    found = definitions(text)
+    assert [line for line, _ in found] == [1, 4]
+    assert [bool(p.search("abs_i32(x)")) for _, p in found] == [True, False]
+    assert [bool(p.search("cast_f32_u8(x)")) for _, p in found] == [False, True]
+    assert not found[0][1].search("abs_f32(x)")
+
+
+def test_a_mutant_meets_the_cases_that_execute_its_line() -> None:
+    source = "A = 3\n\n\ndef f(x: int) -> int:\n    y = x + 1\n    return y\n"
+    r = Reached()
+    r.note("host", 0, [("codegen/x.py", 5)], 0.1)
+    r.note("host", 3, [("codegen/x.py", 5), ("codegen/x.py", 6)], 0.1)
+    body, module = (
+        next(m for m in of(source) if m.line == n and m.site.operator == "constant") for n in (5, 1)
+    )
+    assert r.cases(body) == {"host": [0, 3]}
+    assert r.cases(module) == {"host": [0, 3]}
+    unreached = next(m for m in of(source, "codegen/y.py") if m.line == 5)
+    assert r.cases(unreached) == {}
+
+
+def test_every_file_of_codegen_that_runs_here_has_mutants(mutants: list[Mutant]) -> None:
+    files = {m.file for m in mutants}
+    assert "codegen/emit/prelude/driver.c" in files
+    assert "codegen/runtime/cuda.py" not in files
+    assert all((ROOT / f).exists() for f in files)
