@@ -53,10 +53,8 @@ class Blocks:
 
     def _changed(self, names: Sequence[str]) -> None:
         """Give symbols new values."""
-        now, state = self.values.number(), self.values.state
-        for name in names:
-            state.changed[name] = now
-            state.bound.add(name)
+        self.values.state.change(names, self.values.number())
+        self.values.state.bound.update(names)
 
     # ---- carries
 
@@ -129,6 +127,7 @@ class Blocks:
         self._block(s.other, "else")
         other = v.state
         other.bound &= then.bound
+        other.equal &= then.equal
         if then.alive() != other.alive():
             odd = sorted(f"%{n}" for n in then.alive() ^ other.alive())
             raise v.broken("P-branches", f"{', '.join(odd)} in one branch", "the same in both")
@@ -156,8 +155,7 @@ class Blocks:
         if not changing:
             return
         before, now = state.copy(), v.number()
-        for name in changing:
-            state.changed[name] = now
+        state.change(changing, now)
         for name, shown in before.values.items():
             t = v.types[name]
             mine = changing.intersection(symbols(t))
@@ -207,6 +205,7 @@ class Blocks:
         self._block(s.body, "body")
         self._same(head, "the body")
         v.state.bound.discard(s.index)
+        v.state.equal &= head.equal
         some = v.ranges.at_least(s.extent, 1)
         for name, r in v.state.regions.items():
             before = head.regions[name]

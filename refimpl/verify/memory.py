@@ -126,7 +126,7 @@ def _view(s: View, v: Values) -> None:
     shown, _ = v.live(s.of)
     source = v.types[s.of]
     # bytes are equal where the element counts are and the dtype is kept
-    asserted = (t.numel, source.numel) in v.equal and t.dtype is source.dtype
+    asserted = (t.numel, source.numel) in v.state.equal and t.dtype is source.dtype
     if s.offset == 0 and (asserted or dims.equal(t.nbytes, source.nbytes)):
         lo, hi = shown.lo, shown.hi
     else:

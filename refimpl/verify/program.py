@@ -207,7 +207,7 @@ class _Verifier:
             case Assert(lhs, rhs):
                 self.values.sizes.declared((lhs, rhs), self.values.at)
                 self.values.bound((lhs, rhs))
-                self.values.equal |= {(lhs, rhs), (rhs, lhs)}
+                self.values.state.equal |= {(lhs, rhs), (rhs, lhs)}
             case Copy():
                 self.work.copy(s)
             case Bind() | Carry() | If() | While() | Repeat():

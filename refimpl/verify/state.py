@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -62,6 +62,7 @@ class State:
         self.placed: dict[str, dict[str, None]] = {}  # owners with live bytes in an arena
         self.bound: set[str] = set()
         self.changed: dict[str, int] = {}  # when a symbol last got a value
+        self.equal: set[tuple[Dim, Dim]] = set()  # sizes that lines have asserted to be equal
 
     def copy(self) -> State:
         """Return a state of its own."""
@@ -72,6 +73,7 @@ class State:
         other.placed = {k: dict(v) for k, v in self.placed.items()}
         other.bound = set(self.bound)
         other.changed = dict(self.changed)
+        other.equal = set(self.equal)
         return other
 
     def own(self, r: Region, stamp: int) -> None:
@@ -95,6 +97,11 @@ class State:
             whole = v.lo == r.lo and v.hi == r.hi
             more = ((v.lo, v.hi),) if whole else (*r.written, (v.lo, v.hi))
             self.regions[v.owner] = replace(r, written=more)
+
+    def change(self, symbols: Collection[str], now: int) -> None:
+        """Note that symbols get new values, of which no equality is known."""
+        self.changed.update(dict.fromkeys(symbols, now))
+        self.equal = {pair for pair in self.equal if not {*symbols} & {*dims.free(pair)}}
 
     def alive(self) -> set[str]:
         """Values that own bytes."""

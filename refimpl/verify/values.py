@@ -22,8 +22,7 @@ class Values:
     """Follows the values of one program, and checks how lines make, read and write them.
 
     ``state`` is the state before the present line; ``made`` are the names that lines have made
-    so far, in any block; ``equal`` are pairs of sizes that lines have asserted to be equal.
-    ``called`` tells whether the program is a function of another one.
+    so far, in any block.  ``called`` tells whether the program is a function of another one.
     """
 
     def __init__(self, p: Program, called: bool) -> None:
@@ -36,7 +35,6 @@ class Values:
         self.state = State()
         self.state.bound = {v.name for v in given(p)} if called else input_symbols(p)
         self.made: set[str] = set()
-        self.equal: set[tuple[Dim, Dim]] = set()
         self._numbers = itertools.count(1)
 
     def broken(self, law: str, got: str, want: str, help: str = "") -> DidymaError:
