@@ -13,9 +13,10 @@ from didyma.codegen.emit import wrapper
 from didyma.codegen.memory import planner
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
-from didyma.codegen.runtime.calls import unload
+from didyma.codegen.runtime.calls import Routine, unload
 from didyma.codegen.runtime.engine import Engine, Fault, KernelFault, Loaded
 from didyma.codegen.runtime.externs import Bound, Implementation, bound, routines
+from didyma.codegen.runtime.simt import Simt
 from didyma.oracle.backend import Backend
 from didyma.oracle.report import Finding, Level, Report
 from didyma.oracle.stages import judge
@@ -83,13 +84,33 @@ class EngineBackend:
         """Run the generated wrapper; KernelFault ``constant`` where it changed a constant."""
         weights = _weights(self.compiled, self.engine)
         call = wrapper.load(self.compiled.wrapper)
-        externs = routines(self.externs)
+        externs = {k: _unknown(r) for k, r in routines(self.externs).items()}
         out = call(self.engine, list(inputs), self._text(), weights, externs)
         for (name, t), b in zip(self.compiled.program.constants, weights, strict=True):
             if self.engine.download(b, DType.U8, (len(t.data),)).tobytes() != t.data:
                 raise KernelFault([Fault("constant", "", f"the constant %{name} was written")])
         unload(self.engine, weights)  # which checks their guard bytes
         return tuple(out)
+
+
+def _unknown(run: Routine) -> Routine:
+    """Return a routine whose results have payloads that are UNKNOWN, on an engine in the ring."""
+
+    def routine(
+        engine: Any, outputs: Sequence[Any], inputs: Sequence[Any], attrs: Mapping[str, Any]
+    ) -> Any:
+        made = run(engine, outputs, inputs, attrs)
+        if isinstance(engine, Simt):
+            for b in outputs:
+                engine.forget(b)
+        return made
+
+    return routine
+
+
+def in_ring(e: Engine) -> Engine:
+    """Return the engine in the ring, if it can compute there."""
+    return e.in_ring() if isinstance(e, Simt) else e
 
 
 def runner(
@@ -182,14 +203,18 @@ def judged(
     externs: Mapping[str, Implementation] | None = None,
     *,
     details: bool = True,
+    ring: bool = False,
 ) -> Report:
     """Judge every level of a compiled module, and implementations of its external functions.
 
-    ``details`` are as of ``stages.judge``.
+    ``details`` are as of ``stages.judge``.  With ``ring`` the levels below the graph, and engines
+    that can, also run in the ring.
     """
     given = bound(c.fused, externs)
-    backends: list[Backend] = [EngineBackend(e, c, externs=given) for e in engines]
-    return judge(subject(c, given), inputs, backends, contract, progress, details=details)
+    chosen = [in_ring(e) for e in engines] if ring else engines
+    backends: list[Backend] = [EngineBackend(e, c, externs=given) for e in chosen]
+    s = subject(c, given)
+    return judge(s, inputs, backends, contract, progress, details=details, in_ring=ring)
 
 
 def check(
@@ -202,12 +227,13 @@ def check(
     externs: Mapping[str, Implementation] | None = None,
     *,
     details: bool = True,
+    ring: bool = False,
 ) -> Report:
-    """Compile a module and judge every level of it; ``details`` as of ``stages.judge``.
+    """Compile a module and judge every level of it; ``details`` and ``ring`` as of ``judged``.
 
     A compile that fails is a finding too; its level is the stage.
     """
     result = compiled(m, options, progress)
     if isinstance(result, Failed):
         return result.report()
-    return judged(result, inputs, engines, contract, progress, externs, details=details)
+    return judged(result, inputs, engines, contract, progress, externs, details=details, ring=ring)

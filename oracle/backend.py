@@ -11,6 +11,7 @@ from didyma.refimpl.ir.types import Array
 class Backend(Protocol):
     """Runs the kernels and the program of one compiled module.
 
+    Results that are floats may be records of their values and payloads (``interp.scalar_ring``).
     A run that fails raises an exception, which the judge turns into a finding.
     """
 

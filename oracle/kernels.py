@@ -12,7 +12,7 @@ from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
-from didyma.refimpl.ir.types import Array, TensorType, from_memory, to_memory
+from didyma.refimpl.ir.types import Array, DType, TensorType, from_memory, to_memory
 from didyma.refimpl.ir.walk import expr_children, stmts
 from didyma.refimpl.ops import ring
 
@@ -54,10 +54,12 @@ def run_primfuncs(
             for p in f.params
         }
         launch(f, shaped, env)
-    return tuple(
-        from_memory(buffers[o], t.dtype, dims.values(t.shape, env))
-        for o, t in zip(before.outputs, results, strict=True)
-    )
+    named = zip(before.outputs, results, strict=True)
+    return tuple(_result(buffers[o], t.dtype, dims.values(t.shape, env)) for o, t in named)
+
+
+def _result(a: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
+    return a.reshape(shape) if a.dtype.names else from_memory(a, dtype, shape)
 
 
 def reads_before_it_writes(f: PrimFunc) -> frozenset[str]:

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from didyma.oracle import chains, compare
+from didyma.oracle import chains, compare, ring
 from didyma.oracle.recorder import Recorder
+from didyma.oracle.ring import PrimitivePayloads
 from didyma.oracle.subject import Env
 from didyma.refimpl.interp import graph as interpreter
+from didyma.refimpl.interp.scalar_ring import value_of
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import CALL, COMPILER, RESHAPE_ONLY, Function, Module, Node
 from didyma.refimpl.ir.loop import PrimFunc
@@ -79,6 +81,11 @@ class PrimitiveBars:
         return self._has_fold[f.name]
 
 
+def plain(a: Array) -> Array:
+    """Return the values of records; another array as it is."""
+    return value_of(a).copy() if a.dtype.names else a
+
+
 def judge_primitives(
     level: Recorder,
     known: PrimitiveBars,
@@ -87,6 +94,7 @@ def judge_primitives(
     run: Runner,
     kernels: Kernels,
     *,
+    payloads: PrimitivePayloads,
     run_externs: bool = False,
 ) -> tuple[Array, ...]:
     """Run the entry of a fused module, each Primitive by ``run``, and judge each result.
@@ -94,17 +102,23 @@ def judge_primitives(
     ``kernels`` gives the loop programs of a Primitive, from which the order of its sums is read.
     External functions are run by ``run`` too with ``run_externs``, else by the reference.  After a
     Primitive with a wrong result the reference's values are used, so that it alone is blamed.
+    Results that are records have their payloads judged by ``payloads``, where the values are right.
     Returns the results of the entry.
     """
     m = known.fused
     functions = {f.name: f for f in m.functions}
 
     def judged(n: Node, args: list[Array], env: Env) -> Sequence[Array]:
-        outs = run(n.callee, args, env)
+        got = run(n.callee, args, env)
+        outs = [plain(a) for a in got]
         if level.sample(n.callee):
             want = known.bars(n.callee, args, env, kernels(n.callee))
             rows = zip(n.results, want, outs, concrete(n.types, env), strict=True)
-            level.compare(n.callee, [compare.compare(*row) for row in rows])
+            found = [compare.compare(*row) for row in rows]
+            level.compare(n.callee, found)
+            if all(c.agree for c in found):
+                want_payloads = partial(payloads.of, n.callee, args, env)
+                level.compare(n.callee, ring.judged(n.results, got, want_payloads))
         return outs
 
     def visit(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -22,14 +22,25 @@ from didyma.oracle.backend import Backend
 from didyma.oracle.compare import Comparison
 from didyma.oracle.externs import bodies
 from didyma.oracle.kernels import run_primfuncs
-from didyma.oracle.primitives import PrimitiveBars, concrete, exact, judge_primitives
+from didyma.oracle.primitives import (
+    Kernels,
+    PrimitiveBars,
+    Runner,
+    concrete,
+    exact,
+    judge_primitives,
+    plain,
+)
 from didyma.oracle.recorder import Recorder
 from didyma.oracle.report import Level, Report
 from didyma.oracle.ring import PrimitivePayloads
 from didyma.oracle.subject import Arrays, Env, Subject
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as graph_interp
+from didyma.refimpl.interp import graph_ring, scalar_ring
 from didyma.refimpl.interp import program as program_interp
+from didyma.refimpl.interp.graph_ring import RingEstimate
+from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.external import externals
 from didyma.refimpl.ir.graph import CALL, Function, Module, Node, Param
@@ -44,7 +55,8 @@ __all__ = ["Subject", "judge"]
 class _Case:
     """A subject, the inputs on which it is judged, and the bars of its Primitives.
 
-    ``payloads`` are those of its Primitives, where it is judged in the ring, too.
+    ``payloads`` are those of its Primitives in the ring, and ``end_to_end`` gives the results with
+    theirs.  ``launch`` runs a kernel, in the ring if that is wanted.
     """
 
     subject: Subject
@@ -53,7 +65,10 @@ class _Case:
     contract: Contract
     details: bool
     bars: PrimitiveBars
-    payloads: PrimitivePayloads | None
+    payloads: PrimitivePayloads
+    end_to_end: Callable[..., Sequence[RingEstimate]]
+    in_ring: bool
+    launch: LaunchFn
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +97,8 @@ def judge(
 
     With ``details`` the results of the program and of each backend are also compared with those in
     float64 (``Comparison.off``), and the note of ``plan`` says how its symbolic laws were verified.
-    With ``in_ring`` results are also compared in the ring, which sees terms that bars forgive.
+    With ``in_ring`` graphs, loops, kernels and the program are also compared in the ring, which
+    sees terms that bars forgive; so are backends whose results are records of values and payloads.
 
     Levels: ``graph``, ``passes``, ``loop``, ``kernel``, ``plan``, ``program``, then one for each
     implementation of an external function (``extern NAME``), then one for each backend by its name.
@@ -92,9 +108,10 @@ def judge(
     contract = contract or Contract()
     params = zip(s.source.entry.params, inputs, strict=True)
     env = dims.bind([(p.name, p.type.shape, a.shape) for p, a in params], s.source.dims)
-    payloads = PrimitivePayloads(s.fused, contract) if in_ring else None
-    bars = PrimitiveBars(s.fused, contract)
-    case = _Case(s, inputs, env, contract, details, bars, payloads)
+    payloads, bars = PrimitivePayloads(s.fused, contract), PrimitiveBars(s.fused, contract)
+    end_to_end = cache(partial(_end_to_end, s, tuple(inputs), env, contract))
+    launch = partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run
+    case = _Case(s, inputs, env, contract, details, bars, payloads, end_to_end, in_ring, launch)
     levels: list[Level] = []
     with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
         progress("graph")
@@ -171,6 +188,14 @@ def _graph(case: _Case, level: Recorder) -> _Truth:
     return _Truth(results, level.guard("graph", partial(_in_float64, case)))
 
 
+def _end_to_end(
+    s: Subject, inputs: Arrays, env: Env, contract: Contract, *, folds: bool
+) -> Sequence[RingEstimate]:
+    """Return the results of the source, where any value may be stored, with their payloads."""
+    m = s.source
+    return graph_ring.payloads(m.entry, m, inputs, env, contract, stored=True, folds=folds)
+
+
 def _in_float64(case: _Case) -> Arrays | None:
     """Return the results in float64, if asked for; None where they bind a size out of its range."""
     if not case.details:
@@ -203,7 +228,7 @@ def _passes(case: _Case, truth: _Truth, level: Recorder) -> None:
 
     for name, m in s.passes:
         level.guard(name, partial(one, name, m))
-    if case.payloads is not None and s.passes:
+    if case.in_ring and s.passes:
         level.guard("ring", partial(_passes_in_ring, case, level))
 
 
@@ -239,9 +264,10 @@ def _loop(case: _Case, truth: _Truth, level: Recorder) -> None:
 
     def run(function: str, args: Arrays, env: Env) -> Arrays:
         f = s.loops[function]
-        return run_primfuncs([f], f, args, env, s.fused.function(function).result_types())
+        types = s.fused.function(function).result_types()
+        return run_primfuncs([f], f, args, env, types, case.launch, in_ring=case.in_ring)
 
-    judge_primitives(level, case.bars, case.inputs, case.env, run, lambda name: (s.loops[name],))
+    _judge_primitives(case, level, run, lambda name: (s.loops[name],))
 
 
 def _kernel(case: _Case, truth: _Truth, level: Recorder) -> Arrays | None:
@@ -251,11 +277,20 @@ def _kernel(case: _Case, truth: _Truth, level: Recorder) -> Arrays | None:
 
     def run(function: str, args: Arrays, env: Env) -> Arrays:
         types = s.fused.function(function).result_types()
-        return run_primfuncs(s.kernels[function], s.loops[function], args, env, types)
+        kernels, loop = s.kernels[function], s.loops[function]
+        return run_primfuncs(kernels, loop, args, env, types, case.launch, in_ring=case.in_ring)
 
-    kernels = s.kernels.__getitem__
-    results = judge_primitives(level, case.bars, case.inputs, case.env, run, kernels)
+    results = _judge_primitives(case, level, run, s.kernels.__getitem__)
     return None if level.findings else results
+
+
+def _judge_primitives(
+    case: _Case, level: Recorder, run: Runner, kernels: Kernels, *, run_externs: bool = False
+) -> Arrays:
+    return judge_primitives(
+        level, case.bars, case.inputs, case.env, run, kernels,
+        payloads=case.payloads, run_externs=run_externs,
+    )  # fmt: skip
 
 
 def _plan(case: _Case, truth: _Truth, level: Recorder) -> None:
@@ -276,10 +311,14 @@ def _program(unplanned: Arrays | None, case: _Case, truth: _Truth, level: Record
     missing = sorted(externals(s.fused).keys() - s.externs.keys())
     if missing:
         level.note = f"without an implementation, so run by the reference: {', '.join(missing)}"
-    got = program_interp.run(s.program, case.inputs, lanes.run, bodies(s.fused))
-    _compare_with_float64(level, truth, got)
+    got = program_interp.run(
+        s.program, case.inputs, case.launch, bodies(s.fused), in_ring=case.in_ring
+    )
+    values = [plain(a) for a in got]
+    _compare_with_float64(level, truth, values)
     if unplanned is not None:
-        _demand_same_bits(case, level, unplanned, got)
+        _demand_same_bits(case, level, unplanned, values)
+        _demand_same_payloads(case, level, got)
 
 
 def _extern(name: str, case: _Case, truth: _Truth, level: Recorder) -> None:
@@ -308,20 +347,27 @@ def _backend(b: Backend, case: _Case, truth: _Truth, level: Recorder) -> None:
         b.run_program(case.inputs)
         return
     kernels = case.subject.kernels.__getitem__
-    want = judge_primitives(
-        level, case.bars, case.inputs, case.env, b.run_function, kernels, run_externs=True
-    )
+    want = _judge_primitives(case, level, b.run_function, kernels, run_externs=True)
     if not level.findings:
         got = b.run_program(case.inputs)
-        _compare_with_float64(level, truth, got)
+        values = [plain(a) for a in got]
+        _compare_with_float64(level, truth, values)
         if b.deterministic:
-            _demand_same_bits(case, level, want, got)
+            _demand_same_bits(case, level, want, values)
+            _demand_same_payloads(case, level, got)
 
 
 def _demand_same_bits(case: _Case, level: Recorder, want: Arrays, got: Arrays) -> None:
     names = case.subject.source.entry.results
     rows = zip(names, want, got, strict=True)
     level.compare("plan", [compare.bitwise(name, w, g) for name, w, g in rows])
+
+
+def _demand_same_payloads(case: _Case, level: Recorder, got: Arrays) -> None:
+    """Demand the payloads of the source, where the values are right."""
+    if not level.findings:
+        names = case.subject.source.entry.results
+        level.compare("plan", ring.judged(names, got, case.end_to_end))
 
 
 def _compare_with_float64(level: Recorder, truth: _Truth, got: Arrays) -> None:

@@ -13,6 +13,7 @@ from didyma.codegen.runtime.calls import Routine
 from didyma.codegen.runtime.engine import Engine
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
+from didyma.refimpl.interp.scalar_ring import value_of
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.external import External, alone, externals
 from didyma.refimpl.ir.graph import Module
@@ -62,7 +63,7 @@ class Bound:
         f = self.external.function
         sizes = dict(zip(self.external.sizes, attrs.get("sizes", ()), strict=True))
         arrays = [
-            engine.download(b, p.type.dtype, dims.values(p.type.shape, sizes))
+            value_of(engine.download(b, p.type.dtype, dims.values(p.type.shape, sizes)))
             for b, p in zip(inputs, f.params, strict=True)
         ]
         for target, result in zip(outputs, self(arrays, sizes), strict=True):

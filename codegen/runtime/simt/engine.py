@@ -20,6 +20,7 @@ from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
 from didyma.codegen.runtime.simt.values import NUMPY, Arithmetic, Plain
 from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
+from didyma.refimpl.ops.ring import UNKNOWN
 
 _BATCH = 1 << 15  # lanes that run together; whole blocks, at least one
 
@@ -198,6 +199,15 @@ class Simt:
         target.written[: source.nbytes] = source.written
         if target.payloads is not None and source.payloads is not None:
             target.payloads[: source.nbytes] = source.payloads
+
+    def in_ring(self) -> Simt:
+        """Return the engine that computes in the ring."""
+        return Simt(self.name, ring=True)
+
+    def forget(self, buffer: SimtBuffer) -> None:
+        """Make the payloads of a buffer UNKNOWN, which something else than a kernel has written."""
+        if buffer.payloads is not None:
+            buffer.payloads[:] = UNKNOWN
 
     def stack(self, nbytes: int) -> SimtBuffer:
         """Allocate."""
