@@ -23,7 +23,7 @@ from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Line, Program
-from didyma.refimpl.verify.symbols import given
+from didyma.refimpl.verify.symbols import caller_symbols
 
 __all__ = ["PlanError", "check", "replay"]
 
@@ -130,7 +130,7 @@ class _Replay:
             m.write(value)
         m.state.synchronise({0})
         f = self.functions[line.callee]
-        env = {v.name: m.state.env[v.name] for v in given(f)}
+        env = {v.name: m.state.env[v.name] for v in caller_symbols(f)}
         key = (f.name, tuple(env.values()))
         if key not in self.called:
             self.called[key] = _replays(f, env, self.overwrites)

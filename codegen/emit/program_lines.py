@@ -38,7 +38,7 @@ from didyma.refimpl.ir.program import (
     While,
 )
 from didyma.refimpl.ir.types import DType, Tensor
-from didyma.refimpl.verify.symbols import given
+from didyma.refimpl.verify.symbols import caller_symbols
 
 _CALL = """\
 Run on an engine and return the results.
@@ -88,7 +88,7 @@ class LineWriter:
     def function(self) -> Iterator[str]:
         """Yield the lines of a function that ``call`` calls."""
         p, py = self.program, self.python
-        sizes = [d.name for d in given(p)]
+        sizes = [d.name for d in caller_symbols(p)]
         values = (*p.inputs, *p.outputs)
         params = ", ".join(py[v] for v in (*sizes, *values))
         yield f"def {self.functions[p.name]}(engine, kernels, externs, {params}):"
@@ -283,7 +283,7 @@ class LineWriter:
         yield f"kernels.launch({quoted(self.kernels[s.kernel])}, [{given}], sizes{on})"
 
     def _call(self, s: Call) -> Iterator[str]:
-        sizes = (d.name for d in given(self.program.function[s.callee]))
+        sizes = (d.name for d in caller_symbols(self.program.function[s.callee]))
         args = ", ".join(self.python[v] for v in (*sizes, *s.inputs, *s.outputs))
         joins = ["engine.join()"] if self.streams else []
         yield from joins

@@ -23,7 +23,7 @@ from didyma.refimpl.ir.program import (
     Program,
     Reuse,
 )
-from didyma.refimpl.verify.symbols import given
+from didyma.refimpl.verify.symbols import caller_symbols
 
 
 def _bytes(p: Program, env: Mapping[str, int]) -> dict[str, int]:
@@ -43,7 +43,7 @@ def _bytes(p: Program, env: Mapping[str, int]) -> dict[str, int]:
 
 def handed(f: Program, env: Mapping[str, int]) -> dict[str, int]:
     """Return the symbols that a function is given by its caller, with their values."""
-    return {v.name: env[v.name] for v in given(f) if v.name in env}
+    return {v.name: env[v.name] for v in caller_symbols(f) if v.name in env}
 
 
 def peak(p: Program, env: Mapping[str, int]) -> int:

@@ -11,7 +11,7 @@ from didyma.refimpl.ir.graph import Function, Module, is_called
 from didyma.refimpl.ir.lines import binds, walk
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Call, Carry, Copy, Extern, Program, Repeat, Return
-from didyma.refimpl.verify.symbols import given
+from didyma.refimpl.verify.symbols import caller_symbols
 
 
 def order(
@@ -84,7 +84,7 @@ def _used(declared: Sequence[DimVar], s: BlockWriter) -> tuple[DimVar, ...]:
             case Carry(_, sizes):
                 names.update(dims.free(d for _, d in sizes))
             case Call(callee):
-                names.update(v.name for v in given(s.called[callee].program))
+                names.update(v.name for v in caller_symbols(s.called[callee].program))
             case Extern(attrs=attrs):
                 names.update(x for _, a in attrs for x in control.attr_symbols(a))
             case _:

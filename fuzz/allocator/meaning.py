@@ -17,7 +17,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.program import Line, Program
 from didyma.refimpl.ir.types import Array
-from didyma.refimpl.verify.symbols import given
+from didyma.refimpl.verify.symbols import caller_symbols
 
 FRESH = 0x3C  # what bytes hold before they are written; no result depends on it
 
@@ -103,7 +103,7 @@ class _Meaning:
 
     def call(self, line: ir.Call) -> None:
         f = self.functions[line.callee]
-        inner = _Meaning(f, {v.name: self.env[v.name] for v in given(f)})
+        inner = _Meaning(f, {v.name: self.env[v.name] for v in caller_symbols(f)})
         values = (*line.inputs, *line.outputs)
         for value, name in zip(values, (*f.inputs, *f.outputs), strict=True):
             self.array(value)

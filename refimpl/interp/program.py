@@ -48,7 +48,7 @@ from didyma.refimpl.ir.program import (
 from didyma.refimpl.ir.text.program import show_instruction
 from didyma.refimpl.ir.types import Array, from_memory, to_memory
 from didyma.refimpl.verify.sharing import may_share
-from didyma.refimpl.verify.symbols import given
+from didyma.refimpl.verify.symbols import caller_symbols
 
 __all__ = ["LaunchFn", "ProgramFault", "run"]
 
@@ -317,7 +317,7 @@ class _Machine:
         self.streams.drain_all()
         f = self.functions[line.callee]
         m.demand_apart(line.outputs, line.inputs)
-        env = {v.name: m.size(dims.symbol(v.name)) for v in given(f)}
+        env = {v.name: m.size(dims.symbol(v.name)) for v in caller_symbols(f)}
         callee = _Machine(f, env, self.means)
         for name, value in zip(f.inputs, line.inputs, strict=True):
             callee.borrow(name, m.array(value, write=False), m.payloads(value))

@@ -81,16 +81,16 @@ class Evidence:
 class Ranges:
     """Answers questions about the sizes of one program, and counts how they were answered.
 
-    ``extents`` are those of its indices, outer ones first; ``settled`` are the symbols that its
+    ``extents`` are those of its indices, outer ones first; ``definitions`` are the symbols that its
     lines set once and for all, in their order.
     """
 
     def __init__(
-        self, sizes: Sizes, extents: Mapping[str, Dim], settled: Sequence[tuple[str, Dim]] = ()
+        self, sizes: Sizes, extents: Mapping[str, Dim], definitions: Sequence[tuple[str, Dim]] = ()
     ) -> None:
         self.sizes = sizes
         self.extents = extents
-        self.settled = settled
+        self.definitions = definitions
         self.evidence = Evidence()
         self._values: dict[Dim, tuple[int, ...]] = {}
         self._parts: dict[Any, Sequence[Number]] = {}
@@ -161,7 +161,7 @@ class Ranges:
 
     def _proofs(self) -> Prover:
         if self._prover is None:
-            self._prover = Prover(self.sizes.ranges, self.settled, self.extents)
+            self._prover = Prover(self.sizes.ranges, self.definitions, self.extents)
         return self._prover
 
     def _proved(self, a: Dim, b: Dim, asked: Iterable[Dim]) -> bool:
@@ -256,7 +256,7 @@ class Ranges:
         """Choose the bindings to try: all there are, or else both ends and some between."""
         r = Random(0)
         ranges = self.sizes.ranges
-        names = [n for n in ranges if n not in dict(self.settled)]
+        names = [n for n in ranges if n not in dict(self.definitions)]
         spans = [range(ranges[n][0], ranges[n][1] + 1) for n in names]
         self._all = math.prod(len(x) for x in spans) <= BINDINGS
         if self._all:
@@ -275,7 +275,7 @@ class Ranges:
                     }
                 )
         for env in drawn:
-            for name, d in self.settled:
+            for name, d in self.definitions:
                 env[name] = _value(d, env)
         self._bindings = drawn
         self._idle = [self._bound_indices(env) for env in drawn]

@@ -1,4 +1,4 @@
-"""Which line of a program gives a symbol its value."""
+"""Where the symbols of a program get their values: from its inputs, its caller or its lines."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def input_symbols(p: Program) -> set[str]:
     return set(dims.free(d for v in p.inputs if v in types for d in types[v].shape))
 
 
-def given(f: Program) -> tuple[DimVar, ...]:
-    """Return the symbols that a caller gives a function: those that its lines do not bind."""
-    own = {name for name, _ in binders(f.lines)}
-    return tuple(v for v in f.dims if v.name not in own)
+def caller_symbols(f: Program) -> tuple[DimVar, ...]:
+    """Return the symbols of a function that its caller binds: those that its lines do not."""
+    bound = {name for name, _ in binders(f.lines)}
+    return tuple(v for v in f.dims if v.name not in bound)
 
 
 def binders(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:
-    """Symbols that lines and the lines in their blocks bind, with the line that does."""
+    """Yield each symbol that lines, or lines in their blocks, bind, with the line that binds it."""
     return ((name, line) for line in walk(lines) for name in binds(line))
 
 
 def extents(lines: Sequence[Line]) -> dict[str, Dim]:
-    """Extent of every index, outer ones first."""
+    """Return the extent of the index of every ``Repeat``, outer ones first."""
     return {name: s.extent for name, s in binders(lines) if isinstance(s, Repeat)}
 
 
-def settled(lines: Sequence[Line]) -> list[tuple[str, Dim]]:
+def definitions(lines: Sequence[Line]) -> list[tuple[str, Dim]]:
     """Return the symbols that a program's first lines set once and for all, and their values."""
     first: list[tuple[str, Dim]] = []
     for s in lines:
@@ -44,15 +44,15 @@ def settled(lines: Sequence[Line]) -> list[tuple[str, Dim]]:
         if not isinstance(s, Carry) or s.values:
             break
         first += s.dims
-    again = Counter(name for name, _ in binders(lines))
-    return [(name, d) for name, d in first if again[name] == 1]
+    times = Counter(name for name, _ in binders(lines))
+    return [(name, d) for name, d in first if times[name] == 1]
 
 
 def carried(lines: Sequence[Line]) -> dict[str, set[str]]:
-    """For each symbol that lines carry, the values that every such line carries with it."""
-    found: dict[str, set[str]] = {}
+    """Return, for each symbol that lines carry, the values that every such line carries with it."""
+    together: dict[str, set[str]] = {}
     for name, s in binders(lines):
         if isinstance(s, Carry):
             values = {v for v, _ in s.values}
-            found[name] = found[name] & values if name in found else values
-    return found
+            together[name] = together[name] & values if name in together else values
+    return together

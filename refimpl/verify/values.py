@@ -15,7 +15,7 @@ from didyma.refimpl.verify.ranges import Ranges
 from didyma.refimpl.verify.sizes import Sizes
 from didyma.refimpl.verify.state import Region, Shown, State, Storage, symbols
 from didyma.refimpl.verify.streams import Streams, several
-from didyma.refimpl.verify.symbols import extents, given, input_symbols, settled
+from didyma.refimpl.verify.symbols import caller_symbols, definitions, extents, input_symbols
 
 
 class Values:
@@ -29,11 +29,11 @@ class Values:
         self.at = f"@{p.name}"
         self.called = called
         self.sizes = Sizes(p.dims, self.at)
-        self.ranges = Ranges(self.sizes, extents(p.lines), settled(p.lines))
+        self.ranges = Ranges(self.sizes, extents(p.lines), definitions(p.lines))
         self.streams = Streams(self.ranges) if several(p.lines) else None
         self.types: dict[str, TensorType] = {}
         self.state = State()
-        self.state.bound = {v.name for v in given(p)} if called else input_symbols(p)
+        self.state.bound = {v.name for v in caller_symbols(p)} if called else input_symbols(p)
         self.made: set[str] = set()
         self._numbers = itertools.count(1)
 

@@ -13,7 +13,7 @@ from didyma.refimpl.ir.program import Call, Copy, Extern, Launch, Program
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.sharing import may_share
 from didyma.refimpl.verify.state import Region
-from didyma.refimpl.verify.symbols import given
+from didyma.refimpl.verify.symbols import caller_symbols
 from didyma.refimpl.verify.values import Values
 
 
@@ -152,7 +152,7 @@ class Work:
                 expected = ", ".join(map(str, want))
                 types = ", ".join(map(str, got))
                 raise v.broken("P-call-types", f"({types})", f"({expected}), as @{f.name} says")
-        self._dims(given(f), f.name)
+        self._dims(caller_symbols(f), f.name)
         v.join()
         v.read(s.inputs)
         v.write(s.outputs, s.inputs)

@@ -40,29 +40,29 @@ DEPTH = 100  # extremes taken apart one inside another
 class Prover:
     """Answers questions about sizes; ``False`` says no more than that no proof was found.
 
-    ``settled`` are the symbols that lines of a program set once and for all, in their order, and
-    ``extents`` those of its indices, whose lines are run for no other value.  Symbols with a single
-    value are numbers here, but for those in ``kept``.
+    ``definitions`` are the symbols that lines of a program set once and for all, in their order,
+    and ``extents`` those of its indices, whose lines are run for no other value.  Symbols with a
+    single value are numbers here, but for those in ``kept``.
     """
 
     def __init__(
         self,
         ranges: Ranges,
-        settled: Sequence[tuple[str, Dim]] = (),
+        definitions: Sequence[tuple[str, Dim]] = (),
         extents: Mapping[str, Dim] | None = None,
         kept: Iterable[str] = (),
     ) -> None:
         self.extents = extents or {}
-        names = frozenset(name for name, _ in settled)
+        names = frozenset(name for name, _ in definitions)
         self.atoms = Atoms(ranges, names.union(self.extents, kept))
         self.divisors: dict[str, int] = {}
-        self.settled: dict[str, tuple[int, Poly]] = {}  # with its place in the order
+        self.definitions: dict[str, tuple[int, Poly]] = {}  # with its place in the order
         self.proved: set[Key] = set()
         self._moved: dict[Monomial, Poly] = {}
-        for k, (name, d) in enumerate(settled):
+        for k, (name, d) in enumerate(definitions):
             p = self.atoms.read(d)
             self.atoms.ranges[name] = self.atoms.bounds(d)
-            self.settled[name] = k, p
+            self.definitions[name] = k, p
             self.divisors[name] = self.atoms.divisor(p, self.divisors)
 
     def at_least(self, a: Dim, b: Dim, hopeless: Hopeless | None = None) -> bool:
@@ -97,7 +97,7 @@ class Prover:
             return None
         if found.never_negative:
             return True
-        free = name not in self.settled and name not in self.extents
+        free = name not in self.definitions and name not in self.extents
         return False if free and found.first_negative(hi - lo + 1) is not None else None
 
     def by_signs(self, p: Poly) -> bool:
@@ -149,20 +149,20 @@ class Prover:
                 if atom and atom.is_extreme and self.rest(m, name) is not None:
                     yield (atom.kind == "max") is (c > 0), atom.number, m, name
 
-    def settled_symbol(self, p: Poly, *, subtracted: bool) -> Poly | None:
+    def defined_symbol(self, p: Poly, *, subtracted: bool) -> Poly | None:
         """Replace the symbol that is set last by what it is set to."""
-        if not self.settled:
+        if not self.definitions:
             return None
         found = [
-            (self.settled[name][0], m, name)
+            (self.definitions[name][0], m, name)
             for m, c in p.items()
             for name in m
-            if name in self.settled and (c < 0 or not subtracted)
+            if name in self.definitions and (c < 0 or not subtracted)
         ]
         if not found:
             return None
         _, m, name = max(found)
-        return instead(p, m, name, self.settled[name][1])
+        return instead(p, m, name, self.definitions[name][1])
 
     def smaller(self, p: Poly, *, products: bool) -> Poly | None:
         """Replace an index or an atom by a polynomial that makes the whole no greater.
@@ -250,5 +250,5 @@ class _Search:
         Which argument of an extreme suffices may depend on what is subtracted.  So where the search
         is ``stuck`` at one, a symbol that is subtracted is replaced first.
         """
-        found = self.p.settled_symbol(row, subtracted=stuck)
+        found = self.p.defined_symbol(row, subtracted=stuck)
         return found if found is not None else self.p.smaller(row, products=False)
