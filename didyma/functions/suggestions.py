@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from didyma.refimpl.errors import DidymaError
 
-DECOMPOSED = "it wants a decomposition, whose steps depend on the data: compute it with NumPy"
+DECOMPOSED = "it needs a decomposition, whose steps depend on the data: compute it with NumPy"
 COMPLEX = "there is no complex dtype: complex numbers are pairs of reals, see dd.complex"
 
 # Names of the Array API standard (2024.12 and 2025.12) that do not exist here, and why.

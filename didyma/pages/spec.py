@@ -1,7 +1,7 @@
-"""``docs/spec.md``: the language, put together from the code that defines it.
+"""Writes ``docs/spec.md``, the definition of the language, from the code that defines it.
 
-Prose says only what no record says; every table is read off the classes, the op table and the
-verifier, whose docstrings hold the laws.
+Every table comes from the classes, the op table and the verifier, whose docstrings state the laws.
+The prose in this module says only what none of these say.
 """
 
 from __future__ import annotations
@@ -36,47 +36,49 @@ CONTROL = (
         "`if`",
         "condition, captures",
         "`then`, `otherwise`, `binds`",
-        "The results of `then(captures)` where the condition, a bool scalar, is true, else "
-        "those of `otherwise(captures)`. Symbols in `binds` are bound by the shapes of the branch "
-        "taken.",
+        "The results of `then(captures)` if the condition, a bool scalar, is true, and those of "
+        "`otherwise(captures)` if it is false. The shapes of these results bind the symbols in "
+        "`binds`.",
     ),
     (
         "`while`",
         "carried values, captures",
         "`cond`, `body`, `carried`, `binds`",
-        "As long as `cond(carried, captures)` is true, `body(carried, captures)` gives the carried "
-        "values anew; the results are the last ones. The first `carried` operands are the first "
-        "values. Where carried values change their size, their types mention symbols in `binds`, "
-        "which are bound on entry and again after each round.",
+        "The first `carried` operands are the initial carried values. As long as "
+        "`cond(carried, captures)` is true, the results of `body(carried, captures)` replace the "
+        "carried values. The results are the last carried values. If carried values change their "
+        "sizes, their types mention symbols in `binds`, which are bound on entry and again after "
+        "each round.",
     ),
     (
         "`scan`",
         "states, scanned, captures",
         "`body`, `states`, `scanned`, `length`, `index`",
-        "For i below `length`: `body(states, scanned[i], captures)` gives the states anew and one "
-        "slice of each further result. Results: the last states, then the slices stacked on a new "
-        "leading axis. The symbol `index`, where one is named, is i inside the body.",
+        "For each i below `length`, `body(states, scanned[i], captures)` returns new states and "
+        "one slice of each further result. The results are the last states, and then the slices, "
+        "stacked along a new leading axis. If `index` names a symbol, it is i inside the body.",
     ),
     (
         "`bind`",
         "an i64 scalar",
         "`dim`",
-        "From here on the symbol `dim` has the operand's value, which must lie in its range "
-        "(`dim-out-of-range`). It has no result. Sizes that hang on data begin here.",
+        "The symbol `dim` is bound to the value of the operand from here on. The value must lie in "
+        "the symbol's range (`dim-out-of-range`). The node has no result. This is how "
+        "data-dependent sizes come into a graph.",
     ),
 )
 _LAW = re.compile(r"^\| (\w+-[\w-]+) \| (.+) \|$", re.MULTILINE)
 
 
 def laws() -> dict[str, list[tuple[str, str]]]:
-    """Laws by module of ``didyma.refimpl.verify``: id, and what it says."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    """Return the laws of each module of ``didyma.refimpl.verify``: their ids and texts."""
+    by_module: dict[str, list[tuple[str, str]]] = {}
     for info in pkgutil.iter_modules(didyma.refimpl.verify.__path__):
         module = importlib.import_module(f"didyma.refimpl.verify.{info.name}")
         rows = _LAW.findall(module.__doc__ or "")
         if rows:
-            found[info.name] = rows
-    return found
+            by_module[info.name] = rows
+    return by_module
 
 
 def spec_page() -> str:
@@ -103,7 +105,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _first(thing: object) -> str:
-    """The text of a docstring up to its examples, on one line, code marked as Markdown does."""
+    """Return a docstring up to its examples, on one line, with code marked as in Markdown."""
     text = inspect.getdoc(thing) or ""
     prose = text.split("\n>>>", maxsplit=1)[0].split("\n\n    ", maxsplit=1)[0]
     return " ".join(prose.replace("``", "`").split())
@@ -119,9 +121,9 @@ def _classes(union: Any) -> Iterator[str]:
 
 
 def _laws(*modules: str) -> Iterator[str]:
-    known = laws()
-    rows = [(f"`{law}`", said.replace("``", "`")) for m in modules for law, said in known[m]]
-    yield from _table(("law", "says"), rows)
+    by_module = laws()
+    rows = [(f"`{law}`", text.replace("``", "`")) for m in modules for law, text in by_module[m]]
+    yield from _table(("law", "requirement"), rows)
 
 
 def _named(prefix: str) -> list[str]:
@@ -133,12 +135,13 @@ def _head() -> Iterator[str]:
     yield "# The language"
     yield from _paragraphs(
         """
-        Made by `nox -s docs` from the classes, the op table and the verifier; a test fails when it
-        is stale. A program is written at three levels, each with a text form that parses back to
-        the same program, a verifier, and an interpreter that says what it means: a **graph** of
-        tensors, **loops** over buffers, and a **program** of launches. A fourth, the text of
-        kernels, is what engines run. `didyma explain FILE` shows all levels of one program. A text
-        that breaks a law of the tables below is refused with the law's id as the error's code.
+        `nox -s docs` writes this page from the classes, the op table and the verifier, and a test
+        fails if it is out of date. Programs exist at three levels: as a **graph** of tensors, as
+        **loops** over buffers, and as a **program** of launches. Each level has a text form that
+        parses back to the same program, a verifier, and an interpreter that defines its meaning. A
+        fourth form, the text of kernels, is what engines run. `didyma explain FILE` shows all
+        levels of one program. A text that breaks one of the laws below is rejected, with the id of
+        the law as the error code.
         """
     )
 
@@ -159,11 +162,12 @@ def _types() -> Iterator[str]:
     yield from _table(("dtype", "kind", "sign", "NumPy", "computed in"), rows)
     yield from _paragraphs(
         f"""
-        What is computed in another dtype is storage: it is rounded once, when a kernel stores it.
-        The dtypes of less than a byte are packed in memory, the first element in the lowest bits:
-        see [dtypes.md](dtypes.md); for complex numbers, [complex.md](complex.md). Integers wrap.
-        `TensorType`: {_first(TensorType)} Its text is `f32[n, 4]`, with `@cuda:1` after it where a
-        device is named. Tensors are row-major and dense.
+        A dtype that is computed in another dtype is used only for storage: values are rounded to it
+        once, when a kernel stores them. Dtypes smaller than a byte are packed in memory, with the
+        first element in the lowest bits: see [dtypes.md](dtypes.md). [complex.md](complex.md)
+        explains complex numbers. Integers wrap around. `TensorType`: {_first(TensorType)} It is
+        written `f32[n, 4]`, followed by `@cuda:1` if it names a device. Tensors are dense and
+        row-major.
         """
     )
 
@@ -172,9 +176,10 @@ def _sizes() -> Iterator[str]:
     yield "## Sizes"
     yield from _paragraphs(
         f"""
-        {_first(dims)} A symbol is declared with its inclusive range. It is *backed* where an
-        input's shape names it bare; every other symbol is bound by one node of a graph, or one
-        line of a program, before it is used, and checked against its range there.
+        {_first(dims)} Each symbol is declared with a range, whose ends are included. A symbol is
+        *backed* if it is itself a size of some input, which binds it. Every other symbol is bound
+        by one node of a graph, or one line of a program, before it is used; its value is checked
+        against its range there.
         """
     )
     yield from _laws(*_named("D-"))
@@ -199,19 +204,19 @@ def _graph() -> Iterator[str]:
     yield from _paragraphs(
         f"""
         {_first(graph)} `Module`: {_first(graph.Module)} `Function`: {_first(graph.Function)}
-        `Node`: {_first(graph.Node)} An attribute is always written: there are no defaults.
-        A constant is written as nested lists, `f32[2] [1.0, 2.0]`; as the one value that all its
-        elements have, `f32[99] filled 0.0`; as its bytes in memory, `f32[9] base64 "..."`; or as
-        the name of a file of them beside the text, `f32[512, 64] file "NAME.bin"`, where NAME is
-        the first 32 digits of their SHA-256.
+        `Node`: {_first(graph.Node)} Every attribute is written: none has a default. A constant is
+        written as nested lists, `f32[2] [1.0, 2.0]`; as one value for all elements,
+        `f32[99] filled 0.0`; as its bytes in memory, `f32[9] base64 "..."`; or as the name of a
+        file beside the text that holds these bytes, `f32[512, 64] file "NAME.bin"`, where NAME is
+        the first 32 hexadecimal digits of their SHA-256.
         """
     )
     yield from _dym(show(_example()))
     yield "### Ops"
     yield from _paragraphs(
         f"""
-        {len(OPS)} primitive ops have a record each, with a page in [ops.md](ops.md). A kind says
-        how an element of the result depends on the operands.
+        There are {len(OPS)} primitive ops. [ops.md](ops.md) describes each of them. The kind of an
+        op says how an element of its result depends on the operands.
         """
     )
     rows = [
@@ -220,21 +225,21 @@ def _graph() -> Iterator[str]:
     ]
     yield from _table(("kind", "ops"), rows)
     yield from _paragraphs(
-        "These are functions over the primitives, and mean what their bodies say: "
+        "These functions are composed of primitive ops, and their bodies define their meaning: "
         + "; ".join(_functions(m) for m in (composite, complexes, fourier))
-        + ". See [complex.md](complex.md) for complex numbers and transforms."
+        + ". [complex.md](complex.md) explains complex numbers and transforms."
     )
     yield "### Control flow"
     yield from _paragraphs(
         """
-        Besides ops and `call`, which applies the function named by `callee`, there are four nodes.
-        The functions they name stand above their users. Captures are operands that are passed on
-        unchanged. A call is replaced by what it calls when a program is compiled, unless the
-        function has the attribute `NoInline`: then it is compiled once, and called by the program.
-        Symbols that such a function binds are its own, anew with each call. A function with the
-        attribute `Compiler` is external: programs call it by a name that holds the compiler's, its
-        own and a hash of its body and attributes, and its body says what any implementation of it
-        must compute.
+        Besides ops and `call`, which applies the function named by `callee`, there are four kinds
+        of node. A function stands above the functions that use it. Captures are operands that are
+        passed on unchanged. When a program is compiled, a call is replaced by the body of its
+        callee, unless the callee has the attribute `NoInline`. A callee with this attribute is
+        compiled once, and the program calls it. Symbols that it binds are local to it, and are
+        bound anew in each call. A function with the attribute `Compiler` is external. A program
+        calls it by a name made of the compiler's name, the function's name, and a hash of its body
+        and attributes. The body defines what every implementation of the function must compute.
         """
     )
     yield from _table(("node", "operands", "attributes", "meaning"), CONTROL)
@@ -244,7 +249,7 @@ def _graph() -> Iterator[str]:
 
 
 def _functions(module: ModuleType) -> str:
-    """Public functions of a module that apply ops."""
+    """Return the path of a module and the names of its public functions that apply ops."""
     names = sorted(
         name
         for name, f in vars(module).items()
@@ -295,11 +300,12 @@ def _loop() -> Iterator[str]:
     yield "### Functions of a function"
     yield from _paragraphs(
         """
-        A function may hold functions, callees before callers, and call them. What is called knows
-        its parameters, which are buffers of the caller's as they are then, written or not, and the
-        dims that the call gives; what it allocates is new in each call. It runs where the call
-        stands: in every lane of the loops around it, which may race through it. A dim outside its
-        range is a fault, `dim-out-of-range`. In kernel text a call is its callee's body.
+        A function may contain other functions, callees before callers, and call them. The
+        parameters of a callee are buffers of its caller, in the state in which the call finds
+        them: a buffer need not have been written yet. The call also binds the callee's dims; a
+        value outside the range of its dim is the fault `dim-out-of-range`. A callee allocates its
+        own buffers anew in each call. It runs in every thread that reaches the call, so threads
+        may race inside it. In kernel text, a call is replaced by the body of its callee.
         """
     )
     yield from _dym(show(parse_loop(_CALLS)))
@@ -313,8 +319,8 @@ def _program() -> Iterator[str]:
     bare = dataclasses.replace(compiled.program, kernels=())
     yield "## Programs"
     yield from _paragraphs(
-        f"{_first(program)} {_first(program.Program)} Its kernels stand below it as loops do, and"
-        " so do its functions."
+        f"{_first(program)} {_first(program.Program)} The text of a program ends with its kernels,"
+        " written as loops are, and its functions."
     )
     yield from _dym(show(bare))
     yield "### Lines"
@@ -328,10 +334,11 @@ def _kernel_text() -> Iterator[str]:
     yield "## Kernel text"
     yield from _paragraphs(
         """
-        A kernel is printed as CUDA C in a subset of C99: one `extern "C" __global__ void` function,
-        declarations, loops, conditionals, casts, no headers and no helpers. Arithmetic that C
-        leaves open is a named intrinsic, `floordiv_i32` or `exp_f32`, which the prelude of each
-        engine defines. f16 and bf16 are held as 16-bit integers and converted by intrinsics. The
+        A kernel is printed as CUDA C, in a subset that is C99 except for CUDA's keywords: one
+        `extern "C" __global__ void` function of declarations, loops, conditionals and casts, with
+        neither headers nor helper functions. Arithmetic that C does not define completely is
+        written as a named intrinsic, such as `floordiv_i32` or `exp_f32`, which the prelude of each
+        engine defines. f16 and bf16 are stored as 16-bit integers and converted by intrinsics. The
         same text runs on every engine.
         """
     )
@@ -341,12 +348,13 @@ def _bars() -> Iterator[str]:
     yield "## Bars"
     yield from _paragraphs(
         f"""
-        The reference gives a value and a bar for each element: how far a correct implementation
-        may be from it. What the implementation may do is its contract. `Contract`:
-        {_first(Contract)} Integers and booleans are exact. NaN is answered by NaN, an infinity by
-        itself, a zero by its sign, where the bar has no width. Where a decision hangs on a value
-        inside its bar the result is the hull of both outcomes, or else *undecided*: not judged,
-        and counted.
+        For each element, the reference computes a value and an error bar, which says how far a
+        correct implementation may be from the value. The contract of an implementation says which
+        liberties it may take. `Contract`: {_first(Contract)} Integers and booleans are exact. Where
+        a bar has no width, a NaN must be a NaN, an infinity the same infinity, and a zero must have
+        the right sign. If a decision may go either way for values inside a bar, the bar of the
+        result spans both outcomes; if no bar can, the element is *undecided*, which means that it
+        is counted but not judged.
         """
     )
 
@@ -355,8 +363,8 @@ def _errors() -> Iterator[str]:
     yield "## Errors"
     yield from _paragraphs(
         f"""
-        `DidymaError`: {_first(DidymaError)} Commands end with 0 where all agree, 1 at a
-        disagreement, 2 at bad input, 3 at an internal error, 4 where an engine is missing, and 5
-        where nothing ran.
+        `DidymaError`: {_first(DidymaError)} Commands exit with 0 if everything agrees, 1 if
+        something disagrees, 2 for bad input, 3 for an internal error, 4 if an engine is missing,
+        and 5 if nothing ran.
         """
     )

@@ -161,28 +161,31 @@ def models_line(level: str, outcomes: Sequence[Outcome]) -> str:
 
 # Where the expected numbers are one answer of several.
 LAWFUL = (
-    "`bernoulli…`, `training_dropout…`: random, and ONNX leaves the generator open; the numbers"
-    " expected are those of NumPy's.",
-    "`dft_inverse…`: 10 imaginary parts that are exactly 0 are expected as 1.9e-7, the rounding of"
-    " a fast transform in complex64; ours are below 4e-15.",
-    "`attention_4d_gqa_with_past_and_present_fp16…`, below graph: 4 elements are the other of the"
-    " two f16 numbers next to the exact one, since a kernel keeps intermediates in f32. Against"
-    " f64 the largest error is 0.000477, that of the expected numbers 0.000508.",
+    "`bernoulli…`, `training_dropout…`: the results are random, and ONNX does not specify the"
+    " generator; the expected numbers come from NumPy's.",
+    "`dft_inverse…`: 10 imaginary parts that are exactly 0 are expected to be 1.9e-7, a rounding"
+    " error of a fast transform in complex64. Didyma's are below 4e-15.",
+    "`attention_4d_gqa_with_past_and_present_fp16…`, at the levels below graph: 4 elements are the"
+    " other one of the two f16 numbers next to the exact value, because a kernel keeps intermediate"
+    " values in f32. Compared with f64, the largest error is 0.000477; that of the expected numbers"
+    " is 0.000508.",
 )
 
 
 # Where a peer's result is not ours on models that ONNX allows.
 PEER = (
-    "What `ArgMax`, `ArgMin` and `MaxPool` make of NaN depends there on its place; here NaN wins,"
-    " as in NumPy and, for `ArgMax`, in onnx's reference evaluator.",
-    "`ReduceMean` of nothing is 0 there, NaN here; `MaxPool` of -inf with padding is the least"
-    " finite number there, -inf here.",
-    "`Cast` and `QuantizeLinear` to integers: NaN is 0 here and numbers out of range are the"
-    " nearest in range; ONNX leaves both open.",
-    "`DynamicQuantizeLinear` of zeros has the scale 1 there, and 0 here, as its formula says.",
-    "`Resize` with `align_corners` and scales that give no whole sizes takes the rounded size"
-    " there, the exact one here, as onnx's node tests do.",
-    "`STFT` of lengths that are no powers of two is off there by 3e-5 of the largest value.",
+    "`ArgMax`, `ArgMin` and `MaxPool` of NaN: in ONNX Runtime the result depends on the position of"
+    " the NaN. In Didyma NaN wins, as in NumPy and, for `ArgMax`, in ONNX's reference evaluator.",
+    "`ReduceMean` of no elements is 0 in ONNX Runtime, and NaN in Didyma. `MaxPool` of -inf with"
+    " padding is the least finite number in ONNX Runtime, and -inf in Didyma.",
+    "`Cast` and `QuantizeLinear` to integers: ONNX does not say what becomes of NaN and of numbers"
+    " out of range. In Didyma NaN becomes 0, and other numbers the nearest one in range.",
+    "`DynamicQuantizeLinear` of zeros has the scale 1 in ONNX Runtime, and 0 in Didyma, as its"
+    " formula says.",
+    "`Resize` with `align_corners`, and scales for which the sizes are not whole numbers, uses the"
+    " rounded sizes in ONNX Runtime, and the exact ones in Didyma, as ONNX's node tests do.",
+    "`STFT` of a length that is not a power of two is off by 3e-5 of the largest value in ONNX"
+    " Runtime.",
 )
 
 
@@ -196,57 +199,61 @@ def page(levels: Mapping[str, Sequence[Outcome]]) -> str:
     lines = [
         "# ONNX",
         "",
-        "Made by `python -m tests.bench.onnx_nodes --docs DIR` from outcomes that",
-        f"`python -m tests.bench.onnx_nodes {' '.join(LEVELS)} --save DIR` measured, with onnx",
-        f"{onnx.__version__}'s node tests, each run as `onnx.backend.test.BackendTest` runs it.",
-        "A level that is not in the table was not measured.",
+        "`python -m tests.bench.onnx_nodes --docs DIR` wrote this page from the outcomes that",
+        f"`python -m tests.bench.onnx_nodes {' '.join(LEVELS)} --save DIR` measured.",
+        f"The node tests are those of onnx {onnx.__version__}, run as its `BackendTest` does.",
+        "Levels that are not in the table were not measured.",
         "",
         "| level | pass | cases | core | folded | seconds |",
         "|---|---:|---:|---:|---:|---:|",
         *(line_of(level, outcomes) for level, outcomes in nodes.items()),
         "",
-        "*Core*: cases of plain element types without an op of the wider families, as",
-        "`tests/bench/onnx_core.py` lists them; four of them, dropout in training, are random.",
+        "*Core* counts the cases of plain element types that use none of the ops listed in",
+        "`tests/bench/onnx_core.py`. Four of these cases, dropout in training, are random.",
         "",
-        "*Folded*: the case passes, but its output depends on the inputs' values in a way that",
-        "needs them at import, and then nothing is left to run: it tests no level.",
+        "*Folded* counts the cases that pass but test no level: the import needs the values of the",
+        "inputs to know the model's sizes or branches, and then computes the whole model.",
         "",
         "## Suites of models",
         "",
-        "The models that onnx's wheel holds with the outputs expected of them. onnx's reference",
-        "evaluator passes all of the first two suites, and 21 of 23 of the third.",
+        "The `onnx` wheel contains these models together with their expected outputs. ONNX's",
+        "reference evaluator passes all cases of the first two suites, and 21 of 23 of the third.",
         "",
         f"| level | {' | '.join(MODELS)} | folded | seconds |",
         f"|---|{'---:|' * len(MODELS)}---:|---:|",
         *(models_line(level, outcomes) for level, outcomes in models.items()),
         "",
-        f"Those that do not pass on {first}:",
+        f"Cases that do not pass at the level {first}:",
         "",
         *_reasons(models[first]),
         "",
         *_other_levels(models),
         "## Operators",
         "",
-        f"{len(own)} operators are imported by rules of their own:",
+        f"{len(own)} operators have import rules of their own:",
         "",
         ", ".join(f"`{name}`" for name in sorted(own)) + ".",
         "",
-        f"{', '.join(f'`{n}`' for n in sorted(CONTROL))} are inlined or unrolled where the import",
-        "knows their course and it is short; else they run as branches, loops and scans, as do",
-        "recurrent layers of many steps. Data-dependent sizes are bound in the run; what the model",
-        "computes from them is a size as well. The length of a sequence is known at import, and",
-        "a model has no sequences as inputs or outputs. By the functions that define them:",
+        f"The operators {', '.join(f'`{n}`' for n in sorted(CONTROL))} are inlined or unrolled if",
+        "the import can determine the branch or the number of iterations, and this number is",
+        "small. Otherwise they run as branches, loops and scans, and so do recurrent layers of",
+        "many steps. Data-dependent sizes are bound while the program runs; sizes that the model",
+        "computes from them are expressions over these. The length of a sequence must be known at",
+        "import, and the inputs and outputs of a model may not be sequences.",
+        "",
+        "These operators are imported through the functions by which ONNX defines them:",
         "",
         ", ".join(f"`{name}`" for name in by_function()) + ".",
         "",
-        f"## Node tests that do not pass on {first}",
+        f"## Node tests that do not pass at the level {first}",
         "",
         *_reasons(nodes[first]),
     ]
     for level, outcomes in list(nodes.items())[1:]:
-        lines += ["", f"## {level}, where it differs from {first}", ""]
+        lines += ["", f"## Outcomes of {level} that differ from those of {first}", ""]
         lines += _differences(nodes[first], outcomes) or ["None."]
-    lines += ["", "## Values that differ and may", "", *(f"- {note}" for note in LAWFUL)]
+    lines += ["", "## Expected values that are one right answer of several", ""]
+    lines += [f"- {note}" for note in LAWFUL]
     lines += ["", "## Where ONNX Runtime 1.32.0 differs", "", *(f"- {note}" for note in PEER)]
     return "\n".join(lines) + "\n"
 
@@ -264,8 +271,8 @@ def _other_levels(levels: Mapping[str, Sequence[Outcome]]) -> list[str]:
     lines: list[str] = []
     for level in others:
         if found := _differences(levels[first], levels[level]):
-            lines += [f"{level} differs:", "", *found, ""]
-    return lines or [f"Every other level passes what {first} passes.", ""]
+            lines += [f"Outcomes of {level} that differ from those of {first}:", "", *found, ""]
+    return lines or [f"Every other level passes the same cases as {first}.", ""]
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
@@ -283,7 +290,7 @@ def _differences(first: Sequence[Outcome], other: Sequence[Outcome]) -> list[str
     worse = [o for o in changed if o.reason]
     better = [o.name for o in changed if not o.reason]
     lines = _reasons(worse) if worse else []
-    return lines + ([f"- passes besides: {', '.join(better)}"] if better else [])
+    return lines + ([f"- also passes: {', '.join(better)}"] if better else [])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -86,7 +86,7 @@ def _lines(rows: Sequence[Row]) -> Iterator[str]:
     troubles = [f"- `{r['model']}`: {text}" for r in rows for text in _troubles(r)]
     if troubles:
         yield ""
-        yield "What is refused, or differs:"
+        yield "Models that are refused or that differ:"
         yield ""
         yield from troubles
     yield ""
