@@ -109,7 +109,7 @@ def judge(
     params = zip(s.source.entry.params, inputs, strict=True)
     env = dims.bind([(p.name, p.type.shape, a.shape) for p, a in params], s.source.dims)
     payloads, bars = PrimitivePayloads(s.fused, contract), PrimitiveBars(s.fused, contract)
-    end_to_end = cache(partial(_end_to_end, s, tuple(inputs), env, contract))
+    end_to_end = cache(partial(_end_to_end, s.source, tuple(inputs), env, contract))
     launch = partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run
     case = _Case(s, inputs, env, contract, details, bars, payloads, end_to_end, in_ring, launch)
     levels: list[Level] = []
@@ -189,10 +189,9 @@ def _graph(case: _Case, level: Recorder) -> _Truth:
 
 
 def _end_to_end(
-    s: Subject, inputs: Arrays, env: Env, contract: Contract, *, folds: bool
+    m: Module, inputs: Arrays, env: Env, contract: Contract, *, folds: bool
 ) -> Sequence[RingEstimate]:
-    """Return the results of the source, where any value may be stored, with their payloads."""
-    m = s.source
+    """Return the results of a graph, where any value may be stored, with their payloads."""
     return graph_ring.payloads(m.entry, m, inputs, env, contract, stored=True, folds=folds)
 
 
@@ -217,8 +216,11 @@ def _passes(case: _Case, truth: _Truth, level: Recorder) -> None:
             level.guard(name, partial(_as_the_reference, truth.refusal, again))
         raise truth.refusal
     f = s.source.entry
+    ringed = case.end_to_end(folds=True) if case.in_ring else None
     inputs = [exact(a) for a in case.inputs]
-    want = graph_interp.estimates(f, s.source, inputs, case.env, case.contract, stored=True)
+    want: Sequence[graph_interp.Estimate] = ringed or graph_interp.estimates(
+        f, s.source, inputs, case.env, case.contract, stored=True
+    )
     types = [t.with_shape(*a.shape) for t, a in zip(f.result_types(), truth.results, strict=True)]
 
     def one(name: str, m: Module) -> None:
@@ -228,21 +230,26 @@ def _passes(case: _Case, truth: _Truth, level: Recorder) -> None:
 
     for name, m in s.passes:
         level.guard(name, partial(one, name, m))
-    if case.in_ring and s.passes:
-        level.guard("ring", partial(_passes_in_ring, case, level))
+
+    def compared(m: Module) -> list[Comparison]:
+        got = _end_to_end(m, case.inputs, case.env, case.contract, folds=True)
+        return ring.rewritten(f, ringed or (), got)
+
+    if ringed is not None and s.passes:
+        level.guard("ring", partial(_passes_in_ring, s.passes, compared, level))
 
 
-def _passes_in_ring(case: _Case, level: Recorder) -> None:
-    """Judge the last pass in the ring; if it disagrees, name the first pass that does."""
-    s = case.subject
-    compared = partial(ring.rewritten, s.source, inputs=case.inputs, env=case.env)
-    name, last = s.passes[-1]
-    found = compared(last, contract=case.contract)
+def _passes_in_ring(
+    passes: Sequence[tuple[str, Module]],
+    compared: Callable[[Module], list[Comparison]],
+    level: Recorder,
+) -> None:
+    """Judge the last pass in the ring; if it disagrees, blame the first pass that does."""
+    name, last = passes[-1]
+    found = compared(last)
     if not all(c.agree for c in found):
-        for name, m in s.passes:  # noqa: B007  # the name at which the loop stops is used
-            found = compared(m, contract=case.contract)
-            if not all(c.agree for c in found):
-                break
+        each = ((name, compared(m)) for name, m in passes)
+        name, found = next((p, cs) for p, cs in each if not all(c.agree for c in cs))
     level.compare(name, found)
 
 

@@ -69,16 +69,16 @@ def test_bitwise_sees_the_sign_of_zero_and_takes_any_nan() -> None:
 
 
 def test_payloads_differ_where_a_term_is_missing_and_unknown_ones_are_not_checked() -> None:
-    x = ring.embed(np.float32([[1, 2, np.nan], [4, 5, 6]]))
+    x = ring.embed(np.array([[1, 2, np.nan], [4, 5, 6]], np.float32))
     right = payloads("y", x, x.copy())
     assert (right.agree, right.checked, right.total, right.in_ring) == (True, 5, 6, True)
-    wrong = payloads("y", x, ring.add(x, ring.embed(np.float32([[0, 0, 0], [0, 1, 0]]))))
+    wrong = payloads("y", x, ring.add(x, ring.embed(np.array([[0, 0, 0], [0, 1, 0]], np.float32))))
     assert "y[1, 1]" in wrong.message
     assert "1 of 6 elements" in wrong.message
 
 
 def test_a_level_counts_payloads_apart_from_values() -> None:
-    x = ring.embed(np.float32([1, np.inf]))
+    x = ring.embed(np.array([1, np.inf], np.float32))
     level = Recorder("loop")
     level.compare("f", [Comparison(3, 4, 0.5), payloads("y", x, x)])
     done = level.level()
