@@ -39,10 +39,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--write", action="store_true")
     a = parser.parse_args()
-    told = trace_mutants.table(a.traces)
-    print(told, flush=True)
+    report = trace_mutants.table(a.traces)
+    print(report, flush=True)
     if a.write:
-        write("traces", told)
+        write("traces", report)
     plan = Plan((Plans(),), count=a.plans, seed=0, jobs=a.jobs, hang_seconds=HANG_SECONDS)
     result = run(plan) if a.plans else Result()
     print(clean(result))

@@ -219,14 +219,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=0, help="also plan a trace of so many rows")
     parser.add_argument("--write", action="store_true", help="keep the table on the page")
     a = parser.parse_args()
-    told = table(a.count)
+    report = table(a.count)
     if a.rows:
-        told += (
+        report += (
             f"\n\nA trace of {a.rows:,} rows, planned and twice refused: {absurd(a.rows):.0f} s."
         )
-    print(told)
+    print(report)
     if a.write:
-        write("traces", told)
+        write("traces", report)
 
 
 if __name__ == "__main__":

@@ -87,8 +87,8 @@ def test_the_extra_that_reads_onnx(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 class Device:
     """An array that says it is on a device."""
 
-    def __init__(self, **told: object) -> None:
-        self.__cuda_array_interface__ = told
+    def __init__(self, **interface: object) -> None:
+        self.__cuda_array_interface__ = interface
 
 
 def test_arrays_on_a_device() -> None:
@@ -97,10 +97,10 @@ def test_arrays_on_a_device() -> None:
     adopt: Callable[..., Any] = Cuda.adopt  # which asks nothing of the device
     with says("not-a-device-array", "ndarray"):
         adopt(None, np.zeros(3))
-    told = {"shape": (2, 3), "typestr": "<f4", "data": (64, False)}
+    interface = {"shape": (2, 3), "typestr": "<f4", "data": (64, False)}
     with says("not-contiguous", "(12, 4)"):
-        adopt(None, Device(**told, strides=(4, 8)))
-    assert adopt(None, Device(**told, strides=None)).nbytes == 24
+        adopt(None, Device(**interface, strides=(4, 8)))
+    assert adopt(None, Device(**interface, strides=None)).nbytes == 24
 
 
 def model(

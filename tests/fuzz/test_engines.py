@@ -70,7 +70,7 @@ def test_what_is_found_is_written_before_it_is_shrunk(tmp_path: Path) -> None:
         seen.append(len(list(tmp_path.glob("*.dym"))))
 
     r = campaign.run(plan(Wrong(), tmp_path), progress)
-    assert 1 in seen[:-1], "before the group was told"
+    assert 1 in seen[:-1], "before the group was reported"
     assert [e.file for e in r.findings] == [str(p) for p in tmp_path.iterdir()]
 
 

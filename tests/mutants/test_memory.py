@@ -19,4 +19,4 @@ def test_every_class_of_bug_is_planted_under_a_name_of_its_own() -> None:
 @pytest.mark.parametrize("fault", faults(), ids=lambda f: f.name)
 def test_a_fault_is_found(fault: Fault) -> None:
     h = hunt(fault, 1)
-    assert not h.missed, f"no check told of it in {h.took} programs"
+    assert not h.missed, f"no check reported it in {h.took} programs"

@@ -84,8 +84,8 @@ def _suppression(c: Context, x: Inputs) -> Sequence[Operand]:
     eligible = None
     if (least := _scalar(c, x, 4, dtype)) is not None:
         eligible = c.emit("greater", scores, least)
-    kept = _kept(c, (batch, classes, n), overlap, ranks, eligible, most)
-    (indices,) = non_zero(c, [kept])  # of batch, class and rank
+    selected = _selected(c, (batch, classes, n), overlap, ranks, eligible, most)
+    (indices,) = non_zero(c, [selected])  # of batch, class and rank
     rows = c.value(indices)
     count = rows.type.shape[1]
     parts = [c.reshape(c.slice(rows, 0, k, k + 1), count, 1) for k in range(3)]
@@ -95,11 +95,11 @@ def _suppression(c: Context, x: Inputs) -> Sequence[Operand]:
     return [c.emit("concat", parts[0], parts[1], box, axis=1)]
 
 
-def _kept(
+def _selected(
     c: Context, shape: tuple[Dim, Dim, Dim], overlap: Value, ranks: Value, eligible: Value | None,
     most: Value,
 ) -> Value:  # fmt: skip
-    """Return whether the box of each rank is kept: [batch, classes, ranks]."""
+    """Return whether the box of each rank is selected: [batch, classes, ranks]."""
     batch, classes, n = shape
     outer = c.builder
     turns = c.emit("permute_dims", ranks, axes=(2, 0, 1))

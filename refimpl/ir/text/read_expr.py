@@ -201,14 +201,14 @@ class ExprReader(Reader):
             raise self.error(f"a dtype: {', '.join(DTYPES)}", at=at + 1)
         return dtype
 
-    def _said(self) -> DType | None:
+    def _written_dtype(self) -> DType | None:
         dtype = self._suffix(self.i)
         if dtype is not None:
             self.i += 2
         return dtype
 
     def _load_dtype(self, buffer: str) -> DType:
-        dtype = self._said() or self.buffers.get(buffer)
+        dtype = self._written_dtype() or self.buffers.get(buffer)
         if dtype is None:
             raise self.error(f"`:` and a dtype, since no buffer {buffer} is declared")
         return dtype
@@ -216,7 +216,7 @@ class ExprReader(Reader):
     def _var(self) -> Expr:
         name = self._local("an expression")
         self.height = 1
-        return Var(name, self._said() or self.vars.get(name, INDEX))
+        return Var(name, self._written_dtype() or self.vars.get(name, INDEX))
 
     def _call(self) -> Expr:
         at = self.i

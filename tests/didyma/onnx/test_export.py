@@ -60,7 +60,7 @@ def same(m: Module, again: Module, inputs: Sequence[Array], env: Mapping[str, in
         bars = graph.bars(m.entry, m, given, env, stored=True)
         got = graph.run(again, inputs, env)
     for name, bar, out, t in zip(m.entry.results, bars, got, m.entry.result_types(), strict=True):
-        concrete = t.with_shape(*bar.c.shape)  # whose sizes the run may have told
+        concrete = t.with_shape(*bar.c.shape)  # whose sizes may depend on data
         assert compare(name, bar, out, concrete).message == ""
 
 
@@ -91,9 +91,9 @@ def test_a_model_asks_for_no_newer_opset_than_it_needs(op: str, dtype: DType, op
 
 
 def read_again(model: onnx.ModelProto) -> Module | None:
-    """Import a model; None where sizes that are told differently are not seen to be equal.
+    """Import a model; None if two expressions of one size are not recognised as equal.
 
-    Nor are sizes that only a run tells read again as such.
+    Also None if the model has data-dependent sizes, which are not imported as such again.
     """
     try:
         return load_model(model)

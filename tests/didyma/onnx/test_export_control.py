@@ -216,7 +216,7 @@ def test_fuzzed_control_flow_is_read_again() -> None:
         try:
             again = load_model(to_model(m))
         except DidymaError as e:
-            if e.code != "shape-mismatch":  # sizes told in ways that are not seen to be equal
+            if e.code != "shape-mismatch":  # two expressions of one size, not recognised as equal
                 raise
             continue
         with np.errstate(all="ignore"):

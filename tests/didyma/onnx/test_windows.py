@@ -236,17 +236,17 @@ def test_maxima_with_their_places(case: int) -> None:
     agrees(m, (7, 8), (12, 6), (5, 9), levels=True)
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_maxima_are_put_back(told: bool) -> None:
+@pytest.mark.parametrize("with_shape", [False, True])
+def test_maxima_are_put_back(with_shape: bool) -> None:
     nodes = [
         node("MaxPool", ["x"], ["m", "at"], kernel_shape=(2, 2), strides=(2, 2)),
         node("Shape", ["x"], ["s"]),
-        node("MaxUnpool", ["m", "at", "s"][: 3 if told else 2], ["y"], kernel_shape=(2, 2),
+        node("MaxUnpool", ["m", "at", "s"][: 3 if with_shape else 2], ["y"], kernel_shape=(2, 2),
              strides=(2, 2)),
     ]  # fmt: skip
     found = agrees(open_sizes(*nodes), (6, 8), (4, 2), levels=True)
     twice = tuple(dims.mul(2, dims.floordiv(n, 2)) for n in (H, W))
-    assert found.entry.result_types()[0].shape == (1, 2, *((H, W) if told else twice))
+    assert found.entry.result_types()[0].shape == (1, 2, *((H, W) if with_shape else twice))
 
 
 @pytest.mark.parametrize("auto", AUTO)

@@ -75,11 +75,11 @@ Fault: TypeAlias = ProgramFault | OtherFault
 
 @dataclass(slots=True)
 class Hunt:
-    """Programs it took from each first seed, and how often each check told."""
+    """How many programs were judged from each first seed, and how often each check reported."""
 
     fault: Fault
     took: list[int] = field(default_factory=list[int])
-    told: dict[str, int] = field(default_factory=dict[str, int])
+    reports: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def median(self) -> float:
@@ -93,7 +93,7 @@ class Hunt:
 
 
 def hunt(fault: Fault, rounds: int, first: int = 0) -> Hunt:
-    """Hunt a fault from so many first seeds: until the first program that tells."""
+    """Hunt a fault from so many first seeds: until a program is reported."""
     h = Hunt(fault)
     for k in range(rounds):
         for n in range(1, MOST + 1):
@@ -101,7 +101,7 @@ def hunt(fault: Fault, rounds: int, first: int = 0) -> Hunt:
             if found:
                 h.took.append(n)
                 for check in dict.fromkeys(v.check for v in found):
-                    h.told[check] = h.told.get(check, 0) + 1
+                    h.reports[check] = h.reports.get(check, 0) + 1
                 break
         else:
             h.took.append(MOST + 1)
@@ -123,7 +123,7 @@ def patched(owner: object, name: str, new: object) -> AbstractContextManager[obj
 
 
 def buffers(change: Callable[[LiveBuffer], LiveBuffer]) -> Plant:
-    """Let the planner be told of other buffers."""
+    """Let the planner see other buffers."""
 
     def plant(bare: Program) -> AbstractContextManager[object]:
         del bare

@@ -32,8 +32,8 @@ def solving(wrong: Callable[[Problem], I64]) -> Callable[[], AbstractContextMana
     return lambda: patched(domains, "solve", solved)
 
 
-def told(change: Callable[[Problem], Problem]) -> Callable[[Problem], I64]:
-    """Offsets of another problem than was given."""
+def misled(change: Callable[[Problem], Problem]) -> Callable[[Problem], I64]:
+    """Return the offsets for another problem than the given one."""
     return lambda p: solve(change(p), "greedy_by_size").offsets
 
 
@@ -222,15 +222,15 @@ text = partial(OtherFault, domain="texts", case=_texts)
 
 FAULTS: tuple[OtherFault, ...] = (
     arena(6, "lives that touch share an arena's bytes", "openxla/xla#46543",
-          plant=solving(told(ends_early))),
-    arena(10, "one byte less than the size", "AMDMIGraphX#4992", plant=solving(told(smaller))),
-    arena(11, "alignment forgotten", "pytorch#150777", plant=solving(told(unaligned))),
+          plant=solving(misled(ends_early))),
+    arena(10, "one byte less than the size", "AMDMIGraphX#4992", plant=solving(misled(smaller))),
+    arena(11, "alignment forgotten", "pytorch#150777", plant=solving(misled(unaligned))),
     arena(11, "a gap measured before it is aligned", "pytorch#150777",
           plant=solving(aligned_after_fitting)),
     arena(14, "two names with one offset", "torch-spyre#4022", plant=solving(one_record)),
     arena(15, "a peak below what is used", "idealloc's InExCSV reader", plant=too_low_a_peak),
     arena(15, "a load below what is alive", "idealloc's InExCSV reader", plant=load_of_starts),
-    pinned(9, "a fixed offset not kept", "tflite-micro#913", plant=solving(told(unfixed))),
+    pinned(9, "a fixed offset not kept", "tflite-micro#913", plant=solving(misled(unfixed))),
     symbolic(12, "a lower bound for the size", "tvm#18663", plant=at_other_sizes(_lowest)),
     symbolic(12, "an index's bound one too low", "iree#24532", plant=at_other_sizes(_one_less)),
     symbolic(12, "the first run's offsets kept", "onnxruntime#28359", plant=stale),

@@ -29,24 +29,24 @@ def hunted(chosen: Sequence[Fault], rounds: int) -> Iterable[Hunt]:
     for f in chosen:
         h = hunt(f, rounds)
         verdict = "found" if h.median <= MOST else "MISSED"
-        told = ", ".join(f"{c} {n}" for c, n in h.told.items())
-        print(f"{verdict:7} {h.median:4.1f} programs  {f.number:2} {f.name}: {told}", flush=True)
+        reports = ", ".join(f"{c} {n}" for c, n in h.reports.items())
+        print(f"{verdict:7} {h.median:4.1f} programs  {f.number:2} {f.name}: {reports}", flush=True)
         yield h
 
 
 def table(hunts: Sequence[Hunt], rounds: int) -> str:
     """Write the table of faults: programs until the first verdict, and which checks gave one."""
     rows = [
-        "| class | fault | reported as | median programs | most | told by |",
+        "| class | fault | reported as | median programs | most | reported by |",
         "|---|---|---|---|---|---|",
     ]
     for h in hunts:
         f = h.fault
-        told = sorted(h.told.items(), key=lambda item: -item[1])
+        reports = sorted(h.reports.items(), key=lambda item: -item[1])
         most = str(max(h.took)) if not h.missed else f"missed {h.missed} of {rounds}"
         rows.append(
             f"| {f.number} | {f.name} | {f.cites} | {h.median:g} | {most} "
-            f"| {', '.join(f'{check} {100 * n // rounds} %' for check, n in told)} |"
+            f"| {', '.join(f'{check} {100 * n // rounds} %' for check, n in reports)} |"
         )
     return "\n".join(rows)
 

@@ -1,4 +1,4 @@
-"""Faults of planners that reuse whole allocations, and in the sizes that any planner is told."""
+"""Faults of planners that reuse whole allocations, and in the sizes that any planner gets."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def differences(
         return "", fault
     defined = outcome(loop.run, f, copies, dims, externals)
     if fault is not None or defined is not None:
-        alike = fault is not None and defined is not None and fault.kind == defined.kind
-        return "" if alike else f"fast: {fault}, defined: {defined}", fault
+        agree = fault is not None and defined is not None and fault.kind == defined.kind
+        return "" if agree else f"fast: {fault}, defined: {defined}", fault
     different = [n for n, a in buffers.items() if not same_bits(a, copies[n])]
     return ", ".join(different), None
 

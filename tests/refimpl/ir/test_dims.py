@@ -1,4 +1,4 @@
-"""Sizes: what is told of them quickly is what sympy tells of them."""
+"""Sizes: the quick answers are those of sympy."""
 
 from __future__ import annotations
 

@@ -60,9 +60,9 @@ def confused(text: str, r: Random) -> str:
         return "\n".join(lines)
     words = list(WORD.finditer(text))
     here = r.choice(words)
-    alike = [w.group() for w in words if _kind(w.group()) == _kind(here.group())]
+    same_kind = [w.group() for w in words if _kind(w.group()) == _kind(here.group())]
     number = here.group().isdigit() and r.random() < 0.5
-    word = r.choice(OPERANDS) if number else r.choice(alike)
+    word = r.choice(OPERANDS) if number else r.choice(same_kind)
     return text[: here.start()] + word + text[here.end() :]
 
 
