@@ -72,6 +72,11 @@ def of_kernels(c: Compiled, function: str, *, scheduled: bool = False) -> frozen
     return frozenset(ops).union(*map(_computed, loops), *map(_scheduled, kernels))
 
 
+def of_kernel(k: PrimFunc) -> frozenset[str]:
+    """Return what a kernel computes, and what its schedule does."""
+    return frozenset((*_computed(k), *_scheduled(k)))
+
+
 def of_error(e: Exception) -> frozenset[str]:
     """Return the function that raised an error; of a broken law, the one that asked for it.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from didyma.codegen.options import Options
 from didyma.fuzz.domains.domain import Domain
+from didyma.fuzz.domains.emission import Emission
 from didyma.fuzz.domains.graphs import EngineChoice, Graphs
 from didyma.fuzz.domains.plans import Plans
 from didyma.refimpl.errors import DidymaError
@@ -43,6 +44,12 @@ DOMAINS: Mapping[str, Entry] = _table(
         "graphs",
         "random graphs, at every level and on every engine",
         lambda s: Graphs(s.engines, s.options),
+        alone=False,
+    ),
+    Entry(
+        "emission",
+        "kernels of random expressions, as CUDA C on every engine",
+        lambda s: Emission(s.engines),
         alone=False,
     ),
     Entry("planners", "memory plans of random programs, arenas and traces", lambda _: Plans()),

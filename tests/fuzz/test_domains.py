@@ -58,7 +58,7 @@ def test_a_domain_takes_a_few_lines(tmp_path: Path) -> None:
     assert covered["parity", "0"] + covered["parity", "1"] == 30
     (file,) = tmp_path.iterdir()
     head, what, anew, case = file.read_text().splitlines()
-    assert (head, what, case) == ("# campaign seed 3", "# number (value) in : too large", "40")
+    assert (head, what, case) == ("# campaign seed 3", "# number: : too large", "40")
     index = re.fullmatch(r"# drawn anew by `.* --domain numbers --seed 3 --case (\d+)`", anew)
     assert index is not None
     assert Numbers().draw(3, int(index[1])) >= 40

@@ -1,0 +1,125 @@
+"""The domain of emission: kernels of random expressions, as CUDA C on engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz import traits
+from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
+from didyma.fuzz.domains.graphs import EngineChoice
+from didyma.fuzz.emission.judge import judge
+from didyma.fuzz.emission.kernels import Case, draw
+from didyma.fuzz.emission.shrink import smaller
+from didyma.fuzz.minimise.search import greedy
+from didyma.oracle.report import Finding
+from didyma.refimpl.ir.loop import Binary, Cast, Compare, Const, Expr, Intrinsic, Stmt, Unary
+from didyma.refimpl.ir.text import show
+from didyma.refimpl.ir.walk import expr_children, stmt_exprs, stmts, subexprs
+
+SLOW = frozenset(("simt",))  # it parses the text in Python
+SELDOM = 4  # one kernel in so many is judged on slow engines, unless there are no others
+
+
+@dataclass(frozen=True, slots=True)
+class Emission(Domain[Case]):
+    """Kernels of expressions and small statements, on engines given by name or as objects."""
+
+    engines: tuple[EngineChoice, ...]
+
+    @property
+    def name(self) -> str:
+        """``emission``."""
+        return "emission"
+
+    @property
+    def floor(self) -> float:
+        """Many kernels share a second."""
+        return 0.12
+
+    def draw(self, seed: int, index: int) -> Case:
+        """Return the kernel of a campaign's seed and an index."""
+        return draw(Random((seed << 64) + index))
+
+    def judge(self) -> Judge[Case]:
+        """Start the engines; ``unknown-engine`` or EngineMissing if one cannot run here."""
+        every = [engine(e) if isinstance(e, str) else e for e in self.engines]
+        quick = [e for e in every if e.name not in SLOW]
+
+        def judged(case: Case) -> Outcome:
+            return outcome(case, every if not quick or case.seed % SELDOM == 0 else quick)
+
+        return judged
+
+    def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
+        """Return what makes kernels smaller."""
+        del finding
+        return ((1.0, lambda case: greedy(case, smaller)),)
+
+    def size(self, case: Case) -> tuple[int, ...]:
+        """Return the number of expressions and statements."""
+        return (_size(case),)
+
+    def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
+        """Return the loop program, which the text form of loops reads back."""
+        head = Domain.text(self, case, found, message, seed).splitlines()[:-1]
+        values = f"# values of seed {case.seed}, sizes {dict(case.env)}"
+        return "\n".join([*head, values, show(case.kernel), ""])
+
+    def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
+        """Return how many operations of a dtype were written, and how many pairs of them."""
+        kinds = {k for k in covered if len(k) == 1}
+        return {"operations": len(kinds), "pairs": len(covered) - len(kinds)}
+
+
+def outcome(case: Case, engines: Sequence[Engine]) -> Outcome:
+    """Judge a kernel on engines."""
+    found = judge(case, engines)
+    return Outcome(
+        tuple(found.findings),
+        traits.of_kernel(case.kernel) if found.findings else frozenset(),
+        _size(case),
+        found.total,
+        found.total,
+        tuple(dict.fromkeys(keys(case))),
+    )
+
+
+def _size(case: Case) -> int:
+    many = list(stmts(case.kernel.body))
+    return len(many) + sum(1 for s in many for e in stmt_exprs(s) for _ in subexprs(e))
+
+
+def keys(case: Case) -> Iterator[Key]:
+    """Yield each operation with its dtype, and with each operand's."""
+    functions = (case.kernel, *case.kernel.functions)
+    for s in (s for f in functions for s in stmts(f.body)):
+        yield (_statement(s),)
+        for e in stmt_exprs(s):
+            yield _statement(s), _named(e)
+            for x in subexprs(e):
+                yield (_named(x),)
+                for child in expr_children(x):
+                    yield _named(x), _named(child)
+
+
+def _statement(s: Stmt) -> str:
+    return type(s).__name__ + (f" {k}" if (k := getattr(s, "kind", "")) else "")
+
+
+def _named(e: Expr) -> str:
+    match e:
+        case Binary(op) | Unary(op) | Compare(op):
+            return f"{op} {expr_children(e)[0].dtype}"
+        case Cast(arg, dtype):
+            return f"{arg.dtype} to {dtype}"
+        case Intrinsic(name, args):
+            return f"{name} {args[0].dtype}"
+        case Const(value, dtype):
+            return f"literal {'<0' if value < 0 else '0' if value == 0 else '>0'} {dtype}"
+        case _:
+            return f"{type(e).__name__.lower()} {e.dtype}"

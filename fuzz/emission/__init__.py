@@ -1,0 +1,1 @@
+"""Random kernels of expressions and small statements, which judge the writing of CUDA C alone."""

@@ -1,0 +1,240 @@
+"""Random scalar expressions of the loop language: every operator, dtype and conversion.
+
+All but the roots are *exact*: every correct implementation yields the same bits.  A root may be a
+function like ``exp``, whose result is compared by the ulps that its contract allows; nothing is
+computed from that.  The bits of a NaN are not specified where it is computed, so that they are
+looked at only where it was loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from didyma.fuzz import values
+from didyma.refimpl.ir.loop import (
+    BITCASTS,
+    INDEX,
+    INTRINSICS,
+    Binary,
+    BinaryOp,
+    Buffer,
+    Cast,
+    Compare,
+    CompareOp,
+    Const,
+    Expr,
+    Intrinsic,
+    LetExpr,
+    Load,
+    Select,
+    Unary,
+    UnaryOp,
+    Var,
+)
+from didyma.refimpl.ir.types import BYTES, INTS, DType
+
+REAL = (DType.F32, DType.F64)
+STORED = tuple(d for d in BYTES if d.is_float and d not in REAL)
+DTYPES = (*INTS, *REAL, *REAL, DType.BOOL, *STORED)
+
+_INT_OPS: tuple[BinaryOp, ...] = (
+    "add", "sub", "mul", "floordiv", "truncdiv", "floormod", "truncmod", "min", "max",
+    "and", "or", "xor", "shl", "shr", "pow",
+)  # fmt: skip
+_REAL_OPS: tuple[BinaryOp, ...] = (
+    "add", "sub", "mul", "div", "min", "max", "floordiv", "floormod", "truncmod",
+)  # fmt: skip
+_BOOL_OPS: tuple[BinaryOp, ...] = ("and", "or", "xor", "min", "max")
+_NARROW = (DType.I8, DType.U8, DType.I16, DType.U16)  # which C computes with as int
+_COMPARE: tuple[CompareOp, ...] = ("eq", "ne", "lt", "le", "gt", "ge")
+_ROUNDING = ("sqrt", "floor", "ceil", "trunc", "round")  # and ``fma``: rounded correctly
+INEXACT = tuple(
+    name for name in INTRINSICS
+    if name not in (*_ROUNDING, "isnan", "isinf", "signbit", "copysign", "fma")
+)  # fmt: skip
+INEXACT_OPS: tuple[BinaryOp, ...] = ("pow", "atan2")
+
+
+class Expressions:
+    """Draws expressions over some buffers of one axis, and variables.
+
+    ``counters`` are variables that lie in known ranges, from 0 to below a number; ``places`` the
+    indices that are valid for the buffers, beside those that are made of counters.
+    """
+
+    def __init__(self, r: Random, buffers: Mapping[DType, Sequence[Buffer]], size: int) -> None:
+        self.r = r
+        self.buffers = buffers
+        self.size = size
+        self.counters: list[Var] = []
+        self.places: list[Expr] = []
+        self.bound: list[Var] = []  # by lets, of any dtype
+        self._names = 0
+
+    def fresh(self, stem: str) -> str:
+        """Return a name that no other variable of the kernel has."""
+        self._names += 1
+        return f"{stem}{self._names}"
+
+    def root(self, dtype: DType, depth: int) -> Expr:
+        """Draw an expression whose last step may be inexact."""
+        r = self.r
+        if dtype not in REAL or r.random() < 0.6:
+            return self.value(dtype, depth)
+        if r.random() < 0.2:
+            op = r.choice(INEXACT_OPS)
+            return Binary(op, self.value(dtype, depth - 1), self.value(dtype, depth - 1))
+        return Intrinsic(r.choice(INEXACT), (self.value(dtype, depth - 1),))
+
+    def value(self, dtype: DType, depth: int) -> Expr:
+        """Draw an exact expression of a dtype."""
+        r = self.r
+        if depth <= 0 or r.random() < 0.1:
+            return self.leaf(dtype)
+        if r.random() < 0.15:
+            return self.select(dtype, depth)
+        if r.random() < 0.2:
+            return Cast(self.value(r.choice(DTYPES), depth - 1), dtype)
+        if r.random() < 0.06:
+            return self.let(dtype, depth)
+        if dtype in STORED:
+            return self.stored(dtype, depth)
+        if dtype is DType.BOOL:
+            return self.decision(depth)
+        if dtype in REAL:
+            return self.real(dtype, depth)
+        return self.integer(dtype, depth)
+
+    def leaf(self, dtype: DType) -> Expr:
+        """Draw a loaded element, a variable or a literal."""
+        r = self.r
+        known = [v for v in (*self.bound, *self.counters) if v.dtype is dtype]
+        if known and r.random() < 0.25:
+            return r.choice(known)
+        return self.literal(dtype) if r.random() < 0.35 else self.load(dtype)
+
+    def load(self, dtype: DType) -> Expr:
+        """Draw a loaded element."""
+        buffer = self.r.choice(self.buffers[dtype])
+        return Load(buffer.name, (self.place(),), dtype)
+
+    def literal(self, dtype: DType) -> Const:
+        """Draw a literal, mostly of those that decide most."""
+        r = self.r
+        some = values.core(dtype) if r.random() < 0.5 else values.corners(dtype)
+        x = some[r.randrange(some.size)]
+        if dtype is DType.BOOL:
+            return Const(bool(x), dtype)
+        return Const(int(x) if dtype.is_int else float(x), dtype)
+
+    # ---- indices
+
+    def place(self) -> Expr:
+        """Draw a valid index of the buffers: a place, or any number modulo their size."""
+        r = self.r
+        if r.random() < 0.6:
+            return r.choice(self.places)
+        number = self.count(3)
+        if r.random() < 0.2:  # what is loaded may overflow in an index; literals and sizes may not
+            ops: tuple[BinaryOp, ...] = ("add", "sub", "mul", "floordiv")
+            number = Binary(r.choice(ops), self.load(INDEX), self.load(INDEX))
+        return Binary("floormod", number, Const(self.size, INDEX))
+
+    def count(self, depth: int) -> Expr:
+        """Draw an index expression whose intermediate results are small."""
+        r = self.r
+        if depth <= 0 or r.random() < 0.2:
+            return r.choice(self.counters) if r.random() < 0.7 else Const(r.randrange(-5, 9), INDEX)
+        a = self.count(depth - 1)
+        match r.randrange(9):
+            case 0 | 1:
+                return Binary(r.choice(("add", "sub")), a, self.count(depth - 1))
+            case 2 | 3:
+                return Binary("mul", a, Const(r.choice((1, 2, 3, 4, 7, -1)), INDEX))
+            case 4 | 5:
+                by = Const(r.choice((1, 2, 3, 4, 8, self.size, -3)), INDEX)
+                return Binary(r.choice(("floordiv", "floormod", "truncdiv", "truncmod")), a, by)
+            case 6:
+                return Binary(r.choice(("min", "max")), a, self.count(depth - 1))
+            case 7:
+                return Binary(r.choice(("shl", "shr")), a, Const(r.randrange(4), INDEX))
+            case _:
+                test = Compare(r.choice(_COMPARE), a, self.count(depth - 1))
+                return Select(test, self.count(depth - 1), Const(r.randrange(9), INDEX))
+
+    # ---- by dtype
+
+    def select(self, dtype: DType, depth: int) -> Expr:
+        """Draw a choice."""
+        cond = self.decision(depth - 1)
+        return Select(cond, self.value(dtype, depth - 1), self.value(dtype, depth - 1))
+
+    def let(self, dtype: DType, depth: int) -> Expr:
+        """Draw an expression with a variable of its own."""
+        var = Var(self.fresh("e"), self.r.choice(DTYPES))
+        bound = self.value(var.dtype, depth - 1)
+        self.bound.append(var)
+        body = self.value(dtype, depth - 1)
+        self.bound.pop()
+        return LetExpr(var, bound, body)
+
+    def stored(self, dtype: DType, depth: int) -> Expr:
+        """Draw a number that is only stored: loaded, converted, or read from bits."""
+        same = [d for d in INTS if f"as_{dtype}" in BITCASTS and f"as_{d}" in BITCASTS
+                and d.nbytes == dtype.nbytes]  # fmt: skip
+        if same and self.r.random() < 0.3:
+            return Intrinsic(f"as_{dtype}", (self.value(same[0], depth - 1),))
+        return Cast(self.value(self.r.choice(REAL), depth - 1), dtype)
+
+    def integer(self, dtype: DType, depth: int) -> Expr:
+        """Draw integer arithmetic."""
+        r = self.r
+        if r.random() < 0.12:
+            op: UnaryOp = r.choice(("neg", "abs", "not"))
+            return Unary(op, self.value(dtype, depth - 1))
+        floats = [d for d in (*REAL, *STORED) if d.nbytes == dtype.nbytes and f"as_{d}" in BITCASTS]
+        if floats and f"as_{dtype}" in BITCASTS and r.random() < 0.1:
+            return Intrinsic(f"as_{dtype}", (self.load(r.choice(floats)),))
+        op_ = r.choice(_INT_OPS)
+        rhs = self.value(dtype, depth - 1) if r.random() < 0.7 else self.literal(dtype)
+        return Binary(op_, self.value(dtype, depth - 1), rhs)
+
+    def decision(self, depth: int) -> Expr:
+        """Draw a truth value."""
+        r = self.r
+        if depth <= 0:
+            return self.leaf(DType.BOOL)
+        match r.randrange(8):
+            case 0:
+                return Unary("not", self.value(DType.BOOL, depth - 1))
+            case 1 | 2:
+                op = r.choice(_BOOL_OPS)
+                return Binary(op, self.decision(depth - 1), self.decision(depth - 1))
+            case 3:
+                dtype = r.choice(REAL)
+                name = r.choice(("isnan", "isinf"))
+                return Intrinsic(name, (self.value(dtype, depth - 1),))
+            case 4:
+                return Intrinsic("signbit", (self.load(r.choice(REAL)),))
+            case _:
+                dtype = r.choice((*INTS, *_NARROW, *REAL, *REAL, DType.BOOL))
+                a, b = self.value(dtype, depth - 1), self.value(dtype, depth - 1)
+                return Compare(r.choice(_COMPARE), a, b)
+
+    def real(self, dtype: DType, depth: int) -> Expr:
+        """Draw floating-point arithmetic that rounds correctly."""
+        r = self.r
+        match r.randrange(10):
+            case 0:
+                return Unary(r.choice(("neg", "abs")), self.value(dtype, depth - 1))
+            case 1 | 2:
+                return Intrinsic(r.choice(_ROUNDING), (self.value(dtype, depth - 1),))
+            case 3:
+                return Intrinsic("copysign", (self.value(dtype, depth - 1), self.load(dtype)))
+            case 4:
+                whole = next(d for d in INTS if f"as_{d}" in BITCASTS and d.nbytes == dtype.nbytes)
+                return Intrinsic(f"as_{dtype}", (self.value(whole, depth - 1),))
+            case _:
+                op = r.choice(_REAL_OPS)
+                return Binary(op, self.value(dtype, depth - 1), self.value(dtype, depth - 1))

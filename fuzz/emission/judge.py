@@ -1,0 +1,159 @@
+"""Judge a kernel's text: engines must do what the loop interpreter does, to the last bit.
+
+Functions like ``exp`` may differ by the ulps of their contract, on each side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from didyma.codegen.emit import cuda
+from didyma.codegen.runtime.engine import Engine, KernelFault, KernelText
+from didyma.fuzz import values
+from didyma.fuzz.emission.expressions import INEXACT, INEXACT_OPS
+from didyma.fuzz.emission.kernels import Case
+from didyma.fuzz.values import Kind
+from didyma.oracle import lanes
+from didyma.oracle.report import Finding
+from didyma.refimpl.interp.faults import LoopFault
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.loop import Binary, Expr, Intrinsic, PrimFunc, Store
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.walk import stmts
+from didyma.refimpl.ops.bars import Contract
+from didyma.refimpl.verify import loop as laws
+
+KINDS = (Kind.MIXED, Kind.MIXED, Kind.CORNERS, Kind.SMALL, Kind.NORMAL, Kind.BITS)
+
+
+@dataclass(slots=True)
+class Judged:
+    """What was found of a kernel, and how many elements were compared."""
+
+    findings: list[Finding] = field(default_factory=list[Finding])
+    total: int = 0
+
+
+def judge(case: Case, engines: Iterable[Engine]) -> Judged:
+    """Run a kernel by the loop interpreter and on engines, and compare its outputs."""
+    f, env = case.kernel, dict(case.env)
+    laws.verify(f)
+    found = Judged()
+    before = initial(case)
+    want = [a.copy() for a in before]
+    names = [b.name for b in f.params]
+    try:
+        lanes.run(f, dict(zip(names, want, strict=True)), env)
+    except LoopFault as e:
+        found.findings.append(Finding("loop", f.name, "fault", str(e)))
+        return found
+    try:
+        text = cuda.emit([f])
+    except Exception as e:
+        message = f"{type(e).__name__}: {e}"
+        found.findings.append(Finding("emit", "while compiling", "error", message))
+        return found
+    loose = tolerances(f)
+    for engine in engines:
+        _on_engine(found, f, text, engine, before, want, env, loose)
+    return found
+
+
+def initial(case: Case) -> list[Array]:
+    """Return what the parameters hold before the launch."""
+    f = case.kernel
+    kind = KINDS[case.seed % len(KINDS)]
+    shapes = [dims.values(b.shape, dict(case.env)) for b in f.params]
+    kinds = [Kind.SMALL if b.name in f.outputs else kind for b in f.params]
+    return [
+        values.array(case.seed + k, b.dtype, shapes[k], None, kinds[k])
+        for k, b in enumerate(f.params)
+    ]
+
+
+def _on_engine(
+    found: Judged,
+    f: PrimFunc,
+    text: KernelText,
+    engine: Engine,
+    before: Sequence[Array],
+    want: Sequence[Array],
+    env: Mapping[str, int],
+    loose: Mapping[str, float],
+) -> None:
+    """Launch a kernel on an engine and compare its outputs."""
+    try:
+        got = launched(text, engine, before, env)
+    except KernelFault as e:
+        found.findings.append(Finding(engine.name, f.name, "fault", str(e)))
+        return
+    except Exception as e:
+        message = f"{type(e).__name__}: {e}"
+        found.findings.append(Finding(engine.name, f.name, "error", message))
+        return
+    for b, a, g in zip(f.params, want, got, strict=True):
+        wrong = differing(a, g, b.dtype, loose.get(b.name, 0.0))
+        found.total += a.size
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            found.findings.append(
+                Finding(
+                    engine.name, b.name, "value",
+                    f"{b.name}[{at}] = {g[at]!r}, want {a[at]!r}; {int(wrong.sum())} of {a.size} "
+                    "elements differ",
+                )
+            )  # fmt: skip
+
+
+def launched(
+    text: KernelText, engine: Engine, before: Sequence[Array], env: Mapping[str, int]
+) -> list[Array]:
+    """Launch the one kernel of a text on new buffers; return what its parameters hold after."""
+    (s,) = text.kernels
+    buffers = [engine.upload(a) for a in before]
+    try:
+        engine.load(text).launch(s.name, buffers, env)
+        dtypes = [d for _, d in s.buffers]
+        return [
+            engine.download(b, d, a.shape) for b, d, a in zip(buffers, dtypes, before, strict=True)
+        ]
+    finally:
+        for b in buffers:
+            engine.free(b)
+
+
+def tolerances(f: PrimFunc) -> dict[str, float]:
+    """Return the outputs whose last step is inexact, with the ulps that two of them may differ."""
+    contract = Contract()
+    found: dict[str, float] = {}
+    for s in stmts(expand(f).body):
+        if isinstance(s, Store) and (name := _inexact(s.value)):
+            found[s.buffer] = 2 * contract.of(name, s.value.dtype)
+    return found
+
+
+def _inexact(e: Expr) -> str:
+    if isinstance(e, Intrinsic) and e.name in INEXACT:
+        return e.name
+    if isinstance(e, Binary) and e.op in INEXACT_OPS and e.dtype.is_float:
+        return e.op
+    return ""
+
+
+def differing(want: Array, got: Array, dtype: DType, ulps: float) -> Array:
+    """Return which elements are not the same number; any NaN is as good as another."""
+    bits = np.dtype(f"u{dtype.nbytes}")
+    same = want.view(bits) == got.view(bits)
+    if not dtype.is_float:
+        return np.asarray(~same)
+    a, b = (x.astype(dtype.compute.numpy) for x in (want, got))
+    same |= np.isnan(a) & np.isnan(b)
+    if ulps:
+        with np.errstate(all="ignore"):
+            near = np.abs(a - b) <= ulps * np.spacing(np.maximum(np.abs(a), np.abs(b)))
+        same |= near & (np.signbit(a) == np.signbit(b))
+    return np.asarray(~same)

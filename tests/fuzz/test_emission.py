@@ -1,0 +1,119 @@
+"""The domain of emission: its kernels are lawful, engines agree on them, and slips are found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from didyma.codegen.runtime.engine import KernelText, Loaded
+from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.campaign import Plan, run
+from didyma.fuzz.domains.emission import Emission, keys
+from didyma.fuzz.emission.judge import differing, judge
+from didyma.fuzz.emission.kernels import draw
+from didyma.fuzz.executor import InlineExecutor
+from didyma.fuzz.records import record
+from didyma.refimpl.ir.loop import BINARY_OPS, COMPARE_OPS, UNARY_OPS
+from didyma.refimpl.ir.text import parse_loop, show
+from didyma.refimpl.ir.types import BYTES, INTS, DType
+from didyma.refimpl.verify import loop as laws
+
+
+def test_kernels_are_lawful_and_print_and_parse() -> None:
+    for seed in range(40):
+        kernel = draw(Random(seed)).kernel
+        laws.verify(kernel)
+        assert parse_loop(show(kernel)) == (kernel,)
+
+
+def test_one_seed_and_index_give_one_kernel() -> None:
+    d = Emission(("host",))
+    assert d.draw(3, 7) == d.draw(3, 7)
+    assert d.draw(3, 7) != d.draw(3, 8)
+    assert d.draw(3, 7) != d.draw(4, 7)
+
+
+def test_engines_do_what_the_interpreter_does() -> None:
+    engines = [engine("host"), engine("simt")]
+    for seed in range(30):
+        found = judge(draw(Random(seed)), engines)
+        assert [str(f) for f in found.findings] == []
+        assert found.total > 0
+
+
+def test_every_operator_and_conversion_is_written() -> None:
+    cases = (draw(Random(seed)) for seed in range(600))
+    written = {k[0] for case in cases for k in keys(case) if len(k) == 1}
+    by_op = {w.split()[0] for w in written}
+    assert {*BINARY_OPS, *COMPARE_OPS, *UNARY_OPS} <= by_op
+    assert {f"{op} {d}" for op in ("floordiv", "truncmod", "shl", "pow") for d in INTS} <= written
+    casts = {f"{a} to {b}" for a in BYTES for b in BYTES}
+    assert len(casts & written) > 0.9 * len(casts)
+    assert {"While", "If", "Let", "Atomic", "Call", "Barrier", "For vectorized"} <= written
+
+
+class Slipped:
+    """Engine ``host`` with a slip in the text of kernels."""
+
+    name = "host"
+
+    def __init__(self, old: str, new: str) -> None:
+        self.words = old, new
+        self._host = engine("host")
+
+    def __reduce__(self) -> tuple[type[Slipped], tuple[str, str]]:
+        return Slipped, self.words
+
+    def load(self, text: KernelText) -> Loaded:
+        return self._host.load(replace(text, source=text.source.replace(*self.words)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("floordiv_i16(", "truncdiv_i16("),
+        ("cast_f64_u8(", "(u8)("),
+        (" <= ", " < "),
+        ("ceil_f32(", "floor_f32("),
+        ("-inf_f32()", "inf_f32()"),
+    ],
+)
+def test_a_slip_in_the_text_is_found_and_made_small(old: str, new: str) -> None:
+    slipped: Any = Slipped(old, new)
+    d = Emission((slipped,))
+    plan = Plan((d,), count=400, seed=2, stop_after=1, shrink_seconds=30.0)
+    r = run(plan, executor=InlineExecutor())
+    (g,) = r.groups
+    assert (g.level, g.smallest.finding.kind) == ("host", "value")
+    assert g.smallest.size[0] <= 24, show(g.smallest.case.kernel)
+    assert record(r, [d])["findings"][0]["replay"].startswith("didyma fuzz --domain emission")
+
+
+@pytest.mark.parametrize(
+    ("want", "got", "dtype", "ulps", "wrong"),
+    [
+        (0.0, -0.0, DType.F32, 0.0, True),
+        (0.0, -0.0, DType.F32, 8.0, True),
+        (np.nan, -np.nan, DType.F32, 0.0, False),
+        (np.nan, 1.0, DType.F32, 8.0, True),
+        (np.inf, np.inf, DType.F64, 8.0, False),
+        (np.inf, -np.inf, DType.F64, 8.0, True),
+        (1.0, 1.0 + 2**-23, DType.F32, 0.0, True),
+        (1.0, 1.0 + 2**-23, DType.F32, 1.0, False),
+        (1.0, 1.0 + 2**-20, DType.F32, 4.0, True),
+        (3, 3, DType.I8, 0.0, False),
+        (3, 4, DType.I8, 8.0, True),
+    ],
+)
+def test_numbers_that_differ(
+    want: float, got: float, dtype: DType, ulps: float, wrong: bool
+) -> None:
+    a, b = (np.array([x], dtype.numpy) for x in (want, got))
+    assert differing(a, b, dtype, ulps).tolist() == [wrong]
