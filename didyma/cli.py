@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from didyma import __version__
+from didyma import __version__, cli_cases
 from didyma.cli_options import Dim, Engine, File, Json, Planner, complete, engines, stdin
 from didyma.refimpl.errors import DidymaError
 
@@ -181,6 +181,16 @@ def replay(
     from didyma.commands import replay as command
 
     raise typer.Exit(command.replay(files, engines(engine), timeout, json))
+
+
+app.command(short_help="Make a disagreement as small as still disagrees.")(cli_cases.minimise)
+app.command(short_help="Group the findings of campaigns by cause.")(cli_cases.findings)
+app.add_typer(
+    cli_cases.corpus,
+    name="corpus",
+    help="Cases that are kept and judged again and again.",
+    short_help="Keep cases and judge them again and again.",
+)
 
 
 @app.command(short_help="Write the text of every level, or explain an error code.")

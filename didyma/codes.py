@@ -211,6 +211,8 @@ _CHOICES = _table(
 )  # fmt: skip
 
 _FILES = _table(
+    ("bad-corpus", "A file of a corpus of cases does not say why it is there.",
+     "$ didyma corpus replay, where a file was copied into the corpus by hand"),
     ("newer-format", "A finding or a case of a corpus was written by a later version of Didyma, in "
      "a format that this one cannot read.",
      "$ didyma replay FINDING.dym, where FINDING.dym has a later format"),

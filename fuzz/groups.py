@@ -65,7 +65,8 @@ def cause(f: Finding) -> tuple[str, str, str]:
 class Group:
     """Findings of one level, kind and reason whose smallest cases have traits in common.
 
-    ``count`` is how many there were; ``examples`` holds the smallest of them, in order of size.
+    ``count`` is how many there were; ``examples`` holds the smallest of them, in order of size, and
+    ``files`` are those of all.
     """
 
     level: str
@@ -74,6 +75,7 @@ class Group:
     common: frozenset[str]
     count: int
     examples: tuple[Example, ...]
+    files: frozenset[str] = frozenset()
 
     @property
     def smallest(self) -> Example:
@@ -98,6 +100,7 @@ def united(groups: Sequence[Group]) -> Group:
         common[0].intersection(*common) if common else frozenset[str](),
         sum(g.count for g in groups),
         tuple(different.values())[:KEPT],
+        frozenset[str]().union(*(g.files for g in groups)),
     )
 
 
@@ -110,7 +113,7 @@ class Findings:
     def add(self, e: Example) -> None:
         """Count a finding."""
         key = cause(e.finding), e.traits
-        one = Group(*key[0], e.traits, 1, (e,))
+        one = Group(*key[0], e.traits, 1, (e,), frozenset([e.file]))
         self._counted[key] = united([self._counted[key], one]) if key in self._counted else one
 
     def groups(self) -> list[Group]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from didyma.codegen.options import Options
 from didyma.fuzz import disk, given, shown
+from didyma.fuzz.graphs import Case
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
@@ -60,6 +61,16 @@ class Recorded:
     def values(self) -> Mapping[str, Tensor]:
         """The values of inputs that no seed needs to draw."""
         return {**self.drawn, **self.given}
+
+    @property
+    def case(self) -> Case:
+        """The finding as a case of the domain of graphs, all of its inputs given."""
+        usual = Options().record()
+        changes = ((k, v) for k, v in self.options.record().items() if v != usual[k])
+        return Case(
+            self.module, tuple(self.env.items()), self.seeds, tuple(changes),
+            tuple(self.values.items()),
+        )  # fmt: skip
 
 
 def save(path: Path, r: Recorded, message: str = "") -> Path:
@@ -150,6 +161,11 @@ def load(path: Path) -> Recorded:
     if got := given.misfit(m, recorded.env, recorded.values):
         raise _broken(path, got)
     return recorded
+
+
+def is_finding(path: Path) -> bool:
+    """Return whether a file begins as findings do; DidymaError ``unreadable-file``."""
+    return disk.read_text(path).startswith(_HEAD)
 
 
 def _head(path: Path, text: str) -> Mapping[str, Any]:

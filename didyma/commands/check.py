@@ -31,11 +31,30 @@ def check(
     The round that disagreed, or else the first, is written to ``save_to`` for ``replay``, with the
     values of its inputs.
     """
-    wanted = engines or ENGINES
+    task = prepared(
+        file, engines or ENGINES, given, seed, planner, values, tuple(dict.fromkeys(peers)), tries
+    )
+    verdict = guarded(task, timeout)
+    if save_to is not None:
+        replay.save(save_to, recorded(verdict.task or task, verdict))
+    return print_verdict(verdict, json)
+
+
+def prepared(
+    file: Path,
+    engines: tuple[str, ...],
+    given: Sequence[str],
+    seed: int,
+    planner: str,
+    values: Sequence[str],
+    peers: tuple[str, ...] = (),
+    tries: int | None = None,
+) -> Task:
+    """Read a program and what the user says of it; the errors are those of bad input."""
     rounds.require_integer("--seed", seed, 0)
     if tries is not None:
         rounds.require_integer("--tries", tries, 1)
-    common.require(wanted)
+    common.require(engines)
     common.require_peers(peers)
     options = common.options(planner)
     m, fixed = read_fixed(file, common.sizes(given))
@@ -45,19 +64,13 @@ def check(
     env = common.bindings(m, given, fixed)
     model = file.read_bytes() if peers and file.suffix == ".onnx" else None
     free = frozenset(env) - {item.partition("=")[0] for item in given}
-    task = Task(
-        m, env, seed, wanted, options, tuple(dict.fromkeys(peers)), model, free, chosen, tries
-    )
-    verdict = guarded(task, timeout)
-    if save_to is not None:
-        save(save_to, verdict.task or task, verdict)
-    return print_verdict(verdict, json)
+    return Task(m, env, seed, engines, options, peers, model, free, chosen, tries)
 
 
-def save(path: Path, task: Task, verdict: Verdict) -> None:
-    """Write the round that a verdict points to as a finding, with the values of its inputs."""
+def recorded(task: Task, verdict: Verdict) -> replay.Recorded:
+    """Return the round that a verdict points to as a finding, with the values of its inputs."""
     at = verdict.round or task.rounds[0]
-    recorded = replay.Recorded(
+    return replay.Recorded(
         task.module,
         task.source.seeds(at),
         dict(task.env),
@@ -67,4 +80,3 @@ def save(path: Path, task: Task, verdict: Verdict) -> None:
         drawn=task.inputs(at),
         finding=next(iter(verdict.report.findings), None),
     )
-    replay.save(path, recorded)

@@ -26,7 +26,7 @@ def replay(paths: Sequence[Path], engines: common.Engines, timeout: float, json:
     One file gives its verdict in full, several give a table.  All are read before any is judged.
     Exit code: 1 if one disagrees, else 2 if one is refused, else 0, and 5 if nothing was judged.
     """
-    recorded = {path: findings.load(path) for path in _files(paths)}
+    recorded = {path: findings.load(path) for path in files(paths)}
     for r in recorded.values():
         common.require(engines or r.engines)
         planner(r.options.planner)
@@ -49,7 +49,7 @@ def replay(paths: Sequence[Path], engines: common.Engines, timeout: float, json:
     return next((code for code in order if code in codes), common.NOTHING_RAN)
 
 
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
+def files(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield the files, and the findings in the folders, each once."""
     seen: set[Path] = set()
     for path in paths:

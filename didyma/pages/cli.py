@@ -35,12 +35,23 @@ def cli_page() -> str:
         "| command | what it does |",
         "|---|---|",
     ]
-    for name, command in sorted(group.commands.items()):
-        lines.append(f"| [`didyma {name}`](#didyma-{name}) | {command.short_help} |")
+    commands = sorted(_commands(group))
+    for name, command in commands:
+        anchor = f"didyma-{name.replace(' ', '-')}"
+        lines.append(f"| [`didyma {name}`](#{anchor}) | {command.short_help} |")
     lines += ["", *_exit_codes()]
-    for name, command in sorted(group.commands.items()):
+    for name, command in commands:
         lines += _command(name, command)
     return "\n".join(lines)
+
+
+def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the commands of a group by name; those of a group in it have two words."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{before}{name} ")
+        else:
+            yield before + name, command
 
 
 def _exit_codes() -> Iterator[str]:

@@ -15,7 +15,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.runtime import host
 from didyma.codegen.runtime.engine import KernelText
 from didyma.codegen.runtime.hosttext import assemble
-from didyma.commands.check import save
+from didyma.commands.check import recorded
 from didyma.commands.judge import Task, judge
 from didyma.fuzz import replay
 from didyma.refimpl.ir.text import parse_module
@@ -269,7 +269,7 @@ def test_the_round_that_disagrees_is_saved_with_its_values(
     seen = judge(task, lambda _: None)
     assert seen.round is not None
     assert seen.round.number == len(seen.report.setting.rounds) - 1
-    save(kept, task, seen)
+    replay.save(kept, recorded(task, seen))
     r = replay.load(kept)
     again = judge(Task(r.module, r.env, r.seeds, r.engines, r.options, given=r.values), print)
     assert again.report.findings == seen.report.findings

@@ -1,0 +1,163 @@
+"""``didyma minimise``: make a program that disagrees as small as still does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from didyma.checking import ENGINES
+from didyma.codegen.options import Options
+from didyma.commands import check, common
+from didyma.commands.fuzz import bar
+from didyma.commands.judge import guarded, print_verdict
+from didyma.files import must_have_folder
+from didyma.fuzz import disk, replay
+from didyma.fuzz.domains.graphs import Graphs
+from didyma.fuzz.graphs import Case
+from didyma.fuzz.groups import Example, cause
+from didyma.fuzz.minimise.run import Minimised
+from didyma.fuzz.minimise.run import minimise as search
+from didyma.fuzz.minimise.script import script
+from didyma.fuzz.replay import Recorded
+from didyma.fuzz.result import Result
+from didyma.show import minimise as show
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asks for; ``out`` and ``script`` are files to write."""
+
+    file: Path
+    out: Path | None
+    script: Path | None
+    engines: common.Engines
+    seconds: float
+    given: Sequence[str]
+    seed: int
+    planner: str
+    timeout: float
+    values: Sequence[str]
+
+
+def minimise(asked: Request, json: bool) -> int:
+    """Minimise a finding, or a program that `didyma check` finds to disagree.
+
+    Exit code: 1 for a program that disagrees, 5 for one that does not, so that there is nothing to
+    minimise; one that a signal ends has 128 and its number, and keeps the smallest so far.
+    """
+    out = asked.out or Path(f"{asked.file.stem}.min.dym")
+    for path in (out, *([asked.script] if asked.script else [])):
+        must_have_folder(path)
+    source = _recorded(asked, json)
+    if isinstance(source, int):
+        return source
+    best, m = _searched(asked, source, out)
+    if best is None or m.example is None:
+        return _nothing(m, json)
+    if asked.script is not None:
+        disk.write_text(asked.script, script(best))
+    record = _record(source, best, m, {"file": str(out), "script": str(asked.script or "")})
+    if json:
+        common.print_json(record)
+    else:
+        show.minimised(record)
+    return 128 + m.stopped_by if m.stopped_by else common.DISAGREE
+
+
+def _recorded(asked: Request, json: bool) -> Recorded | int:
+    """Return the case to minimise: that of a finding, or that on which a check disagrees.
+
+    Return the exit code if the check agrees; its verdict is printed then.
+    """
+    if asked.file.suffix == ".dym" and replay.is_finding(asked.file):
+        r = replay.load(asked.file)
+        engines = asked.engines or r.engines
+        common.require(engines)
+        return replace(r, engines=engines)
+    task = check.prepared(
+        asked.file, asked.engines or ENGINES, asked.given, asked.seed, asked.planner, asked.values
+    )
+    verdict = guarded(task, asked.timeout)
+    if verdict.report.findings:
+        return check.recorded(verdict.task or task, verdict)
+    print_verdict(verdict, json)
+    return common.NOTHING_RAN
+
+
+def _searched(asked: Request, r: Recorded, out: Path) -> tuple[Recorded | None, Minimised]:
+    """Minimise a case behind a progress bar; each smaller one is written to a file at once."""
+    written: Recorded | None = None
+
+    def keep(e: Example) -> Recorded:
+        smaller = _smaller(r, e)
+        if smaller != written:
+            replay.save(out, smaller)
+        return smaller
+
+    with bar(asked.seconds) as shown:
+
+        def progress(result: Result) -> None:
+            nonlocal written
+            if (e := result.draft) is not None:
+                written = keep(e)
+                shown(result.seconds, f"{e.size[0]} nodes, {e.size[1]} elements")
+
+        m = search(Graphs(r.engines), r.case, asked.seconds, progress)
+    return (None if m.example is None else keep(m.example)), m
+
+
+def _smaller(r: Recorded, e: Example) -> Recorded:
+    """Return a smaller example as a finding of the same origin."""
+    case: Case = e.case
+    return replace(
+        r, module=case.module, seeds=case.seeds, env=dict(case.env),
+        options=case.options(Options()), given=dict(case.given), drawn={}, finding=e.finding,
+        traits=e.traits, version="", date="",
+    )  # fmt: skip
+
+
+def _nothing(m: Minimised, json: bool) -> int:
+    """Say that a case agrees."""
+    record = {"agree": True, "judged": m.judged, "seconds": round(m.seconds, 3)}
+    if json:
+        common.print_json(record)
+    else:
+        show.agrees()
+    return 128 + m.stopped_by if m.stopped_by else common.NOTHING_RAN
+
+
+def _record(
+    source: Recorded, best: Recorded, m: Minimised, files: Mapping[str, str]
+) -> dict[str, Any]:
+    f, e = best.finding, m.example
+    assert f is not None
+    assert e is not None
+    usual, chosen = Options().record(), best.options.record()
+    switches = [name for name, value in usual.items() if value is True and name != "verify"]
+    needed = [name for name in switches if chosen[name]]
+    planned = best.options.planner_name != "none"
+    other = {k: v for k, v in chosen.items() if v != usual[k] and k not in (*switches, "planner")}
+    return {
+        "agree": False,
+        **files,
+        "level": f.level,
+        "kind": f.kind,
+        "where": f.where,
+        "message": f.message,
+        "signature": list(cause(f)),
+        "before": _size(source.case),
+        "after": _size(best.case),
+        "needed": [*needed, *([f"planner {best.options.planner_name}"] if planned else [])],
+        "left_out": [n for n in switches if n not in needed] + ([] if planned else ["planner"]),
+        "options": other,
+        "judged": m.judged,
+        "seconds": round(m.seconds, 3),
+        **({"unshrunk": e.unshrunk} if e.unshrunk else {}),
+    }
+
+
+def _size(case: Case) -> dict[str, int]:
+    nodes = sum(len(f.nodes) for f in case.module.functions)
+    return {"nodes": nodes, "elements": case.elements()}
