@@ -26,7 +26,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class SizedOp:
     """An op with the attributes of a node, whose symbols have been replaced by ints."""
 
     op: Applied
@@ -57,15 +57,15 @@ class Step:
         self.op: Op | None = OPS.get(n.op)
         self.symbols = tuple(control.symbols(n)) if symbolic else ()
         self.key: tuple[int, ...] = ()
-        self.use: Use | None = None
+        self.use: SizedOp | None = None
 
-    def sized(self, env: Mapping[str, int]) -> Use:
+    def sized(self, env: Mapping[str, int]) -> SizedOp:
         """Return the use of the node's op, parsed once for each binding of its symbols."""
         key = tuple(env.get(s, -1) for s in self.symbols)
         if self.use is None or key != self.key:
             n = self.node
             attrs = concrete_attrs(n, env) if self.symbols else n.attr
-            self.use = Use(OPS[n.op].apply(attrs), concrete_type(n.types[0], env))
+            self.use = SizedOp(OPS[n.op].apply(attrs), concrete_type(n.types[0], env))
             self.key = key
         return self.use
 

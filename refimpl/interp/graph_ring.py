@@ -18,7 +18,7 @@ import numpy as np
 
 from didyma.refimpl.interp.graph import bind
 from didyma.refimpl.interp.graph_bars import MOVEMENT, Bars, Estimate, settled
-from didyma.refimpl.interp.graph_machine import Step, Use
+from didyma.refimpl.interp.graph_machine import SizedOp, Step
 from didyma.refimpl.ir.graph import Function, Module
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops import OPS, ring
@@ -148,7 +148,7 @@ def _chooses(step: Step) -> bool:
     return OPS[step.node.op].kind in MOVEMENT or step.node.op == "where"
 
 
-def _folded(step: Step, use: Use, args: Sequence[RingEstimate], out: RingEstimate) -> Array:
+def _folded(step: Step, use: SizedOp, args: Sequence[RingEstimate], out: RingEstimate) -> Array:
     """Give elements that hang on constants alone the payloads of their numbers, and mark them."""
     marks = [_marked(t.payload) for t in args]
     if not all(bool(m.any()) for m in marks):

@@ -3,7 +3,7 @@
 A *thread* is one iteration of the loops around it that are parallel, vectorised or bound to an
 axis.  It runs its statements in order and stops at a barrier until every thread of its block has
 come to the same barrier; then all go on.  Blocks run one after another, and so do the threads of a
-block, each to its next barrier.  ``scalar`` says what operations yield; of NaNs, any is as good.
+block, each to its next barrier.  ``scalar`` defines the operations; any NaN is as good as another.
 
 ``LoopFault`` is raised for an index outside its buffer, a load of what was never stored or is
 dead, a barrier that some threads of a block miss, a dim outside its range, an assertion that fails
@@ -40,8 +40,8 @@ MOST_ROUNDS = 1 << 24  # of one ``while``
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """A buffer: its elements, which of them have been stored, and whether it is dead."""
+class Contents:
+    """What a buffer holds: its elements, which of them have been stored, and whether it is dead."""
 
     data: Array
     stored: Array
@@ -60,8 +60,8 @@ class Thread:
     functions: Mapping[str, ir.PrimFunc]
     externals: Mapping[str, Routine]
     vars: dict[str, Value]
-    memory: dict[str, Memory]
-    block: dict[tuple[str, int], Memory] = field(default_factory=dict[tuple[str, int], Memory])
+    memory: dict[str, Contents]
+    block: dict[tuple[str, int], Contents] = field(default_factory=dict[tuple[str, int], Contents])
     made: Counter[str] = field(default_factory=Counter[str])
 
     def fork(self, var: ir.Var, i: int) -> Thread:
@@ -69,10 +69,10 @@ class Thread:
         names = {**self.vars, var.name: np.int64(i)}
         return replace(self, vars=names, memory=dict(self.memory), made=Counter(self.made))
 
-    def make(self, b: ir.Buffer, shared: bool) -> Memory:
+    def make(self, b: ir.Buffer, shared: bool) -> Contents:
         """Make a buffer whose elements are yet to be stored: the block's, or this thread's own."""
         shape = [sizes.evaluate(d, {}) for d in b.shape]
-        m = Memory(np.zeros(shape, b.dtype.numpy), np.zeros(shape, bool), shared)
+        m = Contents(np.zeros(shape, b.dtype.numpy), np.zeros(shape, bool), shared)
         if shared:
             self.made[b.name] += 1
             m = self.block.setdefault((b.name, self.made[b.name]), m)
@@ -96,9 +96,9 @@ def run(
     ``externals`` are the routines that ``ExternalCall`` names: each gets output arrays, input
     arrays and attributes.
     """
-    given = {p.name: Memory(a := buffers[p.name], np.ones(a.shape, bool)) for p in f.params}
+    params = {p.name: Contents(a := buffers[p.name], np.ones(a.shape, bool)) for p in f.params}
     names = {name: np.int64(size) for name, size in dims.items()}
-    thread = Thread(f.function, externals or {}, names, given)
+    thread = Thread(f.function, externals or {}, names, params)
     with np.errstate(all="ignore"):
         deque(execute(thread, f.body), maxlen=0)
 
@@ -161,13 +161,13 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             t.free(name)
         case ir.Call(name, args, values):
             f = t.functions[name]
-            given = {p.name: t.memory[a] for p, a in zip(f.params, args, strict=True)}
+            params = {p.name: t.memory[a] for p, a in zip(f.params, args, strict=True)}
             names = {d.name: evaluate(t, e, s) for d, e in zip(f.dims, values, strict=True)}
             for d in f.dims:
                 if not d.lo <= names[d.name] <= d.hi:
                     detail = f"{d.name} outside [{d.lo}, {d.hi}]"
                     raise stmt_fault("dim-out-of-range", s, detail)
-            yield from execute(replace(t, vars=names, memory=given), f.body)
+            yield from execute(replace(t, vars=names, memory=params), f.body)
         case ir.ExternalCall(name, outputs, inputs, attrs):
             for n in inputs:
                 for at in np.ndindex(t.memory[n].data.shape):
@@ -189,11 +189,11 @@ def _by(choice: int, steps: Steps) -> Steps:
 def _side_by_side(threads: Iterable[Steps]) -> Steps:
     """Run every thread to its next barrier, until all have ended."""
     while True:
-        found = [(next(thread, None), thread) for thread in threads]
-        arrivals = {arrival for arrival, _ in found}
-        threads = [thread for arrival, thread in found if arrival is not None]
+        reached = [(next(thread, None), thread) for thread in threads]
+        arrivals = {arrival for arrival, _ in reached}
+        threads = [thread for arrival, thread in reached if arrival is not None]
         if len(arrivals) > 1:
-            detail = f"{len(threads)} of {len(found)} threads arrive"
+            detail = f"{len(threads)} of {len(reached)} threads arrive"
             raise stmt_fault("barrier-divergence", ir.Barrier(), detail)
         if not threads:
             return

@@ -18,8 +18,8 @@ from didyma.refimpl.interp import loop
 from didyma.refimpl.interp.faults import ProgramFault
 from didyma.refimpl.interp.graph_machine import concrete_attr
 from didyma.refimpl.interp.loop import Routine
-from didyma.refimpl.interp.program_memory import Held, Memory, embedded
-from didyma.refimpl.interp.program_streams import AtOnce, Late, Queues, Streams
+from didyma.refimpl.interp.program_memory import Held, ProgramMemory, embedded
+from didyma.refimpl.interp.program_streams import AtOnce, Late, Queues, WorkQueues
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import (
@@ -81,14 +81,14 @@ def run(
     that touches what is not its own, and what ``launch`` raises.
     """
     means = _Means(launch, externals or {}, late, compare_inputs, in_ring)
-    machine = _Machine(p, bind(p, inputs), means)
+    this = _ProgramRun(p, bind(p, inputs), means)
     for name, array in zip(p.inputs, inputs, strict=True):
-        machine.borrow(name, array)
+        this.borrow(name, array)
     for name, tensor in p.constants:
-        machine.borrow(name, np.frombuffer(tensor.data, np.uint8))
+        this.borrow(name, np.frombuffer(tensor.data, np.uint8))
     for line in p.lines[:-1]:
-        machine.step(line)
-    return machine.finish()
+        this.step(line)
+    return this.finish()
 
 
 def bind(p: Program, inputs: Sequence[Array]) -> dict[str, int]:
@@ -118,7 +118,7 @@ class _Means:
     in_ring: bool
 
 
-class _Machine:
+class _ProgramRun:
     """Runs the lines of one program or function, in memory of its own."""
 
     def __init__(self, p: Program, env: dict[str, int], means: _Means) -> None:
@@ -126,8 +126,10 @@ class _Machine:
         self.program = p
         self.means = means
         # Poison that is written at once would come before work that is done late.
-        self.memory = Memory(p.type, env, p.lines[-1], poisons=late is None, in_ring=means.in_ring)
-        self.streams: Streams = AtOnce() if late is None else Queues(late)
+        self.memory = ProgramMemory(
+            p.type, env, p.lines[-1], poisons=late is None, in_ring=means.in_ring
+        )
+        self.streams: WorkQueues = AtOnce() if late is None else Queues(late)
         self.kernels = p.kernel
         self.functions = p.function
         self.declared = {v.name: v for v in p.dims}
@@ -318,7 +320,7 @@ class _Machine:
         f = self.functions[line.callee]
         m.demand_apart(line.outputs, line.inputs)
         env = {v.name: m.size(dims.symbol(v.name)) for v in caller_symbols(f)}
-        callee = _Machine(f, env, self.means)
+        callee = _ProgramRun(f, env, self.means)
         for name, value in zip(f.inputs, line.inputs, strict=True):
             callee.borrow(name, m.array(value, write=False), m.payloads(value))
         for name, value in zip(f.outputs, line.outputs, strict=True):

@@ -98,7 +98,7 @@ class Held:
             self.payloads[...] = ring.UNKNOWN
 
 
-class Memory:
+class ProgramMemory:
     """The allocations of a run, and the place of every value defined so far.
 
     ``env`` holds the symbols bound so far, and ``line`` is the line that runs, which faults name.

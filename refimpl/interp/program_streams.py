@@ -9,8 +9,8 @@ Work: TypeAlias = Callable[[], None]
 Late: TypeAlias = Literal["lower first", "higher first"]  # which stream goes on when all may
 
 
-class Streams(Protocol):
-    """Streams of work, by their numbers."""
+class WorkQueues(Protocol):
+    """The streams of a program, by their numbers: queues of work to do in order."""
 
     def put(self, stream: int, work: Work) -> None:
         """Append work to a stream."""
