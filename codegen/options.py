@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from didyma.codegen.memory.planners import Choice
 
 
+EMBEDDED = 1 << 16
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Options:
     """Choices of a compile; every stage sees the same ones.
@@ -24,6 +27,9 @@ class Options:
     kernels load and store 16 bytes at once; ``simplify`` and ``fuse`` turn whole passes off, and
     without ``fuse`` every op becomes a kernel of its own; ``verify`` checks the laws of each level
     between stages.
+
+    The other fields are numbers at which the compiler decides otherwise.  They change speed, never
+    results: campaigns draw them low, so that small programs reach what only large ones would.
 
     >>> Options(planner="none").block
     256
@@ -37,6 +43,22 @@ class Options:
     simplify: bool = True
     fuse: bool = True
     verify: bool = True
+    fold_operand: int = 4096  # elements of a constant that is folded, at most
+    fold_result: int = 64  # elements of a folded constant, or as many as its largest operand has
+    long_run: int = 128  # elements from which on a running sum or product is computed in blocks
+    kernel_cost: int = 128  # most that a kernel computes for one element; the unit is an addition
+    again_cost: int = 10  # most that another kernel recomputes rather than reads from memory
+    spread_cost: int = 4  # most that is recomputed for each of many readers of one element
+    product_cost: int = 2  # most that a product recomputes at each read of an operand
+    outputs: int = 4  # most results of one kernel
+    full: int = 4096  # results that fill a device at one thread each
+    few: int = 256  # results that alone do not fill a device with threads
+    short: int = 16  # terms that one thread adds up alone
+    chain: int = 64  # additions in a row that are not worth cutting
+    unroll: int = 16  # copies of a loop's body
+    wide_product: int = 8  # rows and columns from which on gathered tiles of a product are filled
+    gathered: int = 32  # terms from which on they are
+    embedded: int = EMBEDDED  # bytes of constants that stand in the wrapper, not beside it
 
     def __post_init__(self) -> None:
         if self.capacity is not None and self.capacity < 0:
@@ -53,6 +75,13 @@ class Options:
                 got=str(self.block),
                 want=f"a power of two from 32 to {PORTABLE.threads}",
             )
+        for f in fields(self)[_NUMBERS]:
+            value = getattr(self, f.name)
+            if type(value) is not int or value < _LEAST.get(f.name, 0):
+                raise DidymaError(
+                    "bad-option", f"{f.name} = {value}", got=str(value),
+                    want=f"an int of at least {_LEAST.get(f.name, 0)}",
+                )  # fmt: skip
 
     def __repr__(self) -> str:
         """Show what differs from the usual, the planner by its name."""
@@ -79,6 +108,10 @@ class Options:
     def recorded(record: Mapping[str, Any]) -> Options:
         """Return the options of a record; raises TypeError where a name is no option."""
         return Options(**record)
+
+
+_NUMBERS = slice(8, None)  # the fields that are such numbers
+_LEAST = {"long_run": 8, "outputs": 1}
 
 
 def choose(options: Options | None = None, planner: Choice | None = None) -> Options:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, overload
 
+from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import cuda, wrapper
 from didyma.codegen.lower import lower
@@ -104,7 +105,7 @@ def _separates(options: Options) -> bool:
     return not options.fuse
 
 
-Run: TypeAlias = Callable[[Any, Options], Fused]  # from the record of the stage before
+Run: TypeAlias = Callable[[Any, Options, Heard], Fused]  # from the record of the stage before
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,22 @@ def _pass(
 ) -> Stage:
     """Return the stage that rewrites the graph."""
 
-    def run(made: Fused, options: Options) -> Fused:
-        m = rewrite(made.fused)
+    def run(m: Module, options: Options, heard: Heard) -> Module:
+        del options, heard
+        return rewrite(m)
+
+    return _deciding(name, run, wanted)
+
+
+def _deciding(
+    name: str,
+    rewrite: Callable[[Module, Options, Heard], Module],
+    wanted: Callable[[Options], bool] = _always,
+) -> Stage:
+    """Return the stage that rewrites the graph as options say, whose decisions are heard."""
+
+    def run(made: Fused, options: Options, heard: Heard) -> Fused:
+        m = rewrite(made.fused, options, heard)
         if options.verify and m is not made.fused:
             graph_laws.verify(m)
         return Fused(made.source, (*made.passes, (name, m)), m)
@@ -132,8 +147,9 @@ def _pass(
     return Stage(name, run, wanted)
 
 
-def _lower(made: Fused, options: Options) -> Lowered:
+def _lower(made: Fused, options: Options, heard: Heard) -> Lowered:
     """Lower each Primitive function; equal ones were merged by fusion."""
+    del heard
     loops = {
         f.name: lower(f, made.fused)
         for f in made.fused.functions[:-1]
@@ -145,7 +161,8 @@ def _lower(made: Fused, options: Options) -> Lowered:
     return Lowered(**_fields(made), loops=loops)
 
 
-def _schedule(made: Lowered, options: Options) -> Scheduled:
+def _schedule(made: Lowered, options: Options, heard: Heard) -> Scheduled:
+    del heard
     kernels = {name: schedule(loop, options) for name, loop in made.loops.items()}
     if options.verify:
         for ks in kernels.values():
@@ -154,13 +171,14 @@ def _schedule(made: Lowered, options: Options) -> Scheduled:
     return Scheduled(**_fields(made), kernels=kernels)
 
 
-def _order(made: Scheduled, options: Options) -> Ordered:
-    del options
+def _order(made: Scheduled, options: Options, heard: Heard) -> Ordered:
+    del options, heard
     bare = order(made.fused, made.loops, made.kernels)
     return Ordered(**_fields(made), bare=bare)
 
 
-def _plan(made: Ordered, options: Options) -> Planned:
+def _plan(made: Ordered, options: Options, heard: Heard) -> Planned:
+    del heard
     chosen = planner(options.planner)
     if options.plan_seconds is not None:
         chosen = replace(chosen, seconds=options.plan_seconds)
@@ -173,15 +191,16 @@ def _plan(made: Ordered, options: Options) -> Planned:
     return Planned(**_fields(made), program=planned, unplanned=unplanned)
 
 
-def _emit(made: Planned, options: Options) -> Emitted:
-    del options
+def _emit(made: Planned, options: Options, heard: Heard) -> Emitted:
+    del options, heard
     text = cuda.emit(made.program.kernels, cuda.in_place(made.program))
     return Emitted(**_fields(made), text=text)
 
 
-def _wrap(made: Emitted, options: Options) -> Compiled:
-    del options
-    return Compiled(**_fields(made), wrapper=wrapper.emit(made.program, made.text))
+def _wrap(made: Emitted, options: Options, heard: Heard) -> Compiled:
+    del heard
+    text = wrapper.emit(made.program, made.text, options.embedded)
+    return Compiled(**_fields(made), wrapper=text)
 
 
 def _fields(made: Fused) -> dict[str, Any]:
@@ -191,11 +210,11 @@ def _fields(made: Fused) -> dict[str, Any]:
 
 STAGES: tuple[Stage, ...] = (
     _pass("inline", inline),
-    _pass("simplify", simplify, _simplifies),
-    _pass("runs", block_runs, _simplifies),
+    _deciding("simplify", simplify, _simplifies),
+    _deciding("runs", block_runs, _simplifies),
     _pass("slices", unroll_slices),
     _pass("stacks", widen_stacks),
-    _pass("fuse", fuse, _fuses),
+    _deciding("fuse", fuse, _fuses),
     _pass("separate", separate, _separates),
     Stage("lower", _lower),
     Stage("schedule", _schedule),
@@ -214,7 +233,12 @@ def _ignore(stage: str) -> None:
 
 @overload
 def compile(
-    m: Module, options: Options | None = None, on_stage: OnStage = ..., until: Literal["wrap"] = ...
+    m: Module,
+    options: Options | None = None,
+    on_stage: OnStage = ...,
+    until: Literal["wrap"] = ...,
+    *,
+    heard: Heard = ...,
 ) -> Compiled: ...
 @overload
 def compile(
@@ -242,18 +266,26 @@ def compile(
 ) -> Lowered: ...
 @overload
 def compile(
-    m: Module, options: Options | None = None, on_stage: OnStage = ..., *, until: str
+    m: Module,
+    options: Options | None = None,
+    on_stage: OnStage = ...,
+    *,
+    until: str,
+    heard: Heard = ...,
 ) -> Fused: ...
 def compile(
     m: Module,
     options: Options | None = None,
     on_stage: OnStage = _ignore,
     until: str = LAST,
+    *,
+    heard: Heard = unheard,
 ) -> Fused:
     """Take a module through the stages, the one named ``until`` being the last; return its record.
 
-    ``on_stage`` is called with the name of each stage as it starts.  DidymaError if the module or
-    an option is not valid, and ``unknown-stage`` for a stage that these options do not run.
+    ``on_stage`` is called with the name of each stage as it starts, and ``heard`` with the name of
+    each decision of a graph pass, as it is made.  DidymaError if the module or an option is not
+    valid, and ``unknown-stage`` for a stage that these options do not run.
     """
     options = options or Options()
     options = replace(options, planner=planner(options.planner))
@@ -268,5 +300,5 @@ def compile(
     made = Fused(m, (), m)
     for stage in stages[: names.index(until) + 1]:
         on_stage(stage.name)
-        made = stage.run(made, options)
+        made = stage.run(made, options, heard)
     return made

@@ -4,7 +4,7 @@ A module has ``TEXT`` (what ``Engine.load`` wants), ``load(engine)``, which uplo
 where there are any, ``call(engine, inputs)`` and, run as a script,
 ``python MODULE [ENGINE] [dim=size …]``: calls on random inputs, the results' shapes and the times.
 
-Constants of at most ``EMBEDDED`` bytes in all stand in the module as base64.  Beyond that they are
+Constants of at most ``embedded`` bytes in all stand in the module as base64.  Beyond that they are
 in a file beside the module, ``<program>.weights``: their bytes in the program's order, each at a
 multiple of 64, as ``weights`` returns them.  The module knows their hash.
 """
@@ -21,13 +21,13 @@ from didyma.codegen.emit.binding import bind, given_dims
 from didyma.codegen.emit.integers import constructor, quoted, tuple_of
 from didyma.codegen.emit.names import c_names, sanitise
 from didyma.codegen.emit.program_lines import LineWriter, constant
+from didyma.codegen.options import EMBEDDED
 from didyma.codegen.runtime.engine import KernelText, Signature
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Arena, Program
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify.streams import several
 
-EMBEDDED = 1 << 16  # bytes
 _APART = 64  # a constant starts at a multiple of it in the file of weights
 _OWN = (
     "Signature KernelText DType Var add floordiv index maximum minimum mod mul sub calls call bind"
@@ -44,7 +44,7 @@ from didyma.refimpl.ir.types import DType"""
 Call = Callable[..., list[Any]]
 
 
-def emit(p: Program, text: KernelText) -> str:
+def emit(p: Program, text: KernelText, embedded: int = EMBEDDED) -> str:
     """Return the source of a module that runs a program, whose kernels are ``text``.
 
     Errors: ``unbound-dim`` if no input tells a size, ``device-unsupported``.
@@ -64,7 +64,7 @@ def emit(p: Program, text: KernelText) -> str:
     sections = [
         f'"""{_title(p)}"""\n\n{_IMPORTS}\n\nSOURCE = r"""{text.source}"""',
         "\n".join(_tables(p, text)),
-        "\n".join(_constants(p)),
+        "\n".join(_constants(p, embedded)),
         "\n".join(bind(p, entry.python)),
         *("\n".join(writer(f).function()) for f in p.function.values()),
         "\n".join(entry.call()),
@@ -128,12 +128,12 @@ def _signature(s: Signature) -> Iterator[str]:
     yield "    ),"
 
 
-def _constants(p: Program) -> Iterator[str]:
+def _constants(p: Program, embedded: int) -> Iterator[str]:
     if not p.constants:
         return
     yield "def constants(weights=None):"
     yield '    """Return the program\'s constants, in order."""'
-    beside = sum(len(t.data) for _, t in p.constants) > EMBEDDED
+    beside = sum(len(t.data) for _, t in p.constants) > embedded
     if beside:
         data = weights(p)
         digest = hashlib.sha256(data).hexdigest()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from didyma.codegen.decisions import Match
 from didyma.codegen.passes.values import Values
 from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.types import DType
@@ -27,6 +28,28 @@ _NEUTRAL = {
     for op in OPS.values()
     for dtype in op.dtypes
 }
+
+
+NEUTRAL = tuple(
+    Match(op.name, at, value=v.value)
+    for op in OPS.values()
+    for v in op.laws.neutral
+    for at in v.operands
+)
+UNARY = (
+    *(Match(op.name, source=op.name) for op in OPS.values() if op.laws.involution),
+    *(
+        Match(op.name, source=op.name)
+        for op in OPS.values()
+        if op.laws.idempotent and op.arity == (1, 1)
+    ),
+    Match("abs", source="negative"),
+)
+SAME = (
+    *(Match(o.name, same=1) for o in OPS.values() if o.laws.idempotent and o.arity == (2, 2)),
+    Match("where", operand=1, same=2),
+)
+CONDITION = (Match("where", value=1.0), Match("where", value=0.0))
 
 
 def neutral(n: Node, values: Values) -> str | None:

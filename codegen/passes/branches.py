@@ -12,10 +12,16 @@ from didyma.refimpl.ir.graph import CALL, Function, Node, Param, attrs
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import Tensor, TensorType
 
+BRANCH = "a branch that is known"
+LOOP = "a loop that never runs"
+SCAN = "a scan of no steps"
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Nodes that replace a control node, and the values that replace each of its results."""
+    """What replaces a control node by a rule: nodes, and the values instead of each result."""
+
+    rule: str
 
     nodes: Sequence[Node]
     names: Mapping[str, str]
@@ -53,7 +59,7 @@ def _branch(
     chosen = table[otherwise if known == b"\x00" else then]
     spliced = Body(supply)
     spliced.splice(Node(n.results, CALL, n.args[1:], n.types), chosen)
-    return Replacement(spliced.nodes, spliced.names)
+    return Replacement(BRANCH, spliced.nodes, spliced.names)
 
 
 def _loop(
@@ -79,7 +85,8 @@ def _loop(
         known.define(node)
     if known.splat(simple.results[0]) != b"\x00":
         return None
-    return Replacement((), dict(zip(n.results, n.args[: control.count(n, "carried")], strict=True)))
+    start = n.args[: control.count(n, "carried")]
+    return Replacement(LOOP, (), dict(zip(n.results, start, strict=True)))
 
 
 def _scan(n: Node) -> Replacement | None:
@@ -93,7 +100,7 @@ def _scan(n: Node) -> Replacement | None:
         _constant(r, Tensor(t.dtype, tuple(s), b""), t)
         for r, t, s in zip(n.results[k:], n.types[k:], shapes, strict=True)
     ]
-    return Replacement(empty, dict(zip(n.results[:k], n.args[:k], strict=True)))
+    return Replacement(SCAN, empty, dict(zip(n.results[:k], n.args[:k], strict=True)))
 
 
 def _constant(name: str, value: Tensor, t: TensorType | None = None) -> Node:

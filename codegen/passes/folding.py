@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from didyma.codegen.decisions import Match
 from didyma.codegen.passes.values import Values
 from didyma.refimpl.ir.control import attr_symbols
 from didyma.refimpl.ir.graph import Node, attrs
@@ -11,12 +12,20 @@ from didyma.refimpl.ir.types import DType, Tensor
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
 
-MAX_OPERAND = 4096  # elements
-MAX_RESULT = 64  # elements, or as many as the largest operand has: folding adds few bytes
+# What has a constant as every operand: enough to draw around, though others fold too.
+FOLD = tuple(
+    Match(op.name, operand, "constant")
+    for op in OPS.values()
+    for operand in range(min(2, op.arity[0]))
+    if op.kind is not Kind.OPAQUE
+)
 
 
-def fold(n: Node, values: Values) -> Node | None:
+def fold(n: Node, values: Values, operand: int, result: int) -> Node | None:
     """Return a constant with the value of a node, or None if the node should stay.
+
+    No operand may have more than ``operand`` elements, and the result more than ``result``, unless
+    some operand has as many: folding adds few bytes.
 
     Arithmetic in f16 and bf16 stays, since a kernel keeps its intermediates in f32 and a constant
     would round them.  Nodes without operands, and ``broadcast_to``, stay: a loop computes their
@@ -34,11 +43,11 @@ def fold(n: Node, values: Values) -> Node | None:
     known = [c for c in operands if c is not None]
     largest = max((math.prod(c.shape) for c in known), default=0)
     numel = t.numel
-    if len(known) < len(operands) or largest > MAX_OPERAND:
+    if len(known) < len(operands) or largest > operand:
         return None
-    if not isinstance(numel, int) or numel > max(MAX_RESULT, largest):
+    if not isinstance(numel, int) or numel > max(result, largest):
         return None
     if any(attr_symbols(value) for _, value in n.attrs):
         return None
-    result = op.apply(n.attr).eval([c.array() for c in known], t)
-    return Node(n.results, "constant", (), n.types, attrs({"value": Tensor.of(result)}))
+    value = op.apply(n.attr).eval([c.array() for c in known], t)
+    return Node(n.results, "constant", (), n.types, attrs({"value": Tensor.of(value)}))

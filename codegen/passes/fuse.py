@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from didyma.codegen.decisions import Heard, unheard
+from didyma.codegen.options import Options
 from didyma.codegen.passes import cost
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.groups import Group, emit
@@ -24,9 +26,17 @@ from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind, Work
 
 RUNS = (CALL, *CONTROL)  # nodes that take buffers, and run apart
+DECISIONS = COSTLY, FOLD, AGAIN, IN_PLACE, PRODUCT, VIEW = (
+    "store what costs too much",
+    "compute on with the result of a fold",
+    "compute again in each reader",
+    "compute in the kernel of a reader",
+    "compute at each read of a product",
+    "show a reshape as a view",
+)
 
 
-def fuse(m: Module) -> Module:
+def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> Module:
     """Partition the entry, and the functions that control nodes run, into Primitive functions.
 
     * A kernel has at most one reduction or opaque op.  What it reads is computed in place
@@ -34,24 +44,25 @@ def fuse(m: Module) -> Module:
       element many times); elementwise ops of its shape follow it, but not a scatter, whose
       result is not final until every update is done.
     * A reduction is never computed twice; a pointwise value is where that costs less than
-      ``cost.AGAIN``, and where its reader repeats it, less than ``cost.SPREAD``.
+      ``again_cost``, and where its reader repeats it, less than ``spread_cost``.
     * A reshape of a stored value is a view.
     """
+    chosen = options or Options()
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[Group]:
-        partition = _Partition.of(f, mentioned)
+        partition = _Partition.of(f, mentioned, chosen, heard)
         partition.estimate()
         partition.decide()
-        return merge(partition.groups(), partition.types)
+        return merge(partition.groups(), partition.types, chosen, heard)
 
-    return emit(m, groups)
+    return emit(m, groups, heard)
 
 
 def separate(m: Module) -> Module:
     """Make a Primitive function of every node; only scalar constants are repeated."""
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[Group]:
-        partition = _Partition.of(f, mentioned)
+        partition = _Partition.of(f, mentioned, Options(), unheard)
         partition.stored = {i for i, n in enumerate(partition.nodes) if n.op != "constant"}
         partition.decide()
         return partition.groups()
@@ -70,6 +81,8 @@ class _Partition:
     types: dict[str, TensorType]
     at: dict[str, int]  # the node that defines a value
     readers: dict[str, list[tuple[int, int]]]  # value -> (node, operand)
+    options: Options
+    heard: Heard
     stored: set[int] = field(default_factory=set[int])
     roots: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
     aligned: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
@@ -82,7 +95,9 @@ class _Partition:
         self.bound = frozenset(s for n in self.nodes for s in control.binds(n))
 
     @staticmethod
-    def of(f: Function, mentioned: Mapping[str, frozenset[str]]) -> _Partition:
+    def of(
+        f: Function, mentioned: Mapping[str, frozenset[str]], options: Options, heard: Heard
+    ) -> _Partition:
         f = drop_dead(f, mentioned)
         readers: dict[str, list[tuple[int, int]]] = {}
         for i, n in enumerate(f.nodes):
@@ -97,6 +112,8 @@ class _Partition:
             f.types(),
             at,
             readers,
+            options,
+            heard,
         )
 
     def is_read(self, n: Node) -> bool:
@@ -115,7 +132,7 @@ class _Partition:
         """Find, from first to last, what must be stored, and the cost of inlining each other value.
 
         An operand that is read at another index counts again, since a kernel computes it again.
-        Where the cost exceeds ``cost.GROUP``, the most expensive operands are stored.
+        Where the cost exceeds ``kernel_cost``, the most expensive operands are stored.
         """
         dear = {Work.LOOKUP: 0, Work.SLOW: 0}  # bits of the nodes of such work
         here: dict[int, int] = {}  # bits of the nodes computed at the value's own index
@@ -134,9 +151,10 @@ class _Partition:
                 total = bits.bit_count() + extra + apart
                 parts = {self.at[a] for a in n.args if a in self.at} - self.stored
                 dearest = max(parts, key=lambda j: (self.repeat[j], j), default=-1)
-                if total <= cost.GROUP or dearest < 0 or not self.repeat[dearest]:
+                if total <= self.options.kernel_cost or dearest < 0 or not self.repeat[dearest]:
                     break
                 self.stored.add(dearest)
+                self.heard(COSTLY)
             if i not in self.stored:
                 here[i], self.apart[i], self.repeat[i] = bits, apart, total
 
@@ -194,6 +212,9 @@ class _Partition:
             if self.folds(i):
                 (root,) = roots
                 self.fold[root] = i
+                self.heard(FOLD)
+            else:
+                self.heard(AGAIN if len(roots) > 1 else IN_PLACE)
 
     def reads_aligned(self, readers: list[tuple[int, int]], root: int) -> bool:
         """Return whether a kernel reads a value only at the index of its own element."""
@@ -212,7 +233,7 @@ class _Partition:
             (root,) = roots
             return root not in self.fold and self.reads_aligned(readers, root)
         repeat = self.repeat[i]
-        if (len(roots) - 1) * repeat > cost.AGAIN:
+        if (len(roots) - 1) * repeat > self.options.again_cost:
             return False
         return all(self.bears(i, j, pos) for j, pos in readers)
 
@@ -224,12 +245,15 @@ class _Partition:
         """Return whether reader ``j`` may compute value ``i`` anew at each read."""
         reader, repeat = self.nodes[j], self.repeat[i]
         if OPS[reader.op].rereads:
-            return OPS[self.nodes[i].op].nearby and repeat <= cost.TILE
+            again = OPS[self.nodes[i].op].nearby and repeat <= self.options.product_cost
+            if again:
+                self.heard(PRODUCT)
+            return again
         operand = self.types[reader.args[pos]]
         spread = cost.spreads(reader, operand) or (
             self.kinds[j] == Kind.ELEMENTWISE and operand.shape != reader.types[0].shape
         )
-        return not spread or repeat <= cost.SPREAD
+        return not spread or repeat <= self.options.spread_cost
 
     def groups(self) -> list[Group]:
         """Return kernels, views and calls, in the order of the nodes that they store."""
@@ -246,6 +270,7 @@ class _Partition:
             binds = frozenset(control.binds(n))
             return Group((root,), (n,), n.args, n.results, call=True, after=known, binds=binds)
         if self.kinds[root] == Kind.RESHAPE:
+            self.heard(VIEW)
             known = self.symbols(n)
             return Group((root,), (n,), n.args, n.results, view=True, after=known)
         members = [i for i in members if not self.is_weight(i)]

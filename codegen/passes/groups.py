@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from didyma.codegen.decisions import Heard, unheard
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import (
     CALL,
@@ -21,6 +22,7 @@ from didyma.refimpl.ir.graph import (
 )
 from didyma.refimpl.ir.types import TensorType
 
+SHARED = "share an equal kernel"
 NAME = 40  # characters a function's name may have
 IN_KERNEL: Attrs = ((PRIMITIVE, 1),)
 VIEW: Attrs = ((PRIMITIVE, 1), (RESHAPE_ONLY, 1))
@@ -50,7 +52,7 @@ class Group:
 Grouping: TypeAlias = Callable[[Function, Mapping[str, frozenset[str]]], Sequence[Group]]
 
 
-def emit(m: Module, grouping: Grouping) -> Module:
+def emit(m: Module, grouping: Grouping, heard: Heard = unheard) -> Module:
     """Make a function of each group and replace the group by a call; equal groups share a function.
 
     This is done in the entry and in the functions that its control nodes run.
@@ -63,7 +65,7 @@ def emit(m: Module, grouping: Grouping) -> Module:
     for f in blocks.values():
         types = f.types()
         groups = in_order(grouping(f, mentioned))
-        nodes = [g.nodes[0] if g.call else _call(g, types, made, names) for g in groups]
+        nodes = [g.nodes[0] if g.call else _call(g, types, made, names, heard) for g in groups]
         used = {a for n in nodes for a in n.args} | set(f.results)
         constants = tuple(n for n in f.nodes if n.op == "constant" and n.results[0] in used)
         new[f.name] = replace(f, nodes=(*constants, *nodes))
@@ -72,11 +74,17 @@ def emit(m: Module, grouping: Grouping) -> Module:
 
 
 def _call(
-    g: Group, types: dict[str, TensorType], made: dict[str, Function], names: _KernelNames
+    g: Group,
+    types: dict[str, TensorType],
+    made: dict[str, Function],
+    names: _KernelNames,
+    heard: Heard,
 ) -> Node:
     f = _function(g, types)
     key = structural_hash(f)
-    if key not in made:
+    if key in made:
+        heard(SHARED)
+    else:
         made[key] = replace(f, name=names.of(g))
     callee = attrs({"callee": made[key].name})
     return Node(g.writes, CALL, g.reads, tuple(types[w] for w in g.writes), callee)

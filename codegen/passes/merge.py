@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 
+from didyma.codegen.decisions import Heard
+from didyma.codegen.options import Options
 from didyma.codegen.passes import cost
 from didyma.codegen.passes.groups import Group
 from didyma.refimpl.ir.types import TensorType
 
+MERGED = "merge kernels of one shape"
 
-def merge(groups: Sequence[Group], types: Mapping[str, TensorType]) -> list[Group]:
+
+def merge(
+    groups: Sequence[Group],
+    types: Mapping[str, TensorType],
+    options: Options,
+    heard: Heard,
+) -> list[Group]:
     """Merge each pointwise group into an earlier one of its shape that shares a value with it.
 
     Two groups cannot merge if a third lies on a path between them: the merged group and the third
     would depend on each other.
     """
-    todo = _Merge(types, {}, {}, {}, {}, {})
+    todo = _Merge(types, options, heard)
     for g in groups:
         todo.add(g)
     for i, g in enumerate(groups):
@@ -29,11 +38,14 @@ def merge(groups: Sequence[Group], types: Mapping[str, TensorType]) -> list[Grou
 @dataclass
 class _Merge:
     types: Mapping[str, TensorType]
-    groups: dict[int, Group]
-    writer: dict[str, int]
-    readers: dict[str, list[int]]
-    needs: dict[int, set[int]]  # the groups a group reads from, or has symbols from
-    binder: dict[str, int]
+    options: Options
+    heard: Heard
+    groups: dict[int, Group] = field(default_factory=dict[int, Group])
+    writer: dict[str, int] = field(default_factory=dict[str, int])
+    readers: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
+    # The groups that a group reads from, or has symbols from.
+    needs: dict[int, set[int]] = field(default_factory=dict[int, "set[int]"])
+    binder: dict[str, int] = field(default_factory=dict[str, int])
 
     def add(self, g: Group) -> None:
         i = len(self.groups)
@@ -65,9 +77,9 @@ class _Merge:
             return False
         if self.types[a.writes[0]].shape != self.types[b.writes[0]].shape:
             return False
-        if len(a.writes) + len(b.writes) > cost.OUTPUTS:
+        if len(a.writes) + len(b.writes) > self.options.outputs:
             return False
-        if sum(cost.weight(n) for n in (*a.nodes, *b.nodes)) > cost.GROUP:
+        if sum(cost.weight(n) for n in (*a.nodes, *b.nodes)) > self.options.kernel_cost:
             return False
         return b.aligned.issuperset(set(a.writes) & set(b.reads)) and a.aligned.issuperset(
             set(b.writes) & set(a.reads)
@@ -91,6 +103,7 @@ class _Merge:
 
     def join(self, i: int, j: int) -> None:
         """Replace groups ``i`` and ``j`` by one group ``i``."""
+        self.heard(MERGED)
         a, b = self.groups[i], self.groups.pop(j)
         nodes = dict(zip(a.at, a.nodes, strict=True)) | dict(zip(b.at, b.nodes, strict=True))
         nodes = dict(sorted(nodes.items(), key=itemgetter(0)))

@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast as typed
 
+from didyma.codegen.decisions import Match
 from didyma.codegen.passes.values import Values
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Node, attrs
 from didyma.refimpl.ir.types import DType, TensorType
+
+_STILL = ("concat", "reshape", "broadcast_to", "cast", "permute_dims", "flip", "slice", "pad")
+_COMPOSED = ("reshape", "permute_dims", "broadcast_to", "flip")
+IDENTITY = tuple(Match(op, kept=True) for op in _STILL)
+AS_RESHAPE = (Match("permute_dims"), Match("broadcast_to"))
+COMPOSE = tuple(Match(op, source=op) for op in _COMPOSED)
+CAST_ONCE = (Match("cast", source="cast"),)
 
 
 def _ints(n: Node, name: str) -> tuple[int, ...]:
@@ -63,7 +71,7 @@ def _reshape(n: Node, of: str, shape: tuple[Dim, ...]) -> Node:
 
 def compose(n: Node, values: Values) -> Node | None:
     """Combine a node with its operand, if that is the same op, into one node."""
-    if n.op not in ("reshape", "permute_dims", "broadcast_to", "flip"):
+    if n.op not in _COMPOSED:
         return None
     inner = values.source(n.args[0], n.op)
     if inner is None:

@@ -5,51 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from didyma.codegen.decisions import Heard, unheard
+from didyma.codegen.options import Options
 from didyma.composites.builder import Builder, Value
 from didyma.composites.composite import like
 from didyma.refimpl.ir.graph import Function, Module, Node, rename
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import TensorType
 
-BLOCK = 32
-LONG = 4 * BLOCK  # shorter axes are left alone
+BLOCKED = "a long run in blocks"
 
 
-def block_runs(m: Module) -> Module:
+def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard) -> Module:
     """Scan blocks of a long axis, then the blocks' totals, and combine both (G. Blelloch, 1990).
 
     This changes the order of additions or multiplications, which both ops leave free.  f16 and bf16
     are computed in f32 and rounded at the end.  Axes of symbolic size are left alone.
     """
-    functions = tuple(_function(f) for f in m.functions)
+    long = (options or Options()).long_run
+    functions = tuple(_function(f, long, heard) for f in m.functions)
     same = all(a is b for a, b in zip(functions, m.functions, strict=True))
     return m if same else replace(m, functions=functions)
 
 
-def _function(f: Function) -> Function:
-    if not any(map(_long, f.nodes)):
+def _function(f: Function, long: int, heard: Heard) -> Function:
+    runs = [n for n in f.nodes if _is_long(n, long)]
+    if not runs:
         return f
+    heard(BLOCKED)
     types = f.types()
     supply = Names(types)
     nodes: list[Node] = []
     for n in f.nodes:
-        nodes += _blocked(n, types[n.args[0]], supply) if _long(n) else (n,)
+        nodes += _blocked(n, types[n.args[0]], supply, long) if _is_long(n, long) else (n,)
     return replace(f, nodes=tuple(nodes))
 
 
-def _long(n: Node) -> bool:
+def _is_long(n: Node, long: int) -> bool:
     if n.op not in _PARTS:
         return False
     size = n.types[0].shape[int(str(n.attr["axis"]))]
-    return isinstance(size, int) and size >= LONG
+    return isinstance(size, int) and size >= long
 
 
-def _blocked(n: Node, operand: TensorType, supply: Names) -> Sequence[Node]:
+def _blocked(n: Node, operand: TensorType, supply: Names, long: int) -> Sequence[Node]:
     """Return nodes that compute the same in blocks, under fresh names."""
     b = Builder()
     x = b.param(n.args[0], operand)
     wide = b("cast", (x,), dtype=operand.dtype.compute)
-    run = _Blocks(b, n.op, bool(n.attr["reverse"]))
+    run = _Blocks(b, n.op, bool(n.attr["reverse"]), long)
     y = run.along(wide, int(str(n.attr["axis"])), bool(n.attr["exclusive"]))
     y = b("cast", (y,), dtype=operand.dtype)
     made = b.function("run", (y,)).nodes
@@ -64,26 +68,28 @@ class _Blocks:
     b: Builder
     op: str  # cumulative_sum or cumulative_prod
     reverse: bool
+    long: int
 
     def along(self, x: Value, axis: int, exclusive: bool) -> Value:
         """Return the running fold along an axis, in blocks if it is long."""
         shape = x.type.shape
         n = shape[axis]
         assert isinstance(n, int)
-        if n < LONG:
+        if n < self.long:
             return self.b(self.op, (x,), axis=axis, exclusive=exclusive, reverse=self.reverse)
         fold, join, unit = _PARTS[self.op]
-        count = -(-n // BLOCK)
+        block = self.long // 4
+        count = -(-n // block)
         lead, trail = shape[:axis], shape[axis + 1 :]
-        whole = self._padded(x, axis, count * BLOCK - n, unit)
-        blocks = self.b("reshape", (whole,), shape=(*lead, count, BLOCK, *trail))
+        whole = self._padded(x, axis, count * block - n, unit)
+        blocks = self.b("reshape", (whole,), shape=(*lead, count, block, *trail))
         inner = self.b(self.op, (blocks,), axis=axis + 1, exclusive=exclusive, reverse=self.reverse)
         totals = self.b(fold, (blocks,), axes=(axis + 1,), keepdims=False)
         before = self.along(totals, axis, exclusive=True)
         beside = self.b("reshape", (before,), shape=(*lead, count, 1, *trail))
         spread = self.b("broadcast_to", (beside,), shape=blocks.type.shape)
         joined = self.b(join, (spread, inner))
-        flat = self.b("reshape", (joined,), shape=(*lead, count * BLOCK, *trail))
+        flat = self.b("reshape", (joined,), shape=(*lead, count * block, *trail))
         zeros, ones = (0,) * len(shape), (1,) * len(shape)
         return self.b("slice", (flat,), starts=zeros, stops=shape, steps=ones)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
+from didyma.codegen.decisions import Heard, Match, unheard
+from didyma.codegen.options import Options
 from didyma.codegen.passes import algebra, folding, movement
 from didyma.codegen.passes.branches import simplify_control
 from didyma.codegen.passes.dead import drop_dead
@@ -19,24 +22,40 @@ from didyma.refimpl.ops import OPS
 
 # A rule sees one node and the values before it.  It returns a better node that defines the same
 # names with the same types, the name of a value that is the same, or None.
-Rule: TypeAlias = Callable[[Node, Values], Node | str | None]
+Rewrite: TypeAlias = Callable[[Node, Values], Node | str | None]
 
-RULES: tuple[tuple[str, Rule], ...] = (
-    ("drop identity movement", movement.identity),
-    ("reshape instead of moving nothing", movement.as_reshape),
-    ("compose movement", movement.compose),
-    ("cast once", movement.cast_once),
-    ("neutral operand", algebra.neutral),
-    ("involution or idempotence", algebra.unary),
-    ("equal operands", algebra.same),
-    ("constant condition", algebra.condition),
-    ("fold constants", folding.fold),
-)
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rewrite rule: its name, what it does to a node, and what it looks for."""
+
+    name: str
+    rewrite: Rewrite
+    matches: tuple[Match, ...]
+
+
+def rules(options: Options) -> tuple[Rule, ...]:
+    """Return the rewrite rules in the order in which they are tried."""
+    fold = partial(folding.fold, operand=options.fold_operand, result=options.fold_result)
+    return (
+        Rule("drop identity movement", movement.identity, movement.IDENTITY),
+        Rule("reshape instead of moving nothing", movement.as_reshape, movement.AS_RESHAPE),
+        Rule("compose movement", movement.compose, movement.COMPOSE),
+        Rule("cast once", movement.cast_once, movement.CAST_ONCE),
+        Rule("neutral operand", algebra.neutral, algebra.NEUTRAL),
+        Rule("involution or idempotence", algebra.unary, algebra.UNARY),
+        Rule("equal operands", algebra.same, algebra.SAME),
+        Rule("constant condition", algebra.condition, algebra.CONDITION),
+        Rule("fold constants", fold, folding.FOLD),
+    )
+
+
+EQUAL_NODES = "merge equal nodes"
 MAX_REWRITES = 32  # of one node; every rule shrinks something, so this is never reached
 
 
-def simplify(m: Module) -> Module:
-    """Apply ``RULES`` to each node in order, merge equal nodes, and drop unused ones.
+def simplify(m: Module, options: Options | None = None, heard: Heard = unheard) -> Module:
+    """Apply the rules to each node in order, merge equal nodes, and drop unused ones.
 
     This is done in the entry and in the functions that its control nodes run, innermost first.
     Branches with constant conditions, and loops that never run, are replaced by their results.  The
@@ -45,15 +64,16 @@ def simplify(m: Module) -> Module:
     """
     table = {f.name: f for f in m.functions}
     mentioned = control.mentioned(m)
+    chosen = rules(options or Options())
     for f in control.blocks(m).values():
-        table[f.name] = drop_dead(_rewrite(f, RULES, table), mentioned)
+        table[f.name] = drop_dead(_rewrite(f, chosen, table, heard), mentioned)
     if all(table[f.name] == f for f in m.functions):
         return m
     return used(replace(m, functions=tuple(table.values())), m)
 
 
 def _rewrite(
-    f: Function, rules: Sequence[tuple[str, Rule]], table: Mapping[str, Function]
+    f: Function, rules: Sequence[Rule], table: Mapping[str, Function], heard: Heard
 ) -> Function:
     values = Values.of(f)
     names: dict[str, str] = {}
@@ -62,7 +82,7 @@ def _rewrite(
     supply = None
 
     def alone(g: Function) -> Function:
-        return _rewrite(g, rules, table)
+        return _rewrite(g, rules, table, unheard)
 
     # A stack of what is left to do: nodes, and names of results to enter after the nodes above.
     todo: list[Node | Mapping[str, str]] = list(reversed(f.nodes))
@@ -77,15 +97,17 @@ def _rewrite(
             supply = supply or Names(f.types())
             instead = simplify_control(n, values, table, supply, alone)
             if instead is not None:
+                heard(instead.rule)
                 todo += [instead.names, *reversed(instead.nodes)]
                 continue
         elif n.op in OPS:
-            new = _apply(n, values, rules)
+            new = _apply(n, values, rules, heard)
         if isinstance(new, str):
             names[old.results[0]] = new
             continue
         k = _key(new)
         if k in known:
+            heard(EQUAL_NODES)
             names.update(zip(new.results, known[k], strict=True))
             continue
         known[k] = new.results
@@ -94,11 +116,12 @@ def _rewrite(
     return replace(f, nodes=tuple(nodes), results=tuple(names.get(r, r) for r in f.results))
 
 
-def _apply(n: Node, values: Values, rules: Sequence[tuple[str, Rule]]) -> Node | str:
+def _apply(n: Node, values: Values, rules: Sequence[Rule], heard: Heard) -> Node | str:
     for _ in range(MAX_REWRITES):
-        for _, rule in rules:
-            better = rule(n, values)
+        for rule in rules:
+            better = rule.rewrite(n, values)
             if better is not None:
+                heard(rule.name)
                 break
         else:
             return n

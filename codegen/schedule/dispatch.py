@@ -15,7 +15,10 @@ from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
 from didyma.refimpl.ir.walk import expr_children, exprs
 
-MANY = 4096  # results that fill a device at one thread each
+CLASSES = (
+    "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "fold", "reduce_row",
+    "reduce_all", "reduce_column", "matmul", "transpose",
+)  # fmt: skip
 NEAR = 4  # distance in elements between the reads of neighbouring threads
 
 
@@ -31,7 +34,7 @@ def schedule(p: PrimFunc, options: Options) -> tuple[PrimFunc, ...]:
 
 
 def _one(p: PrimFunc, nest: Nest, options: Options) -> PrimFunc:
-    facts = NestFacts.of(p, nest, options.block, options.vectorise)
+    facts = NestFacts.of(p, nest, options)
     fold = folds.find(nest)
     if fold is not None:
         return _fold(facts, fold)
@@ -42,7 +45,7 @@ def _one(p: PrimFunc, nest: Nest, options: Options) -> PrimFunc:
 
 def _by_thread(facts: NestFacts) -> PrimFunc:
     if any(isinstance(s, For) for s in facts.statements):
-        facts.nest = replace(facts.nest, body=unrolled(facts.nest.body))
+        facts.nest = replace(facts.nest, body=unrolled(facts.nest.body, facts.options.unroll))
     return elementwise(facts, _class(facts))
 
 
@@ -67,7 +70,7 @@ def _reads(facts: NestFacts, e: Expr) -> bool:
 def _fold(facts: NestFacts, fold: FoldNest) -> PrimFunc:
     if (product := matmul.find(facts, fold)) is not None:
         return matmul.tiled(facts, product)
-    if facts.largest(fold.length) <= reduction.SHORT:
+    if facts.largest(fold.length) <= facts.options.short:
         return _by_thread(facts)
     reads = [
         facts.offset(e.buffer, e.index)
@@ -75,13 +78,13 @@ def _fold(facts: NestFacts, fold: FoldNest) -> PrimFunc:
         if isinstance(e, Load) and e.buffer in facts.buffers
     ]
     results = facts.largest(fold.nest.numel)
-    if results >= MANY and all(_is_near(r, fold.nest.index[-1]) for r in reads):
+    if results >= facts.options.full and all(_is_near(r, fold.nest.index[-1]) for r in reads):
         return _alone(facts, fold)
     along = any(_is_unit(r, fold.ks[-1]) for r in reads)
     across = bool(fold.nest.index) and any(_is_unit(r, fold.nest.index[-1]) for r in reads)
     if across and not along:
         return reduction.columns(facts, fold)
-    if along or results < reduction.FEW:
+    if along or results < facts.options.few:
         return reduction.rows(facts, fold)
     return _alone(facts, fold)
 

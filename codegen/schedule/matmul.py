@@ -39,8 +39,6 @@ from didyma.refimpl.ir.walk import subexprs, substitute_expr
 
 TILE = 16
 SMALL = 4  # products with fewer terms than this are not worth a tile
-GATHERED = 32  # likewise where an operand's terms run over several axes
-WIDE = 8  # and where the result has fewer rows or columns than this
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,8 @@ def _pays(facts: NestFacts, p: Product) -> bool:
     if len(p.fold.ks) == 1:
         return True
     m, n = _extents(p)
-    wide = min(facts.largest(m), facts.largest(n)) >= WIDE
-    return wide and facts.largest(p.fold.length) >= GATHERED
+    wide = min(facts.largest(m), facts.largest(n)) >= facts.options.wide_product
+    return wide and facts.largest(p.fold.length) >= facts.options.gathered
 
 
 def _extents(p: Product) -> tuple[Expr, Expr]:

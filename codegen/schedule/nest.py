@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from didyma.codegen.lower.affine import Affine, Poly
 from didyma.codegen.lower.names import loop_names
+from didyma.codegen.options import Options
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.graph import attrs
@@ -31,8 +32,6 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.walk import expr_children, map_stmt, stmt_children, stmt_exprs, subexprs
-
-UNROLL = 16  # copies of a loop's body
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,7 @@ class NestFacts:
 
     func: PrimFunc
     nest: Nest
-    block: int
-    vectorise: bool
+    options: Options
     names: Names
     affine: Affine
     buffers: dict[str, Buffer]
@@ -85,7 +83,7 @@ class NestFacts:
     inside: tuple[Expr, ...]  # likewise
 
     @staticmethod
-    def of(func: PrimFunc, nest: Nest, block: int, vectorise: bool) -> NestFacts:
+    def of(func: PrimFunc, nest: Nest, options: Options) -> NestFacts:
         """Collect the facts about one nest of a function."""
         buffers = {b.name: b for b in func.params}
         names = loop_names([*buffers, *(d.name for d in func.dims)])
@@ -106,7 +104,7 @@ class NestFacts:
                 names.take((s.buffer.name,))
         names.take(e.var.name for e in inside if isinstance(e, LetExpr))
         return NestFacts(
-            func, nest, block, vectorise, names, affine, buffers, tuple(statements), tuple(inside)
+            func, nest, options, names, affine, buffers, tuple(statements), tuple(inside)
         )
 
     def largest(self, e: Expr) -> int:
@@ -126,7 +124,7 @@ class NestFacts:
 
     def threads(self, most: int) -> int:
         """Return the block size for a number of threads: a power of two."""
-        return max(1, min(self.block, 1 << max(0, most - 1).bit_length()))
+        return max(1, min(self.options.block, 1 << max(0, most - 1).bit_length()))
 
     def shape(self, buffer: str) -> tuple[Expr, ...]:
         """Return the shape of a parameter."""
@@ -195,27 +193,27 @@ def variables(s: Stmt) -> set[str]:
     return {e.name for e in scan(s)[1] if isinstance(e, Var)}
 
 
-def unrolled(s: Stmt) -> Stmt:
-    """Unroll innermost serial loops, up to ``UNROLL`` copies of a body."""
-    return _unrolled(s)[0]
+def unrolled(s: Stmt, most: int) -> Stmt:
+    """Unroll innermost serial loops, up to ``most`` copies of a body."""
+    return _unrolled(s, most)[0]
 
 
-def _unrolled(s: Stmt) -> tuple[Stmt, int]:
+def _unrolled(s: Stmt, limit: int) -> tuple[Stmt, int]:
     """Statement with short loops unrolled, and how often its innermost body is written."""
     most = 1
 
     def on_stmt(b: Stmt) -> Stmt:
         nonlocal most
-        b, count = _unrolled(b)
+        b, count = _unrolled(b, limit)
         most = max(most, count)
         return b
 
     s = map_stmt(s, same, on_stmt)
     if isinstance(s, For) and s.kind is LoopKind.SERIAL:
-        count = int(s.extent.value) * most if isinstance(s.extent, Const) else UNROLL + 1
-        if 0 < count <= UNROLL:
+        count = int(s.extent.value) * most if isinstance(s.extent, Const) else limit + 1
+        if 0 < count <= limit:
             return replace(s, kind=LoopKind.UNROLLED), count
-        return s, UNROLL + 1
+        return s, limit + 1
     return s, most
 
 

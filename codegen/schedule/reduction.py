@@ -33,8 +33,6 @@ from didyma.refimpl.ir.loop import (
 
 At: TypeAlias = Callable[[Expr], tuple[Expr, Expr]]
 
-SHORT = 16  # terms that one thread adds up alone
-FEW = 256  # results that alone do not fill a device with threads
 LANES = 8  # threads to a row, at least
 WARP = 32
 COLUMNS = 32  # results of a block side by side when columns are folded
@@ -45,14 +43,14 @@ def rows(facts: NestFacts, fold: FoldNest) -> PrimFunc:
     """Fold the innermost axes: a group of threads to a result, lanes along the row."""
     length, results = facts.largest(fold.length), facts.largest(fold.nest.numel)
     lanes = LANES
-    while lanes < min(facts.block, WARP) and lanes * 2 < length:
+    while lanes < min(facts.options.block, WARP) and lanes * 2 < length:
         lanes *= 2
-    while lanes < facts.block and lanes * 32 < length:
+    while lanes < facts.options.block and lanes * 32 < length:
         lanes *= 2
-    if results * lanes < 4096:  # few results: more threads to each
-        while lanes < facts.block and lanes * 4 < length:
+    if results * lanes < facts.options.full:  # few results: more threads to each
+        while lanes < facts.options.block and lanes * 4 < length:
             lanes *= 2
-    groups = min(max(1, facts.block // lanes), 1 << max(0, results - 1).bit_length())
+    groups = min(max(1, facts.options.block // lanes), 1 << max(0, results - 1).bit_length())
     schedule = "reduce_row" if fold.nest.index else "reduce_all"
     return _tree(facts, fold, max(1, groups), lanes, schedule)
 
@@ -62,7 +60,7 @@ def columns(facts: NestFacts, fold: FoldNest) -> PrimFunc:
     results = facts.largest(fold.nest.numel)
     side = min(COLUMNS, 1 << max(0, results - 1).bit_length())
     layers = LAYERS
-    while layers < facts.block // side and layers * 32 < facts.largest(fold.length):
+    while layers < facts.options.block // side and layers * 32 < facts.largest(fold.length):
         layers *= 2
     return _tree(facts, fold, side, layers, "reduce_column")
 

@@ -25,8 +25,6 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.walk import map_stmt
 
-CHAIN = 64  # additions in a row that are not worth cutting
-
 
 def in_parts(facts: NestFacts, fold: FoldNest) -> Nest:
     """Return a fold's nest with a long sum of floats cut into parts of near the root of its length.
@@ -40,7 +38,7 @@ def in_parts(facts: NestFacts, fold: FoldNest) -> Nest:
     total = store.value
     if not (isinstance(total, Binary) and total.op == "add" and total.dtype.is_float):
         return fold.nest
-    if math.prod(sizes) <= CHAIN:
+    if math.prod(sizes) <= facts.options.chain:
         return fold.nest
     count, each = sizes[0], math.prod(sizes[1:])
     size = min(

@@ -12,6 +12,7 @@ from pathlib import Path
 from didyma import codes
 from didyma.codegen.emit import wrapper
 from didyma.codegen.emit.names import sanitise
+from didyma.codegen.options import EMBEDDED
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.commands import common
 from didyma.files import must_have_folder, read_module
@@ -65,7 +66,7 @@ def texts(c: Compiled) -> dict[str, str | bytes]:
     }
     files["kernels.cu"] = c.text.source
     files["wrapper.py"] = c.wrapper
-    if sum(len(t.data) for _, t in c.program.constants) > wrapper.EMBEDDED:
+    if sum(len(t.data) for _, t in c.program.constants) > EMBEDDED:
         files[f"{sanitise(c.program.name)}.weights"] = wrapper.weights(c.program)
     return files | constants
 

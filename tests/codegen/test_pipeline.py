@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
 
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import STAGES, Compiled, Lowered, compile
+from didyma.codegen.rules import decided
 from didyma.oracle import lanes
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as graphs
@@ -16,6 +18,7 @@ from didyma.refimpl.ir.dims import evaluate
 from didyma.refimpl.ir.graph import CALL, Function
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Allocate, Launch
+from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array, from_memory, to_memory
 from didyma.refimpl.ops.bars import Contract, exact, judge
 from tests.codegen.graphs import bindings, graph, operands, same_bits
@@ -153,6 +156,28 @@ def test_an_unknown_planner_is_refused_before_anything_runs() -> None:
 def test_a_block_that_no_device_has_is_refused() -> None:
     with pytest.raises(DidymaError, match="power of two"):
         Options(block=100)
+
+
+@pytest.mark.parametrize("number", [{"few": -1}, {"long_run": 7}, {"outputs": 0}, {"chain": True}])
+def test_thresholds_are_sizes(number: dict[str, Any]) -> None:
+    with pytest.raises(DidymaError, match="bad-option"):
+        Options(**number)
+
+
+def test_low_thresholds_choose_as_for_large_programs() -> None:
+    low = Options(long_run=8, full=4, chain=2, short=0)
+    m = parse_module(
+        """module {
+          func @main(%x: f32[3, 12]) -> (%s, %t) {
+            %s = cumulative_sum(%x, axis=1, exclusive=true, reverse=false) : f32[3, 12]
+            %t = sum(%x, axes=(1,), keepdims=false) : f32[3]
+          }
+        }"""
+    )
+    usual, chosen = compile(m), compile(m, low)
+    assert dict(usual.passes)["runs"] is dict(usual.passes)["simplify"]
+    assert dict(chosen.passes)["runs"] is not dict(chosen.passes)["simplify"]
+    assert (decided(usual)["reduce_row"], decided(chosen)["reduce_row"]) == (0, 1)
 
 
 def test_stages_have_names() -> None:

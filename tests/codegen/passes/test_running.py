@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from didyma.codegen.options import Options
-from didyma.codegen.passes.running import BLOCK, LONG, block_runs
+from didyma.codegen.passes.running import block_runs
 from didyma.codegen.runtime.registry import engine
 from didyma.composites.builder import Builder
 from didyma.fuzz.graphs import inputs as random_inputs
@@ -15,6 +15,9 @@ from didyma.refimpl.interp.graph import run
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.verify.graph import verify
+
+LONG = Options().long_run
+BLOCK = LONG // 4
 
 
 def module(op: str, dtype: DType, shape: tuple[int, ...], axis: int, **how: bool) -> Module:
