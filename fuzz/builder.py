@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 
 from didyma.fuzz import values
-from didyma.fuzz.chooser import Bytes
+from didyma.fuzz.chooser import Bytes, Chooser
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
@@ -43,22 +43,22 @@ ControlDrawer: TypeAlias = Callable[["GraphBuilder", bytes, tuple[str, TensorTyp
 class GraphBuilder:
     """A graph under construction: its nodes so far, and the values that a further one may read.
 
-    ``draw_control`` adds a node with functions of its own: a branch, a loop, a call; one graph in
-    ``controlled`` may have such nodes.
+    ``draw_control`` adds a node with functions of its own: a branch, a loop, a call.  ``declared``
+    are symbols and their values.  No value has more than ``most_elements``.
     """
 
     def __init__(
-        self, header: bytes, draw_control: ControlDrawer, controlled: int = CONTROLLED
+        self,
+        draw_control: ControlDrawer,
+        declared: Sequence[tuple[DimVar, int]] = (),
+        most_elements: int = MAX_ELEMENTS,
+        most_params: int = MAX_PARAMS,
     ) -> None:
-        c = Bytes(header)
         self.draw_control = draw_control
-        self.dims: list[DimVar] = []
-        self.env: dict[str, int] = {}
-        for name in ("n", "m")[: c.pick((0, 0, 1, 1, 2))]:
-            lo, hi = c.pick(((1, 8), (0, 5), (1, 40), (2, 3), (4, 4)))
-            self.dims.append(DimVar(name, lo, hi))
-            self.env[name] = min(hi, lo + c.below(hi - lo + 1))
-        self.controlled = c.chance(controlled)
+        self.most_elements, self.most_params = most_elements, most_params
+        self.dims: list[DimVar] = [v for v, _ in declared]
+        self.env: dict[str, int] = {v.name: value for v, value in declared}
+        self.controlled = False
         self.staying = 0  # how deep functions that stay call each other in the node being drawn
         self.unbacked: list[DimVar] = []
         self.functions: list[Function] = []
@@ -68,22 +68,37 @@ class GraphBuilder:
         self.pool: list[tuple[str, TensorType]] = []
         self.used: set[str] = set()
         self.seeds: list[int] = []
-        for _ in range(1 + c.below(3)):
-            self.param(TensorType(c.pick(_DTYPES), self.shape(c)), c)
 
-    def shape(self, c: Bytes) -> tuple[Dim, ...]:
+    @staticmethod
+    def decoded(header: bytes, draw_control: ControlDrawer, controlled: int) -> GraphBuilder:
+        """Return a graph with the symbols and first parameters of a header.
+
+        One graph in ``controlled`` may have nodes with functions of their own.
+        """
+        c = Bytes(header)
+        declared: list[tuple[DimVar, int]] = []
+        for name in ("n", "m")[: c.pick((0, 0, 1, 1, 2))]:
+            lo, hi = c.pick(((1, 8), (0, 5), (1, 40), (2, 3), (4, 4)))
+            declared.append((DimVar(name, lo, hi), min(hi, lo + c.below(hi - lo + 1))))
+        b = GraphBuilder(draw_control, declared)
+        b.controlled = c.chance(controlled)
+        for _ in range(1 + c.below(3)):
+            b.param(TensorType(c.pick(_DTYPES), b.shape(c)), c)
+        return b
+
+    def shape(self, c: Chooser) -> tuple[Dim, ...]:
         """Draw a shape."""
         rank = c.pick((2, 1, 2, 3, 0, 2, 3, 4, 1, 5))
         return tuple(self.size(c, rank) for _ in range(rank))
 
-    def size(self, c: Bytes, rank: int) -> Dim:
+    def size(self, c: Chooser, rank: int) -> Dim:
         """Draw the size of one of so many axes."""
         if self.dims and c.chance(3):
             n = dims.symbol(c.pick(self.dims).name)
             return c.pick((n, n, n, dims.add(n, 1), dims.mul(n, 2)))
         return c.pick(_SIZES if rank < 4 else _SIZES[:5])
 
-    def param(self, t: TensorType, c: Bytes) -> str:
+    def param(self, t: TensorType, c: Chooser) -> str:
         """Add a parameter."""
         name = f"p{len(self.params)}"
         self.params.append(Param(name, t))
@@ -93,7 +108,7 @@ class GraphBuilder:
 
     def fits(self, t: TensorType) -> bool:
         """Return whether a type is small at this binding and valid at every other."""
-        if not 0 <= dims.evaluate(t.numel, self.env) <= MAX_ELEMENTS:
+        if not 0 <= dims.evaluate(t.numel, self.env) <= self.most_elements:
             return False
         try:
             self.sizes.shape(t.shape, t.dtype, "fuzz")
@@ -118,7 +133,7 @@ class GraphBuilder:
             if sample is not None and self.use(op.name, sample, c):
                 return
 
-    def use(self, op: str, sample: Sample, c: Bytes) -> bool:
+    def use(self, op: str, sample: Sample, c: Chooser) -> bool:
         """Add a node of an op, if its operands and result fit; return whether they do."""
         try:
             t = OPS[op].infer(sample.operands, dict(sample.attrs))
@@ -174,15 +189,15 @@ class GraphBuilder:
         """Return the largest value that a size can have."""
         return dims.bounds(d, self.sizes.ranges)[1]
 
-    def operand(self, want: TensorType, c: Bytes) -> str | None:
+    def operand(self, want: TensorType, c: Chooser) -> str | None:
         """Return a value of a type, an old or a new one; None if there can be none."""
         have = [name for name, t in self.pool if t == want]
         if have and not c.chance(4):
             return have[-1 - c.below(min(len(have), 4))]
         static = not dims.free(want.shape)
-        if static and (c.chance(2) or len(self.params) >= MAX_PARAMS):
+        if static and (c.chance(2) or len(self.params) >= self.most_params):
             return self.constant(want, c)
-        if len(self.params) < MAX_PARAMS and self.bindable(want):
+        if len(self.params) < self.most_params and self.bindable(want):
             return self.param(want, c)
         return have[-1] if have else None
 
@@ -191,7 +206,7 @@ class GraphBuilder:
         bare = {d for p in self.params for d in p.type.shape if not isinstance(d, int)}
         return all(dims.symbol(s) in bare for s in dims.free(t.shape))
 
-    def constant(self, t: TensorType, c: Bytes) -> str:
+    def constant(self, t: TensorType, c: Chooser) -> str:
         """Add a constant."""
         shape = tuple(dims.evaluate(d, {}) for d in t.shape)
         if c.chance(2):

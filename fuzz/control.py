@@ -8,12 +8,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 
 from didyma.composites.recipes import RECIPES
 from didyma.fuzz.builder import GraphBuilder
-from didyma.fuzz.chooser import Bytes
+from didyma.fuzz.chooser import Bytes, Chooser
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import Dim
@@ -51,10 +53,14 @@ def draw(b: GraphBuilder, data: bytes, focus: tuple[str, TensorType]) -> bool:
     """Add a control node that reads a value; return whether one could be added."""
     b.staying = _STAYING[data[-1] % len(_STAYING)]
     c = Bytes(data + hashlib.blake2b(data, digest_size=40).digest())
-    kinds: tuple[Callable[[GraphBuilder, Bytes, str, TensorType], bool], ...] = (
-        _branch, _loop, _scan, _bind, _call, _growth, _other_size, _loop,
-    )  # fmt: skip
-    return c.pick(kinds)(b, c, *focus)
+    usual = ("branch", "loop", "scan", "bind", "call", "growth", "other size", "loop")
+    return _DRAWN[c.pick(usual)](b, c, *focus)
+
+
+def add(b: GraphBuilder, c: Chooser, kind: str, focus: tuple[str, TensorType]) -> bool:
+    """Add a control node of a kind that reads a value; return whether one could be added."""
+    b.staying = c.pick(_STAYING)
+    return _DRAWN[kind](b, c, *focus)
 
 
 @dataclass
@@ -79,7 +85,7 @@ class _Body:
         value = Tensor.of(np.array(x).astype(dtype.numpy))
         return self.node("constant", (), value.type, value=value)
 
-    def chain(self, c: Bytes, name: str, t: TensorType, others: Sequence[str] = ()) -> str:
+    def chain(self, c: Chooser, name: str, t: TensorType, others: Sequence[str] = ()) -> str:
         """Ops that keep a type, perhaps in a function that stays and is called twice."""
         if not self.b.staying:
             return self.ops(c, name, t, others)
@@ -95,7 +101,7 @@ class _Body:
     def call(self, f: Function, name: str, others: Sequence[str]) -> str:
         return self.node(CALL, (name, *others), f.result_types()[0], callee=f.name)
 
-    def ops(self, c: Bytes, name: str, t: TensorType, others: Sequence[str] = ()) -> str:
+    def ops(self, c: Chooser, name: str, t: TensorType, others: Sequence[str] = ()) -> str:
         """Ops that keep a type, on a value and others of its type; perhaps none."""
         for _ in range(c.below(4)):
             op = OPS[c.pick(_SAME)]
@@ -114,7 +120,7 @@ class _Body:
                 name = self.node(op.name, [a for a in args if a], t, **dict(sample.attrs))
         return name
 
-    def constant(self, c: Bytes, t: TensorType) -> str | None:
+    def constant(self, c: Chooser, t: TensorType) -> str | None:
         shape = [d for d in t.shape if isinstance(d, int)]
         if len(shape) < t.rank or not self.b.fits(t):
             return None
@@ -170,13 +176,13 @@ def _emit(
     b.emit(CALL, again, kept.result_types(), {"callee": kept.name})
 
 
-def _twin(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> str:
+def _twin(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> str:
     """Another value of a type, or the same."""
     have = [n for n, u in b.pool if u == t]
     return c.pick(have) if c.chance(2) else name
 
 
-def _branch(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
+def _branch(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     condition = b.operand(_BOOL, c)
     if condition is None:
         return False
@@ -192,7 +198,7 @@ def _branch(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _limit(b: GraphBuilder, c: Bytes) -> str:
+def _limit(b: GraphBuilder, c: Chooser) -> str:
     """A number of rounds: a constant, or one that depends on an input."""
     rounds = c.below(MOST_ROUNDS + 1)
     limit = b.number(rounds, DType.I64)
@@ -202,7 +208,7 @@ def _limit(b: GraphBuilder, c: Bytes) -> str:
     return limit if asked is None else b.op("minimum", (asked, limit), _COUNT)
 
 
-def _test(b: GraphBuilder, c: Bytes, carried: Sequence[TensorType], captured: TensorType) -> str:
+def _test(b: GraphBuilder, c: Chooser, carried: Sequence[TensorType], captured: TensorType) -> str:
     """A test that compares the counter, first of what is carried, with the captured limit."""
     f = _Body(b)
     at, *values = [f.param(u) for u in carried]
@@ -223,7 +229,7 @@ def _counted(b: GraphBuilder, f: _Body, at: str) -> str:
     return f.node("add", (at, f.number(1, DType.I64)), _COUNT)
 
 
-def _loop(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
+def _loop(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     limit, other, captured = _limit(b, c), _twin(b, c, name, t), _twin(b, c, name, t)
     carried = (_COUNT, t, t)
     test = _test(b, c, carried, t)
@@ -240,7 +246,7 @@ def _loop(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _growth(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
+def _growth(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """A value that grows by a captured one along its first axis."""
     if not t.rank:
         return False
@@ -273,7 +279,7 @@ def _part(t: TensorType, stop: Dim) -> dict[str, Attr]:
     return {"starts": zeros, "stops": (stop, *t.shape[1:]), "steps": (1,) * t.rank}
 
 
-def _scan(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
+def _scan(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     if not t.rank:
         return False
     row = t.with_shape(*t.shape[1:])
@@ -291,7 +297,7 @@ def _scan(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _bind(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
+def _bind(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """A size that is the number of elements that are not zero, and values of that size."""
     if t.dtype not in PLAIN:
         return False
@@ -320,7 +326,7 @@ def _bind(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _own_size(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
+def _own_size(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """A function that stays and counts what is not zero, for itself, called twice."""
     f = _Body(b)
     mask = f.node("cast", (f.param(t),), t.with_dtype(DType.BOOL), dtype=DType.BOOL)
@@ -336,7 +342,7 @@ def _own_size(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _other_size(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
+def _other_size(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """A branch whose result has one of two sizes."""
     condition = b.operand(_BOOL, c)
     if condition is None or not t.rank:
@@ -358,7 +364,7 @@ def _other_size(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
     return True
 
 
-def _call(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
+def _call(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """One function, called once or twice."""
     f = c.pick(RECIPES).function(c, t)
     if f is None or not all(b.fits(u) for u in f.types().values()):
@@ -371,3 +377,18 @@ def _call(b: GraphBuilder, c: Bytes, name: str, t: TensorType) -> bool:
             return False
         b.emit(CALL, (name, *(r for r in rest if r)), results, {"callee": f.name})
     return True
+
+
+_Drawer: TypeAlias = Callable[[GraphBuilder, Chooser, str, TensorType], bool]
+_DRAWN: Mapping[str, _Drawer] = MappingProxyType(
+    {
+        "branch": _branch,
+        "loop": _loop,
+        "scan": _scan,
+        "bind": _bind,
+        "call": _call,
+        "growth": _growth,
+        "other size": _other_size,
+    }
+)
+KINDS = tuple(_DRAWN)

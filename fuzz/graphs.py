@@ -19,13 +19,13 @@ from didyma.codegen.memory import PLANNERS
 from didyma.codegen.options import Options
 from didyma.fuzz import control, values
 from didyma.fuzz.builder import CONTROLLED, GraphBuilder
-from didyma.fuzz.chooser import Bytes
+from didyma.fuzz.chooser import Bytes, Chooser
 from didyma.refimpl.ir import control as control_
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Attrs, Function, Module
 from didyma.refimpl.ir.types import Array, Tensor
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.spec import Domain
+from didyma.refimpl.ops.spec import Domain, Kind
 
 NODES = 15  # packed integers a graph; about a quarter become no node
 NODE_BYTES = 20
@@ -77,17 +77,48 @@ def filled(m: Module, drawn: Sequence[Array], given: Mapping[str, Tensor]) -> tu
 
 
 def inputs(m: Module, env: dict[str, int], seeds: Sequence[int]) -> tuple[Array, ...]:
-    """Values of a module's parameters, one seed each, within the domains their users state."""
+    """Values of a module's parameters, one seed each, within the domains their users state.
+
+    From seed ``values.FOCUSED`` on, they suit the ops that read them, at any distance.
+    """
     near = domains(m.entry)
-    return tuple(
-        values.array(
-            seed,
-            p.type.dtype,
-            tuple(dims.evaluate(d, env) for d in p.type.shape),
-            near.get(p.name),
-        )
-        for p, seed in zip(m.entry.params, seeds, strict=True)
-    )
+    readers = readers_of(m.entry) if any(s >= values.FOCUSED for s in seeds) else {}
+    found: list[Array] = []
+    for p, seed in zip(m.entry.params, seeds, strict=True):
+        dtype, shape = p.type.dtype, tuple(dims.evaluate(d, env) for d in p.type.shape)
+        if seed >= values.FOCUSED:
+            x = values.focused(seed, dtype, shape, readers[p.name], near.get(p.name))
+        else:
+            x = values.array(seed, dtype, shape, near.get(p.name))
+        found.append(x)
+    return tuple(found)
+
+
+_SUMS = frozenset({
+    "sum", "prod", "mean", "matmul", "conv", "avg_pool", "cumulative_sum", "cumulative_prod",
+    "scatter",
+})  # fmt: skip
+
+
+def readers_of(f: Function) -> dict[str, values.Readers]:
+    """Return what the ops that read each parameter, or what is moved from it, ask of its values."""
+    corners: dict[str, tuple[float, ...]] = {}
+    summed: set[str] = set()
+    for n in reversed(f.nodes):
+        op = OPS.get(n.op)
+        if op is None:
+            continue
+        below = [r for r in n.results if r in corners] if op.kind in _MOVED or op.nearby else []
+        passed = [x for r in below for x in corners[r]]
+        for a in n.args:
+            found = dict.fromkeys((*corners.get(a, ()), *op.corners, *passed))
+            corners[a] = tuple(found)
+        if n.op in _SUMS or (len(n.args) == 1 and not summed.isdisjoint(n.results)):
+            summed.update(n.args[:2])
+    return {p.name: values.Readers(corners.get(p.name, ()), p.name in summed) for p in f.params}
+
+
+_MOVED = (Kind.INJECTIVE, Kind.RESHAPE)
 
 
 def domains(f: Function) -> dict[str, Domain]:
@@ -103,10 +134,13 @@ def domains(f: Function) -> dict[str, Domain]:
     return found
 
 
-def _case(b: GraphBuilder, c: Bytes) -> Case:
-    """Return the graph that was built, with what it takes to run it."""
+def finished(b: GraphBuilder, c: Chooser, most: int = MAX_RESULTS) -> Case:
+    """Return the graph that was built, with what it takes to run it.
+
+    Its results are the last ``most`` values that nothing reads.
+    """
     sinks = [r for n in b.nodes for r in n.results if r not in b.used]
-    results = sinks[-MAX_RESULTS:] or [b.params[0].name]
+    results = sinks[-most:] or [b.params[0].name]
     if c.chance(4):  # a value that is also read
         results.append(b.pool[c.below(len(b.pool))][0])
     used_dims = dims.free(d for p in b.params for d in p.type.shape)
@@ -117,12 +151,17 @@ def _case(b: GraphBuilder, c: Bytes) -> Case:
     passes = (("simplify", 4), ("fuse", 4), ("vectorise", 8))
     # Without simplification and fusion there are more buffers and views to plan.
     changes: dict[str, Any] = {name: False for name, one_in in passes if c.chance(one_in)}
-    if planner := c.pick(_SLOW) if c.chance(32) else c.pick(_QUICK):
+    if planner := drawn_planner(c):
         changes["planner"] = planner
     m = Module((*b.functions, main), (*backed, *b.unbacked))
     if b.controlled:
         m = used(m)
     return Case(m, env, tuple(b.seeds), tuple(changes.items()))
+
+
+def drawn_planner(c: Chooser) -> str:
+    """Draw the name of a planner, seldom a slow one; the simplest choice is the usual one: ""."""
+    return c.pick(_SLOW) if c.chance(32) else c.pick(_QUICK)
 
 
 def used(m: Module) -> Module:
@@ -150,10 +189,10 @@ def decode(data: bytes, controlled: int = CONTROLLED) -> Case:
     >>> decode(bytes(BYTES)).module.entry.nodes
     ()
     """
-    b = GraphBuilder(data[: HEADER_BYTES - 4], control.draw, controlled)
+    b = GraphBuilder.decoded(data[: HEADER_BYTES - 4], control.draw, controlled)
     for at in range(HEADER_BYTES, len(data), NODE_BYTES):
         b.node(data[at : at + NODE_BYTES])
-    return _case(b, Bytes(data[HEADER_BYTES - 4 : HEADER_BYTES]))
+    return finished(b, Bytes(data[HEADER_BYTES - 4 : HEADER_BYTES]))
 
 
 RAW: st.SearchStrategy[bytes] = st.binary(min_size=BYTES, max_size=BYTES)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeAlias
@@ -12,6 +13,7 @@ import numpy as np
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.spec import Domain
 
+FOCUSED = 1 << 24  # from this seed on, values suit the ops that read them
 CORE = 13  # a prime, so that two cycles of corners with different steps meet in every pair
 
 _FLOAT_CORNERS = (
@@ -47,6 +49,8 @@ class Kind(StrEnum):
     CORNERS = "corners"
     BITS = "random bits"
     MIXED = "mixed"
+    SWEEP = "every corner in turn"
+    READ = "corners of the readers"
 
 
 def corners(dtype: DType) -> Array:
@@ -223,6 +227,12 @@ def _mixed(rng: np.random.Generator, n: int, dtype: DType) -> Array:
     return np.asarray(np.stack(many)[rng.integers(0, len(many), n), np.arange(n)])
 
 
+def _every(rng: np.random.Generator, n: int, dtype: DType) -> Array:
+    """All corners in a random order, over and over; the ones that decide most come first."""
+    have = np.concatenate([core(dtype), rng.permutation(corners(dtype))])
+    return np.asarray(rng.permutation(np.resize(have, n)))
+
+
 _Draw: TypeAlias = Callable[[np.random.Generator, int, DType], Array]
 _MIXED: tuple[_Draw, ...] = (_small, _normal, _neutral, _scales, _corners, _bits)
 _DRAWS: Mapping[Kind, _Draw] = MappingProxyType(
@@ -237,12 +247,22 @@ _DRAWS: Mapping[Kind, _Draw] = MappingProxyType(
         Kind.CORNERS: _corners,
         Kind.BITS: _bits,
         Kind.MIXED: _mixed,
+        Kind.SWEEP: _every,
+        Kind.READ: _mostly_normal,
     }
 )
 # Kinds that keep results decidable are listed more than once.
 _USUAL = (
     Kind.RAMP, Kind.SMALL, Kind.NORMAL, Kind.NORMAL, Kind.UNIT, Kind.SPARSE, Kind.NEUTRAL,
     Kind.SCALES, Kind.CORNERS, Kind.BITS,
+)  # fmt: skip
+_FOCUSED = (
+    Kind.SWEEP, Kind.SWEEP, Kind.READ, Kind.READ, Kind.READ, Kind.NORMAL, Kind.NORMAL, Kind.SPARSE,
+    Kind.SMALL, Kind.NEUTRAL, Kind.SCALES, Kind.BITS, Kind.MIXED,
+)  # fmt: skip
+# One corner may decide a whole sum or product, and hide every other term.
+_SUMMED = (
+    Kind.NORMAL, Kind.NORMAL, Kind.SMALL, Kind.RAMP, Kind.UNIT, Kind.READ, Kind.SPARSE, Kind.SCALES,
 )  # fmt: skip
 
 
@@ -254,8 +274,53 @@ def kind_of(seed: int) -> Kind:
     """
     if seed == 0:
         return Kind.RAMP
+    return _one_of(_USUAL, seed)
+
+
+def _one_of(kinds: Sequence[Kind], seed: int) -> Kind:
     (word,) = np.random.SeedSequence(seed).generate_state(1)
-    return _USUAL[int(word) % len(_USUAL)]
+    return kinds[int(word) % len(kinds)]
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """What the ops that read a value ask of it: their corners, and whether one sums it up."""
+
+    corners: tuple[float, ...] = ()
+    summed: bool = False
+
+
+def focused(
+    seed: int, dtype: DType, shape: tuple[int, ...], readers: Readers, domain: Domain | None = None
+) -> Array:
+    """Values of a tensor that suit the ops that read it.
+
+    ``domain`` bounds about half of the integers, and of the floats unless corners are drawn.
+    """
+    rng = np.random.Generator(np.random.SFC64(seed))
+    n = int(np.prod(shape, dtype=np.int64))
+    kind = _one_of(_SUMMED if readers.summed else _FOCUSED, seed)
+    with np.errstate(all="ignore"):
+        x = np.asarray(_DRAWS[kind](rng, n, dtype)).astype(dtype.numpy)
+        bounded = dtype.is_int or kind not in (Kind.SWEEP, Kind.READ)
+        if domain is not None and bounded:
+            x = _within(rng, x, dtype, domain, 0.6)
+        own = np.array(readers.corners, np.float64)
+        if own.size and kind in (Kind.READ, Kind.SWEEP, Kind.MIXED):
+            chosen = rng.choice(own, n) * rng.choice(_SIGNS, n)
+            there = rng.random(n) < (0.5 if kind is Kind.READ else 0.2)
+            x = np.where(there, _fitting(chosen, dtype), x)
+    return np.asarray(x.reshape(shape), order="C")
+
+
+_SIGNS = np.array([1.0, 1.0, 1.0, -1.0])
+
+
+def _fitting(x: Array, dtype: DType) -> Array:
+    if dtype is DType.BOOL or not dtype.is_int:
+        return x.astype(dtype.numpy)
+    least, most = dtype.limits
+    return np.clip(x, float(max(least, -(2**53))), float(min(most, 2**53))).astype(dtype.numpy)
 
 
 def array(
@@ -279,15 +344,17 @@ def array(
     with np.errstate(all="ignore"):
         x = np.asarray(draw(rng, n, dtype)).astype(dtype.numpy)
         if domain is not None:
-            x = _within(rng, x, dtype, domain)
+            x = _within(rng, x, dtype, domain, 0.9)
     return np.asarray(x.reshape(shape), order="C")
 
 
-def _within(rng: np.random.Generator, x: Array, dtype: DType, domain: Domain) -> Array:
+def _within(
+    rng: np.random.Generator, x: Array, dtype: DType, domain: Domain, share: float
+) -> Array:
     if dtype.is_int:
         least, most = dtype.limits
         lo, hi = max(int(domain.lo), least), min(int(domain.hi), most)
         inside: Array = rng.integers(lo, max(lo, hi), x.shape, np.int64, endpoint=True)
     else:
         inside = rng.uniform(domain.lo, domain.hi, x.shape)
-    return np.where(rng.random(x.shape) < 0.9, inside.astype(dtype.numpy), x)
+    return np.where(rng.random(x.shape) < share, inside.astype(dtype.numpy), x)

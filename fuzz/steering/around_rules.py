@@ -1,0 +1,242 @@
+"""Motifs around rewrite rules: what a rule looks for, and what nearly is that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from didyma.codegen.rules import rules
+from didyma.fuzz.steering.opsets import CONSTANTS, FORMS, MOVES, PAIRED, TUNED, UNARY
+from didyma.fuzz.steering.sketch import TRIES, Sketch
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.types import ALL, PLAIN, Array, DType, TensorType
+from didyma.refimpl.ops import OPS
+
+MATCHES = tuple(m for d in rules() for m in d.matches if m.source != "constant")
+FOLDED = tuple(dict.fromkeys(m.op for d in rules() for m in d.matches if m.source == "constant"))
+
+
+def again(s: Sketch, op: str) -> None:
+    """Draw an op on its own result and on its operand, each with attributes that differ little."""
+    for _ in range(TRIES):
+        sample = s.sampled(op, s.type(OPS[op].dtypes, 1 if op in TUNED else 0))
+        if sample is None:
+            continue
+        args = [s.value(t) for t in sample.operands]
+        known = [a for a in args if a]
+        first = s.apply(op, known, sample.attrs) if len(known) == len(args) else None
+        if first is None:
+            continue
+        twin = s.near(first)
+        below = s.on(op, first)
+        if below is not None:
+            s.near(below)
+        if twin is not None and s.c.chance(2):
+            _joined(s, first, twin)
+        return
+
+
+def _joined(s: Sketch, a: str, b: str) -> None:
+    """Let one op read two values."""
+    have = s.types()
+    if have[a] == have[b]:
+        ops = ("concat", "subtract", "bitwise_xor", "not_equal", "where")
+        op = s.c.pick([o for o in ops if have[a].dtype in OPS[o].dtypes] or ["concat"])
+        if op == "concat":
+            s.apply(op, (a, b), freeze({"axis": 0}))
+        elif op == "where":
+            cond = s.value(have[a].with_dtype(DType.BOOL))
+            if cond is not None:
+                s.apply(op, (cond, a, b))
+        else:
+            s.apply(op, (a, b))
+
+
+def casts(s: Sketch, source: str, via: str, target: str) -> None:
+    """Convert twice, and from the middle to another dtype as well."""
+    x = s.param(TensorType(DType(source), s.shape(1, 2)))
+    first = None if x is None else _cast(s, x, DType(via))
+    if first is None:
+        return
+    last = _cast(s, first, DType(target))
+    _cast(s, first, s.c.pick(ALL))
+    if last is not None and s.c.chance(2):
+        _cast(s, last, s.c.pick(ALL))
+
+
+def _cast(s: Sketch, x: str, dtype: DType) -> str | None:
+    op = "saturating_cast" if s.c.chance(8) else "cast"
+    return s.apply(op, (x,), freeze({"dtype": dtype}))
+
+
+def corner(kind: str, dtype: DType) -> Array | None:
+    """Return one value of a dtype by its description; None if the dtype has none."""
+    if dtype is DType.BOOL:
+        return np.array(kind != "0") if kind in ("0", "1") else None
+    if dtype.is_int:
+        least, most = dtype.limits
+        whole = {
+            "0": 0, "1": 1, "-1": -1, "2": 2, "most": most, "least": least, "width": dtype.bits,
+            "below width": dtype.bits - 1, "near one": 3, "inexact": 2**24 + 1,
+            "nan": most - 1, "inf": 2**53 + 1, "-inf": least + 1, "tiny": -dtype.bits, "half": 7,
+        }  # fmt: skip
+        value = whole.get(kind)
+        return None if value is None or not least <= value <= most else np.array(value)
+    numbers = {
+        "0": 0.0, "-0": -0.0, "1": 1.0, "-1": -1.0, "2": 2.0, "half": 0.5, "nan": np.nan,
+        "inf": np.inf, "-inf": -np.inf, "three tenths": 0.3, "inexact": 2.0**24 + 2,
+        "most": 2.0**15, "least": -(2.0**31), "tiny": 1e-40, "near one": 1 + 2.0**-7,
+        "width": 2.0**63, "below width": 88.72,
+    }  # fmt: skip
+    return np.array(numbers[kind])
+
+
+def constants(s: Sketch, op: str, place: str, kind: str) -> None:
+    """Give an op a constant of one value as one of its operands, then others near it."""
+    at = min(int(place), OPS[op].arity[1] - 1)
+    _with_constant(s, op, at, lambda dtype: corner(kind, dtype))
+
+
+def _with_constant(
+    s: Sketch, op: str, at: int, value_of: Callable[[DType], Array | None]
+) -> str | None:
+    """Use an op with one constant operand, then at the other side, and with other constants."""
+    for _ in range(TRIES):
+        sample = s.sampled(op, s.type(OPS[op].dtypes))
+        if sample is None or at >= len(sample.operands):
+            continue
+        t = sample.operands[at]
+        value = value_of(t.dtype) if t.dtype in PLAIN else None
+        if value is None:
+            continue
+        fixed = _formed(s, value, t, s.c.pick(FORMS))
+        args = [fixed if i == at else s.value(u) for i, u in enumerate(sample.operands)]
+        known = [a for a in args if a]
+        made = s.apply(op, known, sample.attrs) if len(known) == len(args) else None
+        if made is None:
+            continue
+        if len(known) == 2:
+            s.apply(op, known[::-1], sample.attrs)
+        other = corner(s.c.pick(CONSTANTS), t.dtype)
+        if other is not None:
+            beside = _formed(s, other, t, s.c.pick(FORMS))
+            changed = [beside if i == at else a for i, a in enumerate(known)]
+            s.apply(op, changed, sample.attrs)
+            if len(known) == 2 and s.c.chance(2):  # two constants, one after the other
+                s.apply(op, [made if i != at else beside for i in range(2)], sample.attrs)
+        return made
+    return None
+
+
+def _formed(s: Sketch, value: Array, t: TensorType, form: str) -> str:
+    """Add a value that is one constant everywhere, of a type or of one that broadcasts to it."""
+    scalar = s.splat(value, t.with_shape())
+    symbolic = bool(dims.free(t.shape))
+    if form == "scalar" or (symbolic and form in ("whole", "reshaped")) or not s.b.fits(t):
+        return scalar
+    if form == "whole":
+        return s.splat(value, t)
+    if form == "reshaped":
+        shape = (1, *t.shape)
+        flat = s.splat(value, t.with_shape(*shape))
+        return s.apply("reshape", (flat,), freeze({"shape": t.shape})) or scalar
+    shape = t.shape if form == "broadcast" else (2, *t.shape)
+    return s.apply("broadcast_to", (scalar,), freeze({"shape": shape})) or scalar
+
+
+def equals(s: Sketch, op: str) -> None:
+    """Give an op one operand twice, and two operands in both orders."""
+    record = OPS[op]
+    t = s.type(record.dtypes)
+    x, y = s.value(t), s.value(t)
+    if x is None or y is None:
+        return
+    if record.arity == (2, 2):
+        s.apply(op, (x, y))
+        s.apply(op, (y, x))
+        s.apply(op, s.c.pick(((x, x), (y, y))))
+        inner = s.first_on((s.c.pick(UNARY), "negative", "abs"), x)
+        if inner is not None:
+            s.apply(op, s.c.pick(((x, inner), (inner, x))))
+    elif op == "where":
+        condition = s.value(t.with_dtype(DType.BOOL))
+        truth = s.splat(np.array(s.c.chance(2)), TensorType(DType.BOOL))
+        if condition is not None:
+            s.apply(op, (condition, x, x))
+            s.apply(op, (condition, x, y))
+            s.apply(op, (condition, y, x))
+            s.apply(op, (s.c.pick((truth, condition)), x, s.c.pick((x, y))))
+    else:
+        s.apply(op, (x, y, y))
+        s.apply(op, (y, x, x))
+
+
+def matched(s: Sketch, number: str) -> None:
+    """Draw what a rewrite rule looks for, and what nearly is that."""
+    m = MATCHES[int(number)]
+    if m.value is not None:
+        value = np.array(m.value)
+        _with_constant(s, m.op, m.operand, lambda d: value if _holds(m.value, d) else None)
+    elif m.same is not None:
+        equals(s, m.op)
+    elif m.source:
+        _twice(s, m.source, m.op)
+    elif m.kept:
+        _unchanged(s, m.op)
+    else:
+        x = s.start(OPS[m.op].dtypes, 1, 4)
+        made = None if x is None else s.on(m.op, x)
+        if made is not None:
+            s.near(made)
+
+
+def _holds(value: float | None, dtype: DType) -> bool:
+    if value is None or dtype is DType.BOOL:
+        return value in (0, 1)
+    return dtype.is_float or (dtype.limits[0] <= value <= dtype.limits[1])
+
+
+def _twice(s: Sketch, inner: str, outer: str) -> None:
+    """Use one op on the result of another, and both again with attributes that differ little."""
+    for _ in range(TRIES):
+        x = s.start(OPS[inner].dtypes, 2 if inner in TUNED else 0, 4)
+        first = None if x is None else s.on(inner, x)
+        if x is None or first is None:
+            continue
+        made = s.on(outer, first)
+        if made is None:
+            continue
+        s.near(made)
+        twin = s.near(first)
+        for again_ in (twin, made):
+            if again_ is not None:
+                s.on(outer, again_)
+        return
+
+
+def _unchanged(s: Sketch, op: str) -> None:
+    """Use a movement that keeps its operand's type: it may move nothing, or a little."""
+    for _ in range(TRIES):
+        t = s.type(OPS[op].dtypes, 1, 3)
+        sample = s.sampled(op, t)
+        if sample is None or s.result(op, sample.operands, sample.attrs) != t:
+            continue
+        made = s.use(op, sample)
+        if made is not None:
+            s.near(made)
+            s.on(s.c.pick(UNARY), made)
+        return
+
+
+def folded(s: Sketch, op: str) -> None:
+    """Use an op on constants alone, then its result with a value that is not known."""
+    for _ in range(TRIES):
+        sample = s.sampled(op, s.type(OPS[op].dtypes, 0, 3))
+        if sample is None or any(dims.free(t.shape) for t in sample.operands):
+            continue
+        made = s.apply(op, [s.constant(t) for t in sample.operands], sample.attrs)
+        if made is not None:
+            s.on(s.c.pick((*PAIRED, *MOVES)), made)
+        return

@@ -1,0 +1,148 @@
+"""Graphs drawn around what compilers do: every motif in turn, each of its kinds once a round.
+
+What a campaign draws is a walk in a random order through all kinds of all motifs, such as every
+pair of ops.  The case of a seed and an index is a function of both alone, so processes that share
+out the indices share out the kinds too, and any case can be drawn again by itself.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from didyma.fuzz import control
+from didyma.fuzz.builder import GraphBuilder
+from didyma.fuzz.chooser import Chooser, Dice
+from didyma.fuzz.graphs import Case, drawn_planner, finished
+from didyma.fuzz.steering.motifs import MOTIFS, RULES, Motif
+from didyma.fuzz.steering.sketch import Sketch
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.types import PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which motifs graphs are made of, and how many a graph has."""
+
+    motifs: tuple[Motif, ...]
+    each: int
+
+
+WHOLE = Plan(MOTIFS, 3)  # for every level and engine
+REWRITES = Plan(RULES, 3)  # for graph passes alone
+_RANGES = ((1, 8), (2, 13), (0, 5), (3, 24), (1, 40), (2, 3), (6, 6))
+
+
+def draw(seed: int, index: int, plan: Plan = WHOLE) -> Case:
+    """Return the case of a campaign's seed that has an index."""
+    with np.errstate(all="ignore"):  # corners of one dtype may lie outside of another
+        return _drawn(Dice((seed << 64) + index), seed, index, plan)
+
+
+def _drawn(c: Chooser, seed: int, index: int, plan: Plan) -> Case:
+    s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
+    s.bind_symbols()
+    for turn in range(index * plan.each, (index + 1) * plan.each):
+        motif, kind = chosen(turn, seed, plan.motifs)
+        motif.draw(s, *kind)
+    if not s.b.params:
+        s.start(PLAIN)
+    return replace(finished(s.b, c, RESULTS), changes=changes(c))
+
+
+def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:
+    """Draw options of a compile: passes left out, a planner, small blocks, low thresholds."""
+    found: dict[str, Any] = {
+        name: False
+        for name, one_in in (("simplify", 12), ("fuse", 6), ("vectorise", 6))
+        if c.chance(one_in)
+    }
+    if planner := drawn_planner(c):
+        found["planner"] = planner
+    if not c.chance(3):
+        found["block"] = c.pick((32, 64, 128, 32))
+    if c.chance(2):
+        found |= {name: c.pick(low) for name, low in _LOW.items() if c.chance(2)}
+    return tuple(found.items())
+
+
+# What lets small programs pass the thresholds that large ones pass.
+_LOW: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {
+        "fold_operand": (8, 0), "fold_result": (0, 512), "long_run": (8, 12, 16),
+        "kernel_cost": (8, 24, 1), "again_cost": (0, 40), "spread_cost": (0, 20),
+        "product_cost": (0, 6), "outputs": (1, 2, 8), "full": (4, 16, 64), "few": (4, 16),
+        "short": (0, 2, 4), "chain": (2, 4, 8), "unroll": (0, 2, 64), "wide_product": (1, 2),
+        "gathered": (2, 4), "embedded": (0, 64),
+    }
+)  # fmt: skip
+RESULTS = 12  # of a graph, at most
+
+
+def symbols(c: Chooser) -> Sequence[tuple[DimVar, int]]:
+    """Draw the symbols of a graph, with values that differ."""
+    found: list[tuple[DimVar, int]] = []
+    left = list(_RANGES)
+    for name in ("n", "m", "k")[: c.pick((0, 0, 0, 1, 1, 2, 2, 3))]:
+        lo, hi = left.pop(c.below(len(left)))
+        taken = {value for _, value in found}
+        free = [v for v in range(lo, min(hi, lo + 12) + 1) if v not in taken] or [lo]
+        found.append((DimVar(name, lo, hi), c.pick(free)))
+    return found
+
+
+@lru_cache(maxsize=4)
+def _round(motifs: tuple[Motif, ...]) -> tuple[tuple[Motif, int], ...]:
+    """Return the motifs of one round, spread evenly, each with its number among its own turns."""
+    turns = [((k + 0.5) / m.weight, m.name, m, k) for m in motifs for k in range(m.weight)]
+    return tuple((m, k) for *_, m, k in sorted(turns, key=lambda t: t[:2]))
+
+
+def chosen(turn: int, seed: int, motifs: tuple[Motif, ...]) -> tuple[Motif, tuple[str, ...]]:
+    """Return the motif of a turn, and which element of the product of its axes is drawn."""
+    round_ = _round(motifs)
+    lap, at = divmod(turn, len(round_))
+    motif, k = round_[at]
+    length = math.prod(map(len, motif.axes))
+    count = lap * motif.weight + k
+    again, place = divmod(count, length)
+    return motif, item(motif.axes, position(length, f"{seed} {motif.name} {again}", place))
+
+
+def position(length: int, order: str, place: int) -> int:
+    """Return the number at a place of a random order of all numbers below ``length``.
+
+    >>> sorted(position(6, "any", k) for k in range(6))
+    [0, 1, 2, 3, 4, 5]
+    """
+    step, start = _order(length, order)
+    return (place * step + start) % length
+
+
+@lru_cache(maxsize=64)
+def _order(length: int, order: str) -> tuple[int, int]:
+    r = random.Random(order)
+    step = r.randrange(length) or 1
+    while math.gcd(step, length) != 1:
+        step += 1
+    return step, r.randrange(length)
+
+
+def item(axes: Sequence[Sequence[str]], number: int) -> tuple[str, ...]:
+    """Return one element of a product of sequences, by its number.
+
+    >>> item(("ab", "xyz"), 4)
+    ('b', 'y')
+    """
+    found: list[str] = []
+    for axis in reversed(axes):
+        number, at = divmod(number, len(axis))
+        found.append(axis[at])
+    return tuple(reversed(found))

@@ -1,0 +1,29 @@
+"""Ops and dtypes in groups, which come from the table of ops: a new op joins them by itself."""
+
+from __future__ import annotations
+
+from didyma.refimpl.ir.types import ALL
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Kind, Work
+
+EVERY = tuple(OPS)
+UNARY = tuple(o.name for o in OPS.values() if o.kind is Kind.ELEMENTWISE and o.arity == (1, 1))
+PAIRED = tuple(
+    o.name for o in OPS.values() if o.kind is Kind.ELEMENTWISE and o.arity in ((2, 2), (3, 3))
+)
+MOVES = tuple(
+    o.name for o in OPS.values() if o.kind in (Kind.INJECTIVE, Kind.RESHAPE) and o.arity[0]
+)
+FOLDS = tuple(o.name for o in OPS.values() if o.kind is Kind.REDUCTION)
+TUNED = tuple(o.name for o in OPS.values() if o.attrs and o.arity[0])
+DTYPES = tuple(str(d) for d in ALL)
+CONSTANTS = (
+    "0", "-0", "1", "-1", "2", "half", "nan", "inf", "-inf", "most", "least", "tiny", "near one",
+    "width", "below width", "three tenths", "inexact",
+)  # fmt: skip
+FORMS = ("scalar", "whole", "broadcast", "reshaped", "larger")
+HEAVY = tuple(
+    o.name
+    for o in OPS.values()
+    if o.kind in (Kind.OPAQUE, Kind.REDUCTION) or o.work is Work.LOOKUP or o.name == "permute_dims"
+)

@@ -1,0 +1,115 @@
+"""Drawing around what compilers do: every kind, again from a seed and an index, all valid."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.codegen.rules import decided, rules
+from didyma.fuzz.graphs import Case, readers_of
+from didyma.fuzz.steering.around_rules import MATCHES
+from didyma.fuzz.steering.draw import REWRITES, WHOLE, Plan, chosen, draw, position
+from didyma.fuzz.values import FOCUSED, Readers, corners, focused
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.text import parse_module, show
+from didyma.refimpl.ir.types import ALL, DType
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.verify.graph import verify
+
+PLANS = pytest.mark.parametrize("plan", [WHOLE, REWRITES], ids=["whole", "rewrites"])
+
+
+@PLANS
+def test_every_graph_is_valid_and_runs(plan: Plan) -> None:
+    for index in range(40):
+        case = draw(1, index, plan)
+        verify(case.module)
+        assert parse_module(show(case.module)) == case.module
+        assert case.options(Options()) == Options(**dict(case.changes))
+        with np.errstate(all="ignore"):
+            out = graph.run(case.module, case.inputs())
+        assert len(out) == len(case.module.entry.results)
+
+
+@PLANS
+def test_a_case_is_drawn_again_from_its_seed_and_index(plan: Plan) -> None:
+    indices = random.Random(0).sample(range(1000), 20)
+    assert [draw(3, i, plan) for i in indices] == [draw(3, i, plan) for i in indices]
+
+
+def test_turns_visit_every_kind_of_a_motif_once_a_lap() -> None:
+    for length in (1, 2, 97, 96, 9409):
+        assert sorted(position(length, "x", k) for k in range(length)) == list(range(length))
+    (pair,) = (m for m in WHOLE.motifs if m.name == "matched")
+    turns = sum(m.weight for m in WHOLE.motifs) * (len(MATCHES) // pair.weight + 1)
+    kinds = [kind for t in range(turns) for m, kind in [chosen(t, 5, WHOLE.motifs)] if m is pair]
+    assert set(kinds) == {(str(i),) for i in range(len(MATCHES))}
+    assert max(Counter(kinds).values()) <= 2
+
+
+def test_axes_of_a_shape_and_symbols_differ() -> None:
+    cases = [draw(2, i) for i in range(150)]
+    two = [c for c in cases if len(c.env) > 1]
+    assert len(two) > 30
+    assert sum(len({v for _, v in c.env}) == len(c.env) for c in two) > 0.9 * len(two)
+    shapes = [p.type.shape for c in cases for p in c.module.entry.params]
+    static = [s for s in shapes if len(s) > 1 and all(isinstance(d, int) for d in s)]
+    assert sum(len(set(s)) == len(s) for s in static) > 0.8 * len(static)
+
+
+def test_every_op_and_dtype_is_drawn() -> None:
+    cases: list[Case] = [draw(7, i, plan) for plan in (WHOLE, REWRITES) for i in range(250)]
+    nodes = [n for c in cases for n in c.module.entry.nodes]
+    assert {n.op for n in nodes} >= set(OPS)
+    assert {t.dtype for n in nodes for t in n.types} == set(ALL)
+
+
+def test_rewrite_rules_and_fusion_decide_soon() -> None:
+    heard: Counter[str] = Counter()
+
+    def hear(name: str) -> None:
+        heard[name] += 1
+
+    for index in range(200):
+        compile(draw(4, index, REWRITES).module, until="fuse", heard=hear)
+    wanted = {d.name for d in rules() if d.stage in ("simplify", "fuse") and d.matches}
+    assert wanted <= set(heard)
+
+
+def test_schedules_and_plans_that_a_compile_chose_are_counted() -> None:
+    found: Counter[str] = Counter()
+    for index in range(60):
+        case = draw(4, index)
+        found.update(decided(compile(case.module, case.options(Options()), until="plan")))
+    known = {d.name for d in rules() if d.stage in ("schedule", "plan")}
+    assert set(found) <= known
+    assert len(found) > len(known) / 2
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # some NaN are signalling
+def test_values_are_corners_of_the_ops_that_read_them() -> None:
+    read = Readers((88.0, -104.0))
+    drawn = [focused(FOCUSED + k, DType.F32, (64,), read) for k in range(40)]
+    assert sum(((abs(x) == 88) | (abs(x) == 104)).sum() > 5 for x in drawn) > 5
+    swept = {x.tobytes() for d in drawn for x in d}
+    have = {x.tobytes() for x in corners(DType.F32)}
+    assert len(swept & have) > 0.8 * len(have)
+
+
+def test_readers_are_found_through_movement() -> None:
+    text = """module {
+      func @main(%x: f32[4], %y: f32[4]) -> (%b, %s) {
+        %a = flip(%x, axes=(0,)) : f32[4]
+        %b = round(%a) : f32[4]
+        %s = sum(%y, axes=(0,), keepdims=false) : f32[]
+      }
+    }"""
+    found = readers_of(parse_module(text).entry)
+    assert set(OPS["round"].corners) <= set(found["x"].corners)
+    assert found["y"].summed
+    assert not found["x"].summed
