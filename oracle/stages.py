@@ -105,13 +105,7 @@ def judge(
     A level that fails does not stop the others.  Where a data-dependent size is out of its range,
     the reference refuses the inputs, and so must every level.
     """
-    contract = contract or Contract()
-    params = zip(s.source.entry.params, inputs, strict=True)
-    env = dims.bind([(p.name, p.type.shape, a.shape) for p, a in params], s.source.dims)
-    payloads, bars = PrimitivePayloads(s.fused, contract), PrimitiveBars(s.fused, contract)
-    end_to_end = cache(partial(_end_to_end, s.source, tuple(inputs), env, contract))
-    launch = partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run
-    case = _Case(s, inputs, env, contract, details, bars, payloads, end_to_end, in_ring, launch)
+    case = _case(s, inputs, contract or Contract(), details, in_ring)
     levels: list[Level] = []
     with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
         progress("graph")
@@ -140,6 +134,33 @@ def judge(
             run(b.name, partial(_backend, b), b.name)
     refusal = truth.refusal
     return Report(tuple(levels), str(refusal or ""), refusals=int(refusal is not None))
+
+
+def _case(s: Subject, inputs: Arrays, contract: Contract, details: bool, in_ring: bool) -> _Case:
+    params = zip(s.source.entry.params, inputs, strict=True)
+    env = dims.bind([(p.name, p.type.shape, a.shape) for p, a in params], s.source.dims)
+    payloads, bars = PrimitivePayloads(s.fused, contract), PrimitiveBars(s.fused, contract)
+    end_to_end = cache(partial(_end_to_end, s.source, tuple(inputs), env, contract))
+    launch = partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run
+    return _Case(s, inputs, env, contract, details, bars, payloads, end_to_end, in_ring, launch)
+
+
+def judge_passes(
+    s: Subject, inputs: Arrays, contract: Contract | None = None, *, in_ring: bool = False
+) -> Level:
+    """Judge the graph passes of a subject and nothing else; return the level ``passes``."""
+    case = _case(s, inputs, contract or Contract(), False, in_ring)
+    level = Recorder("passes")
+    with np.errstate(all="ignore"):
+        try:
+            truth = _Truth(graph_interp.run(s.source, inputs, case.env))
+        except DidymaError as e:
+            if e.code != "dim-out-of-range":
+                raise
+            truth = _Truth(refusal=e)
+        run = partial(_passes, case, truth, level)
+        level.guard("passes", partial(_as_the_reference, truth.refusal, run))
+    return level.level()
 
 
 def _as_the_reference(

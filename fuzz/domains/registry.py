@@ -10,6 +10,7 @@ from didyma.codegen.options import Options
 from didyma.fuzz.domains.domain import Domain
 from didyma.fuzz.domains.emission import Emission
 from didyma.fuzz.domains.graphs import EngineChoice, Graphs
+from didyma.fuzz.domains.passes import Passes
 from didyma.fuzz.domains.plans import Plans
 from didyma.refimpl.errors import DidymaError
 
@@ -51,6 +52,11 @@ DOMAINS: Mapping[str, Entry] = _table(
         "kernels of random expressions, as CUDA C on every engine",
         lambda s: Emission(s.engines),
         alone=False,
+    ),
+    Entry(
+        "passes",
+        "graph passes alone, on small graphs around rewrite rules",
+        lambda s: Passes(s.options),
     ),
     Entry("planners", "memory plans of random programs, arenas and traces", lambda _: Plans()),
 )

@@ -1,0 +1,136 @@
+"""The domain of graph passes: small graphs around rewrite rules, rewritten and compared.
+
+Every pass runs alone on the graph, and all of them one after another; what they make must compute
+what the graph computes.  Nothing is lowered or run, so many graphs are judged in little time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from didyma.codegen.options import Options
+from didyma.codegen.passes.fuse import fuse
+from didyma.codegen.passes.running import block_runs
+from didyma.codegen.passes.simplify import simplify
+from didyma.codegen.pipeline import Fused, compile
+from didyma.fuzz import replay
+from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
+from didyma.fuzz.graphs import Case
+from didyma.fuzz.minimise.graph import shrink
+from didyma.fuzz.minimise.options import shrink_options
+from didyma.fuzz.minimise.sizes import shrink_sizes
+from didyma.fuzz.minimise.values import shrink_values
+from didyma.fuzz.steering.draw import REWRITES, draw
+from didyma.oracle.report import Finding
+from didyma.oracle.stages import judge_passes
+from didyma.oracle.subject import Subject
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.program import Program
+
+IN_RING = 4  # one case in so many is judged in the ring, too, which takes as long again
+_ALONE: tuple[tuple[str, Callable[[Module, Options], Module]], ...] = (
+    ("simplify", simplify),
+    ("runs", block_runs),
+    ("fuse", fuse),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Passes(Domain[Case]):
+    """Graphs drawn around rewrite rules, whose graph passes are judged and nothing else."""
+
+    options: Options = field(default_factory=Options)
+
+    @property
+    def name(self) -> str:
+        """The domain's name."""
+        return "passes"
+
+    @property
+    def floor(self) -> float:
+        """A fifth of a campaign: rules about two particular ops are many."""
+        return 0.2
+
+    def draw(self, seed: int, index: int) -> Case:
+        """Return the graph of a campaign's seed and an index."""
+        case = draw(seed, index, REWRITES)
+        changes = tuple((k, v) for k, v in case.changes if k not in ("simplify", "planner"))
+        return replace(case, changes=changes)
+
+    def judge(self) -> PassJudge:
+        """Return the judge."""
+        return PassJudge(self.options)
+
+    def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
+        """Return what leaves out options and makes graphs, sizes and values smaller."""
+        del finding
+        return ((0.2, shrink_options), (0.7, shrink), (0.85, shrink_sizes), (1.0, shrink_values))
+
+    def size(self, case: Case) -> tuple[int, ...]:
+        """Return the number of nodes of all functions, and of the elements of the inputs."""
+        return sum(len(f.nodes) for f in case.module.functions), case.elements()
+
+    def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
+        """Return the file that ``didyma replay`` reads."""
+        finding = next(iter(found.findings), None)
+        recorded = replay.Recorded(
+            case.module, case.seeds, dict(case.env), (), case.options(self.options),
+            dict(case.given), campaign_seed=seed, finding=finding, traits=found.traits,
+        )  # fmt: skip
+        return replay.text(recorded, message)
+
+    def replay(self, case: Case, file: str) -> str:
+        """Return the command that replays a file."""
+        del case
+        return f"didyma replay {file}" if file else ""
+
+    def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
+        """Return how often each decision was made."""
+        return {"decisions": {name: n for (name, _), n in sorted(covered.items())}}
+
+
+@dataclass(frozen=True, slots=True)
+class PassJudge:
+    """Runs and judges the graph passes of cases, under options."""
+
+    options: Options
+
+    def __call__(self, case: Case) -> Outcome:
+        """Judge every pass alone, and all of them in order."""
+        heard: Counter[str] = Counter()
+        options = case.options(self.options)
+
+        def hear(name: str) -> None:
+            heard[name] += 1
+
+        try:
+            last = "fuse" if options.fuse else "separate"
+            made = compile(case.module, options, until=last, heard=hear)
+            passes = (*_each_alone(made, options), *made.passes)
+        except Exception as e:
+            finding = Finding("passes", "while rewriting", "error", f"{type(e).__name__}: {e}")
+            return Outcome((finding,), size=len(case.module.entry.nodes))
+        program = Program("none", (), (), (), (), (), ())
+        subject = Subject(case.module, passes, made.fused, {}, {}, program)
+        in_ring = sum(case.seeds) % IN_RING == 0
+        level = judge_passes(subject, case.inputs(), in_ring=in_ring)
+        many = level.comparisons
+        return Outcome(
+            tuple(level.findings),
+            frozenset(),
+            len(case.module.entry.nodes),
+            sum(c.checked for c in many),
+            sum(c.total for c in many),
+            tuple((name, "passes") for name in sorted(heard)),
+        )
+
+
+def _each_alone(made: Fused, options: Options) -> Iterator[tuple[str, Module]]:
+    """Yield what each pass makes of a graph without calls, where all together did not try that."""
+    (_, plain), (second, _), *_ = made.passes
+    for name, rewrite in _ALONE:
+        if name != second and (alone := rewrite(plain, options)) is not plain:
+            yield f"{name} alone", alone
