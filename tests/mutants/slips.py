@@ -1,0 +1,351 @@
+"""Slips of the kind that people make in a compiler, by the part of ``codegen`` that has them.
+
+They were written while reading ``codegen``, without a look at what campaigns draw; a campaign of a
+minute on one core should find nine in ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.mutants.faults import Fault
+
+
+def _slip(name: str, file: str, old: str, new: str, *levels: str, engine: str = "host") -> Fault:
+    return Fault(name, f"codegen/{file}", old, new, levels, engine)
+
+
+_PASSES = (
+    _slip(
+        "permutations composed in the wrong order", "passes/movement.py",
+        'new = attrs({"axes": tuple(first[a] for a in second)})',
+        'new = attrs({"axes": tuple(second[a] for a in first)})', "passes",
+    ),
+    _slip(
+        "flips composed by their union", "passes/movement.py",
+        "sorted(set(first) ^ set(second))", "sorted(set(first) | set(second))", "passes",
+    ),
+    _slip(
+        "a signed integer thought to fit any wider unsigned one", "passes/movement.py",
+        "target.bits - target.is_signed and source.is_signed <= target.is_signed",
+        "target.bits - target.is_signed", "passes",
+    ),
+    _slip(
+        "a cast to bool thought lossless", "passes/movement.py",
+        "if target == DType.BOOL or (source.is_float and not target.is_float):",
+        "if source.is_float and not target.is_float:", "passes",
+    ),
+    _slip(
+        "a saturating cast of integers through a float dropped", "passes/movement.py",
+        "return None  # a cast from float saturates; one from int would wrap",
+        "pass", "passes",
+    ),
+    _slip(
+        "digits of a float one too many", "passes/movement.py",
+        "source.bits - source.is_signed <= mantissa",
+        "source.bits - source.is_signed <= mantissa + 8", "passes",
+    ),
+    _slip(
+        "operands of every binary op sorted", "passes/simplify.py",
+        "op is not None and op.laws.commutative", "op is not None and len(n.args) == 2", "passes",
+    ),
+    _slip(
+        "flags left out of the key of equal nodes", "passes/simplify.py",
+        "tuple((name, _bits(a)) for name, a in n.attrs)",
+        "tuple((name, _bits(a)) for name, a in n.attrs if not isinstance(a, bool))", "passes",
+    ),
+    _slip(
+        "constants compared by value", "passes/simplify.py",
+        "return a.dtype, a.shape, a.data",
+        "return a.dtype, a.shape, str(abs(a.array().astype(float)).tolist())", "passes",
+    ),
+    _slip(
+        "a neutral element taken at either side", "passes/algebra.py",
+        "for at in v.operands", "for at in (0, 1)", "passes",
+    ),
+    _slip(
+        "0 instead of -0 neutral in sums of floats", "passes/algebra.py",
+        "np.array(value).astype", "np.array(abs(value)).astype", "passes",
+    ),
+    _slip(
+        "the magnitude of a negated unsigned number", "passes/algebra.py",
+        "if inner and n.types[0].dtype.is_signed else None", "if inner else None", "passes",
+    ),
+    _slip(
+        "a constant taken for a splat by its ends", "passes/values.py",
+        "return first if first * (len(value.data) // size) == value.data else None",
+        "return first", "passes",
+    ),
+    _slip(
+        "a folded op with its operands swapped", "passes/folding.py",
+        ".eval([c.array() for c in known], t)",
+        ".eval([c.array() for c in (known[::-1] if len(known) == 2 else known)], t)", "passes",
+    ),
+    _slip(
+        "totals of blocks that include their own", "passes/running.py",
+        "before = self.along(totals, axis, exclusive=True)",
+        "before = self.along(totals, axis, exclusive=exclusive)", "passes",
+    ),
+    _slip(
+        "a long axis padded in front", "passes/running.py",
+        'return self.b("pad", (x, fill), low=low, high=high, mode="constant")',
+        'return self.b("pad", (x, fill), low=high, high=low, mode="constant")', "passes",
+    ),
+    _slip(
+        "a scatter inlined like a fold", "passes/fuse.py",
+        'if len(roots) > 1 or self.nodes[i].op == "scatter":', "if len(roots) > 1:",
+        "loop", "fuse", "lower",
+    ),
+    _slip(
+        "a path between merged kernels seen one way", "passes/merge.py",
+        "return self._through(i, j) or self._through(j, i)", "return self._through(j, i)",
+        "fuse", "passes",
+    ),
+    _slip(
+        "the other branch of a constant condition", "passes/branches.py",
+        'otherwise if known == b"\\x00" else then', 'then if known == b"\\x00" else otherwise',
+        "passes",
+    ),
+    _slip(
+        "rows of half a byte thought whole", "passes/stacks.py",
+        "isinstance(bits, int) and bits % 8 == 0", "isinstance(bits, int) and bits % 4 == 0",
+        "loop", "kernel", "program", "lower", "host",
+    ),
+    _slip(
+        "sizes that nodes mention thought unused", "passes/dead.py",
+        "            symbols |= control.symbols(n)\n", "", "passes", "simplify", "fuse",
+    ),
+)  # fmt: skip
+
+_EMISSION = (
+    _slip(
+        "u16 not narrowed after a bit operation", "emit/expressions.py",
+        "_SMALL = (DType.I8, DType.I16, DType.U8, DType.U16)",
+        "_SMALL = (DType.I8, DType.I16, DType.U8)", "host",
+    ),
+    _slip(
+        "C's division of negative indices", "emit/arithmetic.py",
+        "if a.lo < 0 or b.lo <= 0:", "if a.lo < 0 and b.lo <= 0:", "host",
+    ),
+    _slip(
+        "the interval of a difference from like ends", "emit/arithmetic.py",
+        "return a.lo - b.hi, a.hi - b.lo", "return a.lo - b.lo, a.hi - b.hi", "host",
+    ),
+    _slip(
+        "no parentheses around a right operand", "emit/expressions.py",
+        "{a.at(level)} {sign} {b.at(level + 1)}", "{a.at(level)} {sign} {b.at(level)}", "host",
+    ),
+    _slip(
+        "a load made before its guard", "emit/wide.py",
+        'parts = parts[:1]  # C may skip the second', "pass", "simt", engine="simt",
+    ),
+    _slip(
+        "a negative literal added where it is subtracted", "emit/arithmetic.py",
+        'op, b = ("sub" if op == "add" else "add"), index_literal(-b.value)',
+        'op, b = "sub", index_literal(-b.value)', "host",
+    ),
+    _slip(
+        "constants folded in double precision", "emit/expressions.py",
+        "np.asarray(k.value, k.dtype.compute.numpy)", "np.asarray(k.value, float)", "host",
+    ),
+    _slip(
+        "a float printed with six digits", "emit/terms.py",
+        'size, text = float(single), str(single) + "f"',
+        'size, text = float(single), f"{single:e}f"', "host",
+    ),
+    _slip(
+        "a shift by the width or more taken modulo the width", "emit/prelude/common.c",
+        "FN T shl_T(T a, T b) { return (U)b < BITS ? (T)((U)a << b) : (T)0; }",
+        "FN T shl_T(T a, T b) { return (T)((U)a << ((U)b % BITS)); }", "host",
+    ),
+    _slip(
+        "NaN cast to an integer as the least one", "emit/prelude/common.c",
+        "  if (x != x) return 0;\n  if (x >= HI@)", "  if (x >= HI@)", "host",
+    ),
+    _slip(
+        "a float below one cast to bool through an integer", "emit/prelude/common.c",
+        "#define cast_F_b8(x) ((b8)((x) != 0))", "#define cast_F_b8(x) ((b8)((i64)(x) != 0))",
+        "host",
+    ),
+    _slip(
+        "a remainder with the sign of the dividend", "emit/prelude/common.c",
+        "return r != 0 && (r ^ b) < 0 ? (T)(r + b) : r;", "return r;", "host",
+    ),
+    _slip(
+        "the smaller zero of two", "emit/prelude/common.c",
+        "if (a == b) return signbit_T(a) ? a : b;", "if (a == b) return a;", "host",
+    ),
+    _slip(
+        "u64 to float without the sticky bit", "emit/prelude/common.c",
+        "(x >> 1 | (x & 1)) * 2", "(x >> 1) * 2", "host",
+    ),
+    _slip(
+        "a value of a loop's end read anew", "emit/statements.py",
+        "if not extent.plain:", "if False:", "host",
+    ),
+)  # fmt: skip
+
+_LOWERING = (
+    _slip(
+        "a minimum that starts at the largest finite float", "lower/scalar.py",
+        'return sign * float("inf")', "return sign * 3.0e38", "loop",
+    ),
+    _slip(
+        "the last NaN is the best, not the first", "lower/place.py",
+        'Binary("and", Intrinsic("isnan", (new,)), Unary("not", Intrinsic("isnan", (old,))))',
+        'Intrinsic("isnan", (new,))', "loop",
+    ),
+    _slip(
+        "the last of equal elements is the smallest", "lower/place.py",
+        'Compare("lt" if op == "argmin" else "gt", new, old)',
+        'Compare("le" if op == "argmin" else "gt", new, old)', "loop",
+    ),
+    _slip(
+        "a fused sum of updates that starts at 0", "lower/scatter.py",
+        'nothing = Const(-0.0, value.dtype) if op == "add" and value.dtype.is_float else None',
+        "nothing = None", "loop",
+    ),
+    _slip(
+        "the constant part of a remainder dropped", "lower/affine.py",
+        "rest = plus(rest, constant(c % k))", "rest = plus(rest, constant(0))", "loop", "lower",
+    ),
+    _slip(
+        "an index one beyond an axis thought inside", "lower/affine.py",
+        "for k in plus(plus(n, constant(-1)), high, -1).values()",
+        "for k in plus(n, high, -1).values()", "loop", "lower",
+    ),
+    _slip(
+        "updates that meet along one axis alone run in order", "lower/function.py",
+        "serial = () if atomic else rule.colliding",
+        "serial = () if atomic else rule.colliding[:1]", "loop", "kernel",
+    ),
+    _slip(
+        "a value shared by two guards computed before them", "lower/place.py",
+        "self._safe[name] = all(self._is_safe(e) for x in parts for e in subexprs(x))",
+        "self._safe[name] = True", "loop",
+    ),
+)  # fmt: skip
+
+_SCHEDULES = (
+    _slip(
+        "a lane reads beyond its row", "schedule/reduction.py",
+        "step = guarded(tail(k, length, lanes), step)", "step = guarded([], step)", "kernel",
+    ),
+    _slip(
+        "a group folds a row that is not there", "schedule/reduction.py",
+        "guarded(exists, partial),", "partial,", "kernel",
+    ),
+    _slip(
+        "parts of a long sum of the wrong stride", "schedule/serial.py",
+        "ix.add(ix.mul(turn, ix.index(size)), u)",
+        "ix.add(ix.mul(turn, ix.index(count // size)), u)", "kernel",
+    ),
+    _slip(
+        "parts of a long sum that go on from each other", "schedule/serial.py",
+        "Block((zero, inner, added))", "Block((inner, added))", "kernel",
+    ),
+    _slip(
+        "a tile of a product filled beyond its terms", "schedule/matmul.py",
+        "here = ix.all_of([*inside, *tail(k, length, tile)])", "here = ix.all_of(inside)",
+        "kernel",
+    ),
+    _slip(
+        "tiles of rows and columns exchanged", "schedule/matmul.py",
+        "ix.unflatten(block, (*extents[:first], tiles_m, tiles_n))",
+        "ix.unflatten(block, (*extents[:first], tiles_n, tiles_m))", "kernel",
+    ),
+    _slip(
+        "four thought to divide a symbolic size", "schedule/pointwise.py",
+        "if not p or any(k % LANES for k in p.values()):",
+        "if not p or p.get((), 0) % LANES:", "kernel", "schedule",
+    ),
+    _slip(
+        "rows of a transposed tile written beyond the result", "schedule/transpose.py",
+        "body = guarded(inside, body)", "body = guarded(inside[:1], body)", "kernel",
+    ),
+    _slip(
+        "a grid without its last block", "schedule/pointwise.py",
+        "grid = ix.ceildiv(count, ix.index(threads))",
+        "grid = ix.add(ix.floordiv(ix.sub(count, ix.ONE), ix.index(threads * 2)), ix.ONE)",
+        "kernel",
+    ),
+    _slip(
+        "half of the layers of a column", "schedule/reduction.py",
+        "loop = For(turn, ix.ceildiv(length, ix.index(lanes)), step)",
+        "loop = For(turn, ix.floordiv(ix.add(length, ix.index(lanes - 2)), ix.index(lanes)), step)",
+        "kernel",
+    ),
+)  # fmt: skip
+
+_MEMORY = (
+    _slip(
+        "a buffer reused at the line that still reads it", "memory/planners.py",
+        "while busy and busy[0][0] < b.live.start:", "while busy and busy[0][0] <= b.live.start:",
+        "plan", "program",
+    ),
+    _slip(
+        "allocations reused by dtype alone", "memory/planners.py",
+        "(b.type.device, b.type.dtype, b.type.nbytes)", "(b.type.device, b.type.dtype)",
+        "plan", "program",
+    ),
+    _slip(
+        "a result in place of what the kernel reads twice", "memory/inplace.py",
+        "and [root.get(a, a) for a in line.args].count(root.get(value, value)) == 1",
+        "and True", "plan", "program",
+    ),
+    _slip(
+        "a result in place whatever the kernel reads", "memory/inplace.py",
+        "self.shares[key] = may_share(k, new, old)", "self.shares[key] = True", "plan", "program",
+    ),
+    _slip(
+        "kernels told apart by their parameters alone", "memory/inplace.py",
+        "key = (k.name, new, old)", 'key = ("", new, old)', "plan", "program",
+    ),
+    _slip(
+        "a copy left out whose source is written later", "memory/elide.py",
+        "return not any(owner in self.written(x) for x in walk(meanwhile))", "return True",
+        "plan", "program",
+    ),
+    _slip(
+        "a part of a concatenation at the place of the one before", "memory/views.py",
+        "at = dims.add(at, types[a].nbytes)", "at = types[a].nbytes", "plan", "program",
+    ),
+)  # fmt: skip
+
+_RUNTIME = (
+    _slip(
+        "sizes handed to a function in another order", "emit/program_lines.py",
+        "args = \", \".join(self.python[v] for v in (*sizes, *s.inputs, *s.outputs))",
+        "args = \", \".join(self.python[v] for v in (*[*sizes][::-1], *s.inputs, *s.outputs))",
+        "host",
+    ),
+    _slip(
+        "a part of a buffer taken for all of it", "emit/program_lines.py",
+        "if isinstance(s.offset, int) and s.offset == 0 and same:",
+        "if isinstance(s.offset, int) and s.offset == 0:", "host",
+    ),
+    _slip(
+        "weights beside the module packed without gaps", "emit/wrapper.py",
+        "out += bytes(-len(out) % _APART) + tensor.data", "out += tensor.data", "host",
+    ),
+    _slip(
+        "carried values moved one after another", "emit/program_lines.py",
+        "moved = [(v, source, self._holders.holder(source)) for v, source in s.values]",
+        "moved = [(v, source, self.python[source]) for v, source in s.values]", "host",
+    ),
+    _slip(
+        "a download in the order of columns", "runtime/host.py",
+        "return from_memory(buffer.array[:nbytes], dtype, shape).copy()",
+        'return from_memory(buffer.array[:nbytes], dtype, shape).copy("F").reshape('
+        'shape, order="A" if len(shape) < 4 else "F")', "host",
+    ),
+)  # fmt: skip
+
+SLIPS: Mapping[str, tuple[Fault, ...]] = {
+    "graph passes": _PASSES,
+    "emission": _EMISSION,
+    "lowering": _LOWERING,
+    "schedules": _SCHEDULES,
+    "memory": _MEMORY,
+    "wrapper and runtime": _RUNTIME,
+}
