@@ -45,6 +45,7 @@ def check(
     options: Options | None = None,
     externs: Mapping[str, Implementation] | None = None,
     peers: str | Peer | Iterable[str | Peer] = (),
+    ring: bool = True,
 ) -> Checked:
     """Judge every level on several rounds of inputs, until one disagrees.
 
@@ -52,7 +53,9 @@ def check(
     large ones ``rounds.FEWEST``.  Sizes that are not given are chosen by ``fitting.default_sizes``.
     Engines and the planner are names or objects; ``externs`` are implementations of external
     functions as for ``dd.compile``, and each is judged at a level of its own.  ``peers`` are other
-    implementations, by name or as objects, judged on the rounds of ordinary numbers.
+    implementations, by name or as objects, judged on the rounds of ordinary numbers.  With ``ring``
+    every level but those of compiled engines and peers is judged in the ring too, where no rounding
+    hides a missing term.
 
     It runs in this process: ``didyma check`` runs it in a subprocess, so that a crash is reported.
 
@@ -72,7 +75,9 @@ def check(
     if not isinstance(made, levels.Failed):
         source = rounds.fitted(source, frozenset(env) - given)
     setting = Setting(source.env, given, tuple(e.name for e in chosen), seed)
-    r = rounds.judged(made, source, planned, chosen, setting, others, externs=externs).report
+    r = rounds.judged(
+        made, source, planned, chosen, setting, others, externs=externs, ring=ring
+    ).report
     return Checked(r.levels, r.refused, r.setting, r.refusals)
 
 

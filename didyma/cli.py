@@ -139,6 +139,12 @@ def check(
             help="Write the round that disagreed, or else the first, to a file for `didyma replay`."
         ),
     ] = None,
+    ring: Annotated[
+        bool,
+        typer.Option(
+            "--ring/--no-ring", help="Judge in the ring too, which sees terms that rounding hides."
+        ),
+    ] = True,
     json: Json = False,
 ) -> None:
     """Judge a program at every level on rounds of inputs (default engines: simt and host)."""
@@ -147,7 +153,18 @@ def check(
     wanted, peers, values = engines(engine), tuple(peer or ()), value or ()
     raise typer.Exit(
         command.check(
-            file, wanted, dim or [], seed, planner, timeout, json, peers, values, save, tries
+            file,
+            wanted,
+            dim or [],
+            seed,
+            planner,
+            timeout,
+            json,
+            peers,
+            values,
+            save,
+            tries,
+            ring=ring,
         )
     )
 

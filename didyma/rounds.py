@@ -233,6 +233,8 @@ def judged(
     progress: Callable[[str], None] = lambda _: None,
     externs: Mapping[str, Implementation] | None = None,
     model: bytes | None = None,
+    *,
+    ring: bool = False,
 ) -> Judged:
     """Judge a compiled module on one round after another until one disagrees.
 
@@ -240,7 +242,7 @@ def judged(
     rounds of ordinary numbers, results are also compared with float64 and ``peers`` are judged:
     ONNX does not define the results of other numbers, and an error relative to the largest value
     means nothing where that overflows.  ``model`` is the ONNX model that the module was imported
-    from, which peers may run.
+    from, which peers may run.  With ``ring`` each round is judged in the ring as well.
 
     Raises the DidymaError of a compilation that failed because of the program itself.
     """
@@ -250,7 +252,8 @@ def judged(
             raise made.error
         return Judged(replace(made.report(), setting=setting))
     given = bound(made.fused, externs)
-    backends = [levels.EngineBackend(e, made, externs=given) for e in engines]
+    chosen = [levels.in_ring(e) for e in engines] if ring else engines
+    backends = [levels.EngineBackend(e, made, externs=given) for e in chosen]
     subject = levels.subject(made, given)
     large = work(source.module, source.env) > LARGE
     reports: list[Report] = []
@@ -259,7 +262,8 @@ def judged(
         arrays = source.values(r)
         of = f", round {r.number + 1} of {len(rounds)}" if len(rounds) > 1 else ""
         plain = r.kind in ORDINARY or len(rounds) == 1
-        report = judge(subject, arrays, now, None, _with_suffix(progress, of), details=plain)
+        say = _with_suffix(progress, of)
+        report = judge(subject, arrays, now, None, say, details=plain, in_ring=ring)
         for peer in peers if plain else ():
             progress(peer.name + of)
             end_to_end = peer_judge.end_to_end(peer, made.source, arrays, source.env, model)

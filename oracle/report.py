@@ -95,6 +95,11 @@ class Level:
         return self.checked / self.total if self.total else 0.0
 
     @property
+    def ring_share(self) -> float:
+        """Share of floats whose payloads in the ring are known; 0 when there were none."""
+        return self.ring_checked / self.ring_total if self.ring_total else 0.0
+
+    @property
     def worst(self) -> float:
         """Largest share of a bar that an element used."""
         return compare.total(self.comparisons).worst

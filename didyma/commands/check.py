@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from didyma import rounds
@@ -25,8 +26,12 @@ def check(
     values: Sequence[str] = (),
     save_to: Path | None = None,
     tries: int | None = None,
+    *,
+    ring: bool = True,
 ) -> int:
     """Judge a file and print the verdict of every level, and of peers on the same inputs.
+
+    With ``ring`` it is judged in the ring as well.
 
     The round that disagreed, or else the first, is written to ``save_to`` for ``replay``, with the
     values of its inputs.
@@ -34,6 +39,7 @@ def check(
     task = prepared(
         file, engines or ENGINES, given, seed, planner, values, tuple(dict.fromkeys(peers)), tries
     )
+    task = replace(task, ring=ring)
     verdict = guarded(task, timeout)
     if save_to is not None:
         replay.save(save_to, recorded(verdict.task or task, verdict))

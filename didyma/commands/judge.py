@@ -48,6 +48,7 @@ class Task:
         default_factory=dict[str, Tensor]
     )  # values that are not drawn
     tries: int | None = None
+    ring: bool = True  # judge in the ring, too
 
     @property
     def source(self) -> Source:
@@ -100,8 +101,9 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
             task = _with_accepted_integers(task, p)
     planned = task.rounds
     seen = rounds.judged(
-        made, task.source, planned, engines, task.setting, peers, progress, model=task.model
-    )
+        made, task.source, planned, engines, task.setting, peers, progress, model=task.model,
+        ring=task.ring,
+    )  # fmt: skip
     memory = {} if isinstance(made, levels.Failed) else _memory(made, task)
     return Verdict(seen.report, memory, task, seen.failed or planned[0])
 

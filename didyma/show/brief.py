@@ -141,4 +141,6 @@ def _level(level: Level) -> str:
         return f"{level.outcome}, {level.checks:,} checks" if level.checks else str(level.outcome)
     worst = f"worst {level.worst:.3g} of its bar" if np.isfinite(level.worst) else "outside its bar"
     off = f", off by {level.off:.1e} of the largest value" if not np.isnan(level.off) else ""
-    return f"{level.outcome}, {level.checked_share:.2%} of {level.total:,} elements, {worst}{off}"
+    ring = f", {level.ring_share:.2%} in the ring" if level.ring_total else ""
+    share = f"{level.checked_share:.2%} of {level.total:,} elements"
+    return f"{level.outcome}, {share}, {worst}{off}{ring}"

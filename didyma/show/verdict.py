@@ -19,7 +19,7 @@ from didyma.show.console import FINDINGS, line, put
 Record: TypeAlias = Mapping[str, Any]
 
 WIDTH = 80  # columns of what is printed, also without a terminal
-_HEADS = ("level", "verdict", "rounds", "checked", "worst", "off", "seconds")
+_HEADS = ("level", "verdict", "rounds", "checked", "worst", "off", "ring", "seconds")
 _OUTCOMES = {o.lower(): str(o) for o in Outcome}
 
 
@@ -58,6 +58,7 @@ def _level(v: Level) -> dict[str, Any]:
         "checked_share": round(v.checked_share, 6) if v.total else None,
         "worst": round(v.worst, 4) if np.isfinite(v.worst) else None,
         "off": float(f"{v.off:.4g}") if np.isfinite(v.off) else None,
+        "ring_share": round(v.ring_share, 6) if v.ring_total else None,
         "seconds": round(v.seconds, 4),
         **({"note": v.note} if v.note else {}),
     }
@@ -88,14 +89,17 @@ def _cells(v: Record) -> tuple[str, ...]:
         share = f"{v['checked_share']:.4f}"
         worst = "outside" if v["worst"] is None else f"{v['worst']:.3f}"
     off = "-" if v["off"] is None else f"{v['off']:.1e}"
+    ring = "-" if v["ring_share"] is None else f"{v['ring_share']:.4f}"
     seconds = f"{v['seconds']:.2f}"
-    return v["name"], _OUTCOMES[v["verdict"]], str(v["rounds"]), share, worst, off, seconds
+    return v["name"], _OUTCOMES[v["verdict"]], str(v["rounds"]), share, worst, off, ring, seconds
 
 
 def _legend(r: Record) -> Iterator[str]:
     yield "checked: share of elements decided; worst: largest share of an error bar used"
     if any(v["off"] is not None for v in r["levels"]):
         yield "off: largest error against float64, as a share of the largest value"
+    if any(v["ring_share"] is not None for v in r["levels"]):
+        yield "ring: share of floats whose terms were compared exactly, in the ring"
 
 
 def _setting(r: Record) -> Iterator[str]:

@@ -61,11 +61,14 @@ def test_check_says_exactly_this_in_json(exp: Path) -> None:
     assert names == ["graph", "passes", "loop", "kernel", "plan", "program", "host", "simt"]
     for level in d["levels"]:
         assert set(level) == {
-            "name", "verdict", "agree", "rounds", "checked_share", "worst", "off", "seconds",
+            "name", "verdict", "agree", "rounds", "checked_share", "worst", "off", "ring_share",
+            "seconds",
         }  # fmt: skip
         assert (level["verdict"], level["agree"]) == ("agree", True)
         assert level["rounds"] == len(d["rounds"])
         assert level["checked_share"] == (None if level["name"] == "plan" else 1)
+        in_ring = level["name"] in ("passes", "loop", "kernel", "program", "simt")
+        assert (level["ring_share"] is not None) == in_ring
         assert 0 <= level["worst"] <= 1
     assert len(d["kernels"]) == 1
     assert 0 < d["planned_peak"] <= d["unplanned_total"]
