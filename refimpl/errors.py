@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number of things in words, such as ``2 operands``.
+
+    >>> counted(1, "operand"), counted(0, "axis")
+    ('1 operand', '0 axes')
+    """
+    many = f"{noun[:-2]}es" if noun.endswith("is") else f"{noun}s"
+    return f"{n} {noun if n == 1 else many}"
+
+
 class DidymaError(Exception):
     """Bad input, or a machine that lacks something; never a bug in Didyma.
 

@@ -1,4 +1,4 @@
-"""What control nodes refer to and bind: read by verifiers, interpreters and passes alike."""
+"""What control nodes of a graph refer to and bind, for verifiers, interpreters and passes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFERENCES: Mapping[str, tuple[str, ...]] = {
 
 
 def references(n: Node) -> tuple[str, ...]:
-    """Names of the functions that a node calls or runs.
+    """Return the names of the functions that a node calls or runs.
 
     >>> references(Node((), CALL, (), (), (("callee", "f"),)))
     ('f',)
@@ -55,21 +55,21 @@ def rename_references(n: Node, names: Mapping[str, str]) -> Node:
 
 
 def rebound(n: Node) -> tuple[str, ...]:
-    """Symbols that an ``if`` or ``while`` binds by the shapes of its results."""
+    """Return the symbols that an ``if`` or ``while`` binds by the shapes of its results."""
     if n.op not in (IF, WHILE):
         return ()
-    found = n.attr["binds"]
-    assert isinstance(found, tuple)
-    return tuple(str(s) for s in found)
+    names = n.attr["binds"]
+    assert isinstance(names, tuple)
+    return tuple(str(s) for s in names)
 
 
 def binds(n: Node) -> tuple[str, ...]:
-    """Symbols that have a value after a node, and none before it."""
+    """Return the symbols that have a value after a node, and none before it."""
     return (str(n.attr["dim"]),) if n.op == BIND else rebound(n)
 
 
 def inner(n: Node) -> tuple[str, ...]:
-    """Symbols that have a value inside the functions that a node runs, not before it."""
+    """Return the symbols that have a value inside the functions that a node runs, not before it."""
     if n.op == SCAN:
         index = str(n.attr["index"])
         return (index,) if index else ()
@@ -78,38 +78,38 @@ def inner(n: Node) -> tuple[str, ...]:
 
 def count(n: Node, name: str) -> int:
     """Return an attribute that is an int, such as ``carried``."""
-    found = n.attr[name]
-    assert isinstance(found, int), n
-    return found
+    value = n.attr[name]
+    assert isinstance(value, int), n
+    return value
 
 
 def extent(n: Node) -> Dim:
     """Return how often the body of a ``scan`` runs."""
-    found = n.attr["length"]
-    assert isinstance(found, (int, sympy.Expr)), n
-    return found
+    length = n.attr["length"]
+    assert isinstance(length, (int, sympy.Expr)), n
+    return length
 
 
 def blocks(m: Module) -> dict[str, Function]:
-    """Functions whose nodes run one by one: the entry, and what nodes of such run.
+    """Return the functions whose nodes run one by one, in the order of the module.
 
-    That is what control nodes run, and what is called and stays.  In the order of the module; the
-    others are kernels, or callees not yet inlined.
+    They are the entry, and from there on what control nodes run and what is called and not
+    inlined.  The other functions are kernels, or callees that are yet to be inlined.
     """
     table = {f.name: f for f in m.functions}
-    todo, found = [m.entry.name], set[str]()
+    todo, seen = [m.entry.name], set[str]()
     while todo:
         name = todo.pop()
-        if name in found:
+        if name in seen:
             continue
-        found.add(name)
+        seen.add(name)
         todo += [
             r
             for n in table[name].nodes
             for r in references(n)
             if n.op != CALL or is_called(table[r])
         ]
-    return {f.name: f for f in m.functions if f.name in found}
+    return {f.name: f for f in m.functions if f.name in seen}
 
 
 def input_symbols(m: Module) -> frozenset[str]:
@@ -118,12 +118,12 @@ def input_symbols(m: Module) -> frozenset[str]:
 
 
 def bound(m: Module) -> frozenset[str]:
-    """Symbols that nodes of a module bind, after them or inside what they run."""
+    """Return the symbols that nodes of a module bind, after them or inside what they run."""
     return frozenset(s for f in m.functions for n in f.nodes for s in (*binds(n), *inner(n)))
 
 
 def attr_symbols(a: Attr) -> tuple[str, ...]:
-    """Symbols that occur in an attribute."""
+    """Return the symbols that occur in an attribute."""
     if isinstance(a, sympy.Expr):
         return dims.free(a)
     if isinstance(a, tuple):
@@ -132,10 +132,10 @@ def attr_symbols(a: Attr) -> tuple[str, ...]:
 
 
 def symbols(n: Node) -> frozenset[str]:
-    """Symbols in the types and attributes of a node."""
-    found = {s for _, a in n.attrs for s in attr_symbols(a)}
-    found.update(dims.free(d for t in n.types for d in t.shape if not isinstance(d, int)))
-    return frozenset(found)
+    """Return the symbols in the types and attributes of a node."""
+    names = {s for _, a in n.attrs for s in attr_symbols(a)}
+    names.update(dims.free(d for t in n.types for d in t.shape if not isinstance(d, int)))
+    return frozenset(names)
 
 
 def solve(
@@ -143,7 +143,7 @@ def solve(
 ) -> dict[str, Dim]:
     """Return the sizes that make the wanted types the given ones.
 
-    The first axis that is a symbol alone gives its size.  What else the types say is
+    The first axis that is a symbol alone gives its size.  Whether the types agree otherwise is
     for the caller to check.
 
     >>> from didyma.refimpl.ir.types import DType
@@ -151,12 +151,12 @@ def solve(
     >>> solve([TensorType(DType.F32, (n, 2 * n))], [TensorType(DType.F32, (3, 6))], ["n"])
     {'n': 3}
     """
-    found: dict[str, Dim] = {}
+    sizes: dict[str, Dim] = {}
     for w, g in zip(want, got, strict=False):
         for a, b in zip(w.shape, g.shape, strict=False):
             if isinstance(a, sympy.Symbol) and a.name in unknown:
-                found.setdefault(a.name, b)
-    return found
+                sizes.setdefault(a.name, b)
+    return sizes
 
 
 def put_type(t: TensorType, sizes: Mapping[str, Dim]) -> TensorType:
@@ -172,14 +172,14 @@ def put_types(ts: Sequence[TensorType], sizes: Mapping[str, Dim]) -> tuple[Tenso
 
 
 def mentioned(m: Module) -> dict[str, frozenset[str]]:
-    """Symbols that each function, and what it calls or runs, mentions."""
+    """Return the symbols that each function, and what it calls or runs, mentions."""
     if not m.dims:
         return {f.name: frozenset() for f in m.functions}
-    found: dict[str, frozenset[str]] = {}
+    table: dict[str, frozenset[str]] = {}
     for f in m.functions:
         names = set(dims.free(d for p in f.params for d in p.type.shape))
         for n in f.nodes:
             names |= symbols(n)
-            names.update(*(found[r] for r in references(n)))
-        found[f.name] = frozenset(names)
-    return found
+            names.update(*(table[r] for r in references(n)))
+        table[f.name] = frozenset(names)
+    return table

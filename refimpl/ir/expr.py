@@ -59,7 +59,7 @@ def _fold(op: BinaryOp, a: Expr, b: Expr) -> Expr:
 
 
 def add(*terms: Expr) -> Expr:
-    """Sum.
+    """Return the sum of indices; 0 for none.
 
     >>> add(Var("i"), index(0)), add(index(2), index(3))
     (Var(name='i', dtype=<DType.I64: 'i64'>), Const(value=5, dtype=<DType.I64: 'i64'>))
@@ -72,12 +72,12 @@ def add(*terms: Expr) -> Expr:
 
 
 def sub(a: Expr, b: Expr) -> Expr:
-    """Difference."""
+    """Return the difference of two indices."""
     return a if b == ZERO else ZERO if a == b else _fold("sub", a, b)
 
 
 def mul(*factors: Expr) -> Expr:
-    """Product."""
+    """Return the product of indices; 1 for none."""
 
     def one(a: Expr, b: Expr) -> Expr:
         if ZERO in (a, b):
@@ -88,39 +88,39 @@ def mul(*factors: Expr) -> Expr:
 
 
 def floordiv(a: Expr, b: Expr) -> Expr:
-    """Quotient rounded down; x // 0 = 0."""
+    """Return the quotient of two indices, rounded down; x // 0 = 0."""
     return a if b == ONE else ZERO if a == ZERO else _fold("floordiv", a, b)
 
 
 def ceildiv(a: Expr, b: Expr) -> Expr:
-    """Quotient rounded up, of nonnegative numbers."""
+    """Return the quotient of two nonnegative indices, rounded up."""
     return a if b == ONE else floordiv(add(a, sub(b, ONE)), b)
 
 
 def mod(a: Expr, b: Expr) -> Expr:
-    """Remainder with the divisor's sign; x mod 0 = 0."""
+    """Return the remainder of a division, with the divisor's sign; x mod 0 = 0."""
     return ZERO if b == ONE or a == ZERO else _fold("floormod", a, b)
 
 
 def minimum(a: Expr, b: Expr) -> Expr:
-    """Smaller."""
+    """Return the smaller of two indices."""
     return a if a == b else _fold("min", a, b)
 
 
 def maximum(a: Expr, b: Expr) -> Expr:
-    """Larger."""
+    """Return the larger of two indices."""
     return a if a == b else _fold("max", a, b)
 
 
 def compare(op: CompareOp, a: Expr, b: Expr) -> Expr:
-    """Comparison of indices."""
+    """Return the comparison of two indices, a bool."""
     if isinstance(a, Const) and isinstance(b, Const):
         return Const(_COMPARE[op](int(a.value), int(b.value)), DType.BOOL)
     return Compare(op, a, b)
 
 
 def all_of(conds: Iterable[Expr]) -> Expr:
-    """Conjunction; true for none."""
+    """Return the conjunction of conditions; true for none."""
 
     def one(a: Expr, b: Expr) -> Expr:
         if FALSE in (a, b):
@@ -131,12 +131,12 @@ def all_of(conds: Iterable[Expr]) -> Expr:
 
 
 def select(cond: Expr, then: Expr, other: Expr) -> Expr:
-    """``then if cond else other``."""
+    """Return ``then`` where ``cond`` holds, else ``other``."""
     return then if cond == TRUE else other if cond == FALSE else Select(cond, then, other)
 
 
 def of_dim(d: Dim) -> Expr:
-    """Loop expression of a size; symbols become variables of the same name.
+    """Return the loop expression of a size; symbols become variables of the same name.
 
     >>> from didyma.refimpl.ir.dims import symbol
     >>> of_dim(symbol("n") + 1) == add(index(1), Var("n"))
@@ -174,13 +174,13 @@ def _of(e: Any) -> Expr:
 
 
 def _fractional(e: Any) -> bool:
-    """Tell whether an expanded sum or product has a coefficient that is no whole number."""
+    """Return whether an expanded sum or product has a coefficient that is no whole number."""
     terms = e.args if e.func is sympy.Add else (e,)
     return any(t.as_coeff_Mul()[0].q != 1 for t in terms)
 
 
 def flatten(at: Iterable[Expr], shape: Iterable[Expr]) -> Expr:
-    """Row-major offset of a multi-index.
+    """Return the row-major offset of a multi-index.
 
     >>> i, j = Var("i"), Var("j")
     >>> flatten([i, j], [index(4), index(5)]) == add(mul(i, index(5)), j)
@@ -193,7 +193,7 @@ def flatten(at: Iterable[Expr], shape: Iterable[Expr]) -> Expr:
 
 
 def unflatten(flat: Expr, shape: Iterable[Expr]) -> tuple[Expr, ...]:
-    """Multi-index of a row-major offset."""
+    """Return the multi-index of a row-major offset."""
     out: list[Expr] = []
     sizes = list(shape)
     for axis in range(len(sizes) - 1, 0, -1):

@@ -28,7 +28,7 @@ class External:
 
     @property
     def attrs(self) -> Attrs:
-        """Attributes of a call: the function's own, and ``sizes`` where it has symbols."""
+        """The attributes of a call: the function's own, and ``sizes`` where it has symbols."""
         sizes = {"sizes": tuple(symbol(s) for s in self.sizes)} if self.sizes else {}
         return attrs(self.function.attr | sizes)
 
@@ -40,7 +40,7 @@ def externals(m: Module) -> dict[str, External]:
     mentioned = control.mentioned(m)
     hashes: dict[str, str] = {}
     bound: dict[str, frozenset[str]] = {}
-    found: dict[str, External] = {}
+    table: dict[str, External] = {}
     for f in m.functions:
         nodes = tuple(control.rename_references(n, hashes) for n in f.nodes)
         hashes[f.name] = structural_hash(replace(f, nodes=nodes))
@@ -51,8 +51,8 @@ def externals(m: Module) -> dict[str, External]:
             compiler = str(f.attr[COMPILER])
             routine = f"{compiler}.{f.name}.{hashes[f.name]}"
             sizes = tuple(sorted(mentioned[f.name] - bound[f.name]))
-            found[f.name] = External(f, compiler, routine, sizes)
-    return found
+            table[f.name] = External(f, compiler, routine, sizes)
+    return table
 
 
 def alone(m: Module, name: str) -> Module:

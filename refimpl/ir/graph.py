@@ -18,8 +18,8 @@ from didyma.refimpl.ir.types import DType, Tensor, TensorType
 Attr: TypeAlias = "bool | int | float | str | DType | Tensor | sympy.Expr | tuple[Attr, ...]"
 Attrs: TypeAlias = tuple[tuple[str, Attr], ...]
 
-CALL = "call"  # the one node kind that is no op: applies the function named by attr `callee`
-# Node kinds that are no ops either: they run functions by a condition, or bind a symbol to a value.
+# Kinds of nodes that are no ops: a call, what runs functions on a condition, what binds a symbol.
+CALL = "call"  # call(*operands); attr callee
 IF = "if"  # if(cond, *captures); attrs then, otherwise, binds
 WHILE = "while"  # while(*carried, *captures); attrs cond, body, carried, binds
 SCAN = "scan"  # scan(*states, *scanned, *captures); attrs body, states, scanned, length, index
@@ -48,18 +48,18 @@ class Node:
 
     @property
     def attr(self) -> dict[str, Attr]:
-        """Attributes by name."""
+        """The attributes by name."""
         return dict(self.attrs)
 
     @property
     def callee(self) -> str:
-        """The function a ``call`` node applies."""
+        """The name of the function that a ``call`` node applies."""
         return str(self.attr["callee"])
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A function's operand."""
+    """A parameter of a function: its name and type."""
 
     name: str
     type: TensorType
@@ -67,7 +67,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """Tensors in, tensors out.  ``results`` name parameters or node results."""
+    """A function of tensors; ``results`` name parameters or results of nodes."""
 
     name: str
     params: tuple[Param, ...]
@@ -77,25 +77,25 @@ class Function:
 
     @property
     def attr(self) -> dict[str, Attr]:
-        """Attributes by name."""
+        """The attributes by name."""
         return dict(self.attrs)
 
     def types(self) -> dict[str, TensorType]:
-        """Type of every value, in definition order."""
-        found = {p.name: p.type for p in self.params}
+        """Return the type of every value by name, in the order of definition."""
+        table = {p.name: p.type for p in self.params}
         for n in self.nodes:
-            found.update(zip(n.results, n.types, strict=True))
-        return found
+            table.update(zip(n.results, n.types, strict=True))
+        return table
 
     def result_types(self) -> tuple[TensorType, ...]:
-        """Types of the results, in order."""
+        """Return the types of the results, in order."""
         types = self.types()
         return tuple(types[r] for r in self.results)
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """Functions, callees before callers; the last is the entry.
+    """A program as a graph: functions, callees before callers, of which the last is the entry.
 
     ``dims`` declares every symbol of every function.
     """
@@ -105,7 +105,7 @@ class Module:
 
     @property
     def entry(self) -> Function:
-        """The function a user calls."""
+        """The function that users call."""
         return self.functions[-1]
 
     def function(self, name: str) -> Function:
@@ -113,14 +113,14 @@ class Module:
         return {f.name: f for f in self.functions}[name]
 
     def ranges(self) -> dict[str, tuple[int, int]]:
-        """Inclusive range of each symbol."""
+        """Return the first and last value of each symbol's range, by name."""
         return {v.name: (v.lo, v.hi) for v in self.dims}
 
 
 def structural_hash(f: Function, callees: Mapping[str, str] | None = None) -> str:
-    """Hash of a function up to the names of its values (and its own).
+    """Return a hash of a function that does not depend on its name or on those of its values.
 
-    ``callees`` gives the hashes of functions it calls.  Two functions with one hash lower to the
+    ``callees`` are the hashes of the functions it calls.  Two functions with one hash lower to the
     same kernel.
     """
     number: dict[str, int] = {}

@@ -89,8 +89,8 @@ def rewrite(
         out: list[Line] = []
         for i, line in enumerate(lines):
             inner = tuple(block(b) for b in blocks(line))
-            found = change(with_blocks(line, inner) if inner else line, number, i)
-            out += found if isinstance(found, Sequence) else (found,)
+            new = change(with_blocks(line, inner) if inner else line, number, i)
+            out += new if isinstance(new, Sequence) else (new,)
         return tuple(out)
 
     return block(lines)

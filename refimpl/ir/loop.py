@@ -90,7 +90,7 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """A scalar variable: loop variable, let, or symbolic dim."""
+    """A scalar variable: that of a loop or a let, or a symbolic dim."""
 
     name: str
     dtype: DType = INDEX
@@ -98,7 +98,7 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Conversion by the rules of ``cast``: floats to ints truncate and saturate, NaN is 0."""
+    """A conversion by the rules of op ``cast``: floats to ints truncate and saturate, NaN is 0."""
 
     arg: Expr
     dtype: DType
@@ -106,7 +106,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """``lhs op rhs``; both sides have the result's dtype."""
+    """The operation ``lhs op rhs``; both sides have the result's dtype."""
 
     op: BinaryOp
     lhs: Expr
@@ -114,13 +114,13 @@ class Binary:
 
     @property
     def dtype(self) -> DType:
-        """The operands' dtype."""
+        """The dtype of the operands, which is the result's."""
         return self.lhs.dtype
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """``lhs op rhs`` as bool; IEEE on NaN."""
+    """The comparison ``lhs op rhs``, a bool; NaN compares as in IEEE 754."""
 
     op: CompareOp
     lhs: Expr
@@ -128,33 +128,33 @@ class Compare:
 
     @property
     def dtype(self) -> DType:
-        """Bool."""
+        """The dtype of the result: bool."""
         return DType.BOOL
 
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """``op(arg)``."""
+    """The operation ``op(arg)``; the operand has the result's dtype."""
 
     op: UnaryOp
     arg: Expr
 
     @property
     def dtype(self) -> DType:
-        """The operand's dtype."""
+        """The dtype of the operand, which is the result's."""
         return self.arg.dtype
 
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """A named function of ``INTRINSICS`` or ``BITCASTS``."""
+    """The application of a function that ``INTRINSICS`` or ``BITCASTS`` names."""
 
     name: str
     args: tuple[Expr, ...]
 
     @property
     def dtype(self) -> DType:
-        """The operands' dtype, bool for a predicate, or what a bitcast is called by."""
+        """The dtype of the result: bool of predicates, else the bitcast's or the operands'."""
         if self.name in BITCASTS:
             return BITCASTS[self.name]
         return DType.BOOL if self.name in PREDICATES else self.args[0].dtype
@@ -162,7 +162,7 @@ class Intrinsic:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """``then if cond else other``; only the chosen side is evaluated."""
+    """The value ``then if cond else other``, of which only the chosen side is evaluated."""
 
     cond: Expr
     then: Expr
@@ -170,13 +170,13 @@ class Select:
 
     @property
     def dtype(self) -> DType:
-        """The branches' dtype."""
+        """The dtype of both sides, which is the result's."""
         return self.then.dtype
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One element of a buffer; one index per axis."""
+    """The value of one element of a buffer, by one index for each axis."""
 
     buffer: str
     index: tuple[Expr, ...]
@@ -185,7 +185,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class LetExpr:
-    """``body`` with ``var`` standing for ``value``."""
+    """The value of ``body``, in which ``var`` stands for ``value``."""
 
     var: Var
     value: Expr
@@ -193,7 +193,7 @@ class LetExpr:
 
     @property
     def dtype(self) -> DType:
-        """The body's dtype."""
+        """The dtype of the body, which is the result's."""
         return self.body.dtype
 
 
@@ -235,14 +235,14 @@ AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Statements in order."""
+    """Statements, one after another."""
 
     body: tuple[Stmt, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """``for var in range(extent)``; ``axis`` is one of ``AXES`` when bound, else empty."""
+    """The loop ``for var in range(extent)``; ``axis`` is one of ``AXES`` if bound, else empty."""
 
     var: Var
     extent: Expr
@@ -253,7 +253,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """``body`` again and again as long as ``cond`` holds before it."""
+    """A loop that runs ``body`` again and again as long as ``cond`` holds before it."""
 
     cond: Expr
     body: Stmt
@@ -261,7 +261,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """``then`` where ``cond``, else ``other``."""
+    """A branch: ``then`` where ``cond`` holds, else ``other``, or nothing."""
 
     cond: Expr
     then: Stmt
@@ -270,7 +270,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """``body`` with ``var`` bound once to ``value``."""
+    """The statement ``body``, in which ``var`` is bound to ``value`` once."""
 
     var: Var
     value: Expr
@@ -279,7 +279,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """``buffer[index] = value``; the value has the buffer's dtype."""
+    """The store ``buffer[index] = value``; the value has the buffer's dtype."""
 
     buffer: str
     index: tuple[Expr, ...]
@@ -288,7 +288,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """``buffer[index] = op(buffer[index], value)``, indivisibly, in no given order."""
+    """The update ``buffer[index] = op(buffer[index], value)``, indivisibly, in no given order."""
 
     op: AtomicOp
     buffer: str
@@ -298,7 +298,7 @@ class Atomic:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """``buffer`` exists in ``body``; its bytes are unspecified until stored."""
+    """The statement ``body``, in which ``buffer`` exists; its elements are unset until stored."""
 
     buffer: Buffer
     body: Stmt
@@ -306,7 +306,7 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True)
 class PlacementAllocate:
-    """``buffer`` exists in ``body`` on the bytes of ``over``, which is dead from here on."""
+    """The statement ``body``, in which ``buffer`` has the bytes of ``over``, which is dead."""
 
     buffer: Buffer
     over: str
@@ -315,14 +315,14 @@ class PlacementAllocate:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """The buffer is dead from here on."""
+    """The end of a buffer, which is dead from here on."""
 
     buffer: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalCall:
-    """A library routine by name: writes ``outputs``, reads ``inputs``."""
+    """The call of a library routine that reads ``inputs`` and writes ``outputs``."""
 
     name: str
     outputs: tuple[str, ...]
@@ -332,7 +332,7 @@ class ExternalCall:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The function ``callee`` on whole buffers, its parameters in order, by reference.
+    """The call of the function ``callee``, whose parameters are whole buffers by reference.
 
     ``dims`` are the values of its symbolic dims, in order; each lies in its declared range.
     """
@@ -344,12 +344,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Every thread of the block arrives before any goes on."""
+    """A barrier: every thread of the block arrives before any goes on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assert:
-    """``cond`` holds, or the program stops with ``message``."""
+    """An assertion: ``cond`` holds, or the program stops with ``message``."""
 
     cond: Expr
     message: str
@@ -363,7 +363,7 @@ Stmt: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class PrimFunc:
-    """A function over buffers: ``params`` in order (inputs, then outputs), then ``dims``.
+    """A function over buffers: ``params`` are its inputs, then its outputs, then come ``dims``.
 
     Symbolic dims are scalars of dtype ``INDEX`` that are free variables of the body.  ``attrs``:
     ``source`` (names of the graph values computed), ``schedule`` (what bound it), and whatever
@@ -381,10 +381,10 @@ class PrimFunc:
 
     @property
     def function(self) -> dict[str, PrimFunc]:
-        """Functions by name."""
+        """The functions by name."""
         return {g.name: g for g in self.functions}
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the parameters that are only read."""
+        """The names of the parameters that are only read."""
         return tuple(b.name for b in self.params if b.name not in self.outputs)

@@ -20,21 +20,21 @@ ALIGNMENT = 256  # bytes; every allocation starts at a multiple of it
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """``value`` gets fresh bytes of its own."""
+    """Give ``value`` an allocation of its own."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """``value`` is dead and its bytes go back; it must own them (no view of them may be live)."""
+    """Take back the bytes of ``value``, which must own them; no view of them may be used later."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """``value`` takes over the whole allocation of the dead value ``over``, of the same type."""
+    """Give ``value`` the allocation of ``over``, a value of the same type that is dead then."""
 
     value: str
     over: str
@@ -42,9 +42,9 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class PlacementAllocate:
-    """``value`` takes over the allocation of the dead value ``over`` from byte ``offset`` on.
+    """Give ``value`` the allocation of ``over``, which is dead then, from byte ``offset`` on.
 
-    The allocation is at least as large; dtype and shape may differ.
+    The value ends within the allocation; dtype and shape may differ.
     """
 
     value: str
@@ -54,7 +54,7 @@ class PlacementAllocate:
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """One allocation of ``nbytes`` that ``Place`` hands out; it lives to the end of its block.
+    """Make one allocation of ``nbytes`` that ``Place`` hands out, to the end of its block.
 
     ``stack`` asks for a small total to be kept off the heap, where an engine can.
     """
@@ -67,7 +67,7 @@ class Arena:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``value`` gets the bytes of an arena from ``offset`` on, until it is freed."""
+    """Give ``value`` the bytes of an arena from ``offset`` on, until it is freed."""
 
     value: str
     arena: str
@@ -76,7 +76,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """``value`` is another name and type for the bytes of ``of`` from ``offset`` on.
+    """Make ``value`` another name and type for the bytes of ``of`` from ``offset`` on.
 
     No bytes move; what is written through a view is seen through the other names.
     """
@@ -88,7 +88,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Run a kernel on values: parameters in order, outputs included; dims are the program's.
+    """Run a kernel on values, one for each parameter; its dims are the program's.
 
     ``inplace`` pairs outputs with inputs that die here: the output has had no bytes before and
     takes over the input's allocation, element on element.  Work on one ``stream`` is in order.
@@ -102,7 +102,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Later work of ``stream`` starts after all earlier work of the stream ``on``."""
+    """Let later work of ``stream`` start after all earlier work of the stream ``on``."""
 
     stream: int
     on: int
@@ -110,7 +110,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Extern:
-    """Call a library routine by name: writes ``outputs``, reads ``inputs``.
+    """Call a library routine by name; it reads ``inputs`` and writes ``outputs``.
 
     The routine allocates those of its outputs that ``allocates`` names; the program frees them.
     """
@@ -124,7 +124,7 @@ class Extern:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Run a function of the program: it reads ``inputs`` and writes all of ``outputs``.
+    """Run a function of the program, which reads ``inputs`` and writes all of ``outputs``.
 
     Symbols that the function does not bind have the values they have here; those that it binds are
     its own.
@@ -137,7 +137,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Assert:
-    """The two sizes are equal, or the call is refused with ``message``."""
+    """Refuse the call with ``message`` unless two sizes are equal."""
 
     lhs: Dim
     rhs: Dim
@@ -146,7 +146,7 @@ class Assert:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """``value`` receives the bytes of ``source``; both are allocated and of one type."""
+    """Copy the bytes of ``source`` to ``value``; both are allocated and of one type."""
 
     value: str
     source: str
@@ -154,7 +154,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """The symbol ``dim`` has the value of the i64 scalar ``value`` from here on.
+    """Bind the symbol ``dim`` to the value of the i64 scalar ``value``.
 
     A value outside the symbol's declared range is refused.
     """
@@ -165,7 +165,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """Values that change their size, handed on, and symbols with them; all at once.
+    """Hand values on under other names, and give symbols new values, all at once.
 
     For each pair ``(value, new)``: what ``value`` had is freed, it takes over the allocation that
     ``new`` owns, and ``new`` is gone.  Each pair of ``dims`` gives a symbol its new value, an
@@ -178,7 +178,7 @@ class Carry:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """``then`` where the bool scalar ``cond`` is true, else ``other``.
+    """Run ``then`` where the bool scalar ``cond`` is true, else ``other``.
 
     Both leave the same values alive.
     """
@@ -221,7 +221,7 @@ Line: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Lines over named values.
+    """A program: lines over named values, and what they refer to.
 
     ``types`` gives every value's type (inputs and constants too); ``inputs`` are the caller's
     buffers in calling order; ``constants`` the weights; ``kernels`` the scheduled PrimFuncs that
@@ -242,17 +242,17 @@ class Program:
 
     @property
     def type(self) -> dict[str, TensorType]:
-        """Type of every value by name."""
+        """The type of every value by name."""
         return dict(self.types)
 
     @property
     def kernel(self) -> dict[str, PrimFunc]:
-        """Kernels by name."""
+        """The kernels by name."""
         return {k.name: k for k in self.kernels}
 
     @property
     def function(self) -> dict[str, Program]:
-        """Functions by name, each with what it may use."""
+        """The functions by name, each with the kernels and functions that it may use."""
         return {
             f.name: replace(f, kernels=self.kernels, functions=self.functions[:i])
             for i, f in enumerate(self.functions)

@@ -58,42 +58,42 @@ class DType(StrEnum):
 
     @property
     def nbytes(self) -> int:
-        """Bytes an element takes in a NumPy array, and in memory unless it is packed there."""
+        """The bytes that an element takes in a NumPy array, and in memory unless it is packed."""
         return self.numpy.itemsize
 
     @property
     def bits(self) -> int:
-        """Bits an element takes in memory."""
+        """The bits that an element takes in memory."""
         return _BITS.get(self) or 8 * self.nbytes
 
     @property
     def is_packed(self) -> bool:
-        """True where several elements share a byte of memory."""
+        """Return whether several elements share a byte of memory."""
         return self in PACKED
 
     @property
     def is_float(self) -> bool:
-        """True of every floating-point dtype."""
+        """Return whether the dtype is a floating-point one."""
         return self in _REALS
 
     @property
     def is_int(self) -> bool:
-        """True of the signed and unsigned integers; not of bool."""
+        """Return whether the dtype is a signed or unsigned integer; bool is none."""
         return self in _WHOLES
 
     @property
     def is_signed(self) -> bool:
-        """True of floats, except f8e8m0, and signed integers."""
+        """Return whether the dtype has negative values; the one float that has none is f8e8m0."""
         return self in _SIGNED
 
     @property
     def compute(self) -> DType:
-        """The dtype arithmetic is done in: f32 or a whole byte for storage, else the dtype."""
+        """The dtype that arithmetic is done in: f32 or a whole byte for storage, else the dtype."""
         return _COMPUTE.get(self, self)
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Least and greatest value of an integer dtype."""
+        """The least and the greatest value of an integer dtype."""
         top = self.bits - self.is_signed
         return -(1 << top) if self.is_signed else 0, (1 << top) - 1
 
@@ -162,7 +162,7 @@ _FROM_NUMPY = {v: k for k, v in _NUMPY.items()}
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """What is known of a tensor before it has a value.
+    """The type of a tensor: its element type, shape and device.
 
     ``device`` is empty for the program's own device, else a name such as ``cuda:1``.
     """
@@ -173,12 +173,12 @@ class TensorType:
 
     @property
     def numel(self) -> Dim:
-        """Number of elements."""
+        """The number of elements."""
         return dims.mul(*self.shape)
 
     @property
     def nbytes(self) -> Dim:
-        """Number of bytes in memory, unpadded; packed elements fill whole bytes."""
+        """The number of bytes in memory, unpadded; packed elements fill whole bytes."""
         if self.dtype.is_packed:
             return dims.ceildiv(self.numel, 8 // self.dtype.bits)
         return dims.mul(self.numel, self.dtype.nbytes)
@@ -192,7 +192,7 @@ class TensorType:
 
     @property
     def rank(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return len(self.shape)
 
     def with_shape(self, *shape: Dim) -> TensorType:
@@ -209,7 +209,7 @@ class TensorType:
 
 
 def nbytes_of(dtype: DType, shape: Sequence[int]) -> int:
-    """Bytes of a tensor in memory."""
+    """Return the number of bytes that a tensor takes in memory."""
     return -(-math.prod(shape) * dtype.bits // 8)
 
 
@@ -256,5 +256,5 @@ class Tensor:
 
     @property
     def type(self) -> TensorType:
-        """The tensor type."""
+        """The type of the tensor, on the program's own device."""
         return TensorType(self.dtype, self.shape)

@@ -39,7 +39,7 @@ StmtFn: TypeAlias = Callable[[Stmt], Stmt]
 
 
 def expr_children(e: Expr) -> tuple[Expr, ...]:
-    """Direct subexpressions, in order of evaluation."""
+    """Return the direct subexpressions, in order of evaluation."""
     match e:
         case Const() | Var():
             return ()
@@ -65,7 +65,7 @@ def certain_children(e: Expr) -> tuple[Expr, ...]:
 
 
 def map_expr(f: ExprFn, e: Expr) -> Expr:
-    """Apply ``f`` to the direct subexpressions."""
+    """Return an expression with ``f`` applied to its direct subexpressions."""
     old = expr_children(e)
     new = tuple(f(c) for c in old)
     if all(a is b for a, b in zip(old, new, strict=True)):
@@ -94,7 +94,7 @@ def map_expr(f: ExprFn, e: Expr) -> Expr:
 
 
 def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
-    """Expressions that stand directly in a statement."""
+    """Return the expressions that stand directly in a statement."""
     match s:
         case For(_, extent):
             return (extent,)
@@ -113,7 +113,7 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
 
 
 def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
-    """Direct substatements, in order."""
+    """Return the direct substatements, in order."""
     match s:
         case Block(body):
             return body
@@ -128,7 +128,7 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
 
 
 def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
-    """Apply the functions to the direct subexpressions and substatements."""
+    """Return a statement with functions applied to its direct subexpressions and substatements."""
     match s:
         case Block(body):
             return Block(tuple(on_stmt(b) for b in body))
@@ -159,7 +159,7 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
 
 
 def exprs(s: Stmt) -> Iterator[Expr]:
-    """Every expression of a statement and its substatements, parents first."""
+    """Yield every expression of a statement and its substatements, parents first."""
     for e in stmt_exprs(s):
         yield from subexprs(e)
     for child in stmt_children(s):
@@ -167,14 +167,14 @@ def exprs(s: Stmt) -> Iterator[Expr]:
 
 
 def subexprs(e: Expr) -> Iterator[Expr]:
-    """An expression and everything below it, parents first."""
+    """Yield an expression and everything below it, parents first."""
     yield e
     for c in expr_children(e):
         yield from subexprs(c)
 
 
 def stmts(s: Stmt) -> Iterator[Stmt]:
-    """A statement and everything below it, parents first."""
+    """Yield a statement and everything below it, parents first."""
     yield s
     for child in stmt_children(s):
         yield from stmts(child)

@@ -1,4 +1,10 @@
-"""``OPS``, the closed table of ops."""
+"""``OPS``, the table of all ops: what each op means, in the file of its kind.
+
+Sums and products along axes are in ``reduce``, running ones in ``scan``; ``matmul`` is in
+``linear``, what moves elements without arithmetic in ``shape``, ``slicing``, ``index`` and
+``scatter``.  ``spec`` says which facets the record of an op has; the modules without ops help to
+write them.
+"""
 
 from didyma.refimpl.ops import (
     arithmetic,

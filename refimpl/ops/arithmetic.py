@@ -43,7 +43,7 @@ def minimum(a: Array, b: Array) -> Array:
 
 
 def clip(x: Array, lo: Array, hi: Array) -> Array:
-    """``minimum(maximum(x, lo), hi)``."""
+    """Return ``minimum(maximum(x, lo), hi)``."""
     return minimum(maximum(x, lo), hi)
 
 

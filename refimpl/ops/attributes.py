@@ -131,7 +131,7 @@ def tensor(doc: str) -> Tensor:
     frozen_default=True, field_specifiers=(integer, integers, sizes, boolean, choice, tensor)
 )
 def attributes(record: type[T]) -> type[T]:
-    """Decorate the record of an op's attributes; its fields are declared by the functions above."""
+    """Make a class the record of an op's attributes; the functions above declare its fields."""
     return dataclass(frozen=True, slots=True)(record)
 
 

@@ -139,7 +139,7 @@ _LARGEST = {
 
 
 def largest(to: DType) -> float:
-    """Largest finite number of a float dtype.
+    """Return the largest finite number of a float dtype.
 
     >>> largest(DType.F8E4M3), largest(DType.F8E5M2), largest(DType.F16)
     (448.0, 57344.0, 65504.0)
@@ -148,7 +148,7 @@ def largest(to: DType) -> float:
 
 
 def ends(to: DType) -> tuple[float, float]:
-    """Least and greatest finite number of a float dtype; every f8e8m0 is positive."""
+    """Return the least and greatest finite number of a float dtype; every f8e8m0 is positive."""
     top = largest(to)
     return (1 / top if to is DType.F8E8M0 else -top), top
 

@@ -84,7 +84,7 @@ class Factors:
 
 
 def product_bar(c: Array, f: Factors, dtype: DType) -> Bar:
-    """Bar of float products with centres ``c`` in the compute dtype of ``dtype``, in any order.
+    """Return the bar of float products, in any order, with centres ``c`` in the compute dtype.
 
     Each of the n - 1 roundings reaches the result, whatever the order; a partial product that
     loses bits to underflow may yet be multiplied by the largest of the others.

@@ -117,7 +117,7 @@ def concrete(shape: Shape) -> tuple[int, ...]:
 
 
 def surely_nonnegative(d: Dim) -> bool:
-    """Tell whether a size expression is at least 0 for all values of its symbols, as seen easily.
+    """Return whether a size is easily seen to be at least 0 for all values of its symbols.
 
     >>> n = dims.symbol("n")
     >>> surely_nonnegative(n + 2), surely_nonnegative(n - 1)
@@ -127,12 +127,12 @@ def surely_nonnegative(d: Dim) -> bool:
 
 
 def at_least_zero(d: Dim) -> Dim:
-    """``max(d, 0)``, without the max where it is not needed."""
+    """Return ``max(d, 0)``, without the max where it is not needed."""
     return d if surely_nonnegative(d) else dims.maximum(d, 0)
 
 
 def at_most(d: Dim, limit: Dim) -> Dim:
-    """``min(d, limit)``, without the min where it is not needed."""
+    """Return ``min(d, limit)``, without the min where it is not needed."""
     if isinstance(d, int) and isinstance(limit, int):
         return min(d, limit)
     over = dims.sub(limit, d)

@@ -88,12 +88,12 @@ class Blocks:
         if want != old:
             raise v.broken("P-carry", f"%{source}: {old}", f"{want}")
         if value in v.state.alive():
-            mine = v.owner(value, "P-carry", "a value that owns bytes")
-            if mine.storage.arena:
+            replaced = v.owner(value, "P-carry", "a value that owns bytes")
+            if replaced.storage.arena:
                 raise v.broken("P-carry", f"%{value} in an arena", "a whole allocation")
             v.state.end(value, s)
         elif value in v.made and value not in self.handed:
-            raise v.broken("P-made-twice", f"%{value} again", "a value not there yet")
+            raise v.broken("P-made-twice", f"%{value} again", "a value that is not there yet")
         v.made.add(value)
         self.handed.add(value)
         return r
@@ -112,7 +112,11 @@ class Blocks:
         for name in inner:
             r = state.regions.get(name)
             if r is not None and r.gone is None and name not in self.handed:
-                raise v.broken("P-left", f"%{name} at the end of {part}", "a line that frees it")
+                raise v.broken(
+                    "P-left",
+                    f"%{name}, alive at the end of {part}",
+                    "a line of the block that frees it",
+                )
         dropped = [n for n in inner if n not in self.handed or state.regions[n].gone is not None]
         state.forget([*dropped, *(a for a in state.arenas.copy() if a not in arenas)])
         carried_dims = set(carried(lines))
@@ -129,8 +133,12 @@ class Blocks:
         other.bound &= then.bound
         other.equal &= then.equal
         if then.alive() != other.alive():
-            odd = sorted(f"%{n}" for n in then.alive() ^ other.alive())
-            raise v.broken("P-branches", f"{', '.join(odd)} in one branch", "the same in both")
+            differing = sorted(f"%{n}" for n in then.alive() ^ other.alive())
+            raise v.broken(
+                "P-branches",
+                f"{', '.join(differing)} alive after one branch",
+                "the same after both",
+            )
         now = v.number()
         for name, shown in other.values.items():
             w, t = then.values.get(name), v.types[name]
@@ -140,9 +148,9 @@ class Blocks:
         for name in other.changed.keys() | then.changed.keys():
             other.changed[name] = max(other.changed.get(name, 0), then.changed.get(name, 0))
         for name, r in other.regions.items():
-            mine = then.regions[name]
-            if r.gone is None and mine.written != r.written:
-                both = tuple(w for w in mine.written if w in r.written)
+            r_then = then.regions[name]
+            if r.gone is None and r_then.written != r.written:
+                both = tuple(w for w in r_then.written if w in r.written)
                 other.regions[name] = replace(r, written=both)
 
     # ---- loops
@@ -158,21 +166,24 @@ class Blocks:
         state.change(changing, now)
         for name, shown in before.values.items():
             t = v.types[name]
-            mine = changing.intersection(symbols(t))
-            if mine:
-                kept = all(name in with_symbol[n] for n in mine) and before.fresh(shown, t)
-                state.values[name] = replace(shown, stamp=now if kept else -1)
+            inside = changing.intersection(symbols(t))
+            if inside:
+                carried_along = all(name in with_symbol[n] for n in inside) and before.fresh(
+                    shown, t
+                )
+                state.values[name] = replace(shown, stamp=now if carried_along else -1)
 
     def _same(self, head: State, part: str) -> None:
         """Check law P-loop at the end of a part of a loop that began in the state ``head``."""
         v, state = self.values, self.values.state
         for name in sorted(head.alive() ^ state.alive()):
-            raise v.broken("P-loop", f"%{name} at the end of {part}", "alive as at its start")
+            got = f"%{name}, alive at the start of {part} or at its end alone"
+            raise v.broken("P-loop", got, "alive at both or at neither")
         for name, shown in head.values.items():
             t = v.types[name]
             if symbols(t) and head.fresh(shown, t) and not state.fresh(state.values[name], t):
                 got = f"%{name}: {t}, at the end of {part}"
-                raise v.broken("P-stale", got, "a value of today's size")
+                raise v.broken("P-stale", got, "a value of the present size")
 
     def _while(self, s: While) -> None:
         v = self.values

@@ -2,13 +2,13 @@
 
 | law | says |
 |---|---|
-| L-function-twice | functions have names of their own, and so has what holds them |
-| L-nested | what is called holds no functions, binds no axis, makes nothing shared, never waits |
-| L-callee | a call names a function further up |
+| L-function-twice | no two functions have the same name, nor has one that of what holds it |
+| L-nested | a called function has no functions, bound loops, shared buffers or barriers |
+| L-callee | a call names a function above |
 | L-call-args | a call gives each parameter a buffer of its dtype, scope and shape at these dims |
 | L-call-dims | a call gives each dim an i64 that may lie in its range |
 | L-alias | a buffer that a call's function writes is given to it once |
-| L-written-out | with calls written out a function has 65536 statements at most; calls go 32 deep |
+| L-written-out | a function with its calls inlined has at most 65536 statements, 32 calls deep |
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.loop import (
@@ -61,7 +61,7 @@ _SIZES: Mapping[str, Callable[[Dim, Dim], Dim]] = {
 class Calls:
     """Checks the calls in one function, and whether calls may name it.
 
-    ``functions`` are those further up, which calls may name.
+    ``functions`` are those above, which calls may name.
     """
 
     scalars: Scalars
@@ -87,11 +87,11 @@ class Calls:
                 case _:
                     pass
 
-    def weight(self, f: PrimFunc, known: Mapping[str, Weight]) -> Weight:
-        """Law L-written-out; ``known`` are the weights of the functions further up."""
-        found = list(stmts(f.body))
-        called = [known[s.callee] for s in found if isinstance(s, Call)]
-        count = len(found) + sum(n for n, _ in called)
+    def weight(self, f: PrimFunc, weights: Mapping[str, Weight]) -> Weight:
+        """Check law L-written-out; return the weight, ``weights`` for the functions above."""
+        body = list(stmts(f.body))
+        called = [weights[s.callee] for s in body if isinstance(s, Call)]
+        count = len(body) + sum(n for n, _ in called)
         deep = max((1 + below for _, below in called), default=0)
         if count > MOST_STATEMENTS or deep > MOST_DEEP:
             got = f"{count} statements, calls {deep} deep"
@@ -100,21 +100,23 @@ class Calls:
         return count, deep
 
     def _unfit(self, at: Stmt | str, got: str) -> None:
-        raise self.broken("L-nested", at, got, "what a thread does on its own, since it is called")
+        raise self.broken(
+            "L-nested", at, got, "in a function that is called, what one thread can do alone"
+        )
 
     def call(self, s: Call) -> None:
         """Check a call."""
         f = self.functions.get(s.callee)
         if f is None:
-            known = ", ".join(f"@{name}" for name in self.functions) or "none"
-            raise self.broken("L-callee", s, f"@{s.callee}", f"a function further up: {known}")
-        given = self._dims(s, f)
+            known = ", ".join(f"@{name}" for name in self.functions) or "there is none"
+            raise self.broken("L-callee", s, f"@{s.callee}", f"a function above: {known}")
+        sizes = self._dims(s, f)
         if len(s.args) != len(f.params):
-            got, want = f"{len(s.args)} buffers", f"{len(f.params)}, as @{f.name}"
+            got, want = counted(len(s.args), "buffer"), f"{len(f.params)}, as @{f.name}"
             raise self.broken("L-call-args", s, got, want)
         uses = Counter(s.args)
         for p, a in zip(f.params, s.args, strict=True):
-            self._argument(s, p, self.scalars.buffer(a, s), given)
+            self._argument(s, p, self.scalars.buffer(a, s), sizes)
             if p.name in f.outputs:
                 self.scalars.writable(s, a)
                 if uses[a] > 1:
@@ -122,9 +124,9 @@ class Calls:
                     raise self.broken("L-alias", s, f"{a}, {uses[a]} times", want)
 
     def _dims(self, s: Call, f: PrimFunc) -> dict[str, Dim | None]:
-        """Sizes that are given, by the callee's names; None for what is no size here."""
+        """Return the sizes that a call gives, by the callee's names; None for no size."""
         if len(s.dims) != len(f.dims):
-            got, want = f"{len(s.dims)} dims", f"{len(f.dims)}, as @{f.name}"
+            got, want = counted(len(s.dims), "dim"), f"{len(f.dims)}, as @{f.name}"
             raise self.broken("L-call-dims", s, got, want)
         given: dict[str, Dim | None] = {}
         for d, e in zip(f.dims, s.dims, strict=True):
@@ -140,7 +142,7 @@ class Calls:
         return given
 
     def _size(self, e: Expr) -> Dim | None:
-        """The size that an expression over dims is; None of others."""
+        """Return the size that an expression over dims is; None of others."""
         match e:
             case Const(value):
                 return int(value)
@@ -155,14 +157,14 @@ class Calls:
             case _:
                 return None
 
-    def _argument(self, s: Call, p: Buffer, b: Buffer, given: Mapping[str, Dim | None]) -> None:
-        """Check a buffer given for a parameter."""
-        named = {n: d for n, d in given.items() if d is not None}
+    def _argument(self, s: Call, p: Buffer, b: Buffer, sizes: Mapping[str, Dim | None]) -> None:
+        """Check the buffer that a call gives for a parameter."""
+        known = {n: d for n, d in sizes.items() if d is not None}
         for n in dims.free(p.shape):
-            if n not in named:
+            if n not in known:
                 want = f"an expression over dims, since {p.name} is {TensorType(p.dtype, p.shape)}"
                 raise self.broken("L-call-args", s, f"{n} that is no size", want)
-        shape = tuple(dims.substitute(d, named) for d in p.shape)
+        shape = tuple(dims.substitute(d, known) for d in p.shape)
         if (p.dtype, p.scope, shape) != (b.dtype, b.scope, b.shape):
             text = LoopPrinter().buffer
             want = text(Buffer(p.name, p.dtype, shape, p.scope), True)

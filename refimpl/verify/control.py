@@ -3,15 +3,15 @@
 | law | says |
 |---|---|
 | G-control-attrs | a control node has the attributes of its kind, each of its kind |
-| G-block | what a control node runs is a plain function: no Primitive, no NoInline, for no Compiler |
+| G-block | what a control node runs is a function without Primitive, NoInline and Compiler |
 | G-if | an ``if`` takes a bool[]; both functions take its captures and give its results |
-| G-while | ``cond`` and ``body`` take what is carried and the captures, and give a bool[] and what is carried |
+| G-while | ``cond`` and ``body`` take what is carried and captures; they give a bool[] and what is carried |
 | G-scan | a ``scan`` body takes states, slices and captures, and gives states and slices of results |
 | G-bind | a ``bind`` takes one i64[], gives nothing, and names a dim |
 | G-binds | a rebound symbol stands alone on an axis of what is carried (of an ``if``: its results) |
 | G-bound-twice | a symbol stands in shapes of the entry's parameters, or one node binds it |
 | G-bound-once | a function in which symbols are bound is called or run at one place, if it is inlined |
-| G-unbacked | a symbol is used only where it has been bound; outside a function that is not inlined not its own |
+| G-unbacked | a symbol is used only where it has been bound, in the function that binds it if that is not inlined |
 """  # noqa: E501  # a table's row is one line
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import (
@@ -118,7 +118,7 @@ class Control:
     sizes: Sizes
 
     def node(self, n: Node, operands: Sequence[TensorType]) -> None:
-        """Laws of one control node."""
+        """Check the laws of one control node."""
         self.attrs(n)
         for name in control.references(n):
             self.reference(name)
@@ -133,10 +133,14 @@ class Control:
                 self.bind(n, operands)
 
     def attrs(self, n: Node) -> None:
-        """Law G-control-attrs, and D-undeclared of the dims they name."""
+        """Check law G-control-attrs, and D-undeclared for the dims that attributes name."""
         wanted, attr = _ATTRS[n.op], n.attr
         if attr.keys() != wanted.keys():
-            raise _law("G-control-attrs", ", ".join(attr) or "no attributes", ", ".join(wanted))
+            raise _law(
+                "G-control-attrs",
+                ", ".join(attr) or "no attributes",
+                f"exactly these: {', '.join(wanted)}",
+            )
         for name, (fits, want) in wanted.items():
             if not fits(attr[name]):
                 raise _law("G-control-attrs", f"{name}={attr_text(attr[name], elide=True)}", want)
@@ -144,21 +148,23 @@ class Control:
         self.sizes.declared([dims.symbol(s) for s in symbols], "")
 
     def reference(self, name: str) -> None:
-        """Laws G-callee and G-block."""
+        """Check laws G-callee and G-block for a function that a node runs."""
         f = self.known.get(name)
         if f is None:
             want = ", ".join(f"@{k}" for k in self.known)
-            raise _law("G-callee", f"@{name}", f"a function further up: {want or 'none'}")
+            raise _law("G-callee", f"@{name}", f"a function above: {want or 'there is none'}")
         if f.attr.keys() & {PRIMITIVE, COMPILER, NO_INLINE}:
-            raise _law("G-block", f"@{name} with {', '.join(f.attr)}", "a plain function")
+            raise _law("G-block", f"@{name} with {', '.join(f.attr)}", "none of these attributes")
 
     def branch(self, n: Node, operands: Sequence[TensorType]) -> None:
-        """Law G-if."""
+        """Check law G-if."""
         if tuple(operands[:1]) != (_BOOL,):
             got = f"operands {_list(operands) or 'none'}"
             raise _law("G-if", got, "bool[], then the captures")
         if len(n.results) != len(n.types):
-            raise _law("G-if", f"{len(n.results)} results", f"{len(n.types)}, as it has types")
+            raise _law(
+                "G-if", counted(len(n.results), "result"), f"{len(n.types)}, as it has types"
+            )
         captures = tuple(operands[1:])
         self.stand(n, n.types)
         for name in control.references(n):
@@ -170,10 +176,12 @@ class Control:
                 raise _law("G-if", got, _signature(captures, n.types))
 
     def loop(self, n: Node, operands: Sequence[TensorType]) -> None:
-        """Law G-while: on entry and after each round the carried types hold for some sizes."""
+        """Check law G-while: at entry and after each round the carried types fit some sizes."""
         k, new = control.count(n, "carried"), control.rebound(n)
         if k > len(operands):
-            raise _law("G-while", f"{len(operands)} operands", f"at least {k} that are carried")
+            raise _law(
+                "G-while", counted(len(operands), "operand"), f"at least {k} that are carried"
+            )
         cond, body = (self.known[name] for name in control.references(n))
         params = tuple(p.type for p in body.params)
         carried, captures = params[:k], tuple(operands[k:])
@@ -193,15 +201,15 @@ class Control:
             got = f"@{cond.name}: {_signature(test, results)}"
             raise _law("G-while", got, _signature(params, (_BOOL,)))
         if n.types != carried or len(n.results) != k:
-            got = f"{len(n.results)} results of {_list(n.types)}"
-            raise _law("G-while", got, f"{k} results of {_list(carried)}")
+            got = f"{counted(len(n.results), 'result')} of {_list(n.types)}"
+            raise _law("G-while", got, f"{counted(k, 'result')} of {_list(carried)}")
 
     def scan(self, n: Node, operands: Sequence[TensorType]) -> None:
-        """Law G-scan."""
+        """Check law G-scan."""
         k, s = control.count(n, "states"), control.count(n, "scanned")
         if k + s > len(operands):
-            want = f"at least {k} states and {s} to scan"
-            raise _law("G-scan", f"{len(operands)} operands", want)
+            want = f"at least {k + s}: {k} as states, {s} to scan"
+            raise _law("G-scan", counted(len(operands), "operand"), want)
         length = control.extent(n)
         scanned = operands[k : k + s]
         for t in scanned:
@@ -217,11 +225,11 @@ class Control:
             raise _law("G-scan", got, _signature(wanted, operands[:k]) + " and more results")
         stacked = (*results[:k], *(t.with_shape(length, *t.shape) for t in results[k:]))
         if n.types != stacked or len(n.results) != len(stacked):
-            got = f"{len(n.results)} results of {_list(n.types)}"
-            raise _law("G-scan", got, f"{len(stacked)} results of {_list(stacked)}")
+            got = f"{counted(len(n.results), 'result')} of {_list(n.types)}"
+            raise _law("G-scan", got, f"{counted(len(stacked), 'result')} of {_list(stacked)}")
 
     def index(self, n: Node) -> None:
-        """Law G-scan: the index has a range that holds all its values."""
+        """Check law G-scan for the index: its range holds all its values."""
         for name in control.inner(n):
             most = max(0, dims.bounds(control.extent(n), self.sizes.ranges)[1] - 1)
             lo, hi = self.sizes.ranges[name]
@@ -229,21 +237,21 @@ class Control:
                 raise _law("G-scan", f"{name} in [{lo}, {hi}]", f"a range from 0 to {most} or more")
 
     def bind(self, n: Node, operands: Sequence[TensorType]) -> None:
-        """Law G-bind."""
+        """Check law G-bind."""
         if tuple(operands) != (_COUNT,) or n.results or n.types:
-            got = f"operands {_list(operands)}; {len(n.results)} results"
+            got = f"operands {_list(operands)}; {counted(len(n.results), 'result')}"
             raise _law("G-bind", got, "one i64[], no results")
 
     def stand(self, n: Node, types: Sequence[TensorType]) -> None:
-        """Law G-binds."""
+        """Check law G-binds for the types in which symbols are bound anew."""
         new = control.rebound(n)
         alone = control.solve(types, types, new)
         for s in new:
             if s not in alone or new.count(s) > 1:
-                raise _law("G-binds", f"{s} in {_list(types)}", f"an axis of size {s}")
+                raise _law("G-binds", f"{s} in {_list(types)}", f"an axis of size {s}, bound once")
 
     def symbols(self, m: Module) -> None:
-        """Laws about symbols, once all functions are known."""
+        """Check the laws about symbols, once all functions are known."""
         s = _Symbols()
         for f in m.functions:
             s.function(f)
@@ -255,7 +263,7 @@ class Control:
                 raise _law("G-bound-twice", name, want, where=_text(place))
         for name, place in entry.needs.items():
             if name not in input_symbols:
-                want = "a dim that a parameter of the entry tells, or a node above binds"
+                want = "a dim in a shape of the entry's parameters, or that a node above binds"
                 help = "sizes bound in a branch or body are seen outside by its `binds` alone"
                 raise _law("G-unbacked", name, want, help, _text(place))
 

@@ -3,7 +3,7 @@
 | law | says |
 |---|---|
 | G-no-function | a module has a function |
-| G-function-twice | functions have names of their own |
+| G-function-twice | no two functions have the same name |
 | G-value-twice | a name is defined once in a function |
 | G-undefined | operands are parameters or results of earlier nodes |
 | G-result | a function returns values that it defines |
@@ -15,7 +15,7 @@
 | G-attr-kind | an attribute is of its declared kind and among its choices |
 | G-attr-data | a constant tensor has as many bytes as its shape says |
 | G-type | a node's type is the one its op infers |
-| G-callee | a call, and a node that runs functions, names functions further up |
+| G-callee | a call, and a node that runs functions, names functions above |
 | G-call-types | a call's operands and results have the callee's types |
 | G-primitive | a Primitive function calls and runs nothing, and folds at most once |
 | G-reshape-only | a reshape_only function is Primitive, of one operand, and only reshapes |
@@ -30,11 +30,11 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sympy
 
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import (
     CALL,
@@ -57,6 +57,15 @@ from didyma.refimpl.verify.control import Control
 from didyma.refimpl.verify.sizes import Sizes
 
 _FOLDING = (Kind.REDUCTION, Kind.OPAQUE)
+_KINDS: Mapping[AttrKind, str] = {
+    "int": "an integer",
+    "ints": "a tuple of integers",
+    "dims": "a tuple of sizes",
+    "bool": "true or false",
+    "str": "a string",
+    "dtype": "a dtype",
+    "tensor": "a constant tensor",
+}
 
 
 def verify(m: Module) -> None:
@@ -66,6 +75,10 @@ def verify(m: Module) -> None:
 
 def _types(types: Iterable[TensorType]) -> str:
     return ", ".join(str(t) for t in types) or "none"
+
+
+def _signature(count: int, operands: Iterable[TensorType], results: Iterable[TensorType]) -> str:
+    return f"{counted(count, 'result')}: ({_types(operands)}) -> ({_types(results)})"
 
 
 def _is_int(a: Attr) -> bool:
@@ -112,11 +125,16 @@ class _Verifier:
 
     def module(self) -> None:
         if not self.m.functions:
-            raise DidymaError("G-no-function", "module", got="no function", want="at least one")
+            raise DidymaError(
+                "G-no-function", "module", got="no function", want="at least one function"
+            )
         for f in self.m.functions:
             if f.name in self.known:
                 raise DidymaError(
-                    "G-function-twice", f"@{f.name}", got="a second one", want="names of their own"
+                    "G-function-twice",
+                    f"@{f.name}",
+                    got=f"@{f.name} again",
+                    want="one function of a name",
                 )
             self.function(f)
             self.known[f.name] = f
@@ -188,7 +206,7 @@ class _Verifier:
         for (a, _), (b, _) in itertools.pairwise(attrs):
             if a >= b:
                 raise DidymaError(
-                    "G-attr-order", where, got=f"{b} after {a}", want="sorted, each once"
+                    "G-attr-order", where, got=f"{b} after {a}", want="names in order, each once"
                 )
         for _, value in attrs:
             if isinstance(value, (tuple, sympy.Expr)):
@@ -204,21 +222,21 @@ class _Verifier:
                 "G-unknown-op",
                 "",
                 got=n.op,
-                want="an op of the table",
+                want="an op that `didyma ops` lists",
                 help=f"did you mean {' or '.join(near)}?" if near else "",
             )
         if len(n.results) != 1 or len(n.types) != 1:
             raise DidymaError(
                 "G-results",
                 "",
-                got=f"{len(n.results)} results, {len(n.types)} types",
+                got=f"{counted(len(n.results), 'result')}, {counted(len(n.types), 'type')}",
                 want="one of each",
             )
         lo, hi = op.arity
         if not lo <= len(operands) <= hi:
-            want = f"{lo}" if lo == hi else f"{lo} to {hi}"
+            want = counted(lo, "operand") if lo == hi else f"{lo} to {hi} operands"
             raise DidymaError(
-                "G-arity", "", got=f"{len(operands)} operands of {n.op}", want=f"{want} operands"
+                "G-arity", "", got=f"{counted(len(operands), 'operand')} of {n.op}", want=want
             )
         attrs = n.attr
         _check_attrs(op, attrs)
@@ -232,15 +250,15 @@ class _Verifier:
         if f is None:
             want = ", ".join(f"@{k}" for k in self.known)
             raise DidymaError(
-                "G-callee", "", got=f"@{name}", want=f"a function further up: {want or 'none'}"
+                "G-callee", "", got=f"@{name}", want=f"a function above: {want or 'there is none'}"
             )
         params, results = tuple(p.type for p in f.params), f.result_types()
         if tuple(operands) != params or n.types != results or len(n.results) != len(results):
             raise DidymaError(
                 "G-call-types",
                 "",
-                got=f"({_types(operands)}) -> {len(n.results)} of ({_types(n.types)})",
-                want=f"({_types(params)}) -> {len(results)} of ({_types(results)})",
+                got=_signature(len(n.results), operands, n.types),
+                want=_signature(len(results), params, results),
             )
 
     def primitive(self, f: Function) -> None:
@@ -257,13 +275,14 @@ class _Verifier:
 
     def reshape_only(self, f: Function) -> None:
         others = [n for n in f.nodes if n.op not in OPS or OPS[n.op].kind is not Kind.RESHAPE]
-        shape = f"{len(f.params)} operands, {len(f.results)} results, attributes {f.attr}"
+        operands, results = counted(len(f.params), "operand"), counted(len(f.results), "result")
         if others or PRIMITIVE not in f.attr or len(f.params) != 1 or len(f.results) != 1:
             raise DidymaError(
                 "G-reshape-only",
                 f"@{f.name}",
-                got="; ".join(show_node(n) for n in others) or shape,
-                want="a Primitive of one operand and one result that only reshapes",
+                got="; ".join(show_node(n) for n in others)
+                or f"{operands}, {results}, attributes {f.attr}",
+                want="a Primitive function of one operand and one result that only reshapes",
             )
 
 
@@ -301,7 +320,7 @@ def _check_attrs(op: Op, attrs: dict[str, Attr]) -> None:
 def _check_attr(spec: AttrSpec, value: Attr) -> None:
     choice = not spec.choices or (isinstance(value, str) and str(value) in spec.choices)
     if not _is_kind(value, spec.kind) or not choice:
-        want = f"one of {', '.join(spec.choices)}" if spec.choices else spec.kind
+        want = f"one of {', '.join(spec.choices)}" if spec.choices else _KINDS[spec.kind]
         raise DidymaError(
             "G-attr-kind", "", got=f"{spec.name}={attr_text(value, elide=True)}", want=want
         )

@@ -2,22 +2,22 @@
 
 | law | says |
 |---|---|
-| L-twice | variables, buffers and dims have names of their own, one declaration each |
-| L-param | outputs are parameters, each once; only what is called has some off device memory |
+| L-twice | no two variables, buffers or dims of a function have the same name |
+| L-param | outputs are parameters, each once; only a called function has some off device memory |
 | L-scope | a buffer made inside is shared or local and of constant shape |
 | L-extent | a loop runs an i64 variable over an i64 extent |
 | L-constant-extent | vectorized and unrolled loops, and thread axes, have constant extents |
 | L-axis | a bound loop names an axis, no other loop does, and each axis is bound once |
-| L-outermost | bound loops are outermost, below no more than allocations; the grid before threads |
+| L-outermost | nothing but bound loops and allocations is around a bound loop; the grid first |
 | L-grid | the extent of a grid axis depends on dims alone |
 | L-threads | a block has 1 to 1024 threads |
 | L-shared | shared buffers need a block of threads, and 48 KiB at most |
-| L-barrier | every thread of a block reaches a barrier: no condition around depends on the thread |
+| L-barrier | every thread of a block reaches a barrier: nothing around it depends on the thread |
 | L-store | only outputs and buffers made inside are written |
 | L-store-dtype | a stored value has its buffer's dtype |
 | L-atomic | an atomic acts on i32, i64, u32, u64, f32 or f64, in shared or device memory |
-| L-free | a buffer made inside is freed, not a parameter |
-| L-place | the bytes taken over are a buffer's of the same scope made inside, and suffice |
+| L-free | what is freed is a buffer made inside, no parameter |
+| L-place | a buffer is placed over one made inside, of its scope and at least as large |
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def verify(f: PrimFunc) -> None:
     for g in f.functions:
         where = f"{f.name}, @{g.name}"
         if g.name in above or g.name == f.name:
-            want = "names of their own"
+            want = "one function of a name"
             raise DidymaError("L-function-twice", f"@{where}", got=f"@{g.name} again", want=want)
         weights[g.name] = _Verifier(g, above, where, called=True).function(weights)
         above[g.name] = g
@@ -223,11 +223,11 @@ class _Verifier:
                 "L-barrier",
                 "barrier",
                 f"under `{self.divergent}`",
-                "nothing around that threads of a block may disagree on",
+                "nothing around it that threads of a block may disagree on",
             )
 
     def _differs(self, e: Expr) -> bool:
-        """Tell whether threads of a block may see different values, by what is mentioned."""
+        """Return whether threads of a block may see different values, by what is mentioned."""
         if not self.per_thread:
             return False
         match e:
@@ -245,7 +245,7 @@ class _Verifier:
     def _write(self, s: Stmt, name: str, b: Buffer, value: Expr) -> None:
         dtype = self.scalars.expr(value)
         if dtype is not b.dtype:
-            raise self.broken("L-store-dtype", s, str(dtype), f"{b.dtype}, as {name}")
+            raise self.broken("L-store-dtype", s, str(dtype), f"{b.dtype}, the dtype of {name}")
         self.scalars.writable(s, name)
 
     def _own(self, s: Stmt, name: str, law: str) -> None:
@@ -268,12 +268,12 @@ class _Verifier:
         return nbytes
 
     def _place(self, s: PlacementAllocate) -> None:
-        held = self.scalars.buffer(s.over, s)
+        over = self.scalars.buffer(s.over, s)
         self._own(s, s.over, "L-place")
         nbytes = self._make(s, s.buffer)
-        room = math.prod(d for d in held.shape if isinstance(d, int)) * held.dtype.nbytes
-        if nbytes > room or held.scope is not s.buffer.scope:
-            want = f"at most {room} bytes, {held.scope}"
+        room = math.prod(d for d in over.shape if isinstance(d, int)) * over.dtype.nbytes
+        if nbytes > room or over.scope is not s.buffer.scope:
+            want = f"at most {room} bytes, {over.scope}"
             raise self.broken("L-place", s, f"{nbytes} bytes, {s.buffer.scope}", want)
         self.scalars.freed.add(s.over)
         self.stmt(s.body)
@@ -283,8 +283,8 @@ class _Verifier:
     def _for(self, s: For) -> None:
         dtype = self.scalars.expr(s.extent)
         if dtype is not INDEX or s.var.dtype is not INDEX:
-            got = f"{s.var.name}: {s.var.dtype} over {dtype}"
-            raise self.broken("L-extent", s, got, f"{INDEX} over {INDEX}")
+            got = f"{s.var.dtype} over an extent of {dtype}"
+            raise self.broken("L-extent", s, got, f"{INDEX} over an extent of {INDEX}")
         if s.kind in _CONSTANT or _is_thread(s.axis):
             self._constant_extent(s)
         if s.kind is LoopKind.BOUND or s.axis:
@@ -307,8 +307,9 @@ class _Verifier:
             got = f"{s.kind} {s.axis or 'no axis'}{' again' if s.axis in self.bound else ''}"
             raise self.broken("L-axis", s, got, f"a bound loop on one of {', '.join(AXES)}, once")
         if not self.outer or (not _is_thread(s.axis) and any(map(_is_thread, self.bound))):
+            got = "a thread axis around" if self.outer else "another statement around"
             raise self.broken(
-                "L-outermost", s, "this place", "bound loops outermost, blockIdx before threadIdx"
+                "L-outermost", s, got, "bound loops outermost, blockIdx before threadIdx"
             )
         if not _is_thread(s.axis) and not self._over_dims(s.extent):
             raise self.broken("L-grid", s, show_expr(s.extent), "an expression over dims alone")

@@ -102,12 +102,13 @@ def _place(s: Place, v: Values) -> None:
     t = v.make(s.value)
     arena = v.state.arenas.get(s.arena)
     if arena is None or arena.device != t.device:
-        got = f"%{s.arena} on {arena.device or 'the device'}" if arena else f"%{s.arena}"
-        want = f"an arena of an earlier line on {t.device or 'the device'}, as %{s.value}"
+        default = "the program's device"
+        got = f"%{s.arena} on {arena.device or default}" if arena else f"%{s.arena}"
+        want = f"an arena of an earlier line on {t.device or default}, as %{s.value}"
         raise v.broken("P-arena", got, want)
     v.bound((s.offset,))
     if any(v.state.changed.get(n, 0) > arena.stamp for n in dims.free(arena.nbytes)):
-        raise v.broken("P-stale", f"%{s.arena}", "an arena of today's size")
+        raise v.broken("P-stale", f"%{s.arena}", "an arena of the present size")
     end = dims.add(s.offset, t.nbytes)
     v.aligned(f"%{s.value}", s.offset, ALIGNMENT)
     _fits(s.offset, end, arena.nbytes, v)
@@ -134,6 +135,6 @@ def _view(s: View, v: Values) -> None:
         end = dims.add(s.offset, t.nbytes)
         if not (v.ranges.at_least(s.offset, 0) and v.ranges.at_least(source.nbytes, end)):
             got = f"bytes {dims.text(s.offset)} to {dims.text(end)}"
-            raise v.broken("P-view", got, f"within {dims.text(source.nbytes)}, as %{s.of}")
+            raise v.broken("P-view", got, f"within the {dims.text(source.nbytes)} bytes of %{s.of}")
         lo, hi = dims.add(shown.lo, s.offset), dims.add(shown.lo, end)
     v.state.values[s.value] = Shown(shown.owner, lo, hi, v.number())

@@ -2,16 +2,16 @@
 
 | law | says |
 |---|---|
-| P-kernel-twice | kernels have names of their own |
-| P-function-twice | functions have names of their own |
+| P-kernel-twice | no two kernels have the same name |
+| P-function-twice | no two functions have the same name |
 | P-name-twice | a value has one type; inputs, constants and outputs are each listed once |
 | P-untyped | every value has a type |
 | P-constant | a constant has the type and as many bytes as its data |
 | P-undefined | a value is used after the line that makes it, in the same block or one inside |
 | P-made-twice | a value or arena is made once, except by carries; inputs and constants never |
-| P-gone | a value is not used after its bytes are freed or another's |
+| P-gone | a value is not used after its bytes are freed or given to another |
 | P-stale | a value is not used after a symbol in its sizes has changed, unless carried along |
-| P-unbound | a size is used after its symbols have values |
+| P-unbound | a size is used where its symbols have values |
 | P-bind | a symbol has its values from the inputs or caller, one bind, one repeat, or carries |
 | P-scalar | a bind reads an i64 scalar; a condition is a bool scalar |
 | P-free | what is freed owns its bytes: no input, constant or view, and not yet freed |
@@ -22,18 +22,18 @@
 | P-overlap | values that live in one arena at one time share no byte |
 | P-align | what is placed starts at a multiple of 256 bytes, what a launch or call is given of 16 |
 | P-stack | an arena on the stack has 100 KiB at most |
-| P-view | a view shows bytes of its value alone, by equal sizes or an assertion above |
+| P-view | a view shows bytes of its value alone: sizes are equal, or asserted above to be |
 | P-kernel | a launch names a kernel of the program |
 | P-args | arguments have the number, dtypes and element counts of the kernel's parameters |
-| P-dims | a kernel's dims, and a function's, are those of who runs it, of no wider range |
-| P-callee | a call names a function of the program further up |
+| P-dims | the dims of a kernel or function are declared where it runs, in no wider range |
+| P-callee | a call names a function of the program that stands above |
 | P-call-types | what a call reads and writes has the types of the function's inputs and outputs |
 | P-written | inputs, constants and views of them are not written |
 | P-alias | what a launch writes shares no bytes with its other arguments |
 | P-inplace | an output in place has the bytes of an operand that dies, read no later than written |
 | P-allocates | what a routine allocates are outputs of it |
 | P-stream | streams are counted from 0, and none waits for itself |
-| P-wait | what one stream writes, another touches, or frees for others, after a wait |
+| P-wait | what one stream writes, another reads, writes or frees after a wait |
 | P-unwritten | what is read or returned has been written; outputs, when a function ends |
 | P-copy | a copy has its source's type |
 | P-carry | a carried value takes the whole allocation of one of its type at the new sizes |
@@ -123,7 +123,7 @@ class _Verifier:
             values.types[name] = t
         for k in self.p.kernels:
             if k.name in self.kernels:
-                raise values.broken("P-kernel-twice", f"@{k.name} again", "names of their own")
+                raise values.broken("P-kernel-twice", f"@{k.name} again", "one kernel of a name")
             if kernels:
                 loop.verify(k)
             self.kernels[k.name] = k
@@ -140,7 +140,7 @@ class _Verifier:
         for f in self.p.functions:
             if f.name in self.functions:
                 raise self.values.broken(
-                    "P-function-twice", f"@{f.name} again", "names of their own"
+                    "P-function-twice", f"@{f.name} again", "one function of a name"
                 )
             inner = _Verifier(replace(f, kernels=self.p.kernels), self.functions)
             inner.program(kernels=False)
@@ -165,17 +165,17 @@ class _Verifier:
     def _binders(self) -> None:
         """Check law P-bind."""
         values = self.values
-        known: dict[str, Line | None] = dict.fromkeys(values.state.bound)
+        bound: dict[str, Line | None] = dict.fromkeys(values.state.bound)
         for name, s in binders(self.p.lines):
             values.sizes.declared(dims.symbol(name), values.at)
-            if name not in known:
-                known[name] = s
+            if name not in bound:
+                bound[name] = s
                 continue
-            by = known[name]
-            if not (isinstance(s, Carry) and isinstance(by, Carry)):
-                other = "the inputs" if by is None else f"`{show_instruction(by)}`"
+            before = bound[name]
+            if not (isinstance(s, Carry) and isinstance(before, Carry)):
+                other = "the inputs" if before is None else f"`{show_instruction(before)}`"
                 got = f"`{show_instruction(s)}` and {other}"
-                raise values.broken("P-bind", got, f"one for {name}")
+                raise values.broken("P-bind", got, f"one that gives {name} its value")
 
     def lines(self, lines: Sequence[Line], part: str = "") -> None:
         """Verify lines one after another; messages count them from 1."""

@@ -185,15 +185,15 @@ class Ranges:
 
         Those with an index that ``lo`` and ``hi`` do not have may not have been written.
         """
-        here = dims.free((lo, hi))
-        mine = [w for w in written if not (self.extents.keys() & dims.free(w)) - set(here)]
-        at, left = lo, True
-        while left:
-            left = False
-            for w in mine:
+        allowed = dims.free((lo, hi))
+        candidates = [w for w in written if not (self.extents.keys() & dims.free(w)) - set(allowed)]
+        at, advanced = lo, True
+        while advanced:
+            advanced = False
+            for w in candidates:
                 if self._proved(at, w[0], (lo, hi)) and self._proved(w[1], at, (lo, hi)):
-                    mine.remove(w)
-                    at, left = w[1], True
+                    candidates.remove(w)
+                    at, advanced = w[1], True
                     break
         return at is not lo and self._proved(at, hi, (lo, hi))
 
@@ -227,30 +227,30 @@ class Ranges:
             assert self._bindings is not None
         if isinstance(d, int):
             return (d,) * len(self._bindings)
-        found = self._values.get(d)
-        if found is None:
+        row = self._values.get(d)
+        if row is None:
             try:
-                found = tuple(map(_whole, self._many(d, self._bindings)))
+                row = tuple(map(_whole, self._many(d, self._bindings)))
             except (ArithmeticError, LookupError):  # at some of them there is no such size
-                found = tuple(_value(d, env) for env in self._bindings)
-            self._values[d] = found
-        return found
+                row = tuple(_value(d, env) for env in self._bindings)
+            self._values[d] = row
+        return row
 
     def _many(self, e: Any, bindings: Sequence[Mapping[str, int]]) -> Sequence[Number]:
         """Return the values of an expression, each of whose parts is evaluated once."""
-        known = self._parts.get(e)
-        if known is None:
+        row = self._parts.get(e)
+        if row is None:
             if isinstance(e, sympy.Symbol):
-                known = [env[e.name] for env in bindings]
+                row = [env[e.name] for env in bindings]
             elif e.is_Rational:
-                known = [Fraction(e.p, e.q) if e.q != 1 else int(e.p)] * len(bindings)
+                row = [Fraction(e.p, e.q) if e.q != 1 else int(e.p)] * len(bindings)
             else:
                 fold = _FOLDS[e.func]
-                known = [
+                row = [
                     fold(x) for x in zip(*(self._many(a, bindings) for a in e.args), strict=True)
                 ]
-            self._parts[e] = known
-        return known
+            self._parts[e] = row
+        return row
 
     def _draw(self) -> None:
         """Choose the bindings to try: all there are, or else both ends and some between."""

@@ -3,7 +3,7 @@
 | law | says |
 |---|---|
 | L-undefined | a variable or buffer is declared where it is used |
-| L-freed | a buffer is not used once it is free or its bytes are another's |
+| L-freed | a buffer is not used once it is freed or another is placed over it |
 | L-var-dtype | a variable is used at the dtype it was declared with |
 | L-load-dtype | a load has its buffer's dtype |
 | L-rank | an access has one index per axis |
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias, assert_never
 
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir.loop import (
     BITCASTS,
     INDEX,
@@ -93,7 +93,7 @@ class Scalars:
         self.written = set(written)
 
     def broken(self, law: str, e: Construct, got: str, want: str, help: str = "") -> DidymaError:
-        """Make the error of a law broken at an expression or statement."""
+        """Return the error of a law that an expression or statement breaks."""
         return DidymaError(law, f"@{self.where}: {_text(e)}", got=got, want=want, help=help)
 
     def condition(self, e: Expr) -> None:
@@ -109,7 +109,9 @@ class Scalars:
             known = ", ".join(self.buffers) or "none"
             raise self.broken("L-undefined", at, f"buffer {name}", f"a declared buffer: {known}")
         if name in self.freed:
-            raise self.broken("L-freed", at, f"{name}, whose bytes are gone", "a live buffer")
+            raise self.broken(
+                "L-freed", at, f"{name}, which is freed or placed over", "a live buffer"
+            )
         return b
 
     def writable(self, s: Stmt, name: str) -> None:
@@ -122,7 +124,8 @@ class Scalars:
         """Check an access to an element."""
         b = self.buffer(name, at)
         if len(index) != len(b.shape):
-            raise self.broken("L-rank", at, f"{len(index)} indices", f"{len(b.shape)} for {name}")
+            got, want = f"indices on {counted(len(index), 'axis')}", counted(len(b.shape), "axis")
+            raise self.broken("L-rank", at, got, f"{want}, as {name} has")
         for i in index:
             dtype = self.expr(i)
             if dtype is not INDEX:
@@ -136,14 +139,16 @@ class Scalars:
                 self._const(e, value, dtype)
                 return dtype
             case Var(name, dtype):
-                known = self.vars.get(name)
-                if known is not dtype:
-                    self._var(e, name, known)
+                declared = self.vars.get(name)
+                if declared is not dtype:
+                    self._var(e, name, declared)
                 return dtype
             case Load(name, index, dtype):
                 b = self.access(name, index, e)
                 if b.dtype is not dtype:
-                    raise self.broken("L-load-dtype", e, str(dtype), f"{b.dtype}, as {name}")
+                    raise self.broken(
+                        "L-load-dtype", e, str(dtype), f"{b.dtype}, the dtype of {name}"
+                    )
                 return dtype
             case Binary(op, lhs, rhs):
                 return self._operation(e, op, self._same(e, lhs, rhs))
@@ -171,27 +176,29 @@ class Scalars:
         """Declare a variable for a value of a dtype."""
         if dtype is not var.dtype:
             raise self.broken(
-                "L-var-dtype", at, f"{var.name}: {var.dtype}", f"{dtype}, its value's"
+                "L-var-dtype", at, f"{var.name}: {var.dtype}", f"{dtype}, the dtype of its value"
             )
         self.declare(var.name, at)
         self.vars[var.name] = dtype
 
     def declare(self, name: str, at: Construct) -> None:
-        """Law L-twice, of ``loop``."""
+        """Check law L-twice, of ``loop``, for the declaration of a name."""
         if name in self.vars or name in self.buffers:
             raise self.broken(
                 "L-twice", at, f"{name} again", "one declaration of a name in a function"
             )
 
     def unpacked(self, dtype: DType, at: Construct) -> None:
-        """Law L-packed."""
+        """Check law L-packed."""
         if dtype.is_packed:
             raise self.broken("L-packed", at, str(dtype), "u8, which holds several of it")
 
     def _var(self, e: Var, name: str, known: DType | None) -> None:
         if known is None:
             names = ", ".join(self.vars) or "none"
-            raise self.broken("L-undefined", e, f"variable {name}", f"one of: {names}")
+            raise self.broken(
+                "L-undefined", e, f"variable {name}", f"a variable declared above: {names}"
+            )
         raise self.broken("L-var-dtype", e, str(e.dtype), f"{known}, as declared")
 
     def _const(self, e: Const, value: int | float | bool, dtype: DType) -> None:
@@ -204,7 +211,7 @@ class Scalars:
         else:
             fits = isinstance(value, float)
         if not fits:
-            raise self.broken("L-const", e, repr(value), f"a value of {dtype}")
+            raise self.broken("L-const", e, repr(value), f"a literal of {dtype}")
 
     def _same(self, e: Expr, lhs: Expr, rhs: Expr) -> DType:
         a, b = self.expr(lhs), self.expr(rhs)
@@ -234,7 +241,11 @@ class Scalars:
         count = INTRINSICS.get(e.name)
         if count is None or len(dtypes) != count or not set(dtypes) <= _REALS:
             known = ", ".join(INTRINSICS)
-            want = f"one of {known}" if count is None else f"{count} operands, all f32 or all f64"
+            want = (
+                f"one of {known}"
+                if count is None
+                else f"{counted(count, 'operand')} of f32, or of f64"
+            )
             raise self.broken("L-intrinsic", e, f"{e.name}({', '.join(dtypes)})", want)
         if len(set(dtypes)) != 1:
             raise self.broken("L-operands", e, ", ".join(dtypes), "one dtype")

@@ -197,13 +197,13 @@ def _one_by_one(load: _Access, store: _Access, same: bool, ranges: Ranges) -> bo
 
 def _apart(index: tuple[Poly, ...], loops: list[_Loop], ranges: Ranges) -> bool:
     """Return whether any two iterations have different indices, as digits of a mixed radix have."""
-    left = list(loops)
+    rest = list(loops)
     for component in index:
-        mine = [x for x in left if indices.mentions(component, x.var)]
-        if not _counts(component, mine, ranges):
+        inside = [x for x in rest if indices.mentions(component, x.var)]
+        if not _counts(component, inside, ranges):
             return False
-        left = [x for x in left if x not in mine]
-    return not left
+        rest = [x for x in rest if x not in inside]
+    return not rest
 
 
 def _counts(p: Poly, loops: list[_Loop], ranges: Ranges) -> bool:

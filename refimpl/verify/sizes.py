@@ -30,7 +30,7 @@ _CORNERS = 3  # dims of a size up to which every combination of their ends is tr
 
 
 class Sizes:
-    """Checks sizes against declarations, each size once."""
+    """Checks sizes against the dims that a program declares, each size once."""
 
     def __init__(self, declared: Iterable[DimVar], where: str) -> None:
         self.ranges: dict[str, tuple[int, int]] = {}
@@ -38,15 +38,19 @@ class Sizes:
         for v in declared:
             place = f"{where}, dims {v.name} in [{v.lo}, {v.hi}]"
             if not _IDENTIFIER.fullmatch(v.name) or v.name in TAKEN:
-                raise DidymaError("D-name", place, got=repr(v.name), want="a plain, free name")
+                raise DidymaError(
+                    "D-name", place, got=repr(v.name), want="a plain name that is no word of sizes"
+                )
             if v.name in self.ranges:
-                raise DidymaError("D-twice", place, got="a second declaration", want="one")
+                raise DidymaError(
+                    "D-twice", place, got=f"{v.name} again", want="one declaration of a name"
+                )
             if not 0 <= v.lo <= v.hi:
                 raise DidymaError("D-range", place, got=f"[{v.lo}, {v.hi}]", want="0 <= lo <= hi")
             self.ranges[v.name] = (v.lo, v.hi)
 
     def declared(self, ds: Dim | Iterable[Dim], where: str) -> None:
-        """Law D-undeclared."""
+        """Check law D-undeclared."""
         for name in dims.free(ds):
             if name not in self.ranges:
                 raise DidymaError(
@@ -58,7 +62,7 @@ class Sizes:
                 )
 
     def shape(self, shape: Shape, dtype: DType, where: str) -> None:
-        """Laws about a tensor's sizes."""
+        """Check the laws about the sizes of a tensor."""
         bytes_at_most = dtype.nbytes
         for d in shape:
             if isinstance(d, int):

@@ -18,7 +18,8 @@ Written: TypeAlias = tuple[tuple[Dim, Dim], ...]
 class Storage:
     """One allocation; ``arena`` is its name where values are placed in it.
 
-    One that is not ours is the caller's: to be read, or, as an ``output``, to be written.
+    One that is not ``ours`` is the caller's: to be read, or, as an ``output``, to be written.
+    ``stamp`` is the time at which its size was read.
     """
 
     number: int
@@ -44,7 +45,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A value: whose bytes it shows, which of them, and when its sizes were last read."""
+    """Which bytes a value shows, whose they are, and when its sizes were last read."""
 
     owner: str
     lo: Dim
@@ -53,7 +54,7 @@ class Shown:
 
 
 class State:
-    """The state before a line.  Blocks run on copies."""
+    """What is known of values and symbols before a line; branches work on copies."""
 
     def __init__(self) -> None:
         self.values: dict[str, Shown] = {}
@@ -65,7 +66,7 @@ class State:
         self.equal: set[tuple[Dim, Dim]] = set()  # sizes that lines have asserted to be equal
 
     def copy(self) -> State:
-        """Return a state of its own."""
+        """Return a copy that may be changed apart."""
         other = State()
         other.values = dict(self.values)
         other.regions = dict(self.regions)
@@ -77,14 +78,14 @@ class State:
         return other
 
     def own(self, r: Region, stamp: int) -> None:
-        """Let a value own a region."""
+        """Let a value own a region from the time ``stamp`` on."""
         self.regions[r.owner] = r
         self.values[r.owner] = Shown(r.owner, r.lo, r.hi, stamp)
         if r.storage.arena:
             self.placed[r.storage.arena][r.owner] = None
 
     def end(self, owner: str, by: Line) -> None:
-        """Take a value's bytes away."""
+        """Take a value's bytes away, by a line."""
         r = self.regions[owner]
         self.regions[owner] = replace(r, gone=by)
         if r.storage.arena:
@@ -104,15 +105,15 @@ class State:
         self.equal = {pair for pair in self.equal if not {*symbols} & {*dims.free(pair)}}
 
     def alive(self) -> set[str]:
-        """Values that own bytes."""
+        """Return the values that own bytes."""
         return {name for name, r in self.regions.items() if r.gone is None}
 
     def fresh(self, v: Shown, t: TensorType) -> bool:
-        """Tell whether the symbols in a value's type are still what they were."""
+        """Return whether the symbols in a value's type have not changed since it was made."""
         return all(self.changed.get(n, 0) <= v.stamp for n in symbols(t))
 
     def forget(self, names: Iterable[str]) -> None:
-        """Drop values of a block that has ended."""
+        """Drop values and arenas of a block that has ended."""
         for name in names:
             self.values.pop(name, None)
             self.regions.pop(name, None)
@@ -121,5 +122,5 @@ class State:
 
 
 def symbols(t: TensorType) -> tuple[str, ...]:
-    """Names of the symbols in a type's sizes."""
+    """Return the names of the symbols in a type's sizes."""
     return () if all(isinstance(d, int) for d in t.shape) else dims.free(t.shape)

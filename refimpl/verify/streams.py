@@ -13,7 +13,7 @@ from didyma.refimpl.verify.ranges import Ranges
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A touch of bytes of one allocation: by whom, under what name."""
+    """An access to bytes of one allocation: of which value, on which stream, and when."""
 
     value: str
     range: tuple[Dim, Dim]
@@ -23,9 +23,9 @@ class Access:
 
 
 class Streams:
-    """Vector clocks: what each stream knows to have ended of the others' work.
+    """Orders the work on streams by vector clocks: what has ended of the others' before it starts.
 
-    Everything is in order where a block of lines begins and ends.
+    Streams are joined where a block of lines begins and ends.
     """
 
     def __init__(self, ranges: Ranges) -> None:
@@ -36,16 +36,16 @@ class Streams:
         self.accesses: dict[int, list[Access]] = {}
 
     def join(self) -> None:
-        """Every stream has waited for every other."""
+        """Let every stream wait for every other."""
         self.known.clear()
         self.last.clear()
         self.accesses.clear()
 
     def wait(self, stream: int, on: int) -> None:
-        """Later work of ``stream`` comes after all work of ``on`` so far."""
-        mine = self.known.setdefault(stream, {})
+        """Let later work of ``stream`` come after all work of ``on`` so far."""
+        ended = self.known.setdefault(stream, {})
         for other, tick in (*self.known.get(on, {}).items(), (on, self.last.get(on, 0))):
-            mine[other] = max(mine.get(other, 0), tick)
+            ended[other] = max(ended.get(other, 0), tick)
 
     def touch(
         self, value: str, storage: int, span: tuple[Dim, Dim], stream: int, write: bool
@@ -53,25 +53,25 @@ class Streams:
         """Note an access; return an earlier one of another stream that it may meet, if any."""
         self.tick += 1
         self.last[stream] = self.tick
-        mine = self.known.get(stream, {})
+        ended = self.known.get(stream, {})
         before = self.accesses.setdefault(storage, [])
-        found = next(
+        conflict = next(
             (
                 a
                 for a in before
                 if a.stream != stream
                 and (a.write or write)
-                and mine.get(a.stream, 0) < a.tick
+                and ended.get(a.stream, 0) < a.tick
                 and not self.ranges.apart(a.range, span)
             ),
             None,
         )
         before.append(Access(value, span, stream, self.tick, write))
-        return found
+        return conflict
 
 
 def several(lines: Sequence[Line]) -> bool:
-    """Tell whether lines use any stream but the first."""
+    """Return whether lines use any stream but the first."""
     return any(
         isinstance(s, Wait) or (isinstance(s, Launch) and s.stream != 0) for s in walk(lines)
     )

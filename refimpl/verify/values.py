@@ -51,7 +51,7 @@ class Values:
         """Return the type of a value, by law P-untyped."""
         t = self.types.get(name)
         if t is None:
-            raise self.broken("P-untyped", f"%{name}", "a value listed under types")
+            raise self.broken("P-untyped", f"%{name}", "a value listed under `types`")
         return t
 
     def bound(self, ds: Iterable[Dim]) -> None:
@@ -59,7 +59,7 @@ class Values:
         for name in dims.free(ds):
             if name not in self.state.bound:
                 raise self.broken(
-                    "P-unbound", name, "a size known here", "bind it on an earlier line"
+                    "P-unbound", name, "a symbol with a value here", "bind it on an earlier line"
                 )
 
     def aligned(self, what: str, at: Dim, to: int) -> None:
@@ -120,7 +120,7 @@ class Values:
         if not self.state.fresh(v, t):
             raise self.broken(
                 "P-stale", f"%{name}: {t}, made before {', '.join(symbols(t))} changed",
-                "a value of today's size", "carry it together with the symbol",
+                "a value of the present size", "carry it together with the symbol",
             )  # fmt: skip
         return v, r
 
@@ -136,7 +136,7 @@ class Values:
         for name in names:
             v, r = self.live(name)
             if not self.ranges.covered(r.written, v.lo, v.hi):
-                raise self.broken("P-unwritten", f"%{name}", "a value written on an earlier line")
+                raise self.broken("P-unwritten", f"%{name}", "a value all written on earlier lines")
             self.order(name, v, r, stream, write=False)
 
     def write(self, names: Iterable[str], others: Iterable[str], stream: int = 0) -> None:
@@ -150,7 +150,7 @@ class Values:
                 )
             for w, other, o in shared:
                 if other.owner == r.owner and not self.ranges.apart((w.lo, w.hi), (v.lo, v.hi)):
-                    raise self.broken("P-alias", f"%{name} and %{o}", "bytes apart")
+                    raise self.broken("P-alias", f"%{name} and %{o}", "no byte in common")
             self.order(name, v, r, stream, write=True)
             self.state.write(v)
             shared.append((v, r, name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from didyma.refimpl.errors import counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.limits import PORTABLE
@@ -37,9 +38,10 @@ class Work:
         v, k = self.values, self.kernels.get(s.kernel)
         if k is None:
             known = ", ".join(f"@{name}" for name in self.kernels)
-            raise v.broken("P-kernel", f"@{s.kernel}", f"one of: {known or 'none'}")
+            want = f"a kernel of the program: {known or 'there is none'}"
+            raise v.broken("P-kernel", f"@{s.kernel}", want)
         if len(s.args) != len(k.params):
-            got = f"{len(s.args)} arguments"
+            got = counted(len(s.args), "argument")
             raise v.broken("P-args", got, f"{len(k.params)}, as @{k.name} has")
         self._streams(s.stream)
         self._dims(k.dims, k.name)
@@ -47,9 +49,11 @@ class Work:
         read: list[str] = []
         for name, b in zip(s.args, k.params, strict=True):
             t = v.typed(name)
-            flat, held = TensorType(b.dtype, b.shape), t.memory
+            flat, memory = TensorType(b.dtype, b.shape), t.memory
             # a kernel may see its buffers under other shapes
-            if held.dtype is not b.dtype or (held.shape != b.shape and held.numel != flat.numel):
+            if memory.dtype is not b.dtype or (
+                memory.shape != b.shape and memory.numel != flat.numel
+            ):
                 want = f"{flat}, as {b.name} of @{k.name}"
                 raise v.broken("P-args", f"%{name}: {t}", want)
             (written if b.name in k.outputs else read).append(name)
@@ -76,7 +80,7 @@ class Work:
         for other in s.args:
             shown = v.state.values.get(other)
             if shown is not None and other != source and shown.owner == source:
-                raise v.broken("P-alias", f"%{output} and %{other}", "bytes apart")
+                raise v.broken("P-alias", f"%{output} and %{other}", "no byte in common")
         key = (k.name, out, src)
         if key not in self.shares:
             self.shares[key] = may_share(k, out, src)
@@ -100,7 +104,7 @@ class Work:
         for d in wanted:
             lo, hi = v.sizes.ranges.get(d.name, (-1, -1))
             if lo < d.lo or hi > d.hi:
-                got = f"[{lo}, {hi}]" if lo >= 0 else "not declared"
+                got = f"in [{lo}, {hi}]" if lo >= 0 else "not declared"
                 want = f"within [{d.lo}, {d.hi}], as @{by} says"
                 raise v.broken("P-dims", f"{d.name} {got}", want)
         v.bound(dims.symbol(d.name) for d in wanted)
@@ -122,9 +126,9 @@ class Work:
         """Verify the call of a library routine."""
         v = self.values
         v.read(s.inputs)
-        strange = [name for name in s.allocates if name not in s.outputs]
-        if strange:
-            raise v.broken("P-allocates", f"%{strange[0]}", "an output of the routine")
+        extra = [name for name in s.allocates if name not in s.outputs]
+        if extra:
+            raise v.broken("P-allocates", f"%{extra[0]}", "an output of the routine")
         for name in s.allocates:
             v.allocate(name)
         v.write(s.outputs, s.inputs)
@@ -143,7 +147,9 @@ class Work:
         v, f = self.values, self.functions.get(s.callee)
         if f is None:
             known = ", ".join(f"@{name}" for name in self.functions)
-            raise v.broken("P-callee", f"@{s.callee}", f"a function above: {known or 'none'}")
+            raise v.broken(
+                "P-callee", f"@{s.callee}", f"a function above: {known or 'there is none'}"
+            )
         declared = f.type
         for names, values in ((f.inputs, s.inputs), (f.outputs, s.outputs)):
             got = [v.typed(name) for name in values]

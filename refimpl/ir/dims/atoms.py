@@ -53,7 +53,7 @@ class Atom:
 
     @property
     def is_extreme(self) -> bool:
-        """True of a largest or a smallest."""
+        """Return whether the atom is a maximum or a minimum."""
         return self.kind in ("max", "min")
 
 

@@ -20,7 +20,10 @@ FOLDS: dict[Any, Callable[[Sequence[int]], int]] = {
 
 
 def evaluate(d: Dim, env: Mapping[str, int]) -> int:
-    """Value of a size under a binding; DidymaError ``unbound-dim`` if a symbol has none.
+    """Return the value of a size under a binding of its symbols.
+
+    Raises DidymaError ``unbound-dim`` if a symbol has no value, ``fractional-dim`` if the value is
+    no integer and ``bad-dim`` for an operation that sizes do not have.
 
     >>> evaluate(2 * symbol("n") + 1, {"n": 4})
     9
@@ -34,7 +37,7 @@ def evaluate(d: Dim, env: Mapping[str, int]) -> int:
 
 
 def values(shape: Iterable[Dim], env: Mapping[str, int]) -> tuple[int, ...]:
-    """Values of several sizes under a binding."""
+    """Return the values of several sizes under a binding of their symbols."""
     return tuple(evaluate(d, env) for d in shape)
 
 
@@ -79,7 +82,9 @@ def check_ranges(env: Mapping[str, int], declared: Iterable[DimVar]) -> None:
 def bind(
     shapes: Iterable[tuple[str, Sequence[Dim], Sequence[int]]], declared: Iterable[DimVar]
 ) -> dict[str, int]:
-    """Symbols of (name, declared shape, actual shape) triples, checked everywhere they occur.
+    """Return the values of symbols that make declared shapes the actual ones.
+
+    ``shapes`` are triples of a name, the declared shape and the actual shape.
 
     A symbol is bound by a dim that is the symbol itself, or failing that by a dim linear in it
     alone; every other dim is then checked.  Errors: ``rank-mismatch``, ``dim-mismatch``,

@@ -59,12 +59,12 @@ def add(*ds: Dim) -> Dim:
 
 
 def sub(a: Dim, b: Dim) -> Dim:
-    """Difference."""
+    """Return the difference of two sizes."""
     return a - b if isinstance(a, int) and isinstance(b, int) else canonical(a - b)
 
 
 def mul(*ds: Dim) -> Dim:
-    """Product; 1 for none.
+    """Return the product of sizes; 1 for none.
 
     DidymaError ``D-too-large`` for sums of so many terms that nobody could write it out.
     """
@@ -81,7 +81,7 @@ def mul(*ds: Dim) -> Dim:
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
-    """Quotient rounded down.
+    """Return the quotient of two sizes, rounded down.
 
     >>> floordiv(7, 2), floordiv(2 * symbol("n"), 2)
     (3, n)
@@ -95,7 +95,7 @@ def floordiv(a: Dim, b: Dim) -> Dim:
 
 
 def ceildiv(a: Dim, b: Dim) -> Dim:
-    """Quotient rounded up."""
+    """Return the quotient of two sizes, rounded up."""
     if isinstance(b, int):
         if isinstance(a, int):
             return -(-a // b)
@@ -108,7 +108,7 @@ Polynomial: TypeAlias = Mapping[tuple[Any, ...], int]
 
 
 def _polynomial(d: Any) -> Polynomial | None:
-    """Coefficients by monomial, if a size is a polynomial with whole ones."""
+    """Return coefficients by monomial, if a size is a polynomial with whole ones."""
     found: dict[tuple[Any, ...], int] = {}
     for term in d.args if d.func is sympy.Add else (d,):
         c, factors = term.as_coeff_mul()
@@ -125,7 +125,7 @@ def _is_power(e: Any) -> bool:
 
 
 def _quotient(parts: Polynomial, by: int, times: int = 1) -> Dim:
-    """Quotient of a polynomial rounded down, in sympy's form but for a thirtieth of its time.
+    """Return a polynomial's quotient rounded down, in sympy's form at a thirtieth of its cost.
 
     What is a multiple for sure stands outside of the floor.
     """
@@ -141,19 +141,19 @@ def _quotient(parts: Polynomial, by: int, times: int = 1) -> Dim:
 
 
 def maximum(*ds: Dim) -> Dim:
-    """Largest."""
+    """Return the largest of sizes."""
     ints = _ints(ds)
     return _extreme(sympy.Max, ds, 1) if ints is None else max(ints)
 
 
 def minimum(*ds: Dim) -> Dim:
-    """Smallest."""
+    """Return the smallest of sizes."""
     ints = _ints(ds)
     return _extreme(sympy.Min, ds, -1) if ints is None else min(ints)
 
 
 def _extreme(func: Any, ds: Sequence[Dim], sign: int) -> Dim:
-    """Largest (``sign`` 1) or smallest, as sympy writes it.
+    """Return the largest (``sign`` 1) or smallest of sizes, as sympy writes it.
 
     Of linear sizes we tell ourselves which can never be it, as sympy would, only much faster: the
     difference of two is never negative where no coefficient of it is.
@@ -175,7 +175,7 @@ def _never_below(a: Mapping[Any, int], b: Mapping[Any, int], sign: int) -> bool:
 
 
 def _linear(d: Any) -> dict[Any, int] | None:
-    """Coefficients by symbol, and the constant by 1; None where a size is not linear."""
+    """Return coefficients by symbol, and the constant by 1; None where a size is not linear."""
     if isinstance(d, int):
         return {1: d}
     row: dict[Any, int] = {}
@@ -195,12 +195,12 @@ def align(d: Dim, to: int) -> Dim:
 
 
 def equal(a: Dim, b: Dim) -> bool:
-    """Tell whether two sizes are equal for every binding of their symbols."""
+    """Return whether two sizes are equal for every binding of their symbols."""
     return a == b
 
 
 def free(ds: Dim | Iterable[Dim]) -> tuple[str, ...]:
-    """Names of the symbols, sorted.
+    """Return the names of the symbols in sizes, sorted.
 
     >>> free([2, symbol("n") * symbol("m")])
     ('m', 'n')
@@ -220,7 +220,7 @@ def terms(d: Dim) -> int:
 
 
 def text(d: Dim) -> str:
-    """Text form, which the parser reads back.
+    """Return the text of a size, which the parser reads back.
 
     >>> text(2 * symbol("n") + 1)
     '2*n + 1'
@@ -229,7 +229,7 @@ def text(d: Dim) -> str:
 
 
 def count_text(n: int) -> str:
-    """Text of a number for people; a power of two near it where it has too many digits.
+    """Return the text of a number for people: a power of two near it if it has many digits.
 
     >>> count_text(1 << 20), count_text(10**5000)
     ('1,048,576', '2**16609 or more')

@@ -25,9 +25,6 @@ LONGEST = 1 << 14  # values that are computed
 LARGEST = 1 << 50  # of a value, and of the last of those computed
 
 
-Join: TypeAlias = "Callable[[QuasiLinear, QuasiLinear], QuasiLinear]"
-
-
 class _TooLong(Exception):
     """More values would be needed, or larger ones, than are looked at."""
 
@@ -44,20 +41,15 @@ class QuasiLinear:
     slope: int
 
     @property
-    def is_zero(self) -> bool:
-        """Whether all values are 0."""
-        return self.slope == 0 and not self.values.any()
-
-    @property
     def never_zero(self) -> bool:
-        """Whether all values are known to have one sign and none to be 0."""
+        """Return whether all values are known to have one sign and none to be 0."""
         return bool((self.values > 0).all() and self.slope >= 0) or bool(
             (self.values < 0).all() and self.slope <= 0
         )
 
     @property
     def never_negative(self) -> bool:
-        """Whether no value is below 0."""
+        """Return whether no value is below 0."""
         return self.slope >= 0 and bool((self.values >= 0).all())
 
     def first_negative(self, count: int) -> int | None:

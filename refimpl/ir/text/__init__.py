@@ -56,7 +56,7 @@ _KIND = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*([a-z]+)")
 
 
 def show(x: Module | PrimFunc | Program | tuple[PrimFunc, ...]) -> str:
-    """Text of an IR, which ``parse`` reads back (a PrimFunc as a tuple of one)."""
+    """Return the text of an IR, which ``parse`` reads back (a PrimFunc as a tuple of one)."""
     match x:
         case Module():
             return show_module(x)
@@ -97,10 +97,10 @@ def parse_module(text: str, source: str = "<text>", files: Files | None = None) 
 
 
 def node_lines(text: str, files: Files | None = None) -> dict[str, int]:
-    """Lines, from 1, of the functions, parameters and nodes of a graph, as errors name them."""
+    """Return the line, from 1, of each function, parameter and node, by its name in errors."""
     reader = GraphReader(text, "", files)
     reader.module()
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for function, what, at in reader.places:
         match what:
             case None:
@@ -109,8 +109,8 @@ def node_lines(text: str, files: Files | None = None) -> dict[str, int]:
                 name = f"@{function}, %{what.name}"
             case Node():
                 name = f"@{function}: {show_node(what)}"
-        found.setdefault(name, text.count("\n", 0, reader.starts[at]) + 1)
-    return found
+        numbers.setdefault(name, text.count("\n", 0, reader.starts[at]) + 1)
+    return numbers
 
 
 def parse_loop(text: str, source: str = "<text>") -> tuple[PrimFunc, ...]:

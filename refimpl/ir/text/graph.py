@@ -16,13 +16,13 @@ from didyma.refimpl.ir.text.reader import Files, Reader
 
 
 def dims_text(declared: tuple[DimVar, ...]) -> str:
-    """Text of declarations: ``dims n in [1, 8]``; empty for none."""
+    """Return the text of declarations: ``dims n in [1, 8]``; empty for none."""
     each = ", ".join(f"{plain_name(v.name)} in [{v.lo}, {v.hi}]" for v in declared)
     return f"dims {each}" if each else ""
 
 
 def _callee(n: Node) -> tuple[str, Attrs] | None:
-    """Callee and other attributes, if the short form of a call says it all."""
+    """Return callee and other attributes, if the short form of a call says it all."""
     names = [k for k, _ in n.attrs]
     callee = dict(n.attrs).get("callee")
     if n.op != CALL or type(callee) is not str or names != sorted(set(names)):
@@ -31,7 +31,7 @@ def _callee(n: Node) -> tuple[str, Attrs] | None:
 
 
 def show_node(n: Node, elide: bool = True) -> str:
-    """Text of a node, on one line; ``elide`` leaves out the bytes of large constants."""
+    """Return the text of a node, on one line; ``elide`` leaves out the bytes of large constants."""
     short = _callee(n)
     args = [value_name(a) for a in n.args]
     if short:
@@ -45,7 +45,7 @@ def show_node(n: Node, elide: bool = True) -> str:
 
 
 def show_function(f: Function, elide: bool = False) -> str:
-    """Text of a function."""
+    """Return the text of a function."""
     params = ", ".join(f"{value_name(p.name)}: {type_text(p.type)}" for p in f.params)
     results = ", ".join(value_name(r) for r in f.results)
     attrs = f" attrs({', '.join(attrs_text(f.attrs))})" if f.attrs else ""
@@ -55,7 +55,7 @@ def show_function(f: Function, elide: bool = False) -> str:
 
 
 def show_module(m: Module) -> str:
-    """Text of a module."""
+    """Return the text of a module."""
     declared = dims_text(m.dims)
     lines = ["module {", *([f"  {declared}"] if declared else [])]
     lines += [show_function(f) for f in m.functions]
@@ -70,7 +70,7 @@ class GraphReader(Reader):
         self.places: list[tuple[str, Param | Node | None, int]] = []
 
     def module(self) -> Module:
-        """Module: ``module { dims ... func ... }``."""
+        """Parse a module: ``module { dims ... func ... }``."""
         self.expect("module")
         self.expect("{")
         declared = self.dimvars()

@@ -62,7 +62,7 @@ class Lexer:
 
     @property
     def kind(self) -> str:
-        """Kind of the next word."""
+        """The kind of the next word."""
         return self.kinds[self.i]
 
     @property
@@ -100,7 +100,7 @@ class Lexer:
         return word
 
     def at(self, word: str) -> bool:
-        """Tell whether the next word is this mark or keyword."""
+        """Return whether the next word is this mark or keyword."""
         return self.words[self.i] == word
 
     def accept(self, word: str) -> bool:
@@ -129,7 +129,7 @@ class Lexer:
         return self.unquote(self.next())
 
     def unquote(self, word: str) -> str:
-        """Text between the quotes of the word just taken."""
+        """Return the text between the quotes of the word just taken."""
         if "\\" not in word and word.isprintable():
             return word[1:-1]
         try:

@@ -27,7 +27,7 @@ _DEVICE = re.compile(r"[A-Za-z0-9_.]+(?::[0-9]+)?")
 
 
 def quote(s: str) -> str:
-    """Text of a string: JSON's, in ASCII where a character would not show.
+    """Return the text of a string: JSON's, in ASCII where a character would not show.
 
     >>> quote('a "b"')
     '"a \\\\"b\\\\""'
@@ -57,7 +57,7 @@ def word(name: str) -> str:
 
 
 def rounded(value: float, dtype: DType) -> float:
-    """Nearest value of a float dtype, as a Python float.
+    """Return the nearest value of a float dtype, as a Python float.
 
     >>> rounded(0.1, DType.F16)
     0.0999755859375
@@ -69,7 +69,7 @@ def rounded(value: float, dtype: DType) -> float:
 
 
 def float_text(value: float, dtype: DType = DType.F64) -> str:
-    """Shortest decimal that is ``value`` once rounded to the dtype; hexadecimal if none is.
+    """Return the shortest decimal that rounds to ``value`` in the dtype; hexadecimal if none does.
 
     >>> float_text(rounded(0.1, DType.F32), DType.F32), float_text(0.1, DType.F32)
     ('0.1', '0x1.999999999999ap-4')
@@ -89,14 +89,14 @@ def float_text(value: float, dtype: DType = DType.F64) -> str:
 
 
 def scalar_text(value: int | float | bool, dtype: DType = DType.F64) -> str:
-    """Text of a number or truth value, without its dtype."""
+    """Return the text of a number or truth value, without its dtype."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int) else float_text(value, dtype)
 
 
 def dim_text(d: Dim) -> str:
-    """Text of a size; symbols whose names are no plain words are quoted."""
+    """Return the text of a size; symbols whose names are no plain words are quoted."""
     if isinstance(d, int):
         return str(d)
     names = {s: plain_name(s.name) for s in d.free_symbols}
@@ -105,12 +105,12 @@ def dim_text(d: Dim) -> str:
 
 
 def shape_text(shape: tuple[Dim, ...]) -> str:
-    """Text of a shape: ``[n, 4]``."""
+    """Return the text of a shape: ``[n, 4]``."""
     return f"[{', '.join(dim_text(d) for d in shape)}]"
 
 
 def type_text(t: TensorType) -> str:
-    """Text of a tensor type: ``f32[n, 4]@cuda:1``."""
+    """Return the text of a tensor type: ``f32[n, 4]@cuda:1``."""
     where = t.device and (t.device if _DEVICE.fullmatch(t.device) else quote(t.device))
     return f"{t.dtype}{shape_text(t.shape)}{'@' if where else ''}{where}"
 
@@ -122,7 +122,9 @@ def _nested(values: Any, rank: int, dtype: DType) -> str:
 
 
 def tensor_array(values: list[Any], dtype: DType, shape: tuple[int, ...]) -> Tensor:
-    """Tensor of numbers in row-major order; OverflowError for an integer out of range."""
+    """Return the tensor of numbers in row-major order.
+
+    Raises OverflowError for an integer out of range."""
     if dtype.is_packed and dtype.is_int and values:
         least, most = dtype.limits
         if min(values) < least or max(values) > most:
@@ -134,7 +136,7 @@ def tensor_array(values: list[Any], dtype: DType, shape: tuple[int, ...]) -> Ten
 
 
 def _values_text(t: Tensor) -> str:
-    """Elements as numbers in nested lists; empty where numbers do not say it all."""
+    """Return elements as numbers in nested lists; empty where numbers do not say it all."""
     array = t.array()
     with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like any other
         values = array.astype(np.float64) if t.dtype.is_float else array
@@ -145,14 +147,14 @@ def _values_text(t: Tensor) -> str:
 
 
 def filled(one: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Tensor of equal elements, from a scalar."""
+    """Return a tensor of equal elements, from a scalar."""
     if one.dtype.is_packed:
         return Tensor.of(np.full(shape, one.array()))
     return Tensor(one.dtype, shape, one.data * math.prod(shape))
 
 
 def _filled_text(t: Tensor) -> str:
-    """Text of the element that all are; empty where there is none or it does not say it all."""
+    """Return the text of the element that all are; empty if there is none, or it loses bits."""
     if t.dtype.is_packed:
         one = Tensor.of(t.array().reshape(-1)[0])
     else:
@@ -161,7 +163,7 @@ def _filled_text(t: Tensor) -> str:
 
 
 def tensor_text(t: Tensor, elide: bool = False) -> str:
-    """Text of a constant: nested lists where it is small and they say it all, else base64.
+    """Return the text of a constant: nested lists where it is small and exact so, else base64.
 
     A large one of equal elements is ``filled`` with that element.
 
@@ -184,7 +186,7 @@ def tensor_text(t: Tensor, elide: bool = False) -> str:
 
 
 def attr_text(a: Attr, elide: bool = False) -> str:
-    """Text of an attribute's value.
+    """Return the text of an attribute's value.
 
     >>> attr_text((1, (True,), "a", DType.F16))
     '(1, (true,), "a", f16)'
@@ -206,5 +208,5 @@ def attr_text(a: Attr, elide: bool = False) -> str:
 
 
 def attrs_text(attrs: Attrs, elide: bool = False) -> list[str]:
-    """``name=value`` of each attribute."""
+    """Return ``name=value`` for each attribute."""
     return [f"{word(k)}={attr_text(v, elide)}" for k, v in attrs]

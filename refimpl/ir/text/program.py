@@ -76,7 +76,7 @@ def _pairs(pairs: tuple[tuple[str, str], ...], between: str) -> str:
 
 
 def show_instruction(s: Line) -> str:
-    """Text of a line, without the lines in its blocks."""
+    """Return the text of a line, without the lines in its blocks."""
     match s:
         case Allocate(value):
             return f"allocate {value_name(value)}"
@@ -129,7 +129,7 @@ def show_instruction(s: Line) -> str:
 
 
 def show_program(p: Program) -> str:
-    """Text of a program; a comment gives the type of what a line makes."""
+    """Return the text of a program; a comment gives the type of what a line makes."""
     printer = LoopPrinter()
     out = printer.lines
     out.append(f"program {global_name(p.name)} {{")

@@ -193,7 +193,7 @@ class ExprReader(Reader):
         return Const(value, dtype)
 
     def _suffix(self, at: int) -> DType | None:
-        """Dtype after a ``:`` at word ``at``."""
+        """Return the dtype after a ``:`` at word ``at``."""
         if at + 1 >= len(self.words) or self.words[at] != ":":
             return None
         dtype = DTYPES.get(self.words[at + 1])

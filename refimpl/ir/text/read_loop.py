@@ -77,14 +77,14 @@ class LoopReader(ExprReader):
     # ---- functions
 
     def functions(self) -> tuple[PrimFunc, ...]:
-        """One or more functions, to the end of the text."""
+        """Parse one or more functions, to the end of the text."""
         found = [self.primfunc()]
         while self.kind != "end":
             found.append(self.primfunc())
         return tuple(found)
 
     def primfunc(self) -> PrimFunc:
-        """Loop function: ``primfunc @f(...) writes (...) dims ... attrs(...) { ... }``."""
+        """Parse a loop function: ``primfunc @f(...) writes (...) dims ... attrs(...) { ... }``."""
         if self.word not in _FUNCTIONS:
             raise self.error("`kernel` or `primfunc`")
         self.next()
@@ -286,5 +286,5 @@ class LoopReader(ExprReader):
 
 
 def _join(below: list[Stmt]) -> Stmt:
-    """Meaning of the statements between braces, given last first."""
+    """Return the statement that statements between braces mean, given last first."""
     return below[0] if len(below) == 1 else Block(tuple(reversed(below)))

@@ -41,7 +41,7 @@ class ProgramReader(LoopReader):
     """Reads programs."""
 
     def program(self) -> Program:
-        """Program: dims, inputs, constants, types, kernels, functions, lines."""
+        """Parse a program: dims, inputs, constants, types, kernels, functions, lines."""
         self.expect("program")
         name = self.function()
         self.expect("{")

@@ -85,7 +85,7 @@ class Reader(Lexer):
         super().__init__(text, source)
 
     def items(self, read: Callable[[], T], close: str) -> tuple[T, ...]:
-        """Items between commas up to and with ``close``."""
+        """Parse items between commas, up to and with ``close``."""
         out: list[T] = []
         while not self.at(close):
             out.append(read())
@@ -99,7 +99,7 @@ class Reader(Lexer):
     # ---- sizes
 
     def dim(self) -> Dim:
-        """Size: an integer or an expression over dims.  ``//`` and ``floor`` round down."""
+        """Parse a size: an integer or an expression over dims.  ``//`` and ``floor`` round down."""
         at = self.i
         d = self._dim(0)
         if not isinstance(d, int) and d.is_Rational:
@@ -175,14 +175,14 @@ class Reader(Lexer):
         return d
 
     def shape(self) -> Shape:
-        """Shape: ``[n, 4]``."""
+        """Parse a shape: ``[n, 4]``."""
         self.expect("[")
         return self.items(self.dim, "]")
 
     # ---- types
 
     def dtype(self) -> DType:
-        """Element type."""
+        """Parse an element type."""
         found = DTYPES.get(self.word)
         if found is None:
             raise self.error(f"a dtype: {', '.join(DTYPES)}")
@@ -190,18 +190,18 @@ class Reader(Lexer):
         return found
 
     def type(self) -> TensorType:
-        """Tensor type: ``f32[n, 4]``, with ``@cuda:1`` where it is not on the program's device."""
+        """Parse a tensor type: ``f32[n, 4]``, or ``f32[n, 4]@cuda:1`` for another device."""
         dtype, shape = self.dtype(), self.shape()
         return TensorType(dtype, shape, self.device() if self.kind == "global" else "")
 
     def typed_value(self) -> tuple[str, TensorType]:
-        """Value with its type: ``%x: f32[n]``."""
+        """Parse a value with its type: ``%x: f32[n]``."""
         name = self.value()
         self.expect(":")
         return name, self.type()
 
     def dimvars(self) -> tuple[DimVar, ...]:
-        """Declarations of dims, if the next word is ``dims``: ``dims n in [1, 8], m in [0, 4]``."""
+        """Parse declarations of dims, if there are any: ``dims n in [1, 8], m in [0, 4]``."""
         found: list[DimVar] = []
         if self.accept("dims"):
             while True:
@@ -219,7 +219,7 @@ class Reader(Lexer):
     # ---- constants
 
     def number(self, dtype: DType = DType.F64) -> Number:
-        """Number or truth value; a decimal is rounded to the dtype."""
+        """Parse a number or truth value; a decimal is rounded to the dtype."""
         minus = self.accept("-")
         kind, word = self.kind, self.word
         if kind == "int":
@@ -244,7 +244,10 @@ class Reader(Lexer):
         return -exact if minus else exact
 
     def tensor(self) -> Tensor:
-        """Constant: ``f32[2] [1.0, 2.0]``, ``filled 0.0``, ``base64 "..."``, ``file "..."``."""
+        """Parse a constant, such as ``f32[2] [1.0, 2.0]``.
+
+        In place of the elements may stand ``filled 0.0``, ``base64 "..."`` or ``file "..."``.
+        """
         at = self.i
         dtype, sizes = self.dtype(), self.shape()
         shape = tuple(d for d in sizes if isinstance(d, int) and d >= 0)
@@ -304,7 +307,7 @@ class Reader(Lexer):
     # ---- attributes
 
     def attr(self) -> Attr:
-        """Attribute's value: a number, string, dtype, constant, size, or tuple of such."""
+        """Parse an attribute's value: a number, string, dtype, constant, size, or tuple of such."""
         kind, word = self.kind, self.word
         if kind == "string":
             return self.string()
@@ -336,13 +339,13 @@ class Reader(Lexer):
         return found
 
     def named_attr(self) -> tuple[str, Attr]:
-        """Attribute: ``axis=1``."""
+        """Parse an attribute: ``axis=1``."""
         name = self.label("the name of an attribute")
         self.expect("=")
         return name, self.attr()
 
     def attrs(self) -> Attrs:
-        """Attributes, if the next word is ``attrs``: ``attrs(a=1, b="x")``."""
+        """Parse attributes, if there are any: ``attrs(a=1, b="x")``."""
         if not self.accept("attrs"):
             return ()
         self.expect("(")
@@ -350,5 +353,5 @@ class Reader(Lexer):
 
 
 def dim_list(shape: Shape) -> str:
-    """Text of a shape for a message."""
+    """Return the text of a shape for a message."""
     return f"[{', '.join(dims.text(d) for d in shape)}]"

@@ -118,7 +118,7 @@ RESERVED = frozenset(
 
 
 def dtype_of(e: Expr) -> DType | None:
-    """Dtype of an expression, or None where it lacks the operand that decides."""
+    """Return the dtype of an expression, or None where it lacks the operand that decides."""
     try:
         return e.dtype
     except IndexError:
@@ -142,7 +142,7 @@ class LoopPrinter:
     # ---- expressions
 
     def expr(self, e: Expr, level: int = 0) -> str:
-        """Text of an expression, in parentheses if it binds no tighter than ``level``."""
+        """Return the text of an expression, parenthesised if it binds no tighter than ``level``."""
         match e:
             case Const(value, dtype):
                 text = scalar_text(value, dtype)
@@ -183,15 +183,15 @@ class LoopPrinter:
         return f"({text})" if rank <= level else text
 
     def list(self, es: tuple[Expr, ...]) -> str:
-        """Text of expressions between commas."""
+        """Return the text of expressions between commas."""
         return ", ".join([self.expr(e) for e in es])
 
     def element(self, buffer: str, index: tuple[Expr, ...]) -> str:
-        """Text of a place in a buffer: ``a[i, 0]``."""
+        """Return the text of an element of a buffer: ``a[i, 0]``."""
         return f"{local_name(buffer)}[{self.list(index)}]"
 
     def binding(self, var: Var, value: Expr) -> str:
-        """Text of a binding; the variable is known from here on."""
+        """Return the text of a binding; note the variable."""
         text = self.expr(value)
         self.vars[var.name] = var.dtype
         known = not self.typed or dtype_of(value) is var.dtype
@@ -200,13 +200,13 @@ class LoopPrinter:
     # ---- statements
 
     def buffer(self, b: Buffer, scoped: bool) -> str:
-        """Text of a declaration; the buffer is known from here on."""
+        """Return the text of a declaration; note the buffer."""
         self.buffers[b.name] = b.dtype
         scope = f" {b.scope}" if scoped or b.scope is not Scope.GLOBAL else ""
         return f"{local_name(b.name)}: {b.dtype}{shape_text(b.shape)}{scope}"
 
     def head(self, s: Stmt) -> str:
-        """Text of a statement without its substatements."""
+        """Return the text of a statement without its substatements."""
         match s:
             case For(var, extent, _, kind, axis):
                 text = self.expr(extent)
@@ -317,7 +317,7 @@ def _is_bound(s: Stmt) -> bool:
 
 
 def show_functions(fs: tuple[PrimFunc, ...]) -> str:
-    """Text of loop functions, one after another."""
+    """Return the text of loop functions, one after another."""
     assert fs, "a text of no functions has no kind"
     printer = LoopPrinter()
     for f in fs:
@@ -326,17 +326,17 @@ def show_functions(fs: tuple[PrimFunc, ...]) -> str:
 
 
 def show_stmt(s: Stmt) -> str:
-    """Text of a statement for a message: dtypes that only a parser needs are left out."""
+    """Return the text of a statement for a message, without dtypes that only parsers need."""
     printer = LoopPrinter(typed=False)
     printer.stmt(s, "")
     return "\n".join(printer.lines)
 
 
 def show_line(s: Stmt) -> str:
-    """First line of a statement, for a message."""
+    """Return the first line of a statement, for a message."""
     return LoopPrinter(typed=False).head(s)
 
 
 def show_expr(e: Expr) -> str:
-    """Text of an expression for a message: dtypes that only a parser needs are left out."""
+    """Return the text of an expression for a message, without dtypes that only parsers need."""
     return LoopPrinter(typed=False).expr(e)
