@@ -31,7 +31,8 @@ def of_result(_bars: Sequence[Bar], _payloads: Sequence[Array], _use: Use[Any], 
 
 
 def _sign_known(b: Bar) -> Array:
-    return np.asarray((b.e == 0) | (np.abs(b.c) > b.e))
+    """Return where all numbers inside a bar have one sign; the sign of a NaN is unspecified."""
+    return np.asarray(((b.e == 0) & (b.c == b.c)) | (np.abs(b.c) > b.e))
 
 
 def _quotient_known(name: str, a: Bar, b: Bar) -> Array:
@@ -66,13 +67,13 @@ def scalar(name: str) -> RingRule[Any]:
         else:
             (p, q), (a, b) = payloads, bars
             found = ring_rules.binary(name, p, q, a.c, b.c, out.c)
+        if name in ("abs", "copysign"):
+            decided = np.logical_and.reduce(np.broadcast_arrays(*(_sign_known(b) for b in bars)))
+            return where_decided(decided | (found == ring.negate(found)), found)
         if not any(b.e.any() for b in bars):
             return np.asarray(found)
         if name in ("floormod", "truncmod"):
             return where_decided(_quotient_known(name, bars[0], bars[1]), found)
-        if name in ("abs", "copysign"):
-            decided = np.logical_and.reduce(np.broadcast_arrays(*(_sign_known(b) for b in bars)))
-            return where_decided(decided | (found == ring.negate(found)), found)
         if name in ring_rules.LIMITED:
             return where_decided(~undecided(*bars), found)
         return np.asarray(found)

@@ -128,6 +128,15 @@ def test_what_bars_leave_open_is_unknown(name: str) -> None:
     assert not (run(known, CLOSE, y).payload == UNKNOWN).any()
 
 
+def test_the_sign_of_a_nan_is_unknown() -> None:
+    x = np.array([-2.0, 5.0, 7.0], np.float32)
+    roots = run("%r = sqrt(%x) : f32[3]  %z = negative(%r) : f32[3]", x)
+    assert not (roots.payload == UNKNOWN).any()
+    for last in "%z = abs(%r) : f32[3]", "%z = copysign(%x, %r) : f32[3]":
+        z = run("%r = sqrt(%x) : f32[3]  " + last, x)
+        assert np.array_equal(z.payload == UNKNOWN, [True, False, False])
+
+
 @pytest.mark.parametrize("op", ["max", "min"])
 def test_an_extreme_is_known_where_one_element_surely_wins(op: str) -> None:
     x = np.array([[1, 5, 5], [2, 3, np.inf]], np.float32)
