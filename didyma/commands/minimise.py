@@ -17,11 +17,14 @@ from didyma.fuzz import disk, replay
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.groups import Example, cause
+from didyma.fuzz.minimise import kernels
+from didyma.fuzz.minimise.loops import parts
 from didyma.fuzz.minimise.run import Minimised
 from didyma.fuzz.minimise.run import minimise as search
-from didyma.fuzz.minimise.script import script
+from didyma.fuzz.minimise.script import kernel_script, script
 from didyma.fuzz.replay import Recorded
 from didyma.fuzz.result import Result
+from didyma.refimpl.ir import text
 from didyma.show import minimise as show
 
 
@@ -56,9 +59,11 @@ def minimise(asked: Request, json: bool) -> int:
     best, m = _searched(asked, source, out)
     if best is None or m.example is None:
         return _nothing(m, json)
+    kernel = None if m.stopped_by else _kernel(best, asked)
     if asked.script is not None:
         disk.write_text(asked.script, script(best))
     record = _record(source, best, m, {"file": str(out), "script": str(asked.script or "")})
+    record |= {"kernel": kernel} if kernel else {}
     if json:
         common.print_json(record)
     else:
@@ -106,6 +111,37 @@ def _searched(asked: Request, r: Recorded, out: Path) -> tuple[Recorded | None, 
 
         m = search(Graphs(r.engines), r.case, asked.seconds, progress)
     return (None if m.example is None else keep(m.example)), m
+
+
+def _kernel(r: Recorded, asked: Request) -> dict[str, Any] | None:
+    """Minimise the kernel at fault, if there is one, and write a script that shows it."""
+    assert r.finding is not None
+    sought = kernels.of_finding(r.case, r.finding)
+    if sought is None:
+        return None
+    domain, case = sought
+    with bar(asked.seconds) as shown:
+
+        def progress(result: Result) -> None:
+            if result.draft is not None:
+                shown(result.seconds, f"{result.draft.size[0]} parts of the kernel")
+
+        m = search(domain, case, asked.seconds, progress)
+    if m.example is None:
+        return None
+    small: kernels.KernelCase = m.example.case
+    path = asked.script and asked.script.with_stem(f"{asked.script.stem}_kernel")
+    if path is not None:
+        disk.write_text(path, kernel_script(domain, small, m.example.finding))
+    return {
+        "before": parts(case.function),
+        "after": parts(small.function),
+        "message": m.example.finding.message,
+        "text": text.show(small.function),
+        "script": str(path or ""),
+        "judged": m.judged,
+        "seconds": round(m.seconds, 3),
+    }
 
 
 def _smaller(r: Recorded, e: Example) -> Recorded:

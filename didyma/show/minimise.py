@@ -20,9 +20,16 @@ def minimised(r: Mapping[str, Any]) -> None:
         line(out, f"with {', '.join(f'{k} = {v}' for k, v in r['options'].items())}")
     if "unshrunk" in r:
         line(out, f"not as small as may be: {r['unshrunk']}")
+    if "kernel" in r:
+        k = r["kernel"]
+        line(out, f"the kernel at fault, {k['before']} -> {k['after']} parts: {k['message']}")
+        for row in k["text"].splitlines():
+            line(out, f"  {row}")
     line(out, f"replay with: didyma replay {r['file']}")
     if r["script"]:
         line(out, f"or run: python {r['script']}")
+    if "kernel" in r and r["kernel"]["script"]:
+        line(out, f"the kernel alone: python {r['kernel']['script']}")
 
 
 def agrees() -> None:

@@ -27,10 +27,11 @@ from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.minimise.run import minimise
 from tests.bench.page import put
 from tests.bench.page import table as page_table
-from tests.mutants.__main__ import ROOT, plant
+from tests.mutants.copies import plant
 from tests.mutants.faults import FAULTS, Fault
 from tests.mutants.focused import Focused
 from tests.mutants.grouping import FAULTS as GROUPED
+from tests.mutants.mutant import ROOT
 
 
 def child(engine: str, ops: Sequence[str], hunt: float, seconds: float, seed: int) -> Any:

@@ -63,6 +63,17 @@ def test_a_finding_becomes_a_case_of_one_node_and_a_script(tmp_path: Path) -> No
     assert [n.op for n in small.module.entry.nodes] == ["exp"]
     assert small.finding is not None
     assert "exp(" in repro.read_text(encoding="utf-8")
+    kernel = r["kernel"]
+    assert kernel["after"] < kernel["before"]
+    assert "exp(" in kernel["text"]
+    assert "for " not in kernel["text"], "one element, and no loop"
+    alone = Path(kernel["script"])
+    assert alone == tmp_path / "repro_kernel.py"
+    names: dict[str, Any] = {"__name__": "script"}
+    exec(alone.read_text(encoding="utf-8"), names)
+    assert names["main"]() == 0, "right without the fault"
+    with careless():
+        assert names["main"]() == 1
 
 
 def test_a_minimised_case_still_disagrees_and_agrees_once_the_fault_is_gone(
