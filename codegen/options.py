@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 EMBEDDED = 1 << 16
+STREAMS = 8  # the most that launches are spread over
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -25,7 +26,8 @@ class Options:
     arena, and without takes milliseconds and gives the same plan on every machine; ``block`` is the
     number of threads a block should have where the shape asks for no other; ``vectorise`` lets
     kernels load and store 16 bytes at once; ``simplify`` and ``fuse`` turn whole passes off, and
-    without ``fuse`` every op becomes a kernel of its own; ``verify`` checks the laws of each level
+    without ``fuse`` every op becomes a kernel of its own; ``streams`` is the number of streams that
+    launches are spread over; ``verify`` checks the laws of each level
     between stages.
 
     The other fields are numbers at which the compiler decides otherwise.  They change speed, never
@@ -42,6 +44,7 @@ class Options:
     vectorise: bool = True
     simplify: bool = True
     fuse: bool = True
+    streams: int = 1
     verify: bool = True
     fold_operand: int = 4096  # elements of a constant that is folded, at most
     fold_result: int = 64  # elements of a folded constant, or as many as its largest operand has
@@ -67,6 +70,11 @@ class Options:
             raise DidymaError(
                 "bad-option", f"plan_seconds = {self.plan_seconds}", got=str(self.plan_seconds),
                 want="seconds, 0 or more",
+            )  # fmt: skip
+        if not 1 <= self.streams <= STREAMS:
+            raise DidymaError(
+                "bad-option", f"streams = {self.streams}", got=str(self.streams),
+                want=f"a number from 1 to {STREAMS}",
             )  # fmt: skip
         if not 32 <= self.block <= PORTABLE.threads or self.block & (self.block - 1):
             raise DidymaError(

@@ -15,6 +15,7 @@ from didyma.codegen.memory.plan import plan
 from didyma.codegen.memory.views import movers
 from didyma.codegen.options import Options
 from didyma.codegen.order import order
+from didyma.codegen.order.streams import spread
 from didyma.codegen.passes.fuse import fuse, separate
 from didyma.codegen.passes.inline import inline
 from didyma.codegen.passes.running import block_runs
@@ -172,8 +173,10 @@ def _schedule(made: Lowered, options: Options, heard: Heard) -> Scheduled:
 
 
 def _order(made: Scheduled, options: Options, heard: Heard) -> Ordered:
-    del options, heard
+    del heard
     bare = order(made.fused, made.loops, made.kernels)
+    if options.streams > 1:
+        bare = spread(bare, options.streams)
     return Ordered(**_fields(made), bare=bare)
 
 

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from didyma.refimpl.ir.program import Call, Copy, Extern, Launch, Line, Wait
+from didyma.refimpl.ir.program import (
+    Bind,
+    Call,
+    Copy,
+    Extern,
+    If,
+    Launch,
+    Line,
+    Wait,
+    While,
+)
+
+_Work = Launch | Copy | Extern | Call | Bind | If | While  # what reads or writes values
 
 
 def stream_of(line: Line) -> int:
@@ -28,7 +40,7 @@ class StreamWork:
     @classmethod
     def of(cls, lines: Iterable[Line]) -> StreamWork | None:
         """Return an empty record for a program; None if all its work is on stream 0."""
-        used = {stream_of(x) for x in lines if isinstance(x, Launch | Copy | Extern | Call)}
+        used = {stream_of(x) for x in lines if isinstance(x, _Work)}
         return cls(frozenset(used)) if used - {0} else None
 
     def line(self, line: Line, step: int, block: int, root: Mapping[str, str]) -> None:
@@ -43,6 +55,8 @@ class StreamWork:
                 values = (*outputs, *inputs)
             case Copy(value, source):
                 values = (value, source)
+            case Bind(_, value) | If(value) | While(_, value):
+                values = (value,)
             case _:
                 return
         for v in values:
