@@ -118,7 +118,7 @@ class Options:
         return Options(**record)
 
 
-_NUMBERS = slice(8, None)  # the fields that are such numbers
+_NUMBERS = slice(9, None)  # the fields that are such numbers
 _LEAST = {"long_run": 8, "outputs": 1}
 
 

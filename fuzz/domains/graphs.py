@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from didyma.codegen.options import Options
@@ -25,6 +25,8 @@ from didyma.fuzz.steering.draw import draw as drawn_around
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ops import OPS
+
+STREAMED = 8  # of so many graphs, one has several streams
 
 EngineChoice: TypeAlias = str | Engine  # the name of an engine, or the engine itself
 
@@ -58,12 +60,17 @@ class Graphs(Domain[Case]):
     def draw(self, seed: int, index: int) -> Case:
         """Return the graph of a campaign's seed and an index.
 
-        Three in four are drawn around what compilers do, the others decoded from random bytes.
+        Three in four are drawn around what compilers do, the others decoded from random bytes.  The
+        launches of one in ``STREAMED`` are spread over two or three streams.
         """
         chance = random.Random((seed << 64) + index)
         if self.controlled == 1 or chance.random() < 0.25:
-            return decode(chance.randbytes(BYTES), self.controlled)
-        return drawn_around(seed, index)
+            case = decode(chance.randbytes(BYTES), self.controlled)
+        else:
+            case = drawn_around(seed, index)
+        if index % STREAMED != STREAMED - 1:
+            return case
+        return replace(case, changes=(*case.changes, ("streams", 2 + index // STREAMED % 2)))
 
     def judge(self) -> GraphJudge:
         """Start the engines; ``unknown-engine`` or EngineMissing if one cannot run here."""

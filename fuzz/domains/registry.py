@@ -10,6 +10,7 @@ from didyma.codegen.options import Options
 from didyma.fuzz.domains.domain import Domain
 from didyma.fuzz.domains.emission import Emission
 from didyma.fuzz.domains.graphs import EngineChoice, Graphs
+from didyma.fuzz.domains.lowering import Lowering
 from didyma.fuzz.domains.passes import Passes
 from didyma.fuzz.domains.plans import Plans
 from didyma.refimpl.errors import DidymaError
@@ -46,6 +47,11 @@ DOMAINS: Mapping[str, Entry] = _table(
         "random graphs, at every level and on every engine",
         lambda s: Graphs(s.engines, s.options),
         alone=False,
+    ),
+    Entry(
+        "lowering",
+        "loops and kernels of random graphs, by the loop interpreter",
+        lambda s: Lowering(s.options),
     ),
     Entry(
         "emission",

@@ -1,0 +1,144 @@
+"""The domain of lowering: the loops and kernels of graphs, run by the loop interpreter.
+
+No pass, plan, text or engine is judged, and the graph alone is the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Scheduled, compile
+from didyma.fuzz import traits
+from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
+from didyma.fuzz.domains.graphs import Graphs
+from didyma.fuzz.graphs import Case
+from didyma.oracle import lanes
+from didyma.oracle.kernels import run_primfuncs
+from didyma.oracle.primitives import PrimitiveBars, judge_primitives
+from didyma.oracle.recorder import Recorder
+from didyma.oracle.report import Finding
+from didyma.oracle.ring import PrimitivePayloads
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import scalar_ring
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ops.bars import Contract
+
+IN_RING = 2  # one graph in so many is compared in the ring, too
+SALT = 1 << 32  # of seeds, so that other graphs are drawn than those that are judged whole
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering(Domain[Case]):
+    """Random graphs, of which the loops and kernels are judged."""
+
+    options: Options = field(default_factory=Options)
+
+    @property
+    def name(self) -> str:
+        """``lowering``."""
+        return "lowering"
+
+    @property
+    def floor(self) -> float:
+        """Loops are judged with whole graphs, too."""
+        return 0.05
+
+    def draw(self, seed: int, index: int) -> Case:
+        """Return a graph of a campaign's seed and an index."""
+        return self._graphs.draw(seed + SALT, index)
+
+    @property
+    def _graphs(self) -> Graphs:
+        return Graphs((), self.options)
+
+    def judge(self) -> Judge[Case]:
+        """Return the judge."""
+        return self.outcome
+
+    def outcome(self, case: Case) -> Outcome:
+        """Lower and schedule a graph, and judge the loops and kernels of each Primitive."""
+        size = len(case.module.entry.nodes)
+        try:
+            made = compile(case.module, case.options(self.options), until="schedule")
+        except Exception as e:
+            finding = Finding("schedule", "while compiling", "error", f"{type(e).__name__}: {e}")
+            return Outcome((finding,), traits.of_error(e), size)
+        try:
+            levels = [_judged(made, case, "loop"), _judged(made, case, "kernel")]
+        except DidymaError as e:
+            if e.code != "dim-out-of-range":
+                raise
+            return Outcome(size=size)  # the reference refuses these inputs
+        many = [c for level in levels for c in level.comparisons]
+        findings = [f for level in levels for f in level.findings]
+        blamed = made.kernels.get(findings[0].where, ()) if findings else ()
+        return Outcome(
+            tuple(findings),
+            frozenset[str]().union(*map(traits.of_kernel, blamed)),
+            size,
+            sum(c.checked for c in many),
+            sum(c.total for c in many),
+            tuple(dict.fromkeys(_keys(made))),
+        )
+
+    def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
+        """Return what makes graphs smaller."""
+        return self._graphs.shrinkers(finding)
+
+    def size(self, case: Case) -> tuple[int, ...]:
+        """Return the number of nodes, and of the elements of the inputs."""
+        return self._graphs.size(case)
+
+    def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
+        """Return the file that ``didyma replay`` reads."""
+        return self._graphs.text(case, found, message, seed)
+
+    def replay(self, case: Case, file: str) -> str:
+        """Return the command that replays a file."""
+        return self._graphs.replay(case, file)
+
+    def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
+        """Return how many kernels of each schedule there were."""
+        return {"schedules": dict(_counted(covered)), "keys": len(covered)}
+
+
+def _judged(made: Scheduled, case: Case, name: str) -> Recorder:
+    """Judge each Primitive's loops as lowered (``loop``), or as scheduled (``kernel``)."""
+    contract, level = Contract(), Recorder(name)
+    bars, payloads = PrimitiveBars(made.fused, contract), PrimitivePayloads(made.fused, contract)
+    in_ring = sum(case.seeds) % IN_RING == 0
+    launch = partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run
+
+    def programs(function: str) -> Sequence[PrimFunc]:
+        return made.kernels[function] if name == "kernel" else (made.loops[function],)
+
+    def run(function: str, args: Sequence[Array], env: Mapping[str, int]) -> Sequence[Array]:
+        types = made.fused.function(function).result_types()
+        loop = made.loops[function]
+        return run_primfuncs(programs(function), loop, args, env, types, launch, in_ring=in_ring)
+
+    with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
+        env = dict(case.env)
+        judge_primitives(level, bars, case.inputs(), env, run, programs, payloads=payloads)
+    return level
+
+
+def _keys(made: Scheduled) -> Iterator[Key]:
+    """Yield each kernel's schedule, and that with each op of its function."""
+    for f in made.fused.functions:
+        for k in made.kernels.get(f.name, ()):
+            schedule = str(k.attrs and dict(k.attrs).get("schedule", "")) or "none"
+            yield (schedule,)
+            for n in f.nodes:
+                yield schedule, n.op, str(n.types[0].dtype)
+
+
+def _counted(covered: Mapping[Key, int]) -> Iterator[tuple[str, int]]:
+    return ((k[0], n) for k, n in sorted(covered.items()) if len(k) == 1)
