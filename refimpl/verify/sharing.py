@@ -21,6 +21,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims.polynomial import plus, times
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.expr import of_dim
 from didyma.refimpl.ir.loop import (
@@ -42,8 +43,7 @@ from didyma.refimpl.ir.loop import (
     While,
 )
 from didyma.refimpl.ir.walk import expr_children, stmt_exprs
-from didyma.refimpl.verify import indices
-from didyma.refimpl.verify.indices import ONE, Atom, Indices, Poly, Ranges
+from didyma.refimpl.verify.indices import ONE, Indices, Poly
 
 _ANY_SIZE = 9973  # stands for a size when terms are put in order
 
@@ -54,15 +54,15 @@ def may_share(kernel: PrimFunc, output: str, source: str) -> bool:
     out, src = buffers[output], buffers[source]
     if out.dtype.nbytes != src.dtype.nbytes or not dims.equal(_numel(out), _numel(src)):
         return False
-    walk = _Walk(out, src)
+    walk = _Walk(out, src, Indices({v.name: (v.lo, v.hi) for v in kernel.dims}))
     try:
         walk.stmt(expand(kernel).body, ())
     except _Unclear:
         return False
-    same, ranges = out.shape == src.shape, {v.name: (v.lo, v.hi) for v in kernel.dims}
+    proof = _Proof(walk.indices, out.shape == src.shape)
     return bool(walk.stores) and all(
-        all(_never_zero(d, store.loops, ranges) for d in walk.indices.divisors)
-        and all(_one_by_one(load, store, same, ranges) for load in walk.loads)
+        all(proof.never_zero(d, store.loops) for d in walk.indices.divisors)
+        and all(proof.one_by_one(load, store) for load in walk.loads)
         for store in walk.stores
     )
 
@@ -77,7 +77,7 @@ class _Unclear(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    var: Atom
+    var: str
     extent: Poly | None
 
 
@@ -100,17 +100,17 @@ class _Access:
 class _Walk:
     """Collects where a kernel loads one buffer and stores another, in the order of its text."""
 
-    def __init__(self, output: Buffer, source: Buffer) -> None:
+    def __init__(self, output: Buffer, source: Buffer, indices: Indices) -> None:
         self.output = output
         self.source = source
-        self.indices = Indices()
+        self.indices = indices
         self.order = 0
         self.loads: list[_Access] = []
         self.stores: list[_Access] = []
 
     def stmt(self, s: Stmt, loops: tuple[_Loop, ...]) -> None:
         if isinstance(s, While):  # whose condition is evaluated in every round
-            loops = (*loops, _Loop(("loop", "while", self.order), None))
+            loops = (*loops, _Loop(f"\0while {self.order}", None))
         for e in stmt_exprs(s):
             self.expr(e, loops)
         self.order += 1
@@ -120,8 +120,8 @@ class _Walk:
                     self.stmt(b, loops)
             case For(var, extent, body):
                 size = self.poly(extent, loops)
-                name = self.indices.loop(var.name, size)
-                self.stmt(body, loops if name is None else (*loops, _Loop(name, size)))
+                varies = self.indices.loop(var.name, size)
+                self.stmt(body, (*loops, _Loop(var.name, size)) if varies else loops)
             case While(_, body) | Allocate(_, body) | PlacementAllocate(_, _, body):
                 self.stmt(body, loops)
             case If(_, then, other):
@@ -166,89 +166,91 @@ class _Walk:
         return _Access(self.order, polys, flat, bounded, place, loops)
 
 
-def _vars(loops: tuple[_Loop, ...]) -> tuple[Atom, ...]:
+def _vars(loops: tuple[_Loop, ...]) -> tuple[str, ...]:
     return tuple(x.var for x in loops)
 
 
 def _flat(index: Sequence[Poly], sizes: Sequence[Poly]) -> Poly:
     at: Poly = {}
     for i, size in zip(index, sizes, strict=True):
-        at = indices.add(indices.multiply(at, size), i)
+        at = plus(times(at, size), i)
     return at
 
 
 # ---- the judgement
 
 
-def _one_by_one(load: _Access, store: _Access, same: bool, ranges: Ranges) -> bool:
-    """Return whether a load reads each element before, and only before, a store changes it."""
-    if load.order >= store.order:
-        return False
-    common: list[_Loop] = []
-    for a, b in zip(load.loops, store.loops, strict=False):
-        if a != b:
-            break
-        common.append(a)
-    if not (same and store.bounded == load.bounded) and store.place != load.place:
-        return False
-    # An index within its buffer on every axis is told by its place, and its place by it.
-    return _apart(store.index, common, ranges) or _apart((store.flat,), common, ranges)
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """Proves things of accesses; ``same`` tells whether both buffers have the same shape."""
 
+    indices: Indices
+    same: bool
 
-def _apart(index: tuple[Poly, ...], loops: list[_Loop], ranges: Ranges) -> bool:
-    """Return whether any two iterations have different indices, as digits of a mixed radix have."""
-    rest = list(loops)
-    for component in index:
-        inside = [x for x in rest if indices.mentions(component, x.var)]
-        if not _counts(component, inside, ranges):
+    def one_by_one(self, load: _Access, store: _Access) -> bool:
+        """Return whether a load reads each element before, and only before, a store changes it."""
+        if load.order >= store.order:
             return False
-        rest = [x for x in rest if x not in inside]
-    return not rest
-
-
-def _counts(p: Poly, loops: list[_Loop], ranges: Ranges) -> bool:
-    """Return whether a polynomial differs for any two values of its loop variables."""
-    factors: list[tuple[Poly, Poly]] = []
-    for x in loops:
-        factor = indices.linear(p, x.var)
-        if factor is None or x.extent is None:
+        common: list[_Loop] = []
+        for a, b in zip(load.loops, store.loops, strict=False):
+            if a != b:
+                break
+            common.append(a)
+        if not (self.same and store.bounded == load.bounded) and store.place != load.place:
             return False
-        if _value(factor) < 0:
-            factor = indices.scale(factor, -1)
-        factors.append((factor, x.extent))
-    factors.sort(key=lambda f: _value(f[0]))
-    reach = ONE  # more than what the loops so far add up to
-    for factor, extent in factors:
-        if not indices.nonnegative(indices.add(factor, indices.scale(reach, -1))):
+        # An index within its buffer on every axis determines its place, and its place the index.
+        return self.apart(store.index, common) or self.apart((store.flat,), common)
+
+    def apart(self, index: tuple[Poly, ...], loops: list[_Loop]) -> bool:
+        """Return whether any two iterations differ in an index, as numbers do in their digits."""
+        rest = list(loops)
+        for component in index:
+            names = self.indices.loops(component)
+            if not self.counts(component, [x for x in rest if x.var in names]):
+                return False
+            rest = [x for x in rest if x.var not in names]
+        return not rest
+
+    def counts(self, p: Poly, loops: list[_Loop]) -> bool:
+        """Return whether a polynomial differs for any two values of its loop variables."""
+        factors: list[tuple[Poly, Poly]] = []
+        for x in loops:
+            factor = self.indices.factor(p, x.var)
+            if factor is None or x.extent is None:
+                return False
+            factors.append((times(factor, {(): -1}) if _value(factor) < 0 else factor, x.extent))
+        factors.sort(key=lambda f: _value(f[0]))
+        reach = ONE  # more than what the loops so far add up to
+        for factor, extent in factors:
+            if not self.indices.nonnegative(plus(factor, reach, -1)):
+                return False
+            reach = plus(reach, times(factor, plus(extent, ONE, -1)))
+        return self.indices.at_most(reach) <= 1 << 63  # no two indices are equal by wrapping
+
+    def never_zero(self, divisor: Poly, loops: Sequence[_Loop]) -> bool:
+        """Return whether a divisor is at least 1 whenever loops run."""
+        if any(x.extent == {} for x in loops):
+            return True
+        sizes = self.indices.sizes(divisor)
+        empty = {n for n in sizes if self.indices.ranges[n][0] == 0}
+        if self.positive(divisor, sizes - empty):
+            return True
+        return self.positive(divisor, sizes) and all(
+            any(self.idle(x, n) for x in loops) for n in empty
+        )
+
+    def positive(self, p: Poly, sizes: Collection[str]) -> bool:
+        """Return whether a polynomial is at least 1 where some of its sizes are."""
+        shifted = self.indices.substitute(p, {n: {(n,): 1, (): 1} for n in sizes})
+        return self.indices.nonnegative(plus(shifted, ONE, -1))
+
+    def idle(self, loop: _Loop, size: str) -> bool:
+        """Return whether a loop has no iteration where a size is 0."""
+        if loop.extent is None:
             return False
-        reach = indices.add(reach, indices.multiply(factor, indices.add(extent, {(): -1})))
-    return indices.at_most(reach, ranges) <= 1 << 63  # so that no two indices are equal by wrapping
+        extent = self.indices.substitute(loop.extent, {size: {}})
+        return self.indices.nonnegative(times(extent, {(): -1}))
 
 
 def _value(p: Poly) -> int:
-    return sum(c * _ANY_SIZE ** len(t) for t, c in p.items())
-
-
-def _never_zero(divisor: Poly, loops: Sequence[_Loop], ranges: Ranges) -> bool:
-    """Return whether a divisor is at least 1 whenever loops run."""
-    if any(x.extent == {} for x in loops):
-        return True
-    sizes = {a for a in indices.atoms(divisor) if a[0] == "dim"}
-    empty = {n for n in sizes if ranges[str(n[1])][0] == 0}
-    if _is_positive(divisor, sizes - empty):
-        return True
-    return _is_positive(divisor, sizes) and all(any(_is_idle(x, n) for x in loops) for n in empty)
-
-
-def _is_positive(p: Poly, positive: Collection[Atom]) -> bool:
-    """Return whether a polynomial is at least 1 if some of its sizes are."""
-    shifted = indices.substitute(p, lambda a: {(a,): 1, (): 1} if a in positive else None)
-    return indices.nonnegative(indices.add(shifted, {(): -1}))
-
-
-def _is_idle(loop: _Loop, size: Atom) -> bool:
-    """Return whether a loop has no iteration where a size is 0."""
-    if loop.extent is None:
-        return False
-    extent = indices.substitute(loop.extent, lambda a: {} if a == size else None)
-    return indices.nonnegative(indices.scale(extent, -1))
+    return sum(c * _ANY_SIZE ** len(m) for m, c in p.items())
