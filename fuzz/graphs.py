@@ -42,7 +42,8 @@ class Case:
     """A graph, a binding of its dims, a seed for every parameter, and options of its compile.
 
     ``changes`` are the options that differ from the usual ones, by name.  ``given`` are the values
-    of parameters that no seed draws; one of rank 0 fills its parameter.
+    of parameters that no seed draws; one of rank 0 fills its parameter.  ``ring`` says whether the
+    case is judged in the ring as well.
     """
 
     module: Module
@@ -50,6 +51,7 @@ class Case:
     seeds: tuple[int, ...]
     changes: tuple[tuple[str, Any], ...] = ()
     given: tuple[tuple[str, Tensor], ...] = ()
+    ring: bool = False
 
     def options(self, base: Options) -> Options:
         """Return the options of the compile: those of ``base`` that are not the usual ones stay."""

@@ -68,9 +68,16 @@ def _domain(d: Domain[Any], r: Result) -> Record:
         "share_of_time": r.shares.get(d.name, 0.0),
         "per_minute_per_core": round(t.a_minute, 1),
         "checked_share": round(t.checked_share, 6),
+        **_ring(t),
         "median_size": t.median_size,
         "covered": d.summary(t.covered),
     }
+
+
+def _ring(t: Tally) -> Record:
+    """Return how many floats were compared in the ring, and the share whose payloads are known."""
+    share = t.ring_share
+    return {} if share is None else {"ring_total": t.ring_total, "ring_share": round(share, 6)}
 
 
 def finding(e: Example) -> Mapping[str, object]:

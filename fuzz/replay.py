@@ -69,7 +69,7 @@ class Recorded:
         changes = ((k, v) for k, v in self.options.record().items() if v != usual[k])
         return Case(
             self.module, tuple(self.env.items()), self.seeds, tuple(changes),
-            tuple(self.values.items()),
+            tuple(self.values.items()), self.finding is not None and self.finding.kind == "ring",
         )  # fmt: skip
 
 

@@ -21,6 +21,8 @@ class Tally:
     cases: int = 0
     checked: int = 0
     total: int = 0
+    ring_checked: int = 0
+    ring_total: int = 0
     cpu: float = 0.0
     sizes: Counter[int] = field(default_factory=Counter[int])
     covered: Counter[Key] = field(default_factory=Counter[Key])
@@ -30,6 +32,8 @@ class Tally:
         self.cases += b.cases
         self.checked += b.checked
         self.total += b.total
+        self.ring_checked += b.ring_checked
+        self.ring_total += b.ring_total
         self.cpu += b.cpu
         self.sizes.update(b.sizes)
         self.covered.update(b.covered)
@@ -38,6 +42,11 @@ class Tally:
     def checked_share(self) -> float:
         """Share of the judged elements that could be decided."""
         return self.checked / self.total if self.total else 1.0
+
+    @property
+    def ring_share(self) -> float | None:
+        """Share of the floats compared in the ring whose payloads are known; None without any."""
+        return self.ring_checked / self.ring_total if self.ring_total else None
 
     @property
     def a_minute(self) -> float:

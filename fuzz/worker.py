@@ -29,6 +29,8 @@ class Batch:
     cases: int = 0
     checked: int = 0
     total: int = 0
+    ring_checked: int = 0
+    ring_total: int = 0
     cpu: float = 0.0
     fresh: float = 0.0
     sizes: Counter[int] = field(default_factory=Counter[int])
@@ -40,6 +42,8 @@ class Batch:
         self.cases += 1
         self.checked += o.checked
         self.total += o.total
+        self.ring_checked += o.ring_checked
+        self.ring_total += o.ring_total
         self.cpu += seconds
         self.fresh += seconds * fresh
         self.sizes[o.size] += 1

@@ -33,6 +33,9 @@ def campaign(r: Record) -> None:
              f"median {r['median_nodes']} nodes")  # fmt: skip
         if "counts" in c:
             _coverage(out, c["counts"])
+    for name, d in r["domains"].items():
+        if "ring_share" in d:
+            line(out, f"{name}: {d['ring_share']:.2%} of {d['ring_total']:,} floats in the ring")
     again = f"repeat with --seed {r['seed']} --jobs {r['jobs']} and the same domains and engines"
     line(out, f"seed {r['seed']}; {again}")
     if r["unexplained_deaths"]:

@@ -24,6 +24,7 @@ class Outcome:
     which findings are grouped.  ``size`` counts nodes, or whatever a case of the domain is made
     of; ``checked`` of ``total`` elements could be decided.  ``covered`` are the keys that the case
     covers.  ``unexpected`` is an error of the judge itself, which is a finding as well.
+    ``ring_checked`` of ``ring_total`` floats could be compared in the ring.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -33,6 +34,8 @@ class Outcome:
     total: int = 0
     covered: tuple[Key, ...] = ()
     unexpected: str = ""
+    ring_checked: int = 0
+    ring_total: int = 0
 
 
 class Domain(Protocol[C]):

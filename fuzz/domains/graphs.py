@@ -27,6 +27,7 @@ from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ops import OPS
 
 STREAMED = 8  # of so many graphs, one has several streams
+RING_EVERY = 15  # so that programs a minute hardly change; coprime to ``STREAMED``
 
 EngineChoice: TypeAlias = str | Engine  # the name of an engine, or the engine itself
 
@@ -35,12 +36,14 @@ EngineChoice: TypeAlias = str | Engine  # the name of an engine, or the engine i
 class Graphs(Domain[Case]):
     """Random graphs, judged at every level and on engines given by name or as objects.
 
-    One graph in ``controlled`` may have control flow: 1 gives the domain of control flow.
+    One graph in ``controlled`` may have control flow: 1 gives the domain of control flow.  One in
+    ``ring_every`` is judged in the ring as well, none if that is 0.
     """
 
     engines: tuple[EngineChoice, ...]
     options: Options = field(default_factory=Options)
     controlled: int = CONTROLLED
+    ring_every: int = RING_EVERY
 
     @property
     def engine_names(self) -> tuple[str, ...]:
@@ -63,6 +66,10 @@ class Graphs(Domain[Case]):
         Three in four are drawn around what compilers do, the others decoded from random bytes.  The
         launches of one in ``STREAMED`` are spread over two or three streams.
         """
+        ring = self.ring_every > 0 and index % self.ring_every == 0
+        return replace(self._graph(seed, index), ring=ring)
+
+    def _graph(self, seed: int, index: int) -> Case:
         chance = random.Random((seed << 64) + index)
         if self.controlled == 1 or chance.random() < 0.25:
             case = decode(chance.randbytes(BYTES), self.controlled)
@@ -132,16 +139,17 @@ class GraphJudge:
         if isinstance(made, Failed):
             report = made.report()
         else:
-            report = levels.judged(made, case.inputs(), self.engines, details=False)
-        many = [c for level in report.levels for c in level.comparisons]
+            report = levels.judged(made, case.inputs(), self.engines, details=False, ring=case.ring)
         findings = tuple(report.findings)
         return Outcome(
             findings,
             self._traits(case, findings[0], made) if findings else frozenset(),
             len(case.module.entry.nodes),
-            sum(c.checked for c in many),
-            sum(c.total for c in many),
+            sum(level.checked for level in report.levels),
+            sum(level.total for level in report.levels),
             coverage(case),
+            ring_checked=sum(level.ring_checked for level in report.levels),
+            ring_total=sum(level.ring_total for level in report.levels),
         )
 
     def _compiled(self, case: Case) -> Compiled | Failed:
@@ -154,7 +162,7 @@ class GraphJudge:
         """Return what to group a wrong value or a failed compile by; reasons are enough else."""
         if isinstance(made, Failed):
             return traits.of_error(made.error)
-        if f.kind not in ("value", "fault") or f.level == "passes":
+        if f.kind not in ("value", "fault", "ring") or f.level == "passes":
             return frozenset()
         if f.level == "graph":
             return frozenset({f.where})
