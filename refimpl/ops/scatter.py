@@ -140,8 +140,8 @@ def _reduced(x: Bar, at: tuple[Array, ...], u: Bar, reduction: Reduction, dtype:
     out = _sums(x, at, u, hit, dtype) if reduction == "add" else _products(x, at, u, hit, dtype)
     c = np.where(hit > 0, out.c, x.c).astype(out.c.dtype)
     e = np.where(hit > 0, out.e, x.e)
-    if reduction == "add":  # who adds the sum of no updates, adds +0 to a -0
-        e = np.where((c == 0) & (e == 0), LEAST, e)
+    if reduction == "add":  # who adds the sum of the updates, which starts at +0, loses a -0
+        e = np.where((hit > 0) & (c == 0) & (e == 0), LEAST, e)
     return Bar(c, e)
 
 
@@ -304,8 +304,8 @@ SCATTER = Op(
     special=(
         "A negative index counts from the end, once; an update out of range is dropped. With none "
         "the last update in row-major order stays. add and mul follow IEEE and round after each "
-        "update, in any order, and add does not set a zero's sign; min and max give NaN if either "
-        "is NaN, and -0 is below +0. "
+        "update, in any order, and add does not set the sign of a zero that an update meets; min "
+        "and max give NaN if either is NaN, and -0 is below +0. "
         "Integers wrap. bool and f8 take none alone."
     ),
     kind=Kind.OPAQUE,

@@ -254,6 +254,16 @@ def test_scattered_sums_stored_at_every_step_or_once(dtype: DType) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_scattered_sum_frees_the_sign_of_a_zero_that_an_update_meets_alone(dtype: DType) -> None:
+    base, new = (np.array(x, dtype.numpy) for x in ([-0.0, -0.0, 1.0], [-0.0]))
+    at = np.array([0])
+    named: dict[str, Attr] = {"axis": 0, "reduction": "add"}
+    for zero, right in ((-0.0, [True, True, True]), (0.0, [True, False, True])):
+        out = np.array([zero, zero, 1.0])
+        assert verdict("scatter", [base, at, new], out, named).tolist() == right
+
+
 def uncertain(c: list[float], e: list[float]) -> bars.Bar:
     return bars.Bar(np.array(c), np.array(e))
 
