@@ -37,8 +37,8 @@ from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import PLAIN, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 
-_BOOL = TensorType(DType.BOOL)
-_COUNT = TensorType(DType.I64)
+BOOL = TensorType(DType.BOOL)
+COUNT = TensorType(DType.I64)
 _SAME = (
     "add", "multiply", "maximum", "negative", "where", "subtract", "abs", "flip", "sign", "floor",
     "cumulative_sum", "minimum", "square", "bitwise_xor", "logical_xor", "logical_not", "tanh",
@@ -46,25 +46,19 @@ _SAME = (
 MOST_ROUNDS = 4
 # How deep functions that stay call each other, by a node's last byte; EXTERNAL: as one external.
 EXTERNAL = 3
-_STAYING = (1, 2, EXTERNAL, *(0,) * 13)
+STAYING = (1, 2, EXTERNAL, *(0,) * 13)
 
 
 def draw(b: GraphBuilder, data: bytes, focus: tuple[str, TensorType]) -> bool:
     """Add a control node that reads a value; return whether one could be added."""
-    b.staying = _STAYING[data[-1] % len(_STAYING)]
+    b.staying = STAYING[data[-1] % len(STAYING)]
     c = Bytes(data + hashlib.blake2b(data, digest_size=40).digest())
     usual = ("branch", "loop", "scan", "bind", "call", "growth", "other size", "loop")
-    return _DRAWN[c.pick(usual)](b, c, *focus)
-
-
-def add(b: GraphBuilder, c: Chooser, kind: str, focus: tuple[str, TensorType]) -> bool:
-    """Add a control node of a kind that reads a value; return whether one could be added."""
-    b.staying = c.pick(_STAYING)
-    return _DRAWN[kind](b, c, *focus)
+    return DRAWERS[c.pick(usual)](b, c, *focus)
 
 
 @dataclass
-class _Body:
+class Body:
     """A function under construction, whose parameters are values of the graph."""
 
     b: GraphBuilder
@@ -72,16 +66,19 @@ class _Body:
     nodes: list[Node] = field(default_factory=list[Node])
 
     def param(self, t: TensorType) -> str:
+        """Add a parameter."""
         name = f"a{len(self.params)}"
         self.params.append(Param(name, t))
         return name
 
     def node(self, op: str, args: Sequence[str], t: TensorType, **attrs: Attr) -> str:
+        """Add a node of one result."""
         name = f"t{len(self.nodes)}"
         self.nodes.append(Node((name,), op, tuple(args), (t,), freeze(attrs)))
         return name
 
     def number(self, x: float | bool, dtype: DType) -> str:
+        """Add a scalar constant."""
         value = Tensor.of(np.array(x).astype(dtype.numpy))
         return self.node("constant", (), value.type, value=value)
 
@@ -89,16 +86,17 @@ class _Body:
         """Ops that keep a type, perhaps in a function that stays and is called twice."""
         if not self.b.staying:
             return self.ops(c, name, t, others)
-        f = _Body(self.b)
+        f = Body(self.b)
         x, *rest = (f.param(t) for _ in (name, *others))
         kept = f.function("kept", f.ops(c, x, t, rest), stays=True)
         if self.b.staying == 2:
-            f = _Body(self.b)
+            f = Body(self.b)
             x, *rest = (f.param(t) for _ in (name, *others))
             kept = f.function("twice", f.call(kept, f.call(kept, x, rest), rest), stays=True)
         return self.call(kept, self.call(kept, name, others), others)
 
     def call(self, f: Function, name: str, others: Sequence[str]) -> str:
+        """Call a function of one result."""
         return self.node(CALL, (name, *others), f.result_types()[0], callee=f.name)
 
     def ops(self, c: Chooser, name: str, t: TensorType, others: Sequence[str] = ()) -> str:
@@ -121,6 +119,7 @@ class _Body:
         return name
 
     def constant(self, c: Chooser, t: TensorType) -> str | None:
+        """Add a constant of one small number; None if its size is symbolic."""
         shape = [d for d in t.shape if isinstance(d, int)]
         if len(shape) < t.rank or not self.b.fits(t):
             return None
@@ -139,6 +138,7 @@ class _Body:
         return self.node("sum", (name,), t.with_shape(), axes=axes, keepdims=False)
 
     def function(self, kind: str, *results: str, stays: bool = False) -> Function:
+        """Add the function to the graph, with some of its values as results."""
         attrs = _stay_attrs(self.b) if stays else ()
         f = Function("", tuple(self.params), tuple(self.nodes), results, attrs)
         return self.b.function(f, kind)
@@ -160,7 +160,7 @@ def _emit(
     if not b.staying:
         b.emit(op, args, types, attrs)
         return
-    have, f = dict(b.pool), _Body(b)
+    have, f = dict(b.pool), Body(b)
     given = tuple(f.param(have[a]) for a in args)
     names = tuple(f"r{i}" for i in range(len(types)))
     f.nodes.append(Node(names, op, given, tuple(types), freeze(attrs)))
@@ -183,13 +183,13 @@ def _twin(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> str:
 
 
 def _branch(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
-    condition = b.operand(_BOOL, c)
+    condition = b.operand(BOOL, c)
     if condition is None:
         return False
     other = _twin(b, c, name, t)
     functions: list[str] = []
     for kind in ("then", "otherwise"):
-        f = _Body(b)
+        f = Body(b)
         x, y = f.param(t), f.param(t)
         first = f.chain(c, x, t, (y,))
         functions.append(f.function(kind, first, c.pick((first, y, x))).name)
@@ -204,38 +204,38 @@ def _limit(b: GraphBuilder, c: Chooser) -> str:
     limit = b.number(rounds, DType.I64)
     if c.chance(2):
         return limit
-    (asked,) = (b.operand(_COUNT, c),)
-    return limit if asked is None else b.op("minimum", (asked, limit), _COUNT)
+    (asked,) = (b.operand(COUNT, c),)
+    return limit if asked is None else b.op("minimum", (asked, limit), COUNT)
 
 
 def _test(b: GraphBuilder, c: Chooser, carried: Sequence[TensorType], captured: TensorType) -> str:
     """A test that compares the counter, first of what is carried, with the captured limit."""
-    f = _Body(b)
+    f = Body(b)
     at, *values = [f.param(u) for u in carried]
-    limit = f.param(_COUNT)
+    limit = f.param(COUNT)
     f.param(captured)
-    go = f.node("less", (at, limit), _BOOL)
+    go = f.node("less", (at, limit), BOOL)
     t = carried[1]
     if c.chance(3) and t.dtype.is_float and t.dtype in PLAIN and t.rank:
         axes = tuple(range(t.rank))
         row = t.with_shape()
         most = f.node("max", (values[0],), row, axes=axes, keepdims=False)
-        small = f.node("less", (most, f.number(c.pick((4, 0, 100)), t.dtype)), _BOOL)
-        go = f.node("logical_and", (go, small), _BOOL)
+        small = f.node("less", (most, f.number(c.pick((4, 0, 100)), t.dtype)), BOOL)
+        go = f.node("logical_and", (go, small), BOOL)
     return f.function("test", go).name
 
 
-def _counted(b: GraphBuilder, f: _Body, at: str) -> str:
-    return f.node("add", (at, f.number(1, DType.I64)), _COUNT)
+def _counted(b: GraphBuilder, f: Body, at: str) -> str:
+    return f.node("add", (at, f.number(1, DType.I64)), COUNT)
 
 
 def _loop(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     limit, other, captured = _limit(b, c), _twin(b, c, name, t), _twin(b, c, name, t)
-    carried = (_COUNT, t, t)
+    carried = (COUNT, t, t)
     test = _test(b, c, carried, t)
-    f = _Body(b)
+    f = Body(b)
     at, x, y = (f.param(u) for u in carried)
-    f.param(_COUNT)
+    f.param(COUNT)
     z = f.param(t)
     new = f.chain(c, x, t, (y, z))
     pair = c.pick(((new, y), (y, new), (new, x), (y, x), (new, f.chain(c, y, t, (x,)))))
@@ -257,10 +257,10 @@ def _growth(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     if not b.fits(grown):
         return False
     limit = _limit(b, c)
-    test = _test(b, c, (_COUNT, grown), t)
-    f = _Body(b)
-    at, x = f.param(_COUNT), f.param(grown)
-    f.param(_COUNT)
+    test = _test(b, c, (COUNT, grown), t)
+    f = Body(b)
+    at, x = f.param(COUNT), f.param(grown)
+    f.param(COUNT)
     row = f.chain(c, f.param(t), t)
     longer = f.node(
         "concat", c.pick(((x, row), (row, x))), grown.with_shape(dims.add(u, n), *t.shape[1:]),
@@ -270,7 +270,7 @@ def _growth(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     none = b.op("slice", (name,), t.with_shape(0, *t.shape[1:]), **_part(t, 0))
     first = c.pick((none, name))
     attrs: dict[str, Attr] = {"cond": test, "body": body.name, "carried": 2, "binds": (str(u),)}
-    _emit(b, WHILE, (b.number(0, DType.I64), first, limit, name), (_COUNT, grown), attrs)
+    _emit(b, WHILE, (b.number(0, DType.I64), first, limit, name), (COUNT, grown), attrs)
     return True
 
 
@@ -286,7 +286,7 @@ def _scan(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     state = b.operand(row, c)
     if state is None:
         return False
-    f = _Body(b)
+    f = Body(b)
     s, x, k = f.param(row), f.param(row), f.param(row)
     new = f.chain(c, s, row, (x, k))
     body = f.function("step", new, f.chain(c, x, row, (s, new)))
@@ -310,7 +310,7 @@ def _bind(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
         mask = b.op("not_equal", (name, b.number(0, t.dtype)), t.with_dtype(DType.BOOL))
     ones = b.op("cast", (mask,), t.with_dtype(DType.I64), dtype=DType.I64)
     axes = tuple(range(t.rank))
-    count = b.op("sum", (ones,), _COUNT, axes=axes, keepdims=False) if t.rank else ones
+    count = b.op("sum", (ones,), COUNT, axes=axes, keepdims=False) if t.rank else ones
     u = b.symbol(most, dims.evaluate(t.numel, b.env))
     b.emit(BIND, (count,), (), {"dim": str(u)})
     at = TensorType(c.pick((DType.I64, DType.F32)), (u,))
@@ -328,11 +328,11 @@ def _bind(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
 
 def _own_size(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """A function that stays and counts what is not zero, for itself, called twice."""
-    f = _Body(b)
+    f = Body(b)
     mask = f.node("cast", (f.param(t),), t.with_dtype(DType.BOOL), dtype=DType.BOOL)
     ones = f.node("cast", (mask,), t.with_dtype(DType.I64), dtype=DType.I64)
     axes = tuple(range(t.rank))
-    count = f.node("sum", (ones,), _COUNT, axes=axes, keepdims=False) if t.rank else ones
+    count = f.node("sum", (ones,), COUNT, axes=axes, keepdims=False) if t.rank else ones
     u = b.symbol(b.most(t.numel), dims.evaluate(t.numel, b.env))
     f.nodes.append(Node((), BIND, (count,), (), (("dim", str(u)),)))
     total = f.total("", TensorType(DType.BOOL, (u,)))
@@ -344,7 +344,7 @@ def _own_size(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
 
 def _other_size(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """A branch whose result has one of two sizes."""
-    condition = b.operand(_BOOL, c)
+    condition = b.operand(BOOL, c)
     if condition is None or not t.rank:
         return False
     n = t.shape[0]
@@ -352,7 +352,7 @@ def _other_size(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     joined = t.with_shape(u, *t.shape[1:])
     if not b.fits(joined):
         return False
-    same, twice = _Body(b), _Body(b)
+    same, twice = Body(b), Body(b)
     x = same.param(t)
     one = same.function("then", same.chain(c, x, t))
     x = twice.param(t)
@@ -379,8 +379,8 @@ def _call(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     return True
 
 
-_Drawer: TypeAlias = Callable[[GraphBuilder, Chooser, str, TensorType], bool]
-_DRAWN: Mapping[str, _Drawer] = MappingProxyType(
+Drawer: TypeAlias = Callable[[GraphBuilder, Chooser, str, TensorType], bool]
+DRAWERS: Mapping[str, Drawer] = MappingProxyType(
     {
         "branch": _branch,
         "loop": _loop,
@@ -391,4 +391,3 @@ _DRAWN: Mapping[str, _Drawer] = MappingProxyType(
         "other size": _other_size,
     }
 )
-KINDS = tuple(_DRAWN)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from didyma.fuzz import control
+from didyma.fuzz import control_sizes
 from didyma.fuzz.steering.around_rules import (
     FOLDED,
     MATCHES,
@@ -195,7 +195,7 @@ def controlled(s: Sketch, kind: str) -> None:
     """Draw a branch, a loop, a call or a data-dependent size on a value."""
     x = s.start(PLAIN, 0, 3)
     if x is not None and s.b.fits(s.types()[x]):
-        control.add(s.b, s.c, kind, (x, s.types()[x]))
+        control_sizes.add(s.b, s.c, kind, (x, s.types()[x]))
 
 
 def anything(s: Sketch, _: str) -> None:
@@ -226,8 +226,9 @@ def chorus(s: Sketch, dtype: str, first: str) -> None:
             s.apply(op, args)
 
 
-def heavy(s: Sketch, op: str, before: str, after: str) -> None:
+def heavy(s: Sketch, what: str, before: str, after: str) -> None:
     """Draw an op that folds, looks up or scatters, with other ops before and after it."""
+    op, *choice = what.split()
     record = OPS[op]
     for _ in range(TRIES):
         shape = s.c.pick(_ROWS) if s.c.chance(2) else s.shape(2, 4)
@@ -235,7 +236,7 @@ def heavy(s: Sketch, op: str, before: str, after: str) -> None:
         if x is None:
             return
         x = _beside(s, before, x) or x
-        made = s.on(op, x)
+        made = s.on(op, x, dict(c.split("=") for c in choice))
         if made is not None:
             _beside(s, after, made)
             return
@@ -272,7 +273,7 @@ RULES = (
     _motif("moves", moves, 2, MOVES, MOVES, MOVES),
     _motif("equals", equals, 1, PAIRED),
     _motif("unary", pair, 1, UNARY, UNARY),
-    _motif("control", controlled, 2, control.KINDS),
+    _motif("control", controlled, 2, control_sizes.KINDS),
 )
 MOTIFS: tuple[Motif, ...] = (
     _motif("pair", pair, 5, EVERY, EVERY),
@@ -282,9 +283,9 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("constants", constants, 1, (*PAIRED, "pad", "matmul"), ("0", "1", "2"), CONSTANTS),
     _motif("chorus", chorus, 3, _PLAIN, _numbers(len(UNARY + PAIRED) // CHORUS + 1)),
     _motif("fans", fans, 3, FOLDS, EVERY),
-    _motif("heavy", heavy, 4, HEAVY, _BEFORE, _AFTER),
+    _motif("heavy", heavy, 6, HEAVY, _BEFORE, _AFTER),
     _motif("moves", moves, 2, MOVES, MOVES, MOVES),
     _motif("use", use, 2, _USES, LAYOUTS),
-    _motif("control", controlled, 2, control.KINDS),
+    _motif("control", controlled, 2, control_sizes.KINDS),
     _motif("anything", anything, 1, ("",)),
 )

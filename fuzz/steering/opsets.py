@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from didyma.refimpl.ir.types import ALL
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.spec import Kind, Work
+from didyma.refimpl.ops.spec import Kind, Op, Work
 
 EVERY = tuple(OPS)
 UNARY = tuple(o.name for o in OPS.values() if o.kind is Kind.ELEMENTWISE and o.arity == (1, 1))
@@ -22,8 +22,19 @@ CONSTANTS = (
     "width", "below width", "three tenths", "inexact",
 )  # fmt: skip
 FORMS = ("scalar", "whole", "broadcast", "reshaped", "larger")
+
+
+def _chosen(op: Op) -> tuple[str, ...]:
+    """Return an op's name with each choice of its first attribute that has some, such as a mode."""
+    spec = next((a for a in op.attrs if a.kind in ("str", "bool")), None)
+    if spec is None:
+        return (op.name,)
+    return tuple(f"{op.name} {spec.name}={c}" for c in spec.choices or ("false", "true"))
+
+
 HEAVY = tuple(
-    o.name
+    name
     for o in OPS.values()
     if o.kind in (Kind.OPAQUE, Kind.REDUCTION) or o.work is Work.LOOKUP or o.name == "permute_dims"
+    for name in _chosen(o)
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from didyma.refimpl.ops.spec import Sample
 _SIZES = (3, 4, 2, 5, 8, 7, 6, 1, 12, 16, 9, 20, 33, 0)
 _RANKS = (2, 1, 3, 2, 3, 1, 4, 2, 0, 3, 5)
 _USUAL = 384  # elements of a value that is drawn
+NO_CHOICE: Mapping[str, str] = MappingProxyType({})
 TRIES = 6  # at a sample that fits
 
 
@@ -163,11 +165,13 @@ class Sketch:
         args = [focus if i == place else self.value(t) for i, t in enumerate(sample.operands)]
         return self.apply(op, [a for a in args if a], sample.attrs) if all(args) else None
 
-    def on(self, op: str, focus: str) -> str | None:
-        """Add a use of an op on a value; None if none was found that fits."""
+    def on(self, op: str, focus: str, choice: Mapping[str, str] = NO_CHOICE) -> str | None:
+        """Add a use of an op on a value, with some attributes given; None if none fits."""
         t = self.types()[focus]
         for _ in range(TRIES):
             sample = self.sampled(op, t)
+            if sample is not None and choice:
+                sample = replace(sample, attrs=_with(sample.attrs, choice))
             if sample is not None and t in sample.operands:
                 return self.use(op, sample, focus)
         return None
@@ -190,6 +194,13 @@ class Sketch:
                 if made is not None:
                     return made
         return None
+
+
+def _with(have: Attrs, choice: Mapping[str, str]) -> Attrs:
+    named: dict[str, Attr] = dict(have)
+    for name, word in choice.items():
+        named[name] = word == "true" if word in ("true", "false") else word
+    return freeze(named)
 
 
 def nearly(c: Chooser, spec: AttrSpec, value: Attr) -> Attr | None:

@@ -11,13 +11,18 @@ import pytest
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.rules import decided, rules
-from didyma.fuzz.graphs import Case, readers_of
+from didyma.fuzz import control, control_sizes
+from didyma.fuzz.builder import GraphBuilder
+from didyma.fuzz.chooser import Dice
+from didyma.fuzz.graphs import Case, finished, readers_of
 from didyma.fuzz.steering.around_rules import MATCHES
-from didyma.fuzz.steering.draw import REWRITES, WHOLE, Plan, chosen, draw, position
+from didyma.fuzz.steering.draw import REWRITES, WHOLE, Plan, chosen, draw, position, symbols
+from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.values import FOCUSED, Readers, corners, focused
 from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.graph import BIND, CALL, CONTROL
 from didyma.refimpl.ir.text import parse_module, show
-from didyma.refimpl.ir.types import ALL, DType
+from didyma.refimpl.ir.types import ALL, DType, TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.verify.graph import verify
 
@@ -89,6 +94,26 @@ def test_schedules_and_plans_that_a_compile_chose_are_counted() -> None:
     known = {d.name for d in rules() if d.stage in ("schedule", "plan")}
     assert set(found) <= known
     assert len(found) > len(known) / 2
+
+
+def test_sizes_are_bound_in_bodies_and_between_kernels_and_handed_to_calls() -> None:
+    for kind in control_sizes.KINDS:
+        made: list[Case] = []
+        for seed in range(20):
+            c = Dice(seed)
+            s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
+            s.bind_symbols()
+            x = s.param(TensorType(DType.F32, s.shape(1, 3)))
+            if x is not None and control_sizes.add(s.b, c, kind, (x, s.types()[x])):
+                made.append(finished(s.b, c))
+        for case in made:
+            verify(case.module)
+        assert len(made) > 3, kind
+        nodes = [n for c in made for f in c.module.functions for n in f.nodes]
+        assert {n.op for n in nodes} & {*CONTROL, CALL}, kind
+        if "size in" in kind or kind == "size between kernels":
+            inner = [n for c in made for f in c.module.functions[:-1] for n in f.nodes]
+            assert BIND in {n.op for n in inner}
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")  # some NaN are signalling

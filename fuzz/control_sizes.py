@@ -1,0 +1,148 @@
+"""Draws control nodes around sizes: bound in bodies and between kernels, and handed to calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from didyma.fuzz import control
+from didyma.fuzz.builder import GraphBuilder
+from didyma.fuzz.chooser import Chooser
+from didyma.fuzz.control import BOOL, COUNT, STAYING, Body, Drawer
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import BIND, CALL, IF, NO_INLINE, SCAN, WHILE, Attr, Node
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops import OPS
+
+
+def add(b: GraphBuilder, c: Chooser, kind: str, focus: tuple[str, TensorType]) -> bool:
+    """Add a control node of a kind that reads a value; return whether one could be added."""
+    b.controlled = True
+    b.staying = c.pick(STAYING)
+    return DRAWERS[kind](b, c, *focus)
+
+
+def _bound_total(f: Body, name: str, t: TensorType, c: Chooser) -> str:
+    """Bind the number of elements that are not zero; return the sum of so many whole numbers."""
+    mask = f.node("cast", (name,), t.with_dtype(DType.BOOL), dtype=DType.BOOL)
+    ones = f.node("cast", (mask,), t.with_dtype(DType.I64), dtype=DType.I64)
+    axes = tuple(range(t.rank))
+    count = f.node("sum", (ones,), COUNT, axes=axes, keepdims=False) if t.rank else ones
+    u = f.b.symbol(f.b.most(t.numel), dims.evaluate(t.numel, f.b.env))
+    f.nodes.append(Node((), BIND, (count,), (), (("dim", str(u)),)))
+    size: Dim = c.pick((u, dims.mul(u, 2), dims.add(u, 1)))
+    row = TensorType(DType.I64, (size,))
+    line = f.node("iota", (), row, dtype=DType.I64, shape=(size,), axis=0)
+    if c.chance(2):
+        line = f.node("square", (line,), row)
+    return f.node("sum", (line,), COUNT, axes=(0,), keepdims=False)
+
+
+def _in_branch(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Bind a size on one side of a branch, or a size on each."""
+    condition = b.operand(BOOL, c)
+    if condition is None:
+        return False
+    sides: list[str] = []
+    for kind in ("then", "otherwise"):
+        f = Body(b)
+        x = f.param(t)
+        binds = kind == "then" or c.chance(2)
+        result = _bound_total(f, x, t, c) if binds else f.number(c.below(3), DType.I64)
+        sides.append(f.function(kind, result).name)
+    sides = c.pick((sides, sides[::-1]))
+    attrs: dict[str, Attr] = {"then": sides[0], "otherwise": sides[1], "binds": ()}
+    b.emit(IF, (condition, name), (COUNT,), attrs)
+    return True
+
+
+def _in_loop(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Bind a size in each round of a loop that runs no, one or several rounds."""
+    test = Body(b)
+    at, _, most = test.param(COUNT), test.param(COUNT), test.param(COUNT)
+    test.param(t)
+    go = test.node("less", (at, most), BOOL)
+    cond = test.function("test", go).name
+    f = Body(b)
+    at, total, _ = f.param(COUNT), f.param(COUNT), f.param(COUNT)
+    found = _bound_total(f, f.param(t), t, c)
+    nxt = f.node("add", (at, f.number(1, DType.I64)), COUNT)
+    new = f.node(c.pick(("add", "subtract", "maximum")), (total, found), COUNT)
+    body = f.function("body", nxt, new).name
+    attrs: dict[str, Attr] = {"cond": cond, "body": body, "carried": 2, "binds": ()}
+    zero = b.number(0, DType.I64)
+    rounds = b.number(c.pick((0, 1, 3)), DType.I64)
+    if c.chance(2) and (asked := b.operand(COUNT, c)) is not None:
+        rounds = b.op("minimum", (asked, rounds), COUNT)
+    b.emit(WHILE, (zero, zero, rounds, name), (COUNT, COUNT), attrs)
+    return True
+
+
+def _between(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Bind a size between two kernels of one shape, the second of which needs it."""
+    if t.dtype not in OPS["add"].dtypes or dims.free(t.shape):
+        return False
+    first = b.op(c.pick(("square", "negative", "abs")), (name,), t)
+    f = Body(b)
+    inner = f.function("counted", _bound_total(f, f.param(t), t, c))
+    (total,) = b.emit(CALL, (c.pick((name, first)),), (COUNT,), {"callee": inner.name})
+    number = b.op("cast", (total,), TensorType(t.dtype), dtype=t.dtype)
+    second = b.op(c.pick(("add", "multiply")), (name, number), t)
+    b.op(c.pick(("subtract", "maximum", "add")), (first, second), t)
+    return True
+
+
+def _empty_scan(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Scan no rows: the states stay, and the stacks are empty."""
+    f = Body(b)
+    state, _ = f.param(t), f.param(t)
+    body = f.function("step", f.chain(c, state, t), state).name
+    attrs: dict[str, Attr] = {
+        "body": body, "states": 1, "scanned": 1, "length": 0, "index": "",
+    }  # fmt: skip
+    none = t.with_shape(0, *t.shape)
+    if dims.free(t.shape) or t.rank > 4:
+        return False
+    rows = b.constant(none, c)
+    b.emit(SCAN, (name, rows), (t, none), attrs)
+    return True
+
+
+def _handed(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Call a function that stays, and works with all sizes of the graph, in another order."""
+    del name, t
+    sized = [(n, u) for n, u in b.pool if len(dims.free(u.shape)) > 1]
+    sized = [(n, u) for n, u in sized if u.dtype in OPS["negative"].dtypes]
+    if not sized:
+        return False
+    x, t = c.pick(sized)
+    f = Body(b)
+    p = f.param(t)
+    if c.chance(2):
+        turned = tuple(reversed(range(t.rank)))
+        u = t.with_shape(*reversed(t.shape))
+        p, made = f.node("permute_dims", (p,), u, axes=turned), u
+    else:
+        made = t
+    done = f.chain(c, p, made) if c.chance(2) else f.node("negative", (p,), made)
+    kept = f.function("kept", done, stays=True)
+    if not any(k == NO_INLINE for k, _ in kept.attrs):
+        return False
+    (first,) = b.emit(CALL, (x,), (made,), {"callee": kept.name})
+    if made == t:
+        b.emit(CALL, (first,), (made,), {"callee": kept.name})
+    return True
+
+
+DRAWERS: Mapping[str, Drawer] = MappingProxyType(
+    {
+        **control.DRAWERS,
+        "size in a branch": _in_branch,
+        "size in a loop": _in_loop,
+        "size between kernels": _between,
+        "scan of nothing": _empty_scan,
+        "sizes of a call": _handed,
+    }
+)
+KINDS = tuple(DRAWERS)
