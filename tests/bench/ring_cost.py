@@ -1,6 +1,6 @@
 """What the ring costs: processor time of judging the same drawn graphs with it and without.
 
-``python -m tests.bench.ring [GRAPHS] [SEED] [ENGINE …]``
+``python -m tests.bench.ring_cost [GRAPHS] [SEED] [ENGINE …]``
 """
 
 from __future__ import annotations
