@@ -51,8 +51,7 @@ def key(r: Recorded) -> str:
     """
     names: dict[str, str] = {}
     text = _VALUE.sub(lambda m: names.setdefault(m[0], f"%v{len(names)}"), show(r.module))
-    usual = sorted(r.options.record().items(), key=lambda item: item[0])
-    parts = repr((text, sorted(r.env.items()), usual))
+    parts = repr((text, sorted(r.env.items()), sorted(r.case.changes)))
     return hashlib.blake2b(parts.encode(), digest_size=5).hexdigest()
 
 
