@@ -223,13 +223,13 @@ def exp(p: Payload) -> Payload:
 def power(p: Payload, exponents: Array) -> Payload:
     """Return powers with integer exponents, of size at most 1024; exponent 0 gives 1."""
     size = np.abs(exponents)
-    base = np.where(exponents < 0, reciprocal(p), p)
-    found = np.where(p == UNKNOWN, UNKNOWN, UNIT)
+    base = where(exponents < 0, reciprocal(p), p)
+    found = where(p == UNKNOWN, UNKNOWN, UNIT)
     while size.any():
-        found = np.where(size & 1, multiply(found, base), found)
+        found = where(size & 1, multiply(found, base), found)
         size = size >> 1
         base = multiply(base, base)
-    return found[()]
+    return found
 
 
 @cache
@@ -332,8 +332,8 @@ def matmul(p: Payload, q: Payload) -> Payload:
     if (p == UNKNOWN).any() or (q == UNKNOWN).any():
         bad = np.matmul(p == UNKNOWN, np.ones(q.shape, np.bool_))
         bad |= np.matmul(np.ones(p.shape, np.bool_), q == UNKNOWN)
-        known = (np.where(x == UNKNOWN, ZERO, x) for x in (p, q))
-        return np.where(bad, UNKNOWN, matmul(*known))
+        left, right = (where(x == UNKNOWN, ZERO, x) for x in (p, q))
+        return where(bad, UNKNOWN, matmul(left, right))
     a, b, c = (x.astype(np.float64) for x in parts(p))
     x, y, z = (x.astype(np.float64) for x in parts(q))
     high, middle = (np.matmul(*f).astype(_U) for f in ((a, x), (b, y)))

@@ -144,7 +144,7 @@ def _pow(p: Payload, q: Payload) -> Payload:
     """Return powers; which rule holds is decided by the exponent's payload, so it is exact."""
     p, q = np.broadcast_arrays(p, q)
     payloads, numbers = _small_numbers()
-    place = np.minimum(np.searchsorted(payloads, q), len(payloads) - 1)
+    place: Array = np.minimum(np.searchsorted(payloads, np.asarray(q)), len(payloads) - 1)
     whole = payloads[place] == q
     found = ring.exp(ring.multiply(q, _log(p)))
     found = ring.where(q == _HALF, _sqrt(p), found)

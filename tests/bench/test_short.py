@@ -12,7 +12,7 @@ from didyma.refimpl.ir.types import FLOATS, PLAIN, DType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.bars import Contract
 from didyma.refimpl.ops.spec import Kind
-from tests.bench import bars, corners, programs, round_trip, sweep, truth
+from tests.bench import bars, corners, programs, ring, round_trip, sweep, truth
 from tests.bench.bed import COMPARISONS, Implementation
 from tests.bench.kernels import POOL
 from tests.bench.page import Shards, put
@@ -36,6 +36,16 @@ def test_correct_implementations_are_inside_and_faults_outside() -> None:
     assert bars.quantile(tally.width, 0.5) <= 1
     ops = {k.split()[0] for k in tally.used}
     assert {"sum", "matmul", "tanh", "where", "cast", "pow", "floor_divide"} <= ops
+
+
+def test_the_ring_sees_every_fault_in_a_fold_and_no_legal_order() -> None:
+    with np.errstate(all="ignore"):
+        for kind in ring.FOLDS:
+            for fault, seen in ring.planted(kind, 1 << 12, 16).items():
+                assert seen.by["ring"] == seen.planted == 16, fault
+                assert not seen.alarms
+        assert ring.narrow(64, 4).by["ring"] == 0
+        assert [differ for _, _, differ in ring.orders(8000).values()] == [0, 0, 0, 0]
 
 
 # In the beds of tests/refimpl/ops/test_bars_of_folds.py.
