@@ -15,9 +15,8 @@ from didyma.codegen.runtime.engine import KernelText, Signature
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expr import ONE, of_dim
 from didyma.refimpl.ir.lines import walk
-from didyma.refimpl.ir.loop import Const, Expr, PrimFunc
+from didyma.refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
 from didyma.refimpl.ir.program import Launch, Program
-from didyma.refimpl.ir.text.show_loop import show_line
 
 INDENT = "  "
 WIDTH = 100
@@ -33,7 +32,7 @@ def emit(
     statements that no kernel may hold.
     """
     lines: list[str] = []
-    origins: list[tuple[int, str]] = []
+    origins: list[tuple[int, Stmt]] = []
     signatures: list[Signature] = []
     names = c_names(RESERVED_FOR_KERNELS)
     for f in kernels:
@@ -48,7 +47,7 @@ def emit(
         for line in writer.lines.all():
             lines.append(INDENT * line.depth + line.text)
             if line.origin is not None:
-                origins.append((len(lines), show_line(line.origin)))
+                origins.append((len(lines), line.origin))
         lines += ["}", ""]
     return KernelText("\n".join(lines), tuple(signatures), tuple(origins))
 

@@ -1,4 +1,4 @@
-"""The text of one kernel as it grows, with the statement behind each line."""
+"""The text of one kernel as it grows, with the statement from which each line comes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from didyma.refimpl.ir.loop import Stmt
 
 
 class TextLine(NamedTuple):
-    """A line of text, its depth, and the statement it comes from."""
+    """A line of text, its depth, and the statement from which it comes."""
 
     depth: int
     text: str

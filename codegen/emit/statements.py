@@ -117,7 +117,6 @@ class Statements:
             line(f"while ({going}) {{")
             with self.lines.indented():
                 self.write(s.body)
-                self.lines.origin = s
                 line(f"{going} = {x.data(s.cond).text};")
         line("}")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from didyma.refimpl.ir.loop import Expr
+from didyma.refimpl.ir.loop import Expr, Stmt
 from didyma.refimpl.ir.types import Array, DType
 
 
@@ -30,11 +30,11 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """CUDA C in the project's subset, with the IR node behind each source line (from 1)."""
+    """CUDA C in the project's subset, with the statement behind each source line (from 1)."""
 
     source: str
     kernels: tuple[Signature, ...]
-    origins: tuple[tuple[int, str], ...] = ()
+    origins: tuple[tuple[int, Stmt], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

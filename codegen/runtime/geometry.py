@@ -24,6 +24,7 @@ from didyma.refimpl.ir.loop import (
     Unary,
     Var,
 )
+from didyma.refimpl.ir.text.show_loop import show_line
 from didyma.refimpl.ir.walk import subexprs
 
 
@@ -192,14 +193,16 @@ def check_buffers(s: Signature, g: Geometry, nbytes: Sequence[int]) -> None:
 
 
 def located(fault: Fault, text: KernelText) -> Fault:
-    """Add the source line and the IR node to a fault that knows its line.
+    """Add the source line and the text of its statement to a fault that knows its line.
 
-    >>> t = KernelText("a;\\nb;", (), ((1, "store x"), (2, "store y")))
+    >>> from didyma.refimpl.ir.loop import Barrier, Free
+    >>> t = KernelText("a;\\nb;", (), ((1, Barrier()), (2, Free("y"))))
     >>> located(Fault("race", "k", "", line=2), t).node
-    'store y'
+    'free y'
     """
     if not fault.line:
         return fault
     lines = text.source.splitlines()
     source = lines[fault.line - 1].strip() if fault.line <= len(lines) else ""
-    return replace(fault, source=source, node=dict(text.origins).get(fault.line, ""))
+    origin = dict(text.origins).get(fault.line)
+    return replace(fault, source=source, node="" if origin is None else show_line(origin))

@@ -36,6 +36,7 @@ from didyma.refimpl.ir.loop import (
     Unary,
     Var,
 )
+from didyma.refimpl.ir.text.show_loop import show_line
 from didyma.refimpl.ir.types import DType, Shape
 from tests.codegen.emit import programs
 
@@ -82,13 +83,13 @@ def test_random_kernels_stay_in_the_subset(make: Callable[[int], PrimFunc]) -> N
 def test_lines_know_their_statement(make: Callable[[int], PrimFunc]) -> None:
     text = emit([make(0), make(1)])
     lines = text.source.splitlines()
-    said = dict(text.origins)
-    assert len(said) == len(text.origins)
+    origins = dict(text.origins)
+    assert len(origins) == len(text.origins)
     for n, line in enumerate(lines, 1):
         header = "__restrict__" in line or line == "    i64 n) {"
-        assert (n in said) == (line.startswith("  ") and not header), line
+        assert (n in origins) == (line.startswith("  ") and not header), line
     stores = [n for n, line in enumerate(lines, 1) if re.match(r" +out\w*\[.*\] = ", line)]
-    assert all(said[n].startswith("out") for n in stores)
+    assert all(show_line(origins[n]).startswith("out") for n in stores)
 
 
 def test_sizes_of_the_launch() -> None:

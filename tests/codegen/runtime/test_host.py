@@ -85,7 +85,7 @@ def test_a_view_shares_bytes_and_guards(host: Host) -> None:
 def test_a_thread_that_ends_while_others_wait(order: Order) -> None:
     body = "  if (threadIdx.x < 3) {\n    __syncthreads();\n  }\n  y[threadIdx.x] = 0.0f;"
     kind, detail, line, node = fault(Host(order=order), kernel(body))
-    assert (kind, line, node) == ("barrier-divergence", 4, "node of line 4")
+    assert (kind, line, node) == ("barrier-divergence", 4, "free line_4")
     assert "waits in block (0, 0, 0)" in detail
     assert "has ended" in detail
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from didyma.codegen.runtime.engine import KernelText, Signature
 from didyma.refimpl.ir.expr import index
-from didyma.refimpl.ir.loop import Expr, Var
+from didyma.refimpl.ir.loop import Expr, Free, Var
 from didyma.refimpl.ir.types import DType
 
 
@@ -35,4 +35,4 @@ def kernel(
         (threads, 1, 1),
     )
     lines = enumerate(source.splitlines(), 1)
-    return KernelText(source, (signature,), tuple((n, f"node of line {n}") for n, _ in lines))
+    return KernelText(source, (signature,), tuple((n, Free(f"line_{n}")) for n, _ in lines))
