@@ -92,7 +92,8 @@ def check(a: argparse.Namespace) -> None:
 def hunt(a: argparse.Namespace) -> int:
     """Hunt mutants, print what came of them, and return the exit code."""
     began = time.monotonic()
-    from tests.mutants import checks, equivalents, report, sources
+    from didyma.fuzz.signals import stop_requests
+    from tests.mutants import equivalents, report, sources
     from tests.mutants.choosing import Choice, once
     from tests.mutants.engine import Engine, Plan
     from tests.mutants.progress import Bar
@@ -108,13 +109,14 @@ def hunt(a: argparse.Namespace) -> int:
     entries = equivalents.load()
     asked = {"choice": repr(choice), "seconds": a.seconds, "programs": a.programs}
     state = State(a.resume, {**asked, "sources": key()})
-    with Bar(a.json) as bar:
+    with stop_requests() as stop, Bar(a.json) as bar:
         plan = Plan(a.seed, a.programs, a.seconds, a.jobs, until=until)
-        engine = Engine(plan, checks.suite(), bar.show)
+        engine = Engine(plan, bar.show, lambda: bool(stop.signal))
         generated = list(sources.every())
         texts = engine.texts() if sample or every else []
         targets = list(once((*choice.planted(), *choice.generated(generated, texts))))
-        engine.measure(a.resume.with_suffix(".reach") if a.resume else None)
+        if engine.in_time():
+            engine.measure(a.resume.with_suffix(".reach") if a.resume else None)
         if engine.in_time():
             engine.hunt(targets, entries, state, lambda r: bar.line(report.line(r)))
             engine.explain(targets, state)
@@ -126,6 +128,8 @@ def hunt(a: argparse.Namespace) -> int:
     if a.write:
         report.write(results, "python -m tests.mutants " + " ".join(sys.argv[1:]))
     print(json.dumps(summary) if a.json else report.brief(summary))
+    if stop.signal:
+        return 128 + stop.signal
     if not results:
         return NOTHING_RAN
     return SURVIVED if any(r.outcome != "killed" and not r.equivalent for r in results) else FOUND

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from didyma.codegen.options import Options
-from didyma.codegen.pipeline import Compiled
+from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.rules import decided
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import conform, levels
 from didyma.fuzz.domains.domain import Domain
@@ -19,10 +21,14 @@ from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.domains.registry import DOMAINS, Setup
 from didyma.fuzz.graphs import Case
 from didyma.oracle import conformance
+from didyma.refimpl.ir.expr import ZERO
+from tests.mutants import faulty
 
-# Judges the case of an index: the level, kind and message of its first finding, or None.
+# Of the case of an index: the level, kind and message of its first finding, or None; or, of what
+# finds nothing by itself, the decisions that the compiler made.
 Verdict: TypeAlias = tuple[str, str, str]
-Judge: TypeAlias = Callable[[int], Verdict | None]
+Judge: TypeAlias = Callable[[int], Verdict | frozenset[str] | None]
+Text: TypeAlias = tuple[int, str, frozenset[str]]  # of a program: index, source, kernels that run
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +44,34 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
     """Return the checks, the quickest first.
 
     They are the campaigns of every domain that ``didyma fuzz`` has, those with engines on each of
-    two, one on graphs with control flow alone, and the conformance suite.  The campaign on graphs
-    on ``host`` has so many programs.
+    two, one on graphs with control flow alone, kernels with faults, and the conformance suite.
+    The campaign on graphs on ``host`` has so many programs.  Last, the decisions of compiles: a
+    rewrite or schedule that is no longer found leaves programs right.
     """
     alone = [e for e in DOMAINS.values() if e.alone]
     others = [e for e in DOMAINS.values() if not e.alone]
     return (
         *(campaign(e.name, e.make(Setup(())), seed, 3 * programs) for e in alone),
+        faults("host"),
+        faults("simt"),
         conforms("host", suite),
         *(campaign(on(e.name, "host"), e.make(Setup(("host",))), seed, programs) for e in others),
         *(campaign(on(e.name, "simt"), e.make(Setup(("simt",))), seed, programs // 2)
           for e in others),
         campaign("control flow", Graphs(("host",), controlled=1), seed, programs // 4),
         conforms("simt", suite, share=7),
+        Check("decisions", 2 * programs, partial(_decisions, seed)),
     )  # fmt: skip
 
 
 def on(domain: str, engine: str) -> str:
     """Return the name of the check that judges a domain on an engine."""
     return f"{domain} on {engine}"
+
+
+def of_levels(engine: str) -> tuple[str, ...]:
+    """Return the checks on an engine whose findings name levels of the compile."""
+    return on("graphs", engine), on("emission", engine), "passes"
 
 
 def graphs(engine: str) -> Domain[Any]:
@@ -82,6 +97,19 @@ def campaign(name: str, domain: Domain[Any], seed: int, cases: int) -> Check:
         return of
 
     return Check(name, cases, start)
+
+
+def _decisions(seed: int) -> Judge:
+    """Return what names the decisions of the compile of a drawn graph."""
+    domain = graphs("host")
+
+    def of(index: int) -> frozenset[str]:
+        case = domain.draw(seed, index)
+        heard: set[str] = set()
+        made = compile(case.module, case.options(Options()), heard=heard.add)
+        return frozenset(heard) | frozenset(decided(made))
+
+    return of
 
 
 def suite() -> list[list[Any]]:
@@ -115,8 +143,23 @@ def conforms(name: str, suite: Sequence[Sequence[Any]], share: int = 1) -> Check
     return Check(f"{name} conformance", len(suite), start)
 
 
+def faults(name: str) -> Check:
+    """Return the check that an engine reports the faults of kernels, and no others."""
+
+    def start() -> Judge:
+        device = engine(name)
+
+        def of(index: int) -> Verdict | None:
+            wrong = faulty.wrong(device, faulty.KERNELS[index])
+            return (name, "fault", wrong) if wrong else None
+
+        return of
+
+    return Check(f"faults on {name}", len(faulty.KERNELS), start)
+
+
 def kernel_text(program: int, seed: int, rounds: int) -> tuple[Check, ...]:
-    """Return the checks of a mutant of a drawn program's kernels: the program on other values."""
+    """Return the checks of a mutant of a drawn program: on other values and sizes, too."""
 
     def check(name: str) -> Check:
         domain = graphs(name)
@@ -139,8 +182,13 @@ def kernel_text(program: int, seed: int, rounds: int) -> tuple[Check, ...]:
 
 
 def another_round(case: Case, index: int) -> Case:
-    """Return a drawn program with other values; those of index 0 are as drawn."""
-    return replace(case, seeds=tuple(s + 7919 * index for s in case.seeds))
+    """Return a drawn program with other values and sizes; those of index 0 are as drawn."""
+    ranges = {d.name: (d.lo, d.hi) for d in case.module.dims}
+    sizes = {name: (n, *ranges[name]) for name, n in case.env}
+    env = tuple(
+        (name, lo + (n - lo + index) % (hi - lo + 1)) for name, (n, lo, hi) in sizes.items()
+    )
+    return replace(case, env=env, seeds=tuple(s + 7919 * index for s in case.seeds))
 
 
 def compiled(name: str, seed: int, index: int) -> object:
@@ -149,10 +197,15 @@ def compiled(name: str, seed: int, index: int) -> object:
     return levels.compiled(case.module, options)
 
 
-def texts(seed: int, programs: range) -> list[tuple[int, str]]:
-    """Return the kernel text of drawn programs that compile, with their indices."""
-    made = ((i, compiled("graphs", seed, i)) for i in programs)
-    return [(i, m.text.source) for i, m in made if isinstance(m, Compiled)]
+def texts(seed: int, programs: range) -> list[Text]:
+    """Return the kernel text of drawn programs that compile, and which kernels can run."""
+    found: list[Text] = []
+    for i in programs:
+        made = compiled("graphs", seed, i)
+        if isinstance(made, Compiled):
+            runs = (k.name for k in made.text.kernels if ZERO not in k.grid)
+            found.append((i, made.text.source, frozenset(runs)))
+    return found
 
 
 def _drawn(name: str, seed: int, index: int) -> tuple[Case, Options]:

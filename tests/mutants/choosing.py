@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tests.mutants import named, sources
+from tests.mutants.checks import Text
 from tests.mutants.mutant import Mutant
 from tests.mutants.target import Target
 
@@ -26,7 +27,7 @@ class Choice:
     only: str = ""
     seed: int = 0
 
-    def generated(self, files: Sequence[Mutant], texts: Sequence[tuple[int, str]]) -> list[Target]:
+    def generated(self, files: Sequence[Mutant], texts: Sequence[Text]) -> list[Target]:
         """Return the generated mutants, of files and of the kernels of drawn programs."""
         if not (self.sample or self.all):
             return []

@@ -23,7 +23,9 @@ from tests.mutants.reached import Reached
 from tests.mutants.state import State
 from tests.mutants.target import Result, Target
 
-ROUNDS = 12  # times that a drawn program is judged on other values, for a mutant of its text
+ROUNDS = (
+    12  # times that a drawn program is judged, on other values and sizes, for a mutant of its text
+)
 TEXT_CHECKS = (checking.on("graphs", "host"), checking.on("graphs", "simt"))
 TEXTS = 120  # drawn programs whose kernels are mutated
 
@@ -48,33 +50,37 @@ class Plan:
 class Engine:
     """Hunts targets; ``progress`` is called with what is being done, how much, of how much.
 
-    ``suite`` is the conformance suite by text, as ``checks.suite`` makes it.
+    ``stopped`` says whether to stop early; ``suite`` makes the conformance suite by text.
     """
 
     plan: Plan
-    suite: Sequence[Sequence[Any]] = ()
     progress: Callable[[str, int, int], None] = lambda *_: None
-    checks: tuple[checking.Check, ...] = field(init=False)
-    planter: planting.Planter = field(init=False)
-    reached: Reached = field(init=False, default_factory=Reached)
-
-    def __post_init__(self) -> None:
-        self.checks = checking.checks(self.plan.seed, self.plan.programs, self.suite)
-        (ended,) = forked(["imports"], _note_imports, 1)
-        self.planter = planting.Planter(ended.said[0])
+    stopped: Callable[[], bool] = lambda: False
+    suite: Callable[[], Sequence[Sequence[Any]]] = checking.suite
+    texts_of_suite: Sequence[Sequence[Any]] = ()
+    checks: tuple[checking.Check, ...] = ()
+    reached: Reached = field(default_factory=Reached)
+    planter: planting.Planter = field(default_factory=planting.Planter)
 
     def in_time(self) -> bool:
-        """Return whether there is time left."""
-        return time.monotonic() < self.plan.until
+        """Return whether there is time left, and nobody stopped the run."""
+        return time.monotonic() < self.plan.until and not self.stopped()
 
-    def limit(self, check: str) -> float:
-        """Return the processor time that a case of a check may take, in seconds."""
-        return self.reached.slowest.get(check, 0.0) + self.plan.grace
+    def bounds(self) -> hunting.Bounds:
+        """Return what a hunt is to know of the checks."""
+        slowest, grace = self.reached.slowest, self.plan.grace
+        return hunting.Bounds(
+            self.plan.seconds, lambda check: slowest.get(check, 0.0) + grace, self.reached.lost
+        )
 
     # ---- before the first mutant
 
     def measure(self, file: Path | None = None) -> None:
-        """Record what the checks execute, or read it from a file if that has it."""
+        """Make the checks, and record what they execute, or read that from a file that has it."""
+        self.texts_of_suite = self.suite()
+        self.checks = checking.checks(self.plan.seed, self.plan.programs, self.texts_of_suite)
+        for ended in forked(["imports"], _note_imports, 1, idle=self.in_time):
+            self.planter = planting.Planter(ended.said[0])
         key = reached.key(self.plan.seed, self.plan.programs)
         known = Reached.load(file, key) if file else None
         if known is None:
@@ -87,11 +93,11 @@ class Engine:
                 known.save(file, key)
         self.reached = known
 
-    def texts(self) -> list[tuple[int, str]]:
+    def texts(self) -> list[checking.Text]:
         """Return the kernel texts of drawn programs."""
         step = 10
         works = [range(a, a + step) for a in range(0, TEXTS, step)]
-        found: list[tuple[int, str]] = []
+        found: list[checking.Text] = []
         for ended in forked(
             works, partial(_draw, self.plan.seed), self.plan.jobs, idle=self.in_time
         ):
@@ -109,14 +115,19 @@ class Engine:
     ) -> None:
         """Hunt the targets of which the state has no result, until the time is over."""
         rest = [t for t in targets if t.id not in state.results]
+        rest.sort(key=lambda t: t.id)  # by chance, so that a part of a run speaks for all of it
         done = len(targets) - len(rest)
         self.progress("mutants", done, len(targets))
         work = partial(_hunt, self)
+        for t in [t for t in rest if t.stale]:
+            rest.remove(t)
+            state.keep(Result(t.id, t.group, t.name, "survived", reason=t.stale))
+            done += 1
         for ended in forked(rest, work, self.plan.jobs, 100.0, self.in_time):
             r = self.result(ended)
             m = ended.work.mutant
             if r.outcome != "killed" and m is not None:
-                why = equivalents.reason(m, entries)
+                why = equivalents.reason(m, entries, r.outcome == "survived")
                 if r.outcome == "identical":
                     why = "the bytecode is identical"
                 r = replace(r, equivalent=bool(why), reason=why or r.reason)
@@ -146,11 +157,11 @@ class Engine:
         if m.program >= 0:
             return {name: list(range(ROUNDS)) for name in TEXT_CHECKS}
         if m.file.startswith("codegen/"):
-            found = self.reached.cases(m)
+            found = self.reached.cases(m, self.planter.at_import(m))
         else:
             found = {c.name: list(range(c.cases)) for c in self.checks}
-        wanted = checking.on("graphs", t.engine)
-        return {k: v for k, v in found.items() if not t.engine or k == wanted}
+        wanted = checking.of_levels(t.engine)
+        return {k: v for k, v in found.items() if not t.engine or k in wanted}
 
     def result(self, ended: Ended[Target]) -> Result:
         """Return what came of a target."""
@@ -174,7 +185,7 @@ class Engine:
                 _, name, programs, seconds, level, kind, message = last
                 r = replace(
                     r, outcome="killed", check=name, level=level, message=message[:300],
-                    how="error" if kind == "error" else "finding", programs=programs,
+                    how=kind if kind in ("error", "lost") else "finding", programs=programs,
                     seconds=round(seconds, 3),
                 )  # fmt: skip
                 if t.levels and level not in t.levels:
@@ -201,7 +212,7 @@ def _hunt(engine: Engine, t: Target, say: Say) -> None:
     cases = engine.cases(t)
     if m is None:
         checks: Sequence[Any] = [_memory_fault(t, plan.seed)]
-        hunting.hunt(checks, cases, engine.limit, plan.seconds, say)
+        hunting.hunt(checks, cases, engine.bounds(), say)
         return
     if planting.identical(m):
         say(("identical",))
@@ -218,8 +229,8 @@ def _hunt(engine: Engine, t: Target, say: Say) -> None:
     if m.program >= 0:
         checks = fresh.kernel_text(m.program, plan.seed, ROUNDS)
     else:
-        checks = fresh.checks(plan.seed, plan.programs, engine.suite)
-    hunting.hunt(checks, cases, engine.limit, plan.seconds, say)
+        checks = fresh.checks(plan.seed, plan.programs, engine.texts_of_suite)
+    hunting.hunt(checks, cases, engine.bounds(), say)
 
 
 def _memory_fault(t: Target, seed: int) -> checking.Check:

@@ -52,9 +52,12 @@ def load(file: Path = FILE) -> list[Entry]:
     return entries
 
 
-def reason(m: Mutant, entries: Sequence[Entry]) -> str:
-    """Return why a mutant is equivalent; empty if no entry says so."""
-    return next((e.reason for e in entries if e.matches(m)), "")
+def reason(m: Mutant, entries: Sequence[Entry], reached: bool = True) -> str:
+    """Return why a mutant is equivalent; empty if no entry says so.
+
+    An entry for functions says nothing of a mutant that no case ``reached``.
+    """
+    return next((e.reason for e in entries if e.matches(m) and (e.id or reached)), "")
 
 
 def unmatched(entries: Iterable[Entry], mutants: Sequence[Mutant]) -> list[str]:

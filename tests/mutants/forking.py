@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
@@ -108,7 +109,9 @@ def _fork(work: T, do: Callable[[T, Say], object]) -> _Child[T]:
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    with warnings.catch_warnings():  # other threads are those of BLAS, which stands forks
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid:
         there.close()
         return _Child(pid, here, Ended(work), time.monotonic())

@@ -112,9 +112,14 @@ class Planter:
     ``at_import`` are the functions that run while modules are imported.
     """
 
-    def __init__(self, at_import: frozenset[Key]) -> None:
+    def __init__(self, at_import: frozenset[Key] = frozenset()) -> None:
         self._functions = functions()
         self._at_import = at_import
+        self._scopes = {(file, name.partition(".<")[0]) for file, name, _ in at_import}
+
+    def at_import(self, m: Mutant) -> bool:
+        """Return whether the function of a mutant ran while modules were imported."""
+        return (os.path.realpath(ROOT / m.file), m.site.scope) in self._scopes
 
     def plant(self, m: Mutant) -> None:
         """Change this process for good."""

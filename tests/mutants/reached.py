@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,11 @@ from tests.mutants.reach import Line, Lines
 from tests.mutants.sources import definitions
 
 FOLDERS = ("codegen",)
+SOURCES = ("refimpl", "codegen", "oracle", "fuzz", "tests/mutants/mutate")
 PRELUDE = ("codegen/emit/prelude/common.c", "codegen/emit/prelude/host.c")
 DRIVER = "codegen/emit/prelude/driver.c"
 _CHUNK = 10  # cases a child
+_OFTEN = 3  # cases in which a decision was made, that a lost one may count
 
 Unit: TypeAlias = tuple[int, range]  # index of a check, and some of its cases
 
@@ -32,12 +34,14 @@ class Reached:
 
     ``counts`` are the cases measured by check, ``slowest`` the seconds that the slowest of them
     took, traced, and ``findings`` those that are wrong without any mutant, which are not judged.
+    ``decisions`` are the cases in which the compiler makes each decision, by check, as bits too.
     """
 
     lines: dict[Line, dict[str, int]] = field(default_factory=dict[Line, dict[str, int]])
     counts: dict[str, int] = field(default_factory=dict[str, int])
     slowest: dict[str, float] = field(default_factory=dict[str, float])
     findings: list[str] = field(default_factory=list[str])
+    decisions: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
 
     def note(self, check: str, index: int, lines: Sequence[Line], seconds: float) -> None:
         """Add what a case executed."""
@@ -47,14 +51,14 @@ class Reached:
             of = self.lines.setdefault(line, {})
             of[check] = of.get(check, 0) | 1 << index
 
-    def cases(self, m: Mutant) -> dict[str, list[int]]:
+    def cases(self, m: Mutant, imported: bool = False) -> dict[str, list[int]]:
         """Return, by check, the cases that execute a mutant's line, in order.
 
-        Those that execute any line of its file where it is at module level, and all cases if there
-        are none.
+        Those that execute any line of its file where it is at module level, or in a function that
+        ran while modules were ``imported``; and all cases if there are none.
         """
         bits: dict[str, int] = {}
-        if m.reach_line:
+        if m.reach_line and not imported:
             line = _executable(m)
             bits = self.lines.get((m.file, line), {})
         else:
@@ -66,11 +70,26 @@ class Reached:
                 bits = {check: (1 << n) - 1 for check, n in self.counts.items()}
         return {check: _indices(b) for check, b in bits.items()}
 
+    def lost(self, check: str, cases: Sequence[int], decisions: Set[str]) -> str:
+        """Return a decision made in some of the cases that is not among others; empty if none is.
+
+        It counts only if it was made in several of them.
+        """
+        made = self.decisions.get(check, {})
+        counts = {d: sum(bits >> i & 1 for i in cases) for d, bits in made.items()}
+        gone = {d: n for d, n in counts.items() if n >= _OFTEN and d not in decisions}
+        if not gone:
+            return ""
+        name = max(gone, key=gone.__getitem__)
+        return f"not in {len(cases)} programs: {name}, made in {gone[name]} of them before"
+
     def save(self, file: Path, key: str) -> None:
         """Write a file of JSON."""
         lines = [[*line, {c: hex(b) for c, b in of.items()}] for line, of in self.lines.items()]
-        whole = {"key": key, "counts": self.counts, "slowest": self.slowest,
-                 "findings": self.findings, "lines": lines}  # fmt: skip
+        whole = {
+            "key": key, "counts": self.counts, "slowest": self.slowest,
+            "findings": self.findings, "lines": lines, "decisions": self.decisions,
+        }  # fmt: skip
         file.write_text(json.dumps(whole), encoding="utf-8")
 
     @staticmethod
@@ -83,16 +102,19 @@ class Reached:
         if whole.get("key") != key:
             return None
         lines = {(f, n): {c: int(b, 16) for c, b in of.items()} for f, n, of in whole["lines"]}
-        return Reached(lines, whole["counts"], whole["slowest"], whole["findings"])
+        return Reached(
+            lines, whole["counts"], whole["slowest"], whole["findings"], whole["decisions"]
+        )
 
 
 def key(*parts: object) -> str:
     """Return a hash of the sources that decide what is reached, and of other parts."""
     h = hashlib.sha256(repr(parts).encode())
-    for folder in ("refimpl", "codegen", "oracle", "fuzz", "tests/mutants"):
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".c"):
-                h.update(path.read_bytes())
+    files = [p for f in SOURCES for p in (ROOT / f).rglob("*") if p.suffix in (".py", ".c")]
+    for path in sorted(
+        [*files, *(ROOT / "tests" / "mutants" / f for f in ("checks.py", "faulty.py"))]
+    ):
+        h.update(path.read_bytes())
     return h.hexdigest()[:16]
 
 
@@ -123,7 +145,11 @@ def _named(file: str) -> Iterator[tuple[str, int, Any]]:
 def _take(r: Reached, checks: Sequence[Any], ended: Ended[Unit]) -> None:
     name = checks[ended.work[0]].name
     for index, lines, seconds, wrong in ended.said:
-        if wrong:
+        if isinstance(wrong, frozenset):
+            for d in sorted(wrong):
+                of = r.decisions.setdefault(name, {})
+                of[d] = of.get(d, 0) | 1 << index
+        elif wrong:
             r.findings.append(f"{name} {index}: {wrong}")
             lines = []
         r.note(name, index, lines, seconds)
@@ -134,8 +160,8 @@ def _take(r: Reached, checks: Sequence[Any], ended: Ended[Unit]) -> None:
 def _trace(checks: Sequence[Any], names: Sequence[Any], unit: Unit, say: Say) -> None:
     which, indices = unit
     units: set[str] = set()
-    judge = checks[which].open()
     lines = Lines(FOLDERS)
+    judge, opened = lines.of(checks[which].open)
     with _compiled_units(units):
         for i in indices:
             units.clear()
@@ -145,7 +171,7 @@ def _trace(checks: Sequence[Any], names: Sequence[Any], unit: Unit, say: Say) ->
             text = "\n".join(units)
             used = {(file, line) for file, line, pattern in names if pattern.search(text)}
             driver = {(DRIVER, 0)} if units else set()
-            say((i, sorted(reached | used | driver), seconds, wrong))
+            say((i, sorted(opened | reached | used | driver), seconds, wrong))
 
 
 def _compiled_units(units: set[str]) -> Any:

@@ -102,7 +102,8 @@ def page(results: Sequence[Result], command: str) -> str:
             f"| {name} | {g['total']} | {g['killed']} | {g['equivalent']} | {share} | {seconds} |"
         )
     checks = ", ".join(f"{n} by {check}" for check, n in s["by"].items())
-    rows += ["", f"Killed: {checks}.", "", "Survivors:", ""]
+    ways = ", ".join(f"{n} by {how}" for how, n in s["how"].items())
+    rows += ["", f"Killed: {checks}. By what: {ways}.", "", "Survivors:", ""]
     for r in s["survivors"]:
         change = [x for x in r["diff"].splitlines()[2:] if not x.startswith("@@")]
         why = r["reason"] or r["effect"] or r["outcome"]

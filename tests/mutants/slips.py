@@ -61,7 +61,8 @@ _PASSES = (
     ),
     _slip(
         "a neutral element taken at either side", "passes/algebra.py",
-        "for at in v.operands", "for at in (0, 1)", "passes",
+        "if dtype in v.dtypes\n        for at in v.operands",
+        "if dtype in v.dtypes\n        for at in (0, 1)", "passes",
     ),
     _slip(
         "0 instead of -0 neutral in sums of floats", "passes/algebra.py",

@@ -52,12 +52,13 @@ def paragraph(source: str, at: int) -> int:
     return source.count("\n", 0, at) + 1
 
 
-def of_kernels(texts: Sequence[tuple[int, str]]) -> Iterator[Mutant]:
-    """Yield the mutants of the kernel texts of drawn programs, given with the programs' indices."""
-    for program, source in texts:
+def of_kernels(texts: Sequence[tuple[int, str, frozenset[str]]]) -> Iterator[Mutant]:
+    """Yield the mutants of drawn programs: of an index, a text, and the kernels that can run."""
+    for program, source, runs in texts:
+        file = f"kernel text of program {program}"
         for site in c.kernels(source):
-            file = f"kernel text of program {program}"
-            yield Mutant("text", file, source, site, program=program)
+            if site.scope in runs:
+                yield Mutant("text", file, source, site, program=program)
 
 
 def sample(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:

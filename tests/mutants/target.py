@@ -14,7 +14,7 @@ class Target:
     """A mutant to hunt, or a fault of memory planning by its number among those planted.
 
     For a named fault, ``levels`` are those that may be named first, and ``engine`` is that of the
-    campaign.
+    campaign; ``stale`` says why it cannot be planted.
     """
 
     id: str
@@ -24,6 +24,7 @@ class Target:
     levels: tuple[str, ...] = ()
     engine: str = ""
     memory: int = -1
+    stale: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Result:
     ``outcome`` is ``killed``, ``survived``, ``unreached`` (no case of any check executes its line),
     or ``identical`` (to the original's bytecode).  ``check`` is the one that killed it, after
     ``programs`` cases of all checks and ``seconds`` of processor time; ``how`` is ``finding``,
-    ``error``, ``crash`` or ``hang``.  ``reached`` counts the cases that execute its line.
+    ``error``, ``crash``, ``hang`` or ``lost``.  ``reached`` counts the cases that execute its line.
     ``effect`` says of a survivor whether it changes what is compiled.  ``equivalent`` has a
     ``reason``.
     """

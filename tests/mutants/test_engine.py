@@ -8,30 +8,31 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from didyma.refimpl.errors import DidymaError
+from tests.mutants import named
 from tests.mutants.__main__ import main
 from tests.mutants.checks import Check
 from tests.mutants.engine import Engine, Plan
 from tests.mutants.faults import Fault
 from tests.mutants.forking import Say, forked, limit_cpu
-from tests.mutants.hunting import hunt
+from tests.mutants.hunting import Bounds, hunt
 from tests.mutants.mutant import ROOT
-from tests.mutants.named import planted
+from tests.mutants.reached import Reached
 from tests.mutants.report import page, summary
 from tests.mutants.state import State
 from tests.mutants.target import Result, Target
 
 INLINE = "codegen/passes/inline.py"
-HEAD = '"""'
 
 
 def target(name: str, file: str, old: str, new: str, levels: tuple[str, ...] = ()) -> Target:
-    return Target(name, "named", name, planted(Fault(name, file, old, new, levels)), levels)
+    return replace(named.target(Fault(name, file, old, new, levels)), id=name)
 
 
 def in_simplify(name: str, words: str) -> Target:
@@ -48,7 +49,8 @@ def in_simplify(name: str, words: str) -> Target:
 @pytest.fixture(scope="module")
 def results() -> dict[str, Result]:
     """What came of a handful of planted changes, on few programs."""
-    engine = Engine(Plan(seed=7, programs=4, seconds=2.0, jobs=2, grace=1.0))
+    plan = Plan(seed=7, programs=4, seconds=2.0, jobs=2, grace=1.0)
+    engine = Engine(plan, suite=lambda: ())
     targets = [
         target("shift", "codegen/emit/prelude/common.c", "((T)((U)(a) + (U)(b)))",
                "((T)((U)(a) - (U)(b)))"),
@@ -131,8 +133,8 @@ def test_no_child_outlives_what_waits_for_it() -> None:
     assert time.monotonic() - began < 30
 
 
-def limit(check: str) -> float:
-    return 10.0
+def bounds(seconds: float = 5.0, lost: str = "") -> Bounds:
+    return Bounds(seconds, lambda check: 10.0, lambda check, cases, made: lost)
 
 
 def test_the_check_that_took_least_time_is_next() -> None:
@@ -147,7 +149,7 @@ def test_the_check_that_took_least_time_is_next() -> None:
         return ("level", "value", f"at {index}") if index == 5 else None
 
     checks = [Check("quick", 9, lambda: quick), Check("slow", 9, lambda: slow)]
-    hunt(checks, {"quick": list(range(9)), "slow": list(range(9))}, limit, 5.0, said.append)
+    hunt(checks, {"quick": list(range(9)), "slow": list(range(9))}, bounds(), said.append)
     assert [s[1] for s in said[:-1]][:3] == ["quick", "slow", "quick"]
     assert said[-1][:3] == ("killed", "quick", 7)
     assert said[-1][4:] == ("level", "value", "at 5")
@@ -156,8 +158,20 @@ def test_the_check_that_took_least_time_is_next() -> None:
 def test_a_hunt_ends_with_its_time() -> None:
     said: list[Any] = []
     endless = Check("endless", 10**9, lambda: lambda index: None)
-    hunt([endless], {"endless": range(10**9)}, limit, 0.05, said.append)
+    hunt([endless], {"endless": range(10**9)}, bounds(0.05), said.append)
     assert said[-1][0] == "survived"
+
+
+def test_a_lost_decision_kills() -> None:
+    r = Reached()
+    r.decisions["decisions"] = {"fold": 0b1011, "rare": 0b1}
+    made = Check("decisions", 4, lambda: lambda index: frozenset({"other"}))
+    said: list[Any] = []
+    hunt([made], {"decisions": range(4)}, Bounds(5.0, lambda check: 10.0, r.lost), said.append)
+    assert said[-1][:2] == ("killed", "decisions")
+    assert said[-1][5:] == ("lost", "not in 4 programs: fold, made in 3 of them before")
+    assert r.lost("decisions", range(4), {"fold"}) == ""
+    assert r.lost("decisions", range(2), set()) == ""
 
 
 def result(name: str, outcome: str = "killed", **words: Any) -> Result:
@@ -224,6 +238,19 @@ def test_options_that_are_none_are_refused() -> None:
     with pytest.raises(SystemExit) as e:
         main(["--sample", "many"])
     assert e.value.code == 2
+
+
+def test_a_fault_whose_text_is_gone_is_stale_and_survives() -> None:
+    t = named.target(Fault("gone", INLINE, "no such text", "", ()))
+    assert t.stale == f"its text occurs 0 times in {INLINE}"
+    state = State(None, {})
+    Engine(Plan()).hunt([t], [], state)
+    assert state.results["gone"].outcome == "survived"
+    assert state.results["gone"].reason == t.stale
+
+
+def test_every_named_fault_can_be_planted() -> None:
+    assert [(t.name, t.stale) for t in named.every() if t.stale] == []
 
 
 def test_a_budget_that_cannot_finish_says_what_was_not_run(

@@ -153,6 +153,7 @@ def test_equivalents_match_ids_and_functions_and_stale_ones_are_told() -> None:
     assert reason(mutants[0], [stale, by_id]) == "no input is 2"
     kinds = {m.site.operator for m in mutants if reason(m, [by_scope])}
     assert kinds == {"constant"}
+    assert not any(reason(m, [by_scope], reached=False) for m in mutants)
     assert unmatched([by_id, by_scope, stale], mutants) == ["0" * 12]
 
 

@@ -112,7 +112,7 @@ class _Finder:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.function(s)
             case ast.If() | ast.While():
-                self.guard(s.test, both=isinstance(s, ast.If))
+                self.guard(s.test, _guards(s))
                 self.expression(s.test)
                 self.body([*s.body, *s.orelse])
             case ast.For():
@@ -198,16 +198,16 @@ class _Finder:
             if self.source[end : end + 1] == ":":
                 self.add(end, end, " if False", "dropped case")
         elif case.guard is not None:
-            self.guard(case.guard, both=True)
+            self.guard(case.guard, ("True", "False"))
             self.expression(case.guard)
         self.body(case.body)
 
-    def guard(self, test: ast.expr, both: bool) -> None:
+    def guard(self, test: ast.expr, becomes: Sequence[str]) -> None:
         if any(isinstance(n, ast.NamedExpr) for n in ast.walk(test)):
             return
         if isinstance(test, ast.Name) and test.id == "TYPE_CHECKING":
             return
-        for new in ("True", "False") if both else ("False",):
+        for new in becomes:
             self.replace(test, new, "guard")
 
     def returned(self, value: ast.expr) -> None:
@@ -224,9 +224,7 @@ class _Finder:
             self.replace(value, f"not {self.text(value)}", "return value")
         elif wanted == "int":
             self.replace(value, f"{self.text(value)} + 1", "return value")
-        elif wanted.endswith("| None"):
-            self.replace(value, "None", "return value")
-        elif re.fullmatch(r"tuple\[.*, \.\.\.\]|(list|set|frozenset|dict)\[.*\]", wanted):
+        elif re.fullmatch(r"tuple\[.*, \.\.\.\]|list\[.*\]", wanted):
             kind = wanted.partition("[")[0]
             self.replace(value, f"{kind}()", "return value")
 
@@ -272,7 +270,8 @@ class _Finder:
             case ast.UnaryOp():
                 self.unary(e)
             case ast.IfExp():
-                self.guard(e.test, both=True)
+                sides = (("True", e.body), ("False", e.orelse))
+                self.guard(e.test, [new for new, side in sides if not _is_none(side)])
             case ast.Constant():
                 self.constant(e, "constant")
             case ast.JoinedStr() if self.emits_c:
@@ -424,6 +423,23 @@ def _name(f: ast.expr) -> str:
             return name
         case _:
             return ""
+
+
+def _guards(s: ast.If | ast.While) -> Sequence[str]:
+    """Return what to replace a condition by.
+
+    A loop that never ends is not tried.  Nor is a condition that always makes a function return
+    None: where it may, that says that a rewrite does not apply or that nothing is known, and is
+    never wrong.
+    """
+    if isinstance(s, ast.While):
+        return ("False",)
+    nothing = len(s.body) == 1 and isinstance(s.body[0], ast.Return) and _is_none(s.body[0].value)
+    return ("False",) if nothing else ("True", "False")
+
+
+def _is_none(e: ast.expr | None) -> bool:
+    return isinstance(e, ast.Constant) and e.value is None
 
 
 def _is_text(e: ast.expr) -> bool:
