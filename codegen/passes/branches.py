@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from didyma.codegen.passes.inline import Body
+from didyma.codegen.passes.inline import BodyBuilder
 from didyma.codegen.passes.values import Values
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import CALL, Function, Node, Param, attrs
@@ -57,7 +57,7 @@ def _branch(
     if known is None and then != otherwise:
         return None
     chosen = table[otherwise if known == b"\x00" else then]
-    spliced = Body(supply)
+    spliced = BodyBuilder(supply)
     spliced.splice(Node(n.results, CALL, n.args[1:], n.types), chosen)
     return Replacement(BRANCH, spliced.nodes, spliced.names)
 

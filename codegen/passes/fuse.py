@@ -16,7 +16,7 @@ from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.options import Options
 from didyma.codegen.passes import cost
 from didyma.codegen.passes.dead import drop_dead
-from didyma.codegen.passes.groups import Group, emit
+from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir import control
@@ -49,7 +49,7 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
     """
     chosen = options or Options()
 
-    def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[Group]:
+    def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[FusionGroup]:
         partition = _Partition.of(f, mentioned, chosen, heard)
         partition.estimate()
         partition.decide()
@@ -61,7 +61,7 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
 def separate(m: Module) -> Module:
     """Make a Primitive function of every node; only scalar constants are repeated."""
 
-    def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[Group]:
+    def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[FusionGroup]:
         partition = _Partition.of(f, mentioned, Options(), unheard)
         partition.stored = {i for i, n in enumerate(partition.nodes) if n.op != "constant"}
         partition.decide()
@@ -255,7 +255,7 @@ class _Partition:
         )
         return not spread or repeat <= self.options.spread_cost
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[FusionGroup]:
         """Return kernels, views and calls, in the order of the nodes that they store."""
         inside: dict[int, list[int]] = {i: [] for i in sorted(self.stored) if i in self.roots}
         for i, roots in sorted(self.roots.items()):
@@ -263,21 +263,23 @@ class _Partition:
                 inside[r].append(i)
         return [self.group(root, members) for root, members in inside.items()]
 
-    def group(self, root: int, members: list[int]) -> Group:
+    def group(self, root: int, members: list[int]) -> FusionGroup:
         n = self.nodes[root]
         if n.op in RUNS:
             known = self.symbols(n).difference(control.binds(n))
             binds = frozenset(control.binds(n))
-            return Group((root,), (n,), n.args, n.results, call=True, after=known, binds=binds)
+            return FusionGroup(
+                (root,), (n,), n.args, n.results, call=True, after=known, binds=binds
+            )
         if self.kinds[root] == Kind.RESHAPE:
             self.heard(VIEW)
             known = self.symbols(n)
-            return Group((root,), (n,), n.args, n.results, view=True, after=known)
+            return FusionGroup((root,), (n,), n.args, n.results, view=True, after=known)
         members = [i for i in members if not self.is_weight(i)]
         defined = {r for i in members for r in self.nodes[i].results}
         read = dict.fromkeys(a for i in members for a in self.nodes[i].args if a not in defined)
         aligned = frozenset(a for a in read if self.only_aligned(a, root))
-        return Group(
+        return FusionGroup(
             tuple(members),
             tuple(self.nodes[i] for i in members),
             tuple(read),

@@ -29,7 +29,7 @@ VIEW: Attrs = ((PRIMITIVE, 1), (RESHAPE_ONLY, 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FusionGroup:
     """The nodes of one kernel, view or call, in order, with their positions in the function.
 
     ``reads`` are stored values, parameters and weights; ``aligned`` are those of them that are read
@@ -49,7 +49,7 @@ class Group:
     binds: frozenset[str] = frozenset()
 
 
-Grouping: TypeAlias = Callable[[Function, Mapping[str, frozenset[str]]], Sequence[Group]]
+Grouping: TypeAlias = Callable[[Function, Mapping[str, frozenset[str]]], Sequence[FusionGroup]]
 
 
 def emit(m: Module, grouping: Grouping, heard: Heard = unheard) -> Module:
@@ -74,7 +74,7 @@ def emit(m: Module, grouping: Grouping, heard: Heard = unheard) -> Module:
 
 
 def _call(
-    g: Group,
+    g: FusionGroup,
     types: dict[str, TensorType],
     made: dict[str, Function],
     names: _KernelNames,
@@ -90,7 +90,7 @@ def _call(
     return Node(g.writes, CALL, g.reads, tuple(types[w] for w in g.writes), callee)
 
 
-def _function(g: Group, types: dict[str, TensorType]) -> Function:
+def _function(g: FusionGroup, types: dict[str, TensorType]) -> Function:
     params = tuple(Param(a, types[a]) for a in g.reads)
     return Function("", params, g.nodes, g.writes, VIEW if g.view else IN_KERNEL)
 
@@ -102,7 +102,7 @@ class _KernelNames:
         self._taken = taken
         self._count = 0
 
-    def of(self, g: Group) -> str:
+    def of(self, g: FusionGroup) -> str:
         ops = "_".join(n.op for n in g.nodes if n.op != "constant")
         while True:
             tail = f"_{self._count}"
@@ -113,11 +113,11 @@ class _KernelNames:
                 return name
 
 
-def in_order(groups: Sequence[Group]) -> list[Group]:
+def in_order(groups: Sequence[FusionGroup]) -> list[FusionGroup]:
     """Sort groups topologically: each follows those that it reads from or takes symbols from."""
     writer = {w: g for g in groups for w in g.writes}
     binder = {s: g for g in groups for s in g.binds}
-    done: list[Group] = []
+    done: list[FusionGroup] = []
     state: dict[int, bool] = {}  # a group's last node: being visited, or finished
     for top in sorted(groups, key=lambda g: g.at[-1]):
         stack = [top]

@@ -68,7 +68,9 @@ def used(m: Module, old: Module) -> Module:
 def _inline_function(f: Function, table: dict[str, Function]) -> Function:
     if COMPILER in f.attr or not any(n.op == CALL and not stays(table[n.callee]) for n in f.nodes):
         return f
-    body = Body(Names((*(p.name for p in f.params), *(r for n in f.nodes for r in n.results))))
+    body = BodyBuilder(
+        Names((*(p.name for p in f.params), *(r for n in f.nodes for r in n.results)))
+    )
     for n in f.nodes:
         if n.op == CALL and not stays(table[n.callee]):
             body.splice(n, table[n.callee])
@@ -85,7 +87,7 @@ def _apart(f: Function, sizes: frozenset[str]) -> Function:
     named = {p.name for p in f.params} | {r for n in f.nodes for r in n.results}
     if sizes.isdisjoint(named):
         return f
-    body = Body(Names(named | sizes))
+    body = BodyBuilder(Names(named | sizes))
     body.names.update({v: body.supply.fresh(v) for v in sorted(named & sizes)})
     return replace(
         f,
@@ -96,7 +98,7 @@ def _apart(f: Function, sizes: frozenset[str]) -> Function:
 
 
 @dataclass
-class Body:
+class BodyBuilder:
     """A function body under construction; ``names`` maps results of calls to what replaces them."""
 
     supply: Names

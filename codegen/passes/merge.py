@@ -9,18 +9,18 @@ from operator import itemgetter
 from didyma.codegen.decisions import Heard
 from didyma.codegen.options import Options
 from didyma.codegen.passes import cost
-from didyma.codegen.passes.groups import Group
+from didyma.codegen.passes.groups import FusionGroup
 from didyma.refimpl.ir.types import TensorType
 
 MERGED = "merge kernels of one shape"
 
 
 def merge(
-    groups: Sequence[Group],
+    groups: Sequence[FusionGroup],
     types: Mapping[str, TensorType],
     options: Options,
     heard: Heard,
-) -> list[Group]:
+) -> list[FusionGroup]:
     """Merge each pointwise group into an earlier one of its shape that shares a value with it.
 
     Two groups cannot merge if a third lies on a path between them: the merged group and the third
@@ -40,14 +40,14 @@ class _Merge:
     types: Mapping[str, TensorType]
     options: Options
     heard: Heard
-    groups: dict[int, Group] = field(default_factory=dict[int, Group])
+    groups: dict[int, FusionGroup] = field(default_factory=dict[int, FusionGroup])
     writer: dict[str, int] = field(default_factory=dict[str, int])
     readers: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
     # The groups that a group reads from, or has symbols from.
     needs: dict[int, set[int]] = field(default_factory=dict[int, "set[int]"])
     binder: dict[str, int] = field(default_factory=dict[str, int])
 
-    def add(self, g: Group) -> None:
+    def add(self, g: FusionGroup) -> None:
         i = len(self.groups)
         self.groups[i] = g
         self.writer.update(dict.fromkeys(g.writes, i))
@@ -115,7 +115,7 @@ class _Merge:
         for x in defined:
             reads.pop(x, None)
         both = tuple(reads)
-        self.groups[i] = Group(
+        self.groups[i] = FusionGroup(
             tuple(nodes),
             tuple(nodes.values()),
             both,

@@ -16,6 +16,7 @@ from didyma.codegen.emit import cuda
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.engine import KernelFault
+from didyma.codegen.runtime.externs import bound
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.schedule import schedule
 from didyma.fuzz.graphs import BYTES, CASES, Case, decode
@@ -85,9 +86,11 @@ def test_a_program_of_kernels_with_calls(case: Case, seed: int) -> None:
 def test_engines(case: Case, seed: int) -> None:
     c = compiled(case)
     divided = with_calls(c, seed)
+    externs = bound(c.fused, None)
     for name in ("host", "simt"):
         on = engine(name)
-        before, after = (EngineBackend(on, x).run_program(case.inputs()) for x in (c, divided))
+        both = (EngineBackend(on, x, externs=externs) for x in (c, divided))
+        before, after = (b.run_program(case.inputs()) for b in both)
         assert bits(after) == bits(before), name
 
 
