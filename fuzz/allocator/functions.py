@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -13,22 +14,27 @@ from didyma.refimpl.ir.program import Call, Copy, Launch, Line, Program, Return,
 
 
 def outlined(p: Program, seed: int) -> Program:
-    """Return a program in which some launches are calls: straight, by a detour, on a stream."""
+    """Return a program in which some launches are calls: straight, by a detour, on a stream.
+
+    A call works on stream 0.  So it waits for the stream that the launch was on, and that waits for
+    it: what waited for the launch waits for the call.
+    """
     r = Random(seed)
     kernels = p.kernel
     functions: dict[str, Program] = {}
 
-    def change(line: Line, block: int, index: int) -> Line:
+    def change(line: Line, block: int, index: int) -> Sequence[Line]:
         del block, index
-        if not isinstance(line, Launch) or line.stream or r.random() < 0.5:
-            return line  # a call works on stream 0: waits for another stream would miss it
+        if not isinstance(line, Launch) or r.random() < 0.5:
+            return (line,)
         k = kernels[line.kernel]
         if reads_before_it_writes(k):
-            return line  # what it is given to write holds something
-        f = _function(p, k, line, r)
-        functions[f.name] = f
+            return (line,)  # what it is given to write holds something
+        f = functions.setdefault(k.name, _function(p, k, line, r))
         pairs = [(a, b.name in k.outputs) for a, b in zip(line.args, k.params, strict=True)]
-        return Call(f.name, *(tuple(a for a, out in pairs if out is o) for o in (True, False)))
+        outs, ins = (tuple(a for a, out in pairs if out is o) for o in (True, False))
+        call = Call(f.name, outs, ins)
+        return (Wait(0, line.stream), call, Wait(line.stream, 0)) if line.stream else (call,)
 
     lines = rewrite(p.lines, change)
     return replace(p, lines=lines, functions=tuple(functions.values()))

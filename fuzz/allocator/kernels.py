@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
+from didyma.codegen.memory.fewer import wide
+from didyma.codegen.memory.views import Mover
 from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir.dims import Dim, DimVar, ceildiv
-from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.dims import Dim, DimVar, add, ceildiv, mul
+from didyma.refimpl.ir.graph import Attr, Attrs
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import (
     INDEX,
     Block,
@@ -33,6 +37,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
+from didyma.refimpl.ir.program import Launch, Program
 from didyma.refimpl.ir.types import Array, DType, TensorType
 
 DTYPES = (DType.I32, DType.U8, DType.F32, DType.I16, DType.I64)
@@ -114,6 +119,59 @@ def _moved(at: At, i: Expr, n: Expr) -> Expr:
             return ix.add(i, ix.ONE)
         case At.REVERSED:
             return ix.sub(ix.sub(n, ix.ONE), i)
+
+
+def joined(
+    name: str, parts: Sequence[TensorType], dims: tuple[DimVar, ...] = ()
+) -> tuple[PrimFunc, tuple[Dim, ...]]:
+    """Write a kernel that puts arrays of one dtype after one another; return also their offsets.
+
+    The offsets count elements.
+    """
+    dtype = parts[0].dtype
+    xs = tuple(Buffer(f"x{k}", dtype, (t.numel,)) for k, t in enumerate(parts))
+    starts = tuple(add(*(t.numel for t in parts[:k])) for k in range(len(parts)))
+    y = Buffer("y0", dtype, (add(*(t.numel for t in parts)),))
+    nests = tuple(_moved_run(k, x, ix.ZERO, y, ix.of_dim(start), x.shape[0])
+                  for k, (x, start) in enumerate(zip(xs, starts, strict=True)))  # fmt: skip
+    attrs = _moving("y0", [x.name for x in xs], [mul(at, dtype.nbytes) for at in starts])
+    return PrimFunc(name, (*xs, y), ("y0",), Block(nests), dims, attrs), starts
+
+
+def cut(
+    name: str, whole: TensorType, start: Dim, size: Dim, dims: tuple[DimVar, ...] = ()
+) -> PrimFunc:
+    """Write a kernel that copies a run of the elements of an array."""
+    x, y = Buffer("x0", whole.dtype, (whole.numel,)), Buffer("y0", whole.dtype, (size,))
+    body = _moved_run(0, x, ix.of_dim(start), y, ix.ZERO, size)
+    attrs = _moving("x0", ["y0"], [mul(start, whole.dtype.nbytes)])
+    return PrimFunc(name, (x, y), ("y0",), body, dims, attrs)
+
+
+def _moving(whole: str, parts: Sequence[str], offsets: Sequence[Dim]) -> Attrs:
+    """Note what a kernel moves, if views could stand for it."""
+    if not all(map(wide, offsets)):
+        return ()
+    return (("moves", whole), ("offsets", tuple(offsets)), ("parts", tuple(parts)))
+
+
+def movers(p: Program) -> dict[str, Mover]:
+    """Return the kernels that only move bytes, and that each launch gives buffers of their own."""
+    twice = {s.kernel for s in walk(p.lines)
+             if isinstance(s, Launch) and len({*s.args}) < len(s.args)}  # fmt: skip
+    found: dict[str, Mover] = {}
+    for k in p.kernels:
+        noted: dict[str, Any] = dict(k.attrs)
+        if "moves" in noted and k.name not in twice:
+            pairs = tuple(zip(noted["parts"], noted["offsets"], strict=True))
+            found[k.name] = Mover(noted["moves"] == "y0", noted["moves"], pairs)
+    return found
+
+
+def _moved_run(k: int, x: Buffer, start: Expr, y: Buffer, to: Expr, size: Dim) -> Stmt:
+    i = Var(f"i{k}")
+    store = Store(y.name, (ix.add(to, i),), Load(x.name, (ix.add(start, i),), x.dtype))
+    return For(i, ix.of_dim(size), store, LoopKind.PARALLEL)
 
 
 def decision(

@@ -18,7 +18,7 @@ from didyma.codegen.memory.plan import plan
 from didyma.codegen.memory.planners import Choice
 from didyma.fuzz.allocator import judge
 from didyma.fuzz.allocator.judge import Verdict
-from didyma.fuzz.allocator.kernels import DTYPES, At
+from didyma.fuzz.allocator.kernels import DTYPES, At, movers
 from didyma.fuzz.allocator.maker import Maker
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar, symbol
@@ -37,8 +37,8 @@ Planned = Callable[[Program, Choice], Program]
 
 
 def planned(bare: Program, which: Choice) -> Program:
-    """Plan a program by a planner, given by name or as an object."""
-    return plan(bare, planner(which))
+    """Plan a program by a planner, given by name or as an object; its movers may become views."""
+    return plan(bare, planner(which), movers=movers(bare))
 
 
 class BrokenPlanError(AssertionError):

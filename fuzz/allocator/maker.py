@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from didyma.fuzz.allocator import kernels
 from didyma.fuzz.allocator.kernels import At, Read
@@ -30,6 +31,8 @@ from didyma.refimpl.ir.program import (
 )
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
 
+# What a kernel reads and writes, and whether it only updates what it writes.
+Spec: TypeAlias = tuple[tuple[Read, ...], tuple[TensorType, ...], bool]
 COUNTER = TensorType(DType.I64)
 FLAG = TensorType(DType.BOOL)
 
@@ -48,9 +51,12 @@ class Block:
 
 
 class Maker:
-    """A program in the making.  ``dims`` are the symbols that sizes may use."""
+    """A program in the making.  ``dims`` are the symbols that sizes may use.
 
-    def __init__(self, declared: tuple[DimVar, ...] = ()) -> None:
+    With ``sharing`` most of the launches that could take the kernel of an earlier one do.
+    """
+
+    def __init__(self, declared: tuple[DimVar, ...] = (), *, sharing: bool = False) -> None:
         self.dims = declared
         self.types: dict[str, TensorType] = {}
         self.kernels: dict[str, PrimFunc] = {}
@@ -61,6 +67,9 @@ class Maker:
         self.indices: list[DimVar] = []
         self.late: list[DimVar] = []  # symbols that lines bind
         self.salt = 0
+        self.sharing = sharing
+        self.made: dict[Spec, str] = {}  # kernels by what they read and write
+        self.runs: list[tuple[str, Dim, Dim]] = []  # values, and where a part of them begins
         self.stream = 0  # of the kernels to come
         self.used: dict[str, dict[tuple[int, bool], int]] = {}  # (stream, written): last tick
         self.clocks: dict[int, dict[int, int]] = {}
@@ -94,7 +103,8 @@ class Maker:
 
     def clone(self) -> Maker:
         """Return a maker that goes on from here on its own."""
-        m = Maker(self.dims)
+        m = Maker(self.dims, sharing=self.sharing)
+        m.made, m.runs = dict(self.made), [*self.runs]
         m.types, m.kernels, m.root = dict(self.types), dict(self.kernels), dict(self.root)
         m.inputs, m.constants = [*self.inputs], dict(self.constants)
         m.blocks = [replace(b, lines=[*b.lines], names=[*b.names]) for b in self.blocks]
@@ -132,6 +142,51 @@ class Maker:
         self.block.names += made[: len(made) - scratch]
         return made
 
+    def again(self, number: int) -> bool:
+        """Launch a kernel of an earlier launch on other values; return whether there are any."""
+        known = self.known()
+        keys = [k for k in self.made if not k[2]]
+        if not keys:
+            return False
+        specs, types, _ = keys[number % len(keys)]
+        reads: list[tuple[str, At]] = []
+        for k, spec in enumerate(specs):
+            like = [n for n in known if self.types[n] == spec.type]
+            if not like:
+                return False
+            reads.append((like[-1 - (number >> k) % min(len(like), 3)], spec.at))
+        self.launch(reads, types)
+        return True
+
+    def join(self, parts: Sequence[str]) -> str:
+        """Put values of one dtype after one another; a plan may make the parts views of it."""
+        types = [self.types[p] for p in parts]
+        name = f"k{len(self.kernels)}"
+        kernel, starts = kernels.joined(name, types, self._declared(types))
+        self.kernels[name] = kernel
+        size = dims.add(*(t.numel for t in types))
+        whole = self.fresh("j", TensorType(types[0].dtype, (size,), types[0].device))
+        self._wait(self.stream, parts, (whole,))
+        self.block.lines.append(Launch(name, (*parts, whole), self.stream))
+        self.block.names.append(whole)
+        self.runs.append((whole, starts[-1], types[-1].numel))
+        return whole
+
+    def cut(self, of: str, start: Dim, size: Dim) -> str:
+        """Copy a run of a value's elements; a plan may make it a view."""
+        t = self.types[of]
+        name = f"k{len(self.kernels)}"
+        self.kernels[name] = kernels.cut(name, t, start, size, self._declared([t]))
+        part = self.fresh("p", TensorType(t.dtype, (size,), t.device))
+        self._wait(self.stream, (of,), (part,))
+        self.block.lines.append(Launch(name, (of, part), self.stream))
+        self.block.names.append(part)
+        return part
+
+    def _declared(self, types: Sequence[TensorType]) -> tuple[DimVar, ...]:
+        used = dims.free(t.numel for t in types)
+        return tuple(v for v in (*self.dims, *self.indices, *self.late) if v.name in used)
+
     def update(self, target: str, reads: Sequence[tuple[str, At]]) -> None:
         """Launch a kernel that adds to the first half of a value."""
         root = self.root.get(target, target)
@@ -147,14 +202,18 @@ class Maker:
     def _launch(
         self, reads: Sequence[tuple[str, At]], writes: Sequence[str], *, updates: bool
     ) -> None:
-        name = f"k{len(self.kernels)}"
         types = [self.types[w] for w in writes]
         specs = [Read(self.types[r], at) for r, at in reads]
-        used = dims.free(t.numel for t in (*types, *(s.type for s in specs)))
-        declared = tuple(v for v in (*self.dims, *self.indices, *self.late) if v.name in used)
-        self.kernels[name] = kernels.kernel(
-            name, specs, types, self.next_salt(), updates=updates, dims=declared
-        )
+        key = (tuple(specs), tuple(types), updates)
+        salt = self.next_salt()
+        name = self.made.get(key) if self.sharing and salt % 4 else None
+        if name is None:
+            name = f"k{len(self.kernels)}"
+            declared = self._declared([*types, *(s.type for s in specs)])
+            self.kernels[name] = kernels.kernel(
+                name, specs, types, salt, updates=updates, dims=declared
+            )
+            self.made[key] = name
         values = [r for r, _ in reads]
         self._wait(self.stream, values, writes)
         self.block.lines.append(Launch(name, (*values, *writes), self.stream))

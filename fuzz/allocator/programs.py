@@ -29,6 +29,8 @@ class Shape:
     allocates: bool = False  # routines that allocate their outputs
     streams: bool = False  # kernels on several streams
     late: bool = False  # sizes that the run tells
+    sharing: bool = False  # launches that share kernels
+    moves: bool = False  # kernels that only move bytes, which plans make views
 
 
 def mixed(seed: int) -> Shape:
@@ -43,6 +45,8 @@ def mixed(seed: int) -> Shape:
         allocates=r.random() < 0.3,
         streams=streams,
         late=not streams and r.random() < 0.3,
+        sharing=r.random() < 0.7,
+        moves=r.random() < 0.5,
     )
 
 
@@ -57,7 +61,7 @@ class _Source:
             DimVar("n", lo, lo + r.choice((3, 40, 80))),
             DimVar("m", low, low + r.choice((2, 9))),
         )
-        self.m = Maker(declared if shape.symbolic else ())
+        self.m = Maker(declared if shape.symbolic else (), sharing=shape.sharing)
         numels: list[Dim] = [r.choice(NUMELS) for _ in range(r.choice((1, 2, 3, 4)))]
         if shape.symbolic:
             n, m = symbol("n"), symbol("m")
@@ -72,8 +76,9 @@ class _Source:
             numels = [*numels[:1], *(r.choice(pool) for _ in range(r.choice((1, 2, 3))))]
             if r.random() < 0.85:  # unlike, and often of one size for all that
                 numels = [*r.choice(twins), *numels[: r.choice((0, 1, 2))]]
-        self.numels = numels
-        self.dtypes = [r.choice(DTYPES) for _ in range(r.choice((1, 1, 2, 3)))]
+        few = shape.sharing or shape.moves  # so that launches have types in common
+        self.dtypes = [r.choice(DTYPES) for _ in range(1 if few else r.choice((1, 1, 2, 3)))]
+        self.numels = numels[:2] if few else numels
         self.devices = ("", "cuda:1") if r.random() < 0.25 else ("",)
 
     def type(self) -> TensorType:
@@ -170,6 +175,37 @@ def _part(s: _Source) -> None:
     s.m.view(of, TensorType(t.dtype, (s.r.choice((room, max(1, room // 2))),), t.device), start)
 
 
+def _again(s: _Source) -> None:
+    s.m.again(s.r.randrange(1 << 12))
+
+
+def _join(s: _Source) -> None:
+    """Put values of one dtype after one another; of each, one that was just made, if there is."""
+    known = s.m.known()
+    if not known:
+        return
+    first = s.one(known)
+    t = s.m.types[first]
+    like = [n for n in known if (u := s.m.types[n]).dtype is t.dtype and u.device == t.device]
+    s.m.join([s.r.choice(like) for _ in range(s.r.choice((1, 1, 2)))] + [first])
+
+
+def _cut(s: _Source) -> None:
+    """Copy a part that was joined, or the end of a value behind a multiple of 16 bytes."""
+    here = {*s.m.known()}
+    runs = [run for run in s.m.runs if run[0] in here]
+    if runs and s.r.random() < 0.5:
+        s.m.cut(*s.r.choice(runs))
+        return
+    known = [n for n in here if isinstance(b := s.m.types[n].nbytes, int) and b > 16]
+    if known:
+        of = s.r.choice(sorted(known))
+        size = s.m.types[of].numel
+        assert isinstance(size, int)
+        start = min(size - 1, 16 * s.r.randrange(3))
+        s.m.cut(of, start, s.r.randint(1, size - start))
+
+
 def _extern(s: _Source) -> None:
     r = s.r
     workspace = r.choice((0, 1, 1))
@@ -251,6 +287,10 @@ def program(seed: int, shape: Shape = Shape()) -> Program:
     kinds = list(STRAIGHT)
     if shape.parts:
         kinds.append((_part, 4))
+    if shape.sharing:
+        kinds.append((_again, 8))
+    if shape.moves:
+        kinds += [(_join, 7), (_cut, 5)]
     if shape.branches:
         kinds.append((_branch, 3))
     if shape.loops:
