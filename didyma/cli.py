@@ -90,6 +90,15 @@ def fuzz(
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Print what was covered, and what never was.")
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write what was covered as a page, in .html.")
+    ] = None,
+    lines: Annotated[
+        bool,
+        typer.Option(
+            "--lines", help="Say which lines of the compiler never ran (Python 3.12 or later)."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Judge random cases of every domain, graphs on every engine given (default: simt and host)."""
@@ -98,7 +107,7 @@ def fuzz(
     domains = (*(domain or ()), *(("planners",) if memory else ()))
     asked = command.Request(
         seconds, engines(engine), domains, tuple(share or ()), seed, case, jobs, planner, findings,
-        stop_after, timeout, coverage,
+        stop_after, timeout, coverage, html, lines,
     )  # fmt: skip
     raise typer.Exit(command.fuzz(asked, json))
 

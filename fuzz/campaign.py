@@ -40,7 +40,8 @@ class Plan:
 
     A case that takes ``hang_seconds`` is a finding; a finding is made smaller for
     ``shrink_seconds``.  With ``stop_after`` the campaign ends after so many groups of findings.
-    ``findings`` is the folder that files are written to.
+    ``findings`` is the folder that files are written to.  ``lines`` asks which lines of the
+    compiler ran.
     """
 
     domains: tuple[Domain[Any], ...]
@@ -54,6 +55,7 @@ class Plan:
     stop_after: int = 0
     findings: Path | None = None
     shares: Mapping[str, float] = field(default_factory=dict[str, float])
+    lines: bool = False
 
 
 def run(
@@ -74,7 +76,7 @@ def run(
     packed = tuple(worker.packed(d) for d in plan.domains)
     with stop_requests() as stop:
         executor = executor or WatchedExecutor(
-            plan.jobs, plan.hang_seconds, worker.open_all, (packed,)
+            plan.jobs, plan.hang_seconds, worker.open_all, (packed, plan.lines)
         )
         campaign = _Campaign(plan, packed, stop)
         try:
@@ -177,7 +179,9 @@ class _Campaign:
         Return None if they ended their process; if it was one case, that is a finding.
         """
         indices = self.indices(index, most)
-        answer = yield partial(worker.judge_some, self.packed[name], self.plan.seed, indices)
+        answer = yield partial(
+            worker.judge_some, self.packed[name], self.plan.seed, indices, self.plan.lines
+        )
         tally = self.result.tallies[name]
         if isinstance(answer, WorkerDiedError):
             if most == 1:
@@ -187,6 +191,7 @@ class _Campaign:
             return None
         batch: Batch = answer
         tally.add(batch)
+        self.result.reached |= batch.reached
         if batch.found is not None:
             yield from self.shrink(name, indices[batch.cases - 1], *batch.found)
         return batch

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import wrapper
 from didyma.codegen.memory import planner
@@ -173,9 +174,12 @@ class Failed:
 
 
 def compiled(
-    m: Module, options: Options | None = None, progress: Callable[[str], None] = lambda _: None
+    m: Module,
+    options: Options | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+    heard: Heard = unheard,
 ) -> Compiled | Failed:
-    """Compile a module; return the failure if a stage raises.
+    """Compile a module, whose decisions are heard; return the failure if a stage raises.
 
     DidymaError ``unknown-planner`` or ``bad-planner``, and ``device-unsupported``.
     """
@@ -189,7 +193,7 @@ def compiled(
         progress(name)
 
     try:
-        return compile(m, options, on_stage)
+        return compile(m, options, on_stage, heard=heard)
     except Exception as e:
         return Failed(stages[-1], e)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from didyma.fuzz.coverage import report
 from didyma.fuzz.domains.domain import Domain
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.groups import Example, Group
@@ -16,7 +17,7 @@ Record: TypeAlias = dict[str, Any]
 def record(r: Result, domains: Iterable[Domain[Any]], *, each: bool = False) -> Record:
     """Return the result of a campaign on some domains.
 
-    With ``each`` the coverage of graphs has the number of cases of each op and dtype.
+    With ``each`` it has all of ``coverage.report``.
 
     ``programs`` counts the cases of all domains; ``programs_per_minute`` is by the clock, and what
     a domain says ``per_minute_per_core`` by processor time.
@@ -34,20 +35,18 @@ def record(r: Result, domains: Iterable[Domain[Any]], *, each: bool = False) -> 
         "findings": [finding(e) for e in r.findings],
         "groups": [_group(g) for g in r.groups],
         "domains": {name: _domain(d, r) for name, d in judged.items()},
-        **_graphs(judged.get("graphs"), r, each),
+        **_graphs(judged.get("graphs"), r),
+        **({"report": report(r)} if each else {}),
         "unexplained_deaths": r.deaths,
         "lost_processes": r.lost,
     }
 
 
-def _graphs(d: Domain[Any] | None, r: Result, each: bool) -> Record:
+def _graphs(d: Domain[Any] | None, r: Result) -> Record:
     """Return what is said of graphs alone; nothing where none were judged."""
     if not isinstance(d, Graphs):
         return {}
     t = r.tallies[d.name]
-    counts: dict[str, dict[str, int]] = {}
-    for (op, dtype), n in sorted(t.covered.items()) if each else ():
-        counts.setdefault(op, {})[dtype] = n
     engine = {
         "programs": t.cases,
         "programs_per_minute": round(r.rate(t.cases), 1),
@@ -55,7 +54,7 @@ def _graphs(d: Domain[Any] | None, r: Result, each: bool) -> Record:
     }
     return {
         "median_nodes": t.median_size,
-        "coverage": d.summary(t.covered) | ({"counts": counts} if each else {}),
+        "coverage": d.summary(t.covered),
         "engines": dict.fromkeys(d.engine_names, engine),
     }
 

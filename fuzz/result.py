@@ -70,10 +70,10 @@ class Result:
 
     ``seed`` and ``jobs`` repeat it: the cases of each process are the same again, and how many are
     judged depends on the time.  ``tallies`` are by the name of a domain, ``shares`` the part of the
-    time that each had.  ``draft`` is the finding last made smaller, as small as it is so far, and
-    ``tried`` counts the smaller cases judged.  ``stopped_by`` is the signal that ended it early, 0
-    for none.  ``deaths`` counts processes that ended at cases of which none ended a process when
-    judged alone, ``lost`` those that could not be started again.
+    time that each had.  ``stopped_by`` is the signal that ended it early, 0 for none.  ``reached``
+    are lines of the compiler that ran, where they were watched.  ``deaths`` counts processes that
+    ended at cases of which none ended a process when judged alone, ``lost`` those that could not be
+    started again.
     """
 
     seed: int = 0
@@ -85,6 +85,7 @@ class Result:
     draft: Example | None = None
     tried: int = 0
     stopped_by: int = 0
+    reached: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     deaths: int = 0
     lost: int = 0
 

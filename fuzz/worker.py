@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
+from didyma.fuzz.lines import Reached, watcher
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
 
@@ -23,7 +24,8 @@ class Batch:
 
     ``cpu`` is the processor time they took, in seconds, and ``fresh`` that of those which covered a
     key that was new to the process.  ``sizes`` and ``covered`` count cases.  ``found`` is the last
-    case with its outcome, if it has a finding.
+    case with its outcome, if it has a finding.  ``reached`` are the lines of the compiler that ran
+    for the first time, where they are watched.
     """
 
     cases: int = 0
@@ -36,6 +38,7 @@ class Batch:
     sizes: Counter[int] = field(default_factory=Counter[int])
     covered: Counter[Key] = field(default_factory=Counter[Key])
     found: tuple[Any, Outcome] | None = None
+    reached: Reached = frozenset()
 
     def add(self, o: Outcome, seconds: float, fresh: bool) -> None:
         """Count a judged case."""
@@ -91,8 +94,11 @@ class Opened:
         return bool(new)
 
 
-def judge_some(packed: bytes, seed: int, indices: range) -> Batch:
-    """Draw and judge cases of a domain, until one shows a finding or ``BATCH_SECONDS`` are over."""
+def judge_some(packed: bytes, seed: int, indices: range, lines: bool = False) -> Batch:
+    """Draw and judge cases of a domain, until one shows a finding or ``BATCH_SECONDS`` are over.
+
+    With ``lines`` the lines of the compiler that run are watched.
+    """
     opened = _opened(packed)
     batch = Batch()
     end = time.monotonic() + BATCH_SECONDS
@@ -105,6 +111,8 @@ def judge_some(packed: bytes, seed: int, indices: range) -> Batch:
             break
         if time.monotonic() > end:
             break
+    if lines:
+        batch.reached = watcher().drain()
     return batch
 
 
@@ -117,8 +125,10 @@ def ready() -> None:
     """Do nothing: the answer says that the process is ready."""
 
 
-def open_all(packed: tuple[bytes, ...]) -> None:
-    """Open domains, as a process does before its first case."""
+def open_all(packed: tuple[bytes, ...], lines: bool = False) -> None:
+    """Open domains, as a process does before its first case; with ``lines`` watch them first."""
+    if lines:
+        watcher()
     for p in packed:
         _opened(p)
 

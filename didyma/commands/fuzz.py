@@ -15,13 +15,16 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 
 from didyma.checking import ENGINES
 from didyma.commands import common
+from didyma.files import must_have_folder
 from didyma.fuzz import campaign, disk, shares
 from didyma.fuzz.domains import registry
+from didyma.fuzz.lines import must_be_possible
 from didyma.fuzz.records import record
 from didyma.fuzz.result import Result
 from didyma.fuzz.seeds import fresh_seed
 from didyma.refimpl.errors import DidymaError
 from didyma.show import campaign as show
+from didyma.show import coverage_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Request:
     stop_after: int
     timeout: float
     coverage: bool
+    html: Path | None
+    lines: bool
 
 
 def fuzz(asked: Request, json: bool) -> int:
@@ -66,6 +71,10 @@ def fuzz(asked: Request, json: bool) -> int:
             "bad-option", f"--case {asked.case}", got="a case without its one domain, or its seed",
             want="--domain NAME --seed SEED --case INDEX",
         )  # fmt: skip
+    if asked.html is not None:
+        must_have_folder(asked.html)
+    if asked.lines:
+        must_be_possible()
     disk.must_take_files(asked.findings)
     plan = campaign.Plan(
         domains,
@@ -78,9 +87,13 @@ def fuzz(asked: Request, json: bool) -> int:
         stop_after=asked.stop_after,
         findings=asked.findings,
         shares=fixed,
+        lines=asked.lines,
     )
     result = run(plan)
-    seen = record(result, domains, each=asked.coverage)
+    each = asked.coverage or asked.lines or asked.html is not None
+    seen = record(result, domains, each=each)
+    if asked.html is not None:
+        disk.write_text(asked.html, coverage_page.page(seen))
     return common.ended(result, seen, show.campaign, json, ran=bool(result.cases))
 
 

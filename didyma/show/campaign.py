@@ -13,6 +13,7 @@ from didyma.show.console import console, line, put
 Record: TypeAlias = Mapping[str, Any]
 
 WIDTH = 79  # of the table of coverage
+SOME = 40  # names of what was never seen that are printed; a page and JSON have all
 
 
 def campaign(r: Record) -> None:
@@ -31,8 +32,8 @@ def campaign(r: Record) -> None:
         pairs = f"{c['pairs']} of {c['possible']} pairs of op and dtype"
         line(out, f"graphs: on {' and '.join(r['engines'])}; {c['ops']} ops, {pairs}; "
              f"median {r['median_nodes']} nodes")  # fmt: skip
-        if "counts" in c:
-            _coverage(out, c["counts"])
+    if "report" in r:
+        _report(out, r["report"])
     for name, d in r["domains"].items():
         if "ring_share" in d:
             line(out, f"{name}: {d['ring_share']:.2%} of {d['ring_total']:,} floats in the ring")
@@ -64,6 +65,41 @@ def _group(out: Console, number: int, g: Record) -> None:
             line(out, f"  could not be shrunk: {e['unshrunk']}")
     if len(g["examples"]) < count and f["file"]:
         line(out, f"  kept: the smallest {len(g['examples'])}")
+
+
+def _report(out: Console, report: Record) -> None:
+    """Print what was covered: ops by dtype, decisions, and what never was."""
+    _coverage(out, report["dtypes"])
+    for stage, fired in report["decisions"].items():
+        done = sum(n > 0 for n in fired.values())
+        line(out, f"{stage}: {done} of {len(fired)} decisions")
+    never = report["never"]
+    line(out, f"neighbours never drawn: {never['neighbours']:,} pairs of ops")
+    for what in ("dtypes", "decisions"):
+        names = never[what]
+        if names:
+            line(out, f"{what} never seen, {len(names)}: {', '.join(names[:SOME])}"
+                 + (", …" if len(names) > SOME else ""))  # fmt: skip
+    if report["lines"]:
+        total = sum(map(len, report["lines"].values()))
+        line(out, f"lines of codegen that never ran: {total:,}")
+        for name, numbers in report["lines"].items():
+            line(out, f"  {name}: {ranges(numbers)}")
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Write ascending numbers in ranges.
+
+    >>> ranges([3, 4, 5, 9, 11, 12])
+    '3-5, 9, 11-12'
+    """
+    found: list[list[int]] = []
+    for n in numbers:
+        if found and n == found[-1][1] + 1:
+            found[-1][1] = n
+        else:
+            found.append([n, n])
+    return ", ".join(f"{a}-{b}" if b > a else str(a) for a, b in found)
 
 
 def _coverage(out: Console, counts: Mapping[str, Mapping[str, int]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -11,7 +12,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz import levels, replay, traits
+from didyma.fuzz import coverage, levels, replay, traits
 from didyma.fuzz.builder import CONTROLLED
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import BYTES, Case, decode
@@ -24,7 +25,6 @@ from didyma.fuzz.minimise.values import shrink_values
 from didyma.fuzz.steering.draw import draw as drawn_around
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.graph import Module
-from didyma.refimpl.ops import OPS
 
 STREAMED = 8  # of so many graphs, one has several streams
 RING_EVERY = 15  # so that programs a minute hardly change; coprime to ``STREAMED``
@@ -120,9 +120,8 @@ class Graphs(Domain[Case]):
         return f"didyma replay {file}" if file else ""
 
     def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
-        """Return how many pairs of op and dtype were covered, of those that there are."""
-        ops = {op for op, _ in covered}
-        return {"pairs": len(covered), "possible": possible(), "ops": len(ops)}
+        """Return how many ops, pairs of op and dtype, neighbours and decisions were covered."""
+        return coverage.summary(covered)
 
 
 class GraphJudge:
@@ -132,6 +131,7 @@ class GraphJudge:
         self.engines = engines
         self.options = options
         self._last: tuple[Module, Options, Compiled | Failed] | None = None
+        self._heard = Counter[str]()  # decisions of the last compile
 
     def __call__(self, case: Case) -> Outcome:
         """Judge every level."""
@@ -147,7 +147,7 @@ class GraphJudge:
             len(case.module.entry.nodes),
             sum(level.checked for level in report.levels),
             sum(level.total for level in report.levels),
-            coverage(case),
+            coverage.keys(case, None if isinstance(made, Failed) else made, self._heard),
             ring_checked=sum(level.ring_checked for level in report.levels),
             ring_total=sum(level.ring_total for level in report.levels),
         )
@@ -155,8 +155,13 @@ class GraphJudge:
     def _compiled(self, case: Case) -> Compiled | Failed:
         m, options = case.module, case.options(self.options)
         if self._last is None or self._last[:2] != (m, options):
-            self._last = (m, options, levels.compiled(m, options))
+            self._heard.clear()
+            made = levels.compiled(m, options, heard=self._hear)
+            self._last = (m, options, made)
         return self._last[2]
+
+    def _hear(self, decision: str) -> None:
+        self._heard[decision] += 1
 
     def _traits(self, case: Case, f: Finding, made: Compiled | Failed) -> frozenset[str]:
         """Return what to group a wrong value or a failed compile by; reasons are enough else."""
@@ -168,20 +173,3 @@ class GraphJudge:
             return frozenset({f.where})
         kernels = traits.of_kernels(made, f.where, scheduled=f.level != "loop")
         return kernels | traits.of_module(case.module, dict(case.env))
-
-
-def coverage(case: Case) -> tuple[tuple[str, str], ...]:
-    """Pairs of op and dtype in a graph: of the first operand, but what ``where`` chooses from."""
-    f = case.module.entry
-    types = f.types()
-    pairs = {
-        (n.op, str(types[n.args[0]].dtype if n.args and n.op != "where" else n.types[0].dtype))
-        for n in f.nodes
-        if n.op in OPS
-    }
-    return tuple(sorted(pairs))
-
-
-def possible() -> int:
-    """Number of pairs of op and dtype there are."""
-    return sum(len(op.dtypes) for op in OPS.values())

@@ -20,7 +20,7 @@ from typing import Any
 
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz.domains.graphs import coverage, possible
+from didyma.fuzz.coverage import of_dtypes, possible
 from didyma.fuzz.graphs import BYTES, Case, decode
 from didyma.fuzz.levels import check
 from didyma.fuzz.watchdog import Died, Raised, guarded
@@ -54,7 +54,7 @@ def judge(
         checked += sum(c.checked for c in compared)
         total += sum(c.total for c in compared)
         findings += [(seed, str(f)) for f in report.findings[:1]]
-        covered.update(f"{op} {dtype}" for op, dtype in coverage(case))
+        covered.update(f"{op} {dtype}" for op, dtype in of_dtypes(case))
     return {
         "programs": programs,
         "nodes": nodes,
