@@ -94,7 +94,7 @@ def _inverses(modulus: int) -> Array:
     """Return a table of inverses modulo P or Q; that of 0 is 0."""
     powers = _powers(5 if modulus == P else 2, modulus)
     found = np.zeros(modulus, _U)
-    found[powers] = np.roll(powers[::-1], 1)
+    found[powers.astype(np.int64)] = np.roll(powers[::-1], 1)  # unsigned indices are slow
     return found
 
 
@@ -199,7 +199,7 @@ def reciprocal(p: Payload) -> Payload:
     """
     known = p != UNKNOWN
     a, b, c = parts(where(known, p, ZERO))
-    x, y = _inverses(P)[a], _inverses(Q)[b]
+    x, y = _inverses(P)[a.astype(np.int64)], _inverses(Q)[b.astype(np.int64)]
     inverse = _pack(x, y, (_Q - c) * (y * y % _Q) % _Q)
     return where((x != 0) & (y != 0), inverse, UNKNOWN)
 
@@ -216,7 +216,7 @@ def exp(p: Payload) -> Payload:
     """
     known = p != UNKNOWN
     _, b, c = parts(where(known, p, ZERO))
-    power = _exponentials()[(b + c * _U(611953)) % _Q]
+    power = _exponentials()[((b + c * _U(611953)) % _Q).astype(np.int64)]
     return where(known, _pack(power, _ONE, (b * _U(786433) + c) % _Q), UNKNOWN)
 
 
