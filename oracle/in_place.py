@@ -183,7 +183,10 @@ def _apart(
 def _alone(
     k: PrimFunc, buffers: Mapping[str, Array], env: Mapping[str, int], o: str, i: str, want: Array
 ) -> None:
-    """Each part of the result hangs on no other part of the operand whose bytes it has."""
+    """Raise InterferenceError if a part of the result depends on another part of the operand.
+
+    Parts of the operand are changed in turn; only the same parts of the result may change.
+    """
     grain = max(want.itemsize, buffers[i].itemsize)
     parts = np.arange(-(-want.nbytes // grain))
     for changed in (parts % 2 == 0, parts % 2 == 1, parts % 3 == 0, parts == parts[-1]):

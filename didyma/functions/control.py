@@ -96,10 +96,10 @@ def cond(
 def cond(
     pred: Operand, then: Traced, otherwise: Traced, /, *args: Operand
 ) -> Tensor | tuple[Tensor, ...]:
-    """``then(*args)`` where the bool scalar is true, else ``otherwise(*args)``; only one is run.
+    """Return ``then(*args)`` if the bool scalar is true, else ``otherwise(*args)``; only one runs.
 
-    Both may use tensors from around them, and give as many results, of the same dtypes and ranks;
-    a size that differs is known at run time only.
+    Both functions may use tensors from the code around them.  They must return equally many
+    results, of the same dtypes and ranks.  A size in which they differ is data-dependent.
 
     >>> import numpy as np
     >>> import didyma as dd
@@ -129,11 +129,11 @@ def cond(
 def while_loop(
     test: Callable[..., Tensor], body: Traced, /, *carried: Operand, most: int | None = None
 ) -> tuple[Tensor, ...]:
-    """Give what is carried to ``body`` and take what it gives, as long as ``test`` is true of it.
+    """Replace the carried values by the results of ``body`` as long as ``test`` of them is true.
 
-    Both may use tensors from around them.  What is carried keeps its dtype and rank; where its
-    size changes, ``most`` says how large it may become (``dim-out-of-range`` beyond that).
-    Numbers begin as i64, f32 or bool scalars.
+    Both functions may use tensors from the code around them.  Carried values keep their dtypes and
+    ranks.  If a size changes, ``most`` is the largest that it may become (``dim-out-of-range``
+    beyond that).  Python's numbers become i64, f32 or bool scalars.
 
     >>> import numpy as np
     >>> import didyma as dd
@@ -186,7 +186,7 @@ def _wider(
     new: dict[tuple[Dim, Dim], sympy.Symbol],
     most: int | None,
 ) -> list[TensorType]:
-    """Types of what is carried that hold what the body gives: a size that changes is a symbol."""
+    """Return types of carried values that fit the body's results: changing sizes are symbols."""
     same = [(t.dtype, t.rank) for t in types] == [(t.dtype, t.rank) for t in returned]
     if not same:
         raise _changes(types, returned, "as many values, each of its dtype and rank")
@@ -217,9 +217,9 @@ def scan(
 ) -> tuple[Tensor, ...]:
     """Run ``f(*states, *slices)`` for each slice of ``xs`` along the first axis.
 
-    It gives the states anew, then one slice of each further result.  Results: the last states,
-    then those slices stacked.  ``f`` may use tensors from around it.  Where there are no ``xs``,
-    ``length`` says how often it runs.
+    ``f`` returns the new states, then one slice of each further result.  The results of ``scan``
+    are the last states, then those slices stacked.  ``f`` may use tensors from the code around it.
+    If there are no ``xs``, ``length`` is the number of rounds.
 
     >>> import numpy as np
     >>> import didyma as dd
@@ -246,10 +246,11 @@ def scan(
 
 
 def noinline(f: F) -> F:
-    """Keep a function of tensors a function: compiled once, and called wherever it is used.
+    """Compile a function of tensors once and call it wherever it is used, instead of inlining it.
 
-    It is traced once for each list of operands' types, or at each use where it takes tensors from
-    around it.  One result comes as itself, several as a tuple, of sizes that are known outside.
+    It is traced once for each list of operand types, or at each use if it takes tensors from the
+    code around it.  One result is returned as it is, and several as a tuple.  Their sizes must be
+    known to the caller.
 
     >>> import numpy as np
     >>> import didyma as dd

@@ -11,7 +11,7 @@ from didyma.tracer.types import Element, f32, i32
 
 @public
 def saturating_cast(x: Tensor, dtype: Element, /) -> Tensor:
-    """Convert; what is beyond the ends of the range becomes the nearest finite number.
+    """Convert to a dtype; a value outside its range becomes the nearest finite number.
 
     Any dtypes.  Example: ``dd.saturating_cast(x, dd.f8e4m3)``.
     """

@@ -101,7 +101,7 @@ def _lines() -> Iterator[str]:
 
 
 def target(alias: str) -> str:
-    """Return the name of what an alias stands for."""
+    """Return the public name of the function that an alias stands for."""
     f = getattr(aliases, alias)
     names = [n for n in PUBLIC if n not in aliases.__all__ and getattr(api, n) is f]
     return names[0]

@@ -20,7 +20,7 @@ PAIRS: Mapping[np.dtype[Any], DType] = {
 
 
 def arguments(f: Function, inputs: Sequence[AnyArray]) -> list[Array]:
-    """Return NumPy arrays of what a program is given.
+    """Return the inputs of a program as NumPy arrays.
 
     Complex numbers become pairs of reals; DidymaError ``complex-input`` where the parameter is not
     of such pairs, or the program reads them as real numbers.
@@ -40,7 +40,7 @@ def arguments(f: Function, inputs: Sequence[AnyArray]) -> list[Array]:
 
 
 def as_array(x: AnyArray) -> Array:
-    """Return a NumPy array of what speaks NumPy, DLPack or ``__cuda_array_interface__``."""
+    """Return an array that offers NumPy's, DLPack's or CUDA's array interface as a NumPy array."""
     if hasattr(x, "__cuda_array_interface__"):
         return _from_device(x)
     foreign = hasattr(x, "__dlpack__") and type(x) is not np.ndarray

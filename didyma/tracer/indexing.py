@@ -44,7 +44,7 @@ def _bad(x: Tensor, got: str, want: str, help: str = "") -> DidymaError:
 
 
 def _parts(x: Tensor, key: object) -> list[Part]:
-    """Parts of a key, one for each axis or new axis; ``...`` and what is left out are slices."""
+    """Return the parts of a key, one for each axis or new axis; ``...`` becomes full slices."""
     keys = items(key, tuple)
     parts = [_part(x, k) for k in ((key,) if keys is None else keys)]
     used = sum(_axes_taken(k) for k in parts)
@@ -173,7 +173,7 @@ class _Indexing:
 
 
 def _picked(x: Tensor, picks: Sequence[tuple[int, Tensor]], place: int) -> Tensor:
-    """Apply index arrays, broadcast together; their axes come to stand at ``place``."""
+    """Apply index arrays, broadcast together; ``place`` is their first axis in the result."""
     axes = [a for a, _ in picks]
     if len(picks) == 1 and axes[0] == place:
         return apply("gather", x, picks[0][1], axis=place)

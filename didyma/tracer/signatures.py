@@ -27,7 +27,7 @@ class Parameter:
 
 
 def name_of(f: object) -> str:
-    """Name of a function, or of the type of what is called like one."""
+    """Return the name of a function, or of the type of another callable object."""
     return str(getattr(f, "__name__", type(f).__name__))
 
 

@@ -63,7 +63,7 @@ class Axis:
         return DidymaError("bad-index", where, got=got, want=want, help=help)
 
     def merged(self, count: int) -> Dim:
-        """Size of so many axes from this one on laid along one."""
+        """Return the size of ``count`` axes, of which this is the first, merged into one."""
         return dims.mul(*self.x.value.type.shape[self.axis : self.axis + count])
 
     def sliced(self, start: Dim, stop: Dim, step: int) -> Tensor:
@@ -91,7 +91,7 @@ class Axis:
         return most if self._never_negative(dims.sub(count, most)) else None
 
     def counted(self, start: Dim, step: int, count: int) -> Tensor:
-        """Return so many elements, which the size of the axis leaves room for."""
+        """Return ``count`` elements of this axis, all of which exist whatever its size is."""
         b = common(self.x)
         if not isinstance(start, int):
             return Axis(self.sliced(start, self.size, 1), self.axis).counted(0, step, count)

@@ -154,7 +154,7 @@ def plain(s: Dim, declared: Iterable[DimVar]) -> AnySize:
 def bad_size(
     where: str, got: str, help: str, want: str = "an int, or a symbolic size"
 ) -> DidymaError:
-    """Return the error for what is no size."""
+    """Return the error for an object that is not a size."""
     return DidymaError("bad-size", where, got=got, want=want, help=help)
 
 
