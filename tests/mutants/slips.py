@@ -350,3 +350,5 @@ SLIPS: Mapping[str, tuple[Fault, ...]] = {
     "memory": _MEMORY,
     "wrapper and runtime": _RUNTIME,
 }
+
+FAULTS: tuple[Fault, ...] = tuple(f for many in SLIPS.values() for f in many)

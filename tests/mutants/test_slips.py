@@ -1,0 +1,18 @@
+"""Every slip still has a place to be planted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.mutants.slips import FAULTS, SLIPS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_each_slip_changes_one_place() -> None:
+    for f in FAULTS:
+        text = (ROOT / f.file).read_text(encoding="utf-8")
+        assert text.count(f.old) == 1, f.name
+        assert f.new not in (f.old, text)
+    assert len({f.name for f in FAULTS}) == len(FAULTS)
+    assert {len(v) >= 5 for v in SLIPS.values()} == {True}
