@@ -83,11 +83,12 @@ class EngineBackend:
 
     def run_program(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Run the generated wrapper; KernelFault ``constant`` where it changed a constant."""
-        weights = _weights(self.compiled, self.engine)
-        call = wrapper.load(self.compiled.wrapper)
+        p, made = self.compiled.program, wrapper.module(self.compiled.wrapper)
+        weights = made["load"](self.engine, wrapper.weights(p)) if p.constants else []
+        call = made["call"]
         externs = {k: _unknown(r) for k, r in routines(self.externs).items()}
         out = call(self.engine, list(inputs), self._text(), weights, externs)
-        for (name, t), b in zip(self.compiled.program.constants, weights, strict=True):
+        for (name, t), b in zip(p.constants, weights, strict=True):
             if self.engine.download(b, DType.U8, (len(t.data),)).tobytes() != t.data:
                 raise KernelFault([Fault("constant", "", f"the constant %{name} was written")])
         unload(self.engine, weights)  # which checks their guard bytes

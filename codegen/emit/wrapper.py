@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import keyword
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from didyma.codegen.devices import require_one_device
@@ -73,11 +73,16 @@ def emit(p: Program, text: KernelText, embedded: int = EMBEDDED) -> str:
     return "\n\n\n".join(s for s in sections if s)
 
 
-def load(source: str) -> Call:
-    """Return the ``call`` of a wrapper's source, in this process."""
+def module(source: str) -> Mapping[str, Any]:
+    """Return the names that a wrapper's source defines, in this process."""
     space: dict[str, Any] = {"__name__": "wrapper", "__file__": "wrapper"}
     exec(compile(source, "<wrapper>", "exec"), space)
-    call: Call = space["call"]
+    return space
+
+
+def load(source: str) -> Call:
+    """Return the ``call`` of a wrapper's source, in this process."""
+    call: Call = module(source)["call"]
     return call
 
 
