@@ -49,13 +49,13 @@ def rules() -> tuple[Decision, ...]:
     control = (branches.BRANCH, branches.LOOP, branches.SCAN)
     named = {
         "simplify": (simplify.EQUAL_NODES, *control),
-        "runs": (running.BLOCKED,),
         "fuse": (*fuse.DECISIONS, merge.MERGED, groups.SHARED),
         "schedule": dispatch.CLASSES,
         "plan": (*_PLANS.values(), STACK, INPLACE, SHOWN, ELIDED),
     }
+    runs = Decision("runs", running.BLOCKED, running.RUNS)
     rest = (Decision(stage, name) for stage, names in named.items() for name in names)
-    return (*rewrites, *rest)
+    return (*rewrites, runs, *rest)
 
 
 def decided(c: Planned) -> Counter[str]:

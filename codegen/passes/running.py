@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from didyma.codegen.decisions import Heard, unheard
+from didyma.codegen.decisions import Heard, Match, unheard
 from didyma.codegen.options import Options
 from didyma.composites.builder import Builder, Value
 from didyma.composites.composite import like
@@ -14,6 +14,7 @@ from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import TensorType
 
 BLOCKED = "a long run in blocks"
+RUNS = (Match("cumulative_sum"), Match("cumulative_prod"))
 
 
 def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard) -> Module:

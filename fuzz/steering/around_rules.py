@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from didyma.codegen.rules import rules
-from didyma.fuzz.steering.opsets import CONSTANTS, FORMS, MOVES, PAIRED, TUNED, UNARY
+from didyma.fuzz.steering.opsets import CONSTANTS, FORMS, MOVES, PAIRED, ROWS, TUNED, UNARY
 from didyma.fuzz.steering.sketch import TRIES, Sketch
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import attrs as freeze
@@ -186,7 +186,8 @@ def matched(s: Sketch, number: str) -> None:
     elif m.kept:
         _unchanged(s, m.op)
     else:
-        x = s.start(OPS[m.op].dtypes, 1, 4)
+        shape = s.c.pick(ROWS) if s.c.chance(2) else s.shape(1, 4)
+        x = s.param(TensorType(s.dtype(OPS[m.op].dtypes), shape))
         made = None if x is None else s.on(m.op, x)
         if made is not None:
             s.near(made)

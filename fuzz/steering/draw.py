@@ -68,8 +68,8 @@ def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:
         found["planner"] = planner
     if not c.chance(3):
         found["block"] = c.pick((32, 64, 128, 32))
-    if c.chance(2):
-        found |= {name: c.pick(low) for name, low in _LOW.items() if c.chance(2)}
+    if not c.chance(3):
+        found |= {name: c.pick(low) for name, low in _LOW.items() if not c.chance(3)}
     return tuple(found.items())
 
 

@@ -29,6 +29,7 @@ from didyma.fuzz.steering.opsets import (
     HEAVY,
     MOVES,
     PAIRED,
+    ROWS,
     TUNED,
     UNARY,
 )
@@ -231,7 +232,7 @@ def heavy(s: Sketch, what: str, before: str, after: str) -> None:
     op, *choice = what.split()
     record = OPS[op]
     for _ in range(TRIES):
-        shape = s.c.pick(_ROWS) if s.c.chance(2) else s.shape(2, 4)
+        shape = s.c.pick(ROWS) if s.c.chance(2) else s.shape(2, 4)
         x = s.param(TensorType(s.dtype(record.dtypes), shape))
         if x is None:
             return
@@ -247,7 +248,6 @@ def _beside(s: Sketch, kind: str, x: str) -> str | None:
     return s.first_on((s.c.pick(ops), s.c.pick(ops)), x) if ops else None
 
 
-_ROWS = ((20, 24), (3, 40), (40, 3), (8, 12), (5, 6, 16), (70, 4), (17, 18), (2, 130), (33, 9))
 CHORUS = 4
 
 

@@ -38,3 +38,5 @@ HEAVY = tuple(
     if o.kind in (Kind.OPAQUE, Kind.REDUCTION) or o.work is Work.LOOKUP or o.name == "permute_dims"
     for name in _chosen(o)
 )
+# Shapes with axes that schedules treat as long.
+ROWS = ((20, 24), (3, 40), (40, 3), (8, 12), (5, 6, 16), (70, 4), (17, 18), (2, 130), (33, 9))
