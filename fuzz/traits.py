@@ -34,6 +34,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Unary,
 )
+from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import expr_children, stmt_exprs, stmts
 
 SERIAL = "a serial loop"
@@ -153,12 +154,18 @@ def _index_operations(e: Expr) -> Iterator[str]:
         yield from _index_operations(child)
 
 
+def _operation(op: str, dtype: DType) -> str:
+    """Return the name of an operation; of unsigned integers the two ways to round are one."""
+    unsigned = dtype.is_int and not dtype.is_signed
+    return op.replace("floor", "trunc") if unsigned and op in ("floordiv", "floormod") else op
+
+
 def _operations(e: Expr) -> Iterator[str]:
     match e:
         case Load():
             return
         case Binary(op) | Unary(op):
-            yield f"{op} of numbers"
+            yield f"{_operation(op, e.dtype)} of numbers"
         case Compare():
             yield "a comparison"
         case Select():

@@ -19,6 +19,7 @@ from didyma.fuzz.graphs import Case
 from didyma.fuzz.groups import Example, cause
 from didyma.fuzz.minimise import kernels
 from didyma.fuzz.minimise.loops import parts
+from didyma.fuzz.minimise.options import PASSES, PLANNER, needed
 from didyma.fuzz.minimise.run import Minimised
 from didyma.fuzz.minimise.run import minimise as search
 from didyma.fuzz.minimise.script import kernel_script, script
@@ -170,11 +171,9 @@ def _record(
     f, e = best.finding, m.example
     assert f is not None
     assert e is not None
-    usual, chosen = Options().record(), best.options.record()
-    switches = [name for name, value in usual.items() if value is True and name != "verify"]
-    needed = [name for name in switches if chosen[name]]
-    planned = best.options.planner_name != "none"
-    other = {k: v for k, v in chosen.items() if v != usual[k] and k not in (*switches, "planner")}
+    needs = dict(needed(best.case))
+    planner = needs.pop(PLANNER, "")
+    other = {name: value for name, value in needs.items() if name not in PASSES}
     return {
         "agree": False,
         **files,
@@ -185,8 +184,8 @@ def _record(
         "signature": list(cause(f)),
         "before": _size(source.case),
         "after": _size(best.case),
-        "needed": [*needed, *([f"planner {best.options.planner_name}"] if planned else [])],
-        "left_out": [n for n in switches if n not in needed] + ([] if planned else ["planner"]),
+        "needed": [*(n for n in needs if n in PASSES), *([f"planner {planner}"] * bool(planner))],
+        "left_out": [*(n for n in PASSES if n not in needs), *([PLANNER] * (not planner))],
         "options": other,
         "judged": m.judged,
         "seconds": round(m.seconds, 3),

@@ -104,8 +104,6 @@ def _sized(case: Case) -> bool:
 
 def _proposals(case: Case) -> Iterator[Case]:
     f = case.module.entry
-    if case.changes:
-        yield replace(case, changes=())
     if len(f.results) > 1:
         for r in f.results:
             yield _pruned(case, f.params, f.nodes, (r,), case.seeds)

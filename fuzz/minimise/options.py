@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeAlias
 
 from didyma.codegen.options import Options
 from didyma.fuzz.graphs import Case
-from didyma.fuzz.minimise.search import Search, fewest, greedy
+from didyma.fuzz.minimise.search import Search, fewest
 
-Change: TypeAlias = tuple[str, Any]
+Need: TypeAlias = tuple[str, Any]  # a pass that runs, a planner, or an option of another value
 
+PLANNER = "planner"
 UNPLANNED = "none"  # the planner that gives each buffer memory of its own
+PASSES = tuple(f.name for f in fields(Options) if f.default is True and f.name != "verify")
 
 
 def shrink_options(case: Case) -> Search[Case]:
-    """Yield cases that need less of the compiler: without passes, planner and chosen numbers.
+    """Yield cases that need less of the compiler: without passes, planner and chosen values.
 
     All that can be left out is left out at once; if something of it is needed, as much as may be.
-    Then each option that is still chosen gets its usual value.
+    Then the usual planner is tried in the place of one that was chosen.
     """
-    usual = Options()
-    off: list[Change] = [
-        (f.name, False) for f in fields(Options) if f.default is True and f.name != "verify"
-    ]
-    off.append(("planner", UNPLANNED))
-    chosen = dict(case.changes)
-    wanted = [c for c in off if chosen.get(c[0], getattr(usual, c[0])) != c[1]]
+    needs = needed(case)
 
-    def reduced(needed: Sequence[Change]) -> Case:
-        left_out = dict(c for c in wanted if c not in needed)
-        return replace(case, changes=tuple({**dict(case.changes), **left_out}.items()))
+    def reduced(some: Sequence[Need]) -> Case:
+        names = dict(some)
+        off = {name: False for name in PASSES if name not in names}
+        unplanned = {} if PLANNER in names else {PLANNER: UNPLANNED}
+        usual = Options().record()
+        chosen = {name: value for name, value in some if value != usual[name]}
+        return replace(case, changes=tuple({**off, **unplanned, **chosen}.items()))
 
-    needed: Sequence[Change] = ()
+    few: Sequence[Need] = ()
     if not (yield reduced(())):
-        needed = yield from fewest(wanted, reduced)
-    yield from greedy(reduced(needed), _usual)
+        few = yield from fewest(needs, reduced)
+    planners = [n for n in few if n[0] == PLANNER]
+    if planners:
+        yield reduced([*(n for n in few if n not in planners), (PLANNER, Options().planner)])
 
 
-def _usual(case: Case) -> Iterator[Case]:
-    """Yield cases in which an option that is neither off nor usual has its usual value."""
-    for name, value in case.changes:
-        if value is not False and value != UNPLANNED:
-            yield replace(case, changes=tuple(c for c in case.changes if c[0] != name))
+def needed(case: Case) -> list[Need]:
+    """Return what a case asks of the compiler beside what every compile does."""
+    usual, chosen = Options().record(), dict(case.changes)
+    passes = [(name, True) for name in PASSES if chosen.get(name, True)]
+    planner = chosen.get(PLANNER, usual[PLANNER])
+    other = [(k, v) for k, v in chosen.items() if k not in (*PASSES, PLANNER) and v != usual[k]]
+    return [*passes, *([(PLANNER, planner)] if planner != UNPLANNED else []), *other]

@@ -162,6 +162,18 @@ def test_ops_that_come_down_to_one_operation_share_a_trait(text: str) -> None:
     assert seen.isdisjoint(traits.of_kernels(other, name))
 
 
+DIVIDED = "module {{ func @main(%x: {d}[2], %y: {d}[2]) -> (%z) {{ %z = {op}(%x, %y) : {d}[2] }} }}"
+
+
+@pytest.mark.parametrize(("dtype", "same"), [("u16", True), ("i16", False)])
+def test_divisions_of_unsigned_integers_are_one_operation(dtype: str, same: bool) -> None:
+    seen: list[frozenset[str]] = []
+    for op in ("floor_divide", "trunc_divide"):
+        compiled = compile(parse_module(DIVIDED.format(d=dtype, op=op)))
+        seen.append(traits.of_kernels(compiled, next(iter(compiled.loops))))
+    assert bool(seen[0] & seen[1] - {f"a conversion to {dtype}"}) is same
+
+
 def test_sizes_that_stay_and_rare_dtypes_are_traits() -> None:
     assert set(traits.of_module(parse_module(PAIR.format(n=3)), {})) == {"an axis of 3", "f16"}
     assert not traits.of_module(parse_module(ADDED), {})
