@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.rules import decided
+from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import conform, levels
 from didyma.fuzz.domains.domain import Domain
@@ -55,6 +56,7 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
         faults("host"),
         faults("simt"),
         conforms("host", suite),
+        conforms("host", suite, share=3, order=7),
         *(campaign(on(e.name, "host"), e.make(Setup(("host",))), seed, programs) for e in others),
         *(campaign(on(e.name, "simt"), e.make(Setup(("simt",))), seed, programs // 2)
           for e in others),
@@ -71,7 +73,8 @@ def on(domain: str, engine: str) -> str:
 
 def of_levels(engine: str) -> tuple[str, ...]:
     """Return the checks on an engine whose findings name levels of the compile."""
-    return on("graphs", engine), on("emission", engine), "passes"
+    names = (e.name if e.alone else on(e.name, engine) for e in DOMAINS.values())
+    return tuple(n for n in names if n != "planners")
 
 
 def graphs(engine: str) -> Domain[Any]:
@@ -120,14 +123,17 @@ def suite() -> list[list[Any]]:
     return list(texts.values())
 
 
-def conforms(name: str, suite: Sequence[Sequence[Any]], share: int = 1) -> Check:
+def conforms(
+    name: str, suite: Sequence[Sequence[Any]], share: int = 1, order: int | None = None
+) -> Check:
     """Return the check that runs the conformance suite on an engine: a text is a case.
 
-    One in ``share`` of the cases of a text is run.
+    One in ``share`` of the cases of a text is run.  With ``order`` the host runs blocks and threads
+    shuffled by that seed.
     """
 
     def start() -> Judge:
-        run = conform.Runner(engine(name))
+        run = conform.Runner(engine(name) if order is None else Host(order=order))
 
         def of(index: int) -> Verdict | None:
             for case in suite[index][::share]:
@@ -140,7 +146,8 @@ def conforms(name: str, suite: Sequence[Sequence[Any]], share: int = 1) -> Check
 
         return of
 
-    return Check(f"{name} conformance", len(suite), start)
+    shuffled = "" if order is None else ", shuffled"
+    return Check(f"{name} conformance{shuffled}", len(suite), start)
 
 
 def faults(name: str) -> Check:
@@ -150,12 +157,16 @@ def faults(name: str) -> Check:
         device = engine(name)
 
         def of(index: int) -> Verdict | None:
-            wrong = faulty.wrong(device, faulty.KERNELS[index])
+            if index < len(faulty.KERNELS):
+                wrong = faulty.wrong(device, faulty.KERNELS[index])
+            else:
+                refusal = faulty.REFUSALS[index - len(faulty.KERNELS)]
+                wrong = faulty.not_refused(device, *refusal)
             return (name, "fault", wrong) if wrong else None
 
         return of
 
-    return Check(f"faults on {name}", len(faulty.KERNELS), start)
+    return Check(f"faults on {name}", len(faulty.KERNELS) + len(faulty.REFUSALS), start)
 
 
 def kernel_text(program: int, seed: int, rounds: int) -> tuple[Check, ...]:

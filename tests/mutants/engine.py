@@ -77,6 +77,7 @@ class Engine:
 
     def measure(self, file: Path | None = None) -> None:
         """Make the checks, and record what they execute, or read that from a file that has it."""
+        planting.import_all()
         self.texts_of_suite = self.suite()
         self.checks = checking.checks(self.plan.seed, self.plan.programs, self.texts_of_suite)
         for ended in forked(["imports"], _note_imports, 1, idle=self.in_time):
@@ -199,7 +200,7 @@ class Engine:
 
 
 def _note_imports(_: str, say: Say) -> None:
-    say(planting.called_at_import(partial(hunting.fresh, "tests.mutants.checks")))
+    say(planting.called_at_import(planting.import_all))
 
 
 def _draw(seed: int, programs: range, say: Say) -> None:

@@ -6,11 +6,13 @@ faults.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from didyma.codegen.runtime.engine import Engine, KernelFault, KernelText
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import DType
 from tests.codegen.runtime.texts import kernel
 
@@ -140,6 +142,29 @@ KERNELS: tuple[Faulty, ...] = (
          f"{_I}  const f32x4 v = load4_f32(&x[i * 4]);\n  store4_f32(&y[i * 4], v);",
          expected=_COPY, threads=2),
 )  # fmt: skip
+
+
+REFUSALS: tuple[tuple[str, str, tuple[int, ...]], ...] = (  # code, kernel, sizes of buffers
+    ("buffer-too-small", "k", (4 * SIZE - 1, 4 * SIZE)),
+    ("buffer-too-small", "k", (4 * SIZE, 4 * SIZE - 1)),
+    ("buffer-count", "k", (4 * SIZE,)),
+    ("buffer-count", "k", (4 * SIZE, 4 * SIZE, 4 * SIZE)),
+    ("unknown-kernel", "l", (4 * SIZE, 4 * SIZE)),
+    ("", "k", (4 * SIZE + 1, 4 * SIZE + 1)),
+)
+
+
+def not_refused(engine: Engine, code: str, name: str, sizes: Sequence[int]) -> str:
+    """Launch a kernel as one must not, and say what is wrong; empty if it is refused as it must."""
+    buffers = [engine.upload(np.zeros(n, np.uint8)) for n in sizes]
+    try:
+        engine.load(KERNELS[0].text).launch(name, buffers, {})
+        got = ""
+    except DidymaError as e:
+        got = e.code
+    for b in buffers:
+        engine.free(b)
+    return "" if got == code else f"want {code or 'no error'}, got {got or 'none'}"
 
 
 def wrong(engine: Engine, k: Faulty) -> str:

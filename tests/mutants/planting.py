@@ -8,7 +8,9 @@ again.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -132,16 +134,17 @@ class Planter:
             return
         old, new = (compile(t, path, "exec", dont_inherit=True) for t in (m.source, m.mutated))
         change = changed(old, new)
+        _plant_in_imports(path, new)
         if change is None or any(key(c) in self._at_import for c in change):
-            _plant_in_module(path, new)
+            forget(stays=() if _in_what_stays(path) else _STAYS)
             return
         for before, after in change.items():
             for f in self._functions.get(key(before), ()):
                 f.__code__ = after.replace(co_filename=f.__code__.co_filename)
 
 
-def _plant_in_module(path: str, code: CodeType) -> None:
-    """Let the module of a file have other code, and import again what may depend on it."""
+def _plant_in_imports(path: str, code: CodeType) -> None:
+    """Let the module of a file have other code when it is imported."""
     original = SourceFileLoader.get_code
 
     def get_code(self: SourceFileLoader, fullname: str) -> CodeType | None:
@@ -150,7 +153,6 @@ def _plant_in_module(path: str, code: CodeType) -> None:
         return original(self, fullname)
 
     mock.patch.object(SourceFileLoader, "get_code", get_code).start()
-    forget(stays=() if _in_what_stays(path) else _STAYS)
 
 
 def _in_what_stays(path: str) -> bool:
@@ -195,6 +197,15 @@ def _plant_in_kernels(m: Mutant) -> None:
         return replace(text, source=text.source.replace(old, new))
 
     mock.patch.object(cuda, "emit", mutated).start()
+
+
+def import_all() -> None:
+    """Import the checks, and every module of codegen that can be imported here."""
+    importlib.import_module("tests.mutants.checks")
+    for path in sorted((ROOT / "codegen").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        with contextlib.suppress(ImportError):
+            importlib.import_module(".".join(("didyma", *parts)).removesuffix(".__init__"))
 
 
 def called_at_import(import_again: Callable[[], object]) -> frozenset[Key]:

@@ -12,9 +12,9 @@ from tests.mutants.mutant import GROUPS, ROOT, Group, Mutant
 from tests.mutants.mutate import c, python
 from tests.mutants.planting import compiles
 
-# Nothing here runs these: they need a GPU, NVRTC, gcc, or a plug-in that is installed.
+# Nothing here runs these: they need a GPU, NVRTC, gcc, OR-Tools, or a plug-in that is installed.
 ELSEWHERE = ("runtime/cuda.py", "runtime/nvrtc.py", "runtime/compiler.py", "plugins.py",
-             "emit/prelude/cuda.c")  # fmt: skip
+             "memory/arena/exact.py", "emit/prelude/cuda.c")  # fmt: skip
 _FOLDERS: dict[str, Group] = {
     "passes": "passes", "lower": "lower", "schedule": "schedule", "memory": "memory",
     "emit": "emit", "runtime": "runtime",

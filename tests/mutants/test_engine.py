@@ -60,6 +60,8 @@ def results() -> dict[str, Result]:
         in_simplify("raises", "raise ValueError(3)"),
         target("table", "codegen/emit/prelude/__init__.py", '"host": "#define FN static inline',
                '"host": "#define FN statically'),
+        target("late", "codegen/emit/prelude/__init__.py", "if len(set(dtypes)) < len(dtypes):",
+               "if True:"),
     ]  # fmt: skip
     state = State(None, {})
     engine.measure()
@@ -95,6 +97,10 @@ def test_an_error_kills_and_is_told(results: dict[str, Result]) -> None:
 def test_a_change_at_module_level_is_imported_again(results: dict[str, Result]) -> None:
     assert results["table"].outcome == "killed"
     assert results["table"].check
+
+
+def test_a_change_of_a_module_that_is_imported_late_is_planted(results: dict[str, Result]) -> None:
+    assert results["late"].outcome == "killed"
 
 
 # ---- parts

@@ -6,7 +6,7 @@ import pytest
 
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
-from tests.mutants.faulty import KERNELS, Faulty, wrong
+from tests.mutants.faulty import KERNELS, REFUSALS, Faulty, not_refused, wrong
 
 
 @pytest.fixture(scope="module", params=["host", "simt"])
@@ -17,3 +17,10 @@ def device(request: pytest.FixtureRequest) -> Engine:
 @pytest.mark.parametrize("k", KERNELS, ids=lambda k: k.name)
 def test_an_engine_reports_the_fault_of_a_kernel(device: Engine, k: Faulty) -> None:
     assert wrong(device, k) == ""
+
+
+@pytest.mark.parametrize(("code", "name", "sizes"), REFUSALS)
+def test_an_engine_refuses_a_wrong_launch(
+    device: Engine, code: str, name: str, sizes: tuple[int, ...]
+) -> None:
+    assert not_refused(device, code, name, sizes) == ""
