@@ -97,7 +97,8 @@ def _signature(params: Iterable[TensorType], results: Iterable[TensorType]) -> s
 _Place: TypeAlias = tuple[Function, "Node | Param"]
 
 
-def _law(code: str, got: str, want: str, help: str = "", where: str = "") -> DidymaError:
+def broken_law(code: str, got: str, want: str, help: str = "", where: str = "") -> DidymaError:
+    """Return the error of a law of graphs; who verifies the node says where, if that is empty."""
     return DidymaError(code, where, got=got, want=want, help=help)
 
 
@@ -136,14 +137,16 @@ class Control:
         """Check law G-control-attrs, and D-undeclared for the dims that attributes name."""
         wanted, attr = _ATTRS[n.op], n.attr
         if attr.keys() != wanted.keys():
-            raise _law(
+            raise broken_law(
                 "G-control-attrs",
                 ", ".join(attr) or "no attributes",
                 f"exactly these: {', '.join(wanted)}",
             )
         for name, (fits, want) in wanted.items():
             if not fits(attr[name]):
-                raise _law("G-control-attrs", f"{name}={attr_text(attr[name], elide=True)}", want)
+                raise broken_law(
+                    "G-control-attrs", f"{name}={attr_text(attr[name], elide=True)}", want
+                )
         symbols = (*control.binds(n), *control.inner(n))
         self.sizes.declared([dims.symbol(s) for s in symbols], "")
 
@@ -152,17 +155,19 @@ class Control:
         f = self.known.get(name)
         if f is None:
             want = ", ".join(f"@{k}" for k in self.known)
-            raise _law("G-callee", f"@{name}", f"a function above: {want or 'there is none'}")
+            raise broken_law("G-callee", f"@{name}", f"a function above: {want or 'there is none'}")
         if f.attr.keys() & {PRIMITIVE, COMPILER, NO_INLINE}:
-            raise _law("G-block", f"@{name} with {', '.join(f.attr)}", "none of these attributes")
+            raise broken_law(
+                "G-block", f"@{name} with {', '.join(f.attr)}", "none of these attributes"
+            )
 
     def branch(self, n: Node, operands: Sequence[TensorType]) -> None:
         """Check law G-if."""
         if tuple(operands[:1]) != (_BOOL,):
             got = f"operands {_list(operands) or 'none'}"
-            raise _law("G-if", got, "bool[], then the captures")
+            raise broken_law("G-if", got, "bool[], then the captures")
         if len(n.results) != len(n.types):
-            raise _law(
+            raise broken_law(
                 "G-if", counted(len(n.results), "result"), f"{len(n.types)}, as it has types"
             )
         captures = tuple(operands[1:])
@@ -173,13 +178,13 @@ class Control:
             sizes = control.solve(n.types, results, control.rebound(n))
             if params != captures or not _fits(n.types, results, sizes):
                 got = f"@{name}: {_signature(params, results)}"
-                raise _law("G-if", got, _signature(captures, n.types))
+                raise broken_law("G-if", got, _signature(captures, n.types))
 
     def loop(self, n: Node, operands: Sequence[TensorType]) -> None:
         """Check law G-while: at entry and after each round the carried types fit some sizes."""
         k, new = control.count(n, "carried"), control.rebound(n)
         if k > len(operands):
-            raise _law(
+            raise broken_law(
                 "G-while", counted(len(operands), "operand"), f"at least {k} that are carried"
             )
         cond, body = (self.known[name] for name in control.references(n))
@@ -187,34 +192,36 @@ class Control:
         carried, captures = params[:k], tuple(operands[k:])
         if params[k:] != captures or len(carried) < k:
             got = f"@{body.name}: ({_list(params)}) with {k} carried"
-            raise _law("G-while", got, f"{k} carried, then ({_list(captures)})")
+            raise broken_law("G-while", got, f"{k} carried, then ({_list(captures)})")
         self.stand(n, carried)
         entry = control.solve(carried, operands, new)
         if not _fits(carried, operands[:k], entry):
-            raise _law("G-while", f"operands {_list(operands[:k])}", f"carried {_list(carried)}")
+            raise broken_law(
+                "G-while", f"operands {_list(operands[:k])}", f"carried {_list(carried)}"
+            )
         results = body.result_types()
         if not _fits(carried, results, control.solve(carried, results, new)):
             got = f"@{body.name}: {_signature(params, results)}"
-            raise _law("G-while", got, f"results {_list(carried)}")
+            raise broken_law("G-while", got, f"results {_list(carried)}")
         test, results = tuple(p.type for p in cond.params), cond.result_types()
         if test != params or results != (_BOOL,):
             got = f"@{cond.name}: {_signature(test, results)}"
-            raise _law("G-while", got, _signature(params, (_BOOL,)))
+            raise broken_law("G-while", got, _signature(params, (_BOOL,)))
         if n.types != carried or len(n.results) != k:
             got = f"{counted(len(n.results), 'result')} of {_list(n.types)}"
-            raise _law("G-while", got, f"{counted(k, 'result')} of {_list(carried)}")
+            raise broken_law("G-while", got, f"{counted(k, 'result')} of {_list(carried)}")
 
     def scan(self, n: Node, operands: Sequence[TensorType]) -> None:
         """Check law G-scan."""
         k, s = control.count(n, "states"), control.count(n, "scanned")
         if k + s > len(operands):
             want = f"at least {k + s}: {k} as states, {s} to scan"
-            raise _law("G-scan", counted(len(operands), "operand"), want)
+            raise broken_law("G-scan", counted(len(operands), "operand"), want)
         length = control.extent(n)
         scanned = operands[k : k + s]
         for t in scanned:
             if not t.shape or t.shape[0] != length:
-                raise _law("G-scan", f"{t} to scan", f"axis 0 of size {length}")
+                raise broken_law("G-scan", f"{t} to scan", f"axis 0 of size {length}")
         self.index(n)
         body = self.known[control.references(n)[0]]
         slices = (t.with_shape(*t.shape[1:]) for t in scanned)
@@ -222,11 +229,13 @@ class Control:
         params, results = tuple(p.type for p in body.params), body.result_types()
         if params != wanted or results[:k] != tuple(operands[:k]):
             got = f"@{body.name}: {_signature(params, results)}"
-            raise _law("G-scan", got, _signature(wanted, operands[:k]) + " and more results")
+            raise broken_law("G-scan", got, _signature(wanted, operands[:k]) + " and more results")
         stacked = (*results[:k], *(t.with_shape(length, *t.shape) for t in results[k:]))
         if n.types != stacked or len(n.results) != len(stacked):
             got = f"{counted(len(n.results), 'result')} of {_list(n.types)}"
-            raise _law("G-scan", got, f"{counted(len(stacked), 'result')} of {_list(stacked)}")
+            raise broken_law(
+                "G-scan", got, f"{counted(len(stacked), 'result')} of {_list(stacked)}"
+            )
 
     def index(self, n: Node) -> None:
         """Check law G-scan for the index: its range holds all its values."""
@@ -234,13 +243,15 @@ class Control:
             most = max(0, dims.bounds(control.extent(n), self.sizes.ranges)[1] - 1)
             lo, hi = self.sizes.ranges[name]
             if lo != 0 or hi < most:
-                raise _law("G-scan", f"{name} in [{lo}, {hi}]", f"a range from 0 to {most} or more")
+                raise broken_law(
+                    "G-scan", f"{name} in [{lo}, {hi}]", f"a range from 0 to {most} or more"
+                )
 
     def bind(self, n: Node, operands: Sequence[TensorType]) -> None:
         """Check law G-bind."""
         if tuple(operands) != (_COUNT,) or n.results or n.types:
             got = f"operands {_list(operands)}; {counted(len(n.results), 'result')}"
-            raise _law("G-bind", got, "one i64[], no results")
+            raise broken_law("G-bind", got, "one i64[], no results")
 
     def stand(self, n: Node, types: Sequence[TensorType]) -> None:
         """Check law G-binds for the types in which symbols are bound anew."""
@@ -248,7 +259,9 @@ class Control:
         alone = control.solve(types, types, new)
         for s in new:
             if s not in alone or new.count(s) > 1:
-                raise _law("G-binds", f"{s} in {_list(types)}", f"an axis of size {s}, bound once")
+                raise broken_law(
+                    "G-binds", f"{s} in {_list(types)}", f"an axis of size {s}, bound once"
+                )
 
     def symbols(self, m: Module) -> None:
         """Check the laws about symbols, once all functions are known."""
@@ -260,12 +273,12 @@ class Control:
         for name, place in s.binders.items():
             if name in input_symbols:
                 want = "a dim in no shape of the entry's parameters"
-                raise _law("G-bound-twice", name, want, where=_text(place))
+                raise broken_law("G-bound-twice", name, want, where=_text(place))
         for name, place in entry.needs.items():
             if name not in input_symbols:
                 want = "a dim in a shape of the entry's parameters, or that a node above binds"
                 help = "sizes bound in a branch or body are seen outside by its `binds` alone"
-                raise _law("G-unbacked", name, want, help, _text(place))
+                raise broken_law("G-unbacked", name, want, help, _text(place))
 
 
 class _Symbols:
@@ -290,7 +303,7 @@ class _Symbols:
         inside, new = control.inner(n), control.binds(n)
         for s in dict.fromkeys((*inside, *new)):
             if s in self.binders:
-                raise _law("G-bound-twice", s, "one node that binds it", where=_text(place))
+                raise broken_law("G-bound-twice", s, "one node that binds it", where=_text(place))
             self.binders[s] = place
             scope.binds = True
         for name in control.references(n):
@@ -309,7 +322,7 @@ class _Symbols:
             if name in self.users:
                 got = f"@{name}, used by {_text(self.users[name])}"
                 want = "one use of a function in which symbols are bound"
-                raise _law("G-bound-once", got, want, "give each use a copy", _text(place))
+                raise broken_law("G-bound-once", got, want, "give each use a copy", _text(place))
             self.users[name] = place
         for s, at in callee.needs.items():
             if s not in scope.bound and s not in inside:

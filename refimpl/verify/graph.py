@@ -53,7 +53,7 @@ from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.attributes import AttrKind, AttrSpec
 from didyma.refimpl.ops.spec import Kind, Op
-from didyma.refimpl.verify.control import Control
+from didyma.refimpl.verify.control import Control, broken_law
 from didyma.refimpl.verify.sizes import Sizes
 
 _FOLDING = (Kind.REDUCTION, Kind.OPAQUE)
@@ -125,16 +125,16 @@ class _Verifier:
 
     def module(self) -> None:
         if not self.m.functions:
-            raise DidymaError(
-                "G-no-function", "module", got="no function", want="at least one function"
+            raise broken_law(
+                "G-no-function", "no function", "at least one function", where="module"
             )
         for f in self.m.functions:
             if f.name in self.known:
-                raise DidymaError(
+                raise broken_law(
                     "G-function-twice",
-                    f"@{f.name}",
-                    got=f"@{f.name} again",
-                    want="one function of a name",
+                    f"@{f.name} again",
+                    "one function of a name",
+                    where=f"@{f.name}",
                 )
             self.function(f)
             self.known[f.name] = f
@@ -151,12 +151,8 @@ class _Verifier:
             self.node(f, n, types)
         for r in f.results:
             if r not in types:
-                raise DidymaError(
-                    "G-result",
-                    f"@{f.name}",
-                    got=f"%{r}",
-                    want=_defined(types),
-                    help=_near(r, types),
+                raise broken_law(
+                    "G-result", f"%{r}", _defined(types), _near(r, types), where=f"@{f.name}"
                 )
         attrs = f.attr
         if PRIMITIVE in attrs:
@@ -166,8 +162,8 @@ class _Verifier:
 
     def define(self, types: dict[str, TensorType], name: str, t: TensorType, where: str) -> None:
         if name in types:
-            raise DidymaError(
-                "G-value-twice", where, got=f"%{name} again", want="one definition of a name"
+            raise broken_law(
+                "G-value-twice", f"%{name} again", "one definition of a name", where=where
             )
         if t not in self.checked:
             self.sizes.shape(t.shape, t.dtype, where)
@@ -181,12 +177,8 @@ class _Verifier:
         operands: list[TensorType] = []
         for a in n.args:
             if a not in types:
-                raise DidymaError(
-                    "G-undefined",
-                    where(),
-                    got=f"%{a}",
-                    want=_defined(types),
-                    help=_near(a, types),
+                raise broken_law(
+                    "G-undefined", f"%{a}", _defined(types), _near(a, types), where=where()
                 )
             operands.append(types[a])
         try:
@@ -205,8 +197,8 @@ class _Verifier:
     def attrs(self, attrs: Attrs, where: str) -> None:
         for (a, _), (b, _) in itertools.pairwise(attrs):
             if a >= b:
-                raise DidymaError(
-                    "G-attr-order", where, got=f"{b} after {a}", want="names in order, each once"
+                raise broken_law(
+                    "G-attr-order", f"{b} after {a}", "names in order, each once", where=where
                 )
         for _, value in attrs:
             if isinstance(value, (tuple, sympy.Expr)):
@@ -218,47 +210,40 @@ class _Verifier:
         op = OPS.get(n.op)
         if op is None:
             near = difflib.get_close_matches(n.op, OPS, 3)
-            raise DidymaError(
+            raise broken_law(
                 "G-unknown-op",
-                "",
-                got=n.op,
-                want="an op that `didyma ops` lists",
-                help=f"did you mean {' or '.join(near)}?" if near else "",
+                n.op,
+                "an op that `didyma ops` lists",
+                f"did you mean {' or '.join(near)}?" if near else "",
             )
         if len(n.results) != 1 or len(n.types) != 1:
-            raise DidymaError(
+            raise broken_law(
                 "G-results",
-                "",
-                got=f"{counted(len(n.results), 'result')}, {counted(len(n.types), 'type')}",
-                want="one of each",
+                f"{counted(len(n.results), 'result')}, {counted(len(n.types), 'type')}",
+                "one of each",
             )
         lo, hi = op.arity
         if not lo <= len(operands) <= hi:
             want = counted(lo, "operand") if lo == hi else f"{lo} to {hi} operands"
-            raise DidymaError(
-                "G-arity", "", got=f"{counted(len(operands), 'operand')} of {n.op}", want=want
-            )
+            raise broken_law("G-arity", f"{counted(len(operands), 'operand')} of {n.op}", want)
         attrs = n.attr
         _check_attrs(op, attrs)
         inferred = op.infer(operands, attrs)
         if inferred != n.types[0]:
-            raise DidymaError("G-type", "", got=str(n.types[0]), want=str(inferred))
+            raise broken_law("G-type", str(n.types[0]), str(inferred))
 
     def call(self, n: Node, operands: Sequence[TensorType]) -> None:
         name = n.attr.get("callee")
         f = self.known.get(name) if type(name) is str else None
         if f is None:
             want = ", ".join(f"@{k}" for k in self.known)
-            raise DidymaError(
-                "G-callee", "", got=f"@{name}", want=f"a function above: {want or 'there is none'}"
-            )
+            raise broken_law("G-callee", f"@{name}", f"a function above: {want or 'there is none'}")
         params, results = tuple(p.type for p in f.params), f.result_types()
         if tuple(operands) != params or n.types != results or len(n.results) != len(results):
-            raise DidymaError(
+            raise broken_law(
                 "G-call-types",
-                "",
-                got=_signature(len(n.results), operands, n.types),
-                want=_signature(len(results), params, results),
+                _signature(len(n.results), operands, n.types),
+                _signature(len(results), params, results),
             )
 
     def primitive(self, f: Function) -> None:
@@ -266,23 +251,23 @@ class _Verifier:
         folds = [n for n in f.nodes if n.op in OPS and OPS[n.op].kind in _FOLDING]
         if calls or len(folds) > 1 or f.attr[PRIMITIVE] != 1:
             wrong = calls or folds
-            raise DidymaError(
+            raise broken_law(
                 "G-primitive",
-                f"@{f.name}",
-                got="; ".join(show_node(n) for n in wrong) or f"{PRIMITIVE}={f.attr[PRIMITIVE]}",
-                want=f"{PRIMITIVE}=1, no call, at most one node that reduces or is opaque",
+                "; ".join(show_node(n) for n in wrong) or f"{PRIMITIVE}={f.attr[PRIMITIVE]}",
+                f"{PRIMITIVE}=1, no call, at most one node that reduces or is opaque",
+                where=f"@{f.name}",
             )
 
     def reshape_only(self, f: Function) -> None:
         others = [n for n in f.nodes if n.op not in OPS or OPS[n.op].kind is not Kind.RESHAPE]
         operands, results = counted(len(f.params), "operand"), counted(len(f.results), "result")
         if others or PRIMITIVE not in f.attr or len(f.params) != 1 or len(f.results) != 1:
-            raise DidymaError(
+            raise broken_law(
                 "G-reshape-only",
-                f"@{f.name}",
-                got="; ".join(show_node(n) for n in others)
+                "; ".join(show_node(n) for n in others)
                 or f"{operands}, {results}, attributes {f.attr}",
-                want="a Primitive function of one operand and one result that only reshapes",
+                "a Primitive function of one operand and one result that only reshapes",
+                where=f"@{f.name}",
             )
 
 
@@ -299,19 +284,18 @@ def _near(name: str, types: Iterable[str]) -> str:
 def _data(t: Tensor, where: str) -> None:
     want = t.type.nbytes
     if min(t.shape, default=0) < 0 or len(t.data) != want:
-        raise DidymaError(
-            "G-attr-data", where, got=f"{len(t.data)} bytes", want=f"{want} bytes for {t.type}"
+        raise broken_law(
+            "G-attr-data", f"{len(t.data)} bytes", f"{want} bytes for {t.type}", where=where
         )
 
 
 def _check_attrs(op: Op, attrs: dict[str, Attr]) -> None:
     wanted = {s.name for s in op.attrs}
     if attrs.keys() != wanted:
-        raise DidymaError(
+        raise broken_law(
             "G-attr-names",
-            "",
-            got=", ".join(attrs) or "no attributes",
-            want=", ".join(sorted(wanted)) or "no attributes",
+            ", ".join(attrs) or "no attributes",
+            ", ".join(sorted(wanted)) or "no attributes",
         )
     for spec in op.attrs:
         _check_attr(spec, attrs[spec.name])
@@ -321,6 +305,4 @@ def _check_attr(spec: AttrSpec, value: Attr) -> None:
     choice = not spec.choices or (isinstance(value, str) and str(value) in spec.choices)
     if not _is_kind(value, spec.kind) or not choice:
         want = f"one of {', '.join(spec.choices)}" if spec.choices else _KINDS[spec.kind]
-        raise DidymaError(
-            "G-attr-kind", "", got=f"{spec.name}={attr_text(value, elide=True)}", want=want
-        )
+        raise broken_law("G-attr-kind", f"{spec.name}={attr_text(value, elide=True)}", want)
