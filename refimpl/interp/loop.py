@@ -23,7 +23,8 @@ import numpy as np
 
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.interp.scalar import Arithmetic, Value
+from didyma.refimpl.interp.scalar_ring import forget, value_of
 from didyma.refimpl.ir import dims as sizes
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.graph import Attr
@@ -57,6 +58,7 @@ class Thread:
     n-th that any other makes; ``made`` counts them.
     """
 
+    arithmetic: Arithmetic
     functions: Mapping[str, ir.PrimFunc]
     externals: Mapping[str, Routine]
     vars: dict[str, Value]
@@ -72,7 +74,8 @@ class Thread:
     def make(self, b: ir.Buffer, shared: bool) -> Contents:
         """Make a buffer whose elements are yet to be stored: the block's, or this thread's own."""
         shape = [sizes.evaluate(d, {}) for d in b.shape]
-        m = Contents(np.zeros(shape, b.dtype.numpy), np.zeros(shape, bool), shared)
+        data = np.zeros(shape, self.arithmetic.held(b.dtype))
+        m = Contents(data, np.zeros(shape, bool), shared)
         if shared:
             self.made[b.name] += 1
             m = self.block.setdefault((b.name, self.made[b.name]), m)
@@ -90,15 +93,17 @@ def run(
     buffers: Mapping[str, Array],
     dims: Mapping[str, int],
     externals: Mapping[str, Routine] | None = None,
+    arithmetic: Arithmetic = scalar,
 ) -> None:
     """Run a function in place on one array for each parameter; raise LoopFault if it faults.
 
     ``externals`` are the routines that ``ExternalCall`` names: each gets output arrays, input
-    arrays and attributes.
+    arrays and attributes.  With ``scalar_ring`` as the ``arithmetic``, arrays of floats are records
+    of their values and payloads.
     """
     params = {p.name: Contents(a := buffers[p.name], np.ones(a.shape, bool)) for p in f.params}
     names = {name: np.int64(size) for name, size in dims.items()}
-    thread = Thread(f.function, externals or {}, names, params)
+    thread = Thread(arithmetic, f.function, externals or {}, names, params)
     with np.errstate(all="ignore"):
         deque(execute(thread, f.body), maxlen=0)
 
@@ -139,7 +144,8 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             _store(t, name, _element(t, name, index, s), evaluate(t, value, s), s)
         case ir.Atomic(op, name, index, value):
             at, new = _element(t, name, index, s), evaluate(t, value, s)
-            _store(t, name, at, scalar.binary(op, _load(t, name, at, s), new), s)
+            combine = t.arithmetic.binary_fn(op, value.dtype)
+            _store(t, name, at, combine(_load(t, name, at, s), new), s)
         case ir.Barrier():
             yield ()
         case ir.Assert(cond, message):
@@ -172,9 +178,12 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             for n in inputs:
                 for at in np.ndindex(t.memory[n].data.shape):
                     _load(t, n, at, s)
-            results, operands = ([t.memory[n].data for n in ns] for ns in (outputs, inputs))
+            results, operands = (
+                [value_of(t.memory[n].data) for n in ns] for ns in (outputs, inputs)
+            )
             t.externals[name](results, operands, dict(attrs))
             for n in outputs:
+                forget(t.memory[n].data)
                 t.memory[n].stored[...] = True
         case _:
             assert_never(s)
@@ -204,19 +213,20 @@ def evaluate(t: Thread, e: ir.Expr, s: ir.Stmt) -> Value:
     """Return the value of an expression of statement ``s``: a NumPy scalar of its dtype."""
     match e:
         case ir.Const(value, dtype):
-            return scalar.constant(value, dtype)
+            return t.arithmetic.constant(value, dtype)
         case ir.Var(name):
             return t.vars[name]
         case ir.Cast(arg, dtype):
-            return scalar.cast(evaluate(t, arg, s), arg.dtype, dtype)
+            return t.arithmetic.cast_fn(arg.dtype, dtype)(evaluate(t, arg, s))
         case ir.Binary(op, a, b):
-            return scalar.binary(op, evaluate(t, a, s), evaluate(t, b, s))
+            return t.arithmetic.binary_fn(op, a.dtype)(evaluate(t, a, s), evaluate(t, b, s))
         case ir.Compare(op, a, b):
-            return scalar.compare(op, evaluate(t, a, s), evaluate(t, b, s))
+            return t.arithmetic.compare_fn(op, a.dtype)(evaluate(t, a, s), evaluate(t, b, s))
         case ir.Unary(op, arg):
-            return scalar.unary(op, evaluate(t, arg, s))
+            return t.arithmetic.unary_fn(op, arg.dtype)(evaluate(t, arg, s))
         case ir.Intrinsic(name, args):
-            return scalar.intrinsic(name, [evaluate(t, a, s) for a in args])
+            f = t.arithmetic.intrinsic_fn(name, args[0].dtype)
+            return f(*(evaluate(t, a, s) for a in args))
         case ir.Select(cond, then, other):
             return evaluate(t, then if evaluate(t, cond, s) else other, s)
         case ir.Load(name, index):
@@ -240,7 +250,8 @@ def _element(t: Thread, name: str, index: Sequence[ir.Expr], s: ir.Stmt) -> tupl
 def _load(t: Thread, name: str, at: tuple[int, ...], s: ir.Stmt) -> Value:
     if not t.memory[name].stored[at]:
         raise stmt_fault("uninitialised", s, f"{name}, element {at} was never stored")
-    return t.memory[name].data[at]
+    element: Value = t.memory[name].data[at]
+    return element.copy() if element.dtype.names else element  # which is a view of the array
 
 
 def _store(t: Thread, name: str, at: tuple[int, ...], value: Value, s: ir.Stmt) -> None:

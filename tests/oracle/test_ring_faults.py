@@ -17,7 +17,7 @@ from didyma.oracle import lanes
 from didyma.oracle.report import Report
 from didyma.oracle.stages import judge
 from didyma.refimpl.interp import scalar_ring
-from didyma.refimpl.interp.scalar_ring import embedded, joined
+from didyma.refimpl.interp.scalar_ring import POISON, embedded, joined
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop, parse_module, show
 from didyma.refimpl.ir.types import Array
@@ -135,9 +135,54 @@ def test_random_faults_in_one_of_many_terms_change_the_payload(fault: str) -> No
     x, w = (rng.standard_normal(k).astype(np.float32) for _ in range(2))
     j = rng.integers(0, k, n)
     other = (j + rng.integers(1, k, n)) % k
-    y = np.asarray(joined(np.zeros(n, np.float32), scalar_ring.POISON))
+    y = np.asarray(joined(np.zeros(n, np.float32), POISON))
     buffers = {"x": embedded(x), "w": embedded(w), "j": j, "l": other, "y": y}
     lanes.run(f, buffers, {}, arithmetic=scalar_ring)
     want = ring.sum_of(ring.multiply(ring.embed(x), ring.embed(w)))
     seen = np.count_nonzero(y["payload"] != want) / n
     assert seen == 0 if fault == "right" else seen >= 0.999
+
+
+# A fold of ``n`` dot products of 2**20 terms, each by 1024 lanes: trial ``t`` scales its term
+# ``j[t]`` and takes the factors of two terms from elsewhere.
+MILLION = """primfunc @dots(x: f32[1048576], w: f32[1048576], j: i64[{n}], l: i64[{n}],
+    scale: f32[{n}], at_j: i64[{n}], at_l: i64[{n}], part: f32[{n}, 1024], y: f32[{n}])
+    writes (part, y) {{
+  for t in {n} parallel {{
+    for lane in 1024 parallel {{
+      alloc acc: f32[] local
+      acc[] = 0.0:f32
+      for turn in 1024 {{
+        let k = turn * 1024 + lane
+        let from = select(k == j[t], at_j[t], select(k == l[t], at_l[t], k))
+        acc[] = acc[] + x[k] * w[from] * select(k == j[t], scale[t], 1.0:f32)
+      }}
+      part[t, lane] = acc[]
+    }}
+  }}
+  for u in {n} parallel {{
+    alloc total: f32[] local
+    total[] = 0.0:f32
+    for i in 1024 {{
+      total[] = total[] + part[u, i]
+    }}
+    y[u] = total[]
+  }}
+}}"""
+
+
+def test_a_fault_in_a_fold_of_a_million_terms_changes_the_payload() -> None:
+    n, k = 5, 1 << 20
+    rng = np.random.default_rng(20)
+    x, w = (rng.standard_normal(k).astype(np.float32) for _ in range(2))
+    j, other = rng.permutation(k)[: 2 * n].reshape(2, n)
+    scale = np.array([1, 0, 2, 1, 1], np.float32)  # right, dropped, doubled, swapped, wrong
+    at_j = np.where(np.arange(n) < 3, j, other)
+    at_other = np.where(np.arange(n) == 3, j, other)
+    empty = [np.asarray(joined(np.zeros(s, np.float32), POISON)) for s in ((n, 1024), n)]
+    (f,) = parse_loop(MILLION.format(n=n))
+    names = [p.name for p in f.params]
+    given = [embedded(x), embedded(w), j, other, embedded(scale), at_j, at_other, *empty]
+    lanes.run(f, dict(zip(names, given, strict=True)), {}, arithmetic=scalar_ring)
+    want = ring.sum_of(ring.multiply(ring.embed(x), ring.embed(w)))
+    assert (empty[1]["payload"] == want).tolist() == [True, False, False, False, False]
