@@ -24,7 +24,7 @@ from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops import OPS, ring
 from didyma.refimpl.ops.bars import Bar, Contract, exact
 from didyma.refimpl.ops.ring import UNKNOWN
-from didyma.refimpl.ops.spec import Kind
+from didyma.refimpl.ops.spec import Kind, Work
 
 _MARK = np.uint64(1 << 63)
 
@@ -145,7 +145,8 @@ class _Ring(Bars):
 
 def _chooses(step: Step) -> bool:
     """Return whether each element of a node's result is one of its operands'."""
-    return OPS[step.node.op].kind in MOVEMENT or step.node.op == "where"
+    op = OPS[step.node.op]
+    return op.name == "where" or (op.kind in MOVEMENT and op.work is not Work.ROUNDS)
 
 
 def _folded(step: Step, use: SizedOp, args: Sequence[RingEstimate], out: RingEstimate) -> Array:

@@ -186,3 +186,14 @@ def test_a_fault_in_a_fold_of_a_million_terms_changes_the_payload() -> None:
     lanes.run(f, dict(zip(names, given, strict=True)), {}, arithmetic=scalar_ring)
     want = ring.sum_of(ring.multiply(ring.embed(x), ring.embed(w)))
     assert (empty[1]["payload"] == want).tolist() == [True, False, False, False, False]
+
+
+def test_random_bits_that_are_computed_beforehand_agree() -> None:
+    m = parse_module("""module {
+      func @main() -> (%f) {
+        %seed = constant(value=u64[] 11333371569883544198) : u64[]
+        %bits = random_bits(%seed, dtype=u32, shape=(3,), stream=1) : u32[3]
+        %f = cast(%bits, dtype=f32) : f32[3]
+      }
+    }""")
+    assert not levels.check(m, [], [Simt()], details=False, ring=True).findings
