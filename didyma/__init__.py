@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from didyma.refimpl.version import VERSION
 
 __version__ = VERSION
-_SPACES = ("complex", "fft", "linalg", "signal", "testing")
+_SPACES = ("complex", "fft", "linalg", "signal", "strategies", "testing")
 
 if TYPE_CHECKING:
     from didyma.api import *  # noqa: F403  # its imports are the public names

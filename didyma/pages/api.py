@@ -46,8 +46,8 @@ def main_page() -> str:
         "The names of `import didyma as dd`. The functions on tensors have"
         " [a page](api-functions.md) of their own, and so have [the modules](api-modules.md)"
         " `dd.linalg`, `dd.fft`,"
-        " `dd.signal`, `dd.complex` and `dd.testing`, and [the protocols](api-protocols.md) of"
-        " engines, planners and peers.",
+        " `dd.signal`, `dd.complex`, `dd.testing` and `dd.strategies`, and [the"
+        " protocols](api-protocols.md) of engines, planners and peers.",
         [("Functions", "didyma", first), ("Classes", "didyma", classes)],
     )
 
@@ -74,7 +74,7 @@ def functions_page() -> str:
 def modules_page() -> str:
     """Return ``docs/api-modules.md``: the public modules below ``didyma``."""
     sections: list[tuple[str, str, Sequence[str]]] = []
-    for name in ("testing", "linalg", "fft", "signal", "complex"):
+    for name in ("testing", "strategies", "linalg", "fft", "signal", "complex"):
         module = import_module(f"didyma.{name}")
         sections.append((f"didyma.{name}", f"didyma.{name}", sorted(_offered(module))))
     return _page(
