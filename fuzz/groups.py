@@ -9,6 +9,7 @@ from typing import Any
 
 from didyma.fuzz.traits import SYMBOLIC
 from didyma.oracle.report import Finding
+from didyma.refimpl.ops import OPS
 
 KEPT = 3  # examples kept of a group, the smallest
 
@@ -150,9 +151,9 @@ def _joined(parts: Sequence[list[Group]]) -> list[list[Group]]:
 
 
 def _computed(part: Sequence[Group]) -> frozenset[str]:
-    """Return what all findings of some groups compute: operations, or with symbolic sizes."""
+    """Return what all findings of some groups compute: ops, operations, or with symbolic sizes."""
     common = part[0].common.intersection(*(g.common for g in part))
-    return frozenset(t for t in common if t.endswith(" of numbers") or t == SYMBOLIC)
+    return frozenset(t for t in common if t.endswith(" of numbers") or t == SYMBOLIC or t in OPS)
 
 
 def _cover(kinds: Sequence[Group]) -> list[list[Group]]:

@@ -110,6 +110,16 @@ def test_a_wrong_value_and_an_access_out_of_bounds_may_have_one_cause() -> None:
     assert len(grouped(*(found(n, f"op {n}", kind="fault", message=guard) for n in (1, 2)))) == 1
 
 
+def test_a_fault_and_a_wrong_value_of_one_op_are_one_group() -> None:
+    """A tile read along the wrong axis is a wrong value, or an uninitialised read at its edge."""
+    value = found(1, "permute_dims", "f16", level="kernel")
+    fault = found(
+        2, "permute_dims", kind="fault", message="LoopFault: uninitialised at", level="kernel"
+    )
+    (g,) = grouped(value, fault)
+    assert g.count == 2
+
+
 def test_findings_without_traits_join_the_largest_group() -> None:
     many = [found(1, "a"), found(2, "b"), found(3, "b", "c"), found(4), found(5)]
     assert [(set(g.common), g.count) for g in grouped(*many)] == [({"a"}, 1), ({"b"}, 4)]
