@@ -53,14 +53,14 @@ def test_a_report_says_what_was_never_seen() -> None:
         "graphs": Tally(covered=Counter({("dtype", "add", "f32"): 3, ("decision", name): 2})),
         "passes": Tally(covered=Counter({(name, "passes"): 5})),
     })  # fmt: skip
-    told = coverage.report(r)
-    assert told["dtypes"] == {"add": {"f32": 3}}
-    assert "add f32" not in told["never"]["dtypes"]
-    assert "add f64" in told["never"]["dtypes"]
-    assert sum(n for fired in told["decisions"].values() for n in fired.values()) == 7
-    assert name not in told["never"]["decisions"]
-    assert len(told["never"]["decisions"]) == len({d.name for d in rules()}) - 1
-    assert told["lines"] == {}
+    report = coverage.report(r)
+    assert report["dtypes"] == {"add": {"f32": 3}}
+    assert "add f32" not in report["never"]["dtypes"]
+    assert "add f64" in report["never"]["dtypes"]
+    assert sum(n for fired in report["decisions"].values() for n in fired.values()) == 7
+    assert name not in report["never"]["decisions"]
+    assert len(report["never"]["decisions"]) == len({d.name for d in rules()}) - 1
+    assert report["lines"] == {}
 
 
 class Tags(HTMLParser):

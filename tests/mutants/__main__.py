@@ -35,9 +35,9 @@ def options(words: Sequence[str] | None) -> argparse.Namespace:
     how.add_argument("--minutes", type=float, help="stop in time")
     how.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     how.add_argument("--resume", type=Path, metavar="FILE", help="keep results, go on from there")
-    told = p.add_argument_group("what is told")
-    told.add_argument("--json", action="store_true", help="print one JSON object last")
-    told.add_argument("--write", action="store_true", help="add the run to docs/mutants.md")
+    output = p.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print one JSON object last")
+    output.add_argument("--write", action="store_true", help="add the run to docs/mutants.md")
     other = p.add_argument_group("measurements of their own")
     other.add_argument("--memory", action="store_true", help="programs until each memory fault "
                        "is found, from many seeds; --write puts them on their page")  # fmt: skip

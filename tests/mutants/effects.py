@@ -28,14 +28,14 @@ def measure(engine: Engine, targets: Sequence[Target]) -> Iterator[tuple[Target,
     chosen = [t for t in targets if of[t.id]]
     jobs = engine.plan.jobs
     planted = {
-        e.work.id: _said(e.said)
+        e.work.id: _by_case(e.said)
         for e in forked(chosen, partial(_print, engine, of), jobs, idle=engine.in_time)
     }
     wanted = sorted({case for t in chosen for case in of[t.id]})
     chunks = [wanted[i : i + 20] for i in range(0, len(wanted), 20)]
     plain: dict[Case, Mapping[str, str]] = {}
     for e in forked(chunks, partial(_print_all, engine.plan.seed), jobs, idle=engine.in_time):
-        plain.update(_said(e.said))
+        plain.update(_by_case(e.said))
     for t in chosen:
         if t.id in planted:
             yield t, _difference(plain, planted[t.id])
@@ -48,7 +48,7 @@ def _difference(plain: Prints, planted: Prints) -> str:
         if case in plain and prints != plain[case]
     ]
     if not differing:
-        return f"{len(planted)} programs compile alike"
+        return f"{len(planted)} programs compile to the same"
     first = min(differing, key=_PARTS.index)
     return f"{len(differing)} of {len(planted)} programs compile otherwise, from their {first} on"
 
@@ -62,7 +62,7 @@ def _cases(engine: Engine, t: Target) -> list[Case]:
     return found[:CASES]
 
 
-def _said(said: Sequence[Any]) -> dict[Case, Mapping[str, str]]:
+def _by_case(said: Sequence[Any]) -> dict[Case, Mapping[str, str]]:
     return {(name, i): prints for name, i, prints in said}
 
 

@@ -112,7 +112,7 @@ class Engine:
         targets: Sequence[Target],
         entries: Sequence[equivalents.Entry],
         state: State,
-        told: Callable[[Result], None] = lambda _: None,
+        report: Callable[[Result], None] = lambda _: None,
     ) -> None:
         """Hunt the targets of which the state has no result, until the time is over."""
         rest = [t for t in targets if t.id not in state.results]
@@ -133,7 +133,7 @@ class Engine:
                     why = "the bytecode is identical"
                 r = replace(r, equivalent=bool(why), reason=why or r.reason)
             state.keep(r)
-            told(r)
+            report(r)
             done += 1
             self.progress("mutants", done, len(targets))
 

@@ -80,7 +80,7 @@ def test_a_change_without_effect_survives_and_says_so(results: dict[str, Result]
     r = results["unused"]
     assert r.outcome == "survived"
     assert r.reached > 0
-    assert "compile alike" in r.effect
+    assert "compile to the same" in r.effect
     assert not r.equivalent
 
 
