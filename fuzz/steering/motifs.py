@@ -130,11 +130,11 @@ def _back(s: Sketch, total: str, x: str) -> str | None:
 def moves(s: Sketch, first: str, second: str, third: str) -> None:
     """Move elements several times, then compute with them."""
     x = s.start(ALL if s.c.chance(4) else PLAIN, 2, 4)
+    if x is None:
+        return
     for op in (first, second, third):
-        if x is None:
-            return
         x = s.on(op, x) or x
-    if x is not None and not s.c.chance(3):
+    if not s.c.chance(3):
         s.first_on((s.c.pick(EVERY), s.c.pick(UNARY), s.c.pick(FOLDS)), x)
 
 
