@@ -63,6 +63,20 @@ def forget(array: Array) -> None:
         array["payload"] = ring.UNKNOWN
 
 
+def _on_values(f: Fn) -> Fn:
+    def apply(*args: Value) -> Value:
+        return f(*(a["value"] for a in args))
+
+    return apply
+
+
+def _embedding(f: Fn) -> Fn:
+    def apply(x: Value) -> Value:
+        return embedded(f(x))
+
+    return apply
+
+
 def binary_fn(op: BinaryOp, dtype: DType) -> Fn:
     """Return the function of a binary operation; KeyError if the dtype has none."""
     of_values = scalar.binary_fn(op, dtype)
@@ -82,7 +96,7 @@ def compare_fn(op: CompareOp, dtype: DType) -> Fn:
     of_values = scalar.compare_fn(op, dtype)
     if not dtype.is_float:
         return of_values
-    return lambda a, b: of_values(a["value"], b["value"])
+    return _on_values(of_values)
 
 
 def unary_fn(op: UnaryOp, dtype: DType) -> Fn:
@@ -102,9 +116,9 @@ def intrinsic_fn(name: str, dtype: DType) -> Fn:
     """Return the function of an intrinsic on operands of a dtype; KeyError if it has none."""
     of_values = scalar.intrinsic_fn(name, dtype)
     if name in BITCASTS and not dtype.is_float:
-        return (lambda x: embedded(of_values(x))) if BITCASTS[name].is_float else of_values
+        return _embedding(of_values) if BITCASTS[name].is_float else of_values
     if name in PREDICATES or name in BITCASTS:
-        return lambda x: of_values(x["value"])
+        return _on_values(of_values)
 
     def apply(*args: Value) -> Value:
         values = [a["value"] for a in args]
@@ -118,7 +132,7 @@ def cast_fn(src: DType, dst: DType) -> Fn:
     """Return the conversion between two dtypes; every pair has one."""
     of_values = scalar.cast_fn(src, dst)
     if not dst.is_float:
-        return (lambda x: of_values(x["value"])) if src.is_float else of_values
+        return _on_values(of_values) if src.is_float else of_values
 
     def convert(x: Value) -> Value:
         value, payload = (x["value"], x["payload"]) if src.is_float else (x, None)

@@ -41,8 +41,7 @@ class InRing:
         """As of ``Arithmetic``."""
         dtype = _DTYPES[type_name]
         if not dtype.is_float:
-            held = NUMPY[type_name]
-            return lambda v: scalar_ring.value_of(np.asarray(v)).astype(held)[()]
+            return _to_number(NUMPY[type_name])
         return _to_float(dtype)
 
     def literal(self, n: c.Constant) -> Value:
@@ -112,7 +111,18 @@ def _record(v: Value) -> Value:
 
 def _cast_of_number(source: DType, target: DType) -> Fn:
     convert = scalar_ring.cast_fn(source, target)
-    return (lambda x: convert(x != 0)) if source is DType.BOOL else convert
+
+    def convert_bool(x: Value) -> Value:
+        return convert(x != 0)
+
+    return convert_bool if source is DType.BOOL else convert
+
+
+def _to_number(held: np.dtype[Any]) -> Fn:
+    def convert(v: Value) -> Value:
+        return scalar_ring.value_of(np.asarray(v)).astype(held)[()]
+
+    return convert
 
 
 def _to_float(dtype: DType) -> Callable[[Any], Value]:
