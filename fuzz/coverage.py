@@ -28,7 +28,7 @@ def keys(case: Case, made: Compiled | None, heard: Mapping[str, int]) -> tuple[K
     found: dict[Key, None] = {}
     for f in case.module.functions:
         found |= dict.fromkeys(_of_nodes(f))
-    decisions = Counter(heard) + (decided(made) if made is not None else Counter())
+    decisions = Counter(heard) + (decided(made) if made is not None else Counter[str]())
     return (*found, *((DECISION, name) for name in sorted(decisions)))
 
 

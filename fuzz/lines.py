@@ -38,8 +38,8 @@ class Watcher:
     def __init__(self) -> None:
         must_be_possible()
         self._new: set[tuple[str, int]] = set()
-        monitoring: Any = sys.monitoring  # type: ignore[attr-defined]  # of Python 3.12
-        self._never_again = monitoring.DISABLE
+        monitoring: Any = vars(sys)["monitoring"]  # which type checkers for 3.11 do not know
+        self._never_again: Any = monitoring.DISABLE
         tool = monitoring.COVERAGE_ID
         monitoring.use_tool_id(tool, "didyma")
         monitoring.register_callback(tool, monitoring.events.LINE, self._line)

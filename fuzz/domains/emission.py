@@ -66,7 +66,7 @@ class Emission(Domain[Case]):
 
     def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
         """Return the loop program, which the text form of loops reads back."""
-        head = Domain.text(self, case, found, message, seed).splitlines()[:-1]
+        head = Domain[Case].text(self, case, found, message, seed).splitlines()[:-1]
         values = f"# values of seed {case.seed}, sizes {dict(case.env)}"
         return "\n".join([*head, values, show(case.kernel), ""])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 from didyma.fuzz.emission.kernels import Case
 from didyma.refimpl.errors import DidymaError
@@ -79,12 +79,13 @@ def _variants(x: Any) -> Iterator[Any]:
     """Yield what a statement or expression can be replaced by, then smaller ones of its parts."""
     yield from _direct(x)
     for f in fields(x):
-        part = getattr(x, f.name)
+        part: Any = getattr(x, f.name)
         if isinstance(part, tuple):
-            for i, each in enumerate(part):
+            parts = cast("tuple[Any, ...]", part)
+            for i, each in enumerate(parts):
                 if hasattr(each, "__dataclass_fields__"):
                     for v in _variants(each):
-                        yield replace(x, **{f.name: (*part[:i], v, *part[i + 1 :])})
+                        yield replace(x, **{f.name: (*parts[:i], v, *parts[i + 1 :])})
         elif isinstance(part, Expr | Stmt) and not _is_place(x, f.name):
             for v in _variants(part):
                 yield replace(x, **{f.name: v})
