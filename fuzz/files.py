@@ -34,7 +34,7 @@ class Files:
             lines = [f"could not be shrunk: {e.unshrunk}"] if e.unshrunk else []
             lines.append(f"drawn anew by `{anew}`")
             found = Outcome((e.finding, *e.others), e.traits)
-            write = partial(Domain.text, domain) if undrawn else domain.text
+            write = partial(Domain[Any].text, domain) if undrawn else domain.text
             self._texts[path] = write(e.case, found, "\n".join(lines), self.seed)
             disk.write_text(path, self._texts[path])
         file = "" if path is None else str(path)

@@ -84,7 +84,7 @@ class EngineBackend:
     def run_program(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Run the generated wrapper; KernelFault ``constant`` where it changed a constant."""
         p, made = self.compiled.program, wrapper.module(self.compiled.wrapper)
-        weights = made["load"](self.engine, wrapper.weights(p)) if p.constants else []
+        weights: list[Any] = made["load"](self.engine, wrapper.weights(p)) if p.constants else []
         call = made["call"]
         externs = {k: _unknown(r) for k, r in routines(self.externs).items()}
         out = call(self.engine, list(inputs), self._text(), weights, externs)

@@ -110,7 +110,9 @@ def _exists(words: list[str]) -> None:
     """Check that a command is there, and takes the options that are given."""
     if words[:1] == ["didyma"]:
         main: Any = get_command(app)
-        options = {o for p in main.commands[words[1]].params for o in p.opts}
+        command = main.commands[words[1]]
+        command = getattr(command, "commands", {}).get(words[2], command)
+        options = {o for p in command.params for o in p.opts}
         given = {w for w in words[2:] if w.startswith("-") and w != "-"}
         assert given <= options | {"--help"}, words
     elif "nox" in words and "-s" in words:

@@ -27,6 +27,7 @@ from didyma.refimpl.ir.loop import (
     Intrinsic,
     LetExpr,
     Load,
+    Scope,
     Select,
     Unary,
     UnaryOp,
@@ -119,6 +120,11 @@ class Expressions:
         buffer = self.r.choice(self.buffers[dtype])
         return Load(buffer.name, (self.place(),), dtype)
 
+    def given(self, dtype: DType) -> Expr:
+        """Draw an element of an input: the sign of a NaN that was computed is open."""
+        inputs = [b for b in self.buffers[dtype] if b.scope is Scope.GLOBAL]
+        return Load(self.r.choice(inputs).name, (self.place(),), dtype)
+
     def literal(self, dtype: DType) -> Const:
         """Draw a literal, mostly of those that decide most."""
         r = self.r
@@ -195,7 +201,7 @@ class Expressions:
             return Unary(op, self.value(dtype, depth - 1))
         floats = [d for d in (*REAL, *STORED) if d.nbytes == dtype.nbytes and f"as_{d}" in BITCASTS]
         if floats and f"as_{dtype}" in BITCASTS and r.random() < 0.1:
-            return Intrinsic(f"as_{dtype}", (self.load(r.choice(floats)),))
+            return Intrinsic(f"as_{dtype}", (self.given(r.choice(floats)),))
         op_ = r.choice(_INT_OPS)
         rhs = self.value(dtype, depth - 1) if r.random() < 0.7 else self.literal(dtype)
         return Binary(op_, self.value(dtype, depth - 1), rhs)
@@ -216,7 +222,7 @@ class Expressions:
                 name = r.choice(("isnan", "isinf"))
                 return Intrinsic(name, (self.value(dtype, depth - 1),))
             case 4:
-                return Intrinsic("signbit", (self.load(r.choice(REAL)),))
+                return Intrinsic("signbit", (self.given(r.choice(REAL)),))
             case _:
                 dtype = r.choice((*INTS, *_NARROW, *REAL, *REAL, DType.BOOL))
                 a, b = self.value(dtype, depth - 1), self.value(dtype, depth - 1)
@@ -231,7 +237,7 @@ class Expressions:
             case 1 | 2:
                 return Intrinsic(r.choice(_ROUNDING), (self.value(dtype, depth - 1),))
             case 3:
-                return Intrinsic("copysign", (self.value(dtype, depth - 1), self.load(dtype)))
+                return Intrinsic("copysign", (self.value(dtype, depth - 1), self.given(dtype)))
             case 4:
                 whole = next(d for d in INTS if f"as_{d}" in BITCASTS and d.nbytes == dtype.nbytes)
                 return Intrinsic(f"as_{dtype}", (self.value(whole, depth - 1),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from typing import Any, cast
+from typing import Any
 
 from didyma.fuzz.emission.kernels import Case
 from didyma.refimpl.errors import DidymaError
@@ -81,7 +81,7 @@ def _variants(x: Any) -> Iterator[Any]:
     for f in fields(x):
         part: Any = getattr(x, f.name)
         if isinstance(part, tuple):
-            parts = cast("tuple[Any, ...]", part)
+            parts: list[Any] = [*part]
             for i, each in enumerate(parts):
                 if hasattr(each, "__dataclass_fields__"):
                     for v in _variants(each):

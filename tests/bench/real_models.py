@@ -75,9 +75,8 @@ def _judged(v: Verdict) -> Row:
 
 def _share(levels: Sequence[Level]) -> float:
     """Return the share of elements that could be decided."""
-    every = [c for x in levels for c in x.comparisons]
-    total = sum(c.total for c in every)
-    return sum(c.checked for c in every) / total if total else 0.0
+    total = sum(x.total for x in levels)
+    return sum(x.checked for x in levels) / total if total else 0.0
 
 
 def _lines(rows: Sequence[Row]) -> Iterator[str]:

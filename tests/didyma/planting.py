@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ def _inline(*args: object) -> InlineExecutor:
 
 
 @contextmanager
-def inline() -> Iterator[None]:
+def inline() -> Generator[None, None, None]:
     """Judge cases in this process."""
     with (
         mock.patch("didyma.fuzz.campaign.WatchedExecutor", _inline),
@@ -35,7 +35,7 @@ def inline() -> Iterator[None]:
 
 
 @contextmanager
-def careless() -> Iterator[None]:
+def careless() -> Generator[None, None, None]:
     """Plant the fault, and judge cases in this process, where it is planted."""
     with mock.patch.object(Host, "load", _careless), inline():
         yield

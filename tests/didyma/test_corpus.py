@@ -104,7 +104,7 @@ def test_nothing_is_half_written_where_a_disk_is_full(tmp_path: Path, folder: Pa
     other.mkdir()
     for op in ("exp", "log"):
         add(finding(tmp_path / "f.dym", EXP.replace("exp(", f"{op}(")), other)
-    write, written = Path.write_bytes, []
+    write, written = Path.write_bytes, list[Path]()
 
     def full(path: Path, data: bytes) -> int:
         written.append(path)

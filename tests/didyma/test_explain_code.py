@@ -40,7 +40,7 @@ def test_an_example_in_python_raises_the_code(code: str) -> None:
 def test_a_law_is_told_with_a_text_that_breaks_it() -> None:
     said = didyma("explain", "G-arity")
     assert said.code == 0
-    for words in ("as many operands", "%y = add(%x)", "got:  1 operands", "example.dym:3:"):
+    for words in ("as many operands", "%y = add(%x)", "got:  1 operand of add", "example.dym:3:"):
         assert words in said.out
     record = didyma("explain", "G-arity", "--json").json
     assert record["code"] == "G-arity"

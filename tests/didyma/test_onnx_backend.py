@@ -127,4 +127,4 @@ def test_page_counts_and_groups() -> None:
     assert "| host | 1 | 2 | 0 of 1 | 1 | 2 |" in text
     assert "- **1: code: no**<br>b" in text
     assert "- **1: code: worse**<br>a" in text
-    assert "passes besides: test_b" in text
+    assert "also passes: test_b" in text

@@ -17,9 +17,10 @@ from didyma.fuzz.emission.judge import differing, judge
 from didyma.fuzz.emission.kernels import draw
 from didyma.fuzz.executor import InlineExecutor
 from didyma.fuzz.records import record
-from didyma.refimpl.ir.loop import BINARY_OPS, COMPARE_OPS, UNARY_OPS
+from didyma.refimpl.ir.loop import BINARY_OPS, COMPARE_OPS, UNARY_OPS, Intrinsic, Load
 from didyma.refimpl.ir.text import parse_loop, show
 from didyma.refimpl.ir.types import BYTES, INTS, DType
+from didyma.refimpl.ir.walk import exprs
 from didyma.refimpl.verify import loop as laws
 
 
@@ -117,3 +118,17 @@ def test_numbers_that_differ(
 ) -> None:
     a, b = (np.array([x], dtype.numpy) for x in (want, got))
     assert differing(a, b, dtype, ulps).tolist() == [wrong]
+
+
+def test_signs_and_bits_are_those_of_inputs() -> None:
+    """The sign and the payload of a NaN that was computed are open."""
+    seen = 0
+    for seed in range(300):
+        kernel = draw(Random(seed)).kernel
+        inputs = {b.name for b in kernel.params}
+        for e in exprs(kernel.body):
+            if isinstance(e, Intrinsic) and e.name in ("signbit", "copysign"):
+                seen += 1
+                assert isinstance(e.args[-1], Load)
+                assert e.args[-1].buffer in inputs
+    assert seen > 20

@@ -22,6 +22,7 @@ from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.domains.registry import DOMAINS, Setup
 from didyma.fuzz.graphs import Case
 from didyma.oracle import conformance
+from didyma.oracle.conformance import calls
 from didyma.refimpl.ir.expr import ZERO
 from tests.mutants import faulty
 
@@ -118,7 +119,7 @@ def _decisions(seed: int) -> Judge:
 def suite() -> list[list[Any]]:
     """Return the conformance suite by text: made once, before anything is mutated."""
     texts: dict[int, list[Any]] = {}
-    for case in (*conformance.cases(), *conformance.calls.cases()):
+    for case in (*conformance.cases(), *calls.cases()):
         texts.setdefault(id(getattr(case, "text", case)), []).append(case)
     return list(texts.values())
 

@@ -54,7 +54,7 @@ class Engine:
     """
 
     plan: Plan
-    progress: Callable[[str, int, int], None] = lambda *_: None
+    progress: Callable[[str, int, int], None] = lambda text, done, of: None
     stopped: Callable[[], bool] = lambda: False
     suite: Callable[[], Sequence[Sequence[Any]]] = checking.suite
     texts_of_suite: Sequence[Sequence[Any]] = ()

@@ -12,7 +12,8 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing import get_context
+from multiprocessing.connection import wait
 from typing import Any, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ class Ended(Generic[T]):
 @dataclass(slots=True)
 class _Child(Generic[T]):
     pid: int
-    pipe: Connection
+    pipe: Any  # a Connection; type checkers think of Windows too, where it is another class
     ended: Ended[T]
     heard: float
 
@@ -105,7 +106,7 @@ def _end(child: _Child[T]) -> None:
 
 
 def _fork(work: T, do: Callable[[T, Say], object]) -> _Child[T]:
-    here, there = Pipe(duplex=False)
+    here, there = get_context("fork").Pipe(duplex=False)
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()

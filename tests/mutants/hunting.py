@@ -79,9 +79,8 @@ class _Turn:
         """Judge the next case; return its finding, or the error that judging it raised."""
         began = time.process_time()
         try:
-            if self.judge is None:
-                self.judge = self.check.open()
-            found = self.judge(self.cases[self.done])
+            judge = self.judge = self.judge or self.check.open()
+            found = judge(self.cases[self.done])
         except MemoryError:
             raise
         except Exception as e:

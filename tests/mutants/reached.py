@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from time import process_time
 from types import CodeType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 from unittest import mock
 
 from tests.mutants.forking import Ended, Say, forked
@@ -146,12 +146,13 @@ def _take(r: Reached, checks: Sequence[Any], ended: Ended[Unit]) -> None:
     name = checks[ended.work[0]].name
     for index, lines, seconds, wrong in ended.said:
         if isinstance(wrong, frozenset):
-            for d in sorted(wrong):
+            for d in sorted(cast("frozenset[str]", wrong)):
                 of = r.decisions.setdefault(name, {})
                 of[d] = of.get(d, 0) | 1 << index
         elif wrong:
             r.findings.append(f"{name} {index}: {wrong}")
-            lines = []
+            continue_with: list[Any] = []
+            lines = continue_with
         r.note(name, index, lines, seconds)
     if ended.how:
         r.findings.append(f"{name} {ended.work[1]}: {ended.how}")
@@ -170,7 +171,7 @@ def _trace(checks: Sequence[Any], names: Sequence[Any], unit: Unit, say: Say) ->
             seconds = process_time() - began
             text = "\n".join(units)
             used = {(file, line) for file, line, pattern in names if pattern.search(text)}
-            driver = {(DRIVER, 0)} if units else set()
+            driver: set[tuple[str, int]] = {(DRIVER, 0)} if units else set()
             say((i, sorted(opened | reached | used | driver), seconds, wrong))
 
 

@@ -108,7 +108,7 @@ def page(results: Sequence[Result], command: str) -> str:
         change = [x for x in r["diff"].splitlines()[2:] if not x.startswith("@@")]
         why = r["reason"] or r["effect"] or r["outcome"]
         kind = "equivalent" if r["equivalent"] else "not killed"
-        rows += [f"`{r['file']}`, {kind}: {why}", "", "```diff", *change, "```", ""]
+        rows += [f"`{r['file']}`, {kind}: {why}", "", "```text", *change, "```", ""]
     return "\n".join(rows)
 
 
