@@ -111,7 +111,7 @@ def _exists(words: list[str]) -> None:
     if words[:1] == ["didyma"]:
         main: Any = get_command(app)
         command = main.commands[words[1]]
-        command = getattr(command, "commands", {}).get(words[2], command)
+        command = getattr(command, "commands", {}).get("".join(words[2:3]), command)
         options = {o for p in command.params for o in p.opts}
         given = {w for w in words[2:] if w.startswith("-") and w != "-"}
         assert given <= options | {"--help"}, words

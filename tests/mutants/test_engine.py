@@ -228,7 +228,7 @@ def test_a_summary_counts_and_shows_survivors() -> None:
     assert {"id", "file", "line", "diff", "equivalent", "reason"} <= s["survivors"][0].keys()
     text = page(results, "command")
     assert "| passes | 5 | 2 | 1 | 50.0 % | 3.00 s |" in text
-    assert "not killed: 1 of 2\n\n```diff\n-x\n+y\n```" in text
+    assert "not killed: 1 of 2\n\n```text\n-x\n+y\n```" in text
 
 
 @pytest.mark.parametrize(
