@@ -97,6 +97,11 @@ def _ipow(a: Value, b: Value) -> Value:
     return where(negative, inverse, np.power(a, where(negative, zero, b)))
 
 
+def _in_order(f: Fn) -> Fn:
+    """Call a function on contiguous operands: on some machines NumPy rounds others differently."""
+    return lambda *args: f(*(np.asarray(a, order="C") for a in args))
+
+
 def _binary_table() -> dict[tuple[str, DType], Fn]:
     ints: dict[str, Fn] = {
         "add": OPERATOR.add, "sub": OPERATOR.sub, "mul": OPERATOR.mul,
@@ -109,7 +114,7 @@ def _binary_table() -> dict[tuple[str, DType], Fn]:
     floats: dict[str, Fn] = {
         "add": OPERATOR.add, "sub": OPERATOR.sub, "mul": OPERATOR.mul, "div": OPERATOR.truediv,
         "floordiv": np.floor_divide, "floormod": np.remainder, "truncmod": np.fmod,
-        "min": _fmin, "max": _fmax, "pow": power, "atan2": np.arctan2,
+        "min": _fmin, "max": _fmax, "pow": _in_order(power), "atan2": _in_order(np.arctan2),
     }  # fmt: skip
     bools: dict[str, Fn] = {
         "min": OPERATOR.and_, "max": OPERATOR.or_,
@@ -198,7 +203,7 @@ def _intrinsic_table() -> dict[tuple[str, DType], Fn]:
         "sinh", "cosh", "tanh", "floor", "ceil", "trunc", "isnan", "isinf", "signbit", "copysign",
     ):  # fmt: skip
         ufuncs[name] = typed("Fn", getattr(np, name))
-    table = {(name, t): f for t in REAL for name, f in ufuncs.items()}
+    table = {(name, t): _in_order(f) for t in REAL for name, f in ufuncs.items()}
     table |= {("erf", t): _elementwise(math.erf, 1, t) for t in REAL}
     return table | {
         ("fma", DType.F32): _fma32,
