@@ -99,7 +99,12 @@ def _ipow(a: Value, b: Value) -> Value:
 
 def _in_order(f: Fn) -> Fn:
     """Call a function on contiguous operands: on some machines NumPy rounds others differently."""
-    return lambda *args: f(*(np.asarray(a, order="C") for a in args))
+
+    def apply(*args: Value) -> Value:
+        alike = np.broadcast_arrays(*args) if len(args) > 1 else args
+        return f(*(np.asarray(a, order="C") for a in alike))
+
+    return apply
 
 
 def _binary_table() -> dict[tuple[str, DType], Fn]:
