@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 
 def counted(n: int, noun: str) -> str:
     """Return a number of things in words, such as ``2 operands``.
@@ -34,7 +36,6 @@ class DidymaError(Exception):
         self,
         code: str,
         where: str,
-        *,
         got: str,
         want: str,
         help: str = "",
@@ -62,31 +63,14 @@ class DidymaError(Exception):
         # A name may hold half a surrogate pair, which no terminal or file could take.
         return "\n  ".join(lines).encode("utf-8", "backslashreplace").decode()
 
-    def __reduce__(self) -> tuple[object, ...]:
-        texts = (self.code, self.where, self.got, self.want, self.help)
-        return (_rebuild, (type(self), *texts, self.file, self.line, self.shown))
-
     def at(self, file: str, line: int, shown: str) -> DidymaError:
         """Return the error with its place in a text."""
-        texts = (self.code, self.where, self.got, self.want, self.help)
-        return _rebuild(type(self), *texts, file, line, shown)
+        placed = copy(self)
+        placed.file, placed.line, placed.shown = file, line, shown
+        return placed
 
 
 class EngineMissing(DidymaError):
     """The engine asked for cannot run on this machine."""
 
     exit_code = 4
-
-
-def _rebuild(
-    cls: type[DidymaError],
-    code: str,
-    where: str,
-    got: str,
-    want: str,
-    help: str,
-    file: str,
-    line: int,
-    shown: str,
-) -> DidymaError:
-    return cls(code, where, got=got, want=want, help=help, file=file, line=line, shown=shown)
