@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import sympy
 
@@ -29,7 +29,7 @@ V = TypeVar("V")
 class SizedOp:
     """An op with the attributes of a node, whose symbols have been replaced by ints."""
 
-    op: Applied
+    op: Applied[Any]
     type: TensorType  # of the result
 
 

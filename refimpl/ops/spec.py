@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from didyma.refimpl.ir.graph import Attrs
 from didyma.refimpl.ir.loop import AtomicOp, Expr
@@ -178,29 +178,25 @@ class Rules(Generic[A]):
     ring: RingRule[A] | None = None  # of an op whose results are floats and that computes
     domains: Callable[[Sequence[TensorType], A], Domains] = anywhere
 
-    def specs(self) -> tuple[AttrSpec, ...]:
-        """Return the attributes that the record declares."""
-        return attributes.specs(self.record)
 
-    def apply(self, op: str, specs: Sequence[AttrSpec], attrs: AttrMap) -> Applied:
-        """Parse attributes; error ``bad-attr``."""
-        return _Applied(self, attributes.parse(op, self.record, specs, attrs))
-
-
-class Applied(Protocol):
+@dataclass(frozen=True, slots=True)
+class Applied(Generic[A]):
     """An op with its attributes parsed."""
+
+    rules: Rules[A]
+    attrs: A
 
     def infer(self, types: Sequence[TensorType]) -> TensorType:
         """Return the type of the result; errors as of ``Op.infer``."""
-        ...
+        return self.rules.infer(types, self.attrs)
 
     def eval(self, args: Sequence[Array], result: TensorType) -> Array:
         """Return the result."""
-        ...
+        return self.rules.eval(args, self.attrs, result)
 
     def view(self, args: Sequence[Array], result: TensorType) -> Array:
         """Return the result, perhaps in the memory of an operand, in any layout or read-only."""
-        ...
+        return (self.rules.view or self.rules.eval)(args, self.attrs, result)
 
     def bar(
         self,
@@ -210,7 +206,7 @@ class Applied(Protocol):
         contract: Contract,
     ) -> Bar:
         """Return the bar of the result, not yet rounded to its dtype."""
-        ...
+        return self.rules.bar(bars, Use(self.attrs, types, result), contract)
 
     def ring(
         self,
@@ -224,54 +220,6 @@ class Applied(Protocol):
 
         An op without a rule of its own moves payloads as it moves elements.
         """
-        ...
-
-    def element(
-        self,
-        at: Index,
-        reads: Sequence[Read],
-        types: Sequence[TensorType],
-        result: TensorType,
-    ) -> Rule:
-        """Return how one element of the result is computed."""
-        ...
-
-    def domains(self, types: Sequence[TensorType]) -> Domains:
-        """Return the domain of each operand, or None where every value is worth trying."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Applied(Generic[A]):
-    rules: Rules[A]
-    attrs: A
-
-    def infer(self, types: Sequence[TensorType]) -> TensorType:
-        return self.rules.infer(types, self.attrs)
-
-    def eval(self, args: Sequence[Array], result: TensorType) -> Array:
-        return self.rules.eval(args, self.attrs, result)
-
-    def view(self, args: Sequence[Array], result: TensorType) -> Array:
-        return (self.rules.view or self.rules.eval)(args, self.attrs, result)
-
-    def bar(
-        self,
-        bars: Sequence[Bar],
-        types: Sequence[TensorType],
-        result: TensorType,
-        contract: Contract,
-    ) -> Bar:
-        return self.rules.bar(bars, Use(self.attrs, types, result), contract)
-
-    def ring(
-        self,
-        bars: Sequence[Bar],
-        payloads: Sequence[Array],
-        types: Sequence[TensorType],
-        result: TensorType,
-        out: Bar,
-    ) -> Array:
         if self.rules.ring is None:
             return self.view(payloads, result)
         return self.rules.ring(bars, payloads, Use(self.attrs, types, result), out)
@@ -283,22 +231,12 @@ class _Applied(Generic[A]):
         types: Sequence[TensorType],
         result: TensorType,
     ) -> Rule:
+        """Return how one element of the result is computed."""
         return self.rules.element(at, reads, Use(self.attrs, types, result))
 
     def domains(self, types: Sequence[TensorType]) -> Domains:
+        """Return the domain of each operand, or None where every value is worth trying."""
         return self.rules.domains(types, self.attrs)
-
-
-class AnyRules(Protocol):
-    """``Rules`` of any record of attributes."""
-
-    def specs(self) -> tuple[AttrSpec, ...]:
-        """Return the attributes that the record declares."""
-        ...
-
-    def apply(self, op: str, specs: Sequence[AttrSpec], attrs: AttrMap) -> Applied:
-        """Parse attributes; error ``bad-attr``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +258,7 @@ class Op:
     kind: Kind
     arity: tuple[int, int]
     dtypes: tuple[DType, ...]  # of the first operand; of the result where there is none
-    rules: AnyRules
+    rules: Rules[Any]
     sample: Callable[[Chooser, TensorType], Sample | None]
     laws: Laws = Laws()
     work: Work = Work.PLAIN
@@ -332,11 +270,12 @@ class Op:
     attrs: tuple[AttrSpec, ...] = field(init=False)  # as the rules' record declares them
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attrs", self.rules.specs())
+        object.__setattr__(self, "attrs", attributes.specs(self.rules.record))
 
-    def apply(self, attrs: AttrMap) -> Applied:
+    def apply(self, attrs: AttrMap) -> Applied[Any]:
         """Parse the attributes of a node once for all facets; error ``bad-attr``."""
-        return self.rules.apply(self.name, self.attrs, attrs)
+        parsed = attributes.parse(self.name, self.rules.record, self.attrs, attrs)
+        return Applied(self.rules, parsed)
 
     def infer(self, types: Sequence[TensorType], attrs: AttrMap) -> TensorType:
         """Return the type of the result.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def test_what_is_known_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None
     seen: list[str] = []
     for name in ("permute_dims", "broadcast_to", "matmul"):
         op = OPS[name]
-        rules = cast("Rules[Any]", op.rules)
+        rules = op.rules
 
         def noted(*use: Any, rules: Rules[Any] = rules, name: str = name) -> Array:
             seen.append(name)
