@@ -19,7 +19,7 @@ from didyma.refimpl.interp.faults import ProgramFault
 from didyma.refimpl.interp.graph_machine import concrete_attr
 from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.interp.program_memory import Held, ProgramMemory, embedded
-from didyma.refimpl.interp.program_streams import AtOnce, Late, Queues, WorkQueues
+from didyma.refimpl.interp.program_streams import Late, WorkQueues
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import (
@@ -129,7 +129,7 @@ class _ProgramRun:
         self.memory = ProgramMemory(
             p.type, env, p.lines[-1], poisons=late is None, in_ring=means.in_ring
         )
-        self.streams: WorkQueues = AtOnce() if late is None else Queues(late)
+        self.streams = WorkQueues(late)
         self.kernels = p.kernel
         self.functions = p.function
         self.declared = {v.name: v for v in p.dims}

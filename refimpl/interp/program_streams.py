@@ -3,57 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 Work: TypeAlias = Callable[[], None]
 Late: TypeAlias = Literal["lower first", "higher first"]  # which stream goes on when all may
 
 
-class WorkQueues(Protocol):
-    """The streams of a program, by their numbers: queues of work to do in order."""
+class WorkQueues:
+    """The streams of a program, by their numbers: queues of work to do in order.
 
-    def put(self, stream: int, work: Work) -> None:
-        """Append work to a stream."""
+    Without an ``order`` work is done when it is put, in the order of the program's lines.  With one
+    it waits in its stream until somebody needs it; a missing wait then shows in the values.
+    """
 
-    def wait(self, stream: int, on: int) -> None:
-        """Let a stream go on only after all work of another so far."""
-
-    def drain(self, stream: int) -> None:
-        """Do all work of a stream, and what it waits for."""
-
-    def drain_all(self) -> None:
-        """Do all work of every stream."""
-
-
-class AtOnce:
-    """Work is done when it is put, in the order of the program's lines."""
-
-    def put(self, stream: int, work: Work) -> None:
-        """Do work."""
-        del stream
-        work()
-
-    def wait(self, stream: int, on: int) -> None:
-        """Do nothing: no work is left."""
-
-    def drain(self, stream: int) -> None:
-        """Do nothing: no work is left."""
-
-    def drain_all(self) -> None:
-        """Do nothing: no work is left."""
-
-
-class Queues:
-    """Work waits in its stream until somebody needs it; a missing wait then shows in the values."""
-
-    def __init__(self, order: Late) -> None:
-        self._backwards = order == "higher first"
+    def __init__(self, order: Late | None) -> None:
+        self._order = order
         self._work: dict[int, list[Work]] = {}
         self._done: dict[int, int] = {}
 
     def put(self, stream: int, work: Work) -> None:
         """Append work to a stream."""
-        self._work.setdefault(stream, []).append(work)
+        if self._order is None:
+            work()
+        else:
+            self._work.setdefault(stream, []).append(work)
 
     def wait(self, stream: int, on: int) -> None:
         """Let a stream go on only after all work of another so far."""
@@ -66,7 +39,7 @@ class Queues:
 
     def drain_all(self) -> None:
         """Do all work, stream by stream."""
-        for stream in sorted(self._work, reverse=self._backwards):
+        for stream in sorted(self._work, reverse=self._order == "higher first"):
             self.drain(stream)
 
     def _run(self, stream: int, until: int) -> None:
