@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from didyma.composites.composite import Emit, like
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ops.rules import at_least_zero, surely_nonnegative
+from didyma.refimpl.ir.dims import Dim, never_negative
+from didyma.refimpl.ops.rules import at_least_zero
 
 V = TypeVar("V")
 
@@ -77,4 +77,4 @@ def fit(b: Emit[V], v: V, low: Sequence[Dim], high: Sequence[Dim]) -> V:
 
 def _positive(d: Dim) -> Dim:
     """Return ``max(d, 0)``."""
-    return 0 if surely_nonnegative(dims.sub(0, d)) else at_least_zero(d)
+    return 0 if never_negative(dims.sub(0, d)) else at_least_zero(d)

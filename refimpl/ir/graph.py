@@ -117,11 +117,10 @@ class Module:
         return {v.name: (v.lo, v.hi) for v in self.dims}
 
 
-def structural_hash(f: Function, callees: Mapping[str, str] | None = None) -> str:
+def structural_hash(f: Function) -> str:
     """Return a hash of a function that does not depend on its name or on those of its values.
 
-    ``callees`` are the hashes of the functions it calls.  Two functions with one hash lower to the
-    same kernel.
+    Two functions with one hash that call nothing lower to the same kernel.
     """
     number: dict[str, int] = {}
 
@@ -133,11 +132,8 @@ def structural_hash(f: Function, callees: Mapping[str, str] | None = None) -> st
     define(p.name for p in f.params)
     h.update(repr([str(p.type) for p in f.params]).encode())
     for n in f.nodes:
-        a = n.attr
-        if n.op == CALL and callees:
-            a["callee"] = callees.get(n.callee, n.callee)
         types = [str(t) for t in n.types]
-        h.update(repr((n.op, [number[x] for x in n.args], types, attrs(a))).encode())
+        h.update(repr((n.op, [number[x] for x in n.args], types, attrs(n.attr))).encode())
         define(n.results)
     h.update(repr(([number[r] for r in f.results], f.attrs)).encode())
     return h.hexdigest()[:16]

@@ -116,19 +116,9 @@ def concrete(shape: Shape) -> tuple[int, ...]:
     return tuple(int(d) for d in shape)
 
 
-def surely_nonnegative(d: Dim) -> bool:
-    """Return whether a size is easily seen to be at least 0 for all values of its symbols.
-
-    >>> n = dims.symbol("n")
-    >>> surely_nonnegative(n + 2), surely_nonnegative(n - 1)
-    (True, False)
-    """
-    return d >= 0 if isinstance(d, int) else never_negative(d)
-
-
 def at_least_zero(d: Dim) -> Dim:
     """Return ``max(d, 0)``, without the max where it is not needed."""
-    return d if surely_nonnegative(d) else dims.maximum(d, 0)
+    return d if never_negative(d) else dims.maximum(d, 0)
 
 
 def at_most(d: Dim, limit: Dim) -> Dim:
@@ -136,6 +126,6 @@ def at_most(d: Dim, limit: Dim) -> Dim:
     if isinstance(d, int) and isinstance(limit, int):
         return min(d, limit)
     over = dims.sub(limit, d)
-    if surely_nonnegative(over):
+    if never_negative(over):
         return d
-    return limit if surely_nonnegative(dims.sub(d, limit)) else dims.minimum(d, limit)
+    return limit if never_negative(dims.sub(d, limit)) else dims.minimum(d, limit)

@@ -9,7 +9,7 @@ import numpy as np
 
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ex
-from didyma.refimpl.ir.dims import Dim, linear_form
+from didyma.refimpl.ir.dims import Dim, linear_form, never_negative
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Expr
@@ -27,7 +27,6 @@ from didyma.refimpl.ops.rules import (
     check_same_dtype,
     concrete,
     shape_error,
-    surely_nonnegative,
 )
 from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
 
@@ -135,7 +134,7 @@ def _slice_sample(ch: Chooser, t: TensorType) -> Sample | None:
     whole: list[tuple[Dim, Dim, int]] = []
     for d in t.shape:
         part = _slice_axis(ch, d) if ch.below(3) else (0, d, 1)
-        if not all(isinstance(b, int) or surely_nonnegative(b) for b in part[:2]):
+        if not all(isinstance(b, int) or never_negative(b) for b in part[:2]):
             part = (0, d, part[2]) if part[2] > 0 else (d, -1, part[2])
         whole.append(part)
     starts, stops, steps = zip(*whole, strict=True) if whole else ((), (), ())

@@ -30,12 +30,13 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import sympy
 
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.control import attr_symbols
 from didyma.refimpl.ir.graph import (
     CALL,
     CONTROL,
@@ -105,14 +106,6 @@ def _is_kind(a: Attr, kind: AttrKind) -> bool:
             return isinstance(a, DType)
         case "tensor":
             return isinstance(a, Tensor)
-
-
-def _symbols(a: Attr) -> Iterator[str]:
-    if isinstance(a, sympy.Expr):
-        yield from dims.free(a)
-    elif isinstance(a, tuple):
-        for x in a:
-            yield from _symbols(x)
 
 
 class _Verifier:
@@ -202,7 +195,7 @@ class _Verifier:
                 )
         for _, value in attrs:
             if isinstance(value, (tuple, sympy.Expr)):
-                self.sizes.declared([dims.symbol(s) for s in _symbols(value)], where)
+                self.sizes.declared([dims.symbol(s) for s in attr_symbols(value)], where)
             if isinstance(value, Tensor):
                 _data(value, where)
 

@@ -37,10 +37,6 @@ _DIM_CALLS = {
 }
 
 
-def _terms(d: Dim) -> int:
-    return len(d.args) if isinstance(d, sympy.Add) else 1
-
-
 def _combine(op: str, a: Dim, b: Dim) -> Dim:
     match op:
         case "+":
@@ -156,11 +152,11 @@ class Reader(Lexer):
         last = args[-1]
         if op in ("/", "//", "%", "Mod", "mod") and last == 0:
             raise self.error("a divisor other than 0", got="division by 0", at=at)
-        size = _terms(args[0]) * _terms(last) if op == "*" else sum(map(_terms, args))
+        size = dims.terms(args[0]) * dims.terms(last) if op == "*" else sum(map(dims.terms, args))
         if op == "**":
             if not isinstance(last, int) or abs(last) > MAX_POWER or (last < 0 and args[0] == 0):
                 raise self.error(f"a power of at most {MAX_POWER}", at=at)
-            size = _terms(args[0]) ** abs(last)
+            size = dims.terms(args[0]) ** abs(last)
         if size > MAX_TERMS:
             raise self.error(f"at most {MAX_TERMS} terms", got="a longer size", at=at)
         try:
