@@ -174,6 +174,9 @@ _RUNS = _table(
 )  # fmt: skip
 
 _CHOICES = _table(
+    ("bad-choice", "A choice is no text of a schedule, or not one of the schedules of the function "
+     "that it is for.",
+     "a choice `row(lanes=3)`, where the number of lanes is a power of two"),
     ("bad-engine", "An object given as an engine lacks what engines offer.",
      ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), engine=3)"),
     ("bad-option", "An option of a command or call has a value that it does not take.",

@@ -1,104 +1,114 @@
-"""Choose the schedule of a loop program by the structure of its loops."""
+"""Choose the schedule of each loop nest of a function: every recipe proposes, the model ranks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from didyma.codegen.lower.affine import Poly
 from didyma.codegen.options import Options
-from didyma.codegen.schedule import folds, matmul, reduction, serial, transpose
-from didyma.codegen.schedule.folds import FoldNest
-from didyma.codegen.schedule.nest import Nest, NestFacts, nests, unrolled
-from didyma.codegen.schedule.pointwise import elementwise
-from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
+from didyma.codegen.schedule.nest import nests
+from didyma.codegen.schedule.recipes import (
+    column,
+    full,
+    gather,
+    matmul,
+    pointwise,
+    row,
+    scatter,
+    serial,
+    transpose,
+)
+from didyma.codegen.schedule.recipes.point import Point, show
+from didyma.codegen.schedule.recipes.recipe import Recipe
+from didyma.codegen.schedule.recipes.work import Work
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir.expand import expand
-from didyma.refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
-from didyma.refimpl.ir.walk import expr_children, exprs
+from didyma.refimpl.ir.loop import PrimFunc
 
 CLASSES = (
     "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "fold", "reduce_row",
     "reduce_all", "reduce_column", "matmul", "transpose",
 )  # fmt: skip
-NEAR = 4  # distance in elements between the reads of neighbouring threads
+RECIPES: tuple[Recipe, ...] = (
+    matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE,
+    column.RECIPE, row.RECIPE, full.RECIPE, serial.RECIPE,
+)  # fmt: skip
 
 
-def schedule(p: PrimFunc, options: Options) -> tuple[PrimFunc, ...]:
+def schedule(
+    p: PrimFunc, options: Options, points: Sequence[Point] | None = None
+) -> tuple[PrimFunc, ...]:
     """Return kernels that, run in order, do what a function from lowering does.
 
-    Each keeps the parameters that it needs, under their names; a parameter may be seen with
-    another shape of as many elements.  Attribute ``schedule`` names the class.
+    Without ``points``, one for each loop nest, each nest is scheduled by the point that the model
+    ranks first.  Each kernel keeps the parameters that it needs, under their names; a parameter may
+    be seen with another shape of as many elements.  Attribute ``schedule`` names the class.
+
+    DidymaError ``bad-choice`` for points that are not of this function.
     """
-    p = expand(p)
-    kernels = [_one(p, nest, options) for nest in nests(p.body)]
+    works = _works(p, options)
+    if points is None:
+        kernels = [_first(work) for work in works]
+    else:
+        _require_count(p, works, points)
+        kernels = [_build(w, x, p.name) for w, x in zip(works, points, strict=True)]
     return tuple(k if n == 0 else replace(k, name=f"{k.name}_{n}") for n, k in enumerate(kernels))
 
 
-def _one(p: PrimFunc, nest: Nest, options: Options) -> PrimFunc:
-    facts = NestFacts.of(p, nest, options)
-    fold = folds.find(nest)
-    if fold is not None:
-        return _fold(facts, fold)
-    if (turned := transpose.find(facts)) is not None:
-        return transpose.tiled(facts, turned)
-    return _by_thread(facts)
+def points(p: PrimFunc, options: Options) -> Iterator[tuple[Point, ...]]:
+    """Return all ways to schedule a function, in the order in which the model ranks them.
+
+    The first is what ``schedule`` does by itself.  Of a function with several loop nests, all
+    but one are scheduled by their first point: nests are other kernels, so their times add up.
+    """
+    ranked = [_ranked(work) for work in _works(p, options)]
+    best = tuple(rows[0][1] for rows in ranked)
+    others = [(rank, n, point) for n, rows in enumerate(ranked) for rank, point in rows[1:]]
+    yield best
+    for _, n, point in sorted(others, key=lambda item: item[0]):
+        yield (*best[:n], point, *best[n + 1 :])
 
 
-def _by_thread(facts: NestFacts) -> PrimFunc:
-    if any(isinstance(s, For) for s in facts.statements):
-        facts.nest = replace(facts.nest, body=unrolled(facts.nest.body, facts.options.unroll))
-    return elementwise(facts, _class(facts))
+def _works(p: PrimFunc, options: Options) -> list[Work]:
+    p = expand(p)
+    return [Work.of(p, nest, options) for nest in nests(p.body)]
 
 
-def _class(facts: NestFacts) -> str:
-    """Return the name of the class of a kernel with one thread an element."""
-    stored = (i for s in facts.statements if isinstance(s, (Store, Atomic)) for i in s.index)
-    if any(_reads(facts, i) for i in stored):
-        return "scatter"
-    if any(isinstance(s, For) for s in facts.statements):
-        return "fold"
-    loaded = (i for e in facts.inside if isinstance(e, Load) for i in e.index)
-    return "gather" if any(_reads(facts, i) for i in loaded) else "pointwise"
+def _first(work: Work) -> PrimFunc:
+    fits = ((recipe.fit(work), recipe) for recipe in RECIPES)
+    _, best = min(((f, r) for f, r in fits if f is not None), key=lambda pair: pair[0])
+    return best.build(work, best.default(work))
 
 
-def _reads(facts: NestFacts, e: Expr) -> bool:
-    """Return whether an index depends on memory."""
-    if isinstance(e, Var) and e.name in facts.affine.lets:
-        return _reads(facts, facts.affine.lets[e.name])
-    return isinstance(e, Load) or any(_reads(facts, c) for c in expr_children(e))
+def _ranked(work: Work) -> list[tuple[tuple[int, float], Point]]:
+    fits = ((recipe.fit(work), recipe) for recipe in RECIPES)
+    rows = (
+        ((int(fit), far), point)
+        for fit, recipe in fits
+        if fit is not None
+        for far, point in recipe.points(work)
+    )
+    return sorted(rows, key=lambda pair: pair[0])
 
 
-def _fold(facts: NestFacts, fold: FoldNest) -> PrimFunc:
-    if (product := matmul.find(facts, fold)) is not None:
-        return matmul.tiled(facts, product)
-    if facts.largest(fold.length) <= facts.options.short:
-        return _by_thread(facts)
-    reads = [
-        facts.offset(e.buffer, e.index)
-        for e in exprs(fold.step)
-        if isinstance(e, Load) and e.buffer in facts.buffers
-    ]
-    results = facts.largest(fold.nest.numel)
-    if results >= facts.options.full and all(_is_near(r, fold.nest.index[-1]) for r in reads):
-        return _alone(facts, fold)
-    along = any(_is_unit(r, fold.ks[-1]) for r in reads)
-    across = bool(fold.nest.index) and any(_is_unit(r, fold.nest.index[-1]) for r in reads)
-    if across and not along:
-        return reduction.columns(facts, fold)
-    if along or results < facts.options.few:
-        return reduction.rows(facts, fold)
-    return _alone(facts, fold)
+def _build(work: Work, point: Point, where: str) -> PrimFunc:
+    found = next((r for r in RECIPES if r.name == point.recipe), None)
+    if found is None:
+        raise DidymaError(
+            "bad-choice", where, got=point.recipe, want=f"one of {', '.join(sorted(names()))}"
+        )
+    found.check(work, point, where)
+    return found.build(work, point.table)
 
 
-def _alone(facts: NestFacts, fold: FoldNest) -> PrimFunc:
-    facts.nest = serial.in_parts(facts, fold)
-    return _by_thread(facts)
+def names() -> tuple[str, ...]:
+    """Return the names of all recipes."""
+    return tuple(r.name for r in RECIPES)
 
 
-def _is_near(offset: Poly, var: Var) -> bool:
-    """Return whether neighbouring results read the same elements, or elements near each other."""
-    step = coefficient(offset, var.name)
-    return step is not None and is_constant(step) and abs(step.get((), 0)) <= NEAR
-
-
-def _is_unit(offset: Poly, var: Var) -> bool:
-    return coefficient(offset, var.name) == {(): 1}
+def _require_count(p: PrimFunc, works: Sequence[Work], given: Sequence[Point]) -> None:
+    if len(works) != len(given):
+        raise DidymaError(
+            "bad-choice", p.name, got=f"{show(given)}: {counted(len(given), 'point')}",
+            want=f"{counted(len(works), 'point')}, one for each loop nest",
+        )  # fmt: skip

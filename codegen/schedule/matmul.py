@@ -118,15 +118,21 @@ def _extents(p: Product) -> tuple[Expr, Expr]:
     return ix.mul(*extents[split - p.rows : split]), ix.mul(*extents[split:])
 
 
-def tiled(facts: NestFacts, p: Product) -> PrimFunc:
-    """Schedule a product."""
-    fold, fresh = p.fold, facts.names.fresh
+def tile_side(facts: NestFacts, p: Product) -> int:
+    """Return the side of a product's tiles: smaller where the product has few rows and columns."""
     m, n = _extents(p)
-    length = fold.length
     tile = TILE
     most = max(facts.largest(m), facts.largest(n))
     while tile > SMALL and tile >= 2 * most:
         tile //= 2
+    return tile
+
+
+def tiled(facts: NestFacts, p: Product, tile: int) -> PrimFunc:
+    """Schedule a product by square tiles of this side."""
+    fold, fresh = p.fold, facts.names.fresh
+    m, n = _extents(p)
+    length = fold.length
     size = ix.index(tile)
     acc = fold.accs[0].buffer
     block, row, column = Var(fresh("bx")), Var(fresh("row")), Var(fresh("column"))

@@ -39,8 +39,8 @@ COLUMNS = 32  # results of a block side by side when columns are folded
 LAYERS = 8  # threads for each of them
 
 
-def rows(facts: NestFacts, fold: FoldNest) -> PrimFunc:
-    """Fold the innermost axes: a group of threads to a result, lanes along the row."""
+def row_shape(facts: NestFacts, fold: FoldNest) -> tuple[int, int]:
+    """Return how many results share a block, and the threads for each, where terms are a row."""
     length, results = facts.largest(fold.length), facts.largest(fold.nest.numel)
     lanes = LANES
     while lanes < min(facts.options.block, WARP) and lanes * 2 < length:
@@ -51,17 +51,27 @@ def rows(facts: NestFacts, fold: FoldNest) -> PrimFunc:
         while lanes < facts.options.block and lanes * 4 < length:
             lanes *= 2
     groups = min(max(1, facts.options.block // lanes), 1 << max(0, results - 1).bit_length())
+    return max(1, groups), lanes
+
+
+def rows(facts: NestFacts, fold: FoldNest, groups: int, lanes: int) -> PrimFunc:
+    """Fold the innermost axes: a group of threads to a result, lanes along the row."""
     schedule = "reduce_row" if fold.nest.index else "reduce_all"
-    return _tree(facts, fold, max(1, groups), lanes, schedule)
+    return _tree(facts, fold, groups, lanes, schedule)
 
 
-def columns(facts: NestFacts, fold: FoldNest) -> PrimFunc:
-    """Fold outer axes: neighbouring threads hold neighbouring results."""
+def column_shape(facts: NestFacts, fold: FoldNest) -> tuple[int, int]:
+    """Return how many results share a block, and the threads for each, where terms are a column."""
     results = facts.largest(fold.nest.numel)
     side = min(COLUMNS, 1 << max(0, results - 1).bit_length())
     layers = LAYERS
     while layers < facts.options.block // side and layers * 32 < facts.largest(fold.length):
         layers *= 2
+    return side, layers
+
+
+def columns(facts: NestFacts, fold: FoldNest, side: int, layers: int) -> PrimFunc:
+    """Fold outer axes: neighbouring threads hold neighbouring results."""
     return _tree(facts, fold, side, layers, "reduce_column")
 
 

@@ -102,16 +102,21 @@ def _loads(e: Expr) -> bool:
     return isinstance(e, Load) or any(map(_loads, certain_children(e)))
 
 
-def tiled(facts: NestFacts, turned: Turned) -> PrimFunc:
-    """Schedule a nest with the load staged."""
+def tile_shape(facts: NestFacts, turned: Turned) -> tuple[int, int]:
+    """Return the side of the tile, and how many of its rows are loaded at once."""
+    nest = facts.nest
+    side = TILE
+    most = max(facts.largest(nest.extents[turned.axis]), facts.largest(nest.extents[-1]))
+    while side > LEAST and side >= 2 * most:
+        side //= 2
+    return side, min(side, ROWS)
+
+
+def tiled(facts: NestFacts, turned: Turned, side: int, rows: int) -> PrimFunc:
+    """Schedule a nest with the load staged in a square tile; ``rows`` divides its ``side``."""
     nest, fresh = facts.nest, facts.names.fresh
     p, q = nest.index[turned.axis], nest.index[-1]
     size_p, size_q = nest.extents[turned.axis], nest.extents[-1]
-    side = TILE
-    most = max(facts.largest(size_p), facts.largest(size_q))
-    while side > LEAST and side >= 2 * most:
-        side //= 2
-    rows = min(side, ROWS)
     block, tx, ty = Var(fresh("bx")), Var(fresh("column")), Var(fresh("row"))
     load = turned.load
     tile = Buffer(fresh(f"{load.buffer}_tile"), load.dtype, (side, side + 1), Scope.SHARED)

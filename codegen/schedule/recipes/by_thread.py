@@ -1,0 +1,48 @@
+"""What the recipes with one thread a result share: block size, wide accesses, unrolling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from didyma.codegen.schedule.nest import unrolled
+from didyma.codegen.schedule.pointwise import elementwise
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
+from didyma.codegen.schedule.recipes.work import Work
+from didyma.refimpl.ir.limits import PORTABLE
+from didyma.refimpl.ir.loop import For, PrimFunc
+
+
+def straight(name: str) -> Recipe:
+    """Return the recipe of the nests of a class that have no fold, with one thread an element."""
+
+    def fit(work: Work) -> Fit | None:
+        return Fit.SHORT if work.fold is None and work.kind == name else None
+
+    return Recipe(name, fit, default, space, build)
+
+
+def default(work: Work) -> Values:
+    """Return what the options say."""
+    options = work.facts.options
+    usual = {"block": options.block, "wide": int(options.vectorise)}
+    return usual | {"unroll": options.unroll} if _has_loop(work) else usual
+
+
+def _has_loop(work: Work) -> bool:
+    return any(isinstance(s, For) for s in work.facts.statements)
+
+
+def space(work: Work) -> Space:
+    """Return block sizes, wide accesses or not, and how often a body may be copied."""
+    wide = (0, 1) if work.facts.options.vectorise else (0,)
+    found = {"block": powers(32, PORTABLE.threads), "wide": wide}
+    return found | {"unroll": (0, 4, 16, 64)} if _has_loop(work) else found
+
+
+def build(work: Work, values: Values) -> PrimFunc:
+    """Schedule one thread for each result, or for each four."""
+    facts = work.facts
+    facts.options = replace(facts.options, block=values["block"], vectorise=bool(values["wide"]))
+    if "unroll" in values:
+        facts.nest = replace(facts.nest, body=unrolled(facts.nest.body, values["unroll"]))
+    return elementwise(facts, work.kind)

@@ -1,0 +1,50 @@
+"""Folds by several threads each, along what lies together in memory; partial results in a tree."""
+
+from __future__ import annotations
+
+from didyma.codegen.schedule import reduction
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
+from didyma.codegen.schedule.recipes.work import Work
+from didyma.refimpl.ir.limits import PORTABLE
+from didyma.refimpl.ir.loop import PrimFunc
+
+
+def _fit(work: Work) -> Fit | None:
+    return along(work) if work.fold is not None and work.facts.nest.index else None
+
+
+def along(work: Work) -> Fit:
+    """Return how well threads along the terms suit a fold."""
+    few = work.results < work.facts.options.few
+    return Fit.ALONG if few or work.reads_along else Fit.POOR
+
+
+def default(work: Work) -> Values:
+    """Return as many threads a result as its length asks for, and results that fill a block."""
+    assert work.fold is not None
+    groups, lanes = reduction.row_shape(work.facts, work.fold)
+    return {"groups": groups, "lanes": lanes}
+
+
+def space(work: Work) -> Space:
+    """Return the numbers of results in a block, and of threads for each."""
+    most = min(PORTABLE.threads, at_least(work.length))
+    groups = min(PORTABLE.threads, at_least(work.results))
+    return {"groups": powers(1, groups), "lanes": powers(1, most)}
+
+
+def legal(work: Work, values: Values) -> bool:
+    """Return whether a block is neither too small for a warp nor too large for the target."""
+    assert work.fold is not None
+    threads = values["groups"] * values["lanes"]
+    shared = threads * sum(a.buffer.dtype.nbytes for a in work.fold.accs)
+    return 32 <= threads <= PORTABLE.threads and shared <= PORTABLE.shared
+
+
+def build(work: Work, values: Values) -> PrimFunc:
+    """Schedule ``lanes`` threads for each result, and ``groups`` results in a block."""
+    assert work.fold is not None
+    return reduction.rows(work.facts, work.fold, values["groups"], values["lanes"])
+
+
+RECIPE = Recipe("row", _fit, default, space, build, legal)

@@ -1,0 +1,42 @@
+"""Folds by one thread each: short ones, and those of which there are enough to fill a device."""
+
+from __future__ import annotations
+
+from didyma.codegen.schedule import serial
+from didyma.codegen.schedule.recipes import by_thread
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
+from didyma.codegen.schedule.recipes.work import Work
+from didyma.refimpl.ir.loop import PrimFunc
+
+
+def _fit(work: Work) -> Fit | None:
+    if work.fold is None:
+        return Fit.SHORT if work.kind == "fold" else None
+    options = work.facts.options
+    if work.length <= options.short:
+        return Fit.SHORT
+    return Fit.FULL if work.results >= options.full and work.reads_are_near else Fit.ALONE
+
+
+def _default(work: Work) -> Values:
+    usual = by_thread.default(work)
+    return usual if work.fold is None else {**usual, "parts": int(_is_long(work))}
+
+
+def _is_long(work: Work) -> bool:
+    return work.length > work.facts.options.short
+
+
+def _space(work: Work) -> Space:
+    space = by_thread.space(work)
+    return space if work.fold is None else {**space, "parts": (0, 1)}
+
+
+def _build(work: Work, values: Values) -> PrimFunc:
+    """With ``parts``, a long sum is a sum of partial sums."""
+    if work.fold is not None and values["parts"]:
+        work.facts.nest = serial.in_parts(work.facts, work.fold)
+    return by_thread.build(work, values)
+
+
+RECIPE = Recipe("serial", _fit, _default, _space, _build)

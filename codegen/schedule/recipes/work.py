@@ -1,0 +1,114 @@
+"""What recipes ask about one loop nest before they schedule it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from didyma.codegen.lower.affine import Poly
+from didyma.codegen.options import Options
+from didyma.codegen.schedule import folds, matmul, transpose
+from didyma.codegen.schedule.folds import FoldNest
+from didyma.codegen.schedule.matmul import Product
+from didyma.codegen.schedule.nest import Nest, NestFacts
+from didyma.codegen.schedule.transpose import Turned
+from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
+from didyma.refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
+from didyma.refimpl.ir.walk import expr_children, exprs
+
+NEAR = 4  # distance in elements between the reads of neighbouring threads
+
+
+@dataclass(frozen=True)
+class Work:
+    """A nest to schedule: each answer about it is computed once.
+
+    Building a kernel takes names from the facts, so that one work makes one kernel.
+    """
+
+    facts: NestFacts
+    fold: FoldNest | None
+
+    @staticmethod
+    def of(p: PrimFunc, nest: Nest, options: Options) -> Work:
+        """Collect the facts about a nest of an expanded function."""
+        return Work(NestFacts.of(p, nest, options), folds.find(nest))
+
+    @cached_property
+    def product(self) -> Product | None:
+        """The matrix product that the fold is; None if it is none or not worth tiles."""
+        return None if self.fold is None else matmul.find(self.facts, self.fold)
+
+    @cached_property
+    def turned(self) -> Turned | None:
+        """The load of a nest without a fold that runs across the result's last axis."""
+        return transpose.find(self.facts) if self.fold is None else None
+
+    @cached_property
+    def length(self) -> int:
+        """The largest number of terms of the fold."""
+        assert self.fold is not None
+        return self.facts.largest(self.fold.length)
+
+    @cached_property
+    def results(self) -> int:
+        """The largest number of iterations of the parallel loops."""
+        return self.facts.largest(self.facts.nest.numel)
+
+    @cached_property
+    def _reads(self) -> list[Poly]:
+        """The offsets that the step of the fold reads, in elements."""
+        assert self.fold is not None
+        return [
+            self.facts.offset(e.buffer, e.index)
+            for e in exprs(self.fold.step)
+            if isinstance(e, Load) and e.buffer in self.facts.buffers
+        ]
+
+    @cached_property
+    def reads_are_near(self) -> bool:
+        """Whether neighbouring results read the same elements, or elements near each other."""
+        return all(_is_near(r, self.facts.nest.index[-1]) for r in self._reads)
+
+    @cached_property
+    def reads_along(self) -> bool:
+        """Whether neighbouring terms of the fold are neighbours in memory."""
+        assert self.fold is not None
+        last = self.fold.ks[-1]
+        return any(_is_unit(r, last) for r in self._reads)
+
+    @cached_property
+    def reads_across(self) -> bool:
+        """Whether neighbouring results read neighbours in memory."""
+        index = self.facts.nest.index
+        return bool(index) and any(_is_unit(r, index[-1]) for r in self._reads)
+
+    @cached_property
+    def kind(self) -> str:
+        """The class of a kernel with one thread a result."""
+        facts = self.facts
+        stored = (i for s in facts.statements if isinstance(s, (Store, Atomic)) for i in s.index)
+        if any(map(self._is_read, stored)):
+            return "scatter"
+        if any(isinstance(s, For) for s in facts.statements):
+            return "fold"
+        return "gather" if any(map(self._is_read, self._loaded())) else "pointwise"
+
+    def _loaded(self) -> Iterator[Expr]:
+        return (i for e in self.facts.inside if isinstance(e, Load) for i in e.index)
+
+    def _is_read(self, e: Expr) -> bool:
+        """Return whether an index depends on memory."""
+        if isinstance(e, Var) and e.name in self.facts.affine.lets:
+            return self._is_read(self.facts.affine.lets[e.name])
+        return isinstance(e, Load) or any(map(self._is_read, expr_children(e)))
+
+
+def _is_near(offset: Poly, var: Var) -> bool:
+    step = coefficient(offset, var.name)
+    return step is not None and is_constant(step) and abs(step.get((), 0)) <= NEAR
+
+
+def _is_unit(offset: Poly, var: Var) -> bool:
+    return coefficient(offset, var.name) == {(): 1}

@@ -1,0 +1,167 @@
+"""Every point of every recipe is a right kernel, and the model's first one is what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from didyma.codegen.lower import lower
+from didyma.codegen.options import Options
+from didyma.codegen.schedule import dispatch
+from didyma.codegen.schedule.dispatch import points, schedule
+from didyma.codegen.schedule.recipes import Point, parse, show
+from didyma.oracle import chains
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph as reference
+from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.graph import Attr, Module
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops.bars import Contract, exact, judge
+from didyma.refimpl.verify import loop as laws
+from tests.codegen.lower.judged import execute, primitive
+from tests.codegen.make import Graph
+
+DIMS = (DimVar("n", 0, 40), DimVar("m", 0, 40))
+
+
+def unary(op: str, *shape: int, dtype: DType = DType.F32, **a: Attr) -> Module:
+    g = Graph()
+    return primitive(g.module(g(op, g.param("x", *shape, dtype=dtype), **a)))
+
+
+def product() -> Module:
+    g = Graph()
+    p = g("matmul", g.param("a", 9, 24), g.param("b", 24, 10))
+    return primitive(g.module(g("exp", p)))
+
+
+def symbolic() -> Module:
+    g = Graph()
+    x = g.param("x", symbol("n"), symbol("m"))
+    return primitive(g.module(g("sum", x, axes=(1,), keepdims=False), dims=DIMS))
+
+
+def taken() -> Module:
+    g = Graph()
+    x, at = g.param("x", 5, 4), g.param("at", 7, dtype=DType.I64)
+    return primitive(g.module(g("gather", x, at, axis=0)))
+
+
+def put() -> Module:
+    g = Graph()
+    x, at = g.param("x", 40), g.param("at", 6, dtype=DType.I64)
+    return primitive(g.module(g("scatter", x, at, g.param("u", 6), axis=0, reduction="none")))
+
+
+MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
+    "pointwise": (unary("exp", 6, 8), {}, "pointwise"),
+    "gather": (taken(), {}, "gather"),
+    "scatter": (put(), {}, "pointwise"),  # the copy before the updates
+    "serial": (unary("sum", 70, 9, axes=(1,), keepdims=False), {}, "serial"),
+    "row": (unary("sum", 5, 100, axes=(1,), keepdims=False), {}, "row"),
+    "rows": (symbolic(), {"n": 7, "m": 33}, "row"),
+    "argmax": (unary("argmax", 3, 70, axis=1, keepdims=False), {}, "row"),
+    "full": (unary("sum", 40, 20, axes=(0, 1), keepdims=False), {}, "full"),
+    "column": (unary("max", 50, 24, axes=(0,), keepdims=False), {}, "column"),
+    "transpose": (unary("permute_dims", 40, 33, axes=(1, 0)), {}, "transpose"),
+    "matmul": (product(), {}, "matmul"),
+}  # fmt: skip
+
+
+def inputs(m: Module, env: Mapping[str, int]) -> list[Array]:
+    rng = np.random.default_rng(3)
+    found: list[Array] = []
+    for p in m.entry.params:
+        shape = [env[str(d)] if not isinstance(d, int) else d for d in p.type.shape]
+        if p.type.dtype is DType.I64:
+            found.append(np.arange(shape[0], dtype=np.int64) % 5)
+        else:
+            found.append(rng.standard_normal(shape).astype(np.float32))
+    return found
+
+
+def agree(m: Module, p: PrimFunc, kernels: Sequence[PrimFunc], env: Mapping[str, int]) -> None:
+    for k in kernels:
+        laws.verify(k)
+    given = inputs(m, env)
+    chain = chains.longest(kernels, env)
+    contract = Contract() if chain is None else chains.with_chain(Contract(), chain)
+    bars = reference.bars(m.entry, m, [exact(x) for x in given], env, contract)
+    for bar, out in zip(bars, execute(kernels, p, given, env), strict=True):
+        assert judge(bar, out, DType.of(out)).ok.all()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_kind_of_point_is_right(name: str) -> None:
+    """Of many points, those that the model ranks first and last, and some between."""
+    m, env, recipe = MODULES[name]
+    p = lower(m.entry, m)
+    every = list(points(p, Options()))
+    assert len(every) == len(set(every)) > 3
+    assert every[0][0].recipe == recipe
+    for chosen in [*every[:3], *islice(every, 3, None, max(1, len(every) // 8)), every[-1]]:
+        agree(m, p, schedule(p, Options(), chosen), env)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_first_point_is_what_the_model_takes(name: str) -> None:
+    m, _, _ = MODULES[name]
+    p = lower(m.entry, m)
+    for options in (Options(), Options(block=64, vectorise=False, short=4, full=8, few=2)):
+        first = next(points(p, options))
+        assert schedule(p, options, first) == schedule(p, options)
+
+
+def test_every_recipe_has_a_nest_that_it_schedules_first() -> None:
+    firsts = {
+        point.recipe
+        for m, _, _ in MODULES.values()
+        for point in next(points(lower(m.entry, m), Options()))
+    }
+    assert firsts == set(dispatch.names())
+
+
+def test_a_row_may_be_folded_by_other_recipes() -> None:
+    m, _, _ = MODULES["row"]
+    p = lower(m.entry, m)
+    assert {x.recipe for (x,) in points(p, Options())} == {"row", "column", "serial"}
+
+
+def test_text_round_trips() -> None:
+    for m, _, _ in MODULES.values():
+        for chosen in islice(points(lower(m.entry, m), Options()), 20):
+            assert parse(show(chosen)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rows(lanes=8, groups=4)", "matmul, pointwise, row"),
+        ("row(lanes=8)", "row with groups, lanes"),
+        ("row(lanes=9, groups=8)", "lanes of 1, 2, 4"),
+        ("row(lanes=128, groups=8); row(lanes=128, groups=8)", "1 point"),
+        ("matmul(tile=16)", "does not apply"),
+        ("row(lanes=8, lanes=8)", "each once"),
+        ("row lanes=8", "RECIPE(NAME=NUMBER"),
+        ("", "RECIPE(NAME=NUMBER"),
+        ("row(groups=1, lanes=1)", "fit in a block"),
+    ],
+)
+def test_what_is_no_point_of_the_function_is_refused(text: str, words: str) -> None:
+    m, _, _ = MODULES["row"]
+    with pytest.raises(DidymaError) as caught:
+        schedule(lower(m.entry, m), Options(), parse(text))
+    assert caught.value.code == "bad-choice"
+    assert words in str(caught.value)
+
+
+def test_points_of_several_nests_differ_in_one() -> None:
+    m, _, _ = MODULES["scatter"]
+    first, *rest = points(lower(m.entry, m), Options())
+    assert [x.recipe for x in first] == ["pointwise", "scatter"]
+    assert all(sum(a != b for a, b in zip(first, x, strict=True)) == 1 for x in rest)
+    assert Point.of("scatter", block=64, unroll=16, wide=1) in {x[1] for x in rest}
