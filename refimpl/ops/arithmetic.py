@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from didyma.refimpl.ir.loop import Binary, Expr, Intrinsic
+from didyma.refimpl.ir.loop import Binary, Expr
 from didyma.refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
 from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops import powers
 from didyma.refimpl.ops.attributes import Nothing
-from didyma.refimpl.ops.bars import Bar, Contract
-from didyma.refimpl.ops.elementwise import binary, ends, through_f64
+from didyma.refimpl.ops.bars import Bar
+from didyma.refimpl.ops.elementwise import intrinsic, numbers, through_f64, unrounded
 from didyma.refimpl.ops.folds import has_negative_zero
 from didyma.refimpl.ops.payloads import larger, scalar
-from didyma.refimpl.ops.pointwise import ToBar, example, pointwise, within
+from didyma.refimpl.ops.pointwise import example, pointwise, within
 from didyma.refimpl.ops.spec import Domain, Domains, Laws, Neutral, Op, Use, Work
-
-OfTwo = Callable[[Bar, Bar, DType, Contract], Bar]
-
-
-def _two(on_ints: Callable[[Array, Array], Array], on_floats: OfTwo) -> ToBar:
-    def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
-        if not dtype.is_float:
-            return bm.integers(on_ints, bars)
-        return on_floats(bars[0], bars[1], dtype, contract)
-
-    return run
 
 
 def maximum(a: Array, b: Array) -> Array:
@@ -67,44 +57,8 @@ def power(a: Array, b: Array) -> Array:
     return np.where(b < 0, inverse, np.asarray(np.power(a, np.maximum(b, zero))))
 
 
-def _add(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
-    return bm.add(a, b, dtype)
-
-
-def _subtract(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
-    return bm.subtract(a, b, dtype)
-
-
-def _multiply(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    return bm.square(a, dtype, contract) if a is b else bm.multiply(a, b, dtype, contract)
-
-
-def _floor_divide(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
-    return bm.floor_quotient(a, b, dtype)
-
-
-def _floormod(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
-    return bm.modulo(np.remainder, np.floor, a, b, dtype)
-
-
-def _truncmod(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
-    return bm.modulo(np.fmod, np.trunc, a, b, dtype)
-
-
-def _copysign(a: Bar, b: Bar, _dtype: DType, _contract: Contract) -> Bar:
-    return bm.signed(a, b)
-
-
-def _only_ints(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    raise AssertionError(f"no {dtype} here")
-
-
 def _clip_rule(x: Expr, lo: Expr, hi: Expr) -> Expr:
     return Binary("min", Binary("max", x, lo), hi)
-
-
-def _copysign_rule(x: Expr, to: Expr) -> Expr:
-    return Intrinsic("copysign", (x, to))
 
 
 def _clip_ring(
@@ -135,8 +89,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=NUMBERS,
         evaluate=np.add,
-        bar=_two(np.add, _add),
-        element=binary("add"),
+        bar=numbers(bm.add, np.add),
+        element=partial(Binary, "add"),
         ring=scalar("add"),
         laws=Laws(commutative=True, neutral=(Neutral(0, INTS), Neutral(-0.0, FLOATS))),
         pending=True,
@@ -149,8 +103,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=NUMBERS,
         evaluate=np.subtract,
-        bar=_two(np.subtract, _subtract),
-        element=binary("sub"),
+        bar=numbers(bm.subtract, np.subtract),
+        element=partial(Binary, "sub"),
         ring=scalar("sub"),
         laws=Laws(neutral=(Neutral(0, NUMBERS, (1,)),)),
         pending=True,
@@ -163,8 +117,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=NUMBERS,
         evaluate=np.multiply,
-        bar=_two(np.multiply, _multiply),
-        element=binary("mul"),
+        bar=numbers(bm.multiply, np.multiply),
+        element=partial(Binary, "mul"),
         ring=scalar("mul"),
         laws=Laws(commutative=True, neutral=(Neutral(1, NUMBERS),)),
         example=example([[1.0, 2.5], [-2.0]], [-2.0, -5.0]),
@@ -177,8 +131,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=FLOATS,
         evaluate=np.divide,
-        bar=_two(np.divide, bm.divide),
-        element=binary("div"),
+        bar=numbers(bm.divide),
+        element=partial(Binary, "div"),
         ring=scalar("div"),
         laws=Laws(neutral=(Neutral(1, FLOATS, (1,)),)),
         work=Work.SLOW,
@@ -194,8 +148,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=NUMBERS,
         evaluate=np.floor_divide,
-        bar=_two(np.floor_divide, _floor_divide),
-        element=binary("floordiv"),
+        bar=numbers(bm.floor_quotient, np.floor_divide),
+        element=partial(Binary, "floordiv"),
         ring=scalar("floordiv"),
         laws=Laws(neutral=(Neutral(1, INTS, (1,)),)),
         work=Work.SLOW,
@@ -209,8 +163,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=INTS,
         evaluate=truncated_quotient,
-        bar=_two(truncated_quotient, _only_ints),
-        element=binary("truncdiv"),
+        bar=unrounded(bm.integers, truncated_quotient),
+        element=partial(Binary, "truncdiv"),
         laws=Laws(neutral=(Neutral(1, INTS, (1,)),)),
         work=Work.SLOW,
         example=example([[-7, 7], [2]], [-3, 3], DType.I32),
@@ -225,8 +179,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=NUMBERS,
         evaluate=np.remainder,
-        bar=_two(np.remainder, _floormod),
-        element=binary("floormod"),
+        bar=numbers(partial(bm.modulo, np.remainder, np.floor), np.remainder),
+        element=partial(Binary, "floormod"),
         ring=scalar("floormod"),
         work=Work.SLOW,
         example=example([[-7, 7], [3]], [2, 1], DType.I32),
@@ -240,8 +194,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=NUMBERS,
         evaluate=np.fmod,
-        bar=_two(np.fmod, _truncmod),
-        element=binary("truncmod"),
+        bar=numbers(partial(bm.modulo, np.fmod, np.trunc), np.fmod),
+        element=partial(Binary, "truncmod"),
         ring=scalar("truncmod"),
         work=Work.SLOW,
         example=example([[-7, 7], [3]], [-1, 1], DType.I32),
@@ -256,8 +210,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=NUMBERS,
         evaluate=power,
-        bar=_two(power, bm.power),
-        element=binary("pow"),
+        bar=numbers(bm.power, power),
+        element=partial(Binary, "pow"),
         ring=scalar("pow"),
         work=Work.SLOW,
         example=example([[2, 3, -1], [3, 2, -3]], [8, 9, -1], DType.I32),
@@ -272,8 +226,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=FLOATS,
         evaluate=through_f64(np.arctan2),
-        bar=_two(np.arctan2, bm.angle),
-        element=binary("atan2"),
+        bar=numbers(bm.angle),
+        element=partial(Binary, "atan2"),
         ring=scalar("atan2"),
         work=Work.SLOW,
         example=example([[1.0, 0.0], [1.0, -1.0]], [0.7853982, 3.1415927]),
@@ -285,8 +239,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=FLOATS,
         evaluate=np.copysign,
-        bar=_two(np.copysign, _copysign),
-        element=_copysign_rule,
+        bar=numbers(bm.signed),
+        element=intrinsic("copysign"),
         ring=scalar("copysign"),
         example=example([[2.0, -3.0], [-0.0, 1.0]], [-2.0, 3.0]),
     ),
@@ -297,8 +251,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=NUMBERS,
         evaluate=maximum,
-        bar=ends(maximum),
-        element=binary("max"),
+        bar=unrounded(bm.ends, maximum),
+        element=partial(Binary, "max"),
         ring=scalar("max"),
         laws=Laws(commutative=True, idempotent=True),
         example=example([[1.0, -0.0], [0.5, 0.0]], [1.0, 0.0]),
@@ -310,8 +264,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=NUMBERS,
         evaluate=minimum,
-        bar=ends(minimum),
-        element=binary("min"),
+        bar=unrounded(bm.ends, minimum),
+        element=partial(Binary, "min"),
         ring=scalar("min"),
         laws=Laws(commutative=True, idempotent=True),
         example=example([[1.0, -0.0], [0.5, 0.0]], [0.5, -0.0]),
@@ -323,7 +277,7 @@ ALL: tuple[Op, ...] = (
         arity=3,
         dtypes=NUMBERS,
         evaluate=clip,
-        bar=ends(clip),
+        bar=unrounded(bm.ends, clip),
         element=_clip_rule,
         ring=_clip_ring,
         example=example([[-5, 0, 5], [-1], [2]], [-1, 0, 2], DType.I32),

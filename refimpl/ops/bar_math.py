@@ -64,7 +64,7 @@ def _sum(a: Bar, b: Bar, dtype: DType, known: Array) -> Array:
     return rounded_once(a.c + b.c, native, dtype, known)
 
 
-def add(a: Bar, b: Bar, dtype: DType) -> Bar:
+def add(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
     """Return the bar of a sum; a product that overflows may have been fused with it."""
     known = certain(a, b)
     out = finish(_sum(a, b, dtype, known), a.e + b.e, dtype, known)
@@ -82,14 +82,14 @@ def add(a: Bar, b: Bar, dtype: DType) -> Bar:
     return where_undecided(out, pending & ~agree)
 
 
-def negative(a: Bar) -> Bar:
+def negative(a: Bar, _dtype: DType, _contract: Contract) -> Bar:
     """Return the bar of a negation."""
     return Bar(-a.c, a.e)
 
 
-def subtract(a: Bar, b: Bar, dtype: DType) -> Bar:
+def subtract(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
     """Return the bar of a difference."""
-    return add(a, negative(b), dtype)
+    return add(a, negative(b, dtype, contract), dtype, contract)
 
 
 def _fits(a: Array, b: Array) -> Array:
@@ -106,7 +106,10 @@ def _fits(a: Array, b: Array) -> Array:
 
 
 def multiply(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
-    """Return the bar of a product; its overflow stays pending if contraction is allowed."""
+    """Return the bar of a product; its overflow stays pending if contraction is allowed.
+
+    Of one bar with itself it is that of a square.
+    """
     known = certain(a, b)
     size_a, size_b = np.abs(a.c), np.abs(b.c)
     c = a.c * b.c
@@ -118,7 +121,9 @@ def multiply(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
     sharp = None
     if dtype is DType.F64:
         sharp = _fits(a.c, b.c) & (c.astype(np.float64) == c)
-    return finish(c, e, dtype, known, sharp=sharp, pending=contract.contraction)
+    out = finish(c, e, dtype, known, sharp=sharp, pending=contract.contraction)
+    across = a is b and ((size_a < a.e) & np.isfinite(out.e)).any()
+    return nonnegative(out) if across else out
 
 
 def divide(a: Bar, b: Bar, dtype: DType, contract: Contract) -> Bar:
@@ -187,18 +192,11 @@ def monotone(
     return finish(c, e, dtype, known, k, sharp=_exact_points(a.c, c, known))
 
 
-def lipschitz(
-    name: str,
-    f: Callable[[Array], Array],
-    a: Bar,
-    dtype: DType,
-    contract: Contract,
-    width: float,
-) -> Bar:
-    """Return the bar of a function of slope at most 1 whose values span at most ``width``."""
+def wave(name: str, f: Callable[[Array], Array], a: Bar, dtype: DType, contract: Contract) -> Bar:
+    """Return the bar of a function of slope at most 1 with values in [-1, 1]."""
     c = f(a.c)
     known = a.e == 0
-    e = np.where(a.e == np.inf, np.inf, np.minimum(a.e, width))
+    e = np.where(a.e == np.inf, np.inf, np.minimum(a.e, 2.0))
     sharp = _exact_points(a.c, c, known)
     return finish(c, e, dtype, known, contract.of(name, dtype.compute), sharp=sharp)
 
@@ -214,7 +212,7 @@ def tangent(a: Bar, dtype: DType, contract: Contract) -> Bar:
     return finish(c, e, dtype, known, contract.of("tan", dtype.compute), sharp=sharp)
 
 
-def signed(a: Bar, to: Bar) -> Bar:
+def signed(a: Bar, to: Bar, _dtype: DType, _contract: Contract) -> Bar:
     """Return the bar of ``copysign``, around 0 where the sign is undecided or a NaN's."""
     c = np.copysign(a.c, to.c)
     either = ((to.e > 0) & (np.abs(to.c) <= to.e)) | np.isnan(to.c)
@@ -234,14 +232,17 @@ def nonnegative(b: Bar, where: Array | bool = True) -> Bar:
 
 def square(a: Bar, dtype: DType, contract: Contract) -> Bar:
     """Return the bar of a square."""
-    out = multiply(a, a, dtype, contract)
-    across = (np.abs(a.c) < a.e) & np.isfinite(out.e)
-    return nonnegative(out) if across.any() else out
+    return multiply(a, a, dtype, contract)
+
+
+def magnitude(a: Bar, _dtype: DType, _contract: Contract) -> Bar:
+    """Return the bar of a number without its sign."""
+    return nonnegative(Bar(np.abs(a.c), a.e))
 
 
 def even(f: Callable[[Array], Array], name: str, a: Bar, dtype: DType, contract: Contract) -> Bar:
     """Return the bar of an even function that increases with the operand's magnitude."""
-    size = nonnegative(Bar(np.abs(a.c), a.e))
+    size = magnitude(a, dtype, contract)
     return monotone(name, f, size, dtype, contract, 0.0)
 
 
@@ -310,6 +311,7 @@ def modulo(
     a: Bar,
     b: Bar,
     dtype: DType,
+    _contract: Contract,
 ) -> Bar:
     """Return the bar of a remainder whose quotient is rounded by ``whole``.
 
@@ -329,7 +331,7 @@ def modulo(
     return finish(c, e, dtype, known)
 
 
-def floor_quotient(a: Bar, b: Bar, dtype: DType) -> Bar:
+def floor_quotient(a: Bar, b: Bar, dtype: DType, _contract: Contract) -> Bar:
     """Return the bar of ``floor_divide`` of floats: ``(a - remainder(a, b)) / b``, rounded.
 
     Exact while the quotient is far below the largest odd number of the dtype; beyond, the

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from didyma.refimpl.ir.loop import (
     Binary,
-    BinaryOp,
     Compare,
     Const,
     Expr,
     Intrinsic,
     Select,
     Unary,
-    UnaryOp,
 )
 from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, DType
 from didyma.refimpl.ops import bar_math as bm
@@ -27,16 +26,31 @@ from didyma.refimpl.ops.ring import UNIT
 from didyma.refimpl.ops.spec import Laws, Op, Use, Work
 
 OfArray = Callable[[Array], Array]
-OfBar = Callable[[Bar, DType, Contract], Bar]
 
 
-def one(f: OfBar) -> ToBar:
-    """Return the bar rule of a function of one operand."""
+def numbers(on_floats: Callable[..., Bar], on_ints: Callable[..., Array] | None = None) -> ToBar:
+    """Return a bar rule: on floats that of bars, dtype and contract; on integers, by values."""
 
     def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
-        return f(bars[0], dtype, contract)
+        if on_ints is not None and not dtype.is_float:
+            return bm.integers(on_ints, bars)
+        return on_floats(*bars, dtype, contract)
 
     return run
+
+
+def unrounded(rule: Callable[..., Bar], f: Callable[..., Array]) -> ToBar:
+    """Return the bar rule of a function that never rounds, by a rule of it and of bars."""
+
+    def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
+        return rule(f, bars)
+
+    return run
+
+
+def monotone(name: str, f: OfArray, lo: float = -np.inf, hi: float = np.inf) -> ToBar:
+    """Return the bar rule of an intrinsic that is monotone on the domain [lo, hi]."""
+    return numbers(partial(bm.monotone, name, f, lo=lo, hi=hi))
 
 
 def intrinsic(name: str) -> ToExpr:
@@ -44,24 +58,6 @@ def intrinsic(name: str) -> ToExpr:
 
     def rule(*args: Expr) -> Expr:
         return Intrinsic(name, args)
-
-    return rule
-
-
-def unary(op: UnaryOp) -> ToExpr:
-    """Return the loop rule that applies a unary operator."""
-
-    def rule(x: Expr) -> Expr:
-        return Unary(op, x)
-
-    return rule
-
-
-def binary(op: BinaryOp) -> ToExpr:
-    """Return the loop rule that applies a binary operator."""
-
-    def rule(a: Expr, b: Expr) -> Expr:
-        return Binary(op, a, b)
 
     return rule
 
@@ -76,24 +72,6 @@ def through_f64(f: Callable[..., Array]) -> Eval:
     return run
 
 
-def monotone(name: str, f: OfArray, lo: float = -np.inf, hi: float = np.inf) -> ToBar:
-    """Return the bar rule of an intrinsic that is monotone on the domain [lo, hi]."""
-
-    def run(a: Bar, dtype: DType, contract: Contract) -> Bar:
-        return bm.monotone(name, f, a, dtype, contract, lo, hi)
-
-    return one(run)
-
-
-def ends(f: Callable[..., Array]) -> ToBar:
-    """Return the bar rule of an exact function that is nondecreasing in each operand."""
-
-    def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
-        return bm.ends(f, bars)
-
-    return run
-
-
 def _whole(name: str, f: OfArray, doc: str, special: str, case: tuple[float, float]) -> Op:
     """Return an op that rounds to a whole number."""
     return pointwise(
@@ -103,7 +81,7 @@ def _whole(name: str, f: OfArray, doc: str, special: str, case: tuple[float, flo
         arity=1,
         dtypes=FLOATS,
         evaluate=f,
-        bar=ends(f),
+        bar=unrounded(bm.ends, f),
         element=intrinsic(name),
         ring=of_result,
         laws=Laws(idempotent=True),
@@ -114,20 +92,6 @@ def _whole(name: str, f: OfArray, doc: str, special: str, case: tuple[float, flo
 
 def _rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
-
-
-def _abs_bar(a: Bar, dtype: DType, _contract: Contract) -> Bar:
-    if dtype.is_int:
-        return bm.integers(np.abs, [a])
-    return bm.nonnegative(Bar(np.abs(a.c), a.e))
-
-
-def _negative_bar(a: Bar, dtype: DType, _contract: Contract) -> Bar:
-    return bm.integers(np.negative, [a]) if dtype.is_int else bm.negative(a)
-
-
-def _square_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
-    return bm.integers(np.square, [a]) if dtype.is_int else bm.square(a, dtype, contract)
 
 
 def _reciprocal_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
@@ -189,7 +153,7 @@ ALL: tuple[Op, ...] = (
         arity=1,
         dtypes=NUMBERS,
         evaluate=np.abs,
-        bar=one(_abs_bar),
+        bar=numbers(bm.magnitude, np.abs),
         element=_abs_rule,
         ring=scalar("abs"),
         laws=Laws(idempotent=True),
@@ -203,8 +167,8 @@ ALL: tuple[Op, ...] = (
         arity=1,
         dtypes=NUMBERS,
         evaluate=np.negative,
-        bar=one(_negative_bar),
-        element=unary("neg"),
+        bar=numbers(bm.negative, np.negative),
+        element=partial(Unary, "neg"),
         ring=scalar("neg"),
         laws=Laws(involution=True),
         pending=True,
@@ -217,7 +181,7 @@ ALL: tuple[Op, ...] = (
         arity=1,
         dtypes=NUMBERS,
         evaluate=_sign,
-        bar=ends(_sign),
+        bar=unrounded(bm.ends, _sign),
         element=_sign_rule,
         ring=of_result,
         laws=Laws(idempotent=True),
@@ -230,7 +194,7 @@ ALL: tuple[Op, ...] = (
         arity=1,
         dtypes=NUMBERS,
         evaluate=np.square,
-        bar=one(_square_bar),
+        bar=numbers(bm.square, np.square),
         element=_square_rule,
         ring=_square_ring,
         example=example([[-2.0, 3.0]], [4.0, 9.0]),
@@ -243,7 +207,7 @@ ALL: tuple[Op, ...] = (
         arity=1,
         dtypes=FLOATS,
         evaluate=_reciprocal,
-        bar=one(_reciprocal_bar),
+        bar=numbers(_reciprocal_bar),
         element=_reciprocal_rule,
         ring=_reciprocal_ring,
         work=Work.SLOW,

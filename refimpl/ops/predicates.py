@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
-from didyma.refimpl.ir.loop import Compare, CompareOp, Const, Expr, Unary
+from didyma.refimpl.ir.loop import Binary, Compare, CompareOp, Const, Expr, Unary
 from didyma.refimpl.ir.types import FLOATS, INTS, NUMBERS, Array, DType
 from didyma.refimpl.ir.types import PLAIN as ALL_DTYPES
 from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops.bars import Bar, Contract
-from didyma.refimpl.ops.elementwise import binary, intrinsic, unary
+from didyma.refimpl.ops.elementwise import intrinsic, numbers, unrounded
 from didyma.refimpl.ops.pointwise import ToBar, ToExpr, example, pointwise
 from didyma.refimpl.ops.spec import Domain, Domains, Laws, Neutral, Op
 
@@ -20,8 +21,9 @@ BOOL = (DType.BOOL,)
 BITS = (*INTS, DType.BOOL)
 
 
-def compare_bars(f: Callable[[Array, Array], Array], a: Bar, b: Bar) -> Bar:
+def compared(f: Callable[[Array, Array], Array], bars: Sequence[Bar]) -> Bar:
     """Return the bar of a comparison: undecided where the bars of the operands overlap."""
+    a, b = bars
     c = np.asarray(f(a.c, b.c))
     if not (a.e.any() or b.e.any()):
         return Bar(c, np.zeros(c.shape))
@@ -33,36 +35,12 @@ def compare_bars(f: Callable[[Array, Array], Array], a: Bar, b: Bar) -> Bar:
     return Bar(c, np.where((room == 0) | apart | nan, 0.0, np.inf))
 
 
-def _compare(f: Callable[[Array, Array], Array]) -> ToBar:
-    def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
-        return compare_bars(f, bars[0], bars[1])
-
-    return run
+def _tested(f: Callable[[Array], Array], bars: Sequence[Bar]) -> Bar:
+    (b,) = bars
+    return Bar(f(b.c), np.where(b.e == np.inf, np.inf, 0.0))
 
 
-def _compare_rule(op: CompareOp) -> ToExpr:
-    def rule(a: Expr, b: Expr) -> Expr:
-        return Compare(op, a, b)
-
-    return rule
-
-
-def _exactly(f: Callable[..., Array]) -> ToBar:
-    def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
-        return bm.integers(f, bars)
-
-    return run
-
-
-def _test(f: Callable[[Array], Array]) -> ToBar:
-    def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
-        return Bar(f(bars[0].c), np.where(bars[0].e == np.inf, np.inf, 0.0))
-
-    return run
-
-
-def _signbit_bar(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
-    b = bars[0]
+def _signbit_bar(b: Bar, _dtype: DType, _contract: Contract) -> Bar:
     either = np.isnan(b.c) | ((b.e > 0) & ~(np.abs(b.c) > b.e))
     return Bar(np.signbit(b.c), np.where(either, np.inf, 0.0))
 
@@ -71,18 +49,14 @@ def _isfinite_rule(x: Expr) -> Expr:
     return Compare("lt", Unary("abs", x), Const(float("inf"), x.dtype))
 
 
-def _logic(f: Callable[..., Array], decisive: bool | None) -> ToBar:
-    """Return the bar rule of a connective; an operand that is surely ``decisive`` decides it."""
-
-    def run(bars: Sequence[Bar], _dtype: DType, _contract: Contract) -> Bar:
-        out = bm.integers(f, bars)
-        if decisive is None or not out.e.any():
-            return out
-        a, b = bars
-        sure = ((a.e == 0) & (a.c == decisive)) | ((b.e == 0) & (b.c == decisive))
-        return Bar(np.where(sure, decisive, out.c), np.where(sure, 0.0, out.e))
-
-    return run
+def _connected(decisive: bool | None, f: Callable[..., Array], bars: Sequence[Bar]) -> Bar:
+    """Return the bar of a connective; an operand that is surely ``decisive`` decides it."""
+    out = bm.integers(f, bars)
+    if decisive is None or not out.e.any():
+        return out
+    a, b = bars
+    sure = ((a.e == 0) & (a.c == decisive)) | ((b.e == 0) & (b.c == decisive))
+    return Bar(np.where(sure, decisive, out.c), np.where(sure, 0.0, out.e))
 
 
 def _counts(dtype: DType) -> Domains:
@@ -106,8 +80,8 @@ def _comparison(
         dtypes=ALL_DTYPES if op in ("eq", "ne") else NUMBERS,
         to=DType.BOOL,
         evaluate=f,
-        bar=_compare(f),
-        element=_compare_rule(op),
+        bar=unrounded(compared, f),
+        element=partial(Compare, op),
         laws=Laws(commutative=op in ("eq", "ne")),
         example=example([[1, 2, 3, math.nan], [2, 2, 2, 2]], case, to=DType.BOOL),
     )
@@ -130,7 +104,7 @@ def _predicate(
         dtypes=FLOATS,
         to=DType.BOOL,
         evaluate=f,
-        bar=bar or _test(f),
+        bar=bar or unrounded(_tested, f),
         element=rule or intrinsic(name),
         example=example(
             [[1.0, -0.0, float("-inf"), float("nan")][: len(case)]], case, to=DType.BOOL
@@ -156,7 +130,7 @@ def _logical(
         arity=arity,
         dtypes=BOOL,
         evaluate=f,
-        bar=_logic(f, decisive),
+        bar=unrounded(partial(_connected, decisive), f),
         element=rule,
         laws=laws,
         example=example(sides[:arity], case, DType.BOOL),
@@ -180,7 +154,7 @@ def _bitwise(
         arity=arity,
         dtypes=BITS,
         evaluate=f,
-        bar=_exactly(f),
+        bar=unrounded(bm.integers, f),
         element=rule,
         laws=laws,
         example=example(([12, -1], [10, 5])[:arity], case, DType.I32),
@@ -246,13 +220,13 @@ ALL: tuple[Op, ...] = (
         "True of -0 and -inf; the sign of a NaN is unspecified.",
         np.signbit,
         (False, True, True),
-        bar=_signbit_bar,
+        bar=numbers(_signbit_bar),
     ),
     _logical(
         "logical_and",
         "Whether both are true.",
         np.logical_and,
-        binary("and"),
+        partial(Binary, "and"),
         [True, False, False, False],
         Laws(commutative=True, idempotent=True, neutral=(Neutral(True, BOOL),)),
         decisive=False,
@@ -261,7 +235,7 @@ ALL: tuple[Op, ...] = (
         "logical_or",
         "Whether one or both are true.",
         np.logical_or,
-        binary("or"),
+        partial(Binary, "or"),
         [True, True, True, False],
         Laws(commutative=True, idempotent=True, neutral=(Neutral(False, BOOL),)),
         decisive=True,
@@ -270,7 +244,7 @@ ALL: tuple[Op, ...] = (
         "logical_xor",
         "Whether exactly one is true.",
         np.logical_xor,
-        binary("xor"),
+        partial(Binary, "xor"),
         [False, True, True, False],
         Laws(commutative=True, neutral=(Neutral(False, BOOL),)),
     ),
@@ -278,7 +252,7 @@ ALL: tuple[Op, ...] = (
         "logical_not",
         "Whether it is false.",
         np.logical_not,
-        unary("not"),
+        partial(Unary, "not"),
         [False, False, True, True],
         Laws(involution=True),
         arity=1,
@@ -287,7 +261,7 @@ ALL: tuple[Op, ...] = (
         "bitwise_and",
         "Bits set in both.",
         np.bitwise_and,
-        binary("and"),
+        partial(Binary, "and"),
         [8, 5],
         Laws(commutative=True, idempotent=True, neutral=(Neutral(-1, INTS),)),
     ),
@@ -295,7 +269,7 @@ ALL: tuple[Op, ...] = (
         "bitwise_or",
         "Bits set in either.",
         np.bitwise_or,
-        binary("or"),
+        partial(Binary, "or"),
         [14, -1],
         Laws(commutative=True, idempotent=True, neutral=(Neutral(0, INTS),)),
     ),
@@ -303,7 +277,7 @@ ALL: tuple[Op, ...] = (
         "bitwise_xor",
         "Bits set in exactly one.",
         np.bitwise_xor,
-        binary("xor"),
+        partial(Binary, "xor"),
         [6, -6],
         Laws(commutative=True, neutral=(Neutral(0, INTS),)),
     ),
@@ -311,7 +285,7 @@ ALL: tuple[Op, ...] = (
         "bitwise_invert",
         "Every bit flipped.",
         np.invert,
-        unary("not"),
+        partial(Unary, "not"),
         [-13, 0],
         Laws(involution=True),
         arity=1,
@@ -323,8 +297,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=INTS,
         evaluate=np.left_shift,
-        bar=_exactly(np.left_shift),
-        element=binary("shl"),
+        bar=unrounded(bm.integers, np.left_shift),
+        element=partial(Binary, "shl"),
         laws=Laws(neutral=(Neutral(0, INTS, (1,)),)),
         example=example([[1, -3, 1], [4, 1, 32]], [16, -6, 0], DType.I32),
         domains=_counts,
@@ -336,8 +310,8 @@ ALL: tuple[Op, ...] = (
         arity=2,
         dtypes=INTS,
         evaluate=np.right_shift,
-        bar=_exactly(np.right_shift),
-        element=binary("shr"),
+        bar=unrounded(bm.integers, np.right_shift),
+        element=partial(Binary, "shr"),
         laws=Laws(neutral=(Neutral(0, INTS, (1,)),)),
         example=example([[16, -3, -1], [2, 1, 99]], [4, -2, -1], DType.I32),
         domains=_counts,

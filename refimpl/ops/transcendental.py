@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from didyma.refimpl.ir.types import FLOATS, Array, DType
 from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops.bars import Bar, Contract
-from didyma.refimpl.ops.elementwise import OfArray, intrinsic, monotone, one, through_f64
+from didyma.refimpl.ops.elementwise import OfArray, intrinsic, monotone, numbers, through_f64
 from didyma.refimpl.ops.payloads import scalar
-from didyma.refimpl.ops.pointwise import ByDType, ToBar, anywhere, example, pointwise, within
+from didyma.refimpl.ops.pointwise import ByDType, anywhere, example, pointwise, within
 from didyma.refimpl.ops.spec import Op, Work
-
-
-def _lipschitz(name: str, f: OfArray) -> ToBar:
-    def run(a: Bar, dtype: DType, contract: Contract) -> Bar:
-        return bm.lipschitz(name, f, a, dtype, contract, 2.0)
-
-    return one(run)
 
 
 def _math(
@@ -29,11 +24,15 @@ def _math(
     doc: str,
     special: str,
     case: tuple[float, float],
-    bar: ToBar,
     domains: ByDType = anywhere,
     corners: tuple[float, ...] = (),
+    bar: Callable[..., Bar] | None = None,
+    on: tuple[float, float] = (-np.inf, np.inf),
 ) -> Op:
-    """Return an op that is an intrinsic of the loop level, evaluated in f64 and rounded once."""
+    """Return an op that is an intrinsic of the loop level, evaluated in f64 and rounded once.
+
+    Without a rule for its bar it is monotone on the domain ``on``, and NaN outside.
+    """
     return pointwise(
         name,
         doc,
@@ -41,7 +40,7 @@ def _math(
         arity=1,
         dtypes=FLOATS,
         evaluate=through_f64(f),
-        bar=bar,
+        bar=numbers(bar) if bar else monotone(name, f, *on),
         element=intrinsic(name),
         ring=scalar(name),
         work=Work.SLOW,
@@ -92,10 +91,6 @@ def _erf_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
     return bm.monotone("erf", erf, a, dtype, contract)
 
 
-def _cosh_bar(a: Bar, dtype: DType, contract: Contract) -> Bar:
-    return bm.even(np.cosh, "cosh", a, dtype, contract)
-
-
 ALL: tuple[Op, ...] = (
     _math(
         "exp",
@@ -103,7 +98,6 @@ ALL: tuple[Op, ...] = (
         "Exponential function: e to the power of x.",
         "NaN stays; exp(inf) = inf, exp(-inf) = 0. Too large results are inf.",
         (1.0, 2.7182817),
-        monotone("exp", np.exp),
         within((-9, 10)),
         (88.0, 89.0, -103.0, -104.0, 709.0, 710.0, -746.0),
     ),
@@ -113,7 +107,6 @@ ALL: tuple[Op, ...] = (
         "Two to the power of x.",
         "NaN stays; exp2(inf) = inf, exp2(-inf) = 0. Too large results are inf.",
         (3.0, 8.0),
-        monotone("exp2", np.exp2),
         within((-14, 15)),
         (127.0, 128.0, -149.0, -151.0, 1023.5, 1024.0),
     ),
@@ -123,7 +116,6 @@ ALL: tuple[Op, ...] = (
         "exp(x) - 1, without cancellation near zero.",
         "NaN stays; expm1(±0) = ±0, expm1(-inf) = -1, expm1(inf) = inf.",
         (1.0, 1.7182819),
-        monotone("expm1", np.expm1),
         within((-9, 10)),
         (88.0, 89.0, -17.0, 1e-8),
     ),
@@ -133,8 +125,8 @@ ALL: tuple[Op, ...] = (
         "Natural logarithm.",
         "NaN for numbers below zero; log(±0) = -inf, log(1) = +0, log(inf) = inf.",
         (2.0, 0.6931472),
-        monotone("log", np.log, 0.0),
         within((0.01, 1000)),
+        on=(0.0, np.inf),
     ),
     _math(
         "log2",
@@ -142,8 +134,8 @@ ALL: tuple[Op, ...] = (
         "Logarithm to base 2.",
         "NaN for numbers below zero; log2(±0) = -inf, log2(1) = +0, log2(inf) = inf.",
         (8.0, 3.0),
-        monotone("log2", np.log2, 0.0),
         within((0.01, 1000)),
+        on=(0.0, np.inf),
     ),
     _math(
         "log10",
@@ -151,8 +143,8 @@ ALL: tuple[Op, ...] = (
         "Logarithm to base 10.",
         "NaN for numbers below zero; log10(±0) = -inf, log10(1) = +0, log10(inf) = inf.",
         (100.0, 2.0),
-        monotone("log10", np.log10, 0.0),
         within((0.01, 1000)),
+        on=(0.0, np.inf),
     ),
     _math(
         "log1p",
@@ -160,9 +152,9 @@ ALL: tuple[Op, ...] = (
         "log(1 + x), without cancellation near zero.",
         "NaN for numbers below -1; log1p(-1) = -inf, log1p(±0) = ±0, log1p(inf) = inf.",
         (1.0, 0.6931472),
-        monotone("log1p", np.log1p, -1.0),
         within((-0.9, 1000)),
         (-1.0, -0.99999994, 1e-8),
+        on=(-1.0, np.inf),
     ),
     _math(
         "sin",
@@ -170,9 +162,9 @@ ALL: tuple[Op, ...] = (
         "Sine of an angle in radians; the angle is reduced exactly, however large.",
         "NaN of NaN and infinities; sin(±0) = ±0.",
         (1.0, 0.84147096),
-        _lipschitz("sin", np.sin),
         within((-100, 100)),
         (3.1415927, 1e5, 1e22),
+        bar=partial(bm.wave, "sin", np.sin),
     ),
     _math(
         "cos",
@@ -180,9 +172,9 @@ ALL: tuple[Op, ...] = (
         "Cosine of an angle in radians; the angle is reduced exactly, however large.",
         "NaN of NaN and infinities; cos(±0) = 1.",
         (1.0, 0.5403023),
-        _lipschitz("cos", np.cos),
         within((-100, 100)),
         (1.5707964, 1e5, 1e22),
+        bar=partial(bm.wave, "cos", np.cos),
     ),
     _math(
         "tan",
@@ -190,9 +182,9 @@ ALL: tuple[Op, ...] = (
         "Tangent of an angle in radians; the angle is reduced exactly, however large.",
         "NaN of NaN and infinities; tan(±0) = ±0.",
         (1.0, 1.5574077),
-        one(bm.tangent),
         within((-1.5, 1.5)),
         (1.5707964, 1e5, 1e22),
+        bar=bm.tangent,
     ),
     _math(
         "asin",
@@ -200,8 +192,8 @@ ALL: tuple[Op, ...] = (
         "Angle in [-pi/2, pi/2] that has the given sine.",
         "NaN outside [-1, 1]; asin(±0) = ±0.",
         (0.5, 0.5235988),
-        monotone("asin", np.arcsin, -1.0, 1.0),
         within((-1, 1)),
+        on=(-1.0, 1.0),
     ),
     _math(
         "acos",
@@ -209,8 +201,8 @@ ALL: tuple[Op, ...] = (
         "Angle in [0, pi] that has the given cosine.",
         "NaN outside [-1, 1]; acos(1) = +0.",
         (0.5, 1.0471976),
-        monotone("acos", np.arccos, -1.0, 1.0),
         within((-1, 1)),
+        on=(-1.0, 1.0),
     ),
     _math(
         "atan",
@@ -218,7 +210,6 @@ ALL: tuple[Op, ...] = (
         "Angle in [-pi/2, pi/2] that has the given tangent.",
         "NaN stays; atan(±0) = ±0, atan(±inf) = ±pi/2.",
         (1.0, 0.7853982),
-        monotone("atan", np.arctan),
     ),
     _math(
         "sinh",
@@ -226,7 +217,6 @@ ALL: tuple[Op, ...] = (
         "Hyperbolic sine.",
         "NaN and infinities stay; sinh(±0) = ±0.",
         (1.0, 1.1752012),
-        monotone("sinh", np.sinh),
         within((-9, 10)),
         (89.0, 90.0, -89.5),
     ),
@@ -236,9 +226,9 @@ ALL: tuple[Op, ...] = (
         "Hyperbolic cosine.",
         "NaN stays; cosh(±inf) = inf, cosh(±0) = 1.",
         (1.0, 1.5430807),
-        one(_cosh_bar),
         within((-9, 10)),
         (89.0, 90.0, -89.5),
+        bar=partial(bm.even, np.cosh, "cosh"),
     ),
     _math(
         "tanh",
@@ -246,7 +236,6 @@ ALL: tuple[Op, ...] = (
         "Hyperbolic tangent.",
         "NaN stays; tanh(±0) = ±0, tanh(±inf) = ±1.",
         (1.0, 0.7615942),
-        monotone("tanh", np.tanh),
     ),
     _math(
         "asinh",
@@ -254,7 +243,6 @@ ALL: tuple[Op, ...] = (
         "Inverse hyperbolic sine.",
         "NaN and infinities stay; asinh(±0) = ±0.",
         (1.0, 0.8813736),
-        monotone("asinh", np.arcsinh),
     ),
     _math(
         "acosh",
@@ -262,8 +250,8 @@ ALL: tuple[Op, ...] = (
         "Inverse hyperbolic cosine.",
         "NaN for numbers below 1; acosh(1) = +0, acosh(inf) = inf.",
         (2.0, 1.316958),
-        monotone("acosh", np.arccosh, 1.0),
         within((1, 1000)),
+        on=(1.0, np.inf),
     ),
     _math(
         "atanh",
@@ -271,8 +259,8 @@ ALL: tuple[Op, ...] = (
         "Inverse hyperbolic tangent.",
         "NaN outside [-1, 1]; atanh(±1) = ±inf, atanh(±0) = ±0.",
         (0.5, 0.54930615),
-        monotone("atanh", np.arctanh, -1.0, 1.0),
         within((-0.99, 0.99)),
+        on=(-1.0, 1.0),
     ),
     _math(
         "erf",
@@ -280,7 +268,7 @@ ALL: tuple[Op, ...] = (
         "Error function: 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x.",
         "NaN stays; erf(±0) = ±0, erf(±inf) = ±1.",
         (1.0, 0.8427008),
-        one(_erf_bar),
         within((-4, 4)),
+        bar=_erf_bar,
     ),
 )
