@@ -16,9 +16,9 @@ from didyma.refimpl.ir.types import Array, Shape, TensorType
 from didyma.refimpl.ops.attributes import Ints, attributes, integers, sizes
 from didyma.refimpl.ops.broadcasting import operand_index
 from didyma.refimpl.ops.choose import flag, permutation, pick, size, subset
-from didyma.refimpl.ops.movement import MOVED, contiguous, moved
+from didyma.refimpl.ops.movement import MOVED, moving
 from didyma.refimpl.ops.rules import attr_error, check_axes, concrete, shape_error
-from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
+from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Sample, Use
 
 
 @attributes
@@ -216,14 +216,7 @@ RESHAPE = Op(
     kind=Kind.RESHAPE,
     arity=(1, 1),
     dtypes=EVERY,
-    rules=Rules(
-        Reshape,
-        infer=_reshape_infer,
-        eval=contiguous(_reshape),
-        bar=moved(_reshape),
-        element=_reshape_element,
-        view=_reshape,
-    ),
+    rules=moving(Reshape, _reshape_infer, _reshape, _reshape_element, view=True),
     sample=_reshape_sample,
     example=Example(
         (np.array([[1, 2], [3, 4]], np.int32),),
@@ -239,14 +232,7 @@ PERMUTE_DIMS = Op(
     kind=Kind.INJECTIVE,
     arity=(1, 1),
     dtypes=EVERY,
-    rules=Rules(
-        Permutation,
-        infer=_permute_infer,
-        eval=contiguous(_permute),
-        bar=moved(_permute),
-        element=_permute_element,
-        view=_permute,
-    ),
+    rules=moving(Permutation, _permute_infer, _permute, _permute_element, view=True),
     sample=_permute_sample,
     nearby=True,
     example=Example(
@@ -263,14 +249,7 @@ BROADCAST_TO = Op(
     kind=Kind.INJECTIVE,
     arity=(1, 1),
     dtypes=EVERY,
-    rules=Rules(
-        Broadcast,
-        infer=_broadcast_infer,
-        eval=contiguous(_broadcast),
-        bar=moved(_broadcast),
-        element=_broadcast_element,
-        view=_broadcast,
-    ),
+    rules=moving(Broadcast, _broadcast_infer, _broadcast, _broadcast_element, view=True),
     sample=_broadcast_sample,
     nearby=True,
     example=Example(
@@ -287,13 +266,7 @@ FLIP = Op(
     kind=Kind.INJECTIVE,
     arity=(1, 1),
     dtypes=EVERY,
-    rules=Rules(
-        Flip,
-        infer=_flip_infer,
-        eval=contiguous(_flip),
-        bar=moved(_flip),
-        element=_flip_element,
-    ),
+    rules=moving(Flip, _flip_infer, _flip, _flip_element),
     sample=_flip_sample,
     nearby=True,
     example=Example(

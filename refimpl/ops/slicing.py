@@ -17,7 +17,7 @@ from didyma.refimpl.ir.types import ALL as EVERY
 from didyma.refimpl.ir.types import Array, Shape, TensorType
 from didyma.refimpl.ops.attributes import Ints, attributes, choice, integer, integers, sizes
 from didyma.refimpl.ops.choose import flag, pick, size
-from didyma.refimpl.ops.movement import MOVED, contiguous, moved
+from didyma.refimpl.ops.movement import MOVED, moving
 from didyma.refimpl.ops.rules import (
     at_least_zero,
     at_most,
@@ -28,7 +28,7 @@ from didyma.refimpl.ops.rules import (
     concrete,
     shape_error,
 )
-from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
+from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Sample, Use
 
 Mode: TypeAlias = Literal["constant", "edge", "reflect"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -296,13 +296,7 @@ SLICE = Op(
     kind=Kind.INJECTIVE,
     arity=(1, 1),
     dtypes=EVERY,
-    rules=Rules(
-        Slice,
-        infer=_slice_infer,
-        eval=contiguous(_slice),
-        bar=moved(_slice),
-        element=_slice_element,
-    ),
+    rules=moving(Slice, _slice_infer, _slice, _slice_element),
     sample=_slice_sample,
     nearby=True,
     example=Example(
@@ -319,13 +313,7 @@ CONCAT = Op(
     kind=Kind.INJECTIVE,
     arity=(1, MANY),
     dtypes=EVERY,
-    rules=Rules(
-        Concat,
-        infer=_concat_infer,
-        eval=contiguous(_concat),
-        bar=moved(_concat),
-        element=_concat_element,
-    ),
+    rules=moving(Concat, _concat_infer, _concat, _concat_element),
     sample=_concat_sample,
     example=Example(
         (np.array([1, 2], np.int32), np.array([3], np.int32)),
@@ -345,13 +333,7 @@ PAD = Op(
     kind=Kind.INJECTIVE,
     arity=(2, 2),
     dtypes=EVERY,
-    rules=Rules(
-        Pad,
-        infer=_pad_infer,
-        eval=contiguous(_pad),
-        bar=moved(_pad),
-        element=_pad_element,
-    ),
+    rules=moving(Pad, _pad_infer, _pad, _pad_element),
     sample=_pad_sample,
     example=Example(
         (np.array([1, 2, 3], np.int32), np.array(0, np.int32)),
