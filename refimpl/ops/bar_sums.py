@@ -7,7 +7,6 @@ and 4.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -56,19 +55,16 @@ def fold(
     return Bar(c, np.where((c == 0) & (full == 0), LEAST, full))
 
 
-def sum_bar(
-    b: Bar, axes: Sequence[int], dtype: DType, contract: Contract, *, keepdims: bool = False
-) -> Bar:
+def sum_bar(b: Bar, axes: tuple[int, ...], keepdims: bool, dtype: DType, contract: Contract) -> Bar:
     """Return the bar of a sum over axes; integers wrap in their own dtype."""
-    over_axes = tuple(axes)
     if not dtype.is_float:
-        c = np.asarray(b.c.sum(axis=over_axes, keepdims=keepdims, dtype=b.c.dtype))
+        c = np.asarray(b.c.sum(axis=axes, keepdims=keepdims, dtype=b.c.dtype))
         if not b.e.any():
             return Bar(c, np.zeros(c.shape))
-        e = np.asarray(b.e.sum(axis=over_axes, keepdims=keepdims))
+        e = np.asarray(b.e.sum(axis=axes, keepdims=keepdims))
         return Bar(c, np.where(e > 0, np.inf, 0.0))
-    n = math.prod(b.c.shape[a] for a in over_axes)
-    c, e, mass, whole = sums(b, over_axes, keepdims)
+    n = math.prod(b.c.shape[a] for a in axes)
+    c, e, mass, whole = sums(b, axes, keepdims)
     known = (e == 0) & ((whole & (mass <= 2.0 ** BITS[dtype.compute])) | (n <= 1))
     return fold(c, e, mass, additions(n, contract), 0, dtype, known)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -17,14 +18,10 @@ from didyma.refimpl.ops.choose import flag
 from didyma.refimpl.ops.reduce import reduced, source
 from didyma.refimpl.ops.rules import attr_error, check_axis
 from didyma.refimpl.ops.spec import (
-    BarRule,
     Chooser,
-    Element,
-    Eval,
     Example,
     Fold,
     Index,
-    Infer,
     Kind,
     Op,
     Read,
@@ -44,15 +41,12 @@ class Search:
     keepdims: bool = boolean("keep the searched axis, with size 1")
 
 
-def _infer(name: _Name) -> Infer[Search]:
-    def infer(types: Sequence[TensorType], a: Search) -> TensorType:
-        (t,) = types
-        check_axis(name, a.axis, t.rank)
-        if t.shape[a.axis] == 0:
-            raise attr_error(name, "axis", a.axis, "an axis with at least one element")
-        return reduced(t, (a.axis,), a.keepdims).with_dtype(DType.I64)
-
-    return infer
+def _infer(name: _Name, types: Sequence[TensorType], a: Search) -> TensorType:
+    (t,) = types
+    check_axis(name, a.axis, t.rank)
+    if t.shape[a.axis] == 0:
+        raise attr_error(name, "axis", a.axis, "an axis with at least one element")
+    return reduced(t, (a.axis,), a.keepdims).with_dtype(DType.I64)
 
 
 def _position(name: _Name, x: Array, a: Search) -> Array:
@@ -63,23 +57,17 @@ def _position(name: _Name, x: Array, a: Search) -> Array:
     return np.asarray(best(x, axis=a.axis, keepdims=a.keepdims)).astype(np.int64)
 
 
-def _eval(name: _Name) -> Eval[Search]:
-    def run(args: Sequence[Array], a: Search, _result: TensorType) -> Array:
-        compute = DType.of(args[0]).compute.numpy
-        return _position(name, args[0].astype(compute, copy=False), a)
-
-    return run
+def _eval(name: _Name, args: Sequence[Array], a: Search, _result: TensorType) -> Array:
+    compute = DType.of(args[0]).compute.numpy
+    return _position(name, args[0].astype(compute, copy=False), a)
 
 
-def _bar(name: _Name) -> BarRule[Search]:
-    def run(args: Sequence[Bar], use: Use[Search], _contract: Contract) -> Bar:
-        b = settle(args[0], use.types[0].dtype)
-        c = _position(name, b.c, use.attrs)
-        if not b.e.any():
-            return Bar(c, np.zeros(c.shape))
-        return Bar(c, np.where(_decided(name, b, c, use.attrs), 0.0, np.inf))
-
-    return run
+def _bar(name: _Name, args: Sequence[Bar], use: Use[Search], _contract: Contract) -> Bar:
+    b = settle(args[0], use.types[0].dtype)
+    c = _position(name, b.c, use.attrs)
+    if not b.e.any():
+        return Bar(c, np.zeros(c.shape))
+    return Bar(c, np.where(_decided(name, b, c, use.attrs), 0.0, np.inf))
 
 
 def _decided(name: _Name, b: Bar, c: Array, a: Search) -> Array:
@@ -99,16 +87,13 @@ def _decided(name: _Name, b: Bar, c: Array, a: Search) -> Array:
     return np.asarray(np.all(beaten | nan_wins, axis=a.axis, keepdims=a.keepdims))
 
 
-def _element(name: _Name) -> Element[Search]:
-    def element(at: Index, reads: Sequence[Read], use: Use[Search]) -> Fold:
-        (t,), axis = use.types, use.attrs.axis
+def _element(name: _Name, at: Index, reads: Sequence[Read], use: Use[Search]) -> Fold:
+    (t,), axis = use.types, use.attrs.axis
 
-        def body(k: Index) -> Expr:
-            return reads[0](source(at, k, (axis,), t.rank, use.attrs.keepdims))
+    def body(k: Index) -> Expr:
+        return reads[0](source(at, k, (axis,), t.rank, use.attrs.keepdims))
 
-        return Fold(name, (ex.of_dim(t.shape[axis]),), body)
-
-    return element
+    return Fold(name, (ex.of_dim(t.shape[axis]),), body)
 
 
 def _sample(ch: Chooser, t: TensorType) -> Sample | None:
@@ -130,7 +115,13 @@ def _search(name: _Name, doc: str, answer: int) -> Op:
         kind=Kind.REDUCTION,
         arity=(1, 1),
         dtypes=NUMBERS,
-        rules=Rules(Search, _infer(name), _eval(name), _bar(name), _element(name)),
+        rules=Rules(
+            Search,
+            partial(_infer, name),
+            partial(_eval, name),
+            partial(_bar, name),
+            partial(_element, name),
+        ),
         sample=_sample,
         example=Example(
             (np.array([3, 1, 4, 1, 4], np.int32),),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from didyma.refimpl.ir.types import Array, DType
-from didyma.refimpl.ops.bars import OVER, TINY, UNIT, Bar, as_error, close, settle
+from didyma.refimpl.ops.bars import OVER, TINY, UNIT, Bar, Contract, as_error, close, settle
 from didyma.refimpl.ops.bars import finish as rounded_once
 
 Axes = tuple[int, ...]
@@ -29,7 +29,7 @@ def has_negative_zero(x: Array) -> bool:
     return x.dtype.kind == "f" and bool(((x == 0) & np.signbit(x)).any())
 
 
-def extreme(x: Array, axes: Axes, keepdims: bool, largest: bool) -> Array:
+def extreme(largest: bool, x: Array, axes: Axes, keepdims: bool) -> Array:
     """Return the max or min over axes: NaN if any is NaN, -0 below +0, the identity if empty."""
     dtype = x.dtype
     if dtype.kind == "f":
@@ -46,15 +46,17 @@ def extreme(x: Array, axes: Axes, keepdims: bool, largest: bool) -> Array:
     return out
 
 
-def extreme_bar(b: Bar, axes: Axes, keepdims: bool, largest: bool, dtype: DType) -> Bar:
+def extreme_bar(
+    largest: bool, b: Bar, axes: Axes, keepdims: bool, dtype: DType, _contract: Contract
+) -> Bar:
     """Return the bar of the max or min over axes, from the ends of the elements' bars."""
     b = settle(b, dtype)
-    c = extreme(b.c, axes, keepdims, largest)
+    c = extreme(largest, b.c, axes, keepdims)
     if not b.e.any():
         return Bar(c, np.zeros(c.shape))
     wide = b.c if dtype.is_float else b.c.astype(np.longdouble)
-    low = extreme(wide - b.e, axes, keepdims, largest)
-    high = extreme(wide + b.e, axes, keepdims, largest)
+    low = extreme(largest, wide - b.e, axes, keepdims)
+    high = extreme(largest, wide + b.e, axes, keepdims)
     known = np.all(b.e == 0, axis=axes, keepdims=keepdims)
     e = close(c.astype(wide.dtype), low, high, known).e
     e = np.where(np.any(b.e == np.inf, axis=axes, keepdims=keepdims), np.inf, e)
@@ -105,7 +107,7 @@ def product_bar(c: Array, f: Factors, dtype: DType) -> Bar:
     return Bar(c, np.where(f.unknown, np.inf, e))
 
 
-def prod_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType) -> Bar:
+def prod_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, _contract: Contract) -> Bar:
     """Return the bar of products over axes; integers wrap."""
 
     def fold(x: Array) -> Array:

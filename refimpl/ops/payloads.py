@@ -81,7 +81,7 @@ def scalar(name: str) -> RingRule[Any]:
     return run
 
 
-def extreme_of(p: Array, bar: Bar, axes: tuple[int, ...], keepdims: bool, largest: bool) -> Array:
+def extreme_of(largest: bool, p: Array, bar: Bar, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the payloads of extremes over axes: of all that may win, if they have one payload."""
     c = bar.c if largest else -bar.c
     low, high = c - bar.e, c + bar.e
@@ -92,18 +92,18 @@ def extreme_of(p: Array, bar: Bar, axes: tuple[int, ...], keepdims: bool, larges
     return where_decided(most == least, most)
 
 
-def total(p: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """Return sums over axes."""
+def total(p: Array, _bar: Bar, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """Return the payloads of sums over axes."""
     return np.asarray(ring.sum_of(p, axes, keepdims=keepdims))
 
 
 def mean(p: Array, axes: tuple[int, ...], keepdims: bool, count: Array) -> Array:
-    """Return sums over axes divided by numbers of terms."""
-    return np.asarray(ring.divide(total(p, axes, keepdims), ring.embed(count)))
+    """Return the payloads of sums over axes divided by numbers of terms."""
+    return np.asarray(ring.divide(ring.sum_of(p, axes, keepdims=keepdims), ring.embed(count)))
 
 
-def product(p: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """Return products over axes."""
+def product(p: Array, _bar: Bar, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """Return the payloads of products over axes."""
     kept = [a for a in range(p.ndim) if a not in axes]
     terms = math.prod(p.shape[a] for a in axes)
     line = np.transpose(p, [*kept, *axes]).reshape([*(p.shape[a] for a in kept), terms])

@@ -72,11 +72,11 @@ def _max_eval(args: Sequence[Array], f: SlidingWindow, result: TensorType) -> Ar
         return out.astype(result.dtype.numpy, copy=False)
 
 
-def _max_bar(args: Sequence[Bar], use: Use[SlidingWindow], _contract: Contract) -> Bar:
+def _max_bar(args: Sequence[Bar], use: Use[SlidingWindow], contract: Contract) -> Bar:
     (x,), f = args, use.attrs
     places, axes = _places(x.c, f, lowest(x.c.dtype))
     errors, _ = _places(x.e, f, 0)
-    return extreme_bar(Bar(places, errors), axes, False, True, use.result.dtype)
+    return extreme_bar(True, Bar(places, errors), axes, False, use.result.dtype, contract)
 
 
 def _max_ring(
@@ -86,7 +86,7 @@ def _max_ring(
     places, axes = _places(x.c, f, lowest(x.c.dtype))
     errors, _ = _places(x.e, f, 0)
     p, _ = _places(operands[0], f, int(UNKNOWN))
-    return payloads.extreme_of(p, Bar(places, errors), axes, keepdims=False, largest=True)
+    return payloads.extreme_of(True, p, Bar(places, errors), axes, keepdims=False)
 
 
 def _max_element(at: Index, reads: Sequence[Read], use: Use[SlidingWindow]) -> Fold:
@@ -141,7 +141,7 @@ def _avg_bar(args: Sequence[Bar], use: Use[Average], contract: Contract) -> Bar:
     (x,), f, dtype = args, use.attrs, use.result.dtype
     places, axes = _places(x.c, f, 0)
     errors, _ = _places(x.e, f, 0)
-    total = sum_bar(Bar(places, errors), axes, dtype, contract)
+    total = sum_bar(Bar(places, errors), axes, False, dtype, contract)
     return divided(total, _counts(f, x.c.shape, total.c.shape), dtype)
 
 

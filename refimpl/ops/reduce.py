@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -21,19 +22,14 @@ from didyma.refimpl.ops.choose import flag, subset
 from didyma.refimpl.ops.folds import Axes, divided, extreme, extreme_bar, prod_bar
 from didyma.refimpl.ops.rules import check_axes
 from didyma.refimpl.ops.spec import (
-    BarRule,
     Chooser,
-    Element,
-    Eval,
     Example,
     Fold,
     FoldOp,
     Index,
-    Infer,
     Kind,
     Op,
     Read,
-    RingRule,
     Rules,
     Sample,
     Use,
@@ -69,55 +65,38 @@ def source(at: Index, k: Index, axes: tuple[int, ...], rank: int, keepdims: bool
     )
 
 
-def _infer(name: str) -> Infer[Reduction]:
-    def infer(types: Sequence[TensorType], a: Reduction) -> TensorType:
-        check_axes(name, a.axes, types[0].rank)
-        return reduced(types[0], a.axes, a.keepdims)
-
-    return infer
+def _infer(name: str, types: Sequence[TensorType], a: Reduction) -> TensorType:
+    check_axes(name, a.axes, types[0].rank)
+    return reduced(types[0], a.axes, a.keepdims)
 
 
-def _element(op: FoldOp, mean: bool) -> Element[Reduction]:
-    def element(at: Index, reads: Sequence[Read], use: Use[Reduction]) -> Fold:
-        (t,), axes, keepdims = use.types, use.attrs.axes, use.attrs.keepdims
-        extents = tuple(ex.of_dim(t.shape[a]) for a in axes)
+def _element(op: FoldOp, mean: bool, at: Index, reads: Sequence[Read], use: Use[Reduction]) -> Fold:
+    (t,), axes, keepdims = use.types, use.attrs.axes, use.attrs.keepdims
+    extents = tuple(ex.of_dim(t.shape[a]) for a in axes)
 
-        def body(k: Index) -> Expr:
-            return reads[0](source(at, k, axes, t.rank, keepdims))
+    def body(k: Index) -> Expr:
+        return reads[0](source(at, k, axes, t.rank, keepdims))
 
-        def divide(total: Expr) -> Expr:
-            count = ex.of_dim(dims.mul(*(t.shape[a] for a in axes)))
-            return Binary("div", total, Cast(count, use.result.dtype.compute))
+    def divide(total: Expr) -> Expr:
+        count = ex.of_dim(dims.mul(*(t.shape[a] for a in axes)))
+        return Binary("div", total, Cast(count, use.result.dtype.compute))
 
-        return Fold(op, extents, body, divide if mean else unchanged)
-
-    return element
+    return Fold(op, extents, body, divide if mean else unchanged)
 
 
-def _eval(fold: FoldValues) -> Eval[Reduction]:
-    def run(args: Sequence[Array], a: Reduction, result: TensorType) -> Array:
-        (x,) = args
-        with np.errstate(all="ignore"):
-            out = fold(x.astype(DType.of(x).compute.numpy, copy=False), a.axes, a.keepdims)
-            return np.array(out).astype(result.dtype.numpy)
-
-    return run
+def _eval(fold: FoldValues, args: Sequence[Array], a: Reduction, result: TensorType) -> Array:
+    (x,) = args
+    with np.errstate(all="ignore"):
+        out = fold(x.astype(DType.of(x).compute.numpy, copy=False), a.axes, a.keepdims)
+        return np.array(out).astype(result.dtype.numpy)
 
 
-def _sum(x: Array, axes: Axes, keepdims: bool) -> Array:
-    return np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=x.dtype))
+def _by(ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool) -> Array:
+    """Return the fold by a ufunc, in the operand's dtype."""
+    return np.asarray(ufunc.reduce(x, axis=axes, keepdims=keepdims, dtype=x.dtype))
 
 
-def _prod(x: Array, axes: Axes, keepdims: bool) -> Array:
-    return np.asarray(np.prod(x, axis=axes, keepdims=keepdims, dtype=x.dtype))
-
-
-def _min(x: Array, axes: Axes, keepdims: bool) -> Array:
-    return extreme(x, axes, keepdims, False)
-
-
-def _max(x: Array, axes: Axes, keepdims: bool) -> Array:
-    return extreme(x, axes, keepdims, True)
+_sum, _any, _all = (partial(_by, f) for f in (np.add, np.logical_or, np.logical_and))
 
 
 def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
@@ -125,98 +104,48 @@ def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     return np.asarray(_sum(x, axes, keepdims) / count)
 
 
-def _any(x: Array, axes: Axes, keepdims: bool) -> Array:
-    return np.asarray(np.any(x, axis=axes, keepdims=keepdims))
-
-
-def _all(x: Array, axes: Axes, keepdims: bool) -> Array:
-    return np.asarray(np.all(x, axis=axes, keepdims=keepdims))
-
-
-def _bar(fold: FoldBars) -> BarRule[Reduction]:
-    def run(args: Sequence[Bar], use: Use[Reduction], contract: Contract) -> Bar:
-        return fold(args[0], use.attrs.axes, use.attrs.keepdims, use.result.dtype, contract)
-
-    return run
-
-
-def _sum_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
-    return sum_bar(b, axes, dtype, k, keepdims=keepdims)
-
-
-def _prod_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, _k: Contract) -> Bar:
-    return prod_bar(b, axes, keepdims, dtype)
-
-
-def _min_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, _k: Contract) -> Bar:
-    return extreme_bar(b, axes, keepdims, False, dtype)
-
-
-def _max_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, _k: Contract) -> Bar:
-    return extreme_bar(b, axes, keepdims, True, dtype)
+def _bar(fold: FoldBars, args: Sequence[Bar], use: Use[Reduction], contract: Contract) -> Bar:
+    return fold(args[0], use.attrs.axes, use.attrs.keepdims, use.result.dtype, contract)
 
 
 def _mean_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
     count = math.prod(b.c.shape[a] for a in axes)
-    return divided(sum_bar(b, axes, dtype, k, keepdims=keepdims), np.asarray(count), dtype)
-
-
-def _sum_ring(p: Array, _b: Bar, axes: Axes, keepdims: bool) -> Array:
-    return payloads.total(p, axes, keepdims)
-
-
-def _prod_ring(p: Array, _b: Bar, axes: Axes, keepdims: bool) -> Array:
-    return payloads.product(p, axes, keepdims)
-
-
-def _min_ring(p: Array, b: Bar, axes: Axes, keepdims: bool) -> Array:
-    return payloads.extreme_of(p, b, axes, keepdims, largest=False)
-
-
-def _max_ring(p: Array, b: Bar, axes: Axes, keepdims: bool) -> Array:
-    return payloads.extreme_of(p, b, axes, keepdims, largest=True)
+    return divided(sum_bar(b, axes, keepdims, dtype, k), np.asarray(count), dtype)
 
 
 def _mean_ring(p: Array, _b: Bar, axes: Axes, keepdims: bool) -> Array:
     return payloads.mean(p, axes, keepdims, np.asarray(math.prod(p.shape[a] for a in axes)))
 
 
-def _ring(fold: FoldPayloads | None) -> RingRule[Reduction] | None:
-    if fold is None:
-        return None
-
-    def run(
-        bars: Sequence[Bar], operands: Sequence[Array], use: Use[Reduction], _out: Bar
-    ) -> Array:
-        return fold(operands[0], bars[0], use.attrs.axes, use.attrs.keepdims)
-
-    return run
+def _ring(
+    fold: FoldPayloads,
+    bars: Sequence[Bar],
+    operands: Sequence[Array],
+    use: Use[Reduction],
+    _out: Bar,
+) -> Array:
+    return fold(operands[0], bars[0], use.attrs.axes, use.attrs.keepdims)
 
 
-def _quantifier(decisive: bool) -> FoldBars:
-    """Return the bar rule of ``any`` (decisive: true) or ``all`` (decisive: false).
+def _quantifier(
+    decisive: bool, b: Bar, axes: Axes, keepdims: bool, _dtype: DType, _k: Contract
+) -> Bar:
+    """Return the bar of ``any`` (decisive: true) or ``all`` (decisive: false).
 
     One element that is surely decisive decides the result, whatever the others are.
     """
-
-    def run(b: Bar, axes: Axes, keepdims: bool, _dtype: DType, _k: Contract) -> Bar:
-        c = (_any if decisive else _all)(b.c, axes, keepdims)
-        settled = _any((b.c == decisive) & (b.e == 0), axes, keepdims)
-        unsure = _any(b.e > 0, axes, keepdims)
-        c = np.where(settled, decisive, c)
-        return Bar(c, np.where(unsure & ~settled, np.inf, 0.0))
-
-    return run
+    c = (_any if decisive else _all)(b.c, axes, keepdims)
+    settled = _any((b.c == decisive) & (b.e == 0), axes, keepdims)
+    unsure = _any(b.e > 0, axes, keepdims)
+    c = np.where(settled, decisive, c)
+    return Bar(c, np.where(unsure & ~settled, np.inf, 0.0))
 
 
-def _sample(dtypes: Sequence[DType]) -> Callable[[Chooser, TensorType], Sample | None]:
-    def sample(ch: Chooser, t: TensorType) -> Sample | None:
-        if t.dtype not in dtypes:
-            return None
-        axes = subset(ch, t.rank)
-        return Sample((t,), freeze({"axes": axes, "keepdims": flag(ch)}))
-
-    return sample
+def _sample(dtypes: Sequence[DType], ch: Chooser, t: TensorType) -> Sample | None:
+    if t.dtype not in dtypes:
+        return None
+    axes = subset(ch, t.rank)
+    return Sample((t,), freeze({"axes": axes, "keepdims": flag(ch)}))
 
 
 def _reduction(
@@ -239,13 +168,13 @@ def _reduction(
         dtypes=dtypes,
         rules=Rules(
             Reduction,
-            _infer(name),
-            _eval(fold),
-            _bar(bar),
-            _element(op, mean=name == "mean"),
-            ring=_ring(ring),
+            partial(_infer, name),
+            partial(_eval, fold),
+            partial(_bar, bar),
+            partial(_element, op, name == "mean"),
+            ring=partial(_ring, ring) if ring else None,
         ),
-        sample=_sample(dtypes),
+        sample=partial(_sample, dtypes),
         pending=name in ("sum", "mean"),
         example=Example((example[0],), example[1], freeze({"axes": (1,), "keepdims": False})),
     )
@@ -260,30 +189,30 @@ ALL: tuple[Op, ...] = (
         "sum",
         "Sum over axes. The order of additions is free.",
         _SUM + "Empty: 0. Integers wrap in the operand's dtype. bool is cast first.",
-        NUMBERS, _sum, _sum_bar, "add",
-        (_X, np.array([8, 7], np.float32)), _sum_ring,
+        NUMBERS, _sum, sum_bar, "add",
+        (_X, np.array([8, 7], np.float32)), payloads.total,
     ),
     _reduction(
         "prod",
         "Product over axes. The order of multiplications is free.",
         "NaN, infinities and zeros as in IEEE multiplication, in no set order. Empty: 1. "
         "Integers wrap in the operand's dtype.",
-        NUMBERS, _prod, _prod_bar, "mul",
-        (_X, np.array([10, 0], np.float32)), _prod_ring,
+        NUMBERS, partial(_by, np.multiply), prod_bar, "mul",
+        (_X, np.array([10, 0], np.float32)), payloads.product,
     ),
     _reduction(
         "min",
         "Smallest element over axes.",
         "NaN if any element is NaN; -0 is below +0. Empty: +infinity, or the largest integer.",
-        NUMBERS, _min, _min_bar, "min",
-        (_X, np.array([1, 0], np.float32)), _min_ring,
+        NUMBERS, partial(extreme, False), partial(extreme_bar, False), "min",
+        (_X, np.array([1, 0], np.float32)), partial(payloads.extreme_of, False),
     ),
     _reduction(
         "max",
         "Largest element over axes.",
         "NaN if any element is NaN; -0 is below +0. Empty: -infinity, or the smallest integer.",
-        NUMBERS, _max, _max_bar, "max",
-        (_X, np.array([5, 4], np.float32)), _max_ring,
+        NUMBERS, partial(extreme, True), partial(extreme_bar, True), "max",
+        (_X, np.array([5, 4], np.float32)), partial(payloads.extreme_of, True),
     ),
     _reduction(
         "mean",
@@ -296,14 +225,14 @@ ALL: tuple[Op, ...] = (
         "any",
         "True if an element over the axes is.",
         "Takes bool; cast numbers first (NaN is true). Empty: false.",
-        BOOL, _any, _quantifier(decisive=True), "or",
+        BOOL, _any, partial(_quantifier, True), "or",
         (_B, np.array([True, False, True])),
     ),
     _reduction(
         "all",
         "True if all elements over the axes are.",
         "Takes bool; cast numbers first (NaN is true). Empty: true.",
-        BOOL, _all, _quantifier(decisive=False), "and",
+        BOOL, _all, partial(_quantifier, False), "and",
         (_B, np.array([False, False, True])),
     ),
 )  # fmt: skip

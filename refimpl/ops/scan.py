@@ -32,19 +32,14 @@ from didyma.refimpl.ops.choose import flag
 from didyma.refimpl.ops.folds import factors, product_bar
 from didyma.refimpl.ops.rules import check_axis
 from didyma.refimpl.ops.spec import (
-    BarRule,
     Chooser,
-    Element,
-    Eval,
     Example,
     Fold,
     FoldOp,
     Index,
-    Infer,
     Kind,
     Op,
     Read,
-    RingRule,
     Rules,
     Sample,
     Use,
@@ -64,40 +59,33 @@ Along: TypeAlias = Callable[[Array, Running], Array]
 OfFloats: TypeAlias = Callable[[Bar, Running, DType, Contract], Bar]
 
 
-def _along(accumulate: Callable[[Array], Array], empty: float) -> Along:
-    """Return a function that folds every prefix (or suffix) of each line.
+def _along(accumulate: Callable[[Array], Array], empty: float, x: Array, a: Running) -> Array:
+    """Fold every prefix (or suffix) of each line.
 
     ``accumulate`` folds every prefix along the last axis; ``empty`` is the fold of no elements.
     """
-
-    def run(x: Array, a: Running) -> Array:
-        line = np.moveaxis(x, a.axis, -1)
-        if a.reverse:
-            line = line[..., ::-1]
-        out = accumulate(line)
-        if a.exclusive:
-            first = np.full((*out.shape[:-1], min(1, out.shape[-1])), empty, x.dtype)
-            out = np.concatenate([first, out[..., :-1]], -1)
-        if a.reverse:
-            out = out[..., ::-1]
-        return np.ascontiguousarray(np.moveaxis(out, -1, a.axis))
-
-    return run
+    line = np.moveaxis(x, a.axis, -1)
+    if a.reverse:
+        line = line[..., ::-1]
+    out = accumulate(line)
+    if a.exclusive:
+        first = np.full((*out.shape[:-1], min(1, out.shape[-1])), empty, x.dtype)
+        out = np.concatenate([first, out[..., :-1]], -1)
+    if a.reverse:
+        out = out[..., ::-1]
+    return np.ascontiguousarray(np.moveaxis(out, -1, a.axis))
 
 
-def _by(ufunc: np.ufunc) -> Callable[[Array], Array]:
+def _by(ufunc: np.ufunc, line: Array) -> Array:
     """Return the fold of every prefix by a ufunc, in the operand's dtype."""
-
-    def run(line: Array) -> Array:
-        return np.asarray(ufunc.accumulate(line, axis=-1, dtype=line.dtype))
-
-    return run
+    return np.asarray(ufunc.accumulate(line, axis=-1, dtype=line.dtype))
 
 
-_sums, _products = _along(_by(np.add), 0), _along(_by(np.multiply), 1)
-_some = _along(_by(np.logical_or), 0)
-_ring_sums = _along(partial(ring.running_sum, axis=-1), 0)
-_ring_products = _along(partial(ring.running_product, axis=-1), ring.UNIT)
+_sums = partial(_along, partial(_by, np.add), 0)
+_products = partial(_along, partial(_by, np.multiply), 1)
+_some = partial(_along, partial(_by, np.logical_or), 0)
+_ring_sums = partial(_along, partial(ring.running_sum, axis=-1), 0)
+_ring_products = partial(_along, partial(ring.running_product, axis=-1), ring.UNIT)
 
 
 def _counts(a: Running, shape: tuple[int, ...]) -> Array:
@@ -108,33 +96,25 @@ def _counts(a: Running, shape: tuple[int, ...]) -> Array:
     return count.reshape(-1, *[1] * (len(shape) - 1 - a.axis))
 
 
-def _infer(name: str) -> Infer[Running]:
-    def infer(types: Sequence[TensorType], a: Running) -> TensorType:
-        check_axis(name, a.axis, types[0].rank)
-        return types[0]
-
-    return infer
+def _infer(name: str, types: Sequence[TensorType], a: Running) -> TensorType:
+    check_axis(name, a.axis, types[0].rank)
+    return types[0]
 
 
-def _eval(along: Along) -> Eval[Running]:
-    def run(args: Sequence[Array], a: Running, result: TensorType) -> Array:
-        x = args[0].astype(result.dtype.compute.numpy, copy=False)
-        with np.errstate(all="ignore"):
-            return along(x, a).astype(result.dtype.numpy)
-
-    return run
+def _eval(along: Along, args: Sequence[Array], a: Running, result: TensorType) -> Array:
+    x = args[0].astype(result.dtype.compute.numpy, copy=False)
+    with np.errstate(all="ignore"):
+        return along(x, a).astype(result.dtype.numpy)
 
 
-def _bar(along: Along, of_floats: OfFloats) -> BarRule[Running]:
-    """Return the bar rule; integers wrap, and are undecided where an element that they fold is."""
-
-    def run(args: Sequence[Bar], use: Use[Running], contract: Contract) -> Bar:
-        (b,), a, dtype = args, use.attrs, use.result.dtype
-        if dtype.is_float:
-            return of_floats(b, a, dtype, contract)
-        return Bar(along(b.c, a), np.where(_some(b.e > 0, a), np.inf, 0.0))
-
-    return run
+def _bar(
+    along: Along, of_floats: OfFloats, args: Sequence[Bar], use: Use[Running], contract: Contract
+) -> Bar:
+    """Return the bar; integers wrap, and are undecided where an element that they fold is."""
+    (b,), a, dtype = args, use.attrs, use.result.dtype
+    if dtype.is_float:
+        return of_floats(b, a, dtype, contract)
+    return Bar(along(b.c, a), np.where(_some(b.e > 0, a), np.inf, 0.0))
 
 
 def _sum_bar(b: Bar, a: Running, dtype: DType, contract: Contract) -> Bar:
@@ -155,38 +135,28 @@ def _sum_bar(b: Bar, a: Running, dtype: DType, contract: Contract) -> Bar:
 def _prod_bar(b: Bar, a: Running, dtype: DType, _contract: Contract) -> Bar:
     """Return the bar of running products of floats: each multiplication rounds, in any order."""
 
-    def join(x: Array) -> Array:
-        return _products(x, a)
-
-    def some(x: Array) -> Array:
-        return _some(x, a)
-
+    join, some = partial(_products, a=a), partial(_some, a=a)
     return product_bar(join(b.c), factors(b, _counts(a, b.c.shape), join, some), dtype)
 
 
-def _ring(along: Along) -> RingRule[Running]:
-    def run(_bars: Sequence[Bar], payloads: Sequence[Array], use: Use[Running], _out: Bar) -> Array:
-        return along(payloads[0], use.attrs)
+def _ring(
+    along: Along, _bars: Sequence[Bar], payloads: Sequence[Array], use: Use[Running], _out: Bar
+) -> Array:
+    return along(payloads[0], use.attrs)
 
-    return run
 
+def _element(op: FoldOp, at: Index, reads: Sequence[Read], use: Use[Running]) -> Fold:
+    """Return a fold with ``op``, of i + 1 steps for element i."""
+    axis, reverse = use.attrs.axis, use.attrs.reverse
+    i, n = at[axis], ex.of_dim(use.result.shape[axis])
+    own = ex.index(0 if use.attrs.exclusive else 1)
+    extent = ex.add(ex.sub(ex.sub(n, i), ex.ONE), own) if reverse else ex.add(i, own)
+    first = ex.add(i, ex.sub(ex.ONE, own)) if reverse else ex.ZERO
 
-def _element(op: FoldOp) -> Element[Running]:
-    """Return the loop rule: a fold with ``op``, of i + 1 steps for element i."""
+    def body(k: Index) -> Expr:
+        return reads[0]((*at[:axis], ex.add(first, k[0]), *at[axis + 1 :]))
 
-    def element(at: Index, reads: Sequence[Read], use: Use[Running]) -> Fold:
-        axis, reverse = use.attrs.axis, use.attrs.reverse
-        i, n = at[axis], ex.of_dim(use.result.shape[axis])
-        own = ex.index(0 if use.attrs.exclusive else 1)
-        extent = ex.add(ex.sub(ex.sub(n, i), ex.ONE), own) if reverse else ex.add(i, own)
-        first = ex.add(i, ex.sub(ex.ONE, own)) if reverse else ex.ZERO
-
-        def body(k: Index) -> Expr:
-            return reads[0]((*at[:axis], ex.add(first, k[0]), *at[axis + 1 :]))
-
-        return Fold(op, (extent,), body)
-
-    return element
+    return Fold(op, (extent,), body)
 
 
 def _sample(ch: Chooser, t: TensorType) -> Sample | None:
@@ -223,11 +193,11 @@ ALL: tuple[Op, ...] = (
         "NaN and infinities as in IEEE addition; a zero's sign is not set. An empty sum is 0.",
         Rules(
             Running,
-            infer=_infer("cumulative_sum"),
-            eval=_eval(_sums),
-            bar=_bar(_sums, _sum_bar),
-            element=_element("add"),
-            ring=_ring(_ring_sums),
+            infer=partial(_infer, "cumulative_sum"),
+            eval=partial(_eval, _sums),
+            bar=partial(_bar, _sums, _sum_bar),
+            element=partial(_element, "add"),
+            ring=partial(_ring, _ring_sums),
         ),
         [2, 5, 9],
     ),
@@ -237,11 +207,11 @@ ALL: tuple[Op, ...] = (
         "NaN, infinities and zeros as in IEEE multiplication. An empty product is 1.",
         Rules(
             Running,
-            infer=_infer("cumulative_prod"),
-            eval=_eval(_products),
-            bar=_bar(_products, _prod_bar),
-            element=_element("mul"),
-            ring=_ring(_ring_products),
+            infer=partial(_infer, "cumulative_prod"),
+            eval=partial(_eval, _products),
+            bar=partial(_bar, _products, _prod_bar),
+            element=partial(_element, "mul"),
+            ring=partial(_ring, _ring_products),
         ),
         [2, 6, 24],
     ),

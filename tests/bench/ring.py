@@ -60,7 +60,7 @@ class Seen:
 def bar_of(factors: Sequence[Array], contract: Contract) -> Bar:
     """Return the bar of a sum, or of a dot product, of exact terms."""
     if len(factors) == 1:
-        return sum_bar(bars.exact(factors[0]), (0,), DType.F32, contract)
+        return sum_bar(bars.exact(factors[0]), (0,), False, DType.F32, contract)
     products = factors[0].astype(np.float64) * factors[1].astype(np.float64)
     none, mass, whole = np.zeros(()), np.abs(products).sum(), np.asarray(False)
     return dot_bar(products.sum(), none, mass, len(products), DType.F32, contract, whole)
