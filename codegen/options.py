@@ -1,10 +1,15 @@
-"""What a caller may choose about a compile: one frozen argument, no global switches."""
+"""What a caller may choose about a compile: one frozen argument, no global switches.
+
+The choices stand in groups, one for each part of the compiler.  In text (the command line, a
+finding, a case of a campaign) a choice is named by its path, such as ``kernels.block``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.limits import PORTABLE
@@ -12,117 +17,296 @@ from didyma.refimpl.ir.limits import PORTABLE
 if TYPE_CHECKING:
     from didyma.codegen.memory.planners import Choice
 
-
 EMBEDDED = 1 << 16
 STREAMS = 8  # the most that launches are spread over
+VERSION = 2  # of a record; 1 had the choices of all groups side by side
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the value of a choice must be: a test, its description, and the code of the error."""
+
+    holds: Callable[[Any], bool]
+    want: str
+    code: str = "bad-option"
+
+
+_ANY = Rule(lambda x: True, "a value")
+_FLAG = Rule(lambda x: type(x) is bool, "true or false")
+_BLOCK = Rule(
+    lambda x: type(x) is int and 32 <= x <= PORTABLE.threads and x & (x - 1) == 0,
+    f"a power of two from 32 to {PORTABLE.threads}",
+)
+_CAPACITY = Rule(
+    lambda x: x is None or (type(x) is int and x >= 0), "0 or more", code="bad-capacity"
+)
+_SECONDS = Rule(
+    lambda x: x is None or (type(x) in (int, float) and 0 <= x < float("inf")), "seconds, 0 or more"
+)
+
+
+def _about(doc: str, rule: Rule = _ANY) -> Mapping[str, Any]:
+    """Return what a field says of a choice: what it is, and what its value must be."""
+    return {"doc": doc, "rule": rule}
+
+
+def _flag(doc: str) -> bool:
+    """Return the field of a choice that is usually true."""
+    flag: bool = field(default=True, metadata=_about(doc, _FLAG))
+    return flag
+
+
+def _only(group: type[object]) -> Mapping[str, Any]:
+    """Return what a field says of a group of choices."""
+    return {"rule": Rule(lambda x: isinstance(x, group), f"a {group.__name__}")}
+
+
+def _number(default: int, doc: str, low: int = 0, high: int | None = None) -> int:
+    """Return the field of a choice that is an integer from ``low`` to ``high``."""
+    want = f"an int of at least {low}" if high is None else f"a number from {low} to {high}"
+    most = float("inf") if high is None else high
+    rule = Rule(lambda x: type(x) is int and low <= x <= most, want)
+    number: int = field(default=default, metadata=_about(doc, rule))
+    return number
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Options:
-    """Choices of a compile; every stage sees the same ones.
+class _Group:
+    """Choices that are checked when the group is made; its text shows those that are not usual."""
 
-    ``planner`` is a memory planner, by name or as an object, and ``capacity`` is what it may use on
-    each device, in bytes, beside inputs and constants; it may search for ``plan_seconds`` for each
-    arena, and without takes milliseconds and gives the same plan on every machine; ``block`` is the
-    number of threads a block should have where the shape asks for no other; ``vectorise`` lets
-    kernels load and store 16 bytes at once; ``simplify`` and ``fuse`` turn whole passes off, and
-    without ``fuse`` every op becomes a kernel of its own; ``streams`` is the number of streams that
-    launches are spread over; ``verify`` checks the laws of each level
-    between stages.
-
-    The other fields are numbers at which the compiler decides otherwise.  They change speed, never
-    results: campaigns draw them low, so that small programs reach what only large ones would.
-
-    >>> Options(planner="none").block
-    256
-    """
-
-    planner: Choice = "didyma"
-    capacity: int | None = None
-    plan_seconds: float | None = None
-    block: int = 256
-    vectorise: bool = True
-    simplify: bool = True
-    fuse: bool = True
-    streams: int = 1
-    verify: bool = True
-    fold_operand: int = 4096  # elements of a constant that is folded, at most
-    fold_result: int = 64  # elements of a folded constant, or as many as its largest operand has
-    long_run: int = 128  # elements from which on a running sum or product is computed in blocks
-    kernel_cost: int = 128  # most that a kernel computes for one element; the unit is an addition
-    again_cost: int = 10  # most that another kernel recomputes rather than reads from memory
-    spread_cost: int = 4  # most that is recomputed for each of many readers of one element
-    product_cost: int = 2  # most that a product recomputes at each read of an operand
-    outputs: int = 4  # most results of one kernel
-    full: int = 4096  # results that fill a device at one thread each
-    few: int = 256  # results that alone do not fill a device with threads
-    short: int = 16  # terms that one thread adds up alone
-    chain: int = 64  # additions in a row that are not worth cutting
-    unroll: int = 16  # copies of a loop's body
-    wide_product: int = 8  # rows and columns from which on gathered tiles of a product are filled
-    gathered: int = 32  # terms from which on they are
-    embedded: int = EMBEDDED  # bytes of constants that stand in the wrapper, not beside it
+    path: ClassVar[str] = ""  # what the path of each choice begins with
 
     def __post_init__(self) -> None:
-        if self.capacity is not None and self.capacity < 0:
-            raise DidymaError("bad-capacity", "capacity", got=str(self.capacity), want="0 or more")
-        if self.plan_seconds is not None and not 0 <= self.plan_seconds < float("inf"):
-            raise DidymaError(
-                "bad-option", f"plan_seconds = {self.plan_seconds}", got=str(self.plan_seconds),
-                want="seconds, 0 or more",
-            )  # fmt: skip
-        if not 1 <= self.streams <= STREAMS:
-            raise DidymaError(
-                "bad-option", f"streams = {self.streams}", got=str(self.streams),
-                want=f"a number from 1 to {STREAMS}",
-            )  # fmt: skip
-        if not 32 <= self.block <= PORTABLE.threads or self.block & (self.block - 1):
-            raise DidymaError(
-                "bad-option",
-                f"block = {self.block}",
-                got=str(self.block),
-                want=f"a power of two from 32 to {PORTABLE.threads}",
-            )
-        for f in fields(self)[_NUMBERS]:
+        for f in fields(self):
             value = getattr(self, f.name)
-            if type(value) is not int or value < _LEAST.get(f.name, 0):
+            rule: Rule = f.metadata["rule"]
+            if not rule.holds(value):
                 raise DidymaError(
-                    "bad-option", f"{f.name} = {value}", got=str(value),
-                    want=f"an int of at least {_LEAST.get(f.name, 0)}",
-                )  # fmt: skip
+                    rule.code, f"{self.path}{f.name} = {value}", got=str(value), want=rule.want
+                )
 
     def __repr__(self) -> str:
-        """Show what differs from the usual, the planner by its name."""
-        chosen = self.record()
-        given = (
-            f"{f.name}={chosen[f.name]!r}" for f in fields(self) if chosen[f.name] != f.default
-        )
-        return f"Options({', '.join(given)})"
+        """Show what differs from the usual, a planner by its name."""
+        rows = ((f.name, getattr(self, f.name)) for f in fields(self) if not _is_usual(self, f))
+        words = (f"{name}={getattr(value, 'name', value)!r}" for name, value in rows)
+        return f"{type(self).__name__}({', '.join(words)})"
+
+
+G = TypeVar("G", bound=_Group)
+
+
+def _is_usual(group: _Group, f: Field[Any]) -> bool:
+    """Return whether a choice has its usual value; a planner is the same as its name."""
+    value = getattr(group, f.name)
+    return bool(getattr(value, "name", value) == f.default)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GraphOptions(_Group):
+    """Choices about graph passes; the numbers change speed, never results."""
+
+    path: ClassVar[str] = "graph."
+
+    simplify: bool = _flag("whether graphs are simplified, which also blocks running sums")
+    fuse: bool = _flag("whether ops are fused; if not, every op becomes a kernel of its own")
+    fold_operand: int = _number(4096, "elements of a constant that is folded, at most")
+    fold_result: int = _number(
+        64, "elements of a folded constant, or as many as its largest operand has"
+    )
+    long_run: int = _number(
+        128, "elements from which on a running sum or product is computed in blocks", low=8
+    )
+    kernel_cost: int = _number(
+        128, "most that a kernel computes for one element; the unit is an addition"
+    )
+    again_cost: int = _number(
+        10, "most that another kernel recomputes rather than reads from memory"
+    )
+    spread_cost: int = _number(4, "most that is recomputed for each of many readers of one element")
+    product_cost: int = _number(2, "most that a product recomputes at each read of an operand")
+    outputs: int = _number(4, "most results of one kernel", low=1)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KernelOptions(_Group):
+    """Choices about schedules and launches; the numbers change speed, never results."""
+
+    path: ClassVar[str] = "kernels."
+
+    block: int = field(
+        default=256, metadata=_about("threads of a block where the shape asks for no other", _BLOCK)
+    )
+    vectorise: bool = _flag("whether kernels load and store 16 bytes at once")
+    streams: int = _number(1, "streams that launches are spread over", low=1, high=STREAMS)
+    full: int = _number(4096, "results that fill a device at one thread each")
+    few: int = _number(256, "results that alone do not fill a device with threads")
+    short: int = _number(16, "terms that one thread adds up alone")
+    chain: int = _number(64, "additions in a row that are not worth cutting")
+    unroll: int = _number(16, "copies of a loop's body")
+    wide_product: int = _number(
+        8, "rows and columns from which on gathered tiles of a product are filled"
+    )
+    gathered: int = _number(32, "terms from which on gathered tiles of a product are filled")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MemoryOptions(_Group):
+    """Choices about memory: its planner, and what the planner may use."""
+
+    path: ClassVar[str] = "memory."
+
+    planner: Choice = field(
+        default="didyma", metadata=_about("a memory planner, by name or as an object")
+    )
+    capacity: int | None = field(
+        default=None,
+        metadata=_about(
+            "bytes on each device that a plan may use beside inputs and constants", _CAPACITY
+        ),
+    )
+    plan_seconds: float | None = field(
+        default=None,
+        metadata=_about(
+            "seconds that a planner may search for each arena; without, it takes milliseconds and"
+            " gives the same plan on every machine",
+            _SECONDS,
+        ),
+    )
+    embedded: int = _number(
+        EMBEDDED, "bytes of constants that stand in the wrapper, not in a file beside it"
+    )
 
     @property
     def planner_name(self) -> str:
         """Name of the planner, however it was given."""
         return self.planner if isinstance(self.planner, str) else self.planner.name
 
-    def record(self) -> dict[str, Any]:
-        """Return the choices as plain data, the planner by its name.
 
-        >>> Options(block=64).record()["planner"]
+@dataclass(frozen=True, slots=True, repr=False)
+class Options(_Group):
+    """Choices of a compile, in groups; every stage sees the same ones.
+
+    Errors: ``bad-option`` and ``bad-capacity`` for a value that a choice cannot have.
+
+    >>> Options(kernels=KernelOptions(block=64))
+    Options(kernels=KernelOptions(block=64))
+    >>> Options().changed({"kernels.block": 64}).kernels.block
+    64
+    """
+
+    graph: GraphOptions = field(default=GraphOptions(), metadata=_only(GraphOptions))
+    kernels: KernelOptions = field(default=KernelOptions(), metadata=_only(KernelOptions))
+    memory: MemoryOptions = field(default=MemoryOptions(), metadata=_only(MemoryOptions))
+    verify: bool = _flag("whether the laws of each level are checked between stages")
+
+    def choices(self) -> dict[str, Any]:
+        """Return the value of every choice by its path, the planner by its name.
+
+        >>> Options().choices()["memory.planner"]
         'didyma'
         """
-        return asdict(replace(self, planner=self.planner_name))
+        found: dict[str, Any] = {}
+        for group in _groups(self):
+            for name in _own(type(group)):
+                value = getattr(group, name)
+                found[group.path + name] = getattr(value, "name", value)
+        return found
+
+    def changed(self, choices: Mapping[str, Any]) -> Options:
+        """Return the options with other values of choices, which are named by their paths.
+
+        DidymaError ``unknown-option`` for a path that names no choice.
+        """
+        for path in choices:
+            if path not in USUAL:
+                raise _unknown(path)
+        return replace(
+            self,
+            graph=_with(self.graph, choices),
+            kernels=_with(self.kernels, choices),
+            memory=_with(self.memory, choices),
+            verify=choices.get("verify", self.verify),
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Return the choices as plain data, with the version of its form.
+
+        >>> Options().record()["memory"]["planner"]
+        'didyma'
+        """
+        found: dict[str, Any] = {"version": VERSION}
+        for path, value in self.choices().items():
+            group, _, name = path.rpartition(".")
+            (found.setdefault(group, {}) if group else found)[name] = value
+        return found
 
     @staticmethod
     def recorded(record: Mapping[str, Any]) -> Options:
-        """Return the options of a record; raises TypeError where a name is no option."""
-        return Options(**record)
+        """Return the options of a record of this version or an older one.
+
+        Errors: ``newer-format`` for a record of a later version, ``unknown-option``, and those of
+        the values.
+        """
+        version = int(record.get("version", 1))
+        if version > VERSION:
+            raise DidymaError(
+                "newer-format", "options", got=f"options of version {version}",
+                want=f"version {VERSION} or lower", help="install the didyma that wrote them",
+            )  # fmt: skip
+        return Options().changed(dict(_flat(record) if version == 1 else _nested(record)))
 
 
-_NUMBERS = slice(9, None)  # the fields that are such numbers
-_LEAST = {"long_run": 8, "outputs": 1}
+def _with(group: G, choices: Mapping[str, Any]) -> G:
+    """Return a group with those choices whose paths name one of its own."""
+    paths = {name: group.path + name for name in _own(type(group))}
+    return replace(group, **{name: choices[p] for name, p in paths.items() if p in choices})
+
+
+def _unknown(path: str) -> DidymaError:
+    near = [p for p in USUAL if p.rpartition(".")[2] == path.rpartition(".")[2]]
+    return DidymaError(
+        "unknown-option", path, got=path, want=f"one of {', '.join(USUAL)}",
+        help=f"did you mean {near[0]}?" if near else "",
+    )  # fmt: skip
+
+
+def _groups(options: Options) -> tuple[_Group, ...]:
+    """Return the options themselves, and the groups in them."""
+    return (options, options.graph, options.kernels, options.memory)
+
+
+def _own(group: type[_Group]) -> tuple[str, ...]:
+    """Return the names of the choices that a group has, without those of groups in it."""
+    return tuple(f.name for f in fields(group) if not isinstance(f.default, _Group))
+
+
+USUAL: Mapping[str, Any] = MappingProxyType(Options().choices())  # value of each choice, by path
+DOCS: Mapping[str, str] = MappingProxyType(
+    {
+        group.path + f.name: str(f.metadata["doc"])
+        for group in _groups(Options())
+        for f in fields(group)
+        if f.name in _own(type(group))
+    }
+)  # what each choice is
+
+
+def _flat(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the choices of a record of version 1, in which names stood without their groups."""
+    paths = {path.rpartition(".")[2]: path for path in USUAL}
+    for name, value in record.items():
+        yield paths.get(name, name), value
+
+
+def _nested(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{own}", v) for own, v in value.items())
+        elif name != "version":
+            yield name, value
 
 
 def choose(options: Options | None = None, planner: Choice | None = None) -> Options:
     """Return options, or the usual ones, with another planner where one is given."""
     chosen = options or Options()
-    return chosen if planner is None else replace(chosen, planner=planner)
+    return chosen if planner is None else chosen.changed({"memory.planner": planner})

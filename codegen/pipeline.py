@@ -95,15 +95,15 @@ def _always(options: Options) -> bool:
 
 
 def _simplifies(options: Options) -> bool:
-    return options.simplify
+    return options.graph.simplify
 
 
 def _fuses(options: Options) -> bool:
-    return options.fuse
+    return options.graph.fuse
 
 
 def _separates(options: Options) -> bool:
-    return not options.fuse
+    return not options.graph.fuse
 
 
 Run: TypeAlias = Callable[[Any, Options, Heard], Fused]  # from the record of the stage before
@@ -175,18 +175,18 @@ def _schedule(made: Lowered, options: Options, heard: Heard) -> Scheduled:
 def _order(made: Scheduled, options: Options, heard: Heard) -> Ordered:
     del heard
     bare = order(made.fused, made.loops, made.kernels)
-    if options.streams > 1:
-        bare = spread(bare, options.streams)
+    if options.kernels.streams > 1:
+        bare = spread(bare, options.kernels.streams)
     return Ordered(**_fields(made), bare=bare)
 
 
 def _plan(made: Ordered, options: Options, heard: Heard) -> Planned:
     del heard
-    chosen = planner(options.planner)
-    if options.plan_seconds is not None:
-        chosen = replace(chosen, seconds=options.plan_seconds)
+    chosen = planner(options.memory.planner)
+    if options.memory.plan_seconds is not None:
+        chosen = replace(chosen, seconds=options.memory.plan_seconds)
     moved = movers(made.fused, made.loops, made.kernels)
-    planned = plan(made.bare, chosen, options.capacity, moved)
+    planned = plan(made.bare, chosen, options.memory.capacity, moved)
     unplanned = plan(made.bare, planner("none"))
     if options.verify:
         program_laws.verify(planned, kernels=False)
@@ -202,7 +202,7 @@ def _emit(made: Planned, options: Options, heard: Heard) -> Emitted:
 
 def _wrap(made: Emitted, options: Options, heard: Heard) -> Compiled:
     del heard
-    text = wrapper.emit(made.program, made.text, options.embedded)
+    text = wrapper.emit(made.program, made.text, options.memory.embedded)
     return Compiled(**_fields(made), wrapper=text)
 
 
@@ -291,7 +291,7 @@ def compile(
     valid, and ``unknown-stage`` for a stage that these options do not run.
     """
     options = options or Options()
-    options = replace(options, planner=planner(options.planner))
+    options = options.changed({"memory.planner": planner(options.memory.planner)})
     stages = [s for s in STAGES if s.wanted(options)]
     names = [s.name for s in stages]
     if until not in names:

@@ -12,6 +12,9 @@ from didyma import linalg as linalg
 from didyma import signal as signal
 from didyma import testing as testing
 from didyma.checking import check as check
+from didyma.codegen.options import GraphOptions as GraphOptions
+from didyma.codegen.options import KernelOptions as KernelOptions
+from didyma.codegen.options import MemoryOptions as MemoryOptions
 from didyma.codegen.options import Options as Options
 from didyma.functions.aliases import *
 from didyma.functions.control import cond as cond

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from didyma import __version__, cli_cases
-from didyma.cli_options import Dim, Engine, File, Json, Planner, complete, engines, stdin
+from didyma.cli_options import Dim, Engine, File, Json, Option, Planner, complete, engines, stdin
 from didyma.refimpl.errors import DidymaError
 
 app = typer.Typer(
@@ -77,6 +77,7 @@ def fuzz(
         int | None, typer.Option(min=1, help="Processes (default: one for each core).")
     ] = None,
     planner: Planner = "didyma",
+    option: Option = None,
     findings: Annotated[Path, typer.Option(help="Folder for findings.")] = Path("findings"),
     stop_after: Annotated[
         int, typer.Option(min=0, help="End after this many groups of findings; 0: never.")
@@ -103,11 +104,12 @@ def fuzz(
 ) -> None:
     """Judge random cases of every domain, graphs on every engine given (default: simt and host)."""
     from didyma.commands import fuzz as command
+    from didyma.commands.common import options
 
     domains = (*(domain or ()), *(("planners",) if memory else ()))
     asked = command.Request(
-        seconds, engines(engine), domains, tuple(share or ()), seed, case, jobs, planner, findings,
-        stop_after, timeout, coverage, html, lines,
+        seconds, engines(engine), domains, tuple(share or ()), seed, case, jobs,
+        options(planner, option), findings, stop_after, timeout, coverage, html, lines,
     )  # fmt: skip
     raise typer.Exit(command.fuzz(asked, json))
 
@@ -125,6 +127,7 @@ def check(
         ),
     ] = None,
     planner: Planner = "didyma",
+    option: Option = None,
     timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
     peer: Annotated[
         list[str] | None,
@@ -158,6 +161,7 @@ def check(
 ) -> None:
     """Judge a program at every level on rounds of inputs (default engines: simt and host)."""
     from didyma.commands import check as command
+    from didyma.commands.common import options
 
     wanted, peers, values = engines(engine), tuple(peer or ()), value or ()
     raise typer.Exit(
@@ -166,7 +170,7 @@ def check(
             wanted,
             dim or [],
             seed,
-            planner,
+            options(planner, option),
             timeout,
             json,
             peers,
@@ -234,6 +238,7 @@ def explain(
         "explain"
     ),
     planner: Planner = "didyma",
+    option: Option = None,
     json: Json = False,
 ) -> None:
     """Write the text of every level of a program, or explain an error code.
@@ -241,8 +246,9 @@ def explain(
     The levels are graph, passes, loops, kernels, program, CUDA C and Python.
     """
     from didyma.commands import explain as command
+    from didyma.commands.common import options
 
-    raise typer.Exit(command.explain(what, out, planner, json))
+    raise typer.Exit(command.explain(what, out, options(planner, option), json))
 
 
 @app.command(short_help="Place buffers in one arena by memory planners, and compare.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from didyma.cli_options import Dim, Engine, Json, Planner, engines, stdin
+from didyma.cli_options import Dim, Engine, Json, Option, Planner, engines, stdin
 
 corpus = typer.Typer(no_args_is_help=True)
 
@@ -39,6 +39,7 @@ def minimise(
         int, typer.Option(help="Seed of the inputs of a program that is no finding.")
     ] = 1,
     planner: Planner = "didyma",
+    option: Option = None,
     value: Annotated[
         list[str] | None,
         typer.Option(
@@ -53,10 +54,12 @@ def minimise(
     Fewer passes and options, nodes, elements and digits; the smallest so far is always on disk.
     """
     from didyma.commands import minimise as command
+    from didyma.commands.common import options
 
     asked = command.Request(
-        file, out, script, engines(engine), seconds, dim or [], seed, planner, timeout, value or []
-    )
+        file, out, script, engines(engine), seconds, dim or [], seed, options(planner, option),
+        timeout, value or [],
+    )  # fmt: skip
     raise typer.Exit(command.minimise(asked, json))
 
 

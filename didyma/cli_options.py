@@ -47,6 +47,15 @@ Engine = Annotated[
 Planner = Annotated[
     str, typer.Option(help="Memory planner, by name.", autocompletion=complete("planners"))
 ]
+Option = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="PATH=VALUE",
+        help="A choice of the compiler, e.g. kernels.block=64; may be given more than once.",
+        autocompletion=complete("options"),
+    ),
+]
 Dim = Annotated[
     list[str] | None,
     typer.Option("--dim", "-d", metavar="NAME=N", help="Bind a symbolic size, e.g. batch=4."),

@@ -205,6 +205,8 @@ _CHOICES = _table(
      "backend_for('rtl')"),
     ("unknown-op", "There is no op or function of that name.",
      "$ didyma ops maximun"),
+    ("unknown-option", "A choice of the compiler is named by a path that it does not have.",
+     '>>> dd.Options().changed({"kernels.blocks": 64})'),
     ("unknown-peer", "There is no peer, another implementation to judge, of that name.",
      "$ didyma check MODEL.dym --peer onnxrt"),
     ("unknown-planner", "There is no memory planner of that name.",
@@ -216,8 +218,8 @@ _CHOICES = _table(
 _FILES = _table(
     ("bad-corpus", "A file of a corpus of cases does not say why it is there.",
      "$ didyma corpus replay, where a file was copied into the corpus by hand"),
-    ("newer-format", "A finding or a case of a corpus was written by a later version of Didyma, in "
-     "a format that this one cannot read.",
+    ("newer-format", "A finding, a case of a corpus or a record of options was written by a later "
+     "version of Didyma, in a format that this one cannot read.",
      "$ didyma replay FINDING.dym, where FINDING.dym has a later format"),
     ("no-buffers", "A trace or program has nothing to place in memory.",
      "$ didyma plan EMPTY.csv"),
@@ -260,7 +262,7 @@ _MEMORY = _table(
     ("bad-alignment", "The alignment of a buffer is no power of two, or too large.",
      "a line `a,0,3,64,3` of a trace with the columns id,lower,upper,size,alignment"),
     ("bad-capacity", "A capacity is negative.",
-     ">>> dd.Options(capacity=-1)"),
+     ">>> dd.Options(memory=dd.MemoryOptions(capacity=-1))"),
     ("bad-life", "A buffer of a trace ends before it begins.",
      "a line `a,3,1,64` of a trace"),
     ("bad-number", "A cell of a trace is no whole number, or too large.",

@@ -1,5 +1,4 @@
-"""Words that a shell completes: names of ops, functions, engines, planners, peers, domains, error
-codes.
+"""Words that a shell completes: names of ops, functions, engines, options, planners and so on.
 
 They are kept in ``words.json``, written by ``python -m didyma.words``, since the tables that they
 come from take seconds to import.  What installed packages register is added when it is asked for.
@@ -18,7 +17,7 @@ FILE = "words.json"
 
 
 def words(kind: str) -> list[str]:
-    """Return names: of ``codes``, ``domains``, ``engines``, ``ops``, ``peers`` or ``planners``."""
+    """Return names of a kind that ``tables`` lists."""
     from didyma.codegen import plugins
 
     kept: dict[str, list[str]] = json.loads((files(didyma) / FILE).read_text(encoding="utf-8"))
@@ -35,6 +34,7 @@ def tables() -> Mapping[str, Sequence[str]]:
     """Return the names of each kind, from the tables themselves."""
     from didyma import codes
     from didyma.codegen.memory.planners import PLANNERS
+    from didyma.codegen.options import USUAL
     from didyma.codegen.runtime import registry
     from didyma.functions import composed
     from didyma.fuzz.domains.registry import DOMAINS
@@ -46,6 +46,7 @@ def tables() -> Mapping[str, Sequence[str]]:
         "domains": sorted(DOMAINS),
         "engines": sorted(registry.NAMES),
         "ops": sorted({*OPS, *composed.names()}),
+        "options": sorted(USUAL),
         "peers": sorted(PEERS),
         "planners": sorted(PLANNERS),
     }

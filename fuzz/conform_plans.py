@@ -15,7 +15,7 @@ from typing import TypeAlias
 from didyma.codegen.memory.arena import ArenaPlanner, solve
 from didyma.codegen.memory.plan import plan
 from didyma.codegen.memory.planners import Choice, Planner, planner
-from didyma.codegen.options import Options
+from didyma.codegen.options import MemoryOptions, Options
 from didyma.fuzz import levels
 from didyma.fuzz.allocator import domains, traces
 from didyma.fuzz.allocator.programs import mixed, program
@@ -55,7 +55,9 @@ def _program(chosen: Planner, seed: int) -> list[str]:
 def _graph(chosen: Planner, seed: int) -> list[str]:
     """Compile a random graph and judge every level down to the program."""
     case = decode(Random(seed).randbytes(BYTES))
-    report = levels.check(case.module, case.inputs(), [], Options(planner=chosen))
+    report = levels.check(
+        case.module, case.inputs(), [], Options(memory=MemoryOptions(planner=chosen))
+    )
     return [f"{f.level} {f.where}: {f.message}" for f in report.findings]
 
 

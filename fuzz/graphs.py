@@ -16,7 +16,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from didyma.codegen.memory import PLANNERS
-from didyma.codegen.options import Options
+from didyma.codegen.options import USUAL, Options
 from didyma.fuzz import control, values
 from didyma.fuzz.builder import CONTROLLED, GraphBuilder
 from didyma.fuzz.chooser import Bytes, Chooser
@@ -41,7 +41,7 @@ _QUICK = ("", "", "", *(name for name in PLANNERS if name not in (*_SLOW, "exact
 class Case:
     """A graph, a binding of its dims, a seed for every parameter, and options of its compile.
 
-    ``changes`` are the options that differ from the usual ones, by name.  ``given`` are the values
+    ``changes`` are the options that differ from the usual ones, by path.  ``given`` are the values
     of parameters that no seed draws; one of rank 0 fills its parameter.  ``ring`` says whether the
     case is judged in the ring as well.
     """
@@ -55,9 +55,8 @@ class Case:
 
     def options(self, base: Options) -> Options:
         """Return the options of the compile: those of ``base`` that are not the usual ones stay."""
-        usual = Options()
-        free = {k: v for k, v in self.changes if getattr(base, k) == getattr(usual, k)}
-        return replace(base, **free)
+        fixed = base.choices()
+        return base.changed({k: v for k, v in self.changes if fixed[k] == USUAL[k]})
 
     def inputs(self) -> tuple[Array, ...]:
         """Values of the parameters."""
@@ -150,11 +149,11 @@ def finished(b: GraphBuilder, c: Chooser, most: int = MAX_RESULTS) -> Case:
     main = Function("main", tuple(b.params), tuple(b.nodes), tuple(results), attrs)
     backed = tuple(v for v in b.dims if v.name in used_dims)
     env = tuple((v.name, b.env[v.name]) for v in backed)
-    passes = (("simplify", 4), ("fuse", 4), ("vectorise", 8))
+    passes = (("graph.simplify", 4), ("graph.fuse", 4), ("kernels.vectorise", 8))
     # Without simplification and fusion there are more buffers and views to plan.
     changes: dict[str, Any] = {name: False for name, one_in in passes if c.chance(one_in)}
     if planner := drawn_planner(c):
-        changes["planner"] = planner
+        changes["memory.planner"] = planner
     m = Module((*b.functions, main), (*backed, *b.unbacked))
     if b.controlled:
         m = used(m)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -186,7 +186,7 @@ def compiled(
     """
     require_one_device(m)
     options = options or Options()
-    options = replace(options, planner=planner(options.planner))
+    options = options.changed({"memory.planner": planner(options.memory.planner)})
     stages: list[str] = ["source"]
 
     def on_stage(name: str) -> None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import USUAL, Options
 from didyma.fuzz import disk, given, shown
 from didyma.fuzz.graphs import Case
 from didyma.oracle.report import Finding
@@ -65,8 +65,7 @@ class Recorded:
     @property
     def case(self) -> Case:
         """The finding as a case of the domain of graphs, all of its inputs given."""
-        usual = Options().record()
-        changes = ((k, v) for k, v in self.options.record().items() if v != usual[k])
+        changes = ((k, v) for k, v in self.options.choices().items() if v != USUAL[k])
         return Case(
             self.module, tuple(self.env.items()), self.seeds, tuple(changes),
             tuple(self.values.items()), self.finding is not None and self.finding.kind == "ring",

@@ -151,7 +151,11 @@ class _Partition:
                 total = bits.bit_count() + extra + apart
                 parts = {self.at[a] for a in n.args if a in self.at} - self.stored
                 dearest = max(parts, key=lambda j: (self.repeat[j], j), default=-1)
-                if total <= self.options.kernel_cost or dearest < 0 or not self.repeat[dearest]:
+                if (
+                    total <= self.options.graph.kernel_cost
+                    or dearest < 0
+                    or not self.repeat[dearest]
+                ):
                     break
                 self.stored.add(dearest)
                 self.heard(COSTLY)
@@ -233,7 +237,7 @@ class _Partition:
             (root,) = roots
             return root not in self.fold and self.reads_aligned(readers, root)
         repeat = self.repeat[i]
-        if (len(roots) - 1) * repeat > self.options.again_cost:
+        if (len(roots) - 1) * repeat > self.options.graph.again_cost:
             return False
         return all(self.bears(i, j, pos) for j, pos in readers)
 
@@ -245,7 +249,7 @@ class _Partition:
         """Return whether reader ``j`` may compute value ``i`` anew at each read."""
         reader, repeat = self.nodes[j], self.repeat[i]
         if OPS[reader.op].rereads:
-            again = OPS[self.nodes[i].op].nearby and repeat <= self.options.product_cost
+            again = OPS[self.nodes[i].op].nearby and repeat <= self.options.graph.product_cost
             if again:
                 self.heard(PRODUCT)
             return again
@@ -253,7 +257,7 @@ class _Partition:
         spread = cost.spreads(reader, operand) or (
             self.kinds[j] == Kind.ELEMENTWISE and operand.shape != reader.types[0].shape
         )
-        return not spread or repeat <= self.options.spread_cost
+        return not spread or repeat <= self.options.graph.spread_cost
 
     def groups(self) -> list[FusionGroup]:
         """Return kernels, views and calls, in the order of the nodes that they store."""

@@ -77,9 +77,9 @@ class _Merge:
             return False
         if self.types[a.writes[0]].shape != self.types[b.writes[0]].shape:
             return False
-        if len(a.writes) + len(b.writes) > self.options.outputs:
+        if len(a.writes) + len(b.writes) > self.options.graph.outputs:
             return False
-        if sum(cost.weight(n) for n in (*a.nodes, *b.nodes)) > self.options.kernel_cost:
+        if sum(cost.weight(n) for n in (*a.nodes, *b.nodes)) > self.options.graph.kernel_cost:
             return False
         return b.aligned.issuperset(set(a.writes) & set(b.reads)) and a.aligned.issuperset(
             set(b.writes) & set(a.reads)

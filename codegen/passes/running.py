@@ -23,7 +23,7 @@ def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard
     This changes the order of additions or multiplications, which both ops leave free.  f16 and bf16
     are computed in f32 and rounded at the end.  Axes of symbolic size are left alone.
     """
-    long = (options or Options()).long_run
+    long = (options or Options()).graph.long_run
     functions = tuple(_function(f, long, heard) for f in m.functions)
     same = all(a is b for a, b in zip(functions, m.functions, strict=True))
     return m if same else replace(m, functions=functions)

@@ -36,7 +36,9 @@ class Rule:
 
 def rules(options: Options) -> tuple[Rule, ...]:
     """Return the rewrite rules in the order in which they are tried."""
-    fold = partial(folding.fold, operand=options.fold_operand, result=options.fold_result)
+    fold = partial(
+        folding.fold, operand=options.graph.fold_operand, result=options.graph.fold_result
+    )
     return (
         Rule("drop identity movement", movement.identity, movement.IDENTITY),
         Rule("reshape instead of moving nothing", movement.as_reshape, movement.AS_RESHAPE),

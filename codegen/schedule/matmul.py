@@ -107,8 +107,8 @@ def _pays(facts: NestFacts, p: Product) -> bool:
     if len(p.fold.ks) == 1:
         return True
     m, n = _extents(p)
-    wide = min(facts.largest(m), facts.largest(n)) >= facts.options.wide_product
-    return wide and facts.largest(p.fold.length) >= facts.options.gathered
+    wide = min(facts.largest(m), facts.largest(n)) >= facts.options.kernels.wide_product
+    return wide and facts.largest(p.fold.length) >= facts.options.kernels.gathered
 
 
 def _extents(p: Product) -> tuple[Expr, Expr]:

@@ -124,7 +124,7 @@ class NestFacts:
 
     def threads(self, most: int) -> int:
         """Return the block size for a number of threads: a power of two."""
-        return max(1, min(self.options.block, 1 << max(0, most - 1).bit_length()))
+        return max(1, min(self.options.kernels.block, 1 << max(0, most - 1).bit_length()))
 
     def shape(self, buffer: str) -> tuple[Expr, ...]:
         """Return the shape of a parameter."""

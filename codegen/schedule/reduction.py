@@ -43,14 +43,15 @@ def row_shape(facts: NestFacts, fold: FoldNest) -> tuple[int, int]:
     """Return how many results share a block, and the threads for each, where terms are a row."""
     length, results = facts.largest(fold.length), facts.largest(fold.nest.numel)
     lanes = LANES
-    while lanes < min(facts.options.block, WARP) and lanes * 2 < length:
+    block = facts.options.kernels.block
+    while lanes < min(block, WARP) and lanes * 2 < length:
         lanes *= 2
-    while lanes < facts.options.block and lanes * 32 < length:
+    while lanes < block and lanes * 32 < length:
         lanes *= 2
-    if results * lanes < facts.options.full:  # few results: more threads to each
-        while lanes < facts.options.block and lanes * 4 < length:
+    if results * lanes < facts.options.kernels.full:  # few results: more threads to each
+        while lanes < block and lanes * 4 < length:
             lanes *= 2
-    groups = min(max(1, facts.options.block // lanes), 1 << max(0, results - 1).bit_length())
+    groups = min(max(1, block // lanes), 1 << max(0, results - 1).bit_length())
     return max(1, groups), lanes
 
 
@@ -65,7 +66,7 @@ def column_shape(facts: NestFacts, fold: FoldNest) -> tuple[int, int]:
     results = facts.largest(fold.nest.numel)
     side = min(COLUMNS, 1 << max(0, results - 1).bit_length())
     layers = LAYERS
-    while layers < facts.options.block // side and layers * 32 < facts.largest(fold.length):
+    while layers < facts.options.kernels.block // side and layers * 32 < facts.largest(fold.length):
         layers *= 2
     return side, layers
 

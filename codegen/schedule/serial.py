@@ -38,7 +38,7 @@ def in_parts(facts: NestFacts, fold: FoldNest) -> Nest:
     total = store.value
     if not (isinstance(total, Binary) and total.op == "add" and total.dtype.is_float):
         return fold.nest
-    if math.prod(sizes) <= facts.options.chain:
+    if math.prod(sizes) <= facts.options.kernels.chain:
         return fold.nest
     count, each = sizes[0], math.prod(sizes[1:])
     size = min(

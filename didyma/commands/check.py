@@ -8,6 +8,7 @@ from pathlib import Path
 
 from didyma import rounds
 from didyma.checking import ENGINES
+from didyma.codegen.options import Options
 from didyma.commands import common, inputs
 from didyma.commands.judge import Task, Verdict, guarded, print_verdict
 from didyma.files import read_fixed
@@ -19,7 +20,7 @@ def check(
     engines: common.Engines,
     given: Sequence[str],
     seed: int,
-    planner: str,
+    options: Options,
     timeout: float,
     json: bool,
     peers: Sequence[str] = (),
@@ -37,7 +38,7 @@ def check(
     values of its inputs.
     """
     task = prepared(
-        file, engines or ENGINES, given, seed, planner, values, tuple(dict.fromkeys(peers)), tries
+        file, engines or ENGINES, given, seed, options, values, tuple(dict.fromkeys(peers)), tries
     )
     task = replace(task, ring=ring)
     verdict = guarded(task, timeout)
@@ -51,7 +52,7 @@ def prepared(
     engines: tuple[str, ...],
     given: Sequence[str],
     seed: int,
-    planner: str,
+    options: Options,
     values: Sequence[str],
     peers: tuple[str, ...] = (),
     tries: int | None = None,
@@ -62,7 +63,6 @@ def prepared(
         rounds.require_integer("--tries", tries, 1)
     common.require(engines)
     common.require_peers(peers)
-    options = common.options(planner)
     m, fixed = read_fixed(file, common.sizes(given))
     chosen = inputs.read(m, values)
     bound = inputs.sizes(m, chosen, common.sizes(given))

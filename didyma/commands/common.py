@@ -48,10 +48,24 @@ def sizes(given: Sequence[str]) -> dict[str, int]:
     return {n: int(v) for n, _, v in pairs if v.isascii() and v.isdecimal()}
 
 
-def options(planner: Choice) -> Options:
-    """Return the options of a compilation; DidymaError ``unknown-planner``."""
-    planner_by_name(planner)
-    return Options(planner=planner)
+def options(planner: Choice, given: Sequence[str] | None = None) -> Options:
+    """Return the options of a compilation: a planner, and the choices of items ``PATH=VALUE``.
+
+    A value is written as in JSON; any other text is a name.  Errors: ``unknown-option``,
+    ``unknown-planner``, ``bad-option`` for an item of another form, and those of the values.
+    """
+    chosen: dict[str, Any] = {"memory.planner": planner}
+    for item in given or ():
+        path, equals, value = item.partition("=")
+        if not equals:
+            raise DidymaError("bad-option", f"--option {item}", got=item, want="PATH=VALUE")
+        try:
+            chosen[path] = json.loads(value)
+        except ValueError:
+            chosen[path] = value
+    made = Options().changed(chosen)
+    planner_by_name(made.memory.planner)
+    return made
 
 
 def bindings(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from didyma.checking import ENGINES
+from didyma.codegen.options import Options
 from didyma.commands import check, common
 from didyma.commands.fuzz import bar, cores
 from didyma.commands.judge import Verdict
@@ -21,7 +22,7 @@ def add(file: Path, why: str, covers: str, folder: Path | None, json: bool) -> i
     if file.suffix == ".dym" and replay.is_finding(file):
         r = replay.load(file)
     else:
-        task = check.prepared(file, ENGINES, (), 1, "didyma", ())
+        task = check.prepared(file, ENGINES, (), 1, Options(), ())
         r = check.recorded(task, Verdict(Report(()), {}))
     path, new = corpus_files.add(r, why or r.why, covers or r.covers, folder or corpus_files.FOLDER)
     if json:

@@ -12,7 +12,7 @@ from pathlib import Path
 from didyma import codes
 from didyma.codegen.emit import wrapper
 from didyma.codegen.emit.names import sanitise
-from didyma.codegen.options import EMBEDDED
+from didyma.codegen.options import EMBEDDED, Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.commands import common
 from didyma.files import must_have_folder, read_module
@@ -27,13 +27,12 @@ _INLINE = 1024  # characters of base64 that stand in a text; longer constants ha
 _BYTES = re.compile(rf'base64 "([A-Za-z0-9+/=]{{{_INLINE + 1},}})"')
 
 
-def explain(what: str, out: Path, planner: str, json: bool) -> int:
+def explain(what: str, out: Path, options: Options, json: bool) -> int:
     """Explain a file, or else an error code; DidymaError ``unknown-code`` for what is neither."""
     path = Path(what)
     if not path.is_file() and path.suffix not in (".dym", ".onnx"):
         return _code(what, json)
     must_have_folder(out)
-    options = common.options(planner)
     files = texts(compile(read_module(path), options))
     disk.write_files(out, files)
     if json:

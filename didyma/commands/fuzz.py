@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from didyma.checking import ENGINES
+from didyma.codegen.options import Options
 from didyma.commands import common
 from didyma.files import must_have_folder
 from didyma.fuzz import campaign, disk, shares
@@ -38,7 +39,7 @@ class Request:
     seed: int | None
     case: int | None
     jobs: int | None
-    planner: str
+    options: Options
     findings: Path
     stop_after: int
     timeout: float
@@ -64,7 +65,7 @@ def fuzz(asked: Request, json: bool) -> int:
     wanted = asked.engines or ENGINES
     if needed:
         common.require(wanted)
-    domains = registry.make(registry.Setup(wanted, common.options(asked.planner)), asked.domains)
+    domains = registry.make(registry.Setup(wanted, asked.options), asked.domains)
     fixed = _shares(asked.shares, [d.name for d in domains])
     if asked.case is not None and (len(domains) != 1 or asked.seed is None):
         raise DidymaError(

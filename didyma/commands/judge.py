@@ -139,7 +139,7 @@ def _memory(made: Compiled, task: Task) -> dict[str, Any]:
     return {
         "dims": dict(task.env),
         "inputs": {name: given_.shown(t) for name, t in task.given.items()},
-        "planner": task.options.planner_name,
+        "planner": task.options.memory.planner_name,
         "planned_peak": peak(made.program, task.env),
         "unplanned_total": unplanned_total(made.program, task.env),
         "kernels": [k.name for k in made.program.kernels],

@@ -40,7 +40,7 @@ class Request:
     seconds: float
     given: Sequence[str]
     seed: int
-    planner: str
+    options: Options
     timeout: float
     values: Sequence[str]
 
@@ -83,7 +83,7 @@ def _recorded(asked: Request, json: bool) -> Recorded | int:
         common.require(engines)
         return replace(r, engines=engines)
     task = check.prepared(
-        asked.file, asked.engines or ENGINES, asked.given, asked.seed, asked.planner, asked.values
+        asked.file, asked.engines or ENGINES, asked.given, asked.seed, asked.options, asked.values
     )
     verdict = guarded(task, asked.timeout)
     if verdict.report.findings:

@@ -19,7 +19,7 @@ from didyma.codegen.memory.arena import (
 from didyma.codegen.memory.liveness import live_ranges
 from didyma.codegen.memory.planners import names
 from didyma.codegen.memory.planners import planner as planner_by_name
-from didyma.codegen.options import Options
+from didyma.codegen.options import MemoryOptions, Options
 from didyma.codegen.pipeline import compile
 from didyma.commands.common import AGREE, DISAGREE, NOTHING_RAN, print_json
 from didyma.files import beside, read_fixed
@@ -52,7 +52,7 @@ def read(file: Path, given: Sequence[str], capacity: int | None) -> Task:
     if p is None:
         m, known = read_fixed(file, sizes)
         fixed.update(known)
-        p = compile(m, Options(planner="none"), until="plan").unplanned
+        p = compile(m, Options(memory=MemoryOptions(planner="none")), until="plan").unplanned
         bindable = control.input_symbols(m)
         default = fitting.default_sizes(m, {k: n for k, n in sizes.items() if k in bindable})
     ranges = {v.name: v for v in p.dims}

@@ -29,7 +29,7 @@ def replay(paths: Sequence[Path], engines: common.Engines, timeout: float, json:
     recorded = {path: findings.load(path) for path in files(paths)}
     for r in recorded.values():
         common.require(engines or r.engines)
-        planner(r.options.planner)
+        planner(r.options.memory.planner)
     if len(recorded) == 1 and not any(p.is_dir() for p in paths):
         ((_, r),) = recorded.items()
         verdict = guarded(_task(r, engines), timeout)

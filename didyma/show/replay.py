@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import USUAL
 from didyma.fuzz import given, shown
 from didyma.fuzz.replay import Recorded
 from didyma.oracle.report import Report
@@ -41,10 +40,8 @@ def origin(r: Recorded) -> None:
     wrote = f"written by didyma {r.version} on {r.date}" if r.version else "of an older didyma"
     seed = "" if r.campaign_seed is None else f", campaign seed {r.campaign_seed}"
     line(out, f"{wrote}{seed}")
-    usual = Options()
-    names = [f.name for f in dataclasses.fields(usual)]
-    chosen = [n for n in names if getattr(r.options, n) != getattr(usual, n)]
-    options = ", ".join(f"{n} = {getattr(r.options, n)}" for n in chosen) or "the usual ones"
+    chosen = [(path, v) for path, v in r.options.choices().items() if v != USUAL[path]]
+    options = ", ".join(f"{path} = {v}" for path, v in chosen) or "the usual ones"
     line(out, f"engines: {', '.join(r.engines)}; options: {options}")
 
 

@@ -77,7 +77,9 @@ class Graphs(Domain[Case]):
             case = drawn_around(seed, index)
         if index % STREAMED != STREAMED - 1:
             return case
-        return replace(case, changes=(*case.changes, ("streams", 2 + index // STREAMED % 2)))
+        return replace(
+            case, changes=(*case.changes, ("kernels.streams", 2 + index // STREAMED % 2))
+        )
 
     def judge(self) -> GraphJudge:
         """Start the engines; ``unknown-engine`` or EngineMissing if one cannot run here."""

@@ -57,7 +57,9 @@ class Passes(Domain[Case]):
     def draw(self, seed: int, index: int) -> Case:
         """Return the graph of a campaign's seed and an index."""
         case = draw(seed, index, REWRITES)
-        changes = tuple((k, v) for k, v in case.changes if k not in ("simplify", "planner"))
+        changes = tuple(
+            (k, v) for k, v in case.changes if k not in ("graph.simplify", "memory.planner")
+        )
         return replace(case, changes=changes)
 
     def judge(self) -> PassJudge:
@@ -107,7 +109,7 @@ class PassJudge:
             heard[name] += 1
 
         try:
-            last = "fuse" if options.fuse else "separate"
+            last = "fuse" if options.graph.fuse else "separate"
             made = compile(case.module, options, until=last, heard=hear)
             passes = (*_each_alone(made, options), *made.passes)
         except Exception as e:

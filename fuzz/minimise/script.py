@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import USUAL, Options
 from didyma.fuzz import given
 from didyma.fuzz.minimise.kernels import LEVEL, KernelCase, Kernels
 from didyma.fuzz.replay import Recorded
@@ -145,9 +145,8 @@ def _quotable(text: str) -> str:
 
 
 def _options(options: Options) -> str:
-    usual, chosen = Options().record(), options.record()
-    words = ", ".join(f"{k}={v!r}" for k, v in chosen.items() if v != usual[k])
-    return f"Options({words})"
+    chosen = {path: v for path, v in options.choices().items() if v != USUAL[path]}
+    return f"Options().changed({chosen!r})" if chosen else "Options()"
 
 
 def _literal(x: Array) -> str:

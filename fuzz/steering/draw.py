@@ -61,13 +61,13 @@ def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:
     """Draw options of a compile: passes left out, a planner, small blocks, low thresholds."""
     found: dict[str, Any] = {
         name: False
-        for name, one_in in (("simplify", 12), ("fuse", 6), ("vectorise", 6))
+        for name, one_in in (("graph.simplify", 12), ("graph.fuse", 6), ("kernels.vectorise", 6))
         if c.chance(one_in)
     }
     if planner := drawn_planner(c):
-        found["planner"] = planner
+        found["memory.planner"] = planner
     if not c.chance(3):
-        found["block"] = c.pick((32, 64, 128, 32))
+        found["kernels.block"] = c.pick((32, 64, 128, 32))
     if not c.chance(3):
         found |= {name: c.pick(low) for name, low in _LOW.items() if not c.chance(3)}
     return tuple(found.items())
@@ -76,11 +76,12 @@ def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:
 # What lets small programs pass the thresholds that large ones pass.
 _LOW: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
-        "fold_operand": (8, 0), "fold_result": (0, 512), "long_run": (8, 12, 16),
-        "kernel_cost": (8, 24, 1), "again_cost": (0, 40), "spread_cost": (0, 20),
-        "product_cost": (0, 6), "outputs": (1, 2, 8), "full": (4, 16, 64), "few": (4, 16),
-        "short": (0, 2, 4), "chain": (2, 4, 8), "unroll": (0, 2, 64), "wide_product": (1, 2),
-        "gathered": (2, 4), "embedded": (0, 64),
+        "graph.fold_operand": (8, 0), "graph.fold_result": (0, 512),
+        "graph.long_run": (8, 12, 16), "graph.kernel_cost": (8, 24, 1),
+        "graph.again_cost": (0, 40), "graph.spread_cost": (0, 20), "graph.product_cost": (0, 6),
+        "graph.outputs": (1, 2, 8), "kernels.full": (4, 16, 64), "kernels.few": (4, 16),
+        "kernels.short": (0, 2, 4), "kernels.chain": (2, 4, 8), "kernels.unroll": (0, 2, 64),
+        "kernels.wide_product": (1, 2), "kernels.gathered": (2, 4), "memory.embedded": (0, 64),
     }
 )  # fmt: skip
 RESULTS = 12  # of a graph, at most

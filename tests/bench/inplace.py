@@ -3,7 +3,7 @@
     python -m tests.bench.inplace [NET ...] [--docs]
 
 Of each net three programs are planned: with a launch for each ONNX node, as runtimes without fusion
-have it; with a launch for each op (``Options(fuse=False)``); and fused.  The lower bound is the
+have it; with a launch for each op (``graph.fuse=false``); and fused.  The lower bound is the
 number of bytes alive at the most crowded line, without results in place and with them.  Weights,
 which these models compute from their shapes, are left out.  ``--docs`` writes the table to
 ``docs/program-memory.md``.
@@ -23,7 +23,7 @@ import onnx
 from didyma.codegen.memory.arena.problem import lower_bound
 from didyma.codegen.memory.inplace import in_place
 from didyma.codegen.memory.values import PlannedValues, static_problem, values_of
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, Options
 from didyma.codegen.pipeline import compile
 from didyma.onnx import load
 from didyma.onnx.load import load_model
@@ -58,7 +58,7 @@ class Row:
 
 def lines_of(m: Module, fuse: bool) -> Program:
     """Return the program of a module before it has memory."""
-    return compile(m, Options(fuse=fuse, verify=False), until="order").bare
+    return compile(m, Options(graph=GraphOptions(fuse=fuse), verify=False), until="order").bare
 
 
 def by_node(path: Path) -> Program:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, Options
 from didyma.codegen.pipeline import compile
 from didyma.refimpl.ir.dims import evaluate, symbol
 from didyma.refimpl.ir.expr import add, floordiv, index, mul, of_dim
@@ -52,7 +52,7 @@ module {
     ids=["empty part", "constant slice", "static", "symbolic"],
 )
 def test_it_compiles(text: str, simplify: bool) -> None:
-    compile(parse_module(text), Options(simplify=simplify))
+    compile(parse_module(text), Options(graph=GraphOptions(simplify=simplify)))
 
 
 def test_a_whole_number_with_a_fraction_in_it() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, KernelOptions, MemoryOptions, Options
 from didyma.codegen.pipeline import STAGES, Compiled, Lowered, compile
 from didyma.codegen.rules import decided
 from didyma.oracle import lanes
@@ -26,12 +26,12 @@ from tests.codegen.make import Graph
 
 CHOICES = [
     Options(),
-    Options(fuse=False),
-    Options(simplify=False, vectorise=False, block=32),
-    Options(planner="none"),
-    Options(planner="linear_scan", fuse=False),
-    Options(planner="size_class", fuse=False),
-    Options(planner="storage_id", fuse=False),
+    Options(graph=GraphOptions(fuse=False)),
+    Options(graph=GraphOptions(simplify=False), kernels=KernelOptions(vectorise=False, block=32)),
+    Options(memory=MemoryOptions(planner="none")),
+    Options(memory=MemoryOptions(planner="linear_scan"), graph=GraphOptions(fuse=False)),
+    Options(memory=MemoryOptions(planner="size_class"), graph=GraphOptions(fuse=False)),
+    Options(memory=MemoryOptions(planner="storage_id"), graph=GraphOptions(fuse=False)),
 ]
 
 
@@ -98,7 +98,7 @@ def test_fusion_off_makes_a_kernel_of_every_op() -> None:
     g = Graph()
     x = g.param("x", 4)
     m = g.module(g("square", g("negative", g("abs", x))))
-    together, apart = compile(m), compile(m, Options(fuse=False))
+    together, apart = compile(m), compile(m, Options(graph=GraphOptions(fuse=False)))
     assert [len(c.kernels) for c in (together, apart)] == [1, 3]
     passes = ["inline", "simplify", "runs", "slices", "stacks"]
     assert [name for name, _ in together.passes] == [*passes, "fuse"]
@@ -123,7 +123,7 @@ def test_planned_and_unplanned_differ_in_allocations_alone() -> None:
         v = g("matmul", v, v)
     m = g.module(v)
     for name, most in (("linear_scan", 2), ("didyma", 0)):
-        c = compile(m, Options(planner=name))
+        c = compile(m, Options(memory=MemoryOptions(planner=name)))
         count = [sum(isinstance(x, Allocate) for x in p.lines) for p in (c.program, c.unplanned)]
         assert count == [most, 5]
         assert [x for x in c.program.lines if isinstance(x, Launch)] == [
@@ -137,35 +137,38 @@ def test_a_capacity_is_kept_or_refused_with_the_line() -> None:
     for _ in range(3):
         v = g("matmul", v, v)
     m = g.module(v)
-    compile(m, Options(capacity=13056))
+    compile(m, Options(memory=MemoryOptions(capacity=13056)))
     with pytest.raises(DidymaError, match="over-capacity") as e:
-        compile(m, Options(capacity=12799))
+        compile(m, Options(memory=MemoryOptions(capacity=12799)))
     assert "launch @" in e.value.where
     assert "12800 bytes alive at once: %matmul" in e.value.got
     with pytest.raises(DidymaError, match="bad-capacity"):
-        Options(capacity=-1)
+        Options(memory=MemoryOptions(capacity=-1))
 
 
 def test_an_unknown_planner_is_refused_before_anything_runs() -> None:
     g = Graph()
     m = g.module(g.param("x", 4))
     with pytest.raises(DidymaError, match="linear_scan, none"):
-        compile(m, Options(planner="best"))
+        compile(m, Options(memory=MemoryOptions(planner="best")))
 
 
 def test_a_block_that_no_device_has_is_refused() -> None:
     with pytest.raises(DidymaError, match="power of two"):
-        Options(block=100)
+        Options(kernels=KernelOptions(block=100))
 
 
-@pytest.mark.parametrize("number", [{"few": -1}, {"long_run": 7}, {"outputs": 0}, {"chain": True}])
+@pytest.mark.parametrize(
+    "number",
+    [{"kernels.few": -1}, {"graph.long_run": 7}, {"graph.outputs": 0}, {"kernels.chain": True}],
+)
 def test_thresholds_are_sizes(number: dict[str, Any]) -> None:
     with pytest.raises(DidymaError, match="bad-option"):
-        Options(**number)
+        Options().changed(number)
 
 
 def test_low_thresholds_choose_as_for_large_programs() -> None:
-    low = Options(long_run=8, full=4, chain=2, short=0)
+    low = Options(graph=GraphOptions(long_run=8), kernels=KernelOptions(full=4, chain=2, short=0))
     m = parse_module(
         """module {
           func @main(%x: f32[3, 12]) -> (%s, %t) {

@@ -228,7 +228,7 @@ HEAD = '# didyma finding {"seeds": [1], "dims": {}, "engines": ["host"], "option
 FINDINGS = {
     "head": (HEAD.replace("seeds", "seats"), "not-a-finding"),
     "JSON": (HEAD.replace("}}", "}"), "not-a-finding"),
-    "option": (HEAD.replace('"options": {}', '"options": {"speed": 1}'), "not-a-finding"),
+    "option": (HEAD.replace('"options": {}', '"options": {"speed": 1}'), "unknown-option"),
     "block": (HEAD.replace('"options": {}', '"options": {"block": 7}'), "bad-option"),
     "engine": (HEAD.replace("host", "abacus"), "unknown-engine"),
     "too few seeds": (HEAD.replace("[1]", "[]"), "not-a-finding"),

@@ -68,13 +68,16 @@ def test_a_compile_follows_its_options() -> None:
     def wide(x: dd.Tensor) -> dd.Tensor:
         return dd.exp(x)
 
-    blocks = [dd.compile(wide, options=dd.Options(block=n)).compiled.text for n in (64, 128)]
+    blocks = [
+        dd.compile(wide, options=dd.Options(kernels=dd.KernelOptions(block=n))).compiled.text
+        for n in (64, 128)
+    ]
     assert [text.kernels[0].block[0] for text in blocks] == [64, 128]
 
 
 def test_a_check_takes_objects_and_names_the_engine(program: Program) -> None:
     mine = Counting()
-    options = dd.Options(planner=arena_planner("greedy_by_size"))
+    options = dd.Options(memory=dd.MemoryOptions(planner=arena_planner("greedy_by_size")))
     report = dd.check(program, engines=[mine, "simt"], options=options)
     assert report.agree
     assert [level.name for level in report.levels][-2:] == ["counting", "simt"]
@@ -82,7 +85,7 @@ def test_a_check_takes_objects_and_names_the_engine(program: Program) -> None:
 
 
 def test_a_planner_takes_the_place_of_that_of_the_options(program: Program) -> None:
-    options = dd.Options(planner="didyma")
+    options = dd.Options(memory=dd.MemoryOptions(planner="didyma"))
     separate = dd.compile(program, options=options, planner="none").compiled.program
     assert separate == dd.compile(program, planner="none").compiled.program
     assert separate != dd.compile(program, options=options).compiled.program
@@ -98,13 +101,17 @@ def test_an_arena_planner_is_a_planner_of_programs(program: Program) -> None:
 def test_options_with_an_object_are_recorded_by_name_and_go_to_other_processes(
     program: Program, tmp_path: Path
 ) -> None:
-    options = dd.Options(planner=MINE, block=64)
+    options = dd.Options(memory=dd.MemoryOptions(planner=MINE), kernels=dd.KernelOptions(block=64))
     assert pickle.loads(pickle.dumps(options)) == options
-    assert dd.Options.recorded(options.record()) == dd.Options(planner="mine", block=64)
+    assert dd.Options.recorded(options.record()) == dd.Options(
+        memory=dd.MemoryOptions(planner="mine"), kernels=dd.KernelOptions(block=64)
+    )
     seeds = (1,)
     r = replay.Recorded(program.module, seeds, {}, ("host",), options)
     read = replay.load(replay.save(tmp_path / "x.dym", r, "said"))
-    assert read.options == dd.Options(planner="mine", block=64)
+    assert read.options == dd.Options(
+        memory=dd.MemoryOptions(planner="mine"), kernels=dd.KernelOptions(block=64)
+    )
 
 
 class Half:
@@ -139,7 +146,7 @@ def test_what_is_no_planner_is_refused(program: Program) -> None:
     with says("bad-planner", "without whole and arena"):
         dd.compile(program, planner=Planner("idle"))
     with says("unknown-planner", "guess", "linear_scan"):
-        dd.check(program, options=dd.Options(planner="guess"))
+        dd.check(program, options=dd.Options(memory=dd.MemoryOptions(planner="guess")))
 
 
 class Mute:

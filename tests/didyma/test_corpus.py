@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, Options
 from didyma.fuzz import corpus_files, replay
 from didyma.fuzz.replay import FORMAT, Recorded
 from didyma.oracle.report import Finding
@@ -77,7 +77,7 @@ def test_cases_of_one_structure_and_options_are_added_once(tmp_path: Path, folde
     again = add(finding(tmp_path / "g.dym", same, seeds=(9,)), folder)
     assert again == {"file": first["file"], "added": False}
     others = [
-        finding(tmp_path / "h.dym", options=Options(fuse=False)),
+        finding(tmp_path / "h.dym", options=Options(graph=GraphOptions(fuse=False))),
         finding(tmp_path / "i.dym", EXP.replace("[2, 3]", "[2, 4]")),
         finding(tmp_path / "j.dym", EXP.replace("exp(", "log(")),
     ]

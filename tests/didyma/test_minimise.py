@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, KernelOptions, Options
 from didyma.commands.judge import Task, Verdict, judge
 from didyma.fuzz import replay
 from didyma.fuzz.minimise.script import script
@@ -42,7 +42,9 @@ def finding(path: Path, source: str = CHAIN, **others: Any) -> Path:
         for p in m.entry.params
     }
     seeds = tuple(range(len(m.entry.params)))
-    r = Recorded(m, seeds, {}, ("host",), Options(block=64), drawn=drawn, **others)
+    r = Recorded(
+        m, seeds, {}, ("host",), Options(kernels=KernelOptions(block=64)), drawn=drawn, **others
+    )
     return replay.save(path, r)
 
 
@@ -57,7 +59,8 @@ def test_a_finding_becomes_a_case_of_one_node_and_a_script(tmp_path: Path) -> No
     assert (r["before"], r["after"]["nodes"]) == ({"nodes": 4, "elements": 30}, 1)
     assert r["after"]["elements"] == 1
     assert r["needed"] == []
-    assert set(r["left_out"]) == {"simplify", "fuse", "vectorise", "planner"}
+    passes = {"graph.simplify", "graph.fuse", "kernels.vectorise"}
+    assert set(r["left_out"]) == {*passes, "memory.planner"}
     assert r["options"] == {}, "blocks of 64 threads do not matter"
     small = replay.load(out)
     assert [n.op for n in small.module.entry.nodes] == ["exp"]
@@ -143,13 +146,20 @@ def test_a_script_holds_every_bit_of_its_inputs(dtype: str) -> None:
     x = VALUES[dtype]
     t = Tensor.of(x)
     text = f"module {{ func @main(%x: {t.type}) -> (%x) {{ }} }}"
-    r = Recorded(parse_module(text), (1,), {}, ("host",), Options(fuse=False), given={"x": t})
+    r = Recorded(
+        parse_module(text),
+        (1,),
+        {},
+        ("host",),
+        Options(graph=GraphOptions(fuse=False)),
+        given={"x": t},
+    )
     names: dict[str, Any] = {"__name__": "script"}
     exec(script(r), names)
     (again,) = names["INPUTS"]
     assert again.tobytes() == x.tobytes()
     assert (again.dtype, again.shape) == (x.dtype, x.shape)
-    assert "Options(fuse=False)" in script(r)
+    assert """Options().changed({'graph.fuse': False})""" in script(r)
 
 
 def test_a_script_runs_by_itself(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import MemoryOptions, Options
 from didyma.codegen.pipeline import compile
 from didyma.commands.plan import plan
 from didyma.refimpl.errors import DidymaError
@@ -113,7 +113,7 @@ def test_a_graph_is_compiled_and_planned_at_the_sizes_given(
 def test_a_program_is_planned_as_it_is_written(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    compiled = compile(parse_module(GRAPH), Options(planner="didyma"))
+    compiled = compile(parse_module(GRAPH), Options(memory=MemoryOptions(planner="didyma")))
     whole = json.loads(run(capsys, written(tmp_path / "g.dym", GRAPH), given=["n=3"], json=True)[1])
     for name, p in (("unplanned", compiled.unplanned), ("planned", compiled.program)):
         file = written(tmp_path / f"{name}.dym", show(p))

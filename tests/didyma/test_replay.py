@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from didyma import __version__
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, MemoryOptions, Options
 from didyma.commands.judge import Task, Verdict
 from didyma.fuzz import shown
 from didyma.fuzz.replay import FORMAT, Recorded, load, save
@@ -49,14 +49,17 @@ def rewritten(path: Path, **changes: object) -> Path:
 
 
 def test_a_finding_says_what_wrote_it_and_when(tmp_path: Path) -> None:
-    options = Options(planner="linear_scan", fuse=False)
+    options = Options(memory=MemoryOptions(planner="linear_scan"), graph=GraphOptions(fuse=False))
     path = finding(tmp_path / "f.dym", options=options, campaign_seed=123)
     h = head(path)
     assert (h["format"], h["didyma"], h["campaign_seed"]) == (FORMAT, __version__, 123)
     date = datetime.strptime(h["date"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     assert abs((datetime.now(UTC) - date).total_seconds()) < 3600
     assert h["engines"] == ["host"]
-    assert (h["options"]["planner"], h["options"]["fuse"]) == ("linear_scan", False)
+    assert (h["options"]["memory"]["planner"], h["options"]["graph"]["fuse"]) == (
+        "linear_scan",
+        False,
+    )
     r = load(path)
     assert (r.version, r.campaign_seed, r.options) == (__version__, 123, options)
     assert "# host (value) in fused_exp_0: wrong" in path.read_text()
@@ -94,7 +97,11 @@ def test_a_finding_of_the_first_format_is_read(tmp_path: Path) -> None:
     old = '{"seeds": [7], "dims": {}, "engines": ["host"], "options": {"planner": "none"}}'
     path.write_text(f"# didyma finding {old}\n# a message\n{EXP}")
     r = load(path)
-    assert (r.seeds, r.options, r.values) == ((7,), Options(planner="none"), {})
+    assert (r.seeds, r.options, r.values) == (
+        (7,),
+        Options(memory=MemoryOptions(planner="none")),
+        {},
+    )
     assert (r.version, r.date, r.campaign_seed) == ("", "", None)
 
 

@@ -185,8 +185,14 @@ def test_large_results_are_shown_in_twenty_lines() -> None:
 
 
 def test_options_are_shown_by_name() -> None:
-    assert repr(dd.Options(block=64)) == "Options(block=64)"
+    assert (
+        repr(dd.Options(kernels=dd.KernelOptions(block=64)))
+        == "Options(kernels=KernelOptions(block=64))"
+    )
     assert repr(dd.Options()) == "Options()"
     from didyma.codegen.memory.planners import PLANNERS
 
-    assert repr(dd.Options(planner=PLANNERS["none"])) == "Options(planner='none')"
+    assert (
+        repr(dd.Options(memory=dd.MemoryOptions(planner=PLANNERS["none"])))
+        == "Options(memory=MemoryOptions(planner='none'))"
+    )

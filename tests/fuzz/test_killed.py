@@ -28,7 +28,7 @@ def test_a_finding_outlasts_a_campaign_that_is_killed(tmp_path: Path) -> None:
     found = [replay.load(path) for path in folder.glob("*.dym")]
     assert found, "the finding, while it was made smaller"
     assert all(r.finding is not None and r.traits == {"add"} for r in found)
-    assert any(r.options.planner_name == "none" for r in found), "the smallest so far"
+    assert any(r.options.memory.planner_name == "none" for r in found), "the smallest so far"
 
 
 def _smaller(folder: Path) -> bool:

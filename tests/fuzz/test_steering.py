@@ -35,7 +35,7 @@ def test_every_graph_is_valid_and_runs(plan: Plan) -> None:
         case = draw(1, index, plan)
         verify(case.module)
         assert parse_module(show(case.module)) == case.module
-        assert case.options(Options()) == Options(**dict(case.changes))
+        assert case.options(Options()) == Options().changed(dict(case.changes))
         with np.errstate(all="ignore"):
             out = graph.run(case.module, case.inputs())
         assert len(out) == len(case.module.entry.results)

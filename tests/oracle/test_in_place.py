@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, Options
 from didyma.codegen.pipeline import compile
 from didyma.fuzz.allocator.kernels import At, Read, kernel
 from didyma.fuzz.graphs import BYTES, decode
@@ -122,11 +122,11 @@ def test_a_wrong_proof_is_named_by_the_plan_though_values_agree(
     for module in ("codegen.memory.inplace", "refimpl.verify.work", "refimpl.interp.program"):
         monkeypatch.setattr(f"didyma.{module}.may_share", anything)
     x = np.full((64, 64), value, np.float32)
-    report = check(flipped(), [x], [], Options(fuse=False))
+    report = check(flipped(), [x], [], Options(graph=GraphOptions(fuse=False)))
     assert [f.level for f in report.findings] == ["plan"]
     assert "in-place" in report.findings[0].message
 
 
 def test_the_same_plan_without_the_fault_is_sound() -> None:
     x = np.ones((64, 64), np.float32)
-    assert check(flipped(), [x], [], Options(fuse=False)).agree
+    assert check(flipped(), [x], [], Options(graph=GraphOptions(fuse=False))).agree

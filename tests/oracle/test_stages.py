@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from didyma.codegen import pipeline
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, Options
 from didyma.oracle.recorder import ALWAYS_JUDGED
 from didyma.oracle.report import Report
 from didyma.oracle.stages import judge
@@ -76,7 +76,11 @@ def level(r: Report, name: str) -> tuple[int, int, int]:
 
 
 def test_all_levels_agree() -> None:
-    for options in (Options(), Options(fuse=False), Options(simplify=False)):
+    for options in (
+        Options(),
+        Options(graph=GraphOptions(fuse=False)),
+        Options(graph=GraphOptions(simplify=False)),
+    ):
         s = subject(options)
         for k, c in ((0, True), (1, False), (3, True)):
             r = judge(s, inputs(k, c))

@@ -24,8 +24,8 @@ def straight(name: str) -> Recipe:
 def default(work: Work) -> Values:
     """Return what the options say."""
     options = work.facts.options
-    usual = {"block": options.block, "wide": int(options.vectorise)}
-    return usual | {"unroll": options.unroll} if _has_loop(work) else usual
+    usual = {"block": options.kernels.block, "wide": int(options.kernels.vectorise)}
+    return usual | {"unroll": options.kernels.unroll} if _has_loop(work) else usual
 
 
 def _has_loop(work: Work) -> bool:
@@ -34,7 +34,7 @@ def _has_loop(work: Work) -> bool:
 
 def space(work: Work) -> Space:
     """Return block sizes, wide accesses or not, and how often a body may be copied."""
-    wide = (0, 1) if work.facts.options.vectorise else (0,)
+    wide = (0, 1) if work.facts.options.kernels.vectorise else (0,)
     found = {"block": powers(32, PORTABLE.threads), "wide": wide}
     return found | {"unroll": (0, 4, 16, 64)} if _has_loop(work) else found
 
@@ -42,7 +42,9 @@ def space(work: Work) -> Space:
 def build(work: Work, values: Values) -> PrimFunc:
     """Schedule one thread for each result, or for each four."""
     facts = work.facts
-    facts.options = replace(facts.options, block=values["block"], vectorise=bool(values["wide"]))
+    facts.options = facts.options.changed(
+        {"kernels.block": values["block"], "kernels.vectorise": bool(values["wide"])}
+    )
     if "unroll" in values:
         facts.nest = replace(facts.nest, body=unrolled(facts.nest.body, values["unroll"]))
     return elementwise(facts, work.kind)

@@ -15,7 +15,7 @@ def _fit(work: Work) -> Fit | None:
 
 def along(work: Work) -> Fit:
     """Return how well threads along the terms suit a fold."""
-    few = work.results < work.facts.options.few
+    few = work.results < work.facts.options.kernels.few
     return Fit.ALONG if few or work.reads_along else Fit.POOR
 
 

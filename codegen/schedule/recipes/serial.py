@@ -13,9 +13,9 @@ def _fit(work: Work) -> Fit | None:
     if work.fold is None:
         return Fit.SHORT if work.kind == "fold" else None
     options = work.facts.options
-    if work.length <= options.short:
+    if work.length <= options.kernels.short:
         return Fit.SHORT
-    return Fit.FULL if work.results >= options.full and work.reads_are_near else Fit.ALONE
+    return Fit.FULL if work.results >= options.kernels.full and work.reads_are_near else Fit.ALONE
 
 
 def _default(work: Work) -> Values:
@@ -24,7 +24,7 @@ def _default(work: Work) -> Values:
 
 
 def _is_long(work: Work) -> bool:
-    return work.length > work.facts.options.short
+    return work.length > work.facts.options.kernels.short
 
 
 def _space(work: Work) -> Space:

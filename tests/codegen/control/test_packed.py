@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, MemoryOptions, Options
 from didyma.codegen.passes.stacks import widen_stacks
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
@@ -85,7 +85,13 @@ def module(text: str, dtype: DType, row: str = "") -> Module:
 
 def agree(m: Module, inputs: list[Array]) -> None:
     """Every level and both engines give the graph's own results, planned and simplified or not."""
-    for how in (Options(), Options(planner="linear_scan", simplify=False, fuse=False)):
+    for how in (
+        Options(),
+        Options(
+            memory=MemoryOptions(planner="linear_scan"),
+            graph=GraphOptions(simplify=False, fuse=False),
+        ),
+    ):
         report = check(m, inputs, [engine("host"), engine("simt")], how)
         assert report.agree, [f.message for level in report.levels for f in level.findings][:3]
 

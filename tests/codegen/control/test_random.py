@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from didyma.codegen.emit import wrapper
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, MemoryOptions, Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.registry import engine
 from didyma.oracle import lanes, plan_check
@@ -21,7 +21,10 @@ PLANNERS = ("none", "linear_scan", "didyma", "greedy_by_size")
 
 
 def compiled(m: Module, seed: int) -> Compiled:
-    how = Options(planner=PLANNERS[seed % 4], fuse=seed % 5 != 0, simplify=seed % 3 != 0)
+    how = Options(
+        memory=MemoryOptions(planner=PLANNERS[seed % 4]),
+        graph=GraphOptions(fuse=seed % 5 != 0, simplify=seed % 3 != 0),
+    )
     return compile(m, how)
 
 

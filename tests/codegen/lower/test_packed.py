@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import MemoryOptions, Options
 from didyma.codegen.runtime.registry import engine
 from didyma.composites.builder import Builder
 from didyma.fuzz import values
@@ -72,7 +72,7 @@ def test_sizes_known_late(dtype: DType, planner: str) -> None:
             values.array(9, dtype, (size, 3), kind=values.Kind.BITS),
             values.array(2, DType.F32, (size, 1)),
         ]
-        report = check(m, inputs, [engine("host")], Options(planner=planner))
+        report = check(m, inputs, [engine("host")], Options(memory=MemoryOptions(planner=planner)))
         assert report.agree, [f.message for level in report.levels for f in level.findings][:3]
 
 

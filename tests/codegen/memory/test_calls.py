@@ -9,7 +9,7 @@ import didyma as dd
 from didyma.codegen.memory import peak, unplanned_total
 from didyma.codegen.memory.elide import elided
 from didyma.codegen.memory.planners import PLANNERS
-from didyma.codegen.options import Options
+from didyma.codegen.options import MemoryOptions, Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.levels import check as check_levels
@@ -60,7 +60,7 @@ def test_a_layer_is_compiled_once() -> None:
 
 @pytest.mark.parametrize("planner", [p for p in PLANNERS if p != "exact"])
 def test_every_planner_plans_functions(planner: str) -> None:
-    c = compile(layered(True), Options(planner=planner))
+    c = compile(layered(True), Options(memory=MemoryOptions(planner=planner)))
     env = {"B": 2, "S": 7}
     assert check(c.program, env) == []
     assert replay(c.program, env).peak == peak(c.program, env)
@@ -88,9 +88,12 @@ def test_what_a_function_takes_counts_where_it_is_called() -> None:
     inside = peak(c.program.function["kept"], {})
     assert inside > 0
     assert peak(c.program, {}) == 1024 + inside
-    assert peak(compile(m, Options(capacity=1024 + inside)).program, {}) == 1024 + inside
+    assert (
+        peak(compile(m, Options(memory=MemoryOptions(capacity=1024 + inside))).program, {})
+        == 1024 + inside
+    )
     with pytest.raises(DidymaError) as caught:
-        compile(m, Options(capacity=1023 + inside))
+        compile(m, Options(memory=MemoryOptions(capacity=1023 + inside)))
     assert caught.value.code == "over-capacity"
     assert f"{inside} bytes in functions" in str(caught.value)
 

@@ -6,7 +6,7 @@ from didyma.codegen.memory import peak, planner
 from didyma.codegen.memory.inplace import in_place
 from didyma.codegen.memory.liveness import Lives
 from didyma.codegen.memory.plan import plan
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, Options
 from didyma.codegen.pipeline import compile
 from didyma.fuzz.allocator.domains import every
 from didyma.fuzz.allocator.kernels import At
@@ -25,7 +25,7 @@ from tests.codegen.memory.here import HERE
 
 def bare(m: Module) -> Program:
     """Launches of a module, an op each."""
-    return compile(m, Options(fuse=False), until="order").bare
+    return compile(m, Options(graph=GraphOptions(fuse=False)), until="order").bare
 
 
 def pairs(p: Program) -> list[tuple[str, str]]:

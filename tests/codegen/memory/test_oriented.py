@@ -16,7 +16,7 @@ from didyma.codegen.memory.liveness import Range
 from didyma.codegen.memory.oriented import Layout, layout
 from didyma.codegen.memory.plan import plan
 from didyma.codegen.memory.planners import LiveBuffer
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, MemoryOptions, Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
 from didyma.oracle import lanes
@@ -128,7 +128,7 @@ def ladder(steps: int) -> Module:
 
 
 def test_a_compiled_program_runs_at_every_size() -> None:
-    c = compile(ladder(7), Options(fuse=False))
+    c = compile(ladder(7), Options(graph=GraphOptions(fuse=False)))
     laws.verify(c.program)
     assert any(isinstance(x, Carry) for x in c.program.lines)
     assert isinstance(next(x for x in c.program.lines if isinstance(x, Arena)).nbytes, sympy.Expr)
@@ -149,10 +149,10 @@ def test_a_compiled_program_runs_at_every_size() -> None:
 
 def test_a_capacity_is_checked_when_the_program_starts() -> None:
     m = ladder(2)
-    c = compile(m, Options(fuse=False, capacity=6000))
+    c = compile(m, Options(graph=GraphOptions(fuse=False), memory=MemoryOptions(capacity=6000)))
     small, large = ([np.ones(s, np.float32) for s in ((n, 4), (4, n))] for n in (4, 60))
     assert len(program_interp.run(c.program, small, lanes.run)) == 1
     with pytest.raises(ProgramFault, match="memory is within 6000 bytes"):
         program_interp.run(c.program, large, lanes.run)
     with pytest.raises(DidymaError, match="over-capacity"):
-        compile(m, Options(fuse=False, capacity=300))
+        compile(m, Options(graph=GraphOptions(fuse=False), memory=MemoryOptions(capacity=300)))

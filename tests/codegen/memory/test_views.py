@@ -6,7 +6,7 @@ import numpy as np
 
 from didyma.codegen.emit.wrapper import load
 from didyma.codegen.memory import peak
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, MemoryOptions, Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.registry import engine
 from didyma.oracle import lanes
@@ -23,7 +23,7 @@ from tests.codegen.memory.here import HERE
 
 def judged(m: Module, planner: str = "didyma") -> Compiled:
     """Compile op by op; the plan is sound and gives the bits of the program without one."""
-    c = compile(m, Options(fuse=False, planner=planner))
+    c = compile(m, Options(graph=GraphOptions(fuse=False), memory=MemoryOptions(planner=planner)))
     laws.verify(c.program)
     assert check(c.program, {}) == []
     r = np.random.default_rng(0)
@@ -34,7 +34,12 @@ def judged(m: Module, planner: str = "didyma") -> Compiled:
     ran = load(c.wrapper)(engine("simt"), inputs)
     assert [a.tobytes() for a in got] == [a.tobytes() for a in want]
     assert [a.shape for a in ran] == [a.shape for a in want]
-    assert peak(c.program, {}) <= peak(compile(m, Options(fuse=False, planner="none")).program, {})
+    assert peak(c.program, {}) <= peak(
+        compile(
+            m, Options(graph=GraphOptions(fuse=False), memory=MemoryOptions(planner="none"))
+        ).program,
+        {},
+    )
     return c
 
 
@@ -120,7 +125,9 @@ N, M = symbol("n"), symbol("m")
 def judged_symbolic(m: Module, views: int) -> None:
     """Compile with sizes n and m; the plan is sound and gives the right bits at some of them."""
     for planner in ("didyma", "linear_scan"):
-        c = compile(m, Options(fuse=False, planner=planner))
+        c = compile(
+            m, Options(graph=GraphOptions(fuse=False), memory=MemoryOptions(planner=planner))
+        )
         laws.verify(c.program)
         assert sum(isinstance(x, View) for x in c.program.lines) == views
         for env in ({"n": 0, "m": 1}, {"n": 3, "m": 7}, {"n": 8, "m": 8}):

@@ -10,7 +10,7 @@ import pytest
 
 from didyma.codegen.memory import planner
 from didyma.codegen.memory.plan import plan
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, KernelOptions, Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.graphs import BYTES, decode
@@ -31,7 +31,11 @@ TWO_CHAINS = """module {
 
 
 def bare(text: str, streams: int) -> Program:
-    return compile(parse_module(text), Options(streams=streams, fuse=False), until="order").bare
+    return compile(
+        parse_module(text),
+        Options(kernels=KernelOptions(streams=streams), graph=GraphOptions(fuse=False)),
+        until="order",
+    ).bare
 
 
 def shape(p: Program) -> list[str]:
@@ -57,7 +61,7 @@ def test_no_more_streams_than_asked_for() -> None:
 @pytest.mark.parametrize("streams", [0, 9, -1])
 def test_streams_out_of_range(streams: int) -> None:
     with pytest.raises(DidymaError, match="bad-option"):
-        Options(streams=streams)
+        Options(kernels=KernelOptions(streams=streams))
 
 
 def test_a_missing_wait_is_seen() -> None:
@@ -79,7 +83,7 @@ def test_a_missing_wait_is_seen() -> None:
 @pytest.mark.parametrize("seed", range(24))
 def test_plans_of_graphs_with_streams_are_sound(seed: int) -> None:
     case = decode(Random(seed).randbytes(BYTES), controlled=2)
-    options = replace(case.options(Options()), streams=2 + seed % 2)
+    options = case.options(Options()).changed({"kernels.streams": 2 + seed % 2})
     report = check(case.module, case.inputs(), [engine("host")], options)
     assert [str(f) for f in report.findings] == []
 
@@ -87,4 +91,4 @@ def test_plans_of_graphs_with_streams_are_sound(seed: int) -> None:
 def test_the_bytes_of_a_size_are_read_before_another_stream_writes_them() -> None:
     """A plan once gave the bytes of a bound size to a kernel of another stream."""
     case = decode(Random(40).randbytes(BYTES), controlled=2)
-    compile(case.module, replace(case.options(Options()), streams=2))
+    compile(case.module, case.options(Options()).changed({"kernels.streams": 2}))

@@ -16,7 +16,7 @@ from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.verify.graph import verify
 
-LONG = Options().long_run
+LONG = Options().graph.long_run
 BLOCK = LONG // 4
 
 

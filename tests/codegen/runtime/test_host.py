@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, Options
 from didyma.codegen.runtime.engine import KernelFault, KernelText
 from didyma.codegen.runtime.host import Host, HostBuffer, Order
 from didyma.codegen.runtime.registry import engine
@@ -237,5 +237,5 @@ def test_constants_are_rounded_once(x: float) -> None:
     """TinyCC works them out in 80 bits: then 1 / (1 - 2**-53) becomes 1 + 2**-53, and 1."""
     b = Builder()
     m = b.module("main", [b("reciprocal", [b.constant(np.array(x))])])
-    report = check(m, [], [engine("host")], Options(simplify=False))
+    report = check(m, [], [engine("host")], Options(graph=GraphOptions(simplify=False)))
     assert report.agree, report.findings

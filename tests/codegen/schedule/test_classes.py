@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from didyma.codegen.lower import lower
-from didyma.codegen.options import Options
+from didyma.codegen.options import KernelOptions, Options
 from didyma.codegen.schedule import schedule
 from didyma.refimpl.ir.dims import Dim, DimVar, evaluate, symbol
 from didyma.refimpl.ir.graph import Attr, Module
@@ -212,7 +212,7 @@ def test_an_empty_result_launches_no_block() -> None:
 
 def test_vectors_are_off_when_not_wanted() -> None:
     m = unary("exp", 1024)
-    (k,) = schedule(lower(m.entry, m), Options(vectorise=False))
+    (k,) = schedule(lower(m.entry, m), Options(kernels=KernelOptions(vectorise=False)))
     assert not any(isinstance(s, For) and s.kind is LoopKind.VECTORIZED for s in stmts(k.body))
 
 
@@ -262,5 +262,8 @@ def test_other_block_sizes(block: int) -> None:
         unary("sum", 300, 40, axes=(0,), keepdims=False),
     ):
         inputs = [values(p.type.shape, p.type.dtype, {}) for p in m.entry.params]
-        agree(m.entry, m, inputs, {}, Options(block=block))
-        assert all(threads(k) <= 1024 for k in schedule(lower(m.entry, m), Options(block=block)))
+        agree(m.entry, m, inputs, {}, Options(kernels=KernelOptions(block=block)))
+        assert all(
+            threads(k) <= 1024
+            for k in schedule(lower(m.entry, m), Options(kernels=KernelOptions(block=block)))
+        )

@@ -51,7 +51,7 @@ def ops(case: Case) -> list[str]:
 
 def needs_fusion_and_a_wide_axis(case: Case) -> Finding | None:
     """Say that a sum over at least three elements, one of them a NaN, is wrong when it is fused."""
-    if not case.options(Options()).fuse:
+    if not case.options(Options()).graph.fuse:
         return None
     f = case.module.entry
     for n in f.nodes:
@@ -93,8 +93,9 @@ def test_graph_options_types_and_values_become_as_small_as_still_fail() -> None:
     assert np.isnan(x).sum() == 1 or small.given[0][1].shape == (), "one NaN, or NaN everywhere"
     assert small.module.entry.params[0].type.dtype is DType.F32
     options = small.options(Options())
-    assert (options.simplify, options.fuse, options.vectorise) == (False, True, False)
-    assert options.planner_name == "none"
+    assert (options.graph.simplify, options.graph.fuse) == (False, True)
+    assert not options.kernels.vectorise
+    assert options.memory.planner_name == "none"
     assert cause(m.example.finding) == cause(WRONG)
     assert m.judged > 10
 

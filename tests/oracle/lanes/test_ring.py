@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from didyma.codegen import pipeline
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, Options
 from didyma.oracle import lanes
 from didyma.refimpl.interp import loop, scalar_ring
 from didyma.refimpl.ir import dims
@@ -66,7 +66,7 @@ def same(f: PrimFunc) -> None:
         assert a.tobytes() == second[name].tobytes(), f"{f.name}: {name}"
 
 
-@pytest.mark.parametrize("options", [Options(), Options(fuse=False)])
+@pytest.mark.parametrize("options", [Options(), Options(graph=GraphOptions(fuse=False))])
 def test_kernels_and_loops_of_a_graph(options: Options) -> None:
     c = pipeline.compile(parse_module(ROWS), options)
     for f in (*c.loops.values(), *c.program.kernels):

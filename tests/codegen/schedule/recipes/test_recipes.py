@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from didyma.codegen.lower import lower
-from didyma.codegen.options import Options
+from didyma.codegen.options import KernelOptions, Options
 from didyma.codegen.schedule import dispatch
 from didyma.codegen.schedule.dispatch import points, schedule
 from didyma.codegen.schedule.recipes import Point, parse, show
@@ -25,6 +25,7 @@ from didyma.refimpl.verify import loop as laws
 from tests.codegen.lower.judged import execute, primitive
 from tests.codegen.make import Graph
 
+LOW = KernelOptions(block=64, vectorise=False, short=4, full=8, few=2)
 DIMS = (DimVar("n", 0, 40), DimVar("m", 0, 40))
 
 
@@ -111,7 +112,7 @@ def test_every_kind_of_point_is_right(name: str) -> None:
 def test_the_first_point_is_what_the_model_takes(name: str) -> None:
     m, _, _ = MODULES[name]
     p = lower(m.entry, m)
-    for options in (Options(), Options(block=64, vectorise=False, short=4, full=8, few=2)):
+    for options in (Options(), Options(kernels=LOW)):
         first = next(points(p, options))
         assert schedule(p, options, first) == schedule(p, options)
 
