@@ -35,6 +35,7 @@ from didyma.refimpl.ir.loop import (
     Unary,
 )
 from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import expr_children, stmt_exprs, stmts
 
 SERIAL = "a serial loop"
@@ -106,7 +107,7 @@ def _scheduled(k: PrimFunc) -> Iterator[str]:
 
 
 def _computed(f: PrimFunc) -> Iterator[str]:
-    for s in stmts(f.body):
+    for s in stmts(unfolded(f).body):
         if isinstance(s, For) and s.kind is LoopKind.SERIAL:
             yield SERIAL
         if isinstance(s, Atomic):

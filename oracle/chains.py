@@ -45,6 +45,7 @@ from didyma.refimpl.ir.loop import (
     Unary,
     Var,
 )
+from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ops.bars import Contract
 
 TERM = ""  # an operand, or any value that is no sum
@@ -68,7 +69,7 @@ def longest(kernels: Sequence[PrimFunc], env: Mapping[str, int]) -> int | None:
     state: Depths = {WORST: {}}
     try:
         for k in kernels:
-            state = _Interpreter(env).stmt(expand(k).body, state, 1)
+            state = _Interpreter(env).stmt(unfolded(expand(k)).body, state, 1)
     except _UnknownError:
         return None
     return max(state[WORST].values(), default=0)

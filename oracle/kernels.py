@@ -13,6 +13,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
 from didyma.refimpl.ir.types import Array, DType, TensorType, from_memory, to_memory
+from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import expr_children, stmts
 from didyma.refimpl.ops import ring
 
@@ -70,7 +71,7 @@ def reads_before_it_writes(f: PrimFunc) -> frozenset[str]:
     stored: set[str] = set()
     found: set[str] = set()
     outputs = set(f.outputs)
-    for s in stmts(expand(f).body):
+    for s in stmts(unfolded(expand(f)).body):
         match s:
             case Atomic(_, buffer):
                 found |= {buffer} - stored

@@ -17,6 +17,7 @@ from didyma.refimpl.ir.expr import ONE, of_dim
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
 from didyma.refimpl.ir.program import Launch, Program
+from didyma.refimpl.ir.unfold import unfolded
 
 INDENT = "  "
 WIDTH = 100
@@ -36,10 +37,10 @@ def emit(
     signatures: list[Signature] = []
     names = c_names(RESERVED_FOR_KERNELS)
     for f in kernels:
-        name = names.fresh(f.name)
-        writer = Statements.of(f)
+        name, written = names.fresh(f.name), unfolded(f)
+        writer = Statements.of(written)
         with writer.lines.indented():
-            writer.write(f.body)
+            writer.write(written.body)
         signature = _signature(f, name, writer)
         signatures.append(signature)
         lines += remarks(f)

@@ -24,6 +24,7 @@ from didyma.refimpl.ir.loop import (
     Call,
     Expr,
     ExternalCall,
+    Fold,
     For,
     Free,
     If,
@@ -36,6 +37,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
     While,
+    Yield,
 )
 from didyma.refimpl.ir.names import Names
 
@@ -98,7 +100,7 @@ class Statements:
                 self._call(s)
             case Barrier():
                 line("__syncthreads();")
-            case Assert() | ExternalCall():
+            case Assert() | ExternalCall() | Fold() | Yield():  # folds are written out before
                 raise TypeError(f"{type(s).__name__} is no statement of a kernel: {s}")
             case _:
                 assert_never(s)

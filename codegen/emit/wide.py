@@ -23,6 +23,7 @@ from didyma.refimpl.ir.loop import (
     Const,
     Expr,
     ExternalCall,
+    Fold,
     For,
     Free,
     If,
@@ -34,6 +35,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
     While,
+    Yield,
 )
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import certain_children, subexprs
@@ -107,7 +109,7 @@ def _is_simple(s: Stmt) -> bool:
             return True
         case (
             For() | While() | If() | Atomic() | Allocate() | PlacementAllocate() | Free()
-            | ExternalCall() | Call() | Barrier() | Assert()
+            | ExternalCall() | Call() | Barrier() | Assert() | Fold() | Yield()
         ):  # fmt: skip
             return False
         case _:

@@ -23,6 +23,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import Binary, Expr, Intrinsic, PrimFunc, Store
 from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.ops.bars import Contract
 from didyma.refimpl.verify import loop as laws
@@ -130,7 +131,7 @@ def tolerances(f: PrimFunc) -> dict[str, float]:
     """Return the outputs whose last step is inexact, with the ulps that two of them may differ."""
     contract = Contract()
     found: dict[str, float] = {}
-    for s in stmts(expand(f).body):
+    for s in stmts(unfolded(expand(f)).body):
         if isinstance(s, Store) and (name := _inexact(s.value)):
             found[s.buffer] = 2 * contract.of(name, s.value.dtype)
     return found

@@ -11,10 +11,12 @@ from didyma.refimpl.ir.expr import ZERO, index
 from didyma.refimpl.ir.loop import (
     INDEX,
     Allocate,
+    Axis,
     Block,
     Cast,
     Const,
     Expr,
+    Fold,
     For,
     If,
     Let,
@@ -75,10 +77,13 @@ def _simpler(s: Stmt) -> Iterator[Stmt]:
             yield only
         case For(var, extent, body, kind, axis):
             yield substitute(body, {var.name: ZERO})
-            if isinstance(extent, Const) and int(extent.value) > 1:
-                n = int(extent.value)
-                for k in sorted({1, 2, n // 2, n - 1} - {0, n}):
-                    yield For(var, index(k), body, kind, axis)
+            for k in _fewer(extent):
+                yield For(var, k, body, kind, axis)
+        case Fold(accs, axes, _, _, body):
+            yield substitute(body, {a.var.name: a.start for a in accs})
+            for i, a in enumerate(axes):
+                for k in _fewer(a.extent):
+                    yield replace(s, axes=(*axes[:i], Axis(a.var, k), *axes[i + 1 :]))
         case If(_, then, other):
             yield from (then,) if other is None else (then, other)
         case Let(var, value, body):
@@ -87,6 +92,13 @@ def _simpler(s: Stmt) -> Iterator[Stmt]:
             yield body
         case _:
             return
+
+
+def _fewer(extent: Expr) -> Iterator[Expr]:
+    """Yield smaller extents."""
+    if isinstance(extent, Const) and int(extent.value) > 1:
+        n = int(extent.value)
+        yield from map(index, sorted({1, 2, n // 2, n - 1} - {0, n}))
 
 
 def _expressions(s: Stmt) -> Iterator[Stmt]:

@@ -33,6 +33,7 @@ from didyma.refimpl.ir.loop import (
     Block,
     Call,
     ExternalCall,
+    Fold,
     For,
     Free,
     If,
@@ -43,8 +44,10 @@ from didyma.refimpl.ir.loop import (
     Stmt,
     Store,
     While,
+    Yield,
 )
 from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import stmt_children
 
 
@@ -62,6 +65,7 @@ def run(
     of their values and payloads.  Raises LoopFault, of one of the kinds of ``LoopFaultKind``;
     ValueError for arrays of another type than declared.
     """
+    f = unfolded(f)
     depth = _lane_depth(f.body, f.function)
     writers = Counter(_writes(f.body, f.function))
     known_externals, local = externals or {}, in_memory(f)
@@ -109,6 +113,8 @@ def compile_stmt(s: Stmt, place: Site) -> Run:
             return calls.external(site, s)
         case Call(callee):
             return calls.call(site, s, partial(compile_stmt, site.launch.functions[callee].body))
+        case Fold() | Yield():
+            raise AssertionError("folds are written out before")
         case _:
             assert_never(s)
 

@@ -14,18 +14,19 @@ makes results depend on the order of threads; this interpreter knows one order a
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import TypeAlias, assert_never
 
 import numpy as np
 
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.faults import stmt_fault
+from didyma.refimpl.interp.loop_memory import Contents, Memory
 from didyma.refimpl.interp.scalar import Arithmetic, Value
 from didyma.refimpl.interp.scalar_ring import forget, value_of
-from didyma.refimpl.ir import dims as sizes
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.types import Array
@@ -41,51 +42,24 @@ MOST_ROUNDS = 1 << 24  # of one ``while``
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
-    """What a buffer holds: its elements, which of them have been stored, and whether it is dead."""
-
-    data: Array
-    stored: Array
-    shared: bool = False
-    dead: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Thread:
-    """What names mean to one thread in the function that it runs.
-
-    ``block`` has the shared buffers of its block.  The n-th that one thread makes of a name is the
-    n-th that any other makes; ``made`` counts them.
-    """
+    """What names mean to one thread in the function that it runs; ``fold`` is that of its step."""
 
     arithmetic: Arithmetic
     functions: Mapping[str, ir.PrimFunc]
     externals: Mapping[str, Routine]
     vars: dict[str, Value]
-    memory: dict[str, Contents]
-    block: dict[tuple[str, int], Contents] = field(default_factory=dict[tuple[str, int], Contents])
-    made: Counter[str] = field(default_factory=Counter[str])
+    memory: Memory
+    fold: ir.Fold | None = None
+
+    def bind(self, vars: Iterable[ir.Var], values: Iterable[Value]) -> None:
+        """Give variables their values."""
+        self.vars.update(zip((v.name for v in vars), values, strict=True))
 
     def fork(self, var: ir.Var, i: int) -> Thread:
         """Return the thread of one iteration, which begins with the names that this one has."""
         names = {**self.vars, var.name: np.int64(i)}
-        return replace(self, vars=names, memory=dict(self.memory), made=Counter(self.made))
-
-    def make(self, b: ir.Buffer, shared: bool) -> Contents:
-        """Make a buffer whose elements are yet to be stored: the block's, or this thread's own."""
-        shape = [sizes.evaluate(d, {}) for d in b.shape]
-        data = np.zeros(shape, self.arithmetic.held(b.dtype))
-        m = Contents(data, np.zeros(shape, bool), shared)
-        if shared:
-            self.made[b.name] += 1
-            m = self.block.setdefault((b.name, self.made[b.name]), m)
-        self.memory[b.name] = m
-        return m
-
-    def free(self, name: str) -> None:
-        """Make a buffer dead for what this thread does from here on."""
-        m = self.memory[name]
-        self.memory[name] = replace(m, stored=np.zeros(m.data.shape, bool), dead=True)
+        return replace(self, vars=names, memory=self.memory.fork())
 
 
 def run(
@@ -103,7 +77,8 @@ def run(
     """
     params = {p.name: Contents(a := buffers[p.name], np.ones(a.shape, bool)) for p in f.params}
     names = {name: np.int64(size) for name, size in dims.items()}
-    thread = Thread(arithmetic, f.function, externals or {}, names, params)
+    memory = Memory(arithmetic.held, params)
+    thread = Thread(arithmetic, f.function, externals or {}, names, memory)
     with np.errstate(all="ignore"):
         deque(execute(thread, f.body), maxlen=0)
 
@@ -122,7 +97,7 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             threads = (execute(t.fork(var, i), body) for i in range(int(evaluate(t, extent, s))))
             if axis.startswith("blockIdx"):
                 for block in threads:  # to its end: at a barrier all of its threads are there
-                    t.block.clear()
+                    t.memory.block.clear()
                     deque(block, maxlen=0)
             else:
                 yield from _side_by_side(threads)
@@ -133,58 +108,62 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
                     raise stmt_fault("endless", s, f"more than {MOST_ROUNDS} rounds")
                 yield from _by(i, execute(t, body))
         case ir.If(cond, then, other):
-            if evaluate(t, cond, s):
-                yield from _by(0, execute(t, then))
-            elif other is not None:
-                yield from _by(1, execute(t, other))
+            holds = bool(evaluate(t, cond, s))
+            if (chosen := then if holds else other) is not None:
+                yield from _by(holds, execute(t, chosen))
+        case ir.Fold(accs, axes, _, step, body):
+            ends = [int(evaluate(t, a.extent, s)) for a in axes]
+            t.bind((a.var for a in accs), [evaluate(t, a.start, s) for a in accs])
+            inside = replace(t, fold=s)
+            for position, at in enumerate(product(*map(range, ends))):
+                t.bind((a.var for a in axes), map(np.int64, at))
+                yield from _by(position, execute(inside, step))
+            yield from _by(-1, execute(t, body))
+        case ir.Yield(values):
+            assert t.fold is not None, "a yield outside a fold"
+            t.bind(t.fold.combine.operands, [evaluate(t, e, s) for e in values])
+            results = [evaluate(t, e, s) for e in t.fold.combine.results]
+            t.bind((a.var for a in t.fold.accs), results)
         case ir.Let(var, value, body):
             t.vars[var.name] = evaluate(t, value, s)
             yield from execute(t, body)
         case ir.Store(name, index, value):
-            _store(t, name, _element(t, name, index, s), evaluate(t, value, s), s)
+            t.memory.store(name, _element(t, name, index, s), evaluate(t, value, s), s)
         case ir.Atomic(op, name, index, value):
             at, new = _element(t, name, index, s), evaluate(t, value, s)
             combine = t.arithmetic.binary_fn(op, value.dtype)
-            _store(t, name, at, combine(_load(t, name, at, s), new), s)
+            t.memory.store(name, at, combine(t.memory.load(name, at, s), new), s)
         case ir.Barrier():
             yield ()
         case ir.Assert(cond, message):
             if not evaluate(t, cond, s):
                 raise stmt_fault("assert", s, message)
         case ir.Allocate(buffer, body):
-            t.make(buffer, buffer.scope is ir.Scope.SHARED)
+            t.memory.make(buffer)
             yield from execute(t, body)
         case ir.PlacementAllocate(buffer, over, body):
-            old = t.memory[over]
-            if (need := t.make(buffer, old.shared).data.nbytes) > old.data.nbytes:
-                detail = f"{buffer.name} needs {need} bytes, {over} has {old.data.nbytes}"
-                raise stmt_fault("out-of-bounds", s, detail)
-            if old.dead:
-                raise stmt_fault("uninitialised", s, f"{over} is freed")
-            t.free(over)
+            t.memory.place(buffer, over, s)
             yield from execute(t, body)
         case ir.Free(name):
-            t.free(name)
+            t.memory.free(name)
         case ir.Call(name, args, values):
             f = t.functions[name]
-            params = {p.name: t.memory[a] for p, a in zip(f.params, args, strict=True)}
+            memory = t.memory.given(dict(zip((p.name for p in f.params), args, strict=True)))
             names = {d.name: evaluate(t, e, s) for d, e in zip(f.dims, values, strict=True)}
-            for d in f.dims:
-                if not d.lo <= names[d.name] <= d.hi:
-                    detail = f"{d.name} outside [{d.lo}, {d.hi}]"
-                    raise stmt_fault("dim-out-of-range", s, detail)
-            yield from execute(replace(t, vars=names, memory=params), f.body)
+            if bad := [d for d in f.dims if not d.lo <= names[d.name] <= d.hi]:
+                detail = f"{bad[0].name} outside [{bad[0].lo}, {bad[0].hi}]"
+                raise stmt_fault("dim-out-of-range", s, detail)
+            yield from execute(replace(t, vars=names, memory=memory), f.body)
         case ir.ExternalCall(name, outputs, inputs, attrs):
+            known = t.memory.buffers
             for n in inputs:
-                for at in np.ndindex(t.memory[n].data.shape):
-                    _load(t, n, at, s)
-            results, operands = (
-                [value_of(t.memory[n].data) for n in ns] for ns in (outputs, inputs)
-            )
+                for at in np.ndindex(known[n].data.shape):
+                    t.memory.load(n, at, s)
+            results, operands = ([value_of(known[n].data) for n in ns] for ns in (outputs, inputs))
             t.externals[name](results, operands, dict(attrs))
             for n in outputs:
-                forget(t.memory[n].data)
-                t.memory[n].stored[...] = True
+                forget(known[n].data)
+                known[n].stored[...] = True
         case _:
             assert_never(s)
 
@@ -230,7 +209,7 @@ def evaluate(t: Thread, e: ir.Expr, s: ir.Stmt) -> Value:
         case ir.Select(cond, then, other):
             return evaluate(t, then if evaluate(t, cond, s) else other, s)
         case ir.Load(name, index):
-            return _load(t, name, _element(t, name, index, s), s)
+            return t.memory.load(name, _element(t, name, index, s), s)
         case ir.LetExpr(var, value, body):
             t.vars[var.name] = evaluate(t, value, s)
             return evaluate(t, body, s)
@@ -239,23 +218,4 @@ def evaluate(t: Thread, e: ir.Expr, s: ir.Stmt) -> Value:
 
 
 def _element(t: Thread, name: str, index: Sequence[ir.Expr], s: ir.Stmt) -> tuple[int, ...]:
-    at = tuple(int(evaluate(t, i, s)) for i in index)
-    for axis, (i, size) in enumerate(zip(at, t.memory[name].data.shape, strict=True)):
-        if not 0 <= i < size:
-            detail = f"{name}, axis {axis}: index {i} outside [0, {size})"
-            raise stmt_fault("out-of-bounds", s, detail)
-    return at
-
-
-def _load(t: Thread, name: str, at: tuple[int, ...], s: ir.Stmt) -> Value:
-    if not t.memory[name].stored[at]:
-        raise stmt_fault("uninitialised", s, f"{name}, element {at} was never stored")
-    element: Value = t.memory[name].data[at]
-    return element.copy() if element.dtype.names else element  # which is a view of the array
-
-
-def _store(t: Thread, name: str, at: tuple[int, ...], value: Value, s: ir.Stmt) -> None:
-    if t.memory[name].dead:
-        raise stmt_fault("uninitialised", s, f"{name} is freed")
-    t.memory[name].data[at] = value
-    t.memory[name].stored[at] = True
+    return t.memory.element(name, [evaluate(t, i, s) for i in index], s)

@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from didyma.refimpl.ir.loop import (
+    Accumulator,
     Allocate,
     Atomic,
+    Axis,
     Buffer,
     Call,
+    Combiner,
     Expr,
     ExternalCall,
+    Fold,
     For,
     Free,
     Let,
@@ -48,9 +52,18 @@ def declared(s: Stmt) -> Iterator[str]:
                 yield var.name
             case Allocate(b) | PlacementAllocate(b):
                 yield b.name
+            case Fold():
+                yield from (v.name for v in bound_by(below))
             case _:
                 pass
     yield from (e.var.name for e in exprs(s) if isinstance(e, LetExpr))
+
+
+def bound_by(s: Fold) -> tuple[Var, ...]:
+    """Return the variables that a fold declares: accumulators, axes, operands of combiners."""
+    merged = () if s.merge is None else s.merge.operands
+    declared = [a.var for a in s.accs] + [a.var for a in s.axes]
+    return (*declared, *s.combine.operands, *merged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,8 @@ class Inliner:
             case For(var, extent):
                 end = self.expr(extent)
                 return replace(s, var=self.variable(var), extent=end, body=self.stmt(s.body))
+            case Fold():
+                return self.fold(s)
             case Let(var, value, body):
                 bound = self.expr(value)
                 return Let(self.variable(var), bound, self.stmt(body))
@@ -118,6 +133,21 @@ class Inliner:
                 return self.call(s)
             case _:
                 return map_stmt(s, self.expr, self.stmt)
+
+    def fold(self, s: Fold) -> Stmt:
+        """Copy a fold."""
+        return Fold(
+            tuple(Accumulator(self.variable(a.var), self.expr(a.start)) for a in s.accs),
+            tuple(Axis(self.variable(a.var), self.expr(a.extent)) for a in s.axes),
+            self.combiner(s.combine),
+            self.stmt(s.step),
+            self.stmt(s.body),
+            None if s.merge is None else self.combiner(s.merge),
+        )
+
+    def combiner(self, c: Combiner) -> Combiner:
+        """Copy a combiner."""
+        return Combiner(tuple(map(self.variable, c.operands)), tuple(map(self.expr, c.results)))
 
     def call(self, s: Call) -> Stmt:
         """Copy the body of a call's callee."""

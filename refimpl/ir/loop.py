@@ -42,6 +42,8 @@ BINARY_OPS: tuple[BinaryOp, ...] = get_args(BinaryOp)
 COMPARE_OPS: tuple[CompareOp, ...] = get_args(CompareOp)
 UNARY_OPS: tuple[UnaryOp, ...] = get_args(UnaryOp)
 ATOMIC_OPS: tuple[AtomicOp, ...] = get_args(AtomicOp)
+# Operations whose terms may come in any order, but for rounding.
+FREE: tuple[BinaryOp, ...] = ("add", "mul", "min", "max", "and", "or", "xor")
 
 # Intrinsics of f32 and f64, elementwise; result dtype is the operands' unless it says bool.
 INTRINSICS: dict[str, int] = {
@@ -269,6 +271,72 @@ class If:
 
 
 @dataclass(frozen=True, slots=True)
+class Accumulator:
+    """What a fold keeps from one term to the next: a variable, and the value it starts from."""
+
+    var: Var
+    start: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop variable that runs from 0 up to an extent."""
+
+    var: Var
+    extent: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Combiner:
+    """The next values of a fold's accumulators, from their last ones and ``operands``."""
+
+    operands: tuple[Var, ...]
+    results: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The statement ``body``, in which the accumulators have what a fold comes to.
+
+    ``step`` runs at each point of the axes, the last axis fastest, and yields one term, which
+    ``combine`` adds to the accumulators.  Starts and extents are evaluated before the first term.
+    The step does not see the accumulators, and the body sees no axis.
+
+    ``merge``, if there is one, combines the accumulators of two parts of the terms; it gives the
+    same whatever the parts are and in whatever order they come, but for rounding.  A step and a
+    merge are what Futhark calls a redomap (Henriksen, Larsen and Elsman, 2016).
+    """
+
+    accs: tuple[Accumulator, ...]
+    axes: tuple[Axis, ...]
+    combine: Combiner
+    step: Stmt
+    body: Stmt
+    merge: Combiner | None = None
+
+    @property
+    def op(self) -> BinaryOp | None:
+        """The operation of a fold that keeps one value and does ``value op term`` to it."""
+        match self.accs, self.combine:
+            case (Accumulator(acc, _),), Combiner((term,), (Binary(op, a, b),)):
+                return op if (a, b) == (acc, term) else None
+            case _:
+                return None
+
+    @property
+    def merger(self) -> Combiner | None:
+        """How the accumulators of two parts become one, or None if that is not known."""
+        return self.combine if self.merge is None and self.op in FREE else self.merge
+
+
+@dataclass(frozen=True, slots=True)
+class Yield:
+    """The end of a fold's step: ``values`` are the operands of its combiner."""
+
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Let:
     """The statement ``body``, in which ``var`` is bound to ``value`` once."""
 
@@ -356,8 +424,8 @@ class Assert:
 
 
 Stmt: TypeAlias = (
-    Block | For | While | If | Let | Store | Atomic | Allocate | PlacementAllocate | Free
-    | ExternalCall | Call | Barrier | Assert
+    Block | For | While | If | Fold | Yield | Let | Store | Atomic | Allocate | PlacementAllocate
+    | Free | ExternalCall | Call | Barrier | Assert
 )  # fmt: skip
 
 

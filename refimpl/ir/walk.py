@@ -6,18 +6,22 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, assert_never
 
 from didyma.refimpl.ir.loop import (
+    Accumulator,
     Allocate,
     Assert,
     Atomic,
+    Axis,
     Barrier,
     Binary,
     Block,
     Call,
     Cast,
+    Combiner,
     Compare,
     Const,
     Expr,
     ExternalCall,
+    Fold,
     For,
     Free,
     If,
@@ -32,6 +36,7 @@ from didyma.refimpl.ir.loop import (
     Unary,
     Var,
     While,
+    Yield,
 )
 
 ExprFn: TypeAlias = Callable[[Expr], Expr]
@@ -106,6 +111,12 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
             return (*index, value)
         case Call(_, _, dims):
             return dims
+        case Fold(accs, axes, combine):
+            merged = () if s.merge is None else s.merge.results
+            bounds = (*(a.start for a in accs), *(a.extent for a in axes))
+            return (*bounds, *combine.results, *merged)
+        case Yield(values):
+            return values
         case Block() | Allocate() | PlacementAllocate() | Free() | ExternalCall() | Barrier():
             return ()
         case _:
@@ -121,7 +132,9 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
             return (s.body,)
         case If(_, then, other):
             return (then,) if other is None else (then, other)
-        case Store() | Atomic() | Free() | ExternalCall() | Call() | Barrier() | Assert():
+        case Fold():
+            return (s.step, s.body)
+        case Store() | Atomic() | Free() | ExternalCall() | Call() | Barrier() | Assert() | Yield():
             return ()
         case _:
             assert_never(s)
@@ -138,6 +151,17 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
             return While(on_expr(cond), on_stmt(body))
         case If(cond, then, other):
             return If(on_expr(cond), on_stmt(then), None if other is None else on_stmt(other))
+        case Fold(accs, axes, combine, step, body, merge):
+            return Fold(
+                tuple(Accumulator(a.var, on_expr(a.start)) for a in accs),
+                tuple(Axis(a.var, on_expr(a.extent)) for a in axes),
+                _combiner(combine, on_expr),
+                on_stmt(step),
+                on_stmt(body),
+                None if merge is None else _combiner(merge, on_expr),
+            )
+        case Yield(values):
+            return Yield(tuple(on_expr(v) for v in values))
         case Let(var, value, body):
             return Let(var, on_expr(value), on_stmt(body))
         case Store(buffer, index, value):
@@ -156,6 +180,10 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
             return s
         case _:
             assert_never(s)
+
+
+def _combiner(c: Combiner, on_expr: ExprFn) -> Combiner:
+    return Combiner(c.operands, tuple(on_expr(e) for e in c.results))
 
 
 def exprs(s: Stmt) -> Iterator[Expr]:

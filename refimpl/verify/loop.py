@@ -8,6 +8,8 @@
 | L-extent | a loop runs an i64 variable over an i64 extent |
 | L-constant-extent | vectorized and unrolled loops, and thread axes, have constant extents |
 | L-axis | a bound loop names an axis, no other loop does, and each axis is bound once |
+| L-fold | a fold has accumulators, and a combiner gives each its next value, of its dtype |
+| L-yield | a fold's step has one yield, in no parallel loop, of what the combiner takes |
 | L-outermost | nothing but bound loops and allocations is around a bound loop; the grid first |
 | L-grid | the extent of a grid axis depends on dims alone |
 | L-threads | a block has 1 to 1024 threads |
@@ -26,7 +28,7 @@ import math
 from collections.abc import Mapping
 from typing import assert_never
 
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import (
     AXES,
@@ -38,9 +40,11 @@ from didyma.refimpl.ir.loop import (
     Block,
     Buffer,
     Call,
+    Combiner,
     Const,
     Expr,
     ExternalCall,
+    Fold,
     For,
     Free,
     If,
@@ -55,10 +59,11 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
     While,
+    Yield,
 )
 from didyma.refimpl.ir.text import show_expr, show_line
-from didyma.refimpl.ir.types import TensorType
-from didyma.refimpl.ir.walk import expr_children
+from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.walk import expr_children, exprs
 from didyma.refimpl.verify.calls import Calls, Weight
 from didyma.refimpl.verify.scalars import Construct, Scalars
 from didyma.refimpl.verify.sizes import Sizes
@@ -84,6 +89,8 @@ def verify(f: PrimFunc) -> None:
 class _Verifier:
     """Checks the statements of one function.
 
+    ``fold`` is the fold whose step this is, and ``yields`` counts the yields of each step around.
+
     ``bound`` holds the extents of axes; ``per_thread`` the variables that threads differ in.
 
     ``outer`` is true as long as nothing but bound loops and allocations is around; ``divergent``
@@ -105,6 +112,8 @@ class _Verifier:
         self.shared = 0
         self.outer = True
         self.divergent = ""
+        self.fold: Fold | None = None
+        self.yields = 0
 
     def function(self, weights: Mapping[str, Weight]) -> Weight:
         f = self.f
@@ -174,6 +183,10 @@ class _Verifier:
             case While(cond, body):
                 self.scalars.condition(cond)
                 self._under(s, self._differs(cond), body)
+            case Fold():
+                self._fold(s)
+            case Yield(values):
+                self._yield(s, values)
             case Let(var, value, body):
                 self.scalars.bind(var, self.scalars.expr(value), s)
                 if self._differs(value):
@@ -296,7 +309,72 @@ class _Verifier:
         differs = self._differs(s.extent)
         if differs or _is_thread(s.axis):
             self.per_thread.add(s.var.name)
+        around = self.fold
+        if s.kind in _AT_ONCE:
+            self.fold = None
         self._under(s, differs or s.kind in _AT_ONCE, s.body)
+        self.fold = around
+
+    # ---- folds
+
+    def _fold(self, s: Fold) -> None:
+        for a in s.accs:
+            dtype = self.scalars.expr(a.start)
+            if dtype is not a.var.dtype:
+                raise self.broken("L-fold", s, f"{a.var.name} from {dtype}", str(a.var.dtype))
+        for x in s.axes:
+            if x.var.dtype is not INDEX or self.scalars.expr(x.extent) is not INDEX:
+                got = f"{x.var.dtype} over an extent of {x.extent.dtype}"
+                raise self.broken("L-extent", s, got, f"{INDEX} over an extent of {INDEX}")
+        differs = any(self._differs(x.extent) for x in s.axes)
+        for x in s.axes:
+            self.scalars.declare(x.var.name, s)
+            self.scalars.vars[x.var.name] = INDEX
+            self.per_thread.update((x.var.name,) if differs else ())
+        around = self.fold, self.yields
+        self.fold, self.yields = s, 0
+        self._under(s, differs, s.step)
+        if self.yields != 1:
+            raise self.broken("L-yield", s, counted(self.yields, "yield"), "one")
+        self.fold, self.yields = around
+        for x in s.axes:
+            del self.scalars.vars[x.var.name]
+        for a in s.accs:
+            self.scalars.declare(a.var.name, s)
+            self.scalars.vars[a.var.name] = a.var.dtype
+        for c in (s.combine,) if s.merge is None else (s.combine, s.merge):
+            self._combiner(s, c)
+        if s.merge is not None and [v.dtype for v in s.merge.operands] != _dtypes(s):
+            got = ", ".join(v.dtype for v in s.merge.operands) or "none"
+            want = f"operands of {', '.join(_dtypes(s))}: accumulators of another part"
+            raise self.broken("L-fold", s, f"merges operands of {got}", want)
+        inside = (*(a.start for a in s.accs), *s.combine.results, *exprs(s.step))
+        if differs or any(map(self._differs, inside)):
+            self.per_thread.update(a.var.name for a in s.accs)
+        self.stmt(s.body)
+
+    def _combiner(self, s: Fold, c: Combiner) -> None:
+        """Check a combiner, whose operands nothing else sees."""
+        for v in c.operands:
+            self.scalars.declare(v.name, s)
+            self.scalars.vars[v.name] = v.dtype
+        dtypes = [self.scalars.expr(e) for e in c.results]
+        if dtypes != _dtypes(s) or not dtypes:
+            want = f"one for each accumulator: {', '.join(_dtypes(s)) or 'at least one'}"
+            raise self.broken("L-fold", s, f"results of {', '.join(dtypes) or 'none'}", want)
+        for v in c.operands:
+            del self.scalars.vars[v.name]
+
+    def _yield(self, s: Yield, values: tuple[Expr, ...]) -> None:
+        if self.fold is None:
+            want = "in the step of a fold, in no parallel loop of it"
+            raise self.broken("L-yield", s, "a yield elsewhere", want)
+        self.yields += 1
+        dtypes = [self.scalars.expr(e) for e in values]
+        taken = [v.dtype for v in self.fold.combine.operands]
+        if dtypes != taken:
+            got, want = (", ".join(ds) or "nothing" for ds in (dtypes, taken))
+            raise self.broken("L-yield", s, got, f"{want}, as the combiner takes")
 
     def _constant_extent(self, s: For) -> None:
         if not isinstance(s.extent, Const) or _size(s.extent) < 0:
@@ -319,6 +397,10 @@ class _Verifier:
         if isinstance(e, Var):
             return any(v.name == e.name for v in self.f.dims)
         return not isinstance(e, (Load, LetExpr)) and all(map(self._over_dims, expr_children(e)))
+
+
+def _dtypes(s: Fold) -> list[DType]:
+    return [a.var.dtype for a in s.accs]
 
 
 def _is_thread(axis: str) -> bool:

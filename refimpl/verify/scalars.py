@@ -90,6 +90,7 @@ class Scalars:
         self.buffers: dict[str, Buffer] = {}
         self.vars: dict[str, DType] = {}
         self.freed: set[str] = set()
+        self.names: set[str] = set()  # all that were declared, seen from here or not
         self.written = set(written)
 
     def broken(self, law: str, e: Construct, got: str, want: str, help: str = "") -> DidymaError:
@@ -183,10 +184,11 @@ class Scalars:
 
     def declare(self, name: str, at: Construct) -> None:
         """Check law L-twice, of ``loop``, for the declaration of a name."""
-        if name in self.vars or name in self.buffers:
+        if name in self.vars or name in self.buffers or name in self.names:
             raise self.broken(
                 "L-twice", at, f"{name} again", "one declaration of a name in a function"
             )
+        self.names.add(name)
 
     def unpacked(self, dtype: DType, at: Construct) -> None:
         """Check law L-packed."""

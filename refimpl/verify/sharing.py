@@ -42,6 +42,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     While,
 )
+from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import expr_children, stmt_exprs
 from didyma.refimpl.verify.indices import ONE, Indices, Poly
 
@@ -56,7 +57,7 @@ def may_share(kernel: PrimFunc, output: str, source: str) -> bool:
         return False
     walk = _Walk(out, src, Indices({v.name: (v.lo, v.hi) for v in kernel.dims}))
     try:
-        walk.stmt(expand(kernel).body, ())
+        walk.stmt(unfolded(expand(kernel)).body, ())
     except _Unclear:
         return False
     proof = _Proof(walk.indices, out.shape == src.shape)

@@ -9,16 +9,20 @@ from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.loop import (
     ATOMIC_OPS,
     INDEX,
+    Accumulator,
     Allocate,
     Assert,
     Atomic,
     AtomicOp,
+    Axis,
     Barrier,
     Block,
     Buffer,
     Call,
+    Combiner,
     Expr,
     ExternalCall,
+    Fold,
     For,
     Free,
     If,
@@ -31,12 +35,13 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
     While,
+    Yield,
 )
 from didyma.refimpl.ir.text.read_expr import ExprReader
 from didyma.refimpl.ir.text.reader import Files
 from didyma.refimpl.ir.text.show_loop import RESERVED
 
-MAX_SCOPES = 400  # of `let`, `alloc` and `place` that reign at one place
+MAX_SCOPES = 400  # of `let`, `alloc`, `place` and `fold` that reign at one place
 
 _FUNCTIONS = ("kernel", "primfunc")
 _SCOPES = {str(s): s for s in Scope}
@@ -56,10 +61,21 @@ class _OpenAllocate:
     over: str | None
 
 
-_Open: TypeAlias = _OpenLet | _OpenAllocate
+@dataclass(frozen=True, slots=True)
+class _OpenFold:
+    accs: tuple[Accumulator, ...]
+    axes: tuple[Axis, ...]
+    combine: Combiner
+    merge: Combiner | None
+    step: Stmt
+
+
+_Open: TypeAlias = _OpenLet | _OpenAllocate | _OpenFold
 
 
 def _close(s: _Open, body: Stmt) -> Stmt:
+    if isinstance(s, _OpenFold):
+        return Fold(s.accs, s.axes, s.combine, s.step, body, s.merge)
     if isinstance(s, _OpenLet):
         return Let(s.var, s.value, body)
     if s.over is None:
@@ -138,7 +154,7 @@ class LoopReader(ExprReader):
         self.scopes = scopes
         below: list[Stmt] = []
         for s in reversed(items):
-            if isinstance(s, (_OpenLet, _OpenAllocate)):
+            if isinstance(s, _Open):
                 below = [_close(s, _join(below))]
             else:
                 below.append(s)
@@ -172,18 +188,20 @@ class LoopReader(ExprReader):
                 buffer = self._buffer()
                 self.expect("over")
                 return self._scope(_OpenAllocate(buffer, self._buffer_name()))
+            case "fold":
+                return self._fold_stmt()
             case "block":
                 return self._block()
             case _:
                 return self._leaf()
 
     def _scope(self, s: _Open) -> Stmt | _Open:
-        if self.at("{"):
+        if self.accept("in") if isinstance(s, _OpenFold) else self.at("{"):
             return _close(s, self._nested())
         self.scopes += 1
         if self.scopes > MAX_SCOPES:
             raise self.error(
-                f"at most {MAX_SCOPES} levels of `let`, `alloc` and `place`", got="one more"
+                f"at most {MAX_SCOPES} levels of `let`, `alloc`, `place` and `fold`", got="one more"
             )
         return s
 
@@ -195,19 +213,47 @@ class LoopReader(ExprReader):
         while not self.accept("}"):
             at = self.i
             s = self._stmt()
-            if isinstance(s, (_OpenLet, _OpenAllocate)):
+            if isinstance(s, _Open):
                 raise self.error("braces after it: this stands directly in a `block`", at=at)
             body.append(s)
         self.depth -= 1
         return Block(tuple(body))
 
-    def _for(self) -> Stmt:
+    def _fold_stmt(self) -> Stmt | _Open:
         self.next()
+        self.expect("(")
+        accs = self.items(lambda: Accumulator(*self._binding()), ")")
+        self.expect("over")
+        self.expect("(")
+        axes = self.items(lambda: Axis(*self._ranged()), ")")
+        self.expect("by")
+        combine = self._combiner()
+        merge = self._combiner() if self.accept("merge") else None
+        return self._scope(_OpenFold(accs, axes, combine, merge, self._nested()))
+
+    def _combiner(self) -> Combiner:
+        self.expect("(")
+        operands = self.items(self._declared, ")")
+        for v in operands:
+            self.vars[v.name] = v.dtype
+        self.expect("->")
+        self.expect("(")
+        return Combiner(operands, self._exprs(")"))
+
+    def _declared(self) -> Var:
         name = self._local("the name of a variable")
-        dtype = self.dtype() if self.accept(":") else INDEX
+        return Var(name, self.dtype() if self.accept(":") else INDEX)
+
+    def _ranged(self) -> tuple[Var, Expr]:
+        var = self._declared()
         self.expect("in")
         extent = self.expr()
-        self.vars[name] = dtype
+        self.vars[var.name] = var.dtype
+        return var, extent
+
+    def _for(self) -> Stmt:
+        self.next()
+        var, extent = self._ranged()
         kind = _KINDS.get(self.word)
         axis = ""
         if kind is not None:
@@ -216,7 +262,7 @@ class LoopReader(ExprReader):
         elif not self.at("{"):
             raise self.error(f"`{{` or one of {', '.join(_KINDS)}")
         body = self._nested()
-        return For(Var(name, dtype), extent, body, kind or LoopKind.SERIAL, axis)
+        return For(var, extent, body, kind or LoopKind.SERIAL, axis)
 
     def _leaf(self) -> Stmt:
         match self.word:
@@ -226,6 +272,10 @@ class LoopReader(ExprReader):
             case "barrier":
                 self.next()
                 return Barrier()
+            case "yield":
+                self.next()
+                self.expect("(")
+                return Yield(self._exprs(")"))
             case "assert":
                 self.next()
                 cond = self.expr()

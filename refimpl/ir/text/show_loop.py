@@ -16,9 +16,18 @@ i64 and a load has its buffer's dtype unless they say otherwise: ``x:f32``.  ``f
 Infix: ``or``, ``xor``, ``and``, comparisons, ``<< >>``, ``+ -``, ``* / // %``, from loosest to
 tightest; ``//`` and ``%`` round down; whatever else is written as a function of its IR name.
 
+A fold gives its accumulators with what they start from, its axes, its combiner, and, if it has one,
+how parts are merged:
+
+    fold (m: f32 = -inf:f32, at = 0) over (k in n)
+        by (x: f32, p) -> (select(x > m, x, m), select(x > m, p, at)) {
+      yield (a[i, k], k)
+    }
+    out[i] = at
+
 Braces around one statement mean that statement, around none or several a block of them; other
-blocks say ``block``.  ``let``, ``alloc`` and ``place`` without braces reign to the end of the
-braces they stand in.
+blocks say ``block``.  ``let``, ``alloc`` and ``place`` without braces, and ``fold`` without
+``in`` and braces after its step, reign to the end of the braces they stand in.
 """
 
 from __future__ import annotations
@@ -38,10 +47,12 @@ from didyma.refimpl.ir.loop import (
     Buffer,
     Call,
     Cast,
+    Combiner,
     Compare,
     Const,
     Expr,
     ExternalCall,
+    Fold,
     For,
     Free,
     If,
@@ -59,6 +70,7 @@ from didyma.refimpl.ir.loop import (
     Unary,
     Var,
     While,
+    Yield,
 )
 from didyma.refimpl.ir.text.graph import dims_text
 from didyma.refimpl.ir.text.literals import (
@@ -111,7 +123,7 @@ RESERVED = frozenset(
             "else",
         ),
         *("alloc", "place", "over", "free", "extern", "call", "barrier", "assert", "atomic"),
-        "block",
+        *("block", "fold", "yield"),
         *(str(k) for k in LoopKind),
     }
 )
@@ -192,10 +204,28 @@ class LoopPrinter:
 
     def binding(self, var: Var, value: Expr) -> str:
         """Return the text of a binding; note the variable."""
+        return f"let {self.bound(var, value)}"
+
+    def bound(self, var: Var, value: Expr) -> str:
+        """Return the text of a variable and its value; note the variable."""
         text = self.expr(value)
         self.vars[var.name] = var.dtype
         known = not self.typed or dtype_of(value) is var.dtype
-        return f"let {local_name(var.name)}{'' if known else f': {var.dtype}'} = {text}"
+        return f"{local_name(var.name)}{'' if known else f': {var.dtype}'} = {text}"
+
+    def declared(self, var: Var) -> str:
+        """Return the text of a variable that is i64 unless it says otherwise; note it."""
+        self.vars[var.name] = var.dtype
+        return f"{local_name(var.name)}{'' if var.dtype is INDEX else f': {var.dtype}'}"
+
+    def ranged(self, var: Var, extent: Expr) -> str:
+        """Return the text of a variable and its extent; note the variable."""
+        text = self.expr(extent)
+        return f"{self.declared(var)} in {text}"
+
+    def combiner(self, c: Combiner) -> str:
+        """Return the text of a combiner; note its operands."""
+        return f"({', '.join(map(self.declared, c.operands))}) -> ({self.list(c.results)})"
 
     # ---- statements
 
@@ -209,12 +239,17 @@ class LoopPrinter:
         """Return the text of a statement without its substatements."""
         match s:
             case For(var, extent, _, kind, axis):
-                text = self.expr(extent)
-                self.vars[var.name] = var.dtype
-                typed = "" if var.dtype is INDEX else f": {var.dtype}"
+                text = self.ranged(var, extent)
                 how = "" if kind is LoopKind.SERIAL and not axis else f" {kind}"
                 where = f" {word(axis)}" if axis else ""
-                return f"for {local_name(var.name)}{typed} in {text}{how}{where}"
+                return f"for {text}{how}{where}"
+            case Fold(accs, axes, combine, merge=merge):
+                starts = ", ".join([self.bound(a.var, a.start) for a in accs])
+                ranges = ", ".join([self.ranged(a.var, a.extent) for a in axes])
+                text = f"fold ({starts}) over ({ranges}) by {self.combiner(combine)}"
+                return text if merge is None else f"{text} merge {self.combiner(merge)}"
+            case Yield(values):
+                return f"yield ({self.list(values)})"
             case If(cond):
                 return f"if {self.expr(cond)}"
             case While(cond):
@@ -254,10 +289,14 @@ class LoopPrinter:
             for s in items[:-1]:
                 self.stmt(s, pad)
             last = items[-1]
-            if not isinstance(last, (Let, Allocate, PlacementAllocate)):
+            if not isinstance(last, (Let, Allocate, PlacementAllocate, Fold)):
                 self.stmt(last, pad)
                 return
             self.lines.append(pad + self.head(last))
+            if isinstance(last, Fold):
+                self.lines[-1] += " {"
+                self.sequence(last.step, pad + "  ")
+                self.lines.append(pad + "}")
             items = _items(last.body)
 
     def stmt(self, s: Stmt, pad: str) -> None:
@@ -266,6 +305,14 @@ class LoopPrinter:
         match s:
             case Store() | Atomic() | Free() | ExternalCall() | Call() | Barrier() | Assert():
                 self.lines.append(head)
+            case Yield():
+                self.lines.append(head)
+            case Fold(step=step, body=body):
+                self.lines.append(head + " {")
+                self.sequence(step, pad + "  ")
+                self.lines.append(pad + "} in {")
+                self.sequence(body, pad + "  ")
+                self.lines.append(pad + "}")
             case Block(body):
                 self.lines.append(head + " {")
                 for b in body:

@@ -182,7 +182,7 @@ class Anything:
             return self.stmt(depth - 1)
 
         index = self.some(self.expr, 2)
-        match self.r.randrange(15 if depth else 7):
+        match self.r.randrange(17 if depth else 8):
             case 0:
                 return loop.Store(self.name(), index, self.expr())
             case 1:
@@ -198,9 +198,13 @@ class Anything:
                 return loop.ExternalCall(self.name(), names, self.some(self.name), self.attrs())
             case 6:
                 return loop.Call(self.name(), self.some(self.name), index)
-            case 7 | 8:
+            case 7:
+                return loop.Yield(index)
+            case 8:
+                return self.fold(sub)
+            case 9 | 15:
                 return loop.Block(self.some(sub))
-            case 9:
+            case 16:
                 kind, axis = self.pick(tuple(LoopKind)), self.pick(("", "", *loop.AXES, "odd one"))
                 var = Var(self.name(), self.pick((loop.INDEX, self.dtype())))
                 return loop.For(var, self.expr(), sub(), kind, axis)
@@ -214,6 +218,18 @@ class Anything:
                 return loop.While(self.expr(), sub())
             case _:
                 return loop.PlacementAllocate(self.buffer(), self.name(), sub())
+
+    def fold(self, sub: Any) -> Stmt:
+        accs = self.some(lambda: loop.Accumulator(self.var(), self.expr(1)))
+        axes = self.some(lambda: loop.Axis(self.var(), self.expr(1)))
+        merge = self.pick((None, self.combiner()))
+        return loop.Fold(accs, axes, self.combiner(), sub(), sub(), merge)
+
+    def combiner(self) -> loop.Combiner:
+        return loop.Combiner(self.some(self.var), self.some(lambda: self.expr(2)))
+
+    def var(self) -> Var:
+        return Var(self.name(), self.pick((loop.INDEX, self.dtype())))
 
     def primfunc(self, depth: int = 2) -> PrimFunc:
         params, outputs = self.some(self.buffer), self.some(self.name)

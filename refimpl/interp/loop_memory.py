@@ -1,0 +1,95 @@
+"""The memory of a thread of loop programs: elements that are unset until they are stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from didyma.refimpl.interp.faults import stmt_fault
+from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.ir import dims as sizes
+from didyma.refimpl.ir.loop import Buffer, Scope, Stmt
+from didyma.refimpl.ir.types import Array, DType
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a buffer holds: its elements, which of them have been stored, and whether it is dead."""
+
+    data: Array
+    stored: Array
+    dead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The buffers that one thread knows, by name; ``held`` gives the NumPy dtype of elements.
+
+    ``block`` has the shared buffers of its block.  The n-th that one thread makes of a name is the
+    n-th that any other makes; ``made`` counts them.
+    """
+
+    held: Callable[[DType], np.dtype[Any]]
+    buffers: dict[str, Contents]
+    block: dict[tuple[str, int], Contents] = field(default_factory=dict[tuple[str, int], Contents])
+    made: Counter[str] = field(default_factory=Counter[str])
+
+    def fork(self) -> Memory:
+        """Return the memory of a thread that begins with the buffers that this one has."""
+        return replace(self, buffers=dict(self.buffers), made=Counter(self.made))
+
+    def given(self, names: Mapping[str, str]) -> Memory:
+        """Return what a function that is called knows: buffers of this thread by other names."""
+        return replace(self, buffers={new: self.buffers[old] for new, old in names.items()})
+
+    def make(self, b: Buffer) -> Contents:
+        """Make a buffer whose elements are yet to be stored: the block's, or this thread's own."""
+        shape = [sizes.evaluate(d, {}) for d in b.shape]
+        m = Contents(np.zeros(shape, self.held(b.dtype)), np.zeros(shape, bool))
+        if b.scope is Scope.SHARED:
+            self.made[b.name] += 1
+            m = self.block.setdefault((b.name, self.made[b.name]), m)
+        self.buffers[b.name] = m
+        return m
+
+    def free(self, name: str) -> None:
+        """Make a buffer dead for what this thread does from here on."""
+        m = self.buffers[name]
+        self.buffers[name] = replace(m, stored=np.zeros(m.data.shape, bool), dead=True)
+
+    def place(self, b: Buffer, over: str, s: Stmt) -> None:
+        """Make a buffer of the bytes of another, for statement ``s``."""
+        old = self.buffers[over]
+        if (need := self.make(b).data.nbytes) > old.data.nbytes:
+            detail = f"{b.name} needs {need} bytes, {over} has {old.data.nbytes}"
+            raise stmt_fault("out-of-bounds", s, detail)
+        if old.dead:
+            raise stmt_fault("uninitialised", s, f"{over} is freed")
+        self.free(over)
+
+    def element(self, name: str, index: Sequence[Value], s: Stmt) -> tuple[int, ...]:
+        """Return the element at an index, which statement ``s`` accesses."""
+        at = tuple(map(int, index))
+        for axis, (i, size) in enumerate(zip(at, self.buffers[name].data.shape, strict=True)):
+            if not 0 <= i < size:
+                detail = f"{name}, axis {axis}: index {i} outside [0, {size})"
+                raise stmt_fault("out-of-bounds", s, detail)
+        return at
+
+    def load(self, name: str, at: tuple[int, ...], s: Stmt) -> Value:
+        """Return what an element holds, for statement ``s``."""
+        if not self.buffers[name].stored[at]:
+            raise stmt_fault("uninitialised", s, f"{name}, element {at} was never stored")
+        element: Value = self.buffers[name].data[at]
+        return element.copy() if element.dtype.names else element  # which is a view of the array
+
+    def store(self, name: str, at: tuple[int, ...], value: Value, s: Stmt) -> None:
+        """Set an element, for statement ``s``."""
+        if self.buffers[name].dead:
+            raise stmt_fault("uninitialised", s, f"{name} is freed")
+        self.buffers[name].data[at] = value
+        self.buffers[name].stored[at] = True
