@@ -22,13 +22,18 @@ from didyma.oracle.backend import Backend
 from didyma.oracle.report import Finding, Level, Report
 from didyma.oracle.stages import judge
 from didyma.oracle.subject import Subject
+from didyma.oracle.watched_engine import WatchedEngine
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.loop import Atomic
+from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.ops.bars import Contract
+from didyma.refimpl.verify.streams import several
 
 
 @dataclass(slots=True)
@@ -81,18 +86,50 @@ class EngineBackend:
             for b in buffers.values():
                 self.engine.free(b)
 
-    def run_program(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """Run the generated wrapper; KernelFault ``constant`` where it changed a constant."""
-        p, made = self.compiled.program, wrapper.module(self.compiled.wrapper)
-        weights: list[Any] = made["load"](self.engine, wrapper.weights(p)) if p.constants else []
-        call = made["call"]
-        externs = {k: _unknown(r) for k, r in routines(self.externs).items()}
-        out = call(self.engine, list(inputs), self._text(), weights, externs)
-        for (name, t), b in zip(p.constants, weights, strict=True):
+    def run_program(
+        self, inputs: Sequence[Array], use: MemoryUse | None = None
+    ) -> tuple[Array, ...]:
+        """Run the generated wrapper, on an engine that is watched; ``use`` is told of its memory.
+
+        KernelFault ``constant`` where it changed a constant; EngineMemoryFault where it does with
+        memory or streams what it must not.  A wrapper with an even number of
+        constants loads its own, if they stand in it.
+        """
+        c = self.compiled
+        p, made = c.program, wrapper.module(c.wrapper)
+        watched = WatchedEngine(self.engine, use, c.wrapper, streams=_several_streams(p))
+        constants = [t for _, t in p.constants]
+        own = bool(constants) and len(constants) % 2 == 0 and "calls.read_weights" not in c.wrapper
+        weights: list[Any] = []
+        if constants and not own:
+            weights = made["load"](self.engine, wrapper.weights(p))
+        lent = [watched.lent(b, len(t.data)) for b, t in zip(weights, constants, strict=False)]
+        externs = {k: watched.routine(_unknown(r)) for k, r in routines(self.externs).items()}
+        kernels = watched.loaded(self._text(), _named(c))
+        try:
+            out = made["call"](watched, list(inputs), kernels, None if own else lent, externs)
+        except DidymaError as e:
+            e.__traceback__ = None  # which holds the wrapper's variables
+            watched.demand_let_go()
+            raise
+        watched.demand_freed()
+        for (name, t), b in zip(p.constants, weights, strict=False):
             if self.engine.download(b, DType.U8, (len(t.data),)).tobytes() != t.data:
                 raise KernelFault([Fault("constant", "", f"the constant %{name} was written")])
         unload(self.engine, weights)  # which checks their guard bytes
         return tuple(out)
+
+
+def _several_streams(p: Program) -> bool:
+    return any(several(f.lines) for f in (p, *p.functions))
+
+
+def _named(c: Compiled) -> dict[str, tuple[str, tuple[bool, ...]]]:
+    """Return each kernel by its name in the text: its name in the program, what it writes."""
+    return {
+        s.name: (k.name, tuple(name in s.outputs for name, _ in s.buffers))
+        for s, k in zip(c.text.kernels, c.program.kernels, strict=True)
+    }
 
 
 def _unknown(run: Routine) -> Routine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir.types import Array
 
 
@@ -24,6 +25,8 @@ class Backend(Protocol):
         """Run a Primitive function by its kernels, with every buffer in memory of its own."""
         ...
 
-    def run_program(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """Run the module by its planned program."""
+    def run_program(
+        self, inputs: Sequence[Array], use: MemoryUse | None = None
+    ) -> tuple[Array, ...]:
+        """Run the module by its planned program; ``use`` is told what memory that takes."""
         ...

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import zip_longest
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from didyma.refimpl.interp import graph as graph_interp
 from didyma.refimpl.interp import graph_ring, scalar_ring
 from didyma.refimpl.interp import program as program_interp
 from didyma.refimpl.interp.graph_ring import RingEstimate
+from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.external import externals
@@ -49,6 +51,8 @@ from didyma.refimpl.ops.bars import Contract
 from didyma.refimpl.verify import program as program_laws
 
 __all__ = ["Subject", "judge"]
+
+NO_STEP = ("", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +131,12 @@ def judge(
         run("loop", _loop)
         unplanned = run("kernel", _kernel)
         run("plan", _plan)
-        run("program", partial(_program, unplanned))
+        planned = MemoryUse()
+        run("program", partial(_program, unplanned, planned))
         for name in s.externs:
             run(f"extern {name}", partial(_extern, name), f"extern {name}")
         for b in backends:
-            run(b.name, partial(_backend, b), b.name)
+            run(b.name, partial(_backend, b, planned), b.name)
     refusal = truth.refusal
     return Report(tuple(levels), str(refusal or ""), refusals=int(refusal is not None))
 
@@ -333,14 +338,16 @@ def _plan(case: _Case, truth: _Truth, level: Recorder) -> None:
         level.note = str(program_laws.verify(program, kernels=False))
 
 
-def _program(unplanned: Arrays | None, case: _Case, truth: _Truth, level: Recorder) -> None:
+def _program(
+    unplanned: Arrays | None, use: MemoryUse, case: _Case, truth: _Truth, level: Recorder
+) -> None:
     """Demand that the planned program, in poisoned memory, gives the bits of separate kernels."""
     s = case.subject
     missing = sorted(externals(s.fused).keys() - s.externs.keys())
     if missing:
         level.note = f"without an implementation, so run by the reference: {', '.join(missing)}"
     got = program_interp.run(
-        s.program, case.inputs, case.launch, bodies(s.fused), in_ring=case.in_ring
+        s.program, case.inputs, case.launch, bodies(s.fused), in_ring=case.in_ring, use=use
     )
     values = [plain(a) for a in got]
     _compare_with_float64(level, truth, values)
@@ -369,20 +376,43 @@ def _extern(name: str, case: _Case, truth: _Truth, level: Recorder) -> None:
     graph_interp.walk(s.fused, case.inputs, visit, case.env)
 
 
-def _backend(b: Backend, case: _Case, truth: _Truth, level: Recorder) -> None:
-    """Judge a backend: each Primitive by its bar, then the program by the bits of those."""
+def _backend(b: Backend, planned: MemoryUse, case: _Case, truth: _Truth, level: Recorder) -> None:
+    """Judge a backend: each Primitive by its bar, then the program by the bits of those.
+
+    The program may take no more memory than the plan does, at no time.
+    """
     if truth.refusal is not None:
         b.run_program(case.inputs)
         return
     kernels = case.subject.kernels.__getitem__
     want = _judge_primitives(case, level, b.run_function, kernels, run_externs=True)
     if not level.findings:
-        got = b.run_program(case.inputs)
+        use = MemoryUse()
+        got = b.run_program(case.inputs, use)
         values = [plain(a) for a in got]
         _compare_with_float64(level, truth, values)
         if b.deterministic:
             _demand_same_bits(case, level, want, values)
             _demand_same_payloads(case, level, got)
+            _demand_same_memory(level, planned, use)
+
+
+def _demand_same_memory(level: Recorder, planned: MemoryUse, use: MemoryUse) -> None:
+    """Demand the launches and copies of the plan, with as many bytes allocated at each."""
+    if level.findings or not planned.finished:
+        return
+    for k, (want, got) in enumerate(zip_longest(planned.steps, use.steps, fillvalue=NO_STEP)):
+        if want != got:
+            text = f"{_step(*want)} in the plan is {_step(*got)} in the wrapper"
+            level.find("plan", "memory", f"step {k} of the run: {text}")
+            return
+    if use.most != planned.most:
+        text = f"{use.most} bytes are allocated at once, where the plan has {planned.most}"
+        level.find("plan", "memory", text)
+
+
+def _step(name: str, allocated: int) -> str:
+    return f"{name} with {allocated} bytes allocated" if name else "nothing"
 
 
 def _demand_same_bits(case: _Case, level: Recorder, want: Arrays, got: Arrays) -> None:

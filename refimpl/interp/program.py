@@ -18,6 +18,7 @@ from didyma.refimpl.interp import loop
 from didyma.refimpl.interp.faults import ProgramFault
 from didyma.refimpl.interp.graph_machine import concrete_attr
 from didyma.refimpl.interp.loop import Routine
+from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.interp.program_memory import Held, ProgramMemory, embedded
 from didyma.refimpl.interp.program_streams import Late, WorkQueues
 from didyma.refimpl.ir import dims
@@ -66,6 +67,7 @@ def run(
     *,
     compare_inputs: bool = False,
     in_ring: bool = False,
+    use: MemoryUse | None = None,
 ) -> list[Array]:
     """Run a program; the results are copies.
 
@@ -76,11 +78,12 @@ def run(
     is done only when it is waited for, in the order it says where nothing else does, so that a
     missing wait changes the results.  With ``in_ring`` floats are records of their values and
     payloads (``scalar_ring``) to ``launch`` and in the results; those of inputs are embedded.
+    ``use`` is told what memory the run takes.
 
     Raises DidymaError for inputs that do not fit and symbols out of range, ProgramFault for a line
     that touches what is not its own, and what ``launch`` raises.
     """
-    means = _Means(launch, externals or {}, late, compare_inputs, in_ring)
+    means = _Means(launch, externals or {}, late, compare_inputs, in_ring, use or MemoryUse())
     this = _ProgramRun(p, bind(p, inputs), means)
     for name, array in zip(p.inputs, inputs, strict=True):
         this.borrow(name, array)
@@ -88,7 +91,9 @@ def run(
         this.borrow(name, np.frombuffer(tensor.data, np.uint8))
     for line in p.lines[:-1]:
         this.step(line)
-    return this.finish()
+    results = this.finish()
+    means.use.finished = True
+    return results
 
 
 def bind(p: Program, inputs: Sequence[Array]) -> dict[str, int]:
@@ -116,6 +121,7 @@ class _Means:
     late: Late | None
     compare_inputs: bool
     in_ring: bool
+    use: MemoryUse
 
 
 class _ProgramRun:
@@ -127,7 +133,7 @@ class _ProgramRun:
         self.means = means
         # Poison that is written at once would come before work that is done late.
         self.memory = ProgramMemory(
-            p.type, env, p.lines[-1], poisons=late is None, in_ring=means.in_ring
+            p.type, env, p.lines[-1], poisons=late is None, use=means.use, in_ring=means.in_ring
         )
         self.streams = WorkQueues(late)
         self.kernels = p.kernel
@@ -258,6 +264,7 @@ class _ProgramRun:
 
     def _copy(self, value: str, source: str) -> None:
         m = self.memory
+        self.means.use.step("copy")
         target, data = m.held(value, write=True), m.held(source, write=False)
         shape = data.values.shape
         if target.values.dtype != data.values.dtype or target.values.shape != shape:
@@ -269,6 +276,7 @@ class _ProgramRun:
         m, kernel, args = self.memory, self.kernels[line.kernel], line.args
         if len(args) != len(kernel.params):
             raise m.fault("unallocated", f"{kernel.name} takes {len(kernel.params)} buffers")
+        self.means.use.step(kernel.name)
         names = [b.name for b in kernel.params]
         operands: dict[str, Held] = {}  # those whose bytes an output takes over
         taken: dict[str, Array] = {}  # and these bytes
@@ -320,7 +328,7 @@ class _ProgramRun:
         f = self.functions[line.callee]
         m.demand_apart(line.outputs, line.inputs)
         env = {v.name: m.size(dims.symbol(v.name)) for v in caller_symbols(f)}
-        callee = _ProgramRun(f, env, self.means)
+        callee, outside = _ProgramRun(f, env, self.means), self.means.use.allocated
         for name, value in zip(f.inputs, line.inputs, strict=True):
             callee.borrow(name, m.array(value, write=False), m.payloads(value))
         for name, value in zip(f.outputs, line.outputs, strict=True):
@@ -329,6 +337,7 @@ class _ProgramRun:
         for inside in f.lines[:-1]:
             callee.step(inside)
         callee.finish()
+        self.means.use.allocated = outside  # its arenas end with it
 
     def _extern(self, line: Extern) -> None:
         m = self.memory

@@ -13,6 +13,7 @@ import numpy as np
 
 from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.interp.faults import ProgramFault, ProgramFaultKind
+from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.program import ALIGNMENT, Arena, Line
 from didyma.refimpl.ir.text.program import show_instruction
@@ -103,7 +104,8 @@ class ProgramMemory:
 
     ``env`` holds the symbols bound so far, and ``line`` is the line that runs, which faults name.
     With ``poisons`` bytes that change hands are filled with poison; those of a fresh allocation
-    always are.  With ``in_ring`` floats have payloads, at the same places as the floats.
+    always are.  With ``in_ring`` floats have payloads, at the same places as the floats.  ``use``
+    counts what is allocated and freed.
     """
 
     def __init__(
@@ -113,9 +115,11 @@ class ProgramMemory:
         line: Line,
         *,
         poisons: bool,
+        use: MemoryUse,
         in_ring: bool = False,
     ) -> None:
         self.in_ring = in_ring
+        self.use = use
         self.types = types
         self.env = env
         self.line = line
@@ -221,6 +225,7 @@ class ProgramMemory:
     def allocate(self, value: str) -> None:
         """Fresh bytes."""
         size = self.nbytes(value)
+        self.use.take(size)
         allocation = Allocation(np.empty(size, np.uint8), self._fresh_payloads(size))
         spot = Spot(allocation, 0, size, value)
         self.define(value, spot)
@@ -232,6 +237,7 @@ class ProgramMemory:
         if s.name in self.arenas:
             raise self.fault("double-allocation", f"{s.name} is there already")
         data = np.full(self.size(s.nbytes), POISON, np.uint8)
+        self.use.take(data.size)
         payloads = self._fresh_payloads(data.size)
         self.arenas[s.name] = Allocation(data, payloads, arena=True)
 
@@ -252,6 +258,8 @@ class ProgramMemory:
         spot = self.mine(value)
         self._poison(spot, self.types[value].dtype)
         del spot.allocation.owners[value]
+        if not spot.allocation.owners and not spot.allocation.arena:
+            self.use.give(spot.allocation.data.size)
 
     def take_over(self, value: str, over: str, lo: int, *, whole: bool) -> None:
         """The allocation of a dead value, from a byte on."""
@@ -349,7 +357,7 @@ class ProgramMemory:
                 raise self.fault("leak", f"{name} is alive at the end of a block that made it")
             del self.spots[name]
         for name in [n for n in self.arenas if n not in arenas]:
-            del self.arenas[name]
+            self.use.give(self.arenas.pop(name).data.size)
 
 
 def embedded(data: Array, dtype: DType) -> Array:
