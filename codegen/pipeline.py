@@ -22,10 +22,10 @@ from didyma.codegen.passes.running import block_runs
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.passes.slices import unroll_slices
 from didyma.codegen.passes.stacks import widen_stacks
-from didyma.codegen.runtime.engine import KernelText
 from didyma.codegen.schedule import schedule
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Module
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.verify import graph as graph_laws

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from didyma.codegen.emit import cuda
-from didyma.codegen.runtime.engine import Engine, KernelText, Loaded, Signature
+from didyma.codegen.runtime.engine import Engine, Loaded
 from didyma.oracle.conformance import (
     KernelSignature,
     KernelSource,
@@ -15,6 +15,7 @@ from didyma.oracle.conformance import (
     calls,
     cases,
 )
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.types import Array
 
 

@@ -11,9 +11,9 @@ from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.names import RESERVED_FOR_KERNELS, c_names
 from didyma.codegen.emit.remarks import remarks
 from didyma.codegen.emit.statements import Statements
-from didyma.codegen.runtime.engine import KernelText, Signature
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expr import ONE, of_dim
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
 from didyma.refimpl.ir.program import Launch, Program

@@ -22,7 +22,7 @@ from didyma.codegen.emit.integers import constructor, quoted, tuple_of
 from didyma.codegen.emit.names import c_names, sanitise
 from didyma.codegen.emit.program_lines import LineWriter, constant
 from didyma.codegen.options import EMBEDDED
-from didyma.codegen.runtime.engine import KernelText, Signature
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Arena, Program
 from didyma.refimpl.ir.types import DType

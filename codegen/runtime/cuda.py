@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from didyma.codegen.runtime.compiler import cache_folder, store
-from didyma.codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
+from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import Geometries, check_buffers, signature
 from didyma.codegen.runtime.nvrtc import SOUND, NvrtcCompiler
 from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 if TYPE_CHECKING:

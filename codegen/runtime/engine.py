@@ -1,4 +1,4 @@
-"""The launch ABI: the protocol of engines, and the record of a compiled text's kernels."""
+"""The launch ABI: the protocol of engines, and what their checks report."""
 
 from __future__ import annotations
 
@@ -6,35 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from didyma.refimpl.ir.loop import Expr, Stmt
+from didyma.refimpl.ir.kernel import KernelText as KernelText
+from didyma.refimpl.ir.kernel import Signature as Signature
 from didyma.refimpl.ir.types import Array, DType
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """A kernel's name and how to launch it.
-
-    Arguments: a pointer for each of ``buffers``, then an i64 for each of ``dims``.  ``grid`` and
-    ``block`` are expressions over the dims; a grid with a zero extent is not launched.
-    ``sizes`` are the buffers' element counts, for guards and bounds checks.
-    """
-
-    name: str
-    buffers: tuple[tuple[str, DType], ...]
-    sizes: tuple[Expr, ...]
-    outputs: tuple[str, ...]
-    dims: tuple[str, ...]
-    grid: tuple[Expr, Expr, Expr]
-    block: tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class KernelText:
-    """CUDA C in the project's subset, with the statement behind each source line (from 1)."""
-
-    source: str
-    kernels: tuple[Signature, ...]
-    origins: tuple[tuple[int, Stmt], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

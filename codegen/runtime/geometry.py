@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from didyma.codegen.runtime.engine import Fault, KernelText, Signature
+from didyma.codegen.runtime.engine import Fault
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.loop import (
     Binary,
     BinaryOp,

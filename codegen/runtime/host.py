@@ -21,11 +21,12 @@ import numpy as np
 
 from didyma.codegen.emit import prelude
 from didyma.codegen.runtime.compiler import CCompiler
-from didyma.codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
+from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import Geometries, Geometry, check_buffers, located, signature
 from didyma.codegen.runtime.hosttext import KernelPart, assemble
 from didyma.codegen.runtime.native import Native
 from didyma.codegen.runtime.tinycc import TinyCC
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.program import ALIGNMENT
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from didyma.codegen.emit.intrinsics import NBYTES
 from didyma.codegen.emit.prelude import Prelude
-from didyma.codegen.runtime.engine import KernelText, Signature
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.limits import PORTABLE
 
 GUARD = 64  # bytes around each shared array; GAP_ of driver.c

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from didyma.codegen.emit import prelude
-from didyma.codegen.runtime.engine import KernelText
 from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.types import Array, DType
 
 ARCHITECTURE = "sm_90a"

@@ -31,6 +31,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # modules of didyma.functions by the heading under which their functions stand
 PROTOCOLS: tuple[tuple[str, str], ...] = (
     ("Engines", "didyma.codegen.runtime.engine"),
+    ("Kernels", "didyma.refimpl.ir.kernel"),
     ("Arena planners", "didyma.codegen.memory.arena"),
     ("Planners of programs", "didyma.codegen.memory.planners"),
     ("Peers", "didyma.fuzz.peers.peer"),

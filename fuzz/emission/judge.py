@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from didyma.codegen.emit import cuda
-from didyma.codegen.runtime.engine import Engine, KernelFault, KernelText
+from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.fuzz import values
 from didyma.fuzz.emission.expressions import INEXACT, INEXACT_OPS
 from didyma.fuzz.emission.kernels import Case
@@ -21,6 +21,7 @@ from didyma.oracle.report import Finding
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import Binary, Expr, Intrinsic, PrimFunc, Store
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.unfold import unfolded

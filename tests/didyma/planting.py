@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from didyma.codegen.runtime.engine import KernelText
 from didyma.codegen.runtime.host import Host
 from didyma.fuzz.executor import InlineExecutor
+from didyma.refimpl.ir.kernel import KernelText
 
 _load = Host.load
 

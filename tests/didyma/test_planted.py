@@ -13,11 +13,11 @@ import didyma as dd
 from didyma.codegen.emit import prelude
 from didyma.codegen.options import Options
 from didyma.codegen.runtime import host
-from didyma.codegen.runtime.engine import KernelText
 from didyma.codegen.runtime.hosttext import assemble
 from didyma.commands.check import recorded
 from didyma.commands.judge import Task, judge
 from didyma.fuzz import replay
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.text import parse_module
 from didyma.tracer.tracing import Program
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from didyma.codegen.runtime.engine import KernelText, Loaded
+from didyma.codegen.runtime.engine import Loaded
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.campaign import Plan, run
 from didyma.fuzz.domains.graphs import Graphs
@@ -27,6 +27,7 @@ from didyma.fuzz.domains.registry import DOMAINS
 from didyma.fuzz.executor import InlineExecutor
 from didyma.fuzz.replay import load
 from didyma.fuzz.result import Result
+from didyma.refimpl.ir.kernel import KernelText
 from tests.didyma.cli import ROOT
 from tests.mutants.copies import plant
 from tests.mutants.faults import FAULTS, Fault

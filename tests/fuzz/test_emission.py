@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from didyma.codegen.runtime.engine import KernelText, Loaded
+from didyma.codegen.runtime.engine import Loaded
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.campaign import Plan, run
 from didyma.fuzz.domains.emission import Emission, keys
@@ -17,6 +17,7 @@ from didyma.fuzz.emission.judge import differing, judge
 from didyma.fuzz.emission.kernels import draw
 from didyma.fuzz.executor import InlineExecutor
 from didyma.fuzz.records import record
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import BINARY_OPS, COMPARE_OPS, UNARY_OPS, Intrinsic, Load
 from didyma.refimpl.ir.text import parse_loop, show
 from didyma.refimpl.ir.types import BYTES, INTS, DType

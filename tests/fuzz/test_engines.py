@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from didyma.codegen.runtime.engine import KernelText, Loaded
+from didyma.codegen.runtime.engine import Loaded
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import campaign
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.replay import load
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.kernel import KernelText
 
 
 class Wrong:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from didyma.codegen.runtime.engine import Engine, KernelFault, KernelText
+from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.types import DType
 from tests.codegen.runtime.texts import kernel
 

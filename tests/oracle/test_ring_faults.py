@@ -10,7 +10,6 @@ import pytest
 from didyma.codegen import pipeline
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
-from didyma.codegen.runtime.engine import KernelText
 from didyma.codegen.runtime.simt import Simt
 from didyma.fuzz import levels
 from didyma.oracle import lanes
@@ -18,6 +17,7 @@ from didyma.oracle.report import Report
 from didyma.oracle.stages import judge
 from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.interp.scalar_ring import POISON, embedded, joined
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop, parse_module, show
 from didyma.refimpl.ir.types import Array

@@ -11,7 +11,7 @@ from pycparser.c_parser import CParser
 
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.subset import to_c99
-from didyma.codegen.runtime.engine import Fault, KernelFault, KernelText, Signature
+from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
 from didyma.codegen.runtime.simt.access import Run
 from didyma.codegen.runtime.simt.in_ring import InRing
@@ -19,6 +19,7 @@ from didyma.codegen.runtime.simt.machine import Exec, HangError, Translator
 from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
 from didyma.codegen.runtime.simt.values import NUMPY, Arithmetic, Plain
 from didyma.refimpl.interp import scalar_ring
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 from didyma.refimpl.ops.ring import UNKNOWN
 

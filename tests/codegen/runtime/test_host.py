@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from didyma.codegen.options import GraphOptions, Options
-from didyma.codegen.runtime.engine import KernelFault, KernelText
+from didyma.codegen.runtime.engine import KernelFault
 from didyma.codegen.runtime.host import Host, HostBuffer, Order
 from didyma.codegen.runtime.registry import engine
 from didyma.composites.builder import Builder
@@ -18,6 +18,7 @@ from didyma.fuzz.conform import Runner
 from didyma.fuzz.levels import check
 from didyma.oracle.conformance import conform, structure
 from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from tests.codegen.runtime.texts import kernel
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from didyma.codegen.runtime.engine import KernelText, Signature
 from didyma.refimpl.ir.expr import index
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.loop import Expr, Free, Var
 from didyma.refimpl.ir.types import DType
 
