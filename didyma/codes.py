@@ -290,6 +290,27 @@ _MEMORY = _table(
      "$ didyma plan TRACE.csv --planner canonical --capacity N --seconds 1"),
 )  # fmt: skip
 
+_SCHEDULES = _table(
+    ("bad-step", "A step of a schedule cannot be taken here, whatever the accesses are.",
+     "split i by 0"),
+    ("dependence", "A step of a schedule would change the order of two accesses to one element; "
+     "the error names them, and the loop whose iterations they are in.",
+     "reorder j, i of a loop nest that stores a[i + 1, j] = a[i, j + 1]"),
+    ("indivisible", "A split that must come out even does not, for some sizes.",
+     "split i by 8 divisible, where i runs to n"),
+    ("name-taken", "A step of a schedule gives a name that the function uses already.",
+     "split i by 8 into a, b, where a is a buffer"),
+    ("no-such-loop", "A step names a loop that the function has not, or not any more: the error "
+     "says which step replaced it.",
+     "split i by 8, then split i by 4"),
+    ("no-such-value", "A step names a variable or a buffer that the function does not make.",
+     "inline x, where nothing is called x"),
+    ("not-nested", "A step needs loops that stand directly in one another, or follow one another.",
+     "fuse i, j, where another statement stands between"),
+    ("unknown-step", "A schedule has a step of no known kind; the error lists those there are.",
+     "slice i by 8"),
+)  # fmt: skip
+
 CODES: Mapping[str, Meaning] = {
-    **_PYTHON, **_TYPES, **_RUNS, **_CHOICES, **_FILES, **_ONNX, **_MEMORY,
+    **_PYTHON, **_SCHEDULES, **_TYPES, **_RUNS, **_CHOICES, **_FILES, **_ONNX, **_MEMORY,
 }  # fmt: skip

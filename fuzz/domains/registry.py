@@ -13,6 +13,7 @@ from didyma.fuzz.domains.graphs import EngineChoice, Graphs
 from didyma.fuzz.domains.lowering import Lowering
 from didyma.fuzz.domains.passes import Passes
 from didyma.fuzz.domains.plans import Plans
+from didyma.fuzz.domains.schedules import Schedules
 from didyma.refimpl.errors import DidymaError
 
 
@@ -63,6 +64,12 @@ DOMAINS: Mapping[str, Entry] = _table(
         "passes",
         "graph passes alone, on small graphs around rewrite rules",
         lambda s: Passes(s.options),
+    ),
+    Entry(
+        "schedules",
+        "random schedules of random functions, against the functions without them",
+        lambda s: Schedules(s.engines),
+        alone=False,
     ),
     Entry("planners", "memory plans of random programs, arenas and traces", lambda _: Plans()),
 )

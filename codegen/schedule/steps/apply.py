@@ -1,0 +1,136 @@
+"""Apply schedule steps to functions: each step is decided, taken, and its result verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from didyma.codegen.schedule.nest import same
+from didyma.codegen.schedule.steps.fuse import fuse, join
+from didyma.codegen.schedule.steps.inline import inline
+from didyma.codegen.schedule.steps.kernels import nests
+from didyma.codegen.schedule.steps.kinds import bind, parallel, unroll, vectorize
+from didyma.codegen.schedule.steps.loops import loops_of, sequence
+from didyma.codegen.schedule.steps.records import (
+    Bind,
+    Fuse,
+    Inline,
+    Join,
+    Parallel,
+    Reorder,
+    Schedule,
+    Split,
+    Step,
+    Tile,
+    Unroll,
+    Vectorize,
+)
+from didyma.codegen.schedule.steps.reorder import reorder, tile
+from didyma.codegen.schedule.steps.split import split
+from didyma.codegen.schedule.steps.text import show_step
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.limits import PORTABLE, Limits
+from didyma.refimpl.ir.loop import Block, PrimFunc, Stmt
+from didyma.refimpl.ir.walk import map_stmt
+from didyma.refimpl.verify import loop as laws
+
+
+def apply(
+    step: Step, f: PrimFunc, target: Limits = PORTABLE, *, unchecked: bool = False
+) -> PrimFunc:
+    """Return a function after one step, which does the same.
+
+    To the bit, or where the step declares that it reassociates, but for the order of sums and
+    products of floats.  DidymaError ``dependence`` names two accesses that forbid the step;
+    ``bad-step`` and others say what the step needs, and a law of loops what the result would break.
+    An ``unchecked`` step is taken in spite of a dependence, to see whether the result differs.
+    """
+    del target
+    g = _taken(step, f, unchecked)
+    g = replace(g, body=flattened(g.body))
+    for s in nests(g):
+        laws.verify(replace(g, body=s))
+    return g
+
+
+def _taken(step: Step, f: PrimFunc, unchecked: bool) -> PrimFunc:
+    match step:
+        case Split():
+            return split(step, f)
+        case Fuse():
+            return fuse(step, f)
+        case Join():
+            return join(step, f, unchecked=unchecked)
+        case Reorder():
+            return reorder(step, f, unchecked=unchecked)
+        case Tile():
+            return tile(step, f, unchecked=unchecked)
+        case Unroll():
+            return unroll(step, f)
+        case Vectorize():
+            return vectorize(step, f, unchecked=unchecked)
+        case Parallel():
+            return parallel(step, f, unchecked=unchecked)
+        case Bind():
+            return bind(step, f, unchecked=unchecked)
+        case Inline():
+            return inline(step, f, unchecked=unchecked)
+        case _:
+            assert_never(step)
+
+
+def flattened(s: Stmt) -> Stmt:
+    """Return a statement without blocks that stand directly in blocks."""
+    s = map_stmt(s, same, flattened)
+    return sequence(s.body) if isinstance(s, Block) else s
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A step of a schedule, and the function after it."""
+
+    step: Step
+    func: PrimFunc
+
+
+OnError = Callable[[int, DidymaError], DidymaError]
+
+
+def run(
+    schedule: Schedule,
+    f: PrimFunc,
+    target: Limits = PORTABLE,
+    on_error: OnError | None = None,
+) -> Iterator[Applied]:
+    """Yield each step of a schedule with the function after it.
+
+    A loop that an earlier step replaced is refused with that step's name (``no-such-loop``).
+    ``on_error`` may add to the error of the step at a position, from 0.
+    """
+    consumed: dict[str, Step] = {}
+    for n, step in enumerate(schedule):
+        try:
+            g = apply(step, f, target)
+        except DidymaError as e:
+            e = _explained(e, consumed)
+            raise (e if on_error is None else on_error(n, e)) from None
+        left = {x.var.name for x in loops_of(g.body)}
+        gone = {x.var.name for x in loops_of(f.body)} - left
+        consumed = {k: s for k, s in consumed.items() if k not in left} | dict.fromkeys(gone, step)
+        f = g
+        yield Applied(step, f)
+
+
+def _explained(e: DidymaError, consumed: dict[str, Step]) -> DidymaError:
+    if e.code != "no-such-loop" or e.got not in consumed:
+        return e
+    got = f"{e.got}, which the step `{show_step(consumed[e.got])}` replaced"
+    return DidymaError(e.code, e.where, got=got, want=e.want, help=e.help)
+
+
+def scheduled(schedule: Schedule, f: PrimFunc, target: Limits = PORTABLE) -> PrimFunc:
+    """Return a function after all steps of a schedule; errors as of ``run``."""
+    for applied in run(schedule, f, target):
+        f = applied.func
+    return f

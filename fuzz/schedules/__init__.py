@@ -1,0 +1,1 @@
+"""Random schedules of random functions, judged against the functions without them."""

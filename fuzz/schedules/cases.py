@@ -1,0 +1,87 @@
+"""Cases of the schedule fuzzer: a function, legal steps, and steps that were refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from didyma.codegen.schedule.steps.apply import apply
+from didyma.codegen.schedule.steps.records import Schedule, Step
+from didyma.fuzz.schedules import functions, steps
+from didyma.fuzz.schedules.functions import Subject
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.walk import exprs, stmts
+
+MEDIAN = 12  # of the steps that a schedule has
+MOST_REFUSED = 12  # refused steps for each legal one, on average
+LARGEST = 250  # statements and expressions from which on no more steps are taken
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A step that was refused after the first ``after`` steps of a case, with the error's code."""
+
+    after: int
+    step: Step
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A function with a schedule; ``refused`` are steps that were tried on the way."""
+
+    subject: Subject
+    schedule: Schedule
+    refused: tuple[Refused, ...] = ()
+    forced: int = -1  # position in ``refused`` of the step that is taken all the same
+    # What drawing came to, so that judging does not apply the steps again; None: it must.
+    result: PrimFunc | None = field(default=None, repr=False, compare=False)
+    before: PrimFunc | None = field(default=None, repr=False, compare=False)  # the forced step
+
+
+def draw(seed: int, index: int) -> Case:
+    """Return the case of a campaign's seed and an index.
+
+    A step whose decision ends in another exception than a refusal is the last of its case.
+    """
+    subject = functions.draw(seed, index)
+    chance = random.Random((seed << 64) + index + (1 << 32))
+    wanted = chance.randint(1, 2 * MEDIAN - 1)
+    legal: list[Step] = []
+    refused: list[Refused] = []
+    f = subject.func
+    known = [f]  # the function after so many steps
+    while len(legal) < wanted and len(refused) < MOST_REFUSED * wanted and size(f) < LARGEST:
+        step = steps.draw(f, chance)
+        try:
+            f = apply(step, f)
+        except DidymaError as e:
+            refused.append(Refused(len(legal), step, e.code))
+            continue
+        except Exception:
+            legal.append(step)
+            return Case(subject, tuple(legal))
+        legal.append(step)
+        known.append(f)
+    due = [n for n, r in enumerate(refused) if r.code == "dependence"]
+    forced = chance.choice(due) if due else -1
+    before = known[refused[forced].after] if due else None
+    return Case(subject, tuple(legal), tuple(refused), forced, f, before)
+
+
+def size(f: PrimFunc) -> int:
+    """Return the number of statements and expressions of a function."""
+    return sum(1 for _ in stmts(f.body)) + sum(1 for _ in exprs(f.body))
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """Yield cases with fewer steps, then with fewer refused ones."""
+    n = len(case.schedule)
+    width = n
+    while width:
+        for at in range(0, n, width):
+            kept = (*case.schedule[:at], *case.schedule[at + width :])
+            yield Case(case.subject, kept)
+        width //= 2

@@ -1,0 +1,125 @@
+"""Each step has goldens of its text: a function, a schedule, and what it makes or is refused with.
+
+``python -m tests.codegen.schedule.steps.test_golden`` writes the last part of each file anew; read
+the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from didyma.codegen.emit import cuda
+from didyma.codegen.runtime.registry import engine
+from didyma.codegen.schedule.steps.apply import run, scheduled
+from didyma.codegen.schedule.steps.kernels import kernels
+from didyma.codegen.schedule.steps.records import reassociates
+from didyma.codegen.schedule.steps.text import FORMS, parse, show
+from didyma.fuzz import values
+from didyma.oracle import lanes
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import loop as definition
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.text import parse_loop
+from didyma.refimpl.ir.text import show as show_functions
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify import loop as laws
+
+HERE = Path(__file__).parent / "golden"
+BAR = "=====\n"
+CASES = sorted(p.stem for p in HERE.glob("*.txt"))
+
+
+def parts(name: str) -> tuple[PrimFunc, str, str]:
+    func, schedule, result = (HERE / f"{name}.txt").read_text().split(BAR)
+    (f,) = parse_loop(func)
+    laws.verify(f)
+    return f, schedule, result
+
+
+def outcome(name: str) -> str:
+    f, text, _ = parts(name)
+    try:
+        s = parse(text, f"{name}.dys")
+        for applied in run(s.steps, f, on_error=s.at):
+            f = applied.func
+    except DidymaError as e:
+        return f"{e}\n"
+    return show_functions(f)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_text(name: str) -> None:
+    assert outcome(name) == parts(name)[2]
+
+
+def buffers(f: PrimFunc, env: dict[str, int], seed: int) -> dict[str, Array]:
+    return {
+        b.name: values.array(seed + n, b.dtype, dims.values(b.shape, env), None, values.Kind.SMALL)
+        for n, b in enumerate(f.params)
+    }
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if "refused" not in n])
+def test_meaning(name: str) -> None:
+    """The result does the same on both interpreters and on the CPU, at the ends of all ranges."""
+    f, text, _ = parts(name)
+    steps = parse(text).steps
+    g = scheduled(steps, f)
+    host, compiled = engine("host"), cuda.emit(kernels(g))
+    loaded = host.load(compiled)
+    for env in ({d.name: d.lo for d in f.dims}, {d.name: min(d.hi, 37) for d in f.dims}):
+        want, slow, fast = (buffers(f, env, 1) for _ in range(3))
+        held = {n: host.upload(a) for n, a in fast.items()}
+        lanes.run(f, want, env)
+        definition.run(g, slow, env)
+        lanes.run(g, fast, env)
+        for k, s in zip(kernels(g), compiled.kernels, strict=True):
+            loaded.launch(s.name, [held[b.name] for b in k.params], env)
+        for b in f.params:
+            on_host = host.download(held[b.name], b.dtype, want[b.name].shape)
+            host.free(held[b.name])
+            assert np.array_equal(slow[b.name], fast[b.name], equal_nan=b.dtype.is_float)
+            for got in (fast[b.name], on_host):
+                if any(map(reassociates, steps)):
+                    assert np.allclose(got, want[b.name], rtol=1e-5)
+                else:
+                    assert got.tobytes() == want[b.name].tobytes()
+
+
+def test_every_step_has_a_result_and_a_refusal() -> None:
+    refused = {n.partition("-")[0] for n in CASES if "refused" in n}
+    made = {n.partition("-")[0] for n in CASES if "refused" not in n}
+    assert made == refused == set(FORMS)
+
+
+CODES = {
+    "bind-refused-axis": "bad-step", "fuse-refused": "not-nested", "inline-refused": "dependence",
+    "inline-refused-name": "no-such-value", "join-refused": "dependence",
+    "reorder-refused": "dependence", "split-refused": "indivisible",
+    "split-refused-consumed": "no-such-loop", "split-refused-name": "name-taken",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_a_refusal_has_a_code(name: str) -> None:
+    assert parts(name)[2].startswith(f"{CODES[name]} at ")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_schedule_reads_back_what_it_shows(name: str) -> None:
+    _, text, _ = parts(name)
+    try:
+        steps = parse(text).steps
+    except DidymaError:
+        return
+    assert parse(show(steps, "f")).steps == steps
+
+
+if __name__ == "__main__":
+    for case in CASES:
+        path = HERE / f"{case}.txt"
+        path.write_text(path.read_text().rpartition(BAR)[0] + BAR + outcome(case))
