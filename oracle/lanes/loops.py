@@ -116,7 +116,7 @@ def parallel(site: Site, s: For, body: Body) -> Run:
         assert not isinstance(mask, bool)
         mask = limit = both(mask, limit)
     launch.lanes.resize(axis, size)
-    run_body = body(_inside(site.where(mask), s))
+    run_body = body(site.where(mask).inside(s.axis))
     launch.lanes.resize(axis, 1)
     return _spread(site, s, run_body, size, limit)
 
@@ -127,7 +127,7 @@ def _parallel_of_late_size(site: Site, s: For, extent: Code, body: Body) -> Run:
     top = extent.interval
     within = None if top is None else (0, max(top[1] - 1, 0))
     site.frame.bind(name, Code(_unset, False, False, within))
-    run_body = body(_inside(replace(site, mask=False, sized=False), s))
+    run_body = body(replace(site, mask=False, sized=False).inside(s.axis))
 
     def run(mask: Mask) -> None:
         ends = extent.run(mask)
@@ -139,11 +139,6 @@ def _parallel_of_late_size(site: Site, s: For, extent: Code, body: Body) -> Run:
             _spread(site, s, run_body, size, limit)(mask)
 
     return run
-
-
-def _inside(site: Site, s: For) -> Site:
-    blocks = site.blocks + s.axis.startswith("blockIdx")
-    return replace(site, depth=site.depth + 1, blocks=blocks)
 
 
 def _spread(site: Site, s: For, body: Run, size: int, limit: Mask) -> Run:

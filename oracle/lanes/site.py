@@ -105,6 +105,12 @@ class Site:
         """Return the site of a statement that stands here."""
         return Site(self.launch, self.frame, s, self.depth, self.blocks, self.mask, self.sized)
 
+    def inside(self, axis: str) -> Site:
+        """Return the site of a statement within one more loop of lanes, perhaps a bound one."""
+        f, s, depth = self.frame, self.stmt, self.depth + 1
+        blocks = self.blocks + axis.startswith("blockIdx")
+        return Site(self.launch, f, s, depth, blocks, self.mask, self.sized, self.codes)
+
     def where(self, mask: KnownMask) -> Site:
         """Return the site for other active lanes."""
         f, s = self.frame, self.stmt

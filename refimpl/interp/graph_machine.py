@@ -61,11 +61,15 @@ class Step:
 
     def sized(self, env: Mapping[str, int]) -> SizedOp:
         """Return the use of the node's op, parsed once for each binding of its symbols."""
+        n = self.node
+        if not self.symbols:
+            if self.use is None:
+                self.use = SizedOp(OPS[n.op].apply(n.attr), n.types[0])
+            return self.use
         key = tuple(env.get(s, -1) for s in self.symbols)
         if self.use is None or key != self.key:
-            n = self.node
-            attrs = concrete_attrs(n, env) if self.symbols else n.attr
-            self.use = SizedOp(OPS[n.op].apply(attrs), concrete_type(n.types[0], env))
+            applied = OPS[n.op].apply(concrete_attrs(n, env))
+            self.use = SizedOp(applied, concrete_type(n.types[0], env))
             self.key = key
         return self.use
 
