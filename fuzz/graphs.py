@@ -22,7 +22,7 @@ from didyma.fuzz.builder import CONTROLLED, GraphBuilder
 from didyma.fuzz.chooser import Bytes, Chooser
 from didyma.refimpl.ir import control as control_
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.graph import Attrs, Function, Module
+from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Attrs, Function, Module, Node, rename
 from didyma.refimpl.ir.types import Array, Tensor
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Domain, Kind
@@ -82,8 +82,9 @@ def inputs(m: Module, env: dict[str, int], seeds: Sequence[int]) -> tuple[Array,
 
     From seed ``values.FOCUSED`` on, they suit the ops that read them, at any distance.
     """
-    near = domains(m.entry)
-    readers = readers_of(m.entry) if any(s >= values.FOCUSED for s in seeds) else {}
+    f = opened(m)
+    near = domains(f)
+    readers = readers_of(f) if any(s >= values.FOCUSED for s in seeds) else {}
     found: list[Array] = []
     for p, seed in zip(m.entry.params, seeds, strict=True):
         dtype, shape = p.type.dtype, tuple(dims.evaluate(d, env) for d in p.type.shape)
@@ -93,6 +94,22 @@ def inputs(m: Module, env: dict[str, int], seeds: Sequence[int]) -> tuple[Array,
             x = values.array(seed, dtype, shape, near.get(p.name))
         found.append(x)
     return tuple(found)
+
+
+def opened(m: Module) -> Function:
+    """Return the entry of a module, its calls of Primitive functions replaced by their nodes."""
+    table = {f.name: f for f in m.functions if PRIMITIVE in f.attr}
+    nodes: list[Node] = []
+    for n in m.entry.nodes:
+        f = table.get(n.callee) if n.op == CALL else None
+        if f is None:
+            nodes.append(n)
+            continue
+        names = {r: f"{n.results[0]} {r}" for x in f.nodes for r in x.results}
+        names |= dict(zip(f.results, n.results, strict=True))
+        names |= dict(zip((p.name for p in f.params), n.args, strict=True))
+        nodes += (rename(x, names) for x in f.nodes)
+    return replace(m.entry, nodes=tuple(nodes)) if table else m.entry
 
 
 _SUMS = frozenset({
@@ -127,7 +144,7 @@ def domains(f: Function) -> dict[str, Domain]:
     types = f.types()
     found: dict[str, Domain] = {}
     for n in f.nodes:
-        if n.op in OPS:
+        if n.op in OPS and types.keys() >= set(n.args):
             wanted = OPS[n.op].apply(n.attr).domains([types[a] for a in n.args])
             for a, d in zip(n.args, wanted, strict=True):
                 if d is not None:

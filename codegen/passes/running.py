@@ -9,7 +9,7 @@ from didyma.codegen.decisions import Heard, Match, unheard
 from didyma.codegen.options import Options
 from didyma.composites.builder import Builder, Value
 from didyma.composites.composite import like
-from didyma.refimpl.ir.graph import Function, Module, Node, rename
+from didyma.refimpl.ir.graph import PRIMITIVE, Function, Module, Node, rename
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import TensorType
 
@@ -21,7 +21,8 @@ def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard
     """Scan blocks of a long axis, then the blocks' totals, and combine both (G. Blelloch, 1990).
 
     This changes the order of additions or multiplications, which both ops leave free.  f16 and bf16
-    are computed in f32 and rounded at the end.  Axes of symbolic size are left alone.
+    are computed in f32 and rounded at the end.  Axes of symbolic size are left alone,
+    and so are Primitive functions, which fold at most once.
     """
     long = (options or Options()).graph.long_run
     functions = tuple(_function(f, long, heard) for f in m.functions)
@@ -30,7 +31,7 @@ def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard
 
 
 def _function(f: Function, long: int, heard: Heard) -> Function:
-    runs = [n for n in f.nodes if _is_long(n, long)]
+    runs = [] if PRIMITIVE in f.attr else [n for n in f.nodes if _is_long(n, long)]
     if not runs:
         return f
     heard(BLOCKED)

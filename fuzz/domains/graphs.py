@@ -14,6 +14,7 @@ from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import coverage, levels, replay, traits
 from didyma.fuzz.builder import CONTROLLED
+from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import BYTES, Case, decode
 from didyma.fuzz.levels import Failed
@@ -23,9 +24,11 @@ from didyma.fuzz.minimise.options import shrink_options
 from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
 from didyma.fuzz.steering.draw import draw as drawn_around
+from didyma.fuzz.steering.primitives import cut
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.graph import Module
 
+CUT = 0.1  # of the graphs drawn around what compilers do: their Primitive functions are drawn
 STREAMED = 8  # of so many graphs, one has several streams
 RING_EVERY = 15  # so that programs a minute hardly change; coprime to ``STREAMED``
 
@@ -75,6 +78,8 @@ class Graphs(Domain[Case]):
             case = decode(chance.randbytes(BYTES), self.controlled)
         else:
             case = drawn_around(seed, index)
+            if chance.random() < CUT:
+                case = cut(case, Dice(chance.getrandbits(64)))
         if index % STREAMED != STREAMED - 1:
             return case
         return replace(

@@ -15,9 +15,11 @@ import numpy as np
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Scheduled, compile
 from didyma.fuzz import traits
+from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.graphs import Case
+from didyma.fuzz.steering.primitives import cut
 from didyma.oracle import lanes
 from didyma.oracle.kernels import run_primfuncs
 from didyma.oracle.primitives import PrimitiveBars, judge_primitives
@@ -51,8 +53,9 @@ class Lowering(Domain[Case]):
         return 0.05
 
     def draw(self, seed: int, index: int) -> Case:
-        """Return a graph of a campaign's seed and an index."""
-        return self._graphs.draw(seed + SALT, index)
+        """Return a graph of a campaign's seed and an index; fusion divides every other one."""
+        case = self._graphs.draw(seed + SALT, index)
+        return cut(case, Dice(((seed + SALT) << 64) + index)) if index % 2 else case
 
     @property
     def _graphs(self) -> Graphs:

@@ -10,6 +10,7 @@ from didyma.codegen.options import Options
 from didyma.fuzz.domains.domain import Domain
 from didyma.fuzz.domains.emission import Emission
 from didyma.fuzz.domains.graphs import EngineChoice, Graphs
+from didyma.fuzz.domains.indices import Indices
 from didyma.fuzz.domains.lowering import Lowering
 from didyma.fuzz.domains.passes import Passes
 from didyma.fuzz.domains.plans import Plans
@@ -64,6 +65,11 @@ DOMAINS: Mapping[str, Entry] = _table(
         "passes",
         "graph passes alone, on small graphs around rewrite rules",
         lambda s: Passes(s.options),
+    ),
+    Entry(
+        "indices",
+        "index arithmetic of random loop nests, by all of its values",
+        lambda s: Indices(s.options),
     ),
     Entry(
         "schedules",

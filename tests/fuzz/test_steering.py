@@ -17,10 +17,11 @@ from didyma.fuzz.chooser import Dice
 from didyma.fuzz.graphs import Case, finished, readers_of
 from didyma.fuzz.steering.around_rules import MATCHES
 from didyma.fuzz.steering.draw import REWRITES, WHOLE, Plan, chosen, draw, position, symbols
+from didyma.fuzz.steering.primitives import FOLDING, cut
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.values import FOCUSED, Readers, corners, focused
 from didyma.refimpl.interp import graph
-from didyma.refimpl.ir.graph import BIND, CALL, CONTROL
+from didyma.refimpl.ir.graph import BIND, CALL, CONTROL, PRIMITIVE
 from didyma.refimpl.ir.text import parse_module, show
 from didyma.refimpl.ir.types import ALL, DType, TensorType
 from didyma.refimpl.ops import OPS
@@ -138,3 +139,22 @@ def test_readers_are_found_through_movement() -> None:
     assert set(OPS["round"].corners) <= set(found["x"].corners)
     assert found["y"].summed
     assert not found["x"].summed
+
+
+def test_graphs_are_cut_into_kernels_that_compute_the_same() -> None:
+    folds_read, several = 0, 0
+    for index in range(40):
+        case = draw(9, index)
+        parts = cut(case, Dice(index))
+        verify(parts.module)
+        assert parse_module(show(parts.module)) == parts.module
+        with np.errstate(all="ignore"):
+            inputs = parts.inputs()
+            want, got = graph.run(case.module, inputs), graph.run(parts.module, inputs)
+        assert [a.tobytes() for a in want] == [b.tobytes() for b in got]
+        for f in parts.module.functions[:-1]:
+            folds = [n for n in f.nodes if n.op in OPS and OPS[n.op].kind in FOLDING]
+            folds_read += any(n.results[0] in m.args for n in folds for m in f.nodes)
+            several += PRIMITIVE in f.attr and len(f.results) > 1
+    assert folds_read > 3
+    assert several > 10

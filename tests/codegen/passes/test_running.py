@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from didyma.composites.builder import Builder
 from didyma.fuzz.graphs import inputs as random_inputs
 from didyma.fuzz.levels import check
 from didyma.refimpl.interp.graph import run
-from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Module, Node
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.verify.graph import verify
 
@@ -58,6 +60,16 @@ def test_no_loop_is_long_any_more() -> None:
     sizes = [shape[axis] for shape, axis in axes if isinstance(axis, int)]
     assert sizes
     assert all(isinstance(n, int) and n < LONG for n in sizes)
+
+
+def test_a_primitive_function_stays() -> None:
+    m = module("cumulative_sum", DType.I32, (LONG,), 0, exclusive=False, reverse=False)
+    f = replace(m.entry, name="run", attrs=((PRIMITIVE, 1),))
+    (x,), (y,) = f.params, f.results
+    call = Node((y,), CALL, (x.name,), f.result_types(), (("callee", "run"),))
+    m = Module((f, replace(m.entry, nodes=(call,))))
+    verify(m)
+    assert block_runs(m) is m
 
 
 @pytest.mark.parametrize("n", [LONG - 1, 3])

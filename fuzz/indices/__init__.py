@@ -1,0 +1,1 @@
+"""Random index arithmetic, which judges its simplification and the schedules that rely on it."""
