@@ -35,8 +35,8 @@ from didyma.refimpl.ops.spec import Kind, Scatter
 def lower(f: Function, m: Module) -> PrimFunc:
     """Return the loop program of a Primitive function: its params, then a buffer for each result.
 
-    Results of one shape share a nest of parallel loops over their elements; a fold runs as
-    serial loops inside with a local accumulator; a scatter is a copy and a nest of updates.
+    Results of one shape share a nest of parallel loops over their elements, in which reductions
+    are folds; a scatter is a copy and a nest of updates.
     """
     return _Lowering(f, m).run()
 

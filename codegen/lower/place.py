@@ -13,19 +13,20 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from didyma.codegen.lower.build import Folding, Scalar, ScalarBuilder
-from didyma.codegen.lower.scalar import combine, identity
+from didyma.codegen.lower.combiners import combiners
+from didyma.codegen.lower.scalar import identity
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
+    Accumulator,
     Allocate,
+    Axis,
     Binary,
     Block,
     Buffer,
-    Compare,
     Const,
     Expr,
-    For,
+    Fold,
     If,
-    Intrinsic,
     Let,
     LetExpr,
     Load,
@@ -33,12 +34,11 @@ from didyma.refimpl.ir.loop import (
     Select,
     Stmt,
     Store,
-    Unary,
     Var,
+    Yield,
 )
 from didyma.refimpl.ir.types import Shape
 from didyma.refimpl.ir.walk import expr_children, map_expr, subexprs, substitute_expr
-from didyma.refimpl.ops.spec import FoldOp
 
 
 @dataclass(slots=True, eq=False)
@@ -264,27 +264,29 @@ class Placer:
         return body
 
     def _fold(self, v: Scalar, fold: Folding, p: CodeScope, rest: Stmt) -> Stmt:
-        loop = self._loops[v.var.name]
-        acc = Buffer(v.var.name, v.var.dtype, (), Scope.LOCAL)
-        best = acc
+        loop, fresh = self._loops[v.var.name], self._b.names.fresh
         item = self._emit(fold.body, loop)
+        homes, starts, terms = [v.var], [self._emit(v.expr, p)], [item]
         if fold.op == "argmin" or fold.op == "argmax":
-            best = Buffer(self._b.names.fresh(f"{acc.name}_best"), item.dtype, (), Scope.LOCAL)
-            new = Var(self._b.names.fresh(f"{acc.name}_new"), item.dtype)
-            step: Stmt = Let(new, item, better(fold.op, new, fold.ks[0], best, acc))
-        else:
-            step = Store(acc.name, (), combine(fold.op, value_of(acc), item))
-        step = self._region(loop, step)
-        for k, extent in reversed(list(zip(fold.ks, fold.extents, strict=True))):
-            step = For(k, self._emit(extent, p), step)
-        run = [Store(acc.name, (), self._emit(v.expr, p)), step]
-        if best is not acc:
-            run.insert(0, Store(best.name, (), identity(fold.op, best.dtype)))
-        if (guard := self._guards.get(v.var.name)) is not None:
-            run = [If(self._emit(guard, p), Block(tuple(run)))]
-        tail = rest.body if isinstance(rest, Block) else (rest,)
-        out: Stmt = Allocate(acc, Block((*run, *tail)))
-        return out if best is acc else Allocate(best, out)
+            homes.insert(0, Var(fresh(f"{v.var.name}_best"), item.dtype))
+            starts.insert(0, identity(fold.op, item.dtype))
+            terms.append(fold.ks[0])
+        guard, found = self._guards.get(v.var.name), homes
+        if guard is not None:
+            found = [Var(fresh(f"{h.name}_found"), h.dtype) for h in homes]
+        combine, merge = combiners(fold.op, found, v.var.name, self._b.names)
+        step = self._region(loop, Yield(tuple(terms)))
+        ends = (self._emit(e, p) for e in fold.extents)
+        accs, axes = tuple(map(Accumulator, found, starts)), tuple(map(Axis, fold.ks, ends))
+        if guard is None:
+            return Fold(accs, axes, combine, step, rest, merge)
+        stores = tuple(Store(h.name, (), f) for h, f in zip(homes, found, strict=True))
+        kept = stores[0] if len(stores) == 1 else Block(stores)
+        run = If(self._emit(guard, p), Fold(accs, axes, combine, step, kept, merge))
+        body: Stmt = Block((run, *(rest.body if isinstance(rest, Block) else (rest,))))
+        for h in reversed(homes):
+            body = Allocate(Buffer(h.name, h.dtype, (), Scope.LOCAL), body)
+        return body
 
     def _emit(self, e: Expr, p: CodeScope) -> Expr:
         if isinstance(e, Const):
@@ -316,7 +318,8 @@ class Placer:
 
     def _resolve(self, v: Scalar, p: CodeScope) -> Expr:
         if v.fold is not None:
-            return Load(v.var.name, (), v.var.dtype)
+            unset = v.var.name in self._guards  # where the guard does not hold
+            return Load(v.var.name, (), v.var.dtype) if unset else v.var
         if names := self._bound.get(v.var.name):
             at: CodeScope | None = p
             while at is not None:
@@ -324,21 +327,6 @@ class Placer:
                     return var
                 at = at.parent
         return self._emit(v.expr, p)
-
-
-def value_of(scalar: Buffer) -> Expr:
-    """Return the load of a scalar buffer."""
-    return Load(scalar.name, (), scalar.dtype)
-
-
-def better(op: FoldOp, new: Expr, at: Expr, best: Buffer, position: Buffer) -> Stmt:
-    """Return the statement that keeps a better value and its position; NaN is the best."""
-    old = value_of(best)
-    wins: Expr = Compare("lt" if op == "argmin" else "gt", new, old)
-    if new.dtype.is_float:
-        nan = Binary("and", Intrinsic("isnan", (new,)), Unary("not", Intrinsic("isnan", (old,))))
-        wins = Binary("or", wins, nan)
-    return If(wins, Block((Store(best.name, (), new), Store(position.name, (), at))))
 
 
 def _either(a: Expr, b: Expr) -> Expr:

@@ -1,68 +1,52 @@
-"""Recognise the fold in a nest: accumulators, loops, step, and the statements after it."""
+"""The fold in a nest: the lets before it, its terms, and the statements after it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from didyma.codegen.lower.scalar import identity
 from didyma.codegen.schedule.nest import Nest
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
-    Allocate,
-    Binary,
     Block,
     Buffer,
-    Compare,
-    CompareOp,
     Const,
     Expr,
-    For,
-    If,
-    Intrinsic,
+    Fold,
     Let,
     LetExpr,
     Load,
-    LoopKind,
     Scope,
     Stmt,
     Store,
-    Unary,
     Var,
+    Yield,
 )
 from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.walk import (
-    exprs,
-    map_expr,
-    map_stmt,
-    stmts,
-    subexprs,
-    substitute,
-    substitute_expr,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Accumulator:
-    """The buffer of a fold's running value, and the value it starts from."""
-
-    buffer: Buffer
-    start: Expr
+from didyma.refimpl.ir.unfold import assigned
+from didyma.refimpl.ir.walk import exprs, map_expr, stmts, subexprs, substitute, substitute_expr
 
 
 @dataclass(frozen=True, slots=True)
 class FoldNest:
-    """A nest whose body is ``lets``, one fold, then ``rest``.
-
-    ``accs`` has one accumulator, or two for arg-folds: best value, then position.
-    """
+    """A nest whose body is ``lets``, then one fold, whose step is ``step``, then ``terms``."""
 
     nest: Nest
     lets: tuple[Let, ...]
-    accs: tuple[Accumulator, ...]
-    ks: tuple[Var, ...]
-    extents: tuple[Expr, ...]
-    step: Stmt
-    rest: Stmt
+    fold: Fold
+    step: tuple[Let, ...]
+    terms: tuple[Expr, ...]
+
+    @property
+    def ks(self) -> tuple[Var, ...]:
+        """The variables that the fold runs over."""
+        return tuple(a.var for a in self.fold.axes)
+
+    @property
+    def extents(self) -> tuple[Expr, ...]:
+        """How far they run."""
+        return tuple(a.extent for a in self.fold.axes)
 
     @property
     def length(self) -> Expr:
@@ -70,111 +54,61 @@ class FoldNest:
         return ix.mul(*self.extents)
 
     @property
-    def is_arg(self) -> bool:
-        """Return whether this is an argmin or argmax, which keeps a position."""
-        return len(self.accs) == 2
+    def scalars(self) -> tuple[Buffer, ...]:
+        """A local buffer for each accumulator, under its name."""
+        return tuple(Buffer(a.var.name, a.var.dtype, (), Scope.LOCAL) for a in self.fold.accs)
 
-    def value(self) -> Store | None:
-        """Return the value that the innermost store of a plain fold writes."""
-        s = self.step
-        while isinstance(s, Let):
-            s = s.body
-        return s if isinstance(s, Store) else None
-
-    def order(self) -> CompareOp:
-        """Return the comparison by which an arg-fold prefers a value."""
-        s = self.step
-        while isinstance(s, Let):
-            s = s.body
-        assert isinstance(s, If)
-        cond = s.cond.lhs if isinstance(s.cond, Binary) else s.cond
-        assert isinstance(cond, Compare)
-        return cond.op
+    def after(self, results: Sequence[Load]) -> Stmt:
+        """Return the statements after the fold, which find its results in memory."""
+        found = zip(self.fold.accs, results, strict=True)
+        return substitute(self.fold.body, {a.var.name: r for a, r in found})
 
 
 def find(nest: Nest) -> FoldNest | None:
-    """Return the fold of a nest, or None if it has none, several, or one of another form.
+    """Return the fold of a nest; None if it has none, several, or one whose parts do not merge.
 
     Extents must not depend on the output's index.
     """
-    s, lets, buffers = nest.body, list[Let](), list[Buffer]()
+    s, lets = nest.body, list[Let]()
     while isinstance(s, Let):
         lets.append(s)
         s = s.body
-    while isinstance(s, Allocate) and s.buffer.scope is Scope.LOCAL:
-        buffers.append(s.buffer)
-        s = s.body
-    if not 1 <= len(buffers) <= 2 or not isinstance(s, Block) or len(s.body) < len(buffers) + 2:
+    if not isinstance(s, Fold) or s.merger is None or not s.axes:
         return None
-    accs: list[Accumulator] = []
-    for b, init in zip(buffers, s.body, strict=False):
-        if not (
-            isinstance(init, Store) and init.buffer == b.name and isinstance(init.value, Const)
-        ):
-            return None
-        accs.append(Accumulator(b, init.value))
-    loop: Stmt = s.body[len(buffers)]
-    ks: list[Var] = []
-    extents: list[Expr] = []
-    while isinstance(loop, For) and loop.kind is LoopKind.SERIAL:
-        ks.append(loop.var)
-        extents.append(loop.extent)
-        loop = loop.body
-    rest = s.body[len(buffers) + 1 :]
+    inner, step = s.step, list[Let]()
+    while isinstance(inner, Let):
+        step.append(inner)
+        inner = inner.body
     outer = {v.name for v in nest.index} | {x.var.name for x in lets}
-    free = {e.name for x in extents for e in subexprs(x) if isinstance(e, Var)}
-    if not ks or not _is_step(loop) or not all(map(_is_flat, rest)) or free & outer:
+    free = {e.name for x in s.axes for e in subexprs(x.extent) if isinstance(e, Var)}
+    flat = all(isinstance(x, (Let, Block, Store)) for x in stmts(s.body))
+    if not isinstance(inner, Yield) or not flat or free & outer or not _starts_empty(s):
         return None
-    tail = rest[0] if len(rest) == 1 else Block(rest)
-    return FoldNest(nest, tuple(lets), tuple(accs), tuple(ks), tuple(extents), loop, tail)
+    return FoldNest(nest, tuple(lets), s, tuple(step), inner.values)
 
 
-def _is_step(s: Stmt) -> bool:
-    while isinstance(s, Let):
-        s = s.body
-    return isinstance(s, (Store, If))
+def _starts_empty(s: Fold) -> bool:
+    """Return whether a part may start as the whole does, with what changes nothing."""
+    match s.op:
+        case None:
+            return all(isinstance(a.start, Const) for a in s.accs)
+        case "add" | "mul" | "min" | "max" | "and" | "or" as op:
+            return all(a.start == identity(op, a.var.dtype) for a in s.accs)
+        case _:
+            return False
 
 
-def _is_flat(s: Stmt) -> bool:
-    return all(isinstance(x, (Let, Block, Store)) for x in stmts(s))
+def loaded(buffers: Iterable[Buffer], index: tuple[Expr, ...] = ()) -> tuple[Load, ...]:
+    """Return the loads of an element of buffers."""
+    return tuple(Load(b.name, index, b.dtype) for b in buffers)
 
 
-def combined(f: FoldNest, mine: Sequence[Expr], other: Sequence[Expr]) -> Expr:
-    """Combine two partial results of a plain fold."""
-    s = f.value()
-    assert s is not None
-    assert isinstance(s.value, Binary)
-    return Binary(s.value.op, mine[0], other[0])
-
-
-def other_wins(f: FoldNest, mine: Sequence[Expr], other: Sequence[Expr]) -> Expr:
-    """Return whether the second of two partial results of an arg-fold is the one to keep.
-
-    The better value wins, NaN is best, and of equals the first position.
-    """
-    (a, at_a), (b, at_b) = mine, other
-    less = f.order()
-    wins: Expr = Compare(less, b, a)
-    ties: Expr = Compare("eq", b, a)
-    if a.dtype.is_float:
-        nan_a, nan_b = Intrinsic("isnan", (a,)), Intrinsic("isnan", (b,))
-        wins = Binary("or", wins, Binary("and", nan_b, Unary("not", nan_a)))
-        ties = Binary("or", ties, Binary("and", nan_b, nan_a))
-    return Binary("or", wins, Binary("and", ties, Compare("lt", at_b, at_a)))
-
-
-def reading(s: Stmt, table: dict[str, Expr]) -> Stmt:
-    """Replace the loads of scalar buffers by the expressions in a table."""
-
-    def on_expr(e: Expr) -> Expr:
-        if isinstance(e, Load) and e.buffer in table:
-            return table[e.buffer]
-        return map_expr(on_expr, e)
-
-    def on_stmt(b: Stmt) -> Stmt:
-        return map_stmt(b, on_expr, on_stmt)
-
-    return on_stmt(s)
+def merged(s: Fold, mine: Sequence[Load], other: Sequence[Load], names: Names) -> Stmt:
+    """Return the statement that merges the results of another part into those of one."""
+    assert s.merger is not None
+    table: dict[str, Expr] = {a.var.name: x for a, x in zip(s.accs, mine, strict=True)}
+    table |= {v.name: x for v, x in zip(s.merger.operands, other, strict=True)}
+    return assigned(mine, [substitute_expr(e, table) for e in s.merger.results], names)
 
 
 def with_lets(lets: Sequence[Let], body: Stmt, names: Names | None = None) -> Stmt:

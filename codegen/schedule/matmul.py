@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.lower.scalar import identity
-from didyma.codegen.schedule.folds import FoldNest, freshened, needed, with_lets
+from didyma.codegen.schedule.folds import FoldNest, freshened, loaded, needed, with_lets
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
@@ -51,37 +51,27 @@ class Product:
     fold: FoldNest
     left: Expr
     right: Expr
-    lets: tuple[Let, ...]  # of the step
     rows: int
     columns: int
 
 
 def find(facts: NestFacts, fold: FoldNest) -> Product | None:
     """Return the matrix product that a fold is, if it is one."""
-    store = fold.value()
-    if fold.is_arg or len(fold.nest.index) < 2 or store is None:
+    (term, *_) = fold.terms
+    if len(fold.nest.index) < 2 or fold.fold.op != "add":
         return None
-    total = store.value
-    if not isinstance(total, Binary) or total.op != "add" or not isinstance(total.rhs, Binary):
+    if not isinstance(term, Binary) or term.op != "mul" or facts.largest(fold.length) < SMALL:
         return None
-    if total.rhs.op != "mul" or facts.largest(fold.length) < SMALL:
-        return None
-    lets: list[Let] = []
-    s = fold.step
-    while isinstance(s, Let):
-        lets.append(s)
-        s = s.body
     ks = {k.name for k in fold.ks}
-    every = [*fold.lets, *lets]
+    every = [*fold.lets, *fold.step]
 
     def free(e: Expr) -> set[str]:
         return needed(every, subexprs(e))
 
-    a, b = total.rhs.lhs, total.rhs.rhs
-    for left, right in ((a, b), (b, a)):
+    for left, right in ((term.lhs, term.rhs), (term.rhs, term.lhs)):
         x, y = free(left), free(right)
         rows, columns = _sides([v.name for v in fold.nest.index], x, y)
-        product = Product(fold, left, right, tuple(lets), rows, columns)
+        product = Product(fold, left, right, rows, columns)
         if rows and columns and ks & x & y and _pays(facts, product):
             return product
     return None
@@ -134,7 +124,7 @@ def tiled(facts: NestFacts, p: Product, tile: int) -> PrimFunc:
     m, n = _extents(p)
     length = fold.length
     size = ix.index(tile)
-    acc = fold.accs[0].buffer
+    (acc,) = fold.scalars
     block, row, column = Var(fresh("bx")), Var(fresh("row")), Var(fresh("column"))
     turn = Var(fresh("turn"))
     left = Buffer(fresh("left_tile"), p.left.dtype, (tile, tile), Scope.SHARED)
@@ -144,7 +134,7 @@ def tiled(facts: NestFacts, p: Product, tile: int) -> PrimFunc:
         """Store a tile's element, 0 where the operand has none; ``along`` counts terms."""
         k = Var(fresh(fold.ks[0].name))
         parts = zip(fold.ks, ix.unflatten(k, fold.extents), strict=True)
-        value = _closed(facts, [*fold.lets, *p.lets], value, {v.name: e for v, e in parts})
+        value = _closed(facts, [*fold.lets, *fold.step], value, {v.name: e for v, e in parts})
         at = ix.add(ix.mul(turn, size), along)
         here = ix.all_of([*inside, *tail(k, length, tile)])
         zero = identity("add", t.dtype)
@@ -164,8 +154,8 @@ def tiled(facts: NestFacts, p: Product, tile: int) -> PrimFunc:
     )
     loop = For(turn, ix.ceildiv(length, size), Block(_flattened(steps)))
     inside = [*tail(i, m, tile), *tail(j, n, tile)]
-    final = with_lets(fold.lets, fold.rest)
-    body: Stmt = Block((Store(acc.name, (), fold.accs[0].start), loop, guarded(inside, final)))
+    final = with_lets(fold.lets, fold.after(loaded((acc,))))
+    body: Stmt = Block((Store(acc.name, (), fold.fold.accs[0].start), loop, guarded(inside, final)))
     body = Allocate(acc, body)
     tiles_m, tiles_n = ix.ceildiv(m, size), ix.ceildiv(n, size)
     *batch, ti, tj = ix.unflatten(block, (*extents[:first], tiles_m, tiles_n))

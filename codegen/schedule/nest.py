@@ -10,6 +10,7 @@ from didyma.codegen.lower.names import loop_names
 from didyma.codegen.options import Options
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.expand import bound_by
 from didyma.refimpl.ir.graph import attrs
 from didyma.refimpl.ir.loop import (
     INDEX,
@@ -19,6 +20,7 @@ from didyma.refimpl.ir.loop import (
     Buffer,
     Const,
     Expr,
+    Fold,
     For,
     If,
     Let,
@@ -31,6 +33,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.unfold import without_folds
 from didyma.refimpl.ir.walk import expr_children, map_stmt, stmt_children, stmt_exprs, subexprs
 
 
@@ -96,6 +99,10 @@ class NestFacts:
             if isinstance(s, For):
                 affine.loop(s.var, s.extent)
                 names.take((s.var.name,))
+            elif isinstance(s, Fold):
+                for a in s.axes:
+                    affine.loop(a.var, a.extent)
+                names.take(v.name for v in bound_by(s))
             elif isinstance(s, Let):
                 names.take((s.var.name,))
                 if s.var.dtype is INDEX:
@@ -106,6 +113,13 @@ class NestFacts:
         return NestFacts(
             func, nest, options, names, affine, buffers, tuple(statements), tuple(inside)
         )
+
+    def serial(self) -> NestFacts:
+        """Return the facts about the nest with loops in place of folds."""
+        body = without_folds(self.nest.body, self.names)
+        statements, inside = scan(body)
+        nest = replace(self.nest, body=body)
+        return replace(self, nest=nest, statements=tuple(statements), inside=tuple(inside))
 
     def largest(self, e: Expr) -> int:
         """Return an upper bound of a size over the declared ranges of the dims."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from didyma.codegen.schedule.folds import FoldNest, combined, other_wins, reading, with_lets
+from didyma.codegen.schedule.folds import FoldNest, loaded, merged, with_lets
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
@@ -23,13 +23,13 @@ from didyma.refimpl.ir.loop import (
     For,
     If,
     Let,
-    Load,
     PrimFunc,
     Scope,
     Stmt,
     Store,
     Var,
 )
+from didyma.refimpl.ir.unfold import folded_into
 
 At: TypeAlias = Callable[[Expr], tuple[Expr, Expr]]
 
@@ -84,8 +84,7 @@ def _tree(facts: NestFacts, fold: FoldNest, groups: int, lanes: int, schedule: s
     out = Var(fresh("row" if by_row else "column"))
     shape = (groups, lanes) if by_row else (lanes, groups)
     tiles = tuple(
-        Buffer(fresh(f"{a.buffer.name}_tile"), a.buffer.dtype, shape, Scope.SHARED)
-        for a in fold.accs
+        Buffer(fresh(f"{b.name}_tile"), b.dtype, shape, Scope.SHARED) for b in fold.scalars
     )
 
     def at(n: Expr) -> tuple[Expr, Expr]:
@@ -93,17 +92,12 @@ def _tree(facts: NestFacts, fold: FoldNest, groups: int, lanes: int, schedule: s
 
     exists = tail(out, count, groups)
     partial = _partial(facts, fold, lane, lanes)
-    keep = [
-        Store(t.name, at(lane), Load(a.buffer.name, (), t.dtype))
-        for t, a in zip(tiles, fold.accs, strict=True)
-    ]
-    results = (Load(t.name, at(ix.ZERO), t.dtype) for t in tiles)
-    accumulators = (a.buffer.name for a in fold.accs)
-    final = reading(fold.rest, dict(zip(accumulators, results, strict=True)))
+    keep = [Store(t.name, at(lane), x) for t, x in zip(tiles, loaded(fold.scalars), strict=True)]
+    final = fold.after(loaded(tiles, at(ix.ZERO)))
     first = [ix.compare("eq", lane, ix.ZERO), *exists]
     body: Stmt = Block(
         (
-            *(Store(a.buffer.name, (), a.start) for a in fold.accs),
+            *(Store(a.var.name, (), a.start) for a in fold.fold.accs),
             guarded(exists, partial),
             *keep,
             Barrier(),
@@ -111,8 +105,8 @@ def _tree(facts: NestFacts, fold: FoldNest, groups: int, lanes: int, schedule: s
             guarded(first, with_lets(fold.lets, final, facts.names)),
         )
     )
-    for a in reversed(fold.accs):
-        body = Allocate(a.buffer, body)
+    for b in reversed(fold.scalars):
+        body = Allocate(b, body)
     index = dict(zip(fold.nest.index, ix.unflatten(out, fold.nest.extents), strict=True))
     body = let_all(index, body)
     body = Let(out, ix.add(ix.mul(block, ix.index(groups)), group), body)
@@ -131,7 +125,7 @@ def _partial(facts: NestFacts, fold: FoldNest, lane: Var, lanes: int) -> Stmt:
     length = fold.length
     k = fold.ks[0] if len(fold.ks) == 1 else Var(facts.names.fresh("k"))
     turn = Var(facts.names.fresh("turn"))
-    step = fold.step
+    step = folded_into(fold.fold, loaded(fold.scalars), facts.names)
     if len(fold.ks) > 1:
         table = dict(zip(fold.ks, ix.unflatten(k, fold.extents), strict=True))
         step = let_all(table, step)
@@ -153,13 +147,8 @@ def _combine(
     if lanes == 1:
         return []
     level, half = Var(facts.names.fresh("level")), Var(facts.names.fresh("half"))
-    mine = [Load(t.name, at(lane), t.dtype) for t in tiles]
-    other = [Load(t.name, at(ix.add(lane, half)), t.dtype) for t in tiles]
-    if fold.is_arg:
-        stores = [Store(t.name, at(lane), e) for t, e in zip(tiles, other, strict=True)]
-        step: Stmt = If(other_wins(fold, mine, other), Block(tuple(stores)))
-    else:
-        step = Store(tiles[0].name, at(lane), combined(fold, mine, other))
+    mine, other = loaded(tiles, at(lane)), loaded(tiles, at(ix.add(lane, half)))
+    step = merged(fold.fold, mine, other, facts.names)
     step = Block((If(ix.compare("lt", lane, half), step), Barrier()))
     step = Let(half, Binary("shr", ix.index(lanes // 2), level), step)
     return [For(level, ix.index(lanes.bit_length() - 1), step)]

@@ -43,7 +43,7 @@ COMPARE_OPS: tuple[CompareOp, ...] = get_args(CompareOp)
 UNARY_OPS: tuple[UnaryOp, ...] = get_args(UnaryOp)
 ATOMIC_OPS: tuple[AtomicOp, ...] = get_args(AtomicOp)
 # Operations whose terms may come in any order, but for rounding.
-FREE: tuple[BinaryOp, ...] = ("add", "mul", "min", "max", "and", "or", "xor")
+FREE: tuple[BinaryOp, ...] = ("add", "mul", "min", "max", "and", "or")
 
 # Intrinsics of f32 and f64, elementwise; result dtype is the operands' unless it says bool.
 INTRINSICS: dict[str, int] = {

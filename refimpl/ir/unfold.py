@@ -58,6 +58,13 @@ def without_folds(s: Stmt, names: Names) -> Stmt:
     return _Unfolding(names).stmt(s)
 
 
+def folded_into(s: Fold, scalars: Sequence[Load], names: Names) -> Stmt:
+    """Return a fold's step, which combines its term with what scalars hold, and stores it there."""
+    table: dict[str, Expr] = {a.var.name: x for a, x in zip(s.accs, scalars, strict=True)}
+    results = tuple(substitute_expr(e, table) for e in s.combine.results)
+    return _Unfolding(names).stmt(s.step, (replace(s.combine, results=results), tuple(scalars)))
+
+
 def assigned(old: Sequence[Load], new: Sequence[Expr], names: Names) -> Stmt:
     """Return the statement that stores new values at once where the old ones are loaded from.
 

@@ -4,10 +4,10 @@
     python -m tests.bench.fingerprints --count 5000 --against before.jsonl
 
 Each program is drawn from a seed, compiled and judged.  Its fingerprints are hashes of the loop
-programs, the kernels' loops, the planned program, the kernels' text, the generated wrapper and the
-verdict: for each level how many elements were decided, the largest share of a bar that was used,
-and every finding.  With ``--against`` the seeds whose fingerprints differ are printed, and the exit
-code is 1 if there are any.
+programs with folds written out, the kernels' loops, the planned program, the kernels' text, the
+generated wrapper and the verdict: for each level how many elements were decided, the largest share
+of a bar that was used, and every finding.  With ``--against`` the seeds whose fingerprints differ
+are printed, and the exit code is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.levels import check
 from didyma.refimpl.ir.text import show
+from didyma.refimpl.ir.unfold import unfolded
 from tests.bench.programs import case_of
 
 
@@ -44,7 +45,7 @@ def fingerprints(seed: int, engines: Sequence[str]) -> dict[str, str]:
     ]
     return {
         "graph": _hash(show(c.source), show(c.fused)),
-        "loops": _hash(*map(show, c.loops.values())),
+        "loops": _hash(*(show(unfolded(p)) for p in c.loops.values())),
         "kernels": _hash(*map(show, c.kernels.values())),
         "program": _hash(show(c.program), show(c.unplanned)),
         "text": _hash(c.text.source),

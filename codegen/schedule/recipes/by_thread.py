@@ -9,7 +9,8 @@ from didyma.codegen.schedule.pointwise import elementwise
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.ir.limits import PORTABLE
-from didyma.refimpl.ir.loop import For, PrimFunc
+from didyma.refimpl.ir.loop import Fold, For, PrimFunc, Stmt
+from didyma.refimpl.ir.unfold import without_folds
 
 
 def straight(name: str) -> Recipe:
@@ -29,7 +30,7 @@ def default(work: Work) -> Values:
 
 
 def _has_loop(work: Work) -> bool:
-    return any(isinstance(s, For) for s in work.facts.statements)
+    return any(isinstance(s, (Fold, For)) for s in work.facts.statements)
 
 
 def space(work: Work) -> Space:
@@ -39,9 +40,14 @@ def space(work: Work) -> Space:
     return found | {"unroll": (0, 4, 16, 64)} if _has_loop(work) else found
 
 
-def build(work: Work, values: Values) -> PrimFunc:
-    """Schedule one thread for each result, or for each four."""
-    facts = work.facts
+def build(work: Work, values: Values, body: Stmt | None = None) -> PrimFunc:
+    """Schedule one thread for each result, or for each four.
+
+    ``body``, if given, does what the nest's does in another way.
+    """
+    facts = work.facts if work.fold is None else work.facts.serial()
+    if body is not None:
+        facts.nest = replace(facts.nest, body=without_folds(body, facts.names))
     facts.options = facts.options.changed(
         {"kernels.block": values["block"], "kernels.vectorise": bool(values["wide"])}
     )

@@ -37,7 +37,7 @@ def legal(work: Work, values: Values) -> bool:
     """Return whether a block is neither too small for a warp nor too large for the target."""
     assert work.fold is not None
     threads = values["groups"] * values["lanes"]
-    shared = threads * sum(a.buffer.dtype.nbytes for a in work.fold.accs)
+    shared = threads * sum(b.dtype.nbytes for b in work.fold.scalars)
     return 32 <= threads <= PORTABLE.threads and shared <= PORTABLE.shared
 
 

@@ -34,9 +34,9 @@ def _space(work: Work) -> Space:
 
 def _build(work: Work, values: Values) -> PrimFunc:
     """With ``parts``, a long sum is a sum of partial sums."""
-    if work.fold is not None and values["parts"]:
-        work.facts.nest = serial.in_parts(work.facts, work.fold)
-    return by_thread.build(work, values)
+    if work.fold is None or not values["parts"]:
+        return by_thread.build(work, values)
+    return by_thread.build(work, values, serial.in_parts(work.facts, work.fold))
 
 
 RECIPE = Recipe("serial", _fit, _default, _space, _build)

@@ -14,7 +14,7 @@ from didyma.codegen.schedule.matmul import Product
 from didyma.codegen.schedule.nest import Nest, NestFacts
 from didyma.codegen.schedule.transpose import Turned
 from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
-from didyma.refimpl.ir.loop import Atomic, Expr, For, Load, PrimFunc, Store, Var
+from didyma.refimpl.ir.loop import Atomic, Expr, Fold, For, Load, PrimFunc, Store, Var
 from didyma.refimpl.ir.walk import expr_children, exprs
 
 NEAR = 4  # distance in elements between the reads of neighbouring threads
@@ -33,7 +33,8 @@ class Work:
     @staticmethod
     def of(p: PrimFunc, nest: Nest, options: Options) -> Work:
         """Collect the facts about a nest of an expanded function."""
-        return Work(NestFacts.of(p, nest, options), folds.find(nest))
+        facts, fold = NestFacts.of(p, nest, options), folds.find(nest)
+        return Work(facts.serial() if fold is None else facts, fold)
 
     @cached_property
     def product(self) -> Product | None:
@@ -62,7 +63,7 @@ class Work:
         assert self.fold is not None
         return [
             self.facts.offset(e.buffer, e.index)
-            for e in exprs(self.fold.step)
+            for e in exprs(self.fold.fold.step)
             if isinstance(e, Load) and e.buffer in self.facts.buffers
         ]
 
@@ -91,7 +92,7 @@ class Work:
         stored = (i for s in facts.statements if isinstance(s, (Store, Atomic)) for i in s.index)
         if any(map(self._is_read, stored)):
             return "scatter"
-        if any(isinstance(s, For) for s in facts.statements):
+        if any(isinstance(s, (Fold, For)) for s in facts.statements):
             return "fold"
         return "gather" if any(map(self._is_read, self._loaded())) else "pointwise"
 

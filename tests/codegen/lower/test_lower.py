@@ -8,7 +8,20 @@ import pytest
 from didyma.codegen.lower import lower
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import Module
-from didyma.refimpl.ir.loop import Allocate, Atomic, Expr, For, Let, LoopKind, PrimFunc, Stmt, Store
+from didyma.refimpl.ir.loop import (
+    Allocate,
+    Atomic,
+    Expr,
+    Fold,
+    For,
+    If,
+    Let,
+    LoopKind,
+    PrimFunc,
+    Stmt,
+    Store,
+    While,
+)
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import expr_children, exprs, stmts
@@ -226,9 +239,28 @@ def test_a_scatter_before_other_work_is_folded_from_the_result() -> None:
     agree(m.entry, m, inputs, {})
 
 
-def test_an_accumulator_is_local_and_scalar() -> None:
+def test_a_reduction_is_a_fold() -> None:
     g = Graph()
     p = lowered(g.module(g("sum", g.param("x", 3, 4), axes=(1,), keepdims=False)))
-    (acc,) = [s.buffer for s in stmts(p.body) if isinstance(s, Allocate)]
-    assert acc.shape == ()
-    assert [str(acc.scope), str(acc.dtype)] == ["local", "f32"]
+    (fold,) = (s for s in stmts(p.body) if isinstance(s, Fold))
+    assert fold.op == "add"
+    assert [str(a.var.dtype) for a in fold.accs] == ["f32"]
+    assert not any(isinstance(s, (Allocate, While)) for s in stmts(p.body))
+
+
+def test_a_position_is_a_fold_of_two_values_whose_parts_merge() -> None:
+    g = Graph()
+    p = lowered(g.module(g("argmax", g.param("x", 3, 4), axis=1, keepdims=False)))
+    (fold,) = (s for s in stmts(p.body) if isinstance(s, Fold))
+    assert [str(a.var.dtype) for a in fold.accs] == ["f32", "i64"]
+    assert fold.op is None
+    assert fold.merger is not None
+
+
+def test_a_fold_behind_a_condition_is_kept_in_a_local_scalar() -> None:
+    g = Graph()
+    total = g("sum", g.param("x", 3, 4), axes=(1,), keepdims=False)
+    p = lowered(g.module(g("concat", g.param("y", 2), total, axis=0)))
+    kept = [s.buffer for s in stmts(p.body) if isinstance(s, Allocate)]
+    assert [(b.shape, str(b.scope)) for b in kept] == [((), "local")]
+    assert any(isinstance(s, If) and isinstance(s.then, Fold) for s in stmts(p.body))
