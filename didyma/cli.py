@@ -73,6 +73,9 @@ def fuzz(
     case: Annotated[
         int | None, typer.Option(min=0, help="Judge only this case of a domain and a seed.")
     ] = None,
+    wishes: Annotated[
+        str | None, typer.Option(help="What the case was asked to have, with --case.")
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes (default: one for each core).")
     ] = None,
@@ -108,7 +111,7 @@ def fuzz(
 
     domains = (*(domain or ()), *(("planners",) if memory else ()))
     asked = command.Request(
-        seconds, engines(engine), domains, tuple(share or ()), seed, case, jobs,
+        seconds, engines(engine), domains, tuple(share or ()), seed, case, wishes, jobs,
         options(planner, option), findings, stop_after, timeout, coverage, html, lines,
     )  # fmt: skip
     raise typer.Exit(command.fuzz(asked, json))

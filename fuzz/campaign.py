@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +20,7 @@ from didyma.fuzz.result import Result, Tally
 from didyma.fuzz.seeds import fresh_seed
 from didyma.fuzz.shares import Shares
 from didyma.fuzz.signals import StopRequest, stop_requests
+from didyma.fuzz.steering.meter import Meter, Wish
 from didyma.fuzz.worker import BATCH_CASES, Batch, Undrawn
 
 T = TypeVar("T")
@@ -37,6 +38,9 @@ class Plan:
     the same seed judges the same cases of a domain, as many as it has time for; how the domains
     share the time depends on what they find (``fuzz/shares.py``), but for the ``shares`` of those
     that are given one.  Each domain begins at its case ``first``, and ends before case ``count``.
+    A domain that can be asked for particular pieces is asked for those that it covered least
+    (``fuzz/steering/meter.py``); with several processes what these are depends on the order in
+    which they report.  Unless it is ``metered``, each case is asked for ``wishes``, or for nothing.
 
     A case that takes ``hang_seconds`` is a finding; a finding is made smaller for
     ``shrink_seconds``.  With ``stop_after`` the campaign ends after so many groups of findings.
@@ -56,6 +60,16 @@ class Plan:
     findings: Path | None = None
     shares: Mapping[str, float] = field(default_factory=dict[str, float])
     lines: bool = False
+    metered: bool = True
+    wishes: tuple[Wish, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a case is drawn from, beside the seed: its index, and the wishes of a meter, if any."""
+
+    index: int
+    wishes: tuple[Wish, ...] | None
 
 
 def run(
@@ -95,6 +109,11 @@ class _Campaign:
         self.domains = {d.name: d for d in plan.domains}
         self.packed = dict(zip(self.domains, packed, strict=True))
         self.shares = Shares({d.name: d.floor for d in plan.domains}, plan.shares)
+        self.meters = {
+            d.name: Meter(wanted, plan.seed)
+            for d in plan.domains
+            if plan.metered and (wanted := d.wanted())
+        }
         self.findings = Findings()
         self.files = Files(plan.findings, plan.seed)
         self.began: float | None = None  # when the first process was ready
@@ -155,57 +174,79 @@ class _Campaign:
         Cases that end their process are judged again, one by one, each of them in a call of its
         own, up to the one that ends it again.
         """
-        batch = yield from self.judged(name, index, BATCH_CASES)
+        cases = self.next_cases(name, index)
+        batch = yield from self.judged(name, cases)
         if batch is not None:
             self.shares.done(name, batch.cpu, batch.fresh)
+            self.give_back(name, cases[batch.cases :])
             return batch.cases
         self.shares.done(name, 0.0, 0.0)
-        indices = self.indices(index, BATCH_CASES)
-        for count, at in enumerate(indices, 1):
-            if (yield from self.judged(name, at, 1)) is None:
+        for count, origin in enumerate(cases, 1):
+            if (yield from self.judged(name, [origin], alone=True)) is None:
+                self.give_back(name, cases[count:])
                 return count
         self.result.deaths += 1
-        return len(indices)
+        return len(cases)
 
-    def indices(self, first: int, most: int) -> range:
-        """Return the indices of up to so many cases of one process."""
-        step, count = self.plan.jobs, self.plan.count
-        end = first + most * step
-        return range(first, end if count is None else min(count, end), step)
-
-    def judged(self, name: str, index: int, most: int) -> Generator[Call, Any, Batch | None]:
-        """Judge up to so many cases of a domain, and make the last smaller if it has a finding.
-
-        Return None if they ended their process; if it was one case, that is a finding.
-        """
-        indices = self.indices(index, most)
-        answer = yield partial(
-            worker.judge_some, self.packed[name], self.plan.seed, indices, self.plan.lines
+    def next_cases(self, name: str, first: int) -> Sequence[Origin]:
+        """Return the next cases of one process, by their indices and what a meter wishes for."""
+        meter, plan = self.meters.get(name), self.plan
+        wishes: Sequence[tuple[Wish, ...] | None] = (
+            [plan.wishes] * BATCH_CASES if meter is None else meter.take(BATCH_CASES)
         )
+        indices = range(first, first + len(wishes) * plan.jobs, plan.jobs)
+        cases = [Origin(i, w) for i, w in zip(indices, wishes, strict=True)]
+        inside = [o for o in cases if plan.count is None or o.index < plan.count]
+        self.give_back(name, cases[len(inside) :])
+        return inside
+
+    def give_back(self, name: str, cases: Sequence[Origin]) -> None:
+        """Give the wishes of cases that were not drawn back to the meter that they come from."""
+        if name in self.meters:
+            self.meters[name].give_back([o.wishes for o in cases if o.wishes is not None])
+
+    def judged(
+        self, name: str, cases: Sequence[Origin], alone: bool = False
+    ) -> Generator[Call, Any, Batch | None]:
+        """Judge cases of a domain up to one with a finding, and make that one smaller.
+
+        Return None if they ended their process; of a case that is judged ``alone`` that is a
+        finding.
+        """
+        step = self.plan.jobs
+        indices = range(cases[0].index, cases[0].index + len(cases) * step, step)
+        wishes = [o.wishes for o in cases if o.wishes is not None]
+        answer = yield partial(
+            worker.judge_some, self.packed[name], self.plan.seed, indices, self.plan.lines,
+            wishes or None,
+        )  # fmt: skip
         tally = self.result.tallies[name]
         if isinstance(answer, WorkerDiedError):
-            if most == 1:
+            if alone:
                 tally.cases += 1
-                case = self.domains[name].draw(self.plan.seed, index)
-                yield from self.shrink(name, index, case, _death(self.domains[name], case, answer))
+                domain, (origin,) = self.domains[name], cases
+                case = worker.drawn(domain, self.plan.seed, origin.index, origin.wishes)
+                yield from self.shrink(name, origin, case, _death(domain, case, answer))
             return None
         batch: Batch = answer
         tally.add(batch)
+        if name in self.meters:
+            self.meters[name].see(batch.covered)
         self.result.reached |= batch.reached
         if batch.found is not None:
-            yield from self.shrink(name, indices[batch.cases - 1], *batch.found)
+            yield from self.shrink(name, cases[batch.cases - 1], *batch.found)
         return batch
 
-    def shrink(self, name: str, index: int, case: Any, o: Outcome) -> Work:
+    def shrink(self, name: str, origin: Origin, case: Any, o: Outcome) -> Work:
         """Make a case smaller for a while, and keep the smallest that shows the same cause.
 
         An unexpected error costs the shrinking alone, and is recorded with the finding.
         """
         domain, packed = self.domains[name], self.packed[name]
         if isinstance(case, Undrawn):
-            self.keep(domain, Example(case, o.findings[0], o.traits, (0,), name, index=index))
+            self.keep(domain, _example(domain, origin, case, o))
             return
-        best = self.draft(domain, _example(domain, index, case, o))
+        best = self.draft(domain, _example(domain, origin, case, o))
         sought = cause(best.finding)
         try:
             shrinkers = domain.shrinkers(best.finding)
@@ -218,10 +259,10 @@ class _Campaign:
                 o = _death(domain, smaller, answer) if dead else answer
                 shows = bool(o.findings) and cause(o.findings[0]) == sought
                 if shows:
-                    found = replace(_example(domain, index, smaller, o), unshrunk=best.unshrunk)
+                    found = replace(_example(domain, origin, smaller, o), unshrunk=best.unshrunk)
                     best = self.draft(domain, found, instead=best)
                 elif dead:
-                    self.keep(domain, _example(domain, index, smaller, o))
+                    self.keep(domain, _example(domain, origin, smaller, o))
                 elif o.unexpected:
                     best = replace(best, unshrunk=o.unexpected)
                 smaller = _sent(steps, shows)
@@ -264,10 +305,11 @@ def _sent(generator: Generator[T, Any, None], value: object) -> T | None:
         return None
 
 
-def _example(domain: Domain[Any], index: int, case: Any, o: Outcome) -> Example:
+def _example(domain: Domain[Any], origin: Origin, case: Any, o: Outcome) -> Example:
+    size = (0,) if isinstance(case, Undrawn) else domain.size(case)
     return Example(
-        case, o.findings[0], o.traits, domain.size(case), domain.name,
-        others=o.findings[1:], index=index,
+        case, o.findings[0], o.traits, size, domain.name,
+        others=o.findings[1:], index=origin.index, wishes=origin.wishes,
     )  # fmt: skip
 
 

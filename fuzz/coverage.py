@@ -3,72 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.rules import decided, rules
 from didyma.fuzz.domains.domain import Key
 from didyma.fuzz.graphs import Case
+from didyma.fuzz.keys import ATTRIBUTE, DECISION, DTYPE, PAIR, RANK, of_graph, of_values
 from didyma.fuzz.lines import missed
 from didyma.fuzz.result import Result
-from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.graph import CONTROL, Attr, Function
-from didyma.refimpl.ir.types import Tensor
+from didyma.refimpl.ir.graph import CONTROL
+from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops import OPS
 
 Counts: TypeAlias = dict[str, dict[str, int]]
 
-DTYPE, RANK, ATTRIBUTE, PAIR, DECISION = "dtype", "rank", "attribute", "pair", "decision"
-MOST_RANK = 5  # of a drawn value
 
-
-def keys(case: Case, made: Compiled | None, heard: Mapping[str, int]) -> tuple[Key, ...]:
+def keys(
+    case: Case, inputs: Sequence[Array], made: Compiled | None, heard: Mapping[str, int]
+) -> tuple[Key, ...]:
     """Return what a case covers; ``heard`` are the decisions of the passes that compiled it."""
-    found: dict[Key, None] = {}
-    for f in case.module.functions:
-        found |= dict.fromkeys(_of_nodes(f))
+    found = of_graph(case.module) | of_values(case.module, inputs)
     decisions = Counter(heard) + (decided(made) if made is not None else Counter[str]())
     return (*found, *((DECISION, name) for name in sorted(decisions)))
 
 
-def _of_nodes(f: Function) -> Iterator[tuple[str, str, str]]:
-    types = f.types()
-    maker = {r: n.op for n in f.nodes for r in n.results}
-    for n in f.nodes:
-        if n.op in OPS:
-            first = types[n.args[0]] if n.args and n.op != "where" else n.types[0]
-            yield DTYPE, n.op, str(first.dtype)
-            symbolic = any(dims.free(types[v].shape) for v in (*n.args, *n.results))
-            yield RANK, n.op, f"{len(first.shape)}{' symbolic' * symbolic}"
-            for name, value in n.attrs:
-                yield ATTRIBUTE, n.op, f"{name}: {_class(value)}"
-        for a in n.args:
-            if a in maker:
-                yield PAIR, maker[a], n.op
-
-
-def _class(value: Attr) -> str:
-    """Return the class of an attribute: what it is like, not what it is."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case int() | float():
-            return "negative" if value < 0 else "0" if value == 0 else "1" if value == 1 else "more"
-        case tuple():
-            return "empty" if not value else " ".join(sorted({_class(v) for v in value}))
-        case Tensor():
-            return "scalar" if not value.shape else "array"
-        case str():
-            return str(value)
-        case _:
-            return "symbolic"
-
-
 def of_dtypes(case: Case) -> list[tuple[str, str]]:
     """Return the pairs of op and dtype of a case: of the first operand, or what is chosen from."""
-    found = {k for f in case.module.functions for k in _of_nodes(f) if k[0] == DTYPE}
-    return sorted((op, dtype) for _, op, dtype in found)
+    return sorted((k[1], k[2]) for k in of_graph(case.module) if k[0] == DTYPE)
 
 
 def possible() -> int:
@@ -127,11 +90,9 @@ def report(r: Result) -> dict[str, Any]:
 
 def _decisions(r: Result) -> Counter[str]:
     fired: Counter[str] = Counter()
-    for name, t in r.tallies.items():
+    for t in r.tallies.values():
         for key, n in t.covered.items():
-            if name == "passes" and key[1:] == ("passes",):
-                fired[key[0]] += n
-            elif key[0] == DECISION:
+            if key[0] == DECISION:
                 fired[key[1]] += n
     return fired
 

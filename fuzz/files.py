@@ -13,6 +13,7 @@ from typing import Any
 from didyma.fuzz import disk
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.groups import Example
+from didyma.fuzz.steering import meter
 from didyma.fuzz.worker import Undrawn
 
 
@@ -29,6 +30,8 @@ class Files:
         """Return an example with its file, if files are written, and the command to replay it."""
         undrawn = isinstance(e.case, Undrawn)  # such a case is none of the domain's
         anew = f"didyma fuzz --domain {domain.name} --seed {self.seed} --case {e.index}"
+        if e.wishes is not None:
+            anew += f" --wishes '{meter.text(e.wishes)}'"
         path = None if self.folder is None else self.folder / _file_name(e)
         if path is not None and (path in self._texts or not path.exists()):
             lines = [f"could not be shrunk: {e.unshrunk}"] if e.unshrunk else []

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from didyma.fuzz.steering.meter import Wish
 from didyma.fuzz.traits import SYMBOLIC
 from didyma.oracle.report import Finding
 from didyma.refimpl.ops import OPS
@@ -23,7 +24,8 @@ class Example:
     ``size`` orders examples; its first number counts the nodes of a graph.  ``domain`` is the name
     of the case's domain, ``file`` where it was saved and ``replay`` the command that judges it
     again, both empty if there is none.  ``unshrunk`` is the error that ended the shrinking, if any.
-    ``index`` is that of the case in its domain from which this one was made.
+    ``index`` is that of the case in its domain from which this one was made, and ``wishes`` are
+    what a meter asked that case to have, None without a meter.
     """
 
     case: Any
@@ -36,6 +38,7 @@ class Example:
     replay: str = ""
     unshrunk: str = ""
     index: int = 0
+    wishes: tuple[Wish, ...] | None = None
 
 
 def reason(f: Finding) -> str:

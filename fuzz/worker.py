@@ -5,12 +5,15 @@ from __future__ import annotations
 import pickle
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import repeat
 from typing import Any
 
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.fuzz.lines import Reached, watcher
+from didyma.fuzz.steering.meter import Wish
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
 
@@ -77,10 +80,10 @@ class Opened:
             message = f"{type(e).__name__}: {e}"
             return Outcome((self.domain.failure(case, "error", message),), unexpected=message)
 
-    def drawn(self, seed: int, index: int) -> tuple[Any, Outcome]:
+    def drawn(self, seed: int, index: int, wishes: Sequence[Wish] | None) -> tuple[Any, Outcome]:
         """Draw a case and judge it; an error of the drawing is a finding, too."""
         try:
-            case = self.domain.draw(seed, index)
+            case = drawn(self.domain, seed, index, wishes)
         except Exception as e:
             message = f"{type(e).__name__}: {e}"
             finding = Finding(self.domain.name, "draw", "error", message)
@@ -94,17 +97,31 @@ class Opened:
         return bool(new)
 
 
-def judge_some(packed: bytes, seed: int, indices: range, lines: bool = False) -> Batch:
+def drawn(domain: Domain[Any], seed: int, index: int, wishes: Sequence[Wish] | None) -> Any:
+    """Draw a case with what is wished for; None means that nobody was asked."""
+    if wishes is None:
+        return domain.draw(seed, index)
+    return domain.draw_wished(seed, index, wishes)
+
+
+def judge_some(
+    packed: bytes,
+    seed: int,
+    indices: range,
+    lines: bool = False,
+    wishes: Sequence[Sequence[Wish]] | None = None,
+) -> Batch:
     """Draw and judge cases of a domain, until one shows a finding or ``BATCH_SECONDS`` are over.
 
-    With ``lines`` the lines of the compiler that run are watched.
+    With ``lines`` the lines of the compiler that run are watched.  ``wishes`` are those of each
+    case, if the domain has a meter.
     """
     opened = _opened(packed)
     batch = Batch()
     end = time.monotonic() + BATCH_SECONDS
-    for i in indices:
+    for i, wished in zip(indices, wishes if wishes is not None else repeat(None), strict=False):
         began = time.process_time()
-        case, o = opened.drawn(seed, i)
+        case, o = opened.drawn(seed, i, wished)
         batch.add(o, time.process_time() - began, opened.fresh(o))
         if o.findings:
             batch.found = case, o

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -19,10 +19,12 @@ from didyma.commands import common
 from didyma.files import must_have_folder
 from didyma.fuzz import campaign, disk, shares
 from didyma.fuzz.domains import registry
+from didyma.fuzz.domains.domain import Domain
 from didyma.fuzz.lines import must_be_possible
 from didyma.fuzz.records import record
 from didyma.fuzz.result import Result
 from didyma.fuzz.seeds import fresh_seed
+from didyma.fuzz.steering import meter
 from didyma.refimpl.errors import DidymaError
 from didyma.show import campaign as show
 from didyma.show import coverage_page
@@ -38,6 +40,7 @@ class Request:
     shares: tuple[str, ...]
     seed: int | None
     case: int | None
+    wishes: str | None
     jobs: int | None
     options: Options
     findings: Path
@@ -72,6 +75,12 @@ def fuzz(asked: Request, json: bool) -> int:
             "bad-option", f"--case {asked.case}", got="a case without its one domain, or its seed",
             want="--domain NAME --seed SEED --case INDEX",
         )  # fmt: skip
+    if asked.wishes is not None and asked.case is None:
+        raise DidymaError(
+            "bad-option", f"--wishes {asked.wishes}", got="wishes without a case",
+            want="--case INDEX --wishes WISHES, as the file of a finding has them",
+        )  # fmt: skip
+    wishes = None if asked.wishes is None else _wishes(asked.wishes, domains[0])
     if asked.html is not None:
         must_have_folder(asked.html)
     if asked.lines:
@@ -89,6 +98,8 @@ def fuzz(asked: Request, json: bool) -> int:
         findings=asked.findings,
         shares=fixed,
         lines=asked.lines,
+        metered=asked.case is None,
+        wishes=wishes,
     )
     result = run(plan)
     each = asked.coverage or asked.lines or asked.html is not None
@@ -115,6 +126,18 @@ def _shares(given: Sequence[str], names: Sequence[str]) -> Mapping[str, float]:
                 help=f"judged are {', '.join(names)}",
             )  # fmt: skip
     return fixed
+
+
+def _wishes(words: str, domain: Domain[Any]) -> tuple[meter.Wish, ...]:
+    """Read wishes of a domain; DidymaError ``bad-option``."""
+    wishes = meter.parse(words)
+    for wish in wishes:
+        if wish not in domain.wanted():
+            raise DidymaError(
+                "bad-option", f"--wishes {words}", got=meter.text([wish]),
+                want=f"wishes of {domain.name}, as the file of a finding has them",
+            )  # fmt: skip
+    return wishes
 
 
 def run(plan: campaign.Plan) -> Result:

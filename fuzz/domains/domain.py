@@ -6,11 +6,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from didyma.fuzz.steering.meter import Key as Key  # for domains
+from didyma.fuzz.steering.meter import Wish
 from didyma.oracle.report import Finding
 
 C = TypeVar("C")
 
-Key: TypeAlias = tuple[str, ...]  # something that a case covers
 Judge: TypeAlias = Callable[[C], "Outcome"]
 # Yields smaller cases of a case; is sent whether the one just yielded shows the finding too.
 Shrinker: TypeAlias = Callable[[C], Generator[C, bool, None]]
@@ -49,6 +50,15 @@ class Domain(Protocol[C]):
     def draw(self, seed: int, index: int) -> C:
         """Return the case of a campaign's seed that has an index: always the same."""
         ...
+
+    def wanted(self) -> Mapping[Wish, Key]:
+        """Return what a meter may wish for, each with the key that it is meant to cover."""
+        return {}
+
+    def draw_wished(self, seed: int, index: int, wishes: Sequence[Wish]) -> C:
+        """Return the case of a seed and an index that has what is wished for: always the same."""
+        del wishes
+        return self.draw(seed, index)
 
     def judge(self) -> Judge[C]:
         """Return a function that judges cases; called once in each process.

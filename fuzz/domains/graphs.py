@@ -24,7 +24,9 @@ from didyma.fuzz.minimise.options import shrink_options
 from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
 from didyma.fuzz.steering.draw import draw as drawn_around
+from didyma.fuzz.steering.meter import Wish
 from didyma.fuzz.steering.primitives import cut
+from didyma.fuzz.steering.wishes import WANTED
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.graph import Module
 
@@ -69,17 +71,31 @@ class Graphs(Domain[Case]):
         Three in four are drawn around what compilers do, the others decoded from random bytes.  The
         launches of one in ``STREAMED`` are spread over two or three streams.
         """
-        ring = self.ring_every > 0 and index % self.ring_every == 0
-        return replace(self._graph(seed, index), ring=ring)
-
-    def _graph(self, seed: int, index: int) -> Case:
         chance = random.Random((seed << 64) + index)
         if self.controlled == 1 or chance.random() < 0.25:
             case = decode(chance.randbytes(BYTES), self.controlled)
         else:
-            case = drawn_around(seed, index)
-            if chance.random() < CUT:
-                case = cut(case, Dice(chance.getrandbits(64)))
+            case = _around(chance, seed, index, ())
+        return self._finished(case, index)
+
+    def wanted(self) -> Mapping[Wish, Key]:
+        """Return what graphs can be asked to have; nothing of the domain of control flow."""
+        return WANTED if self.controlled != 1 else {}
+
+    def draw_wished(self, seed: int, index: int, wishes: Sequence[Wish]) -> Case:
+        """Return the graph of a seed and an index that has some pieces.
+
+        Without any it is decoded from random bytes.
+        """
+        chance = random.Random((seed << 64) + index)
+        if wishes:
+            return self._finished(_around(chance, seed, index, wishes), index)
+        return self._finished(decode(chance.randbytes(BYTES), self.controlled), index)
+
+    def _finished(self, case: Case, index: int) -> Case:
+        """Say whether a graph is judged in the ring, and spread its launches over streams."""
+        ring = self.ring_every > 0 and index % self.ring_every == 0
+        case = replace(case, ring=ring)
         if index % STREAMED != STREAMED - 1:
             return case
         return replace(
@@ -131,6 +147,12 @@ class Graphs(Domain[Case]):
         return coverage.summary(covered)
 
 
+def _around(chance: random.Random, seed: int, index: int, wishes: Sequence[Wish]) -> Case:
+    """Return a graph drawn around what compilers do, sometimes cut into Primitive functions."""
+    case = drawn_around(seed, index, wishes=wishes)
+    return cut(case, Dice(chance.getrandbits(64))) if chance.random() < CUT else case
+
+
 class GraphJudge:
     """The levels and engines of one process; a module judged twice in a row is compiled once."""
 
@@ -142,11 +164,11 @@ class GraphJudge:
 
     def __call__(self, case: Case) -> Outcome:
         """Judge every level."""
-        made = self._compiled(case)
+        made, inputs = self._compiled(case), case.inputs()
         if isinstance(made, Failed):
             report = made.report()
         else:
-            report = levels.judged(made, case.inputs(), self.engines, details=False, ring=case.ring)
+            report = levels.judged(made, inputs, self.engines, details=False, ring=case.ring)
         findings = tuple(report.findings)
         return Outcome(
             findings,
@@ -154,7 +176,7 @@ class GraphJudge:
             len(case.module.entry.nodes),
             sum(level.checked for level in report.levels),
             sum(level.total for level in report.levels),
-            coverage.keys(case, None if isinstance(made, Failed) else made, self._heard),
+            coverage.keys(case, inputs, None if isinstance(made, Failed) else made, self._heard),
             ring_checked=sum(level.ring_checked for level in report.levels),
             ring_total=sum(level.ring_total for level in report.levels),
         )

@@ -19,11 +19,14 @@ from didyma.codegen.pipeline import Fused, compile
 from didyma.fuzz import replay
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import Case
+from didyma.fuzz.keys import DECISION, of_graph
 from didyma.fuzz.minimise.graph import shrink
 from didyma.fuzz.minimise.options import shrink_options
 from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
 from didyma.fuzz.steering.draw import REWRITES, draw
+from didyma.fuzz.steering.meter import Wish
+from didyma.fuzz.steering.wishes import WANTED
 from didyma.oracle.report import Finding
 from didyma.oracle.stages import judge_passes
 from didyma.oracle.subject import Subject
@@ -56,7 +59,15 @@ class Passes(Domain[Case]):
 
     def draw(self, seed: int, index: int) -> Case:
         """Return the graph of a campaign's seed and an index."""
-        case = draw(seed, index, REWRITES)
+        return self.draw_wished(seed, index, ())
+
+    def wanted(self) -> Mapping[Wish, Key]:
+        """Return what graphs can be asked to have."""
+        return WANTED
+
+    def draw_wished(self, seed: int, index: int, wishes: Sequence[Wish]) -> Case:
+        """Return the graph of a campaign's seed and an index that has some pieces."""
+        case = draw(seed, index, REWRITES, wishes)
         changes = tuple(
             (k, v) for k, v in case.changes if k not in ("graph.simplify", "memory.planner")
         )
@@ -91,7 +102,7 @@ class Passes(Domain[Case]):
 
     def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
         """Return how often each decision was made."""
-        return {"decisions": {name: n for (name, _), n in sorted(covered.items())}}
+        return {"decisions": {k[1]: n for k, n in sorted(covered.items()) if k[0] == DECISION}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +137,7 @@ class PassJudge:
             len(case.module.entry.nodes),
             sum(c.checked for c in many),
             sum(c.total for c in many),
-            tuple((name, "passes") for name in sorted(heard)),
+            (*of_graph(case.module), *((DECISION, name) for name in sorted(heard))),
         )
 
 

@@ -1,8 +1,9 @@
 """Graphs drawn around what compilers do: every motif in turn, each of its kinds once a round.
 
 What a campaign draws is a walk in a random order through all kinds of all motifs, such as every
-pair of ops.  The case of a seed and an index is a function of both alone, so processes that share
-out the indices share out the kinds too, and any case can be drawn again by itself.
+pair of ops, and what its meter wishes for (``meter.py``).  The case of a seed, an index and some
+wishes is a function of these alone, so processes that share out the indices share out the kinds
+too, and any case can be drawn again by itself.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from didyma.fuzz import control
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.graphs import Case, drawn_planner, finished
+from didyma.fuzz.steering.meter import Wish
 from didyma.fuzz.steering.motifs import MOTIFS, RULES, Motif
 from didyma.fuzz.steering.sketch import Sketch
+from didyma.fuzz.steering.wishes import grant
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.types import PLAIN
 
@@ -40,21 +43,28 @@ REWRITES = Plan(RULES, 3)  # for graph passes alone
 _RANGES = ((1, 8), (2, 13), (0, 5), (3, 24), (1, 40), (2, 3), (6, 6))
 
 
-def draw(seed: int, index: int, plan: Plan = WHOLE) -> Case:
-    """Return the case of a campaign's seed that has an index."""
+def draw(seed: int, index: int, plan: Plan = WHOLE, wishes: Sequence[Wish] = ()) -> Case:
+    """Return the case of a campaign's seed that has an index, with the pieces wished for.
+
+    They come first; two of them take the place of one turn of the walk.
+    """
     with np.errstate(all="ignore"):  # corners of one dtype may lie outside of another
-        return _drawn(Dice((seed << 64) + index), seed, index, plan)
+        return _drawn(Dice((seed << 64) + index), seed, index, plan, wishes)
 
 
-def _drawn(c: Chooser, seed: int, index: int, plan: Plan) -> Case:
+def _drawn(c: Chooser, seed: int, index: int, plan: Plan, wishes: Sequence[Wish]) -> Case:
     s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
     s.bind_symbols()
-    for turn in range(index * plan.each, (index + 1) * plan.each):
+    for wish in wishes:
+        grant(s, wish)
+    walked = plan.each - len(wishes) // 2
+    for turn in range(index * plan.each, index * plan.each + walked):
         motif, kind = chosen(turn, seed, plan.motifs)
         motif.draw(s, *kind)
     if not s.b.params:
         s.start(PLAIN)
-    return replace(finished(s.b, c, RESULTS), changes=changes(c))
+    case = replace(finished(s.b, c, RESULTS), changes=changes(c))
+    return replace(case, given=tuple(s.given.items()))
 
 
 def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:

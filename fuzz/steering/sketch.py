@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -31,10 +31,14 @@ TRIES = 6  # at a sample that fits
 
 @dataclass
 class Sketch:
-    """A graph under construction, and the decisions by which it is drawn."""
+    """A graph under construction, and the decisions by which it is drawn.
+
+    ``given`` are values of parameters that no seed is to draw.
+    """
 
     b: GraphBuilder
     c: Chooser
+    given: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
 
     def types(self) -> dict[str, TensorType]:
         """Return the types of all values so far."""

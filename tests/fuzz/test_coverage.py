@@ -35,7 +35,7 @@ TEXT = """module {
 
 def test_keys_of_a_graph() -> None:
     case = Case(parse_module(TEXT), (("n", 3),), (0, 0))
-    found = coverage.keys(case, None, {"a rule": 2})
+    found = coverage.keys(case, case.inputs(), None, {"a rule": 2})
     assert ("dtype", "add", "f16") in found
     assert ("dtype", "max", "f32") in found
     assert ("rank", "cast", "2 symbolic") in found
@@ -51,7 +51,7 @@ def test_a_report_says_what_was_never_seen() -> None:
     name = rules()[0].name
     r = Result(tallies={
         "graphs": Tally(covered=Counter({("dtype", "add", "f32"): 3, ("decision", name): 2})),
-        "passes": Tally(covered=Counter({(name, "passes"): 5})),
+        "passes": Tally(covered=Counter({("decision", name): 5})),
     })  # fmt: skip
     report = coverage.report(r)
     assert report["dtypes"] == {"add": {"f32": 3}}

@@ -1,0 +1,111 @@
+"""What a meter can wish for: pieces of a graph, each with the key that it is meant to cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from didyma.fuzz import keys, values
+from didyma.fuzz.keys import FLOAT_KINDS, INT_KINDS, PLACES, kinds_of
+from didyma.fuzz.steering.meter import Key, Wish
+from didyma.fuzz.steering.motifs import pair, use
+from didyma.fuzz.steering.opsets import EVERY
+from didyma.fuzz.steering.sketch import TRIES, Sketch
+from didyma.refimpl.ir.types import PLAIN, Array, DType, Tensor
+from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Kind
+
+PAIR, READ, USE, VALUE = "pair", "read", "use", "value"
+
+
+def operand(s: Sketch, producer: str, consumer: str, place: str) -> None:
+    """Let one operand of an op be the result of another."""
+    at, record = int(place), OPS[consumer]
+    for _ in range(TRIES):
+        sample = s.sampled(consumer, s.type(record.dtypes))
+        if sample is None or at >= len(sample.operands):
+            continue
+        wanted = sample.operands[at]
+        before = s.sampled(producer, wanted)
+        if before is None or s.result(producer, before.operands, before.attrs) != wanted:
+            continue
+        made = s.use(producer, before)
+        args = [made if i == at else s.value(t) for i, t in enumerate(sample.operands)]
+        known = [a for a in args if a]
+        if len(known) == len(args) and s.apply(consumer, known, sample.attrs):
+            return
+
+
+def valued(s: Sketch, op: str, kind: str) -> None:
+    """Let an op read an input that has some values of a kind among others."""
+    dtypes = [d for d in OPS[op].dtypes if d in PLAIN and _number(kind, d) is not None]
+    for _ in range(TRIES if dtypes else 0):
+        sample = s.sampled(op, s.type(dtypes, 0, 3))
+        if sample is None or not sample.operands:
+            continue
+        t = sample.operands[s.c.below(len(sample.operands))]
+        number = _number(kind, t.dtype) if t.dtype in PLAIN else None
+        x = None if number is None else s.param(t)
+        if x is None or number is None:
+            continue
+        if all(isinstance(d, int) for d in t.shape):
+            shape = tuple(int(d) for d in t.shape if isinstance(d, int))
+            array = values.array(s.c.below(2**16), t.dtype, shape)
+            array.reshape(-1)[:: 2 + s.c.below(3)] = number
+            s.given[x] = Tensor.of(array)
+        else:
+            s.given[x] = Tensor.of(number)
+        s.use(op, sample, x)
+        return
+
+
+def _number(kind: str, dtype: DType) -> Array | None:
+    """Return the first corner of a dtype that is of a kind; None if there is none."""
+    if dtype is DType.BOOL:
+        return None
+    some = values.corners(dtype)
+    found = (i for i in range(some.size) if kind in kinds_of(some[i : i + 1], dtype))
+    at = next(found, None)
+    return None if at is None else np.asarray(some[at])
+
+
+DRAWERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {PAIR: pair, READ: operand, USE: use, VALUE: valued}
+)
+_VALUED = tuple(
+    o for o in OPS.values()
+    if (o.arity[0] and o.kind in (Kind.ELEMENTWISE, Kind.REDUCTION)) or o.name in ("matmul", "pad")
+)  # fmt: skip
+
+
+def _wanted() -> dict[Wish, Key]:
+    found: dict[Wish, Key] = {}
+    for producer in EVERY:
+        for consumer in EVERY:
+            found[PAIR, producer, consumer] = keys.PAIR, producer, consumer
+            for place in range(min(OPS[consumer].arity[0], PLACES) * (OPS[consumer].arity[0] > 1)):
+                found[READ, producer, consumer, str(place)] = (
+                    keys.OPERAND, producer, f"{consumer} {place}",
+                )  # fmt: skip
+    for op in OPS.values():
+        if op.arity[0]:
+            found |= {(USE, f"{op.name} {d}", ""): (keys.DTYPE, op.name, str(d)) for d in op.dtypes}
+    for op in _VALUED:
+        found |= {
+            (VALUE, op.name, kind): (keys.VALUE, op.name, kind)
+            for kind in dict.fromkeys((*FLOAT_KINDS, *INT_KINDS))
+            if any(_number(kind, d) is not None for d in op.dtypes if d in PLAIN)
+        }
+    return found
+
+
+WANTED: Mapping[Wish, Key] = MappingProxyType(_wanted())
+
+
+def grant(s: Sketch, wish: Wish) -> None:
+    """Draw the piece that is wished for; nothing where it turns out not to fit."""
+    name, *kind = wish
+    DRAWERS[name](s, *kind)
