@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from didyma.refimpl.ir.loop import Stmt
 from didyma.refimpl.ir.text.show_loop import show_line
@@ -15,39 +15,32 @@ ProgramFaultKind: TypeAlias = Literal[
     "ownership", "unallocated", "double-allocation", "capacity", "read-only", "freed", "assert",
     "stale", "leak", "in-place", "endless",
 ]  # fmt: skip
+K = TypeVar("K", LoopFaultKind, ProgramFaultKind)
 
 
-class LoopFault(Exception):
-    """A loop program did something undefined.
+class Fault(Exception, Generic[K]):
+    """A program did what it must not.
 
-    ``kind`` says what, ``stmt`` is the text of the statement, ``detail`` names buffer, element
-    and lanes.
+    ``kind`` says what, ``where`` is the text of the statement or line, ``detail`` names what it
+    touched: buffer, element and lanes, or values and bytes.
     """
 
-    def __init__(self, kind: LoopFaultKind, stmt: str, detail: str) -> None:
-        self.kind: LoopFaultKind = kind
-        self.stmt = stmt
+    def __init__(self, kind: K, where: str, detail: str) -> None:
+        self.kind: K = kind
+        self.where = where
         self.detail = detail
-        super().__init__(kind, stmt, detail)
+        super().__init__(kind, where, detail)
 
     def __str__(self) -> str:
-        return f"{self.kind} at `{self.stmt}`: {self.detail}"
+        return f"{self.kind} at `{self.where}`: {self.detail}"
 
 
-class ProgramFault(Exception):
-    """A line of a program touched bytes that are not its own.
+class LoopFault(Fault[LoopFaultKind]):
+    """A loop program did something undefined."""
 
-    ``kind`` says what, ``line`` is the line's text, ``detail`` names values and bytes.
-    """
 
-    def __init__(self, kind: ProgramFaultKind, line: str, detail: str) -> None:
-        self.kind: ProgramFaultKind = kind
-        self.line = line
-        self.detail = detail
-        super().__init__(kind, line, detail)
-
-    def __str__(self) -> str:
-        return f"{self.kind} at `{self.line}`: {self.detail}"
+class ProgramFault(Fault[ProgramFaultKind]):
+    """A line of a program touched bytes that are not its own."""
 
 
 def stmt_fault(kind: LoopFaultKind, stmt: Stmt, detail: str) -> LoopFault:

@@ -7,7 +7,7 @@ while it owns its bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,25 +24,16 @@ POISON = 0xFF  # fills floats: a NaN of each
 OTHER_POISON = 0xA5  # fills the others: an integer nobody expects, and no bool
 
 
+@dataclass(slots=True, eq=False)
 class Allocation:
     """Bytes, and who owns which of them; several values may own disjoint ranges."""
 
-    __slots__ = ("arena", "data", "lent", "output", "owners", "payloads")
-
-    def __init__(
-        self,
-        data: Array,
-        payloads: Array | None,
-        lent: bool = False,
-        arena: bool = False,
-        output: bool = False,
-    ) -> None:
-        self.data = data
-        self.payloads = payloads  # in the ring: a float's stands at the float's first byte
-        self.lent = lent  # the caller's: never freed or reused, nor written but as an output
-        self.output = output
-        self.arena = arena
-        self.owners: dict[str, tuple[int, int]] = {}
+    data: Array
+    payloads: Array | None  # in the ring: a float's stands at the float's first byte
+    lent: bool = False  # the caller's: never freed or reused, nor written but as an output
+    arena: bool = False
+    output: bool = False
+    owners: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
     def holders(self, lo: int, hi: int) -> list[str]:
         """Owners of any byte of a range."""

@@ -137,7 +137,7 @@ def test_races_between_iterations_are_seen_through_calls() -> None:
       }"""
     both(sound(text.replace("AT", "3 - i")), zeros("x", "y"), {})
     f = fault(sound(text.replace("AT", "i // 2")), zeros("x", "y"), {})
-    assert (f.kind, f.detail.split(":")[0], f.stmt) == ("race", "y, element 0", "b[i] = a[j]")
+    assert (f.kind, f.detail.split(":")[0], f.where) == ("race", "y, element 0", "b[i] = a[j]")
 
 
 def test_two_calls_that_write_one_buffer() -> None:

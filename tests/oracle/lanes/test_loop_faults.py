@@ -80,7 +80,7 @@ def test_loads_out_of_bounds(shift: int, kind: LoopKind) -> None:
     f = fault(body, x(4), out(4))
     assert f.kind == "out-of-bounds"
     assert re.search(r"x, axis 0: index (-1|4) outside \[0, 4\)", f.detail)
-    assert "o[" in f.stmt
+    assert "o[" in f.where
 
 
 @pytest.mark.parametrize("shift", [-1, 1])
@@ -330,7 +330,7 @@ def test_atomics_race_with_plain_accesses_only() -> None:
 def test_a_barrier_that_some_threads_miss() -> None:
     body = grid(2, threads(4, If(Compare("lt", t, ix(2)), Barrier())))
     f = fault(body, {}, out(1))
-    assert (f.kind, f.stmt) == ("barrier-divergence", "barrier")
+    assert (f.kind, f.where) == ("barrier-divergence", "barrier")
     ragged = grid(2, threads(4, serial(k, plus(t, ix(1)), Barrier())))
     assert fault(ragged, {}, out(1)).kind == "barrier-divergence"
 

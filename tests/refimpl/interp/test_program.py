@@ -291,6 +291,6 @@ def test_what_has_no_bytes_is_written_beside_itself() -> None:
 def test_asserts_and_the_text_of_faults() -> None:
     f = fault(Assert(2, 3, "sizes agree"), Return(()))
     assert (f.kind, f.detail) == ("assert", "sizes agree (2 != 3)")
-    assert "2" in f.line
-    assert str(f) == f"assert at `{f.line}`: sizes agree (2 != 3)"
+    assert "2" in f.where
+    assert str(f) == f"assert at `{f.where}`: sizes agree (2 != 3)"
     assert fault(Return(("x",)), Return(("x",))).kind == "unallocated"
