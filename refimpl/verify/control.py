@@ -18,7 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
+
+import sympy
 
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import control, dims
@@ -44,54 +47,53 @@ from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.verify.sizes import Sizes
 
 _BOOL = TensorType(DType.BOOL)
-_COUNT = TensorType(DType.I64)
 
 
-def _is_name(a: Attr) -> bool:
-    return type(a) is str
+def is_a(kind: type, a: Attr) -> bool:
+    """Return whether an attribute is of a type, and of no type below it."""
+    return type(a) is kind
 
 
-def _is_names(a: Attr) -> bool:
-    return isinstance(a, tuple) and all(type(x) is str for x in a)
+def is_dim(a: Attr) -> bool:
+    """Return whether an attribute is a size."""
+    return type(a) is int or isinstance(a, sympy.Expr)
+
+
+def are(fits: Callable[[Attr], bool], a: Attr) -> bool:
+    """Return whether an attribute is a tuple whose items fit."""
+    return isinstance(a, tuple) and all(map(fits, a))
 
 
 def _is_count(a: Attr) -> bool:
     return type(a) is int and a >= 0
 
 
-def _is_dim(a: Attr) -> bool:
-    return type(a) is int or hasattr(a, "free_symbols")
-
-
+_is_name = partial(is_a, str)
+_NAMES = (partial(are, _is_name), "names of dims")
+_FUNCTION = (_is_name, "the name of a function")
+_COUNT = (_is_count, "a count")
 _ATTRS: Mapping[str, Mapping[str, tuple[Callable[[Attr], bool], str]]] = {
-    IF: {
-        "binds": (_is_names, "names of dims"),
-        "otherwise": (_is_name, "the name of a function"),
-        "then": (_is_name, "the name of a function"),
-    },
-    WHILE: {
-        "binds": (_is_names, "names of dims"),
-        "body": (_is_name, "the name of a function"),
-        "carried": (_is_count, "a count"),
-        "cond": (_is_name, "the name of a function"),
-    },
+    IF: {"binds": _NAMES, "otherwise": _FUNCTION, "then": _FUNCTION},
+    WHILE: {"binds": _NAMES, "body": _FUNCTION, "carried": _COUNT, "cond": _FUNCTION},
     SCAN: {
-        "body": (_is_name, "the name of a function"),
+        "body": _FUNCTION,
         "index": (_is_name, "the name of a dim, or nothing"),
-        "length": (_is_dim, "a size"),
-        "scanned": (_is_count, "a count"),
-        "states": (_is_count, "a count"),
+        "length": (is_dim, "a size"),
+        "scanned": _COUNT,
+        "states": _COUNT,
     },
     BIND: {"dim": (_is_name, "the name of a dim")},
 }
 
 
-def _list(types: Iterable[TensorType]) -> str:
+def listed(types: Iterable[TensorType]) -> str:
+    """Return the text of types, one after another."""
     return ", ".join(str(t) for t in types)
 
 
-def _signature(params: Iterable[TensorType], results: Iterable[TensorType]) -> str:
-    return f"({_list(params)}) -> ({_list(results)})"
+def signature(params: Iterable[TensorType], results: Iterable[TensorType]) -> str:
+    """Return the text of the types of a function or node."""
+    return f"({listed(params)}) -> ({listed(results)})"
 
 
 _Place: TypeAlias = tuple[Function, "Node | Param"]
@@ -150,12 +152,17 @@ class Control:
         symbols = (*control.binds(n), *control.inner(n))
         self.sizes.declared([dims.symbol(s) for s in symbols], "")
 
-    def reference(self, name: str) -> None:
-        """Check laws G-callee and G-block for a function that a node runs."""
-        f = self.known.get(name)
+    def callee(self, name: Attr | None) -> Function:
+        """Return the function above that an attribute names, by law G-callee."""
+        f = self.known.get(name) if type(name) is str else None
         if f is None:
             want = ", ".join(f"@{k}" for k in self.known)
             raise broken_law("G-callee", f"@{name}", f"a function above: {want or 'there is none'}")
+        return f
+
+    def reference(self, name: str) -> None:
+        """Check laws G-callee and G-block for a function that a node runs."""
+        f = self.callee(name)
         if f.attr.keys() & {PRIMITIVE, COMPILER, NO_INLINE}:
             raise broken_law(
                 "G-block", f"@{name} with {', '.join(f.attr)}", "none of these attributes"
@@ -164,7 +171,7 @@ class Control:
     def branch(self, n: Node, operands: Sequence[TensorType]) -> None:
         """Check law G-if."""
         if tuple(operands[:1]) != (_BOOL,):
-            got = f"operands {_list(operands) or 'none'}"
+            got = f"operands {listed(operands) or 'none'}"
             raise broken_law("G-if", got, "bool[], then the captures")
         if len(n.results) != len(n.types):
             raise broken_law(
@@ -177,8 +184,8 @@ class Control:
             params, results = tuple(p.type for p in f.params), f.result_types()
             sizes = control.solve(n.types, results, control.rebound(n))
             if params != captures or not _fits(n.types, results, sizes):
-                got = f"@{name}: {_signature(params, results)}"
-                raise broken_law("G-if", got, _signature(captures, n.types))
+                got = f"@{name}: {signature(params, results)}"
+                raise broken_law("G-if", got, signature(captures, n.types))
 
     def loop(self, n: Node, operands: Sequence[TensorType]) -> None:
         """Check law G-while: at entry and after each round the carried types fit some sizes."""
@@ -191,25 +198,25 @@ class Control:
         params = tuple(p.type for p in body.params)
         carried, captures = params[:k], tuple(operands[k:])
         if params[k:] != captures or len(carried) < k:
-            got = f"@{body.name}: ({_list(params)}) with {k} carried"
-            raise broken_law("G-while", got, f"{k} carried, then ({_list(captures)})")
+            got = f"@{body.name}: ({listed(params)}) with {k} carried"
+            raise broken_law("G-while", got, f"{k} carried, then ({listed(captures)})")
         self.stand(n, carried)
         entry = control.solve(carried, operands, new)
         if not _fits(carried, operands[:k], entry):
             raise broken_law(
-                "G-while", f"operands {_list(operands[:k])}", f"carried {_list(carried)}"
+                "G-while", f"operands {listed(operands[:k])}", f"carried {listed(carried)}"
             )
         results = body.result_types()
         if not _fits(carried, results, control.solve(carried, results, new)):
-            got = f"@{body.name}: {_signature(params, results)}"
-            raise broken_law("G-while", got, f"results {_list(carried)}")
+            got = f"@{body.name}: {signature(params, results)}"
+            raise broken_law("G-while", got, f"results {listed(carried)}")
         test, results = tuple(p.type for p in cond.params), cond.result_types()
         if test != params or results != (_BOOL,):
-            got = f"@{cond.name}: {_signature(test, results)}"
-            raise broken_law("G-while", got, _signature(params, (_BOOL,)))
+            got = f"@{cond.name}: {signature(test, results)}"
+            raise broken_law("G-while", got, signature(params, (_BOOL,)))
         if n.types != carried or len(n.results) != k:
-            got = f"{counted(len(n.results), 'result')} of {_list(n.types)}"
-            raise broken_law("G-while", got, f"{counted(k, 'result')} of {_list(carried)}")
+            got = f"{counted(len(n.results), 'result')} of {listed(n.types)}"
+            raise broken_law("G-while", got, f"{counted(k, 'result')} of {listed(carried)}")
 
     def scan(self, n: Node, operands: Sequence[TensorType]) -> None:
         """Check law G-scan."""
@@ -228,13 +235,13 @@ class Control:
         wanted = (*operands[:k], *slices, *operands[k + s :])
         params, results = tuple(p.type for p in body.params), body.result_types()
         if params != wanted or results[:k] != tuple(operands[:k]):
-            got = f"@{body.name}: {_signature(params, results)}"
-            raise broken_law("G-scan", got, _signature(wanted, operands[:k]) + " and more results")
+            got = f"@{body.name}: {signature(params, results)}"
+            raise broken_law("G-scan", got, signature(wanted, operands[:k]) + " and more results")
         stacked = (*results[:k], *(t.with_shape(length, *t.shape) for t in results[k:]))
         if n.types != stacked or len(n.results) != len(stacked):
-            got = f"{counted(len(n.results), 'result')} of {_list(n.types)}"
+            got = f"{counted(len(n.results), 'result')} of {listed(n.types)}"
             raise broken_law(
-                "G-scan", got, f"{counted(len(stacked), 'result')} of {_list(stacked)}"
+                "G-scan", got, f"{counted(len(stacked), 'result')} of {listed(stacked)}"
             )
 
     def index(self, n: Node) -> None:
@@ -249,8 +256,8 @@ class Control:
 
     def bind(self, n: Node, operands: Sequence[TensorType]) -> None:
         """Check law G-bind."""
-        if tuple(operands) != (_COUNT,) or n.results or n.types:
-            got = f"operands {_list(operands)}; {counted(len(n.results), 'result')}"
+        if tuple(operands) != (TensorType(DType.I64),) or n.results or n.types:
+            got = f"operands {listed(operands)}; {counted(len(n.results), 'result')}"
             raise broken_law("G-bind", got, "one i64[], no results")
 
     def stand(self, n: Node, types: Sequence[TensorType]) -> None:
@@ -260,7 +267,7 @@ class Control:
         for s in new:
             if s not in alone or new.count(s) > 1:
                 raise broken_law(
-                    "G-binds", f"{s} in {_list(types)}", f"an axis of size {s}, bound once"
+                    "G-binds", f"{s} in {listed(types)}", f"an axis of size {s}, bound once"
                 )
 
     def symbols(self, m: Module) -> None:

@@ -30,7 +30,8 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import sympy
 
@@ -54,58 +55,25 @@ from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.attributes import AttrKind, AttrSpec
 from didyma.refimpl.ops.spec import Kind, Op
-from didyma.refimpl.verify.control import Control, broken_law
+from didyma.refimpl.verify.control import Control, are, broken_law, is_a, is_dim, signature
 from didyma.refimpl.verify.sizes import Sizes
 
 _FOLDING = (Kind.REDUCTION, Kind.OPAQUE)
-_KINDS: Mapping[AttrKind, str] = {
-    "int": "an integer",
-    "ints": "a tuple of integers",
-    "dims": "a tuple of sizes",
-    "bool": "true or false",
-    "str": "a string",
-    "dtype": "a dtype",
-    "tensor": "a constant tensor",
+_is_int = partial(is_a, int)
+_KINDS: Mapping[AttrKind, tuple[Callable[[Attr], bool], str]] = {
+    "int": (_is_int, "an integer"),
+    "ints": (partial(are, _is_int), "a tuple of integers"),
+    "dims": (partial(are, is_dim), "a tuple of sizes"),
+    "bool": (partial(is_a, bool), "true or false"),
+    "str": (partial(is_a, str), "a string"),
+    "dtype": (partial(is_a, DType), "a dtype"),
+    "tensor": (partial(is_a, Tensor), "a constant tensor"),
 }
 
 
 def verify(m: Module) -> None:
     """Raise DidymaError at the first broken law."""
     _Verifier(m).module()
-
-
-def _types(types: Iterable[TensorType]) -> str:
-    return ", ".join(str(t) for t in types) or "none"
-
-
-def _signature(count: int, operands: Iterable[TensorType], results: Iterable[TensorType]) -> str:
-    return f"{counted(count, 'result')}: ({_types(operands)}) -> ({_types(results)})"
-
-
-def _is_int(a: Attr) -> bool:
-    return type(a) is int
-
-
-def _is_dim(a: Attr) -> bool:
-    return type(a) is int or isinstance(a, sympy.Expr)
-
-
-def _is_kind(a: Attr, kind: AttrKind) -> bool:
-    match kind:
-        case "int":
-            return _is_int(a)
-        case "ints":
-            return isinstance(a, tuple) and all(_is_int(x) for x in a)
-        case "dims":
-            return isinstance(a, tuple) and all(_is_dim(x) for x in a)
-        case "bool":
-            return isinstance(a, bool)
-        case "str":
-            return type(a) is str
-        case "dtype":
-            return isinstance(a, DType)
-        case "tensor":
-            return isinstance(a, Tensor)
 
 
 class _Verifier:
@@ -226,17 +194,13 @@ class _Verifier:
             raise broken_law("G-type", str(n.types[0]), str(inferred))
 
     def call(self, n: Node, operands: Sequence[TensorType]) -> None:
-        name = n.attr.get("callee")
-        f = self.known.get(name) if type(name) is str else None
-        if f is None:
-            want = ", ".join(f"@{k}" for k in self.known)
-            raise broken_law("G-callee", f"@{name}", f"a function above: {want or 'there is none'}")
+        f = self.control.callee(n.attr.get("callee"))
         params, results = tuple(p.type for p in f.params), f.result_types()
         if tuple(operands) != params or n.types != results or len(n.results) != len(results):
             raise broken_law(
                 "G-call-types",
-                _signature(len(n.results), operands, n.types),
-                _signature(len(results), params, results),
+                f"{counted(len(n.results), 'result')}: {signature(operands, n.types)}",
+                f"{counted(len(results), 'result')}: {signature(params, results)}",
             )
 
     def primitive(self, f: Function) -> None:
@@ -296,6 +260,7 @@ def _check_attrs(op: Op, attrs: dict[str, Attr]) -> None:
 
 def _check_attr(spec: AttrSpec, value: Attr) -> None:
     choice = not spec.choices or (isinstance(value, str) and str(value) in spec.choices)
-    if not _is_kind(value, spec.kind) or not choice:
-        want = f"one of {', '.join(spec.choices)}" if spec.choices else _KINDS[spec.kind]
+    fits, kind = _KINDS[spec.kind]
+    if not fits(value) or not choice:
+        want = f"one of {', '.join(spec.choices)}" if spec.choices else kind
         raise broken_law("G-attr-kind", f"{spec.name}={attr_text(value, elide=True)}", want)

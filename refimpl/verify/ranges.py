@@ -22,6 +22,7 @@ import sympy
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.dims.evaluation import FOLDS
 from didyma.refimpl.ir.dims.polynomial import Poly
 from didyma.refimpl.ir.dims.prover import Prover
 from didyma.refimpl.verify.sizes import Sizes
@@ -29,24 +30,6 @@ from didyma.refimpl.verify.sizes import Sizes
 BINDINGS = 14  # tried where there is no proof
 _LOOKS = 5  # of these that a search for a proof looks at
 Number: TypeAlias = int | Fraction
-
-
-def _first_floor(x: Sequence[Number]) -> Number:
-    return math.floor(x[0])
-
-
-def _first_ceil(x: Sequence[Number]) -> Number:
-    return math.ceil(x[0])
-
-
-_FOLDS: Mapping[Any, Callable[[Sequence[Number]], Number]] = {
-    sympy.Add: sum,
-    sympy.Mul: math.prod,
-    sympy.Max: max,
-    sympy.Min: min,
-    sympy.floor: _first_floor,
-    sympy.ceiling: _first_ceil,
-}
 
 
 def _whole(x: Number) -> int:
@@ -245,7 +228,7 @@ class Ranges:
             elif e.is_Rational:
                 row = [Fraction(e.p, e.q) if e.q != 1 else int(e.p)] * len(bindings)
             else:
-                fold = _FOLDS[e.func]
+                fold = FOLDS[e.func]
                 row = [
                     fold(x) for x in zip(*(self._many(a, bindings) for a in e.args), strict=True)
                 ]

@@ -11,11 +11,23 @@ import sympy
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims.expression import Dim, DimVar, free, symbol, text
 
-FOLDS: dict[Any, Callable[[Sequence[int]], int]] = {
+
+def _floor(x: Sequence[Any]) -> Any:
+    return math.floor(x[0])
+
+
+def _ceil(x: Sequence[Any]) -> Any:
+    return math.ceil(x[0])
+
+
+# What the parts of a size, as numbers, yield; whether they are ints or fractions of any kind.
+FOLDS: Mapping[Any, Callable[[Sequence[Any]], Any]] = {
     sympy.Add: sum,
     sympy.Mul: math.prod,
     sympy.Max: max,
     sympy.Min: min,
+    sympy.floor: _floor,
+    sympy.ceiling: _ceil,
 }
 
 
@@ -55,10 +67,6 @@ def _rational(e: Any, env: Mapping[str, int]) -> Any:
     args = [_rational(a, env) for a in e.args]
     if fold := FOLDS.get(e.func):
         return fold(args)
-    if e.func is sympy.floor:
-        return math.floor(args[0])
-    if e.func is sympy.ceiling:
-        return math.ceil(args[0])
     if e.func is sympy.Mod:
         return args[0] % args[1]
     if e.func is sympy.Pow:

@@ -159,7 +159,7 @@ def _extreme(func: Any, ds: Sequence[Dim], sign: int) -> Dim:
     difference of two is never negative where no coefficient of it is.
     """
     rows = {d: _linear(d) for d in ds}
-    kept: list[tuple[Dim, Mapping[Any, int]]] = []
+    kept: list[tuple[Dim, Polynomial]] = []
     for d, row in rows.items():
         if row is None:
             return canonical(func(*ds))
@@ -170,21 +170,15 @@ def _extreme(func: Any, ds: Sequence[Dim], sign: int) -> Dim:
     return kept[0][0] if len(kept) == 1 else func(*(d for d, _ in kept), evaluate=False)
 
 
-def _never_below(a: Mapping[Any, int], b: Mapping[Any, int], sign: int) -> bool:
+def _never_below(a: Polynomial, b: Polynomial, sign: int) -> bool:
     return all(sign * (a.get(s, 0) - b.get(s, 0)) >= 0 for s in {*a, *b})
 
 
-def _linear(d: Any) -> dict[Any, int] | None:
-    """Return coefficients by symbol, and the constant by 1; None where a size is not linear."""
-    if isinstance(d, int):
-        return {1: d}
-    row: dict[Any, int] = {}
-    for term in d.args if d.func is sympy.Add else (d,):
-        coefficient, rest = term.as_coeff_Mul()
-        if not coefficient.is_Integer or not (rest.is_Symbol or rest == 1):
-            return None
-        row[1 if rest == 1 else rest] = int(coefficient)
-    return row
+def _linear(d: Dim) -> Polynomial | None:
+    """Return coefficients by monomial; None where a size is not linear."""
+    row = {(): d} if isinstance(d, int) else _polynomial(d)
+    whole = row is not None and all(not m or (len(m) == 1 and m[0].is_Symbol) for m in row)
+    return row if whole else None
 
 
 def align(d: Dim, to: int) -> Dim:
