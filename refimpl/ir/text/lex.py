@@ -122,10 +122,10 @@ class Lexer:
         if self.depth > MAX_DEPTH:
             raise self.error(f"at most {MAX_DEPTH} levels", got="deeper nesting")
 
-    def string(self) -> str:
-        """Take a string."""
+    def string(self, what: str = 'a string in "quotes"') -> str:
+        """Take a string; say that ``what`` was wanted where there is none."""
         if self.kind != "string":
-            raise self.error('a string in "quotes"')
+            raise self.error(what)
         return self.unquote(self.next())
 
     def unquote(self, word: str) -> str:
@@ -163,13 +163,7 @@ class Lexer:
 
     def label(self, what: str) -> str:
         """Take a bare name or a string."""
-        return self.next() if self.kind == "name" else self.string_or(what)
-
-    def string_or(self, what: str) -> str:
-        """Take a string; say that ``what`` was wanted where there is none."""
-        if self.kind != "string":
-            raise self.error(what)
-        return self.string()
+        return self.next() if self.kind == "name" else self.string(what)
 
     def integer(self, what: str = "an integer") -> int:
         """Take an integer, which may have a minus."""

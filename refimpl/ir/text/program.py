@@ -131,44 +131,32 @@ def show_instruction(s: Line) -> str:
 def show_program(p: Program) -> str:
     """Return the text of a program; a comment gives the type of what a line makes."""
     printer = LoopPrinter()
-    out = printer.lines
-    out.append(f"program {global_name(p.name)} {{")
+    _program(printer, p, "program", "")
+    return "\n".join(printer.lines) + "\n"
+
+
+def _program(printer: LoopPrinter, p: Program, kind: str, pad: str) -> None:
+    out, inner = printer.lines, pad + "  "
+    out.append(f"{pad}{kind} {global_name(p.name)} {{")
     if p.dims:
-        out.append(f"  {dims_text(p.dims)}")
-    out.append(f"  inputs ({_names(p.inputs)})")
+        out.append(f"{inner}{dims_text(p.dims)}")
+    out.append(f"{inner}inputs ({_names(p.inputs)})")
+    if kind == "function":
+        out.append(f"{inner}outputs ({_names(p.outputs)})")
     if p.constants:
-        out.append("  constants {")
-        out += [f"    {value_name(n)} = {tensor_text(t)}" for n, t in p.constants]
-        out.append("  }")
-    _types(out, p, "  ")
+        out.append(f"{inner}constants {{")
+        out += [f"{inner}  {value_name(n)} = {tensor_text(t)}" for n, t in p.constants]
+        out.append(f"{inner}}}")
+    out.append(f"{inner}types {{")
+    out += [f"{inner}  {value_name(n)}: {type_text(t)}" for n, t in p.types]
+    out.append(f"{inner}}}")
     for k in p.kernels:
-        printer.function(k, "  ")
+        printer.function(k, inner)
     for f in p.functions:
-        _function(out, f)
-    _body(out, p, "  ")
-    return "\n".join([*out, "}"]) + "\n"
-
-
-def _function(out: list[str], f: Program) -> None:
-    out.append(f"  function {global_name(f.name)} {{")
-    if f.dims:
-        out.append(f"    {dims_text(f.dims)}")
-    out.append(f"    inputs ({_names(f.inputs)})")
-    out.append(f"    outputs ({_names(f.outputs)})")
-    _types(out, f, "    ")
-    _body(out, f, "    ")
-    out.append("  }")
-
-
-def _types(out: list[str], p: Program, pad: str) -> None:
-    out.append(f"{pad}types {{")
-    out += [f"{pad}  {value_name(n)}: {type_text(t)}" for n, t in p.types]
-    out.append(f"{pad}}}")
-
-
-def _body(out: list[str], p: Program, pad: str) -> None:
-    out.append(f"{pad}lines {{")
-    _lines(out, p.lines, p.type, f"{pad}  ")
+        _program(printer, f, "function", inner)
+    out.append(f"{inner}lines {{")
+    _lines(out, p.lines, p.type, f"{inner}  ")
+    out.append(f"{inner}}}")
     out.append(f"{pad}}}")
 
 

@@ -40,46 +40,40 @@ _LINES = (
 class ProgramReader(LoopReader):
     """Reads programs."""
 
-    def program(self) -> Program:
-        """Parse a program: dims, inputs, constants, types, kernels, functions, lines."""
-        self.expect("program")
+    def program(self, called: bool = False) -> Program:
+        """Parse a program: dims, inputs, constants, types, kernels, functions, lines.
+
+        One that is ``called`` by another is a function: it has outputs, and neither constants nor
+        kernels nor functions.
+        """
+        self.expect("function" if called else "program")
         name = self.function()
         self.expect("{")
         declared = self.dimvars()
         self.expect("inputs")
         inputs = self._values()
-        constants = self._constants() if self.accept("constants") else ()
+        outputs: tuple[str, ...] = ()
+        if called:
+            self.expect("outputs")
+            outputs = self._values()
+        constants = () if called or not self.accept("constants") else self._constants()
         types = self._types()
         kernels: list[PrimFunc] = []
-        while self.word in ("kernel", "primfunc"):
-            kernels.append(self.primfunc())
         functions: list[Program] = []
-        while self.accept("function"):
-            functions.append(self._function())
-        if not self.at("lines"):
+        while not called and self.word in ("kernel", "primfunc"):
+            kernels.append(self.primfunc())
+        while not called and self.at("function"):
+            functions.append(self.program(called=True))
+        if not (called or self.at("lines")):
             last = "`function` or" if functions else "`kernel`, `primfunc`, `function` or"
             raise self.error(f"{last} `lines`")
-        self.next()
-        lines = self._block_of_lines()
-        self.expect("}")
-        return Program(
-            name, declared, inputs, constants, types, tuple(kernels), lines,
-            functions=tuple(functions),
-        )  # fmt: skip
-
-    def _function(self) -> Program:
-        name = self.function()
-        self.expect("{")
-        declared = self.dimvars()
-        self.expect("inputs")
-        inputs = self._values()
-        self.expect("outputs")
-        outputs = self._values()
-        types = self._types()
         self.expect("lines")
         lines = self._block_of_lines()
         self.expect("}")
-        return Program(name, declared, inputs, (), types, (), lines, outputs)
+        return Program(
+            name, declared, inputs, constants, types, tuple(kernels), lines, outputs,
+            tuple(functions),
+        )  # fmt: skip
 
     def _types(self) -> tuple[tuple[str, TensorType], ...]:
         self.expect("types")

@@ -14,7 +14,14 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import Attr, Attrs
 from didyma.refimpl.ir.text.lex import MAX_DIGITS, Lexer
-from didyma.refimpl.ir.text.literals import DTYPES, MOST_FILLED, filled, rounded, tensor_array
+from didyma.refimpl.ir.text.literals import (
+    DTYPES,
+    MOST_FILLED,
+    filled,
+    rounded,
+    shape_text,
+    tensor_array,
+)
 from didyma.refimpl.ir.types import DType, Shape, Tensor, TensorType
 
 T = TypeVar("T")
@@ -248,7 +255,7 @@ class Reader(Lexer):
         dtype, sizes = self.dtype(), self.shape()
         shape = tuple(d for d in sizes if isinstance(d, int) and d >= 0)
         if len(shape) != len(sizes):
-            raise self.error("a shape of nonnegative integers", got=dim_list(sizes), at=at)
+            raise self.error("a shape of nonnegative integers", got=shape_text(sizes), at=at)
         nbytes = -(-math.prod(shape) * dtype.bits // 8)
         if self.accept("file"):
             return Tensor(dtype, shape, self._file(nbytes))
@@ -346,8 +353,3 @@ class Reader(Lexer):
             return ()
         self.expect("(")
         return self.items(self.named_attr, ")")
-
-
-def dim_list(shape: Shape) -> str:
-    """Return the text of a shape for a message."""
-    return f"[{', '.join(dims.text(d) for d in shape)}]"
