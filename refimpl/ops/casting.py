@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -45,8 +46,13 @@ def _cast(args: Sequence[Array], a: Conversion, _result: TensorType) -> Array:
     return args[0] if DType.of(args[0]) is a.dtype else convert(args[0], a.dtype)
 
 
-def _cast_bar(bars: Sequence[Bar], use: Use[Conversion], _contract: Contract) -> Bar:
-    return cast_bar(bars[0], use.types[0].dtype, use.attrs.dtype)
+def _bar(
+    rule: Callable[[Bar, DType, DType], Bar],
+    bars: Sequence[Bar],
+    use: Use[Conversion],
+    _contract: Contract,
+) -> Bar:
+    return rule(bars[0], use.types[0].dtype, use.attrs.dtype)
 
 
 def _cast_element(at: Index, reads: Sequence[Read], use: Use[Conversion]) -> Expr:
@@ -56,10 +62,6 @@ def _cast_element(at: Index, reads: Sequence[Read], use: Use[Conversion]) -> Exp
 
 def _saturate(args: Sequence[Array], a: Conversion, _result: TensorType) -> Array:
     return saturate(args[0], a.dtype)
-
-
-def _saturate_bar(bars: Sequence[Bar], use: Use[Conversion], _contract: Contract) -> Bar:
-    return saturate_bar(bars[0], use.types[0].dtype, use.attrs.dtype)
 
 
 def _saturate_element(at: Index, reads: Sequence[Read], use: Use[Conversion]) -> Expr:
@@ -185,7 +187,7 @@ ALL: tuple[Op, ...] = (
             Conversion,
             infer=_converted,
             eval=quiet(_cast),
-            bar=quiet(_cast_bar),
+            bar=quiet(partial(_bar, cast_bar)),
             ring=_cast_ring,
             element=_cast_element,
         ),
@@ -214,7 +216,7 @@ ALL: tuple[Op, ...] = (
             Conversion,
             infer=_converted,
             eval=quiet(_saturate),
-            bar=quiet(_saturate_bar),
+            bar=quiet(partial(_bar, saturate_bar)),
             ring=_saturate_ring,
             element=_saturate_element,
         ),

@@ -6,7 +6,6 @@ import numpy as np
 
 from didyma.refimpl.ir.loop import (
     Binary,
-    BinaryOp,
     Cast,
     Compare,
     Const,
@@ -201,12 +200,11 @@ def saturate_expr(x: Expr, source: DType, to: DType) -> Expr:
         return convert_expr(Binary("min", Binary("max", wide, low), high), to)
     if source.is_int and to.is_int:
         least, most = _overlap(source, to)
-        for op, bound, own in (("max", least, source.limits[0]), ("min", most, source.limits[1])):
-            x = x if bound == own else Binary(_EXTREME[op], x, Const(bound, x.dtype))
+        if least != source.limits[0]:
+            x = Binary("max", x, Const(least, x.dtype))
+        if most != source.limits[1]:
+            x = Binary("min", x, Const(most, x.dtype))
     return convert_expr(x, to)
-
-
-_EXTREME: dict[str, BinaryOp] = {"max": "max", "min": "min"}
 
 
 def f4_expr(x: Expr) -> Expr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -45,6 +46,17 @@ def _places(x: Array, f: SlidingWindow, fill: float) -> tuple[Array, tuple[int]]
     return window_elements(bordered(x, f, fill), f), (x.ndim,)
 
 
+def _bars(x: Bar, f: SlidingWindow, fill: float) -> tuple[Bar, tuple[int]]:
+    """Return the same of an operand with its errors; padding is exact."""
+    c, axes = _places(x.c, f, fill)
+    return Bar(c, _places(x.e, f, 0)[0]), axes
+
+
+def _infer(name: str, types: Sequence[TensorType], f: SlidingWindow) -> TensorType:
+    (t,) = types
+    return t.with_shape(*t.shape[:2], *f.slide(name, types))
+
+
 def _fold_body(
     at: Index, read: Read, t: TensorType, f: SlidingWindow, fill: Expr
 ) -> tuple[tuple[Expr, ...], Read]:
@@ -54,11 +66,6 @@ def _fold_body(
         return ex.select(inside, read((*at[:2], *places)), fill)
 
     return tuple(ex.index(w) for w in f.window), body
-
-
-def _max_infer(types: Sequence[TensorType], f: SlidingWindow) -> TensorType:
-    (t,) = types
-    return t.with_shape(*t.shape[:2], *f.slide("max_pool", types))
 
 
 def _max_eval(args: Sequence[Array], f: SlidingWindow, result: TensorType) -> Array:
@@ -73,20 +80,16 @@ def _max_eval(args: Sequence[Array], f: SlidingWindow, result: TensorType) -> Ar
 
 
 def _max_bar(args: Sequence[Bar], use: Use[SlidingWindow], contract: Contract) -> Bar:
-    (x,), f = args, use.attrs
-    places, axes = _places(x.c, f, lowest(x.c.dtype))
-    errors, _ = _places(x.e, f, 0)
-    return extreme_bar(True, Bar(places, errors), axes, False, use.result.dtype, contract)
+    b, axes = _bars(args[0], use.attrs, lowest(args[0].c.dtype))
+    return extreme_bar(True, b, axes, False, use.result.dtype, contract)
 
 
 def _max_ring(
     bars: Sequence[Bar], operands: Sequence[Array], use: Use[SlidingWindow], _out: Bar
 ) -> Array:
-    (x,), f = bars, use.attrs
-    places, axes = _places(x.c, f, lowest(x.c.dtype))
-    errors, _ = _places(x.e, f, 0)
-    p, _ = _places(operands[0], f, int(UNKNOWN))
-    return payloads.extreme_of(True, p, Bar(places, errors), axes, keepdims=False)
+    b, axes = _bars(bars[0], use.attrs, lowest(bars[0].c.dtype))
+    p, _ = _places(operands[0], use.attrs, int(UNKNOWN))
+    return payloads.extreme_of(True, p, b, axes, keepdims=False)
 
 
 def _max_element(at: Index, reads: Sequence[Read], use: Use[SlidingWindow]) -> Fold:
@@ -108,11 +111,6 @@ class Average(SlidingWindow):
     """A sliding window, and whether padding counts in the divisor."""
 
     count_include_pad: bool = boolean("count padding among the places")
-
-
-def _avg_infer(types: Sequence[TensorType], a: Average) -> TensorType:
-    (t,) = types
-    return t.with_shape(*t.shape[:2], *a.slide("avg_pool", types))
 
 
 def _counts(f: Average, shape: tuple[int, ...], out: tuple[int, ...]) -> Array:
@@ -139,9 +137,8 @@ def _avg_eval(args: Sequence[Array], f: Average, result: TensorType) -> Array:
 
 def _avg_bar(args: Sequence[Bar], use: Use[Average], contract: Contract) -> Bar:
     (x,), f, dtype = args, use.attrs, use.result.dtype
-    places, axes = _places(x.c, f, 0)
-    errors, _ = _places(x.e, f, 0)
-    total = sum_bar(Bar(places, errors), axes, False, dtype, contract)
+    b, axes = _bars(x, f, 0)
+    total = sum_bar(b, axes, False, dtype, contract)
     return divided(total, _counts(f, x.c.shape, total.c.shape), dtype)
 
 
@@ -194,7 +191,7 @@ MAX_POOL = Op(
     dtypes=NUMBERS,
     rules=Rules(
         SlidingWindow,
-        infer=_max_infer,
+        infer=partial(_infer, "max_pool"),
         eval=_max_eval,
         bar=_max_bar,
         element=_max_element,
@@ -223,7 +220,11 @@ AVG_POOL = Op(
     arity=(1, 1),
     dtypes=FLOATS,
     rules=Rules(
-        Average, infer=_avg_infer, eval=_avg_eval, bar=_avg_bar, element=_avg_element,
+        Average,
+        infer=partial(_infer, "avg_pool"),
+        eval=_avg_eval,
+        bar=_avg_bar,
+        element=_avg_element,
         ring=_avg_ring,
     ),
     sample=_avg_sample,

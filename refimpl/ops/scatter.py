@@ -14,7 +14,7 @@ from didyma.refimpl.ir.types import BYTES, NUMBERS, Array, DType, TensorType
 from didyma.refimpl.ops import ring
 from didyma.refimpl.ops.attributes import attributes, choice, integer
 from didyma.refimpl.ops.bar_sums import fold
-from didyma.refimpl.ops.bars import LEAST, Bar, Contract, as_error, centre_dtype, settle
+from didyma.refimpl.ops.bars import BITS, LEAST, Bar, Contract, as_error, centre_dtype, settle
 from didyma.refimpl.ops.choose import pick
 from didyma.refimpl.ops.folds import factors, product_bar
 from didyma.refimpl.ops.index import (
@@ -155,12 +155,11 @@ def _sums(x: Bar, at: tuple[Array, ...], u: Bar, hit: Array, dtype: DType) -> Ba
     mass = run(size_x.astype(centre_dtype(dtype)), size_u.astype(centre_dtype(dtype)))
     rough = run(_rough(x), _rough(u))
     c, e = run(x.c, u.c), run(x.e, u.e)
-    exact = (e == 0) & (rough == 0) & (mass <= 2.0 ** _DIGITS[dtype])
+    exact = (e == 0) & (rough == 0) & (mass <= 2.0 ** BITS[dtype])
     most = int(hit.max(initial=0))
     return _stored(fold(c, e, mass, most, 0, dtype, exact), mass, hit, exact, dtype)
 
 
-_DIGITS = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}
 _TOP = {DType.F16: 65504.0, DType.BF16: 2.0**127}
 
 
@@ -172,7 +171,7 @@ def _stored(b: Bar, mass: Array, hit: Array, exact: Array, dtype: DType) -> Bar:
     """Widen a bar by the rounding of all partial results but the last to ``dtype``."""
     if dtype is dtype.compute:
         return b
-    unit = 2.0 ** -_DIGITS[dtype]
+    unit = 2.0 ** -BITS[dtype]
     smallest = 2.0**-24 if dtype is DType.F16 else 2.0**-133
     steps = np.maximum(hit, 1)
     e = b.e + as_error((steps * unit / (1 - np.minimum(steps * unit, 0.5))) * mass)
@@ -198,7 +197,7 @@ def _products(x: Bar, at: tuple[Array, ...], u: Bar, hit: Array, dtype: DType) -
     if dtype is dtype.compute:
         return out
     # Partial products may each have been stored as dtype: rounded, lost or overflown.
-    unit = 2.0 ** -_DIGITS[dtype]
+    unit = 2.0 ** -BITS[dtype]
     smallest = 2.0**-24 if dtype is DType.F16 else 2.0**-133
     steps = np.minimum(hit * unit, 0.5)
     e = out.e + as_error(steps / (1 - steps) * facts.high * 2 + hit * smallest * facts.worst * 2)
