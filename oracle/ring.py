@@ -15,8 +15,8 @@ import numpy as np
 
 from didyma.oracle import compare
 from didyma.oracle.compare import Comparison
+from didyma.oracle.graph_ring import RingEstimate, payloads
 from didyma.oracle.subject import Env
-from didyma.refimpl.interp.graph_ring import RingEstimate, payloads
 from didyma.refimpl.ir.graph import Function, Module
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops.bars import Contract

@@ -18,10 +18,11 @@ from itertools import zip_longest
 
 import numpy as np
 
-from didyma.oracle import compare, lanes, plan_check, ring
+from didyma.oracle import compare, graph_ring, lanes, plan_check, ring
 from didyma.oracle.backend import Backend
 from didyma.oracle.compare import Comparison
 from didyma.oracle.externs import bodies
+from didyma.oracle.graph_ring import RingEstimate
 from didyma.oracle.kernels import run_primfuncs
 from didyma.oracle.primitives import (
     Kernels,
@@ -38,9 +39,8 @@ from didyma.oracle.ring import PrimitivePayloads
 from didyma.oracle.subject import Arrays, Env, Subject
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as graph_interp
-from didyma.refimpl.interp import graph_ring, scalar_ring
 from didyma.refimpl.interp import program as program_interp
-from didyma.refimpl.interp.graph_ring import RingEstimate
+from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims

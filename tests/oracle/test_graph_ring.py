@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from didyma.refimpl.interp.graph_ring import RingEstimate, payloads
+from didyma.oracle.graph_ring import RingEstimate, payloads
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops import ring
