@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
+from didyma import prepared
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.levels import runner
@@ -32,7 +33,7 @@ LEVELS = ("graph", "loop", "program", *ENGINES)
 
 
 def _graph(m: Module) -> Run:
-    return graph.Prepared(m).run
+    return prepared.Prepared(m).run
 
 
 def _loop(m: Module) -> Run:

@@ -41,6 +41,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as graph_interp
 from didyma.refimpl.interp import program as program_interp
 from didyma.refimpl.interp import scalar_ring
+from didyma.refimpl.interp.graph_bars import Estimate
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
@@ -244,7 +245,7 @@ def _passes(case: _Case, truth: _Truth, level: Recorder) -> None:
     f = s.source.entry
     ringed = case.end_to_end(folds=True) if case.in_ring else None
     inputs = [exact(a) for a in case.inputs]
-    want: Sequence[graph_interp.Estimate] = ringed or graph_interp.estimates(
+    want: Sequence[Estimate] = ringed or graph_interp.estimates(
         f, s.source, inputs, case.env, case.contract, stored=True
     )
     types = [t.with_shape(*a.shape) for t, a in zip(f.result_types(), truth.results, strict=True)]
@@ -279,9 +280,7 @@ def _passes_in_ring(
     level.compare(name, found)
 
 
-def _rewritten(
-    name: str, want: Array, bound: graph_interp.Estimate, got: Array, type: TensorType
-) -> Comparison:
+def _rewritten(name: str, want: Array, bound: Estimate, got: Array, type: TensorType) -> Comparison:
     """Judge a result of a rewritten graph: by dtype and rank alone where its shape is in doubt."""
     if bound.sure:
         return compare.rewritten(name, want, bound.bar, got, type)

@@ -16,6 +16,7 @@ from didyma.oracle.recorder import Recorder
 from didyma.oracle.report import Level
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
+from didyma.refimpl.interp.graph_machine import concrete_attrs
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node, Param
 from didyma.refimpl.ir.graph import attrs as freeze
@@ -120,7 +121,7 @@ def _without_symbols(m: Module, env: Mapping[str, int]) -> Module:
     """Return a module of one function with numbers for its sizes."""
     f = m.entry
     nodes = tuple(
-        replace(n, types=concrete(n.types, env), attrs=freeze(graph.concrete_attrs(n, env)))
+        replace(n, types=concrete(n.types, env), attrs=freeze(concrete_attrs(n, env)))
         for n in f.nodes
     )
     params = tuple(Param(p.name, *concrete((p.type,), env)) for p in f.params)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.interp.graph_bars import Estimate, on_bars
-from didyma.refimpl.interp.graph_float64 import in_float64
-from didyma.refimpl.interp.graph_machine import Machine, Step, concrete_attrs, last_uses
+from didyma.refimpl.interp.graph_bars import Bars, Estimate
+from didyma.refimpl.interp.graph_float64 import InFloat64
+from didyma.refimpl.interp.graph_machine import Arrays, Step
 from didyma.refimpl.ir import dims as d
-from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node, Param, is_called
+from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node, is_called
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Bar, Contract, exact
-from didyma.refimpl.ops.spec import Kind
 
 # What a walk calls for each op and call: the function it stands in, the node, its operands, the
 # symbols bound, and what runs the node by the reference.
@@ -34,71 +32,21 @@ def run(m: Module, inputs: Sequence[Array], dims: Mapping[str, int] | None = Non
     env = bind(m.entry, m, inputs, dims)
     given = [np.asarray(a) for a in inputs]
     with np.errstate(all="ignore"):
-        return _own(_Views(m, env).call(m.entry, list(given)), given)
+        return own(Views(m, env).call(m.entry, list(given)), given)
 
 
-class Prepared:
-    """A module to be run many times: what does not depend on its inputs is computed once.
-
-    That is kept, like the constants that it replaces, and laid out for who reads it.
-    """
-
-    def __init__(self, m: Module) -> None:
-        self.m = m
-        machine = _Views(m, {})
-        with np.errstate(all="ignore"):
-            self._entry, self._known = _folded(m, machine)
-        # sizes that a step has worked out are those of one run
-        self._steps = {} if m.dims else machine.prepared
-
-    def run(self, inputs: Sequence[Array], dims: Mapping[str, int] | None = None) -> list[Array]:
-        """Return the results of the entry function; errors as of ``run``."""
-        machine = _Views(self.m, bind(self.m.entry, self.m, inputs, dims))
-        machine.prepared |= self._steps
-        given = [np.asarray(a) for a in inputs]
-        with np.errstate(all="ignore"):
-            return _own(machine.call(self._entry, [*given, *self._known]), given, self._known)
-
-
-def _folded(m: Module, machine: _Views) -> tuple[Function, list[Array]]:
-    """Return the entry with what it knows before it runs as further parameters, and that."""
-    entry = m.entry
-    known: dict[str, Array] = {}
-    types: dict[str, TensorType] = {}
-    left: list[Node] = []
-    asked = set(entry.results)  # by what is left to run
-    spread = set(asked)  # by what is slow to read an array whose elements are not side by side
-    for step in [Step(n, (), bool(m.dims)) for n in entry.nodes]:
-        n = step.node
-        if step.op is not None and not step.symbols and all(a in known for a in n.args):
-            (name,) = n.results
-            (known[name],) = machine.node(entry, step, [known[a] for a in n.args])
-            types[name] = n.types[0]
-            continue
-        left.append(n)
-        asked.update(n.args)
-        if step.op is None or step.op.kind is not Kind.ELEMENTWISE:
-            spread.update(n.args)
-    kept = {name: a for name, a in known.items() if name in asked}
-    for name in spread & kept.keys():
-        if 0 in kept[name].strides:
-            kept[name] = kept[name].copy()
-    params = (*entry.params, *(Param(name, types[name]) for name in kept))
-    return replace(entry, params=params, nodes=tuple(left)), list(kept.values())
-
-
-def _own(
+def own(
     results: Sequence[Array], given: Sequence[Array], kept: Sequence[Array] = ()
 ) -> list[Array]:
     """Copy what shares memory with more than an input that is a result: it may be written."""
 
-    def own(r: Array) -> Array:
+    def one(r: Array) -> Array:
         if any(r is a for a in given):
             return r
         alone = r.flags.owndata and r.flags.c_contiguous and not any(r is a for a in kept)
         return r if alone else r.copy()
 
-    return [own(r) for r in results]
+    return [one(r) for r in results]
 
 
 def walk(
@@ -118,7 +66,7 @@ def values(
     f: Function, m: Module, inputs: Sequence[Array], dims: Mapping[str, int] | None = None
 ) -> dict[str, Array]:
     """Every SSA value of a function of the module, parameters included."""
-    machine = _Arrays(m, bind(f, m, inputs, dims))
+    machine = _Copies(m, bind(f, m, inputs, dims))
     found: dict[str, Array] = {p.name: np.asarray(a) for p, a in zip(f.params, inputs, strict=True)}
     with np.errstate(all="ignore"):
         for step in machine.prepare(f).steps:
@@ -158,7 +106,7 @@ def estimates(
 ) -> tuple[Estimate, ...]:
     """Return ``bars``, and whether the shape of each is sure."""
     env = _bound(f, m, [b.c.shape for b in inputs], dims)
-    machine = on_bars(m, env, contract or Contract(), stored=stored)
+    machine = Bars(m, env, contract or Contract(), stored)
     with np.errstate(all="ignore"):
         return tuple(machine.call(f, [Estimate(b) for b in inputs]))
 
@@ -186,7 +134,7 @@ def reference(
             exact(np.asarray(a), p.type.dtype).c
             for a, p in zip(inputs, m.entry.params, strict=True)
         ]
-        return in_float64(m, env).call(m.entry, given)
+        return InFloat64(m, env).call(m.entry, given)
 
 
 def bind(
@@ -230,46 +178,32 @@ def _bound(
     return d.bind([*given, *((f"%{p.name}", p.type.shape, s) for p, s in pairs)], declared)
 
 
-class _Arrays(Machine[Array]):
+class _Copies(Arrays):
+    """Machine whose values are arrays of their own, which may be written."""
+
     def apply(self, f: Function, step: Step, args: list[Array]) -> Sequence[Array]:
         del f
         use = step.sized(self.env)
-        t, out = use.type, use.op.eval(args, use.type)
-        assert out.shape == t.shape, f"{out.shape} for {t}"
-        assert out.dtype == t.dtype.numpy, f"{out.dtype} for {t}"
-        return (out,)
-
-    def shape(self, value: Array) -> tuple[int, ...]:
-        return value.shape
-
-    def truth(self, value: Array) -> bool:
-        return bool(value)
-
-    def size(self, value: Array) -> int:
-        return int(value)
-
-    def take(self, value: Array, i: int) -> Array:
-        return np.asarray(value[i, ...])
-
-    def stack(self, slices: Sequence[Array], t: TensorType) -> Array:
-        whole = np.empty([int(str(s)) for s in t.shape], t.dtype.numpy)
-        for i, s in enumerate(slices):
-            whole[i] = s
-        return whole
+        return _checked(use.op.eval(args, use.type), use.type)
 
 
-class _Views(_Arrays):
+class Views(Arrays):
     """Machine whose values nobody writes: they may share memory, also with the module."""
 
     def apply(self, f: Function, step: Step, args: list[Array]) -> Sequence[Array]:
+        """Return the result of an op."""
+        del f
         use = step.sized(self.env)
-        t, out = use.type, use.op.view(args, use.type)
-        assert out.shape == t.shape, f"{out.shape} for {t}"
-        assert out.dtype == t.dtype.numpy, f"{out.dtype} for {t}"
-        return (out,)
+        return _checked(use.op.view(args, use.type), use.type)
 
 
-class _Visited(_Arrays):
+def _checked(out: Array, t: TensorType) -> tuple[Array]:
+    assert out.shape == t.shape, f"{out.shape} for {t}"
+    assert out.dtype == t.dtype.numpy, f"{out.dtype} for {t}"
+    return (out,)
+
+
+class _Visited(_Copies):
     def __init__(self, m: Module, env: Mapping[str, int], visit: Visit) -> None:
         super().__init__(m, env)
         self.visit = visit
@@ -282,24 +216,7 @@ class _Visited(_Arrays):
         given = list(args)
 
         def by_reference() -> Sequence[Array]:
-            plain = _Arrays(self.m, self.env)
+            plain = _Copies(self.m, self.env)
             return plain.node(f, step, list(given))
 
         return self.visit(f, n, given, self.env, by_reference)
-
-
-__all__ = [
-    "Estimate",
-    "Prepared",
-    "Run",
-    "Visit",
-    "bars",
-    "bind",
-    "concrete_attrs",
-    "estimates",
-    "last_uses",
-    "reference",
-    "run",
-    "values",
-    "walk",
-]

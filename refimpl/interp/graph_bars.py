@@ -45,13 +45,6 @@ def _decided(t: Estimate) -> bool:
     return t.sure and bool(np.all(t.bar.e == 0))
 
 
-def on_bars(
-    m: Module, env: Mapping[str, int], contract: Contract, *, stored: bool
-) -> Machine[Estimate]:
-    """Return a machine that runs functions of a module on bars."""
-    return Bars(m, env, contract, stored)
-
-
 class Bars(Machine[Estimate]):
     """Runs functions on bars; ``loose`` are symbols whose value is in doubt."""
 

@@ -15,18 +15,14 @@ Decisions are taken by the float64 values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from didyma.refimpl.interp.graph_machine import Machine, Step
+from didyma.refimpl.interp.graph_machine import Arrays, Step
 from didyma.refimpl.ir.graph import Function, Module
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops.bars import LEAST, Bar, Contract, centre_dtype, settle
-
-
-def in_float64(m: Module, env: Mapping[str, int]) -> Machine[Array]:
-    """Return a machine that runs functions of a module on centres (``bars.centre_dtype``)."""
-    return _Exact(m, env)
 
 
 def _all_but_exact(v: Array, dtype: DType) -> Bar:
@@ -34,12 +30,15 @@ def _all_but_exact(v: Array, dtype: DType) -> Bar:
     return Bar(v, np.full(v.shape, LEAST if dtype.is_float else 0.0))
 
 
-class _Exact(Machine[Array]):
+class InFloat64(Arrays):
+    """Runs functions of a module on centres."""
+
     def __init__(self, m: Module, env: Mapping[str, int]) -> None:
         super().__init__(m, env)
         self.contract = Contract(contraction=False)
 
     def apply(self, f: Function, step: Step, args: list[Array]) -> Sequence[Array]:
+        """Return the centre of the bar of an op's result."""
         n = step.node
         types = self.prepare(f).types
         given = {a: types[a].dtype for a in n.args}
@@ -50,20 +49,6 @@ class _Exact(Machine[Array]):
         dtype = use.type.dtype
         return (settle(_all_but_exact(bar.c, dtype), dtype).c,)
 
-    def shape(self, value: Array) -> tuple[int, ...]:
-        return value.shape
-
-    def truth(self, value: Array) -> bool:
-        return bool(value)
-
-    def size(self, value: Array) -> int:
-        return int(value)
-
-    def take(self, value: Array, i: int) -> Array:
-        return np.asarray(value[i, ...])
-
-    def stack(self, slices: Sequence[Array], t: TensorType) -> Array:
-        whole = np.empty([int(str(s)) for s in t.shape], centre_dtype(t.dtype))
-        for i, s in enumerate(slices):
-            whole[i] = s
-        return whole
+    def dtype(self, t: TensorType) -> np.dtype[Any]:
+        """Return the NumPy dtype of centres (``bars.centre_dtype``)."""
+        return centre_dtype(t.dtype)

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import sympy
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir import dims as d
 from didyma.refimpl.ir.graph import CALL, CONTROL, Attr, Function, Module, Node
-from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Applied, Op
 
@@ -267,3 +268,34 @@ class Machine(ABC, Generic[V]):
             self.env.pop(name, None)
         types = [concrete_type(t, self.env) for t in n.types[k:]]
         return [*states, *(self.stack(row, t) for row, t in zip(rows, types, strict=True))]
+
+
+class Arrays(Machine[Array]):
+    """Machine whose values are arrays."""
+
+    def dtype(self, t: TensorType) -> np.dtype[Any]:
+        """Return the NumPy dtype of a value of a type."""
+        return t.dtype.numpy
+
+    def shape(self, value: Array) -> tuple[int, ...]:
+        """Return the shape of a value."""
+        return value.shape
+
+    def truth(self, value: Array) -> bool:
+        """Read a condition."""
+        return bool(value)
+
+    def size(self, value: Array) -> int:
+        """Read a size."""
+        return int(value)
+
+    def take(self, value: Array, i: int) -> Array:
+        """Return one slice along the first axis."""
+        return np.asarray(value[i, ...])
+
+    def stack(self, slices: Sequence[Array], t: TensorType) -> Array:
+        """Join slices along a new first axis into an array."""
+        whole = np.empty([int(str(s)) for s in t.shape], self.dtype(t))
+        for i, s in enumerate(slices):
+            whole[i] = s
+        return whole

@@ -10,6 +10,7 @@ import pytest
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
+from didyma.refimpl.interp.graph_bars import Estimate
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.text import parse_module, show
 from didyma.refimpl.ir.types import Array, DType
@@ -214,7 +215,7 @@ def test_nested_loops_with_captures() -> None:
     assert a == 0.5 * 10
 
 
-def estimates(m: Module, *inputs: Bar) -> Sequence[graph.Estimate]:
+def estimates(m: Module, *inputs: Bar) -> Sequence[Estimate]:
     return graph.estimates(m.entry, m, inputs)
 
 

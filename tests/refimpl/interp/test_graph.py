@@ -7,6 +7,7 @@ import pytest
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
+from didyma.refimpl.interp.graph_machine import last_uses
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import Function, Module, Node, Param
 from didyma.refimpl.ir.types import Array, DType, TensorType
@@ -103,7 +104,7 @@ def test_half_intermediates_stay_in_f32_unless_stored() -> None:
 
 def test_values_are_freed_at_their_last_use() -> None:
     m = module()
-    assert [set(d) for d in graph.last_uses(m.entry)] == [set(), {"u"}, {"y"}]
+    assert [set(d) for d in last_uses(m.entry)] == [set(), {"u"}, {"y"}]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from didyma.fuzz.graphs import BYTES, decode
+from didyma.prepared import Prepared
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import Function, Module, Node, Param
@@ -77,7 +78,7 @@ def test_a_view_is_the_value(op: Op) -> None:
 @pytest.mark.parametrize("results", [("z",), ("w", "wt", "ones", "xt"), ("x", "w", "w")])
 def test_results_may_be_written(results: tuple[str, ...]) -> None:
     m = module(*results)
-    prepared = graph.Prepared(m)
+    prepared = Prepared(m)
     for fast in (False, False, True, True):
         x = SMALL + 1
         found = prepared.run([x]) if fast else graph.run(m, [x])
@@ -104,7 +105,7 @@ def test_what_is_known_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None
 
         noting = replace(rules, eval=noted, view=noted)
         monkeypatch.setitem(OPS, name, replace(op, rules=noting))
-    prepared = graph.Prepared(m)
+    prepared = Prepared(m)
     assert sorted(seen) == ["broadcast_to", "permute_dims"]
     seen.clear()
     prepared.run([SMALL])
@@ -120,7 +121,7 @@ def test_sizes_are_those_of_each_run() -> None:
         node("y", "add", "x ones", (n,)),
     )
     f = Function("main", (Param("x", t),), nodes, ("y", "ones"))
-    prepared = graph.Prepared(Module((f,), (DimVar("n", 0, 8),)))
+    prepared = Prepared(Module((f,), (DimVar("n", 0, 8),)))
     for size in (3, 5, 3, 0):
         y, ones = prepared.run([np.zeros(size, np.float32)])
         assert y.tolist() == ones.tolist() == [1.0] * size
@@ -132,7 +133,7 @@ def test_prepared_or_not_a_program_means_the_same(seed: int) -> None:
     m, inputs = case.module, case.inputs()
     exact = [bars.exact(a, p.type.dtype) for a, p in zip(inputs, m.entry.params, strict=True)]
     allowed = graph.bars(m.entry, m, exact, stored=True)
-    prepared = graph.Prepared(m)
+    prepared = Prepared(m)
     for found in (graph.run(m, inputs), prepared.run(inputs), prepared.run(inputs)):
         for got, bar, t in zip(found, allowed, m.entry.result_types(), strict=True):
             assert got.dtype == t.dtype.numpy
