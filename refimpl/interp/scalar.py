@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 from typing import cast as typed
@@ -317,30 +317,6 @@ def binary(op: BinaryOp, a: Value, b: Value) -> Value:
     array([ 0., nan], dtype=float32)
     """
     return _BINARY[op, DType.of(a)](a, b)
-
-
-def compare(op: CompareOp, a: Value, b: Value) -> Value:
-    """``a op b`` as bool."""
-    return _COMPARE[op](a, b)
-
-
-def unary(op: UnaryOp, x: Value) -> Value:
-    """``op(x)``."""
-    return _UNARY[op, DType.of(x)](x)
-
-
-def intrinsic(name: str, args: Sequence[Value]) -> Value:
-    """``name(*args)``."""
-    return intrinsic_fn(name, DType.of(args[0]))(*args)
-
-
-def cast(x: Value, src: DType, dst: DType) -> Value:
-    """Convert ``x``, whose dtype is ``src``.
-
-    >>> cast(np.float32([3.9, -3.9, 300, np.nan]), DType.F32, DType.I8)
-    array([  3,  -3, 127,   0], dtype=int8)
-    """
-    return _CAST[src, dst](x)
 
 
 def constant(value: float, dtype: DType) -> Value:
