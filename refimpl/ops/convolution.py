@@ -164,19 +164,21 @@ def _sample(ch: Chooser, t: TensorType) -> Sample | None:
         return _sample_weights(ch, t, tuple(static))
     f = choose_windows(ch, spatial)
     channels = t.shape[1]
-    groups = 1
-    if isinstance(channels, int):
-        groups = pick(ch, [g for g in (1, 2, 3, channels) if g and channels % g == 0] or [1])
+    groups = _groups(ch, channels)
     outputs = groups * pick(ch, (1, 2, 3))
     w = t.with_shape(outputs, dims.floordiv(channels, groups), *f.window)
     return Sample((t, w), freeze({**sliding_attrs(f), "groups": groups}))
 
 
+def _groups(ch: Chooser, channels: Dim) -> int:
+    if not isinstance(channels, int):
+        return 1
+    return pick(ch, [g for g in (1, 2, 3, channels) if g and channels % g == 0] or [1])
+
+
 def _sample_weights(ch: Chooser, t: TensorType, window: tuple[int, ...]) -> Sample:
     outputs, inputs = t.shape[:2]
-    groups = 1
-    if isinstance(outputs, int):
-        groups = pick(ch, [g for g in (1, 2, 3, outputs) if g and outputs % g == 0] or [1])
+    groups = _groups(ch, outputs)
     spatial: Shape = tuple(w + pick(ch, (1, 0, 2, 4)) for w in window)
     f = choose_windows(ch, spatial, window)
     batch: Dim = pick(ch, (1, 2, 3, 0))

@@ -7,7 +7,7 @@ which a name stands as often as its power says; that of a constant is empty.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any, TypeAlias, TypeVar
@@ -133,7 +133,8 @@ def _nonnegative(p: Powers, box: Box, splits: int) -> bool:
     corners = product(*((0, d) if d else (0,) for d in degree))
     if splits == 0 or any(b[c] < 0 for c in corners):
         return False
-    at = max(range(len(box)), key=_width(box))
+    widths = [(hi - lo) / (1 + abs(lo)) for lo, hi in box]
+    at = widths.index(max(widths))
     lo, hi = box[at]
     if lo == hi:
         return False
@@ -141,14 +142,6 @@ def _nonnegative(p: Powers, box: Box, splits: int) -> bool:
     mid = min(max(mid, lo), hi - 1)  # only integers count: what lies between halves does not
     halves = ([*box[:at], h, *box[at + 1 :]] for h in ((lo, mid), (mid + 1, hi)))
     return all(_nonnegative(p, half, splits - 1) for half in halves)
-
-
-def _width(box: Box) -> Callable[[int], float]:
-    def width(i: int) -> float:
-        lo, hi = box[i]
-        return (hi - lo) / (1 + abs(lo))
-
-    return width
 
 
 def _bernstein(p: Powers, box: Box) -> dict[tuple[int, ...], Number]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -113,26 +113,21 @@ def _quotient(a: QuasiLinear, by: int) -> QuasiLinear:
     return QuasiLinear(a.values // by, a.period, a.slope // by)
 
 
-def _extreme(
-    pick: Callable[..., Array], sign: int
-) -> Callable[[QuasiLinear, QuasiLinear], QuasiLinear]:
-    def run(a: QuasiLinear, b: QuasiLinear) -> QuasiLinear:
-        a, b = _aligned(a, b)
-        rise = a.slope - b.slope
-        if rise:
-            # The lines of a residue cross in this many periods, if they do.
-            ahead = (b.values - a.values)[-a.period :]
-            turns = max(0, int((-(-ahead // rise) if rise > 0 else ahead // rise).max()) + 1)
-            start = len(a.values) - a.period + turns * a.period
-            a, b = _extended(a, start, a.period), _extended(b, start, b.period)
-        slope = max(sign * a.slope, sign * b.slope) * sign
-        return QuasiLinear(pick(a.values, b.values), a.period, slope)
-
-    return run
+def _extreme(pick: Callable[..., Array], sign: int, a: QuasiLinear, b: QuasiLinear) -> QuasiLinear:
+    a, b = _aligned(a, b)
+    rise = a.slope - b.slope
+    if rise:
+        # The lines of a residue cross in this many periods, if they do.
+        ahead = (b.values - a.values)[-a.period :]
+        turns = max(0, int((-(-ahead // rise) if rise > 0 else ahead // rise).max()) + 1)
+        start = len(a.values) - a.period + turns * a.period
+        a, b = _extended(a, start, a.period), _extended(b, start, b.period)
+    slope = max(sign * a.slope, sign * b.slope) * sign
+    return QuasiLinear(pick(a.values, b.values), a.period, slope)
 
 
 _ONE = QuasiLinear(np.array([1]), 1, 0)
-_LARGEST, _SMALLEST = _extreme(np.maximum, 1), _extreme(np.minimum, -1)
+_LARGEST, _SMALLEST = partial(_extreme, np.maximum, 1), partial(_extreme, np.minimum, -1)
 
 
 def quasilinear(p: Poly, atoms: Atoms, least: int) -> QuasiLinear | None:

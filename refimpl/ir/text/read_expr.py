@@ -129,16 +129,10 @@ class ExprReader(Reader):
 
     def _primary(self) -> Expr:
         kind, word = self.kind, self.word
-        if kind == "name" and word not in ("true", "false", "nan", "inf"):
+        if kind == "value" or (kind == "name" and word not in ("true", "false", "nan", "inf")):
             after = self.words[self.i + 1]
-            if after == "(":
+            if after == "(" and kind == "name":
                 return self._call()
-            if after == "[":
-                buffer, index = self._element()
-                return Load(buffer, index, self._load_dtype(buffer))
-            return self._var()
-        if kind == "value":
-            after = self.words[self.i + 1]
             if after == "(":
                 name = self.name("a name")
                 self.next()
