@@ -303,10 +303,18 @@ _SCHEDULES = _table(
     ("no-such-loop", "A step names a loop that the function has not, or not any more: the error "
      "says which step replaced it.",
      "split i by 8, then split i by 4"),
+    ("no-region", "The part of a buffer that an iteration of a loop touches is no box of constant "
+     "size.",
+     "stage a at i, where the loop runs over all n elements of a"),
     ("no-such-value", "A step names a variable or a buffer that the function does not make.",
      "inline x, where nothing is called x"),
+    ("not-a-fold", "A step needs a loop that updates one buffer by an operation whose terms may "
+     "come in any order, but for rounding.",
+     "rfactor acc over k, where acc[] = acc[] - a[k]"),
     ("not-nested", "A step needs loops that stand directly in one another, or follow one another.",
      "fuse i, j, where another statement stands between"),
+    ("target-lacks", "A step needs what the target has not.",
+     "stage a at k in cluster, for the portable target"),
     ("unknown-step", "A schedule has a step of no known kind; the error lists those there are.",
      "slice i by 8"),
 )  # fmt: skip

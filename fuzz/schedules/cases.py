@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from didyma.codegen.schedule.steps.apply import apply
-from didyma.codegen.schedule.steps.records import Schedule, Step
+from didyma.codegen.schedule.steps.records import Schedule, Step, reassociates
 from didyma.fuzz.schedules import functions, steps
 from didyma.fuzz.schedules.functions import Subject
 from didyma.refimpl.errors import DidymaError
@@ -16,6 +16,7 @@ from didyma.refimpl.ir.walk import exprs, stmts
 
 MEDIAN = 12  # of the steps that a schedule has
 MOST_REFUSED = 12  # refused steps for each legal one, on average
+MOTIFS = 6  # one schedule in so many begins with steps that belong together
 LARGEST = 250  # statements and expressions from which on no more steps are taken
 
 
@@ -49,12 +50,15 @@ def draw(seed: int, index: int) -> Case:
     subject = functions.draw(seed, index)
     chance = random.Random((seed << 64) + index + (1 << 32))
     wanted = chance.randint(1, 2 * MEDIAN - 1)
+    queue = steps.motif(subject.func, chance) if chance.random() < 1 / MOTIFS else []
     legal: list[Step] = []
     refused: list[Refused] = []
     f = subject.func
     known = [f]  # the function after so many steps
     while len(legal) < wanted and len(refused) < MOST_REFUSED * wanted and size(f) < LARGEST:
-        step = steps.draw(f, chance)
+        step = queue.pop(0) if queue else steps.draw(f, chance)
+        if reassociates(step) and not subject.exact:
+            continue
         try:
             f = apply(step, f)
         except DidymaError as e:

@@ -49,6 +49,12 @@ class Subject:
     seed: int
     module: Module | None = None
 
+    @property
+    def exact(self) -> bool:
+        """Whether a schedule that reassociates can be judged: by bars, or as integers are."""
+        floats = any(b.dtype.is_float for b in self.func.params)
+        return self.module is not None or not floats
+
     def buffers(self) -> dict[str, Array]:
         """Return the content of each parameter before the launch, drawn from the seed."""
         env = dict(self.env)

@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from didyma.codegen.schedule.steps import records
-from didyma.codegen.schedule.steps.loops import loops_of
+from didyma.codegen.schedule.steps.accesses import update_of
+from didyma.codegen.schedule.steps.loops import loops_of, path_to
 from didyma.codegen.schedule.steps.records import Step, Tail
-from didyma.refimpl.ir.loop import AXES, Allocate, Block, For, Let, PrimFunc, Stmt
+from didyma.refimpl.ir.loop import AXES, Allocate, Block, For, Let, PrimFunc, Stmt, Store
 from didyma.refimpl.ir.walk import stmt_children, stmts
 
 _FACTORS = (1, 2, 3, 4, 5, 8)
@@ -29,6 +30,15 @@ class View:
         self.lets = [s.var.name for s in stmts(f.body) if isinstance(s, Let)]
         self.made = [s.buffer.name for s in stmts(f.body) if isinstance(s, Allocate)]
         self.params = [b.name for b in f.params]
+        loops = loops_of(f.body)
+        self.staged = [
+            (x.var.name, x.body.buffer.name) for x in loops if isinstance(x.body, Allocate)
+        ]
+        stores = [(s, x.var.name) for x in loops for s in stmts(x.body) if isinstance(s, Store)]
+        self.folds = [(s.buffer, x) for s, x in stores if update_of(s)]
+        self.ends = {s.buffer: x for s, x in stores}
+        shapes = {s.buffer.name: s.buffer.shape for s in stmts(f.body) if isinstance(s, Allocate)}
+        self.computed = [n for n in self.made if shapes[n]]
 
     def loop(self) -> str:
         """Return a loop; ``none`` where there is none."""
@@ -48,9 +58,16 @@ class View:
         start = self.chance.randrange(len(chain) - count + 1)
         return chain[start : start + count]
 
-    def fresh(self, prefix: str) -> str:
-        """Return a name that no loop has."""
-        return next(n for k in range(1000) if (n := f"{prefix}{k}") not in self.loops)
+    def fold(self) -> tuple[str, str]:
+        """Return a buffer that a loop updates, and the loop; at times any."""
+        if self.folds and self.chance.random() < 0.9:
+            return self.chance.choice(self.folds)
+        return self.some([*self.made, *self.params]), self.loop()
+
+    def fresh(self, prefix: str, taken: Sequence[str] = ()) -> str:
+        """Return a name that no loop has, nor one of those taken."""
+        used = {*self.loops, *taken}
+        return next(n for k in range(1000) if (n := f"{prefix}{k}") not in used)
 
     def reassociates(self) -> bool:
         """Decide whether a step declares that it reassociates."""
@@ -113,12 +130,45 @@ def _parallel(v: View) -> Step:
 
 
 def _bind(v: View) -> Step:
-    loop = v.chains[0][0] if v.chains and v.chance.random() < 0.5 else v.loop()
+    outer = [c[0] for c in v.chains]
+    loop = v.chance.choice(outer) if outer and v.chance.random() < 0.7 else v.loop()
     return records.Bind(loop, v.chance.choice(AXES))
 
 
 def _inline(v: View) -> Step:
     return records.Inline(v.some([*v.lets, *v.made]))
+
+
+def _stage(v: View) -> Step:
+    memory = v.chance.choice([records.Memory.REGISTERS] * 5 + list(records.Memory))
+    buffer = v.some([*v.params, *v.made])
+    return records.Stage(buffer, v.loop(), memory, v.fresh("s", v.made))
+
+
+def _compute_at(v: View) -> Step:
+    buffer = v.some(v.computed or v.made)
+    after = v.loops[v.loops.index(v.ends[buffer]) + 1 :] if buffer in v.ends else v.loops
+    return records.ComputeAt(buffer, v.some(after))
+
+
+def _rfactor(v: View) -> Step:
+    buffer, loop = v.fold()
+    return records.Rfactor(buffer, loop, v.fresh("r", v.made))
+
+
+def _reduce_across(v: View) -> Step:
+    by = v.chance.choice([records.Across.SHARED] * 5 + list(records.Across))
+    buffer, loop = v.fold()
+    return records.ReduceAcross(buffer, loop, by, v.fresh("w", v.made))
+
+
+def _swizzle(v: View) -> Step:
+    return records.Swizzle(v.some(v.made), v.chance.choice((2, 4, 3)))
+
+
+def _pipeline(v: View) -> Step:
+    loop, buffer = v.chance.choice(v.staged) if v.staged else (v.loop(), v.some(v.made))
+    return records.Pipeline(loop, buffer, v.chance.choice((2, 3)))
 
 
 Draw: TypeAlias = Callable[[View], Step]
@@ -127,6 +177,7 @@ WEIGHTS: Mapping[Draw, int] = MappingProxyType(
     {
         _split: 8, _fuse: 6, _join: 6, _reorder: 10, _tile: 5, _unroll: 2, _vectorize: 2,
         _parallel: 4, _bind: 1, _inline: 3,
+        _stage: 10, _compute_at: 4, _rfactor: 4, _reduce_across: 2, _swizzle: 2, _pipeline: 3,
     }
 )  # fmt: skip
 
@@ -136,3 +187,26 @@ def draw(f: PrimFunc, chance: random.Random) -> Step:
     kinds = list(WEIGHTS)
     (kind,) = chance.choices(kinds, [WEIGHTS[k] for k in kinds])
     return kind(View(f, chance))
+
+
+def motif(f: PrimFunc, chance: random.Random) -> list[Step]:
+    """Return steps that belong together, such as those that spread a fold over threads."""
+    made = [s for s in stmts(f.body) if isinstance(s, Allocate) and not s.buffer.shape]
+    if not made:
+        return []
+    acc = chance.choice(made)
+    around = [x.var.name for x in path_to(f.body, acc) if isinstance(x, For)]
+    folds = [x.var.name for x in loops_of(acc.body)][:1]
+    if not folds or len(around) > 3:
+        return []
+    (k,) = folds
+    bound = [records.Bind(n, a) for n, a in zip(around, AXES, strict=False)]
+    turned = records.Split(k, chance.choice((2, 4, 8)), Tail.GUARDED, ("turn", "lane"))
+    threads = records.ReduceAcross(acc.buffer.name, "lane")
+    if chance.random() < 0.3 and around:
+        shared = records.Stage(
+            chance.choice(f.inputs or ["none"]), around[-1], records.Memory.SHARED
+        )
+        bound[-1] = records.Bind(around[-1], "threadIdx.x")
+        return [*bound, shared]
+    return [*bound, turned, records.Reorder(("lane", "turn"), reassociates=True), threads]

@@ -22,6 +22,7 @@ from didyma.refimpl.ir.loop import (
     Load,
     PlacementAllocate,
     PrimFunc,
+    Select,
     Stmt,
     Store,
     Var,
@@ -156,8 +157,9 @@ class _Collector:
     def expr(self, e: Expr, s: Stmt, loops: tuple[For, ...], guards: int, update: str) -> None:
         if isinstance(e, LetExpr):
             self.bind(e.var, e.value)
-        for c in expr_children(e):
-            self.expr(c, s, loops, guards, update)
+        for n, c in enumerate(expr_children(e)):
+            chosen = isinstance(e, Select) and n > 0
+            self.expr(c, s, loops, guards + chosen, update)
         if isinstance(e, Load):
             own = isinstance(s, Store) and s.buffer == e.buffer
             self.add(e.buffer, e.index, s, loops, guards, False, update if own else "")

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from didyma.codegen.schedule.nest import same
+from didyma.codegen.schedule.steps.buffers import pipeline, swizzle
+from didyma.codegen.schedule.steps.compute_at import compute_at
+from didyma.codegen.schedule.steps.folds import reduce_across, rfactor
 from didyma.codegen.schedule.steps.fuse import fuse, join
 from didyma.codegen.schedule.steps.inline import inline
 from didyma.codegen.schedule.steps.kernels import nests
@@ -14,24 +17,34 @@ from didyma.codegen.schedule.steps.kinds import bind, parallel, unroll, vectoriz
 from didyma.codegen.schedule.steps.loops import loops_of, sequence
 from didyma.codegen.schedule.steps.records import (
     Bind,
+    ComputeAt,
     Fuse,
     Inline,
     Join,
     Parallel,
+    Pipeline,
+    ReduceAcross,
     Reorder,
+    Rfactor,
     Schedule,
     Split,
+    Stage,
     Step,
+    Swizzle,
+    Tensorize,
     Tile,
     Unroll,
     Vectorize,
 )
 from didyma.codegen.schedule.steps.reorder import reorder, tile
 from didyma.codegen.schedule.steps.split import split
+from didyma.codegen.schedule.steps.stage import stage
+from didyma.codegen.schedule.steps.tensorize import tensorize
 from didyma.codegen.schedule.steps.text import show_step
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.limits import PORTABLE, Limits
 from didyma.refimpl.ir.loop import Block, PrimFunc, Stmt
+from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import map_stmt
 from didyma.refimpl.verify import loop as laws
 
@@ -42,12 +55,13 @@ def apply(
     """Return a function after one step, which does the same.
 
     To the bit, or where the step declares that it reassociates, but for the order of sums and
-    products of floats.  DidymaError ``dependence`` names two accesses that forbid the step;
-    ``bad-step`` and others say what the step needs, and a law of loops what the result would break.
-    An ``unchecked`` step is taken in spite of a dependence, to see whether the result differs.
+    products of floats.  Folds are written out as serial loops first.  DidymaError ``dependence``
+    names two accesses that forbid the step; ``bad-step`` and others say what the step needs, and a
+    law of loops what the result would break.  An ``unchecked`` step is taken in spite of a
+    dependence, to see whether the result differs.
     """
     del target
-    g = _taken(step, f, unchecked)
+    g = _taken(step, unfolded(f), unchecked)
     g = replace(g, body=flattened(g.body))
     for s in nests(g):
         laws.verify(replace(g, body=s))
@@ -76,6 +90,20 @@ def _taken(step: Step, f: PrimFunc, unchecked: bool) -> PrimFunc:
             return bind(step, f, unchecked=unchecked)
         case Inline():
             return inline(step, f, unchecked=unchecked)
+        case Stage():
+            return stage(step, f)
+        case ComputeAt():
+            return compute_at(step, f, unchecked=unchecked)
+        case Rfactor():
+            return rfactor(step, f)
+        case ReduceAcross():
+            return reduce_across(step, f)
+        case Swizzle():
+            return swizzle(step, f)
+        case Pipeline():
+            return pipeline(step, f, unchecked=unchecked)
+        case Tensorize():
+            return tensorize(step, f)
         case _:
             assert_never(step)
 

@@ -18,6 +18,23 @@ class Tail(StrEnum):
     PEELED = "peeled"  # the rest of the iterations follows in a loop of its own
 
 
+class Memory(StrEnum):
+    """Where a stage keeps what it copies."""
+
+    REGISTERS = "registers"
+    SHARED = "shared"
+    CLUSTER = "cluster"
+
+
+class Across(StrEnum):
+    """By what threads combine their partial results."""
+
+    SHUFFLE = "shuffle"
+    SHARED = "shared"
+    CLUSTER = "cluster"
+    GRID = "grid"
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
     """Replace a loop by two: ``factor`` iterations in the inner one.
@@ -121,8 +138,107 @@ class Inline:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Keep the part of a buffer that one iteration of a loop touches in nearer memory.
+
+    The new buffer is called ``a_stage`` unless ``into`` names it; the loops that fill it are called
+    ``a_stage_0``, ``a_stage_1`` and so on, and those that write it back ``a_stage_out_0`` and on.
+    """
+
+    buffer: str
+    loop: str
+    memory: Memory = Memory.REGISTERS
+    into: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.into:
+            object.__setattr__(self, "into", f"{self.buffer}_stage")
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeAt:
+    """Compute a buffer made inside where a loop needs it: in each of its iterations, that part."""
+
+    buffer: str
+    loop: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rfactor:
+    """Fold the iterations of one loop into partial results of their own, which are folded last.
+
+    The buffer of partial results is called ``acc_part`` unless ``into`` names it, and the loops
+    that fill and fold it ``acc_part_start`` and ``acc_part_fold``.
+    """
+
+    buffer: str
+    loop: str
+    into: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.into:
+            object.__setattr__(self, "into", f"{self.buffer}_part")
+
+    @property
+    def reassociates(self) -> bool:
+        """True: partial results are folded in another order."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceAcross:
+    """Give the iterations of a loop of a fold to the threads of a block, which combine in a tree.
+
+    The buffer of their partial results is called ``acc_tile`` unless ``into`` names it.
+    """
+
+    buffer: str
+    loop: str
+    by: Across = Across.SHARED
+    into: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.into:
+            object.__setattr__(self, "into", f"{self.buffer}_tile")
+
+    @property
+    def reassociates(self) -> bool:
+        """True: partial results are combined in a tree."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle:
+    """Permute the elements within each row of a buffer made inside: column xor row mod ``factor``.
+
+    Threads that walk down a column then touch different banks of shared memory.
+    """
+
+    buffer: str
+    factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Fill a staged buffer ``depth - 1`` iterations of a loop ahead of its use."""
+
+    loop: str
+    buffer: str
+    depth: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tensorize:
+    """Replace a loop by a call of the function that does the same, as an intrinsic would."""
+
+    loop: str
+    function: str
+
+
 Step: TypeAlias = (
-    Split | Fuse | Join | Reorder | Tile | Unroll | Vectorize | Parallel | Bind | Inline
+    Split | Fuse | Join | Reorder | Tile | Unroll | Vectorize | Parallel | Bind | Inline | Stage
+    | ComputeAt | Rfactor | ReduceAcross | Swizzle | Pipeline | Tensorize
 )  # fmt: skip
 Schedule: TypeAlias = tuple[Step, ...]
 

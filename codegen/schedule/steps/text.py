@@ -5,6 +5,7 @@
       reorder i1, i0_inner
       tile i, j by 8, 32 into i_outer, j_outer, i_inner, j_inner
       bind i0_outer to blockIdx.x
+      stage a at k_outer in registers into a_stage
     }
 
 A step stands for one line, though lines have no meaning; ``#`` starts a comment.  A schedule
@@ -20,7 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from didyma.codegen.schedule.steps import records
-from didyma.codegen.schedule.steps.records import Schedule, Step, Tail
+from didyma.codegen.schedule.steps.records import Across, Memory, Schedule, Step, Tail
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.text.lex import Lexer
 from didyma.refimpl.ir.text.literals import global_name
@@ -51,6 +52,7 @@ class Form:
 
 _LOOP = Clause("", "loop", "name")
 _LOOPS = Clause("", "loops", "names")
+_BUFFER = Clause("", "buffer", "name")
 _INTO = Clause("into", "into", "name", optional=True)
 _INTO_ALL = Clause("into", "into", "names", optional=True)
 _REASSOCIATES = Clause("reassociates", "reassociates", "flag", optional=True)
@@ -72,6 +74,22 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "parallel": Form(records.Parallel, (_LOOP,)),
         "bind": Form(records.Bind, (_LOOP, Clause("to", "axis", "label"))),
         "inline": Form(records.Inline, (Clause("", "name", "name"),)),
+        "stage": Form(
+            records.Stage,
+            (_BUFFER, Clause("at", "loop", "name"), Clause("in", "memory", Memory, True), _INTO),
+        ),
+        "compute_at": Form(records.ComputeAt, (_BUFFER, Clause("at", "loop", "name"))),
+        "rfactor": Form(records.Rfactor, (_BUFFER, Clause("over", "loop", "name"), _INTO)),
+        "reduce_across": Form(
+            records.ReduceAcross,
+            (_BUFFER, Clause("over", "loop", "name"), Clause("by", "by", Across, True), _INTO),
+        ),
+        "swizzle": Form(records.Swizzle, (_BUFFER, Clause("by", "factor", "int"))),
+        "pipeline": Form(
+            records.Pipeline,
+            (_LOOP, Clause("for", "buffer", "name"), Clause("depth", "depth", "int", True)),
+        ),
+        "tensorize": Form(records.Tensorize, (_LOOP, Clause("with", "function", "name"))),
     }
 )
 _NAMES: Mapping[type[Any], str] = MappingProxyType({f.record: n for n, f in FORMS.items()})

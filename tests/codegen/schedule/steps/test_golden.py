@@ -101,6 +101,8 @@ CODES = {
     "inline-refused-name": "no-such-value", "join-refused": "dependence",
     "reorder-refused": "dependence", "split-refused": "indivisible",
     "split-refused-consumed": "no-such-loop", "split-refused-name": "name-taken",
+    "compute_at-refused": "dependence", "rfactor-refused": "not-a-fold",
+    "stage-refused-region": "no-region", "stage-refused-cluster": "target-lacks",
 }  # fmt: skip
 
 

@@ -1,0 +1,209 @@
+"""The steps ``rfactor`` and ``reduce_across``: a fold by parts, and by the threads of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal, TypeAlias, get_args
+
+from didyma.codegen.lower.scalar import identity
+from didyma.codegen.schedule.steps.accesses import scan, update_of
+from didyma.codegen.schedule.steps.loops import (
+    Place,
+    claim,
+    find,
+    items,
+    path_to,
+    replaced,
+    sequence,
+)
+from didyma.codegen.schedule.steps.records import Across, ReduceAcross, Rfactor
+from didyma.codegen.schedule.steps.regions import redirected
+from didyma.codegen.schedule.steps.split import wrong
+from didyma.codegen.schedule.steps.stage import lacks
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.expand import declared
+from didyma.refimpl.ir.loop import (
+    AXES,
+    INDEX,
+    Allocate,
+    Barrier,
+    Binary,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    LoopKind,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Store,
+    Var,
+)
+from didyma.refimpl.ir.text import show_line
+from didyma.refimpl.ir.walk import subexprs
+
+Folding: TypeAlias = Literal["add", "mul", "min", "max", "and", "or"]  # ops with an identity
+_OPS: Mapping[str, Folding] = MappingProxyType({op: op for op in get_args(Folding)})
+SERIAL = (LoopKind.SERIAL, LoopKind.UNROLLED)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldLoop:
+    """A loop of a fold: its statement ``acc[i] = op(acc[i], term)``, and the nest of the fold.
+
+    ``nest`` is the outermost loop around it in which the accumulator is not touched otherwise and
+    its index does not vary.
+    """
+
+    place: Place
+    update: Store
+    op: Folding
+    buffer: Buffer
+    nest: For
+
+
+def fold_loop(f: PrimFunc, buffer: str, loop: str) -> FoldLoop:
+    """Return the fold into a buffer that a loop runs; DidymaError ``not-a-fold``.
+
+    Also ``no-such-loop``.
+    """
+    place, known = find(f, loop), scan(f)
+    mine = [a for a in known.within(place.loop.body) if a.buffer == buffer]
+    stores = [a.stmt for a in mine if a.writes]
+    op = _OPS.get(update_of(stores[0])) if len(stores) == 1 else None
+    if op is None or not isinstance(stores[0], Store):
+        got = f"`{show_line(stores[0])}`" if stores else f"no store to {buffer} in {loop}"
+        raise not_a_fold(f, got if len(stores) < 2 else f"{len(stores)} stores to {buffer}")
+    update = stores[0]
+    if any(a.stmt is not update for a in mine) or buffer not in known.buffers:
+        raise not_a_fold(f, f"other uses of {buffer} in {loop}")
+    if loop in mine[0].owners:
+        raise not_a_fold(f, f"{buffer}, which is made in {loop}")
+    names = {e.name for i in mine[0].index or () for e in subexprs(i) if isinstance(e, Var)}
+    nest: For | None = None
+    for x in reversed(place.loops):
+        other = [a for a in known.within(x) if a.buffer == buffer and a.stmt is not update]
+        inside = {x.var.name, *declared(x.body)}
+        if other or x.kind not in SERIAL or names & inside or x.var.name in mine[0].owners:
+            break
+        nest = x
+    if nest is None:
+        raise not_a_fold(f, f"{loop}, a {place.loop.kind} loop or one that {buffer} varies with")
+    return FoldLoop(place, update, op, known.buffers[buffer], nest)
+
+
+def not_a_fold(f: PrimFunc, got: str) -> DidymaError:
+    """Return the error of a loop that runs no fold."""
+    return DidymaError(
+        "not-a-fold", f"@{f.name}", got=got,
+        want=f"one statement `acc = op(acc, term)` with op of {', '.join(_OPS)}",
+    )  # fmt: skip
+
+
+def rfactor(step: Rfactor, f: PrimFunc) -> PrimFunc:
+    """Return a function in which one loop of a fold has a partial result for each iteration.
+
+    DidymaError ``no-such-loop``, ``not-a-fold``, ``bad-step``, ``name-taken``.
+    """
+    found = fold_loop(f, step.buffer, step.loop)
+    loop, acc = found.place.loop, found.buffer
+    if not isinstance(loop.extent, Const):
+        raise wrong(f, f"`{show_line(loop)}`", "a loop of constant extent", help="split it first")
+    start, last = Var(f"{step.into}_start"), Var(f"{step.into}_fold")
+    claim(f, [step.into, start.name, last.name])
+    part = Buffer(step.into, acc.dtype, (int(loop.extent.value),), Scope.LOCAL)
+    zero = Store(part.name, (start,), identity(found.op, acc.dtype))
+    old = Load(acc.name, found.update.index, acc.dtype)
+    new = Binary(found.op, old, Load(part.name, (last,), part.dtype))
+    index = found.update.index
+    steps = redirected(f, found.nest, acc.name, part.name, lambda _: (loop.var,))
+    body = Block(
+        (
+            For(start, loop.extent, zero),
+            steps,
+            For(last, loop.extent, Store(acc.name, index, new)),
+        )
+    )
+    return replace(f, body=replaced(f.body, found.nest, Allocate(part, body)))
+
+
+def reduce_across(step: ReduceAcross, f: PrimFunc) -> PrimFunc:
+    """Return a function whose threads fold a part of the terms each, then combine in a tree.
+
+    The loop must be the outermost of its fold, whose accumulator is made with bound loops alone
+    around it; it is bound to the first free thread axis.  What follows the fold is done by the
+    first thread.  DidymaError ``no-such-loop``, ``not-a-fold``, ``bad-step``, ``target-lacks``,
+    ``name-taken``.
+    """
+    if step.by is not Across.SHARED:
+        raise lacks(f, f"{step.by} operations")
+    found = fold_loop(f, step.buffer, step.loop)
+    loop, acc = found.place.loop, found.buffer
+    made, first, rest = _around(f, found)
+    width = int(loop.extent.value) if isinstance(loop.extent, Const) else 0
+    if width < 1 or width & (width - 1):
+        raise wrong(f, f"`{show_line(loop)}`", "a power of two of iterations")
+    threads = [x for x in found.place.loops[:-1] if x.axis.startswith("thread")]
+    axis = next(a for a in AXES[3:] if a not in {x.axis for x in threads})
+    sizes = [int(x.extent.value) for x in threads if isinstance(x.extent, Const)]
+    tile = Buffer(step.into, acc.dtype, (*sizes, width), Scope.SHARED)
+    level, half = Var(f"{step.into}_level"), Var(f"{step.into}_half")
+    claim(f, [step.into, level.name, half.name])
+
+    def at(n: Expr) -> tuple[Expr, ...]:
+        return (*(x.var for x in threads), n)
+
+    def part(n: Expr) -> Expr:
+        return Load(tile.name, at(n), tile.dtype)
+
+    both = Binary(found.op, part(loop.var), part(ix.add(loop.var, half)))
+    pair = If(ix.compare("lt", loop.var, half), Store(tile.name, at(loop.var), both))
+    turn: Stmt = Let(half, Binary("shr", ix.index(width // 2), level), Block((pair, Barrier())))
+    tree = For(level, Const(width.bit_length() - 1, INDEX), turn)
+    total = Store(acc.name, (), Binary(found.op, first.value, part(ix.ZERO)))
+    body = sequence(
+        [
+            Store(acc.name, (), identity(found.op, acc.dtype)),
+            *items(loop.body),
+            Store(tile.name, at(loop.var), Load(acc.name, (), acc.dtype)),
+            Barrier(),
+            *([tree] if width > 1 else []),
+            If(ix.compare("eq", loop.var, ix.ZERO), sequence([total, *rest])),
+        ]
+    )
+    lanes = replace(loop, body=Allocate(acc, body), kind=LoopKind.BOUND, axis=axis)
+    outermost: Stmt = threads[0] if threads else made
+    inner = replaced(f.body, made, lanes) if threads else f.body
+    if threads:
+        outermost = find(replace(f, body=inner), threads[0].var.name).loop
+        return replace(f, body=replaced(inner, outermost, Allocate(tile, outermost)))
+    return replace(f, body=replaced(f.body, made, Allocate(tile, lanes)))
+
+
+def _around(f: PrimFunc, found: FoldLoop) -> tuple[Allocate, Store, tuple[Stmt, ...]]:
+    """Return the declaration of an accumulator, its start, and what follows its fold."""
+    loop, name = found.place.loop, found.buffer.name
+    around = path_to(f.body, loop)
+    made = next((s for s in around if isinstance(s, Allocate) and s.buffer.name == name), None)
+    if made is not None and found.nest is loop and isinstance(made.body, Block):
+        parts, before = made.body.body, around[: [s is made for s in around].index(True)]
+        at = [s is loop for s in parts]
+        is_free = all(
+            (isinstance(s, For) and s.kind is LoopKind.BOUND) or isinstance(s, Allocate)
+            for s in before
+        )
+        first = parts[0]
+        if True in at[1:2] and is_free and isinstance(first, Store) and first.buffer == name:
+            return made, first, parts[2:]
+    raise wrong(
+        f, f"{loop.var.name} in {name}'s fold",
+        "the outermost loop of a fold right after the start of an accumulator that is made inside "
+        "bound loops alone",
+    )  # fmt: skip

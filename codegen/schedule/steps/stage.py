@@ -1,0 +1,196 @@
+"""The step ``stage``: a loop works on a copy of what it touches, in nearer memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from didyma.codegen.schedule.nest import guarded
+from didyma.codegen.schedule.steps.accesses import Access, Scan, scan
+from didyma.codegen.schedule.steps.loops import Place, claim, find, items, replaced, sequence
+from didyma.codegen.schedule.steps.records import Memory, Stage
+from didyma.codegen.schedule.steps.regions import Region, Regions, nested, redirected
+from didyma.codegen.schedule.steps.split import wrong
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import (
+    Allocate,
+    Barrier,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Load,
+    LoopKind,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Store,
+    Var,
+    While,
+)
+
+
+def stage(step: Stage, f: PrimFunc) -> PrimFunc:
+    """Return a function in which each iteration of a loop works on a copy of a buffer's part.
+
+    What is only read is copied before.  What is written, too, must be a box whose every element is
+    stored, and is copied back after.  In shared memory, the threads of the block share the work of
+    copying, between barriers; only what nothing writes may stand there.
+
+    DidymaError ``no-such-loop``, ``no-such-value``, ``bad-step``, ``no-region``, ``name-taken``,
+    ``target-lacks``.
+    """
+    if step.memory is Memory.CLUSTER:
+        raise lacks(f, "memory that the blocks of a cluster share")
+    place, known = find(f, step.loop), scan(f)
+    loop = place.loop
+    touched = [a for a in known.within(loop.body) if a.buffer == step.buffer]
+    _require(step, known, place, touched)
+    threads = [x for x in place.loops if x.axis.startswith("thread")]
+    free = [x.var.name for x in threads] if step.memory is Memory.SHARED else []
+    regions = Regions(known, loop, free)
+    region = regions.of(touched)
+    old = known.buffers[step.buffer]
+    scope = Scope.SHARED if step.memory is Memory.SHARED else Scope.LOCAL
+    new = Buffer(step.into, old.dtype, region.shape, scope)
+    claim(f, [step.into])
+    body = redirected(f, loop.body, step.buffer, step.into, lambda at: regions.moved(region, at))
+    if step.memory is Memory.SHARED:
+        return _shared(f, known, place, threads, old, new, region, body)
+    before = _first(regions, region, known, loop, touched)
+    written = any(a.writes for a in touched)
+    parts = (*(_copied(f, old, new, region, "") if before else ()), *items(body))
+    if written:
+        parts = (*parts, *_copied(f, old, new, region, "_out"))
+    return replace(
+        f, body=replaced(f.body, loop, replace(loop, body=Allocate(new, sequence(parts))))
+    )
+
+
+def lacks(f: PrimFunc, what: str) -> DidymaError:
+    """Return the error of a step that needs what the target has not."""
+    return DidymaError(
+        "target-lacks", f"@{f.name}", got="the portable target", want=f"a target with {what}"
+    )
+
+
+def _require(step: Stage, known: Scan, place: Place, touched: Sequence[Access]) -> None:
+    f = known.func
+    if step.buffer not in known.buffers:
+        raise DidymaError(
+            "no-such-value", f"@{f.name}", got=step.buffer,
+            want=f"a buffer: {', '.join(known.buffers)}",
+        )  # fmt: skip
+    if not touched:
+        raise wrong(f, f"{step.loop}, which does not touch {step.buffer}", "a loop that does")
+    if step.loop in touched[0].owners:
+        raise wrong(f, f"{step.buffer}, made in {step.loop}", "a buffer made outside of the loop")
+    root = known.roots[step.buffer]
+    shared = [a for a in known.within(place.loop.body) if known.roots[a.buffer] == root]
+    if len(shared) > len(touched):
+        raise wrong(f, f"{step.buffer}, whose memory another buffer has", "a buffer of its own")
+    if any(a.is_atomic for a in touched):
+        raise wrong(f, f"atomic updates of {step.buffer}", "loads and stores")
+    if any(isinstance(s, Barrier) for s in items(place.loop.body)) and root in known.written:
+        raise wrong(f, f"a barrier in {step.loop}", "a loop without barriers")
+
+
+def _first(
+    regions: Regions, region: Region, known: Scan, loop: For, touched: Sequence[Access]
+) -> bool:
+    """Return whether the region must be copied before the body; DidymaError ``bad-step``."""
+    f, name = known.func, touched[0].buffer
+    if name in f.inputs and name not in known.written:
+        return True
+    first = touched[0]
+    covers = [a for a in touched if _covers(regions, region, known, loop, a)]
+    part = next(s for s in items(loop.body) if any(a is first for a in known.within(s)))
+    same = all(a.index == first.index for a in known.within(part) if a.buffer == name)
+    stores = any(a.writes for a in touched)
+    if first in covers and same and (not stores or any(a.writes for a in covers)):
+        return not first.writes
+    raise wrong(
+        f, f"{first}, of which not every element is known to be touched",
+        "a part that each iteration loads, or stores, whole before it uses it",
+        help="an input that nothing writes may be staged whatever is read of it",
+    )  # fmt: skip
+
+
+def _covers(regions: Regions, region: Region, known: Scan, loop: For, a: Access) -> bool:
+    """Return whether an access certainly touches every element of a region once at least."""
+    around = find(known.func, loop.var.name).around
+    outside = sum(isinstance(s, If | While) for s in around)
+    if a.guards != outside or a.index is None or not all(region.inside):
+        return False
+    inner = {x.var.name: x for x in a.loops if x.var.name in regions.free}
+    if any(not isinstance(x.extent, Const) or x.extent.value < 1 for x in inner.values()):
+        return False
+    used: list[str] = []
+    for i, n in zip(a.index, region.extents, strict=True):
+        p = regions.affine.poly(i)
+        moving = [m for m in p if any(v in inner for v in m)]
+        if n == 1 and not moving:
+            continue
+        if len(moving) != 1 or len(moving[0]) != 1 or abs(p[moving[0]]) != 1:
+            return False
+        x = inner[moving[0][0]]
+        assert isinstance(x.extent, Const)
+        if x.extent.value != n:
+            return False
+        used.append(x.var.name)
+    return len(set(used)) == len(used)
+
+
+def _copied(f: PrimFunc, old: Buffer, new: Buffer, region: Region, mark: str) -> tuple[Stmt, ...]:
+    """Return the loops that copy a region in, or with the mark ``_out`` back."""
+    names = [f"{new.name}{mark}_{n}" for n in range(len(region.shape))]
+    claim(f, names)
+    at = tuple(map(Var, names))
+    there = region.element(at)
+    if mark:
+        one: Stmt = Store(old.name, there, Load(new.name, at, new.dtype))
+    else:
+        one = Store(new.name, at, Load(old.name, there, old.dtype))
+    cond = region.guard(there, [ix.of_dim(d) for d in old.shape])
+    return (nested(names, region.shape, guarded([cond], one)),)
+
+
+def _shared(
+    f: PrimFunc,
+    known: Scan,
+    place: Place,
+    threads: Sequence[For],
+    old: Buffer,
+    new: Buffer,
+    region: Region,
+    body: Stmt,
+) -> PrimFunc:
+    if not threads or known.roots[old.name] in known.written or old.scope is not Scope.GLOBAL:
+        raise wrong(
+            f, f"{old.name}, in {len(threads)} loops of threads",
+            "an input that nothing writes, and a loop inside bound thread axes",
+        )  # fmt: skip
+    count, numel = 1, math.prod(region.shape)
+    me: Expr = ix.ZERO
+    for x in threads:
+        assert isinstance(x.extent, Const)
+        me = ix.add(ix.mul(me, x.extent), x.var)
+        count *= int(x.extent.value)
+    turn = Var(f"{new.name}_turn")
+    claim(f, [turn.name])
+    flat = ix.add(ix.mul(turn, ix.index(count)), me)
+    at = ix.unflatten(flat, map(ix.index, region.shape))
+    there = region.element(at)
+    conds = [region.guard(there, [ix.of_dim(d) for d in old.shape])]
+    if numel % count:
+        conds = [ix.compare("lt", flat, ix.index(numel)), *conds]
+    one = guarded(conds, Store(new.name, at, Load(old.name, there, old.dtype)))
+    fill = For(turn, ix.index(-(-numel // count)), one)
+    parts = sequence([fill, Barrier(), *items(body), Barrier()])
+    inner = replaced(f.body, place.loop, replace(place.loop, body=parts))
+    outermost = next(x for x in find(replace(f, body=inner), threads[0].var.name).loops[::-1])
+    assert outermost.kind is LoopKind.BOUND
+    return replace(f, body=replaced(inner, outermost, Allocate(new, outermost)))
