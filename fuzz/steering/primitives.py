@@ -47,7 +47,7 @@ def cut(case: Case, c: Chooser) -> Case:
     kept = tuple(n for n in scalars.values() if n.results[0] in wanted)
     main = replace(f, nodes=(*kept, *weights, *calls))
     # Simplification would leave little of what was drawn.
-    changes = dict(case.changes) | ({} if c.chance(4) else {"simplify": False})
+    changes = dict(case.changes) | ({} if c.chance(4) else {"graph.simplify": False})
     m = replace(case.module, functions=(*functions, main))
     return replace(case, module=m, changes=tuple(changes.items()))
 
