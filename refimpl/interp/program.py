@@ -22,30 +22,8 @@ from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.interp.program_memory import Held, ProgramMemory, embedded
 from didyma.refimpl.interp.program_streams import Late, WorkQueues
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.program import (
-    Allocate,
-    Arena,
-    Assert,
-    Bind,
-    Call,
-    Carry,
-    Copy,
-    Extern,
-    Free,
-    If,
-    Launch,
-    Line,
-    Place,
-    PlacementAllocate,
-    Program,
-    Repeat,
-    Return,
-    Reuse,
-    View,
-    Wait,
-    While,
-)
 from didyma.refimpl.ir.text.program import show_instruction
 from didyma.refimpl.ir.types import Array, from_memory, to_memory
 from didyma.refimpl.verify.sharing import may_share
@@ -59,7 +37,7 @@ MOST_ROUNDS = 1 << 24  # of one loop
 
 
 def run(
-    p: Program,
+    p: ir.Program,
     inputs: Sequence[Array],
     launch: LaunchFn = loop.run,
     externals: Mapping[str, Routine] | None = None,
@@ -96,7 +74,7 @@ def run(
     return results
 
 
-def bind(p: Program, inputs: Sequence[Array]) -> dict[str, int]:
+def bind(p: ir.Program, inputs: Sequence[Array]) -> dict[str, int]:
     """Return the values of the program's dims; DidymaError for inputs of another type."""
     if len(inputs) != len(p.inputs):
         raise DidymaError(
@@ -127,7 +105,7 @@ class _Means:
 class _ProgramRun:
     """Runs the lines of one program or function, in memory of its own."""
 
-    def __init__(self, p: Program, env: dict[str, int], means: _Means) -> None:
+    def __init__(self, p: ir.Program, env: dict[str, int], means: _Means) -> None:
         late = means.late
         self.program = p
         self.means = means
@@ -153,42 +131,42 @@ class _ProgramRun:
             payloads = embedded(data, self.memory.types[name].memory.dtype)
         self.memory.lend(name, data, payloads)
 
-    def step(self, line: Line) -> None:
+    def step(self, line: ir.Line) -> None:
         """Run one line."""
         m = self.memory
         m.line = line
         match line:
-            case Launch():
+            case ir.Launch():
                 self._launch(line)
-            case Allocate(value):
+            case ir.Allocate(value):
                 m.allocate(value)
-            case Free(value):
+            case ir.Free(value):
                 m.free(value)
-            case Reuse(value, over):
+            case ir.Reuse(value, over):
                 m.take_over(value, over, m.spot(over).lo, whole=True)
-            case PlacementAllocate(value, over, offset):
+            case ir.PlacementAllocate(value, over, offset):
                 m.take_over(value, over, m.size(offset), whole=False)
-            case Arena():
+            case ir.Arena():
                 m.arena(line)
-            case Place(value, arena, offset):
+            case ir.Place(value, arena, offset):
                 m.place(value, arena, m.size(offset))
-            case View(value, of, offset):
+            case ir.View(value, of, offset):
                 m.view(value, of, m.size(offset))
-            case Copy(value, source):
+            case ir.Copy(value, source):
                 self._copy(value, source)
-            case Extern():
+            case ir.Extern():
                 self._extern(line)
-            case Call():
+            case ir.Call():
                 self._call(line)
-            case Wait(stream, on):
+            case ir.Wait(stream, on):
                 self.streams.wait(stream, on)
-            case Assert(lhs, rhs, message):
+            case ir.Assert(lhs, rhs, message):
                 a, b = m.size(lhs), m.size(rhs)
                 if a != b:
                     raise m.fault("assert", f"{message} ({a} != {b})")
-            case Bind() | Carry() | If() | While() | Repeat():
+            case ir.Bind() | ir.Carry() | ir.If() | ir.While() | ir.Repeat():
                 self._control(line)
-            case Return():
+            case ir.Return():
                 raise m.fault("unallocated", "Return before the last line")
             case _:
                 assert_never(line)
@@ -212,20 +190,20 @@ class _ProgramRun:
 
     # ---- control
 
-    def _control(self, line: Bind | Carry | If | While | Repeat) -> None:
+    def _control(self, line: ir.Bind | ir.Carry | ir.If | ir.While | ir.Repeat) -> None:
         m = self.memory
         match line:
-            case Bind(dim, value):
+            case ir.Bind(dim, value):
                 self._bind({dim: int(self._scalar(value))})
-            case Carry(values, sizes):
+            case ir.Carry(values, sizes):
                 new = {name: m.size(d) for name, d in sizes}
                 dims.check_ranges(new, self.program.dims)
                 m.carry(values, new)
-            case If(cond, then, other):
+            case ir.If(cond, then, other):
                 self._block(then if self._scalar(cond) else other, line)
-            case While():
+            case ir.While():
                 self._while(line)
-            case Repeat(index, extent, body):
+            case ir.Repeat(index, extent, body):
                 self.streams.drain_all()  # also where there is no round
                 for k in range(m.size(extent)):
                     self._bind({index: k})
@@ -242,7 +220,7 @@ class _ProgramRun:
         element: int | bool = self.memory.array(value, write=False).item()
         return element
 
-    def _while(self, line: While) -> None:
+    def _while(self, line: ir.While) -> None:
         for _ in range(MOST_ROUNDS):
             self._block(line.test, line)
             if not self._scalar(line.cond):
@@ -250,7 +228,7 @@ class _ProgramRun:
             self._block(line.body, line)
         raise self.memory.fault("endless", f"more than {MOST_ROUNDS} rounds")
 
-    def _block(self, lines: Sequence[Line], head: Line) -> None:
+    def _block(self, lines: Sequence[ir.Line], head: ir.Line) -> None:
         """Run a block; what it makes must be gone at its end, except what is carried."""
         self.streams.drain_all()
         before = self.memory.names()
@@ -272,7 +250,7 @@ class _ProgramRun:
         m.demand_apart([value], [source])
         self.streams.put(0, lambda: target.put(data.seen(shape)))
 
-    def _launch(self, line: Launch) -> None:
+    def _launch(self, line: ir.Launch) -> None:
         m, kernel, args = self.memory, self.kernels[line.kernel], line.args
         if len(args) != len(kernel.params):
             raise m.fault("unallocated", f"{kernel.name} takes {len(kernel.params)} buffers")
@@ -321,7 +299,7 @@ class _ProgramRun:
                 "in-place", f"{kernel.name} may read {key[2]} after it writes {key[1]}"
             )
 
-    def _call(self, line: Call) -> None:
+    def _call(self, line: ir.Call) -> None:
         """Run a function in memory of its own, on the caller's buffers."""
         m = self.memory
         self.streams.drain_all()
@@ -339,7 +317,7 @@ class _ProgramRun:
         callee.finish()
         self.means.use.allocated = outside  # its arenas end with it
 
-    def _extern(self, line: Extern) -> None:
+    def _extern(self, line: ir.Extern) -> None:
         m = self.memory
         for value in line.allocates:
             m.allocate(value)

@@ -6,60 +6,39 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TypeAlias, assert_never
 
+from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.program import (
-    Allocate,
-    Arena,
-    Assert,
-    Bind,
-    Call,
-    Carry,
-    Copy,
-    Extern,
-    Free,
-    If,
-    Launch,
-    Line,
-    Place,
-    PlacementAllocate,
-    Repeat,
-    Return,
-    Reuse,
-    View,
-    Wait,
-    While,
-)
 
-Block: TypeAlias = tuple[Line, ...]
+Block: TypeAlias = tuple[ir.Line, ...]
 
 
-def blocks(line: Line) -> tuple[Block, ...]:
+def blocks(line: ir.Line) -> tuple[Block, ...]:
     """Return the blocks of a line, in the order of the text."""
     match line:
-        case If(_, then, other):
+        case ir.If(_, then, other):
             return (then, other)
-        case While(test, _, body):
+        case ir.While(test, _, body):
             return (test, body)
-        case Repeat(_, _, body):
+        case ir.Repeat(_, _, body):
             return (body,)
         case _:
             return ()
 
 
-def with_blocks(line: Line, inner: Sequence[Block]) -> Line:
+def with_blocks(line: ir.Line, inner: Sequence[Block]) -> ir.Line:
     """Return a line with other blocks; TypeError for a line without any."""
     match line:
-        case If(cond):
-            return If(cond, *inner)
-        case While(_, cond, _):
-            return While(inner[0], cond, inner[1])
-        case Repeat(index, extent):
-            return Repeat(index, extent, *inner)
+        case ir.If(cond):
+            return ir.If(cond, *inner)
+        case ir.While(_, cond, _):
+            return ir.While(inner[0], cond, inner[1])
+        case ir.Repeat(index, extent):
+            return ir.Repeat(index, extent, *inner)
         case _:
             raise TypeError(f"a line without blocks: {line}")
 
 
-def walk(lines: Iterable[Line]) -> Iterator[Line]:
+def walk(lines: Iterable[ir.Line]) -> Iterator[ir.Line]:
     """Yield every line, in the order of the text; a line comes before those of its blocks."""
     for line in lines:
         yield line
@@ -67,7 +46,7 @@ def walk(lines: Iterable[Line]) -> Iterator[Line]:
             yield from walk(block)
 
 
-def nested(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+def nested(lines: Sequence[ir.Line]) -> Iterator[Sequence[ir.Line]]:
     """Yield lines as a block, and every block below; the k-th is what ``rewrite`` calls block k."""
     yield lines
     for line in lines:
@@ -76,7 +55,7 @@ def nested(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
 
 
 def rewrite(
-    lines: Sequence[Line], change: Callable[[Line, int, int], Sequence[Line] | Line]
+    lines: Sequence[ir.Line], change: Callable[[ir.Line, int, int], Sequence[ir.Line] | ir.Line]
 ) -> Block:
     """Return lines with each, innermost first, changed by its block's number and its index there.
 
@@ -84,9 +63,9 @@ def rewrite(
     """
     numbers = count()
 
-    def block(lines: Sequence[Line]) -> Block:
+    def block(lines: Sequence[ir.Line]) -> Block:
         number = next(numbers)
-        out: list[Line] = []
+        out: list[ir.Line] = []
         for i, line in enumerate(lines):
             inner = tuple(block(b) for b in blocks(line))
             new = change(with_blocks(line, inner) if inner else line, number, i)
@@ -96,58 +75,58 @@ def rewrite(
     return block(lines)
 
 
-def operands(line: Line) -> tuple[str, ...]:
+def operands(line: ir.Line) -> tuple[str, ...]:
     """Return the values whose bytes a line itself reads or writes, those of its blocks aside."""
     match line:
-        case Launch(_, args):
+        case ir.Launch(_, args):
             return args
-        case Extern(_, outputs, inputs) | Call(_, outputs, inputs):
+        case ir.Extern(_, outputs, inputs) | ir.Call(_, outputs, inputs):
             return (*outputs, *inputs)
-        case Copy(value, source):
+        case ir.Copy(value, source):
             return (value, source)
-        case View(_, of):
+        case ir.View(_, of):
             return (of,)
-        case Bind(_, value):
+        case ir.Bind(_, value):
             return (value,)
-        case Carry(values):
+        case ir.Carry(values):
             return tuple(name for pair in values for name in pair)
-        case If(cond) | While(cond=cond):
+        case ir.If(cond) | ir.While(cond=cond):
             return (cond,)
-        case Return(values):
+        case ir.Return(values):
             return values
         case (
-            Allocate() | Free() | Reuse() | PlacementAllocate() | Arena() | Place() | Wait()
-            | Assert() | Repeat()
+            ir.Allocate() | ir.Free() | ir.Reuse() | ir.PlacementAllocate() | ir.Arena()
+            | ir.Place() | ir.Wait() | ir.Assert() | ir.Repeat()
         ):  # fmt: skip
             return ()
         case _:
             assert_never(line)
 
 
-def writes(line: Line, kernels: Mapping[str, PrimFunc]) -> tuple[str, ...]:
+def writes(line: ir.Line, kernels: Mapping[str, PrimFunc]) -> tuple[str, ...]:
     """Return the values whose bytes a line itself writes; of an unknown kernel, all arguments."""
     match line:
-        case Launch(kernel, args):
+        case ir.Launch(kernel, args):
             if (k := kernels.get(kernel)) is None:
                 return args
             pairs = zip(args, k.params, strict=True)
             return tuple(a for a, b in pairs if b.name in k.outputs)
-        case Extern(_, outputs) | Call(_, outputs):
+        case ir.Extern(_, outputs) | ir.Call(_, outputs):
             return outputs
-        case Copy(value):
+        case ir.Copy(value):
             return (value,)
-        case Carry(pairs):
+        case ir.Carry(pairs):
             return tuple(v for v, _ in pairs)
         case _:
             return ()
 
 
-def binds(line: Line) -> tuple[str, ...]:
+def binds(line: ir.Line) -> tuple[str, ...]:
     """Return the symbols that a line itself gives a value."""
     match line:
-        case Bind(symbol) | Repeat(symbol):
+        case ir.Bind(symbol) | ir.Repeat(symbol):
             return (symbol,)
-        case Carry(_, sizes):
+        case ir.Carry(_, sizes):
             return tuple(s for s, _ in sizes)
         case _:
             return ()

@@ -53,30 +53,8 @@ from typing import assert_never
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.program import (
-    Allocate,
-    Arena,
-    Assert,
-    Bind,
-    Call,
-    Carry,
-    Copy,
-    Extern,
-    Free,
-    If,
-    Launch,
-    Line,
-    Place,
-    PlacementAllocate,
-    Program,
-    Repeat,
-    Return,
-    Reuse,
-    View,
-    Wait,
-    While,
-)
 from didyma.refimpl.ir.text import show_instruction
 from didyma.refimpl.verify import loop
 from didyma.refimpl.verify.blocks import Blocks
@@ -87,7 +65,7 @@ from didyma.refimpl.verify.values import Values
 from didyma.refimpl.verify.work import Work
 
 
-def verify(p: Program, kernels: bool = True) -> Evidence:
+def verify(p: ir.Program, kernels: bool = True) -> Evidence:
     """Raise DidymaError at the first broken law; ``kernels`` says whether to verify those too.
 
     Returns how many questions about symbolic sizes were proved, and how many sampled.
@@ -104,7 +82,7 @@ class _Verifier:
     the way to the present line: line numbers, outer ones first.
     """
 
-    def __init__(self, p: Program, functions: Mapping[str, Program] | None = None) -> None:
+    def __init__(self, p: ir.Program, functions: Mapping[str, ir.Program] | None = None) -> None:
         self.p = p
         self.values = Values(p, called=functions is not None)
         self.kernels: dict[str, PrimFunc] = {}
@@ -131,7 +109,7 @@ class _Verifier:
         self._callers()
         self._binders()
         lines = self.p.lines
-        if not lines or not isinstance(lines[-1], Return):
+        if not lines or not isinstance(lines[-1], ir.Return):
             got = show_instruction(lines[-1]) if lines else "no line"
             raise values.broken("P-return", f"{got} at the end", "a return at the end")
         self.lines(lines)
@@ -165,19 +143,19 @@ class _Verifier:
     def _binders(self) -> None:
         """Check law P-bind."""
         values = self.values
-        bound: dict[str, Line | None] = dict.fromkeys(values.state.bound)
+        bound: dict[str, ir.Line | None] = dict.fromkeys(values.state.bound)
         for name, s in binders(self.p.lines):
             values.sizes.declared(dims.symbol(name), values.at)
             if name not in bound:
                 bound[name] = s
                 continue
             before = bound[name]
-            if not (isinstance(s, Carry) and isinstance(before, Carry)):
+            if not (isinstance(s, ir.Carry) and isinstance(before, ir.Carry)):
                 other = "the inputs" if before is None else f"`{show_instruction(before)}`"
                 got = f"`{show_instruction(s)}` and {other}"
                 raise values.broken("P-bind", got, f"one that gives {name} its value")
 
-    def lines(self, lines: Sequence[Line], part: str = "") -> None:
+    def lines(self, lines: Sequence[ir.Line], part: str = "") -> None:
         """Verify lines one after another; messages count them from 1."""
         before = self.path
         for i, s in enumerate(lines):
@@ -192,27 +170,30 @@ class _Verifier:
                 raise DidymaError(e.code, where, got=e.got, want=e.want, help=e.help) from None
         self.path = before
 
-    def _line(self, s: Line, last: bool) -> None:
+    def _line(self, s: ir.Line, last: bool) -> None:
         match s:
-            case Allocate() | Free() | Reuse() | PlacementAllocate() | Arena() | Place() | View():
+            case (
+                ir.Allocate() | ir.Free() | ir.Reuse() | ir.PlacementAllocate() | ir.Arena()
+                | ir.Place() | ir.View()
+            ):  # fmt: skip
                 verify_memory(s, self.values)
-            case Launch():
+            case ir.Launch():
                 self.work.launch(s)
-            case Wait(stream, on):
+            case ir.Wait(stream, on):
                 self.work.wait(stream, on)
-            case Extern():
+            case ir.Extern():
                 self.work.extern(s)
-            case Call():
+            case ir.Call():
                 self.work.call(s)
-            case Assert(lhs, rhs):
+            case ir.Assert(lhs, rhs):
                 self.values.sizes.declared((lhs, rhs), self.values.at)
                 self.values.bound((lhs, rhs))
                 self.values.state.equal |= {(lhs, rhs), (rhs, lhs)}
-            case Copy():
+            case ir.Copy():
                 self.work.copy(s)
-            case Bind() | Carry() | If() | While() | Repeat():
+            case ir.Bind() | ir.Carry() | ir.If() | ir.While() | ir.Repeat():
                 self.blocks.control(s)
-            case Return(values):
+            case ir.Return(values):
                 self.work.give_back(values, self.p.outputs, last)
             case _:
                 assert_never(s)

@@ -52,9 +52,9 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "what a call reads thought dead",
         "refimpl/ir/lines.py",
-        "        case Extern(_, outputs, inputs) | Call(_, outputs, inputs):\n",
-        "        case Call(_, outputs):\n            return outputs\n"
-        "        case Extern(_, outputs, inputs):\n",
+        "        case ir.Extern(_, outputs, inputs) | ir.Call(_, outputs, inputs):\n",
+        "        case ir.Call(_, outputs):\n            return outputs\n"
+        "        case ir.Extern(_, outputs, inputs):\n",
         PLAN,
     ),
     Fault(

@@ -24,30 +24,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
+from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.program import (
-    Allocate,
-    Arena,
-    Assert,
-    Bind,
-    Call,
-    Carry,
-    Copy,
-    Extern,
-    Free,
-    If,
-    Launch,
-    Line,
-    Place,
-    PlacementAllocate,
-    Program,
-    Repeat,
-    Return,
-    Reuse,
-    View,
-    Wait,
-    While,
-)
 from didyma.refimpl.ir.text.graph import dims_text
 from didyma.refimpl.ir.text.literals import (
     attrs_text,
@@ -75,67 +53,67 @@ def _pairs(pairs: tuple[tuple[str, str], ...], between: str) -> str:
     return ", ".join(f"{value_name(a)} {between} {value_name(b)}" for a, b in pairs)
 
 
-def show_instruction(s: Line) -> str:
+def show_instruction(s: ir.Line) -> str:
     """Return the text of a line, without the lines in its blocks."""
     match s:
-        case Allocate(value):
+        case ir.Allocate(value):
             return f"allocate {value_name(value)}"
-        case Free(value):
+        case ir.Free(value):
             return f"free {value_name(value)}"
-        case Reuse(value, over):
+        case ir.Reuse(value, over):
             return f"reuse {value_name(value)} over {value_name(over)}"
-        case PlacementAllocate(value, over, offset):
+        case ir.PlacementAllocate(value, over, offset):
             return f"place {value_name(value)} over {value_name(over)} at {dim_text(offset)}"
-        case Arena(name, nbytes, device, stack):
+        case ir.Arena(name, nbytes, device, stack):
             where = f" on {global_name(device)}" if device else ""
             how = " stack" if stack else ""
             return f"arena {value_name(name)}{where} of {dim_text(nbytes)}{how}"
-        case Place(value, arena, offset):
+        case ir.Place(value, arena, offset):
             return f"place {value_name(value)} in {value_name(arena)} at {dim_text(offset)}"
-        case View(value, of, offset):
+        case ir.View(value, of, offset):
             return f"view {value_name(value)} of {value_name(of)}{_at(offset)}"
-        case Launch(kernel, args, stream, inplace):
+        case ir.Launch(kernel, args, stream, inplace):
             text = f"launch {global_name(kernel)}({_names(args)})"
             text += f" stream {stream}" if stream else ""
             return text + (f" inplace ({_pairs(inplace, 'over')})" if inplace else "")
-        case Wait(stream, on):
+        case ir.Wait(stream, on):
             return f"wait {stream} on {on}"
-        case Extern(name, outputs, inputs, attrs, allocates):
+        case ir.Extern(name, outputs, inputs, attrs, allocates):
             operands = [*(value_name(i) for i in inputs), *attrs_text(attrs)]
             text = f"extern {quote(name)}({', '.join(operands)}) -> ({_names(outputs)})"
             return text + (f" allocates ({_names(allocates)})" if allocates else "")
-        case Call(callee, outputs, inputs):
+        case ir.Call(callee, outputs, inputs):
             return f"call {global_name(callee)}({_names(inputs)}) -> ({_names(outputs)})"
-        case Bind(dim, value):
+        case ir.Bind(dim, value):
             return f"bind {plain_name(dim)} = {value_name(value)}"
-        case Carry(values, dims):
+        case ir.Carry(values, dims):
             text = f"carry ({_pairs(values, 'from')})"
             each = ", ".join(f"{plain_name(n)} = {dim_text(d)}" for n, d in dims)
             return text + (f" dims ({each})" if dims else "")
-        case If(cond):
+        case ir.If(cond):
             return f"if {value_name(cond)}"
-        case While(_, cond):
+        case ir.While(_, cond):
             return f"while {value_name(cond)} after"
-        case Repeat(index, extent):
+        case ir.Repeat(index, extent):
             return f"repeat {plain_name(index)} in {dim_text(extent)}"
-        case Assert(lhs, rhs, message):
+        case ir.Assert(lhs, rhs, message):
             return f"assert {dim_text(lhs)} == {dim_text(rhs)}, {quote(message)}"
-        case Copy(value, source):
+        case ir.Copy(value, source):
             return f"copy {value_name(value)} from {value_name(source)}"
-        case Return(values):
+        case ir.Return(values):
             return f"return ({_names(values)})"
         case _:
             assert_never(s)
 
 
-def show_program(p: Program) -> str:
+def show_program(p: ir.Program) -> str:
     """Return the text of a program; a comment gives the type of what a line makes."""
     printer = LoopPrinter()
     _program(printer, p, "program", "")
     return "\n".join(printer.lines) + "\n"
 
 
-def _program(printer: LoopPrinter, p: Program, kind: str, pad: str) -> None:
+def _program(printer: LoopPrinter, p: ir.Program, kind: str, pad: str) -> None:
     out, inner = printer.lines, pad + "  "
     out.append(f"{pad}{kind} {global_name(p.name)} {{")
     if p.dims:
@@ -161,29 +139,31 @@ def _program(printer: LoopPrinter, p: Program, kind: str, pad: str) -> None:
 
 
 def _lines(
-    out: list[str], lines: Sequence[Line], types: Mapping[str, TensorType], pad: str
+    out: list[str], lines: Sequence[ir.Line], types: Mapping[str, TensorType], pad: str
 ) -> None:
     inner = pad + "  "
     for s in lines:
         text = pad + show_instruction(s)
         match s:
-            case If(_, then, other):
+            case ir.If(_, then, other):
                 out.append(f"{text} {{")
                 _lines(out, then, types, inner)
                 out.append(f"{pad}}} else {{")
                 _lines(out, other, types, inner)
                 out.append(f"{pad}}}")
-            case While(test, _, body):
+            case ir.While(test, _, body):
                 out.append(f"{text} {{")
                 _lines(out, test, types, inner)
                 out.append(f"{pad}}} do {{")
                 _lines(out, body, types, inner)
                 out.append(f"{pad}}}")
-            case Repeat(_, _, body):
+            case ir.Repeat(_, _, body):
                 out.append(f"{text} {{")
                 _lines(out, body, types, inner)
                 out.append(f"{pad}}}")
-            case Allocate() | Reuse() | PlacementAllocate() | Place() | View() if s.value in types:
+            case ir.Allocate() | ir.Reuse() | ir.PlacementAllocate() | ir.Place() | ir.View() if (
+                s.value in types
+            ):
                 out.append(f"{text}  # {type_text(types[s.value])}")
             case _:
                 out.append(text)

@@ -2,32 +2,10 @@
 
 from __future__ import annotations
 
+from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.program import (
-    Allocate,
-    Arena,
-    Assert,
-    Bind,
-    Call,
-    Carry,
-    Copy,
-    Extern,
-    Free,
-    If,
-    Launch,
-    Line,
-    Place,
-    PlacementAllocate,
-    Program,
-    Repeat,
-    Return,
-    Reuse,
-    View,
-    Wait,
-    While,
-)
 from didyma.refimpl.ir.text.read_loop import LoopReader
 from didyma.refimpl.ir.types import Tensor, TensorType
 
@@ -40,7 +18,7 @@ _LINES = (
 class ProgramReader(LoopReader):
     """Reads programs."""
 
-    def program(self, called: bool = False) -> Program:
+    def program(self, called: bool = False) -> ir.Program:
         """Parse a program: dims, inputs, constants, types, kernels, functions, lines.
 
         One that is ``called`` by another is a function: it has outputs, and neither constants nor
@@ -59,7 +37,7 @@ class ProgramReader(LoopReader):
         constants = () if called or not self.accept("constants") else self._constants()
         types = self._types()
         kernels: list[PrimFunc] = []
-        functions: list[Program] = []
+        functions: list[ir.Program] = []
         while not called and self.word in ("kernel", "primfunc"):
             kernels.append(self.primfunc())
         while not called and self.at("function"):
@@ -70,7 +48,7 @@ class ProgramReader(LoopReader):
         self.expect("lines")
         lines = self._block_of_lines()
         self.expect("}")
-        return Program(
+        return ir.Program(
             name, declared, inputs, constants, types, tuple(kernels), lines, outputs,
             tuple(functions),
         )  # fmt: skip
@@ -111,116 +89,118 @@ class ProgramReader(LoopReader):
 
     # ---- lines
 
-    def _block_of_lines(self) -> tuple[Line, ...]:
+    def _block_of_lines(self) -> tuple[ir.Line, ...]:
         self.expect("{")
         self.enter()
-        lines: list[Line] = []
+        lines: list[ir.Line] = []
         while not self.accept("}"):
             lines.append(self._line())
         self.depth -= 1
         return tuple(lines)
 
-    def _line(self) -> Line:
+    def _line(self) -> ir.Line:
         at = self.i
         word = self.next()
         match word:
             case "allocate":
-                return Allocate(self.value())
+                return ir.Allocate(self.value())
             case "free":
-                return Free(self.value())
+                return ir.Free(self.value())
             case "reuse":
-                return Reuse(*self._pair("over"))
+                return ir.Reuse(*self._pair("over"))
             case "place":
                 return self._place()
             case "arena":
                 return self._arena()
             case "view":
                 value, of = self._pair("of")
-                return View(value, of, self._offset() if self.at("at") else 0)
+                return ir.View(value, of, self._offset() if self.at("at") else 0)
             case "copy":
-                return Copy(*self._pair("from"))
+                return ir.Copy(*self._pair("from"))
             case "return":
-                return Return(self._values())
+                return ir.Return(self._values())
             case "if" | "while" | "repeat":
                 return self._control(word)
             case _:
                 return self._effect(word, at)
 
-    def _effect(self, word: str, at: int) -> Line:
+    def _effect(self, word: str, at: int) -> ir.Line:
         match word:
             case "launch":
                 return self._launch()
             case "wait":
                 stream = self.integer("the number of a stream")
                 self.expect("on")
-                return Wait(stream, self.integer("the number of a stream"))
+                return ir.Wait(stream, self.integer("the number of a stream"))
             case "extern":
                 return self._library_call()
             case "call":
                 callee, given = self.function(), self._values()
                 self.expect("->")
-                return Call(callee, self._values(), given)
+                return ir.Call(callee, self._values(), given)
             case "assert":
                 lhs = self.dim()
                 self.expect("==")
                 rhs = self.dim()
                 self.expect(",")
-                return Assert(lhs, rhs, self.string())
+                return ir.Assert(lhs, rhs, self.string())
             case "bind":
                 name = self.name("the name of a dim")
                 self.expect("=")
-                return Bind(name, self.value())
+                return ir.Bind(name, self.value())
             case "carry":
                 pairs = self._pairs("from")
                 if not self.accept("dims"):
-                    return Carry(pairs, ())
+                    return ir.Carry(pairs, ())
                 self.expect("(")
-                return Carry(pairs, self.items(self._new_size, ")"))
+                return ir.Carry(pairs, self.items(self._new_size, ")"))
             case _:
                 *first, last = (f"`{w}`" for w in (*_LINES, "}"))
                 raise self.error(f"{', '.join(first)} or {last}", at=at)
 
-    def _control(self, word: str) -> Line:
+    def _control(self, word: str) -> ir.Line:
         if word == "repeat":
             index = self.name("the name of a dim")
             self.expect("in")
             extent = self.dim()
-            return Repeat(index, extent, self._block_of_lines())
+            return ir.Repeat(index, extent, self._block_of_lines())
         cond = self.value()
         if word == "while":
             self.expect("after")
             test = self._block_of_lines()
             self.expect("do")
-            return While(test, cond, self._block_of_lines())
+            return ir.While(test, cond, self._block_of_lines())
         then = self._block_of_lines()
         self.expect("else")
-        return If(cond, then, self._block_of_lines())
+        return ir.If(cond, then, self._block_of_lines())
 
-    def _place(self) -> Line:
+    def _place(self) -> ir.Line:
         value = self.value()
         if self.accept("in"):
-            return Place(value, self.value(), self._offset())
+            return ir.Place(value, self.value(), self._offset())
         if not self.accept("over"):
             raise self.error("`over` or `in`")
-        return PlacementAllocate(value, self.value(), self._offset())
+        return ir.PlacementAllocate(value, self.value(), self._offset())
 
-    def _arena(self) -> Line:
+    def _arena(self) -> ir.Line:
         name = self.value()
         device = self.device() if self.accept("on") else ""
         self.expect("of")
-        return Arena(name, self.dim(), device, self.accept("stack"))
+        return ir.Arena(name, self.dim(), device, self.accept("stack"))
 
-    def _launch(self) -> Line:
+    def _launch(self) -> ir.Line:
         kernel, args = self.function(), self._values()
         stream = self.integer("the number of a stream") if self.accept("stream") else 0
-        return Launch(kernel, args, stream, self._pairs("over") if self.accept("inplace") else ())
+        return ir.Launch(
+            kernel, args, stream, self._pairs("over") if self.accept("inplace") else ()
+        )
 
     def _new_size(self) -> tuple[str, Dim]:
         name = self.name("the name of a dim")
         self.expect("=")
         return name, self.dim()
 
-    def _library_call(self) -> Line:
+    def _library_call(self) -> ir.Line:
         name = self.string()
         self.expect("(")
         inputs: list[str] = []
@@ -236,4 +216,4 @@ class ProgramReader(LoopReader):
         self.expect("->")
         outputs = self._values()
         allocates = self._values() if self.accept("allocates") else ()
-        return Extern(name, outputs, tuple(inputs), tuple(attrs), allocates)
+        return ir.Extern(name, outputs, tuple(inputs), tuple(attrs), allocates)
