@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Heard: TypeAlias = Callable[[str], None]  # is called with the name of a decision
+# Is called with the name of a decision, and the value that it is about.
+Heard: TypeAlias = Callable[[str, str], None]
 
 
-def unheard(name: str) -> None:
+def unheard(name: str, value: str) -> None:
     """Do nothing: nobody listens."""
-    del name
+    del name, value
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,8 +287,9 @@ def compile(
     """Take a module through the stages, the one named ``until`` being the last; return its record.
 
     ``on_stage`` is called with the name of each stage as it starts, and ``heard`` with the name of
-    each decision of a graph pass, as it is made.  DidymaError if the module or an option is not
-    valid, and ``unknown-stage`` for a stage that these options do not run.
+    each decision of a graph pass and the value that it is about, as it is made.  DidymaError if the
+    module or an option is not valid, and ``unknown-stage`` for a stage that these options do not
+    run.
     """
     options = options or Options()
     options = options.changed({"memory.planner": planner(options.memory.planner)})

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from itertools import chain
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from didyma.codegen.decisions import Decision
@@ -12,6 +11,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.passes import branches, fuse, groups, merge, running, simplify
 from didyma.codegen.pipeline import Planned
 from didyma.codegen.schedule import dispatch
+from didyma.refimpl.ir.graph import CALL
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import (
     Arena,
@@ -33,6 +33,7 @@ _PLANS: Mapping[str, str] = MappingProxyType(
         "Carry": "hand over what a loop carries",
     }
 )
+LOOPS = ("while", "scan")
 STACK = "an arena on the stack"
 INPLACE = "write a result over an operand"
 SHOWN = "show a part instead of moving it"
@@ -63,27 +64,44 @@ def decided(c: Planned) -> Counter[str]:
 
     Those of graph passes are heard while it runs.
     """
-    found = Counter(str(dict(k.attrs)["schedule"]) for k in chain.from_iterable(c.kernels.values()))
+    return Counter(name for name, _ in places(c))
+
+
+def places(c: Planned) -> Iterator[tuple[str, str]]:
+    """Yield the decisions about schedules and memory, each with the value that it is about.
+
+    That of a schedule is the first result of the first call of the kernel's function in the entry,
+    that of an arena a value in it, and that of what a loop carries the first result of a loop.  It
+    is empty where there is none.
+    """
+    results = {n.callee: n.results[0] for n in reversed(c.fused.entry.nodes) if n.op == CALL}
+    for function, kernels in c.kernels.items():
+        for k in kernels:
+            yield str(dict(k.attrs)["schedule"]), results.get(function, "")
     before = [x for p in (c.bare, *c.bare.functions) for x in walk(p.lines)]
     after = [x for p in (c.program, *c.program.functions) for x in walk(p.lines)]
-    found.update(filter(None, map(_plan_of, after)))
-    found[SHOWN] += max(0, _views(after) - _views(before))
-    copies = (sum(isinstance(x, Copy) for x in lines) for lines in (before, after))
-    found[ELIDED] += max(0, next(copies) - next(copies))
-    return +found
+    inside = {x.arena: x.value for x in after if isinstance(x, Place)}
+    loops = (n.results[0] for n in c.fused.entry.nodes if n.op in LOOPS and n.results)
+    carried = next(loops, "")
+    for x in after:
+        yield from _plan_of(x, inside, carried)
+    viewed = Counter(x.value for x in before if isinstance(x, View))
+    shown = Counter(x.value for x in after if isinstance(x, View))
+    copied = Counter(x.value for x in before if isinstance(x, Copy))
+    still = Counter(x.value for x in after if isinstance(x, Copy))
+    yield from ((SHOWN, value) for value in (shown - viewed).elements())
+    yield from ((ELIDED, value) for value in (copied - still).elements())
 
 
-def _plan_of(x: Line) -> str | None:
+def _plan_of(x: Line, inside: Mapping[str, str], carried: str) -> Iterator[tuple[str, str]]:
     match x:
         case Arena() if x.stack:
-            return STACK
+            yield STACK, inside.get(x.name, "")
         case Launch() if x.inplace:
-            return INPLACE
-        case Reuse() | PlacementAllocate() | Place() | Carry():
-            return _PLANS[type(x).__name__]
+            yield INPLACE, x.inplace[0][0]
+        case Reuse() | PlacementAllocate() | Place():
+            yield _PLANS[type(x).__name__], x.value
+        case Carry():
+            yield _PLANS["Carry"], carried
         case _:
-            return None
-
-
-def _views(lines: list[Line]) -> int:
-    return sum(isinstance(x, View) for x in lines)
+            return

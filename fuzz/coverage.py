@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from didyma.codegen.pipeline import Compiled
-from didyma.codegen.rules import decided, rules
+from didyma.codegen.rules import rules
 from didyma.fuzz.domains.domain import Key
 from didyma.fuzz.graphs import Case
-from didyma.fuzz.keys import ATTRIBUTE, DECISION, DTYPE, PAIR, RANK, of_graph, of_values
+from didyma.fuzz.keys import (
+    ATTRIBUTE,
+    DECISION,
+    DTYPE,
+    EXAMINED,
+    MATTERED,
+    PAIR,
+    RANK,
+    VALUE,
+    of_graph,
+    of_values,
+)
 from didyma.fuzz.lines import missed
 from didyma.fuzz.result import Result
 from didyma.refimpl.ir.graph import CONTROL
@@ -20,13 +31,9 @@ from didyma.refimpl.ops import OPS
 Counts: TypeAlias = dict[str, dict[str, int]]
 
 
-def keys(
-    case: Case, inputs: Sequence[Array], made: Compiled | None, heard: Mapping[str, int]
-) -> tuple[Key, ...]:
-    """Return what a case covers; ``heard`` are the decisions of the passes that compiled it."""
-    found = of_graph(case.module) | of_values(case.module, inputs)
-    decisions = Counter(heard) + (decided(made) if made is not None else Counter[str]())
-    return (*found, *((DECISION, name) for name in sorted(decisions)))
+def keys(case: Case, inputs: Sequence[Array]) -> tuple[Key, ...]:
+    """Return what a case covers of ops, their neighbours and their values."""
+    return tuple(of_graph(case.module) | of_values(case.module, inputs))
 
 
 def of_dtypes(case: Case) -> list[tuple[str, str]]:
@@ -63,38 +70,47 @@ def summary(covered: Mapping[Key, int]) -> dict[str, Any]:
 def report(r: Result) -> dict[str, Any]:
     """Return what a campaign covered, and what it never drew, fired or reached.
 
-    Decisions are counted over all domains, the others over whole graphs.
+    Decisions are counted over all domains, the others over whole graphs.  Of a decision these are
+    the programs in which it was made (``fired``), those in which it was looked at more closely
+    (``examined``), and those of them in which a wrong result would have shown (``mattered``, see
+    ``didyma.fuzz.mattered``).
     """
     graphs: Mapping[Key, int] = r.tallies["graphs"].covered if "graphs" in r.tallies else {}
     dtypes, pairs = counts(graphs, DTYPE), counts(graphs, PAIR)
-    fired = _decisions(r)
+    decided = _decisions(r)
     listed = {d.name: d.stage for d in rules()}
     return {
         "dtypes": dtypes,
         "ranks": counts(graphs, RANK),
         "attributes": counts(graphs, ATTRIBUTE),
         "neighbours": pairs,
+        "values": counts(graphs, VALUE),
         "decisions": {
-            stage: {n: fired[n] for n, s in listed.items() if s == stage}
+            stage: {n: decided[n] for n, s in listed.items() if s == stage}
             for stage in dict.fromkeys(listed.values())
         },
         "never": {
             "dtypes": [f"{op.name} {d}" for op in OPS.values() for d in op.dtypes
                        if str(d) not in dtypes.get(op.name, {})],
             "neighbours": _missing_pairs(pairs),
-            "decisions": [n for n in listed if not fired[n]],
+            "decisions": [n for n in listed if not decided[n]["fired"]],
+            "mattered": [n for n in listed if decided[n]["fired"] and not decided[n]["mattered"]],
         },
         "lines": {name: list(at) for name, at in missed(r.reached).items()} if r.reached else {},
     }  # fmt: skip
 
 
-def _decisions(r: Result) -> Counter[str]:
-    fired: Counter[str] = Counter()
+def _decisions(r: Result) -> Mapping[str, dict[str, int]]:
+    """Return how many programs of all domains had, examined and needed each decision."""
+    found = {d.name: dict.fromkeys(_WORDS.values(), 0) for d in rules()}
     for t in r.tallies.values():
         for key, n in t.covered.items():
-            if key[0] == DECISION:
-                fired[key[1]] += n
-    return fired
+            if key[0] in _WORDS and key[1] in found:
+                found[key[1]][_WORDS[key[0]]] += n
+    return found
+
+
+_WORDS = MappingProxyType({DECISION: "fired", EXAMINED: "examined", MATTERED: "mattered"})
 
 
 def _missing_pairs(pairs: Counts) -> int:

@@ -158,7 +158,7 @@ class _Partition:
                 ):
                     break
                 self.stored.add(dearest)
-                self.heard(COSTLY)
+                self.heard(COSTLY, self.nodes[dearest].results[0])
             if i not in self.stored:
                 here[i], self.apart[i], self.repeat[i] = bits, apart, total
 
@@ -216,9 +216,9 @@ class _Partition:
             if self.folds(i):
                 (root,) = roots
                 self.fold[root] = i
-                self.heard(FOLD)
+                self.heard(FOLD, n.results[0])
             else:
-                self.heard(AGAIN if len(roots) > 1 else IN_PLACE)
+                self.heard(AGAIN if len(roots) > 1 else IN_PLACE, n.results[0])
 
     def reads_aligned(self, readers: list[tuple[int, int]], root: int) -> bool:
         """Return whether a kernel reads a value only at the index of its own element."""
@@ -251,7 +251,7 @@ class _Partition:
         if OPS[reader.op].rereads:
             again = OPS[self.nodes[i].op].nearby and repeat <= self.options.graph.product_cost
             if again:
-                self.heard(PRODUCT)
+                self.heard(PRODUCT, self.nodes[i].results[0])
             return again
         operand = self.types[reader.args[pos]]
         spread = cost.spreads(reader, operand) or (
@@ -276,7 +276,7 @@ class _Partition:
                 (root,), (n,), n.args, n.results, call=True, after=known, binds=binds
             )
         if self.kinds[root] == Kind.RESHAPE:
-            self.heard(VIEW)
+            self.heard(VIEW, n.results[0])
             known = self.symbols(n)
             return FusionGroup((root,), (n,), n.args, n.results, view=True, after=known)
         members = [i for i in members if not self.is_weight(i)]

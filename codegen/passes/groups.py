@@ -83,7 +83,7 @@ def _call(
     f = _function(g, types)
     key = structural_hash(f)
     if key in made:
-        heard(SHARED)
+        heard(SHARED, g.writes[0])
     else:
         made[key] = replace(f, name=names.of(g))
     callee = attrs({"callee": made[key].name})

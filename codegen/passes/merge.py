@@ -103,8 +103,8 @@ class _Merge:
 
     def join(self, i: int, j: int) -> None:
         """Replace groups ``i`` and ``j`` by one group ``i``."""
-        self.heard(MERGED)
         a, b = self.groups[i], self.groups.pop(j)
+        self.heard(MERGED, b.writes[0])
         nodes = dict(zip(a.at, a.nodes, strict=True)) | dict(zip(b.at, b.nodes, strict=True))
         nodes = dict(sorted(nodes.items(), key=itemgetter(0)))
         writes = {*a.writes, *b.writes}

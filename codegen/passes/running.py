@@ -34,7 +34,8 @@ def _function(f: Function, long: int, heard: Heard) -> Function:
     runs = [] if PRIMITIVE in f.attr else [n for n in f.nodes if _is_long(n, long)]
     if not runs:
         return f
-    heard(BLOCKED)
+    for n in runs:
+        heard(BLOCKED, n.results[0])
     types = f.types()
     supply = Names(types)
     nodes: list[Node] = []

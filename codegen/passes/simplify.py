@@ -99,7 +99,7 @@ def _rewrite(
             supply = supply or Names(f.types())
             instead = simplify_control(n, values, table, supply, alone)
             if instead is not None:
-                heard(instead.rule)
+                heard(instead.rule, n.results[0])
                 todo += [instead.names, *reversed(instead.nodes)]
                 continue
         elif n.op in OPS:
@@ -109,7 +109,7 @@ def _rewrite(
             continue
         k = _key(new)
         if k in known:
-            heard(EQUAL_NODES)
+            heard(EQUAL_NODES, new.results[0])
             names.update(zip(new.results, known[k], strict=True))
             continue
         known[k] = new.results
@@ -123,7 +123,7 @@ def _apply(n: Node, values: Values, rules: Sequence[Rule], heard: Heard) -> Node
         for rule in rules:
             better = rule.rewrite(n, values)
             if better is not None:
-                heard(rule.name)
+                heard(rule.name, n.results[0])
                 break
         else:
             return n

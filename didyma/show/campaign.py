@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from rich.console import Console
@@ -71,20 +72,42 @@ def _report(out: Console, report: Record) -> None:
     """Print what was covered: ops by dtype, decisions, and what never was."""
     _coverage(out, report["dtypes"])
     for stage, fired in report["decisions"].items():
-        done = sum(n > 0 for n in fired.values())
-        line(out, f"{stage}: {done} of {len(fired)} decisions")
+        done, mattered = (sum(n[k] > 0 for n in fired.values()) for k in ("fired", "mattered"))
+        line(out, f"{stage}: {done} of {len(fired)} decisions fired, {mattered} mattered")
+    _decisions(out, report["decisions"])
     never = report["never"]
     line(out, f"neighbours never drawn: {never['neighbours']:,} pairs of ops")
-    for what in ("dtypes", "decisions"):
+    for said, what in _NEVER.items():
         names = never[what]
         if names:
-            line(out, f"{what} never seen, {len(names)}: {', '.join(names[:SOME])}"
+            line(out, f"{said}, {len(names)}: {', '.join(names[:SOME])}"
                  + (", …" if len(names) > SOME else ""))  # fmt: skip
     if report["lines"]:
         total = sum(map(len, report["lines"].values()))
         line(out, f"lines of codegen that never ran: {total:,}")
         for name, numbers in report["lines"].items():
             line(out, f"  {name}: {ranges(numbers)}")
+
+
+_NEVER: Mapping[str, str] = MappingProxyType(
+    {
+        "dtypes that no graph gave an op": "dtypes",
+        "decisions that never fired": "decisions",
+        "decisions that fired and never mattered": "mattered",
+    }
+)
+
+
+def _decisions(out: Console, decisions: Mapping[str, Record]) -> None:
+    """Print how many programs had each decision, and in how many of those examined it mattered."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for head in ("decision", "stage", "fired", "mattered"):
+        table.add_column(head, justify="left" if head in ("decision", "stage") else "right")
+    for stage, fired in decisions.items():
+        for name, n in fired.items():
+            mattered = f"{n['mattered']} of {n['examined']}" if n["examined"] else "·"
+            table.add_row(name, stage, f"{n['fired']:,}" if n["fired"] else "·", mattered)
+    put(out, table)
 
 
 def ranges(numbers: Sequence[int]) -> str:

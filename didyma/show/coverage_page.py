@@ -13,14 +13,50 @@ Counts: TypeAlias = Mapping[str, Mapping[str, int]]
 
 # Of one hue, from seldom to often; what was never seen is white with a red dot or a red name.
 SHADES = ("#e3ecf7", "#bfd5ee", "#93b9e0", "#5f95cc", "#3672b0", "#174f8c")
-CELL, SMALL = 16, 7  # pixels of a cell: of dtypes, of neighbours
+CELL, SMALL = 16, 9  # pixels of a cell: of dtypes, of neighbours
+FEW = 8  # things that are listed with their numbers, and not counted alone
 STYLE = """
 body { font: 14px/1.45 sans-serif; margin: 24px auto; max-width: 1180px; color: #222 }
 h1 { font-size: 22px } h2 { font-size: 17px; margin-top: 30px }
 table { border-collapse: collapse } td, th { padding: 2px 12px 2px 0; text-align: left }
 td.n, th.n { text-align: right } .never { color: #b3261e } svg text { fill: #333 }
-.flow { columns: 4; column-gap: 24px } .flow div { break-inside: avoid }
+p { max-width: 820px }
 details { margin: 8px 0 } summary { cursor: pointer }
+"""
+
+DOMAINS_TEXT = """
+<p>A domain is a kind of cases. <b>Rate</b>: cases a minute of one core. <b>Time</b>: share of the
+campaign's processor time. <b>Checked</b>: share of the elements of results that were compared; at
+the others a decision hangs on rounding, so that no single value is right. <b>Covered</b>: how many
+different things the cases had.</p>
+"""
+DECISIONS_TEXT = """
+<p>A decision is a rewrite rule that applied, a value that was fused, the schedule of a kernel, or a
+reuse of memory. <b>Fired</b>: cases in which it was made. <b>Mattered</b>: of the cases that were
+examined, those in which a wrong result of the decision would have been seen. Each decision is
+examined until it has mattered a few times. Red: it never fired or never mattered, so that a fault
+in it could not have been found.</p>
+"""
+DTYPES_TEXT = """
+<p>Left: ops by the dtype of their first operand. Right: ops by its number of axes;
+<i>symbolic</i> means that some size is known at run time alone. A red dot: the op takes the dtype,
+and no graph had it. White on the left: the op does not take the dtype. Hover over a cell for its
+number of graphs.</p>
+"""
+VALUES_TEXT = """
+<p>Of inputs and constants alone, not of what other ops computed. <i>tiny</i>: below the normal
+numbers of the dtype; <i>huge</i>: above the root of its largest number; <i>least</i>,
+<i>most</i>: the ends of an integer dtype; <i>width</i>: its number of bits, or more.</p>
+"""
+PAIRS_TEXT = """
+<p>The op of a column read the result of the op of a row. White: no graph had that pair, which may
+be impossible, such as a logarithm of a truth value. Hover over a cell for the pair and its number
+of graphs.</p>
+"""
+ATTRIBUTES_TEXT = """
+<h2>Attributes</h2><details><summary>Graphs in which each op had attributes of each class</summary>
+<p>A number is negative, 0, 1 or more; a list has the classes of its entries; a constant is a scalar
+or an array.</p>
 """
 
 
@@ -35,30 +71,36 @@ def _page(r: Mapping[str, Any]) -> Iterator[str]:
     yield f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
     yield f"<style>{STYLE}</style><h1>{title}</h1>"
     found = f"{len(r['groups'])} groups of findings" if r["groups"] else "no findings"
-    yield f"<p>{r['seconds']:.0f} s on {r['jobs']} processes, seed {r['seed']}, {found}.</p>"
+    many = f"{r['jobs']} processes" if r["jobs"] > 1 else "one process"
+    yield f"<p>A campaign of {r['seconds']:.0f} s in {many}, seed {r['seed']}: {found}.</p>"
     yield from _domains(r["domains"])
     yield from _decisions(report["decisions"])
     dtypes = sorted({d for row in report["dtypes"].values() for d in row})
     ranks = sorted({d for row in report["ranks"].values() for d in row})
     yield "<h2>Ops by dtype and by rank</h2>"
-    yield "<p>Darker: more graphs. A red dot: the op takes the dtype, and no graph had it.</p>"
+    yield DTYPES_TEXT
+    yield from _legend()
     never = {tuple(pair.split()) for pair in report["never"]["dtypes"]}
     yield '<div style="display: flex; gap: 30px; flex-wrap: wrap">'
     yield from _heat(report["dtypes"], dtypes, never)
     yield from _heat(report["ranks"], ranks, frozenset())
     yield "</div>"
+    yield "<h2>Ops by the kinds of values that they read</h2>"
+    yield VALUES_TEXT
+    kinds = sorted({k for row in report["values"].values() for k in row})
+    yield from _heat(report["values"], kinds, frozenset())
     yield from _neighbours(report["neighbours"], report["never"]["neighbours"])
     yield from _attributes(report["attributes"])
     yield from _lines(report["lines"])
 
 
 def _domains(domains: Mapping[str, Any]) -> Iterator[str]:
-    yield "<h2>Domains</h2><table><tr><th>domain<th class=n>cases"
-    yield "<th class=n>a minute of a core<th class=n>time<th class=n>checked share<th>covered</tr>"
+    yield "<h2>Domains</h2>"
+    yield DOMAINS_TEXT
+    yield "<table><tr><th>domain<th class=n>cases"
+    yield "<th class=n>rate<th class=n>time<th class=n>checked<th>covered</tr>"
     for name, d in domains.items():
-        said = ", ".join(
-            f"{v:,} {k}" if isinstance(v, int) else f"{len(v)} {k}" for k, v in d["covered"].items()
-        )
+        said = ", ".join(_counted(k, v) for k, v in d["covered"].items())
         yield (
             f"<tr><td>{escape(name)}<td class=n>{d['cases']:,}"
             f"<td class=n>{d['per_minute_per_core']:,.0f}<td class=n>{d['share_of_time']:.0%}"
@@ -67,18 +109,33 @@ def _domains(domains: Mapping[str, Any]) -> Iterator[str]:
     yield "</table>"
 
 
-def _decisions(decisions: Counts) -> Iterator[str]:
-    """How often each rewrite rule fired, each schedule was chosen, each plan decision was taken."""
+def _counted(word: str, counted: Any) -> str:
+    """Write how many there are of something, or how often there was each of a few things."""
+    if isinstance(counted, int):
+        return f"{word}: {counted:,}"
+    if len(counted) > FEW:
+        return f"{word}: {len(counted)}"
+    return f"{word}: " + ", ".join(f"{k} ({n:,})" for k, n in counted.items())
+
+
+def _decisions(decisions: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Iterator[str]:
+    """How often each decision was made, and in how many of the programs examined it mattered."""
     yield "<h2>Decisions of the compiler</h2>"
-    for stage, fired in decisions.items():
-        done, most = sum(n > 0 for n in fired.values()), max(fired.values(), default=0)
-        yield f"<h3>{escape(stage)}: {done} of {len(fired)}</h3><div class=flow>"
-        for name, n in sorted(fired.items(), key=lambda pair: (pair[1], pair[0])):
-            style = "" if n else " class=never"
-            bar = f'<svg width="44" height="9"><rect width="{_long(n, most)}" height="9" ' \
-                  f'fill="{SHADES[3]}"/></svg>'  # fmt: skip
-            yield f"<div{style}>{bar} {escape(name)}: {f'{n:,}' if n else 'never'}</div>"
-        yield "</div>"
+    yield DECISIONS_TEXT
+    for stage, made in decisions.items():
+        fired, mattered = (sum(n[k] > 0 for n in made.values()) for k in ("fired", "mattered"))
+        most = max((n["fired"] for n in made.values()), default=0)
+        yield f"<h3>{escape(stage)}: {fired} of {len(made)} fired, {mattered} mattered</h3>"
+        yield "<table><tr><th>decision<th colspan=2>fired<th class=n>mattered</tr>"
+        for name, n in sorted(made.items(), key=lambda pair: (pair[1]["fired"], pair[0])):
+            style = "" if n["mattered"] else " class=never"
+            long = _long(n["fired"], most)
+            bar = f'<rect width="{long}" height="9" fill="{SHADES[3]}"/>'
+            often = f"{n['fired']:,}" if n["fired"] else "never"
+            showed = f"{n['mattered']:,} of {n['examined']:,}" if n["examined"] else "not examined"
+            yield f'<tr{style}><td>{escape(name)}<td><svg width="44" height="9">{bar}</svg>'
+            yield f"<td class=n>{often}<td class=n>{showed}</tr>"
+        yield "</table>"
 
 
 def _long(n: int, most: int) -> int:
@@ -87,6 +144,16 @@ def _long(n: int, most: int) -> int:
 
 def _shade(n: int, most: int) -> str:
     return SHADES[min(len(SHADES) - 1, int(len(SHADES) * math.log1p(n) / math.log1p(most + 1)))]
+
+
+def _legend() -> Iterator[str]:
+    """What the shades stand for: they grow with the logarithm of the number of graphs."""
+    cells = "".join(
+        f'<rect x="{CELL * i}" y="0" width="{CELL - 1}" height="{CELL - 1}" fill="{shade}"/>'
+        for i, shade in enumerate(SHADES)
+    )
+    wide = CELL * len(SHADES)
+    yield f'<p>one graph <svg width="{wide}" height="{CELL - 1}">{cells}</svg> the most of any</p>'
 
 
 def _heat(
@@ -126,11 +193,12 @@ def _neighbours(counts: Counts, missing: int) -> Iterator[str]:
     ops = sorted({*counts, *(c for row in counts.values() for c in row)})
     most = max((n for row in counts.values() for n in row.values()), default=0)
     seen = sum(map(len, counts.values()))
-    yield f"<h2>Ops that read each other: {seen:,} pairs, {missing:,} never drawn</h2>"
-    yield "<p>A row's op made what a column's op read. White: never. Hover names the pair.</p>"
+    yield f"<h2>Ops that read each other: {seen:,} pairs were drawn, {missing:,} were not</h2>"
+    yield PAIRS_TEXT
+    yield from _legend()
     left = 120
     size = left + SMALL * len(ops) + 10
-    yield f'<svg width="{size}" height="{size}" font-size="7">'
+    yield f'<svg width="{size}" height="{size}" font-size="8">'
     for i, op in enumerate(ops):
         at = left + SMALL * i
         yield f'<text x="{left - 3}" y="{at + 6}" text-anchor="end">{escape(op)}</text>'
@@ -146,8 +214,7 @@ def _neighbours(counts: Counts, missing: int) -> Iterator[str]:
 
 
 def _attributes(counts: Counts) -> Iterator[str]:
-    yield "<h2>Attributes</h2><details><summary>How often each op had attributes of each class"
-    yield "</summary><table>"
+    yield ATTRIBUTES_TEXT + "<table>"
     for op, row in counts.items():
         said = "; ".join(f"{k} ({n:,})" for k, n in row.items())
         yield f"<tr><td>{escape(op)}<td>{escape(said)}</tr>"
@@ -158,7 +225,8 @@ def _lines(lines: Mapping[str, Sequence[int]]) -> Iterator[str]:
     if not lines:
         return
     total = sum(map(len, lines.values()))
-    yield f"<h2>Lines of codegen that never ran: {total:,}</h2><table>"
+    yield f"<h2>Lines of codegen that never ran: {total:,}</h2>"
+    yield "<p>By file, those with the most lines first.</p><table>"
     for name, numbers in sorted(lines.items(), key=lambda pair: -len(pair[1])):
         yield f"<tr><td>{escape(name)}<td class=n>{len(numbers)}<td>{ranges(numbers)}</tr>"
     yield "</table>"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from didyma.codegen import rules
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.engine import Engine
@@ -17,7 +17,9 @@ from didyma.fuzz.builder import CONTROLLED
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import BYTES, Case, decode
+from didyma.fuzz.keys import DECISION
 from didyma.fuzz.levels import Failed
+from didyma.fuzz.mattered import Examiner
 from didyma.fuzz.minimise.dtypes import shrink_dtypes
 from didyma.fuzz.minimise.graph import cut_out, shrink
 from didyma.fuzz.minimise.options import shrink_options
@@ -160,15 +162,23 @@ class GraphJudge:
         self.engines = engines
         self.options = options
         self._last: tuple[Module, Options, Compiled | Failed] | None = None
-        self._heard = Counter[str]()  # decisions of the last compile
+        self._heard: dict[str, list[str]] = {}  # decisions of the last compile, and their values
+        self._examiner = Examiner()
 
     def __call__(self, case: Case) -> Outcome:
         """Judge every level."""
         made, inputs = self._compiled(case), case.inputs()
+        covered = list(coverage.keys(case, inputs))
         if isinstance(made, Failed):
             report = made.report()
         else:
             report = levels.judged(made, inputs, self.engines, details=False, ring=case.ring)
+            places = {name: list(values) for name, values in self._heard.items()}
+            for name, value in rules.places(made):
+                places.setdefault(name, []).append(value)
+            covered += ((DECISION, name) for name in places)
+            if not report.findings:
+                covered += self._examiner.keys(case, inputs, made, places)
         findings = tuple(report.findings)
         return Outcome(
             findings,
@@ -176,7 +186,7 @@ class GraphJudge:
             len(case.module.entry.nodes),
             sum(level.checked for level in report.levels),
             sum(level.total for level in report.levels),
-            coverage.keys(case, inputs, None if isinstance(made, Failed) else made, self._heard),
+            tuple(covered),
             ring_checked=sum(level.ring_checked for level in report.levels),
             ring_total=sum(level.ring_total for level in report.levels),
         )
@@ -189,8 +199,8 @@ class GraphJudge:
             self._last = (m, options, made)
         return self._last[2]
 
-    def _hear(self, decision: str) -> None:
-        self._heard[decision] += 1
+    def _hear(self, decision: str, value: str) -> None:
+        self._heard.setdefault(decision, []).append(value)
 
     def _traits(self, case: Case, f: Finding, made: Compiled | Failed) -> frozenset[str]:
         """Return what to group a wrong value or a failed compile by; reasons are enough else."""

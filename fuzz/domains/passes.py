@@ -6,7 +6,6 @@ what the graph computes.  Nothing is lowered or run, so many graphs are judged i
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +19,7 @@ from didyma.fuzz import replay
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, of_graph
+from didyma.fuzz.mattered import Examiner
 from didyma.fuzz.minimise.graph import shrink
 from didyma.fuzz.minimise.options import shrink_options
 from didyma.fuzz.minimise.sizes import shrink_sizes
@@ -110,14 +110,15 @@ class PassJudge:
     """Runs and judges the graph passes of cases, under options."""
 
     options: Options
+    examiner: Examiner = field(default_factory=Examiner)
 
     def __call__(self, case: Case) -> Outcome:
         """Judge every pass alone, and all of them in order."""
-        heard: Counter[str] = Counter()
+        heard: dict[str, list[str]] = {}
         options = case.options(self.options)
 
-        def hear(name: str) -> None:
-            heard[name] += 1
+        def hear(name: str, value: str) -> None:
+            heard.setdefault(name, []).append(value)
 
         try:
             last = "fuse" if options.graph.fuse else "separate"
@@ -128,16 +129,19 @@ class PassJudge:
             return Outcome((finding,), size=len(case.module.entry.nodes))
         program = Program("none", (), (), (), (), (), ())
         subject = Subject(case.module, passes, made.fused, {}, {}, program)
-        in_ring = sum(case.seeds) % IN_RING == 0
-        level = judge_passes(subject, case.inputs(), in_ring=in_ring)
+        in_ring, inputs = sum(case.seeds) % IN_RING == 0, case.inputs()
+        level = judge_passes(subject, inputs, in_ring=in_ring)
         many = level.comparisons
+        covered = [*of_graph(case.module), *((DECISION, name) for name in heard)]
+        if not level.findings:
+            covered += self.examiner.keys(case, inputs, made, heard)
         return Outcome(
             tuple(level.findings),
             frozenset(),
             len(case.module.entry.nodes),
             sum(c.checked for c in many),
             sum(c.total for c in many),
-            (*of_graph(case.module), *((DECISION, name) for name in sorted(heard))),
+            tuple(covered),
         )
 
 

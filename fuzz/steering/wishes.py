@@ -8,17 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from didyma.fuzz import keys, values
+from didyma.codegen.passes.branches import BRANCH
+from didyma.codegen.rules import rules
+from didyma.fuzz import control, keys, values
 from didyma.fuzz.keys import FLOAT_KINDS, INT_KINDS, PLACES, kinds_of
+from didyma.fuzz.steering.around_rules import FOLDED, MATCHES, folded, matched
 from didyma.fuzz.steering.meter import Key, Wish
 from didyma.fuzz.steering.motifs import pair, use
 from didyma.fuzz.steering.opsets import EVERY
 from didyma.fuzz.steering.sketch import TRIES, Sketch
+from didyma.refimpl.ir.graph import IF, Attr
 from didyma.refimpl.ir.types import PLAIN, Array, DType, Tensor
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
 
-PAIR, READ, USE, VALUE = "pair", "read", "use", "value"
+PAIR, READ, USE, VALUE, RULE, FOLD = "pair", "read", "use", "value", "rule", "fold"
+CHOSEN = "branch"
 
 
 def operand(s: Sketch, producer: str, consumer: str, place: str) -> None:
@@ -62,6 +67,20 @@ def valued(s: Sketch, op: str, kind: str) -> None:
         return
 
 
+def chosen(s: Sketch) -> None:
+    """Draw a branch whose condition is a constant."""
+    x = s.start(PLAIN, 0, 3)
+    if x is None or not s.b.fits(t := s.types()[x]):
+        return
+    condition = s.b.number(s.c.below(2), DType.BOOL)
+    named: dict[str, Attr] = {"binds": ()}
+    for side in ("then", "otherwise"):
+        f = control.Body(s.b)
+        y = f.param(t)
+        named[side] = f.function(side, f.chain(s.c, y, t)).name
+    s.b.emit(IF, (condition, x), (t,), named)
+
+
 def _number(kind: str, dtype: DType) -> Array | None:
     """Return the first corner of a dtype that is of a kind; None if there is none."""
     if dtype is DType.BOOL:
@@ -73,8 +92,11 @@ def _number(kind: str, dtype: DType) -> Array | None:
 
 
 DRAWERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {PAIR: pair, READ: operand, USE: use, VALUE: valued}
-)
+    {
+        PAIR: pair, READ: operand, USE: use, VALUE: valued, RULE: matched, FOLD: folded,
+        CHOSEN: chosen,
+    }
+)  # fmt: skip
 _VALUED = tuple(
     o for o in OPS.values()
     if (o.arity[0] and o.kind in (Kind.ELEMENTWISE, Kind.REDUCTION)) or o.name in ("matmul", "pad")
@@ -99,6 +121,13 @@ def _wanted() -> dict[Wish, Key]:
             for kind in dict.fromkeys((*FLOAT_KINDS, *INT_KINDS))
             if any(_number(kind, d) is not None for d in op.dtypes if d in PLAIN)
         }
+    for d in rules():
+        for m in d.matches:
+            if m in MATCHES:
+                found[RULE, str(MATCHES.index(m))] = keys.MATTERED, d.name
+            elif m.op in FOLDED:
+                found[FOLD, m.op] = keys.MATTERED, d.name
+    found[CHOSEN,] = keys.MATTERED, BRANCH
     return found
 
 

@@ -35,7 +35,7 @@ TEXT = """module {
 
 def test_keys_of_a_graph() -> None:
     case = Case(parse_module(TEXT), (("n", 3),), (0, 0))
-    found = coverage.keys(case, case.inputs(), None, {"a rule": 2})
+    found = coverage.keys(case, case.inputs())
     assert ("dtype", "add", "f16") in found
     assert ("dtype", "max", "f32") in found
     assert ("rank", "cast", "2 symbolic") in found
@@ -44,7 +44,8 @@ def test_keys_of_a_graph() -> None:
     }
     assert ("attribute", "max", "axes: 1") in found
     assert ("attribute", "max", "keepdims: false") in found
-    assert ("decision", "a rule") in found
+    assert ("operand", "cast", "max 0") not in found, "it has one operand"
+    assert {k[1] for k in found if k[0] == "value"} == {"add"}
 
 
 def test_a_report_says_what_was_never_seen() -> None:
@@ -57,7 +58,7 @@ def test_a_report_says_what_was_never_seen() -> None:
     assert report["dtypes"] == {"add": {"f32": 3}}
     assert "add f32" not in report["never"]["dtypes"]
     assert "add f64" in report["never"]["dtypes"]
-    assert sum(n for fired in report["decisions"].values() for n in fired.values()) == 7
+    assert sum(n["fired"] for of in report["decisions"].values() for n in of.values()) == 7
     assert name not in report["never"]["decisions"]
     assert len(report["never"]["decisions"]) == len({d.name for d in rules()}) - 1
     assert report["lines"] == {}
@@ -89,9 +90,12 @@ def test_a_page_shows_a_campaign(tmp_path: Path) -> None:
     cells = sum(map(len, seen["report"]["dtypes"].values()))
     cells += sum(map(len, seen["report"]["ranks"].values()))
     cells += sum(map(len, seen["report"]["neighbours"].values()))
+    cells += sum(map(len, seen["report"]["values"].values()))
     assert tags.seen["title"] == 1 + cells + len(seen["report"]["never"]["dtypes"])
     assert tags.seen["circle"] == len(seen["report"]["never"]["dtypes"]) > 0
     assert "What 6 cases covered" in tags.text
+    for word in ("Fired", "Mattered", "Checked", "Domains", "not examined"):
+        assert word in tags.text
     assert "src=" not in page(seen), "it needs nothing else"
     assert "http://" not in page(seen)
 

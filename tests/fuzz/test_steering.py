@@ -78,7 +78,8 @@ def test_every_op_and_dtype_is_drawn() -> None:
 def test_rewrite_rules_and_fusion_decide_soon() -> None:
     heard: Counter[str] = Counter()
 
-    def hear(name: str) -> None:
+    def hear(name: str, value: str) -> None:
+        assert value
         heard[name] += 1
 
     for index in range(200):
