@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,6 +52,7 @@ class SimtKernels:
 
     text: KernelText
     arithmetic: Arithmetic = field(default_factory=Plain)
+    blocks: int | None = None
     compiled: dict[str, tuple[Exec, tuple[str, ...]]] = field(
         default_factory=dict[str, tuple[Exec, tuple[str, ...]]]
     )
@@ -92,10 +93,9 @@ class SimtKernels:
         }
         threads = s.block[0] * s.block[1] * s.block[2]
         total = g.grid[0] * g.grid[1] * g.grid[2]
-        step = max(1, _BATCH // threads)
         with np.errstate(all="ignore"):
-            for first in range(0, total, step):
-                warps = Warps(first, min(step, total - first), threads)
+            for first, count in _batches(total, max(1, _BATCH // threads), self.blocks):
+                warps = Warps(first, count, threads)
                 run = Run(warps, _axes(warps, s, g), dict(scalars), dict(arrays), reports.add)
                 try:
                     body(run, None)
@@ -104,8 +104,25 @@ class SimtKernels:
         for (name_in_ir, dtype), b in zip(s.buffers, buffers, strict=True):
             if name_in_ir in s.outputs:
                 _spread(b.written, dtype.nbytes)
+                if self.blocks is not None and total > self.blocks:
+                    b.written[:] = True
         if reports.seen:
             raise KernelFault(reports.faults(self.text))
+
+
+def _batches(total: int, step: int, most: int | None) -> Iterator[tuple[int, int]]:
+    """Yield the first block and the number of blocks of each batch that runs.
+
+    Of more than ``most`` blocks, half that many run from each end of the grid.
+
+    >>> list(_batches(10, 3, None)), list(_batches(10, 3, 4))
+    ([(0, 3), (3, 3), (6, 3), (9, 1)], [(0, 2), (8, 2)])
+    """
+    few = most is not None and total > most
+    ends = [(0, (most + 1) // 2), (total - most // 2, total)] if few and most else [(0, total)]
+    for begin, end in ends:
+        for first in range(begin, end, step):
+            yield first, min(step, end - first)
 
 
 def _memory(name: str, dtype: DType, b: SimtBuffer, nbytes: int, written: bool) -> LaneArray:
@@ -150,14 +167,18 @@ class Simt:
 
     In the ``ring`` every float has a payload besides.  Arrays that are uploaded may then be records
     of both (``refimpl.interp.scalar_ring``); floats that are downloaded are such records.
+
+    Of a grid with more than ``blocks`` blocks, only that many run, from both of its ends.  Its
+    outputs then count as written.
     """
 
     name: str = "simt"
     ring: bool = False
+    blocks: int | None = None
 
     def load(self, text: KernelText) -> SimtKernels:
         """Return kernels that are parsed at the first launch."""
-        return SimtKernels(text, InRing() if self.ring else Plain())
+        return SimtKernels(text, InRing() if self.ring else Plain(), self.blocks)
 
     def allocate(self, nbytes: int) -> SimtBuffer:
         """Return uninitialised bytes."""
@@ -203,7 +224,7 @@ class Simt:
 
     def in_ring(self) -> Simt:
         """Return the engine that computes in the ring."""
-        return Simt(self.name, ring=True)
+        return Simt(self.name, ring=True, blocks=self.blocks)
 
     def forget(self, buffer: SimtBuffer) -> None:
         """Make the payloads of a buffer UNKNOWN, which something else than a kernel has written."""
