@@ -32,6 +32,7 @@ class Rule:
 
 
 _ANY = Rule(lambda x: True, "a value")
+_TEXT = Rule(lambda x: type(x) is str, "a text")
 _FLAG = Rule(lambda x: type(x) is bool, "true or false")
 _BLOCK = Rule(
     lambda x: type(x) is int and 32 <= x <= PORTABLE.threads and x & (x - 1) == 0,
@@ -147,6 +148,14 @@ class KernelOptions(_Group):
         8, "rows and columns from which on gathered tiles of a product are filled"
     )
     gathered: int = _number(32, "terms from which on gathered tiles of a product are filled")
+    choices: str = field(
+        default="",
+        metadata=_about(
+            "schedules of functions, as NAME: CHOICE with bars between them; the others are picked"
+            " by the model",
+            _TEXT,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

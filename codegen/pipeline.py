@@ -23,6 +23,7 @@ from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.passes.slices import unroll_slices
 from didyma.codegen.passes.stacks import widen_stacks
 from didyma.codegen.schedule import schedule
+from didyma.codegen.schedule.recipes.point import parse_all
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Module
 from didyma.refimpl.ir.kernel import KernelText
@@ -164,7 +165,8 @@ def _lower(made: Fused, options: Options, heard: Heard) -> Lowered:
 
 def _schedule(made: Lowered, options: Options, heard: Heard) -> Scheduled:
     del heard
-    kernels = {name: schedule(loop, options) for name, loop in made.loops.items()}
+    given = parse_all(options.kernels.choices)
+    kernels = {name: schedule(loop, options, given.get(name)) for name, loop in made.loops.items()}
     if options.verify:
         for ks in kernels.values():
             for k in ks:

@@ -55,6 +55,12 @@ def schedule(
     return tuple(k if n == 0 else replace(k, name=f"{k.name}_{n}") for n, k in enumerate(kernels))
 
 
+def first(p: PrimFunc, options: Options) -> tuple[Point, ...]:
+    """Return the points that ``schedule`` takes by itself, one for each loop nest."""
+    works = _works(p, options)
+    return tuple(best.first(work) for work, best in ((w, _best(w)) for w in works))
+
+
 def points(p: PrimFunc, options: Options) -> Iterator[tuple[Point, ...]]:
     """Return all ways to schedule a function, in the order in which the model ranks them.
 
@@ -74,9 +80,14 @@ def _works(p: PrimFunc, options: Options) -> list[Work]:
     return [Work.of(p, nest, options) for nest in nests(p.body)]
 
 
-def _first(work: Work) -> PrimFunc:
+def _best(work: Work) -> Recipe:
+    """Return the recipe that the model ranks first."""
     fits = ((recipe.fit(work), recipe) for recipe in RECIPES)
-    _, best = min(((f, r) for f, r in fits if f is not None), key=lambda pair: pair[0])
+    return min(((f, r) for f, r in fits if f is not None), key=lambda pair: pair[0])[1]
+
+
+def _first(work: Work) -> PrimFunc:
+    best = _best(work)
     return best.build(work, best.default(work))
 
 

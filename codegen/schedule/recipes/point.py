@@ -63,3 +63,27 @@ def _point(part: str, text: str, where: str) -> Point:
             raise DidymaError("bad-choice", where, got=item.strip(), want="NAME=NUMBER, each once")
         values[pair[1]] = int(pair[2])
     return Point.of(found[1], **values)
+
+
+def show_all(choices: Mapping[str, Iterable[Point]]) -> str:
+    """Return the text of the points of several functions, which the options of a compile take.
+
+    >>> show_all({"f": parse("scatter(block=64)"), "g": parse("row()")})
+    'f: scatter(block=64) | g: row()'
+    """
+    return " | ".join(f"{name}: {show(points)}" for name, points in choices.items())
+
+
+def parse_all(text: str) -> dict[str, tuple[Point, ...]]:
+    """Read the text that ``show_all`` writes; DidymaError ``bad-choice`` for another.
+
+    >>> parse_all("f: row()")
+    {'f': (Point(recipe='row', values=()),)}
+    """
+    found: dict[str, tuple[Point, ...]] = {}
+    for part in filter(str.strip, text.split("|")):
+        name, colon, points = part.partition(":")
+        if not colon or not name.strip() or name.strip() in found:
+            raise DidymaError("bad-choice", "choices", got=part.strip(), want="NAME: CHOICE, once")
+        found[name.strip()] = parse(points, name.strip())
+    return found
