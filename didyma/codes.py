@@ -215,6 +215,15 @@ _CHOICES = _table(
      "compile(module, until='lowr')"),
 )  # fmt: skip
 
+_CACHE = _table(
+    ("corrupt-cache", "The cache of measured choices is damaged, or a file of something else.",
+     "a file `choices.sqlite` that was cut off; it is never deleted unless the user asks for that"),
+    ("newer-cache", "The cache of measured choices was written by a later version of Didyma.",
+     "a file `choices.sqlite` whose tables have a later version"),
+    ("no-valid-choices", "No schedule of a function is right, or in time; the error says why.",
+     "didyma tune on an engine that computes everything wrong"),
+)  # fmt: skip
+
 _FILES = _table(
     ("bad-corpus", "A file of a corpus of cases does not say why it is there.",
      "$ didyma corpus replay, where a file was copied into the corpus by hand"),
@@ -320,5 +329,5 @@ _SCHEDULES = _table(
 )  # fmt: skip
 
 CODES: Mapping[str, Meaning] = {
-    **_PYTHON, **_SCHEDULES, **_TYPES, **_RUNS, **_CHOICES, **_FILES, **_ONNX, **_MEMORY,
+    **_PYTHON, **_SCHEDULES, **_TYPES, **_RUNS, **_CHOICES, **_CACHE, **_FILES, **_ONNX, **_MEMORY,
 }  # fmt: skip

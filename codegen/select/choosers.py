@@ -1,0 +1,176 @@
+"""Choosers: by the model, by a record, by the cache or by measuring."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from didyma.codegen.options import Options
+from didyma.codegen.select.cache import Cache, Pick
+from didyma.codegen.select.choice import Choice, build, first
+from didyma.codegen.select.keys import Key, function, hints, key_of
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import PrimFunc
+
+VERSION = 1  # of a record of choices
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A function that needs a choice: its loop program, options, target, and the sizes of its dims.
+
+    ``engine`` is the name of the engine, and ``target`` says what it runs on.
+    """
+
+    name: str
+    loop: PrimFunc
+    options: Options
+    engine: str
+    target: str
+    env: Mapping[str, int]
+
+    @property
+    def key(self) -> Key:
+        """The conditions under which a pick for this request holds."""
+        return key_of(self.loop, self.target, self.env, self.options)
+
+
+class Chooser(Protocol):
+    """Picks a choice for each function of a program."""
+
+    def choose(self, request: Request) -> Choice:
+        """Return the choice for a function."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Heuristic:
+    """Takes what the model ranks first; nothing is timed."""
+
+    def choose(self, request: Request) -> Choice:
+        """Return the choice that a compile takes by itself."""
+        return first(request.loop, request.options)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A choice of a record; ``function`` is the hash of the function that it is for, if known."""
+
+    choice: Choice
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """Takes what a record says, and for functions that are not in it what the model says."""
+
+    entries: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    where: str = "choices"
+
+    def choose(self, request: Request) -> Choice:
+        """Return the choice of the record.
+
+        DidymaError ``bad-choice`` if it is for another function of that name.
+        """
+        entry = self.entries.get(request.name)
+        if entry is None:
+            return first(request.loop, request.options)
+        if entry.function and entry.function != function(request.loop):
+            raise DidymaError(
+                "bad-choice", f"{self.where}: {request.name}",
+                got=f"{entry.choice}, for another function of this name",
+                want=f"a choice for the function with the hash {function(request.loop)}",
+                help="compile once without the record, and record the choices again",
+            )  # fmt: skip
+        return entry.choice
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """Takes what the cache says; without a row there, measures, or else takes the model's choice.
+
+    ``measure`` returns the pick for a request, which is then kept.
+    """
+
+    cache: Cache
+    measure: Callable[[Request], Pick] | None = None
+
+    def choose(self, request: Request) -> Choice:
+        """Return the choice of the cache, of a measurement, or of the model."""
+        found = self.cache.get(request.key.digest)
+        if found is not None and is_current(found, request):
+            return Choice.parse(found.choice, str(self.cache.path))
+        if self.measure is None:
+            return first(request.loop, request.options)
+        return Choice.parse(self.measure(request).choice)
+
+
+def is_current(pick: Pick, request: Request) -> bool:
+    """Return whether the choice of a pick still makes the kernels that were judged and timed."""
+    try:
+        candidate = build(request.loop, request.options, Choice.parse(pick.choice))
+    except DidymaError:
+        return False
+    return candidate.digest == pick.text
+
+
+def choose_all(
+    loops: Mapping[str, PrimFunc],
+    options: Options,
+    chooser: Chooser,
+    engine: str,
+    target: str,
+    sizes: Mapping[str, int] | None = None,
+) -> dict[str, Choice]:
+    """Return a choice for each function of a program, at the sizes given or the usual hints.
+
+    DidymaError ``bad-choice`` for a record that names a function which the program lacks.
+    """
+    if isinstance(chooser, Pinned):
+        for name in chooser.entries:
+            if name not in loops:
+                raise DidymaError(
+                    "bad-choice", f"{chooser.where}: {name}", got=name,
+                    want=f"one of {', '.join(loops) or 'none: no function is computed'}",
+                )  # fmt: skip
+    return {
+        name: chooser.choose(Request(name, loop, options, engine, target, hints(loop, sizes)))
+        for name, loop in loops.items()
+    }
+
+
+def record(loops: Mapping[str, PrimFunc], choices: Mapping[str, Choice]) -> dict[str, Any]:
+    """Return choices as plain data, with the hashes of their functions; ``pinned`` reads it."""
+    rows = {
+        name: {"choice": str(choice), "function": function(loops[name])}
+        for name, choice in choices.items()
+    }
+    return {"version": VERSION, "choices": rows}
+
+
+def pinned(given: Any, where: str = "choices") -> Pinned:
+    """Return the chooser of a record, or of a mapping of names to the texts of choices.
+
+    Errors: ``bad-choice`` for data of another form, ``newer-format`` for a later version's.
+    """
+    rows = given.get("choices", given) if isinstance(given, Mapping) else None
+    if not isinstance(rows, Mapping):
+        raise DidymaError(
+            "bad-choice", where, got=type(given).__name__, want="an object of NAME: CHOICE"
+        )
+    version = given.get("version", VERSION) if rows is not given else VERSION
+    if version != VERSION:
+        raise DidymaError(
+            "newer-format", where, got=f"version {version}", want=f"version {VERSION}",
+            help="read it with the Didyma that wrote it, or a newer one",
+        )  # fmt: skip
+    return Pinned({str(k): _entry(v, f"{where}: {k}") for k, v in rows.items()}, where)
+
+
+def _entry(given: Any, where: str) -> Entry:
+    row = {"choice": given} if isinstance(given, str) else given
+    if not isinstance(row, Mapping) or not isinstance(row.get("choice"), str):
+        raise DidymaError("bad-choice", where, got=json.dumps(given, default=str), want="a text")
+    return Entry(Choice.parse(row["choice"], where), str(row.get("function", "")))

@@ -1,0 +1,86 @@
+"""Run the kernels of a candidate on an engine: once on given inputs, or again and again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from didyma.codegen.runtime.engine import Engine, Loaded
+from didyma.codegen.select.choice import Candidate
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.types import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The arguments of a function on an engine: one buffer each, shared by all candidates."""
+
+    engine: Engine
+    loop: PrimFunc
+    env: Mapping[str, int]
+    buffers: Mapping[str, Any]
+
+    @staticmethod
+    def of(
+        engine: Engine, loop: PrimFunc, env: Mapping[str, int], inputs: Sequence[Array]
+    ) -> Bench:
+        """Upload the inputs of a function, and allocate its outputs."""
+        given = dict(zip(loop.inputs, inputs, strict=True))
+        buffers: dict[str, Any] = {}
+        for b in loop.params:
+            if b.name in given:
+                buffers[b.name] = engine.upload(given[b.name])
+            else:
+                count = math.prod(dims.values(b.shape, env))
+                buffers[b.name] = engine.allocate(count * b.dtype.nbytes)
+        return Bench(engine, loop, env, buffers)
+
+    def runner(self, c: Candidate, loaded: Loaded) -> Callable[[], None]:
+        """Return what launches the kernels of a candidate, and waits for them.
+
+        KernelFault from a call where the engine's checks fail.
+        """
+        launches = [
+            (s.name, [self.buffers[b.name] for b in k.params])
+            for k, s in zip(c.kernels, c.text.kernels, strict=True)
+        ]
+
+        def run() -> None:
+            for name, buffers in launches:
+                loaded.launch(name, buffers, self.env)
+            self.engine.join()
+
+        return run
+
+    def outputs(self) -> tuple[Array, ...]:
+        """Download the results, as they lie in memory."""
+        by_name = {b.name: b for b in self.loop.params}
+        return tuple(
+            self.engine.download(
+                self.buffers[o], by_name[o].dtype, dims.values(by_name[o].shape, self.env)
+            )
+            for o in self.loop.outputs
+        )
+
+    def free(self) -> None:
+        """Free the buffers; KernelFault ``guard`` where bytes beside one were written."""
+        for b in self.buffers.values():
+            self.engine.free(b)
+
+
+def run_once(
+    engine: Engine, loop: PrimFunc, c: Candidate, inputs: Sequence[Array], env: Mapping[str, int]
+) -> tuple[Array, ...]:
+    """Run a candidate on buffers that nobody has written; return its results.
+
+    DidymaError ``kernel-text`` and KernelFault as the engine.
+    """
+    bench = Bench.of(engine, loop, env, inputs)
+    try:
+        bench.runner(c, engine.load(c.text))()
+        return bench.outputs()
+    finally:
+        bench.free()

@@ -1,0 +1,212 @@
+"""Select the fastest right choice of a function: build, judge, time, pick.
+
+Each candidate is built and judged in a child process, several children side by side, and those that
+are right are timed against each other in one child alone.  A candidate that crashes or hangs a
+child is out, with the reason; the others go on in a new child.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol
+
+from didyma.codegen.select import worker
+from didyma.codegen.select.choice import Candidate, Choice, build, distinct, ranked
+from didyma.codegen.select.worker import Judge, Say, Task
+from didyma.refimpl.errors import DidymaError
+
+CANDIDATES = 32  # of one function, at most
+STARTS = 3  # children that may be lost before they begin, as on a machine that is very busy
+JUDGING = 0.6  # share of the time for judging; the rest is for timing
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A child process gave no answer, or raised: the reason."""
+
+    reason: str
+
+
+class Isolate(Protocol):
+    """Calls ``f(*args, say)`` in a child process that may crash, and hang for ``seconds``."""
+
+    def __call__(
+        self, f: Callable[..., Any], args: tuple[Any, ...], seconds: float, say: Say
+    ) -> Any:
+        """Return what the function returns, or why there is nothing: a ``Lost``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a selection may take: seconds in all, and until a candidate counts as hung."""
+
+    seconds: float = 30.0
+    timeout: float = 30.0
+    candidates: int = CANDIDATES
+    jobs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What became of one candidate: ``reason`` says why it is out; else its median ``seconds``.
+
+    ``text`` is the hash of its kernels' text.  A candidate that was judged right, but not timed for
+    long, or at all, was too far behind or came too late.
+    """
+
+    choice: str
+    text: str
+    reason: str = ""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """All trials of a function, the usual choice first, and the choice that was picked."""
+
+    trials: tuple[Trial, ...]
+    picked: Trial
+    usual: Trial
+    spent: float
+
+
+def select(
+    task: Task,
+    judge: Judge,
+    isolate: Isolate,
+    limits: Limits,
+    known: Mapping[str, str] | None = None,
+    heard: Callable[[Trial], None] = lambda trial: None,
+) -> Selection:
+    """Return the fastest right choice of a function, of as many as the limits allow.
+
+    ``known`` are reasons by the hashes of texts that were judged before, empty ones for right
+    texts.  ``heard`` is called with each trial that was judged now.  The choice that the model
+    ranks first is picked unless another is faster beyond noise.
+
+    DidymaError ``no-valid-choices`` says why each candidate is out.
+    """
+    began = time.monotonic()
+    choices = islice(ranked(task.loop, task.options), 2 * limits.candidates)
+    candidates = distinct(_buildable(task, choices))[: limits.candidates]
+    texts = {str(c.choice): c.digest for c in candidates}
+    reasons = {name: (known or {})[t] for name, t in texts.items() if t in (known or {})}
+    todo = [c.choice for c in candidates if str(c.choice) not in reasons]
+
+    lock = threading.Lock()
+
+    def judged(name: str, reason: str) -> None:
+        with lock:
+            reasons[name] = reason
+            heard(Trial(name, texts[name], reason))
+
+    bench = _Children(task, judge, isolate, limits, judged)
+    bench.judge_all(todo, began + JUDGING * limits.seconds)
+    right = [c.choice for c in candidates if reasons.get(str(c.choice)) == ""]
+    if not right:
+        raise _none(task, reasons)
+    left = max(1.0, limits.seconds - (time.monotonic() - began))
+    got = bench.time_all(right, left)
+    if got is None:
+        raise _none(task, reasons)
+    best, seconds = got
+    trials = {
+        name: Trial(name, text, reasons[name], seconds.get(name))
+        for name, text in texts.items()
+        if name in reasons
+    }
+    usual = trials[next(iter(seconds))]
+    return Selection(tuple(trials.values()), trials[best], usual, time.monotonic() - began)
+
+
+def _buildable(task: Task, choices: Iterable[Choice]) -> Iterator[Candidate]:
+    """Yield the candidates of the choices that keep the laws of the target."""
+    for choice in choices:
+        try:
+            yield build(task.loop, task.options, choice)
+        except DidymaError:
+            continue
+
+
+def _none(task: Task, reasons: Mapping[str, str]) -> DidymaError:
+    rows = [f"{name}: {reason}" for name, reason in reasons.items()]
+    return DidymaError(
+        "no-valid-choices", task.loop.name, got="; ".join(rows) or "no candidate within the time",
+        want="at least one choice that is right",
+        help="`didyma check` judges every level of the program" if rows else "give it more time",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Children:
+    """Gives work to child processes, and takes out the candidates at which they were lost."""
+
+    task: Task
+    judge: Judge
+    isolate: Isolate
+    limits: Limits
+    judged: Callable[[str, str], None]
+
+    def judge_all(self, choices: Sequence[Choice], end: float) -> None:
+        """Judge choices in several children side by side, until a time of the monotonic clock."""
+        jobs = max(1, min(self.limits.jobs, len(choices)))
+        with ThreadPoolExecutor(jobs) as pool:
+            list(pool.map(lambda n: self._judge_share(choices[n::jobs], end), range(jobs)))
+
+    def _judge_share(self, share: Sequence[Choice], end: float) -> None:
+        done: set[str] = set()
+        starts = STARTS
+        while left := [c for c in share if str(c) not in done]:
+            begun: list[str] = []
+
+            def say(message: str, begun: list[str] = begun) -> None:
+                row = json.loads(message)
+                if "begin" in row:
+                    begun.append(row["begin"])
+                else:
+                    done.add(row["choice"])
+                    self.judged(row["choice"], row["reason"])
+
+            seconds = max(0.0, end - time.monotonic())
+            args = (self.task, self.judge, left, seconds)
+            got = self.isolate(worker.examine, args, self.limits.timeout, say)
+            if not isinstance(got, Lost):
+                return  # all are judged, or the time is over
+            starts -= not begun
+            blamed = begun[-1:] if begun else [] if starts else [str(c) for c in left]
+            for name in blamed:
+                done.add(name)
+                self.judged(name, got.reason)
+
+    def time_all(
+        self, choices: Sequence[Choice], seconds: float
+    ) -> tuple[str, dict[str, float]] | None:
+        """Time choices in one child, the first being the usual one.
+
+        Returns the pick and the seconds of each; None if every choice loses its child.
+        """
+        left, starts = list(choices), STARTS
+        while left:
+            begun: list[str] = []
+
+            def say(message: str, begun: list[str] = begun) -> None:
+                begun.append(json.loads(message)["begin"])
+
+            args = (self.task, left, seconds)
+            got: Any = self.isolate(worker.measure, args, self.limits.timeout, say)
+            if not isinstance(got, Lost):
+                timed: tuple[str, dict[str, float]] = got
+                return timed
+            starts -= not begun
+            blamed = begun[-1:] if begun else [] if starts else [str(c) for c in left]
+            for name in blamed:
+                self.judged(name, got.reason)
+            left = [c for c in left if str(c) not in blamed]
+        return None

@@ -1,0 +1,93 @@
+"""What runs in a child process: build and judge candidates, and time those that are right.
+
+Each function says what it is about to do, so that the parent knows whose fault a crash is, and
+tells what came of it at once, so that nothing is lost with the process.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from didyma.codegen.options import Options
+from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.registry import engine as engine_by_name
+from didyma.codegen.select.choice import Candidate, Choice, build
+from didyma.codegen.select.inputs import example
+from didyma.codegen.select.keys import arguments
+from didyma.codegen.select.race import Clock, decide
+from didyma.codegen.select.runs import Bench
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import PrimFunc
+
+Judge: TypeAlias = Callable[[Candidate, Engine], str]  # returns why it is wrong; empty: right
+Say: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A function to tune, as a child process gets it: at some sizes, on an engine by its name."""
+
+    loop: PrimFunc
+    options: Options
+    engine: str
+    env: Mapping[str, int]
+    seed: int
+
+
+def examine(task: Task, judge: Judge, choices: Sequence[Choice], seconds: float, say: Say) -> None:
+    """Build and judge choices; say ``{"begin": TEXT}`` and ``{"choice", "reason"}`` of each.
+
+    The first choice is judged in any case, the others begin within this many seconds.
+    """
+    engine = engine_by_name(task.engine)
+    end = time.monotonic() + seconds
+    for n, choice in enumerate(choices):
+        if n and time.monotonic() > end:
+            return
+        say(json.dumps({"begin": str(choice)}))
+        say(json.dumps({"choice": str(choice), "reason": _reason(task, judge, choice, engine)}))
+
+
+def _reason(task: Task, judge: Judge, choice: Choice, engine: Engine) -> str:
+    try:
+        return judge(build(task.loop, task.options, choice), engine)
+    except (DidymaError, KernelFault) as e:
+        return " ".join(str(e).split())
+    except MemoryError:
+        return "more memory than there is"
+
+
+def clock_of(engine: str) -> Clock:
+    """Return the clock by which an engine is timed.
+
+    Kernels of ``host`` and ``simt`` run on the calling thread, so that the processor time of this
+    process is their time, whatever else the machine does.
+    """
+    return time.process_time if engine in ("host", "simt") else time.perf_counter
+
+
+def measure(
+    task: Task, choices: Sequence[Choice], seconds: float, say: Say
+) -> tuple[str, dict[str, float]]:
+    """Time choices against each other, the first being the usual one.
+
+    Returns the text of the pick, and the median seconds of each choice by its text.
+    """
+    engine = engine_by_name(task.engine)
+    by_name = {a.name: a for a in arguments(task.loop, task.env)}
+    inputs = example([by_name[name] for name in task.loop.inputs], task.seed)
+    bench = Bench.of(engine, task.loop, task.env, inputs)
+    runs: dict[str, Callable[[], None]] = {}
+
+    def begin(name: str) -> None:
+        say(json.dumps({"begin": name}))
+
+    for choice in choices:
+        begin(str(choice))
+        candidate = build(task.loop, task.options, choice)
+        runs[str(choice)] = bench.runner(candidate, engine.load(candidate.text))
+    return decide(runs, str(choices[0]), clock_of(task.engine), seconds, begin)

@@ -1,0 +1,254 @@
+"""Tune the functions of a program: judge and time choices in child processes, keep the picks."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile as compile_module
+from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.simt import Simt
+from didyma.codegen.schedule.recipes.point import parse_all, show_all
+from didyma.codegen.select.cache import Cache, Pick, Verdict, default_path
+from didyma.codegen.select.choice import Candidate, Choice, first
+from didyma.codegen.select.choosers import (
+    Chooser,
+    Heuristic,
+    Request,
+    Tuned,
+    choose_all,
+    is_current,
+    pinned,
+    record,
+)
+from didyma.codegen.select.inputs import example
+from didyma.codegen.select.keys import arguments
+from didyma.codegen.select.runs import Bench, run_once
+from didyma.codegen.select.selector import Isolate, Limits, Lost, Selection, Trial, select
+from didyma.codegen.select.worker import Say, Task
+from didyma.fuzz.watchdog import Died, Raised, guarded
+from didyma.oracle.compare import compare
+from didyma.oracle.primitives import PrimitiveBars, concrete
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.types import Array, from_memory
+from didyma.refimpl.ops.bars import Contract
+
+LANES = 1 << 14  # threads that simt runs of a large grid, half of them of its last blocks
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The judge of one function's candidates: ``simt``'s checks, then the bars of the reference.
+
+    ``simt`` runs the first and last blocks of a large grid; the engine runs all of it, on inputs
+    drawn by the seed, and every result is compared.
+    """
+
+    fused: Module
+    name: str
+    loop: PrimFunc
+    env: Mapping[str, int]
+    seed: int
+
+    def __call__(self, c: Candidate, engine: Engine) -> str:
+        """Return why a candidate is wrong, or nothing; errors of engines pass."""
+        return self._checked(c) or self._compared(c, engine)
+
+    @cached_property
+    def _raw(self) -> list[Array]:
+        """The inputs as they lie in memory."""
+        by_name = {a.name: a for a in arguments(self.loop, self.env)}
+        return example([by_name[name] for name in self.loop.inputs], self.seed)
+
+    @cached_property
+    def _inputs(self) -> list[Array]:
+        params = self.fused.function(self.name).params
+        types = concrete((p.type for p in params), self.env)
+        return [from_memory(a, t.dtype, _sizes(t)) for a, t in zip(self._raw, types, strict=True)]
+
+    @cached_property
+    def _bars(self) -> PrimitiveBars:
+        return PrimitiveBars(self.fused, Contract())
+
+    def _checked(self, c: Candidate) -> str:
+        """Return what the checks of ``simt`` see in the blocks that it runs."""
+        threads = max(s.block[0] * s.block[1] * s.block[2] for s in c.text.kernels)
+        engine = Simt(blocks=max(2, LANES // threads))
+        bench = Bench.of(engine, self.loop, self.env, self._raw)
+        try:
+            bench.runner(c, engine.load(c.text))()
+        except KernelFault as e:
+            return f"simt: {e}"
+        return ""
+
+    def _compared(self, c: Candidate, engine: Engine) -> str:
+        raw = run_once(engine, self.loop, c, self._raw, self.env)
+        f = self.fused.function(self.name)
+        bars = self._bars.bars(self.name, self._inputs, self.env, c.kernels)
+        types = concrete(f.result_types(), self.env)
+        for name, bar, a, t in zip(f.results, bars, raw, types, strict=True):
+            found = compare(name, bar, from_memory(a, t.dtype, _sizes(t)), t)
+            if not found.agree:
+                return found.message
+        return ""
+
+
+def _sizes(t: Any) -> tuple[int, ...]:
+    return dims.values(t.shape, {})
+
+
+def isolated(f: Callable[..., Any], args: tuple[Any, ...], seconds: float, say: Say) -> Any:
+    """Call a function in a child process, which a crash or a hang ends alone."""
+    got = guarded(f, args, seconds, say)
+    if isinstance(got, Died):
+        return Lost(f"{got.kind}: {got.reason}")
+    if isinstance(got, Raised):
+        return Lost(" ".join(f"{type(got.error).__name__}: {got.error}".split()))
+    return got
+
+
+def cores() -> int:
+    """Return how many candidates to judge side by side here."""
+    return os.cpu_count() or 1
+
+
+def target(engine: Engine) -> str:
+    """Return what an engine runs on, as far as times depend on it."""
+    device: Any = getattr(engine, "device", None)
+    if device is not None and callable(getattr(device, "name", None)):
+        return f"{engine.name}: {device.name()}"
+    return f"{engine.name}: {platform.machine()} {_processor()}".strip()
+
+
+def _processor() -> str:
+    """Return the model of this machine's processor; Linux tells it in a file only."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor()
+    rows = (row.partition(":") for row in text.splitlines())
+    return next((v.strip() for k, _, v in rows if k.strip() == "model name"), platform.processor())
+
+
+def chooser(given: str | Path | Mapping[str, Any] | Chooser, fused: Module) -> Chooser:
+    """Return the chooser that a caller asks for.
+
+    ``"heuristic"`` takes what the model ranks first, ``"cached"`` what the cache has, and
+    ``"tuned"`` measures what it lacks.  Any other string or path is a JSON file of choices, such as
+    ``didyma explain`` writes, and a mapping is such a record, or the texts of choices by the names
+    of functions.
+
+    Errors: ``unreadable-file``, ``bad-choice``, ``newer-format``.
+    """
+    if given == "heuristic":
+        return Heuristic()
+    if given in ("cached", "tuned"):
+        cache = Cache(default_path())
+        return Tuned(cache, Tuner(fused, cache).measure if given == "tuned" else None)
+    if isinstance(given, (str, Path)):
+        return pinned(_read(Path(given)), str(given))
+    return pinned(given) if isinstance(given, Mapping) else given
+
+
+def _read(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as e:
+        raise DidymaError(
+            "unreadable-file", str(file), got=str(e), want="a JSON file of choices",
+            help='"heuristic", "cached" and "tuned" are the other ways to choose',
+        ) from None  # fmt: skip
+
+
+def chosen(
+    m: Module,
+    options: Options,
+    engine: Engine,
+    given: str | Path | Mapping[str, Any] | Chooser,
+) -> Options:
+    """Return the options that make a module with the choices that a chooser picks.
+
+    Errors as of ``chooser`` and ``choose_all``.
+    """
+    if given == "heuristic":
+        return options
+    lowered = compile_module(m, options, until="lower")
+    picker = chooser(given, lowered.fused)
+    choices = choose_all(lowered.loops, options, picker, engine.name, target(engine))
+    text = show_all({name: choice.points for name, choice in choices.items()})
+    return options.changed({"kernels.choices": text})
+
+
+def picked(loops: Mapping[str, PrimFunc], options: Options) -> dict[str, Any]:
+    """Return the record of the choices that a compile with these options takes."""
+    given = parse_all(options.kernels.choices)
+    rows = {
+        name: Choice(given[name]) if name in given else first(loop, options)
+        for name, loop in loops.items()
+    }
+    return record(loops, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuner:
+    """Measures choices of the functions of a module, on one engine, and keeps the picks.
+
+    ``told`` is called with the name of a function, the number of candidates judged, and the last
+    of them.
+    """
+
+    fused: Module
+    cache: Cache
+    limits: Limits = field(default_factory=Limits)
+    told: Callable[[str, int, Trial], None] = lambda name, count, trial: None
+    isolate: Isolate = isolated
+
+    def measure(self, request: Request) -> Pick:
+        """Return the pick for a request, which the cache keeps from now on."""
+        return self.tune(request)[0]
+
+    def tune(self, request: Request) -> tuple[Pick, Selection]:
+        """Select a choice; return what the cache keeps, and all trials.
+
+        If another process was first, the cache keeps that one's pick.  DidymaError
+        ``no-valid-choices``, and as the cache.
+        """
+        key = request.key
+        seed = secrets.randbits(32)
+        judge = Bars(self.fused, request.name, request.loop, request.env, seed)
+        task = Task(request.loop, request.options, request.engine, request.env, seed)
+        known = {t: v.reason for t, v in self.cache.verdicts(key.digest).items()}
+        count = 0
+
+        def heard(trial: Trial) -> None:
+            nonlocal count
+            count += 1
+            self.cache.judged(key.digest, Verdict(trial.text, trial.choice, trial.reason))
+            self.told(request.name, count, trial)
+
+        found = select(task, judge, self.isolate, self.limits, known, heard)
+        pick = self._pick(request, found)
+        stale = self.cache.get(key.digest)
+        if stale is not None and not is_current(stale, request):
+            self.cache.replace([pick])
+        return self.cache.add(pick), found
+
+    def _pick(self, request: Request, found: Selection) -> Pick:
+        key = request.key
+        assert found.picked.seconds is not None
+        assert found.usual.seconds is not None
+        return Pick(
+            key.digest, found.picked.choice, found.picked.text, key.function, request.target,
+            key.text, found.picked.seconds, found.usual.seconds,
+        )  # fmt: skip
