@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from didyma import __version__, cli_cases
+from didyma import __version__, cli_cases, cli_choices
 from didyma.cli_options import Dim, Engine, File, Json, Option, Planner, complete, engines, stdin
 from didyma.refimpl.errors import DidymaError
 
@@ -281,6 +281,9 @@ def plan(
     from didyma.commands import plan as command
 
     raise typer.Exit(command.plan(file, planner, capacity, dim or [], seconds, plot, json))
+
+
+app.command(short_help="Measure the schedules of a program's functions.")(cli_choices.tune)
 
 
 @app.command(short_help="Explain ops, and functions made of them.")

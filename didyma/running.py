@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
+from didyma import tuning
 from didyma.codegen.memory.planners import Choice
-from didyma.codegen.options import Options, choose
+from didyma.codegen.options import Options
+from didyma.codegen.options import choose as with_planner
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.pipeline import compile as compile_module
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.runtime.registry import engine as made
+from didyma.codegen.select.choosers import Chooser
 from didyma.fuzz import levels
 from didyma.oracle.compare import Comparison, compare, distance
 from didyma.refimpl.errors import DidymaError
@@ -34,6 +38,7 @@ class Executable:
     compiled: Compiled
     engine: Engine
     run: Callable[..., list[Any]]
+    options: Options
 
     def __call__(self, /, *inputs: AnyArray, **named: AnyArray) -> Array | tuple[Array, ...]:
         """Run on arrays, by position or by the input's name: one result, or several as a tuple.
@@ -54,6 +59,11 @@ class Executable:
         """The generated Python module."""
         return self.compiled.wrapper
 
+    @property
+    def choices(self) -> dict[str, Any]:
+        """The schedule of each function, as plain data that ``compile`` takes as ``choose``."""
+        return tuning.picked(self.compiled.loops, self.options)
+
     def __repr__(self) -> str:
         return brief.executable(self.compiled, self.engine.name)
 
@@ -65,6 +75,7 @@ def compile(
     planner: Choice | None = None,
     options: Options | None = None,
     externs: Mapping[str, Implementation] | None = None,
+    choose: str | Path | Mapping[str, Any] | Chooser = "heuristic",
 ) -> Executable:
     """Compile for an engine; it and the planner are names or objects.
 
@@ -72,14 +83,20 @@ def compile(
     functions marked ``Compiler``, by the name of the function or of the compiler: from arrays to
     an array, or a tuple of several.  The body of a function that has none is run by the reference.
 
+    ``choose`` picks the schedules: ``"heuristic"`` by a model, without timing; ``"cached"`` takes
+    those that were measured before; ``"tuned"`` measures the others too, for half a minute each;
+    a file or mapping pins them, as ``Executable.choices`` records them.
+
     Errors: ``not-a-program``, ``unknown-engine``, ``unknown-planner``, ``bad-engine``,
-    ``bad-planner``, ``unknown-extern``, ``device-unsupported``; EngineMissing where the machine
-    lacks what the engine needs.
+    ``bad-planner``, ``unknown-extern``, ``device-unsupported``, ``bad-choice``,
+    ``unreadable-file``, ``no-valid-choices``, and those of the cache; EngineMissing where the
+    machine lacks what the engine needs.
     """
     m = require(program, "dd.compile").module
     chosen = made(engine)
-    compiled = compile_module(m, choose(options, planner))
-    return Executable(compiled, chosen, levels.runner(compiled, chosen, externs))
+    wanted = tuning.chosen(m, with_planner(options, planner), chosen, choose)
+    compiled = compile_module(m, wanted)
+    return Executable(compiled, chosen, levels.runner(compiled, chosen, externs), wanted)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json as json_
 import os
 import re
 from difflib import get_close_matches
@@ -22,6 +23,7 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import show
 from didyma.show.console import console, line, paragraph
 from didyma.texts import read
+from didyma.tuning import picked
 
 _INLINE = 1024  # characters of base64 that stand in a text; longer constants have files
 _BYTES = re.compile(rf'base64 "([A-Za-z0-9+/=]{{{_INLINE + 1},}})"')
@@ -33,7 +35,9 @@ def explain(what: str, out: Path, options: Options, json: bool) -> int:
     if not path.is_file() and path.suffix not in (".dym", ".onnx"):
         return _code(what, json)
     must_have_folder(out)
-    files = texts(compile(read_module(path), options))
+    compiled = compile(read_module(path), options)
+    files = texts(compiled)
+    files["choices.json"] = json_.dumps(picked(compiled.loops, options), indent=2) + "\n"
     disk.write_files(out, files)
     if json:
         common.print_json({"folder": os.fspath(out), "files": sorted(files)})

@@ -1,0 +1,58 @@
+"""The command line of choices: ``didyma tune``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from didyma.cli_options import Dim, Json, Option, complete, stdin
+
+
+def tune(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="A .dym text or an .onnx model; - is stdin.", callback=stdin),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine", "-e", help="Engine to measure on.", autocompletion=complete("engines")
+        ),
+    ] = "host",
+    dim: Dim = None,
+    option: Option = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Longest for one function.")] = 30.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds after which a candidate counts as hung.")
+    ] = 30.0,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes that judge candidates (default: one for each core)."),
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="File of the picks (default: in the user's cache folder).")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Write the file's picks, or all of them, as JSON.")
+    ] = None,
+    imports: Annotated[
+        Path | None, typer.Option("--import", help="Read picks that --export wrote.")
+    ] = None,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Delete all picks, or a cache that cannot be read.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Judge and time the schedules of a program's functions, and keep the fastest right ones.
+
+    The picks stand in a file that later compiles read with `choose="cached"`.
+    """
+    from didyma.commands import tune as command
+
+    wanted = command.Wanted(
+        file, engine, dim or (), option or (), seconds, timeout, jobs, cache, export, imports,
+        clear, json,
+    )  # fmt: skip
+    raise typer.Exit(command.tune(wanted))

@@ -1,0 +1,119 @@
+"""``didyma tune``: measure the schedules of a program's functions, and keep the fastest."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from didyma import tuning
+from didyma.codegen.pipeline import Lowered, compile
+from didyma.codegen.runtime.registry import engine as engine_by_name
+from didyma.codegen.select import log
+from didyma.codegen.select.cache import Cache, Pick, default_path, exported, imported
+from didyma.codegen.select.choosers import Request, is_current
+from didyma.codegen.select.keys import hints
+from didyma.codegen.select.selector import Limits, Trial
+from didyma.commands import common
+from didyma.files import must_have_folder, read_fixed
+from didyma.fuzz import disk
+from didyma.refimpl.errors import DidymaError
+from didyma.show import tune as show
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a call of the command asks for; every field is an option of it."""
+
+    file: Path | None
+    engine: str
+    sizes: Sequence[str]
+    options: Sequence[str]
+    seconds: float
+    timeout: float
+    jobs: int | None
+    cache: Path | None
+    export: Path | None
+    imports: Path | None
+    clear: bool
+    json: bool
+
+
+def tune(w: Wanted) -> int:
+    """Clear the cache, import picks, tune a file and export picks, as far as each is asked for."""
+    if not (w.file or w.export or w.imports or w.clear):
+        raise DidymaError(
+            "bad-option", "didyma tune", got="nothing to do",
+            want="a file, --import, --export or --clear",
+        )  # fmt: skip
+    cache = Cache(w.cache or default_path())
+    document: dict[str, Any] = {"cache": os.fspath(cache.path)}
+    if w.clear:
+        document["cleared"] = cache.clear()
+    if w.imports is not None:
+        document["imported"] = _import(cache, w.imports)
+    picks = cache.picks() if w.file is None else []
+    if w.file is not None:
+        document["functions"] = []
+        for request, row, pick in _tuned(w, cache):
+            document["functions"].append(row)
+            picks.append(pick)
+            if not w.json:
+                show.table(row)
+            log.append(_log(cache), {"engine": request.engine, "target": request.target, **row})
+    if w.export is not None:
+        must_have_folder(w.export)
+        disk.write_text(w.export, exported(picks))
+        document["exported"] = len(picks)
+    if w.json:
+        common.print_json(document)
+    else:
+        _print(document)
+    return common.NOTHING_RAN if document.get("functions") == [] else common.AGREE
+
+
+def _log(cache: Cache) -> Path:
+    return cache.path.with_suffix(".jsonl")
+
+
+def _print(document: dict[str, Any]) -> None:
+    for word in ("cleared", "imported", "exported"):
+        if word in document:
+            count = document[word]
+            print(f"{word} {count} pick{'' if count == 1 else 's'}")
+
+
+def _import(cache: Cache, file: Path) -> int:
+    picks = imported(disk.read_text(file), str(file))
+    cache.replace(picks)
+    return len(picks)
+
+
+def _tuned(w: Wanted, cache: Cache) -> Iterator[tuple[Request, dict[str, Any], Pick]]:
+    """Yield each function of the file with its record and its pick."""
+    assert w.file is not None
+    m, _ = read_fixed(w.file, common.sizes(w.sizes))
+    options = common.options("didyma", w.options)
+    common.require([w.engine])
+    env = common.bindings(m, w.sizes)
+    target = tuning.target(engine_by_name(w.engine))
+    lowered: Lowered = compile(m, options, until="lower")
+    limits = Limits(w.seconds, w.timeout, jobs=w.jobs or tuning.cores())
+    tuner = tuning.Tuner(lowered.fused, cache, limits, _progress)
+    for name, loop in lowered.loops.items():
+        request = Request(name, loop, options, w.engine, target, hints(loop, env))
+        pick = cache.get(request.key.digest)
+        if pick is not None and is_current(pick, request):
+            yield request, show.record(request, pick, None), pick
+        else:
+            pick, found = tuner.tune(request)
+            yield request, show.record(request, pick, found), pick
+
+
+def _progress(name: str, count: int, trial: Trial) -> None:
+    """Say on stderr how far the judging of a function is."""
+    verdict = trial.reason or "right"
+    print(f"{name}: judged {count}: {trial.choice}: {verdict}", file=sys.stderr, flush=True)

@@ -1,0 +1,284 @@
+"""Tuning end to end: the judge, the command, and compiles that take what was measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didyma as dd
+from didyma.codegen.emit import cuda
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Lowered
+from didyma.codegen.pipeline import compile as compile_module
+from didyma.codegen.runtime.engine import KernelFault
+from didyma.codegen.runtime.registry import engine
+from didyma.codegen.select.cache import Cache, Pick
+from didyma.codegen.select.choice import Candidate, Choice, build
+from didyma.codegen.select.choosers import Request
+from didyma.codegen.select.selector import Limits
+from didyma.commands import tune as command
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import Barrier, Binary, Block, Const, Expr, PrimFunc, Stmt
+from didyma.refimpl.ir.walk import map_expr, map_stmt
+from didyma.tuning import Bars, Tuner, target
+from tests.codegen.select.make import inline
+
+ROWS = dd.trace(dd.f32[40, 300])(lambda x: dd.sum(x * 2.0, axis=1))
+PAIR = dd.trace(dd.f32[8, 8], dd.f32[8, 8])(lambda x, y: x - y)
+FAST = Limits(seconds=0.5, candidates=3)
+
+
+def lowered(program: dd.Program) -> tuple[Lowered, str, PrimFunc]:
+    made = compile_module(program.module, Options(), until="lower")
+    ((name, loop),) = made.loops.items()
+    return made, name, loop
+
+
+def judge(program: dd.Program, text: str = "", change: object = None) -> str:
+    """Judge a choice, or what a change makes of its kernels, on host."""
+    made, name, loop = lowered(program)
+    choice = Choice.parse(text)
+    good = build(loop, Options(), choice)
+    bars = Bars(made.fused, name, loop, {}, seed=5)
+    if change is None:
+        return bars(good, engine("host"))
+    kernels = tuple(changed(k, change) for k in good.kernels)
+    return bars(Candidate(choice, kernels, cuda.emit(kernels)), engine("host"))
+
+
+def changed(k: PrimFunc, change: object) -> PrimFunc:
+    def on_expr(e: Expr) -> Expr:
+        e = map_expr(on_expr, e)
+        return change(e) if callable(change) else e
+
+    def on_stmt(s: Stmt) -> Stmt:
+        s = map_stmt(s, on_expr, on_stmt)
+        return Block(()) if s == change else s
+
+    return replace(k, body=on_stmt(k.body))
+
+
+def longer(e: Expr) -> Expr:
+    """Guard a row of 300 terms as one of 301."""
+    return replace(e, value=301) if isinstance(e, Const) and e.value == 300 else e
+
+
+def maximum(e: Expr) -> Expr:
+    return (
+        replace(e, op="max") if isinstance(e, Binary) and e.op == "add" and e.dtype.is_float else e
+    )
+
+
+def test_the_judge_lets_right_candidates_pass() -> None:
+    for text in ("row(groups=8, lanes=32)", "row(groups=64, lanes=4)", "column(layers=8, side=32)"):
+        assert judge(ROWS, text) == ""
+
+
+def test_the_judge_sees_wrong_values() -> None:
+    assert "elements are wrong" in judge(ROWS, "row(groups=8, lanes=32)", maximum)
+
+
+def test_the_judge_sees_a_missing_barrier() -> None:
+    assert "race" in judge(ROWS, "row(groups=8, lanes=32)", Barrier())
+
+
+def test_the_judge_sees_a_missing_guard() -> None:
+    try:
+        found = judge(ROWS, "row(groups=8, lanes=32)", longer)
+    except KernelFault as e:
+        found = str(e)
+    assert "out-of-bounds" in found
+
+
+def test_the_judge_sees_another_order_of_arguments() -> None:
+    made, name, loop = lowered(PAIR)
+    good = build(loop, Options(), Choice.parse("pointwise(block=256, wide=1)"))
+    (kernel,) = good.kernels
+    x, y, out = kernel.params
+    swapped = replace(good, kernels=(replace(kernel, params=(y, x, out)),))
+    bars = Bars(made.fused, name, loop, {}, seed=5)
+    assert bars(good, engine("host")) == ""
+    assert "elements are wrong" in bars(swapped, engine("host"))
+
+
+def test_the_judge_checks_both_ends_of_a_large_grid() -> None:
+    """Threads beyond the last element are in the last block alone."""
+    program = dd.trace(dd.f32[(1 << 18) + 3])(lambda x: dd.exp(x))
+
+    def unguarded(e: Expr) -> Expr:
+        return replace(e, value=1 << 20) if isinstance(e, Const) and e.value == (1 << 18) + 3 else e
+
+    found = judge(program, "pointwise(block=256, wide=0)", unguarded)
+    assert "out-of-bounds" in found
+
+
+def request(program: dd.Program) -> tuple[Lowered, Request]:
+    made, name, loop = lowered(program)
+    return made, Request(name, loop, Options(), "host", target(engine("host")), {})
+
+
+def test_two_tuners_at_once_agree(tmp_path: Path) -> None:
+    made, r = request(ROWS)
+    tuner = Tuner(made.fused, Cache(tmp_path / "c.sqlite"), FAST, isolate=inline)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(tuner.measure, (r, r))
+    assert first == second == tuner.cache.get(r.key.digest)
+
+
+def test_tuning_goes_on_where_it_was_killed(tmp_path: Path) -> None:
+    """What was judged before the kill is not judged again."""
+    made, r = request(ROWS)
+    heard: list[str] = []
+
+    def until_two(name: str, count: int, trial: object) -> None:
+        heard.append(name)
+        if count == 2:
+            raise KeyboardInterrupt
+
+    cache = Cache(tmp_path / "c.sqlite")
+    limits = Limits(seconds=60, candidates=3)
+    with pytest.raises(KeyboardInterrupt):
+        Tuner(made.fused, cache, limits, until_two, inline).measure(r)
+    assert cache.get(r.key.digest) is None
+    assert len(cache.verdicts(r.key.digest)) == 2
+    Tuner(made.fused, cache, limits, lambda *row: heard.append("again"), inline).measure(r)
+    assert heard.count("again") == 1
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the rows were tuned by the command, for a moment."""
+    folder = tmp_path_factory.mktemp("tuned")
+    (folder / "rows.dym").write_text(str(ROWS), encoding="utf-8")
+    arguments = ("tune", "rows.dym", "--seconds", "1", "--jobs", "1", "--export", "picks.json")
+    done = run(folder, *arguments)
+    (folder / "out.txt").write_text(done.stdout, encoding="utf-8")
+    (folder / "err.txt").write_text(done.stderr, encoding="utf-8")
+    return folder
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command_line = [sys.executable, "-m", "didyma", *words, "--cache", "c.sqlite"]
+    return subprocess.run(command_line, cwd=folder, capture_output=True, text=True, check=True)
+
+
+def test_the_command_prints_a_table_and_progress(tuned: Path) -> None:
+    out = (tuned / "out.txt").read_text(encoding="utf-8")
+    assert "AUTOTUNE fused_multiply_sum_0(40×300, 40)" in out
+    assert "100.0%" in out
+    assert "picked " in out
+    assert "exported 1 pick" in out
+    assert ": judged 1: row(" in (tuned / "err.txt").read_text(encoding="utf-8")
+
+
+def test_the_command_writes_a_log(tuned: Path) -> None:
+    (line,) = (tuned / "c.jsonl").read_text(encoding="utf-8").splitlines()
+    row = json.loads(line)
+    assert row["engine"] == "host"
+    assert row["trials"]
+    assert row["choice"] in {t["choice"] for t in row["trials"]}
+
+
+def wanted(folder: Path, **fields: Any) -> command.Wanted:
+    file, cache = folder / "rows.dym", folder / "c.sqlite"
+    usual = command.Wanted(file, "host", (), (), 1.0, 20.0, 1, cache, None, None, False, True)
+    return replace(usual, **fields)
+
+
+def document(folder: Path, capsys: pytest.CaptureFixture[str], **fields: Any) -> dict[str, Any]:
+    assert command.tune(wanted(folder, **fields)) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_second_run_answers_from_the_cache(
+    tuned: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = document(tuned, capsys)
+    (row,) = found["functions"]
+    assert row["from_cache"]
+
+
+def test_an_answer_of_the_cache_takes_less_than_50_ms(tuned: Path) -> None:
+    script = """
+import time
+from pathlib import Path
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.codegen.select import Cache, Tuned
+from didyma.codegen.select.choosers import choose_all, first
+from didyma.codegen.runtime.registry import engine
+from didyma.files import read_module
+from didyma.tuning import target
+m = read_module(Path("rows.dym"))
+lowered = compile(m, Options(), until="lower")
+host = target(engine("host"))
+began = time.process_time()
+found = choose_all(lowered.loops, Options(), Tuned(Cache(Path("c.sqlite"))), "host", host)
+print(time.process_time() - began, *found.values())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tuned, capture_output=True, text=True, check=True
+    )
+    seconds, _, choice = done.stdout.strip().partition(" ")
+    (pick,) = Cache(tuned / "c.sqlite").picks()
+    assert choice == pick.choice
+    assert float(seconds) < 0.05
+
+
+def test_picks_go_from_cache_to_cache(
+    tuned: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    other = tmp_path / "other.sqlite"
+    found = document(tuned, capsys, file=None, imports=tuned / "picks.json", cache=other)
+    assert found["imported"] == 1
+    assert Cache(other).picks() == Cache(tuned / "c.sqlite").picks()
+    again = tmp_path / "again.json"
+    assert document(tuned, capsys, file=None, export=again, cache=other)["exported"] == 1
+    assert again.read_bytes() == (tuned / "picks.json").read_bytes()
+    assert document(tuned, capsys, file=None, clear=True, cache=other)["cleared"] == 1
+
+
+def test_nothing_to_do_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DidymaError, match="nothing to do"):
+        command.tune(wanted(tmp_path, file=None))
+
+
+def test_a_compile_takes_the_choices_of_a_record(tmp_path: Path) -> None:
+    _, name, _ = lowered(ROWS)
+    usual = dd.compile(ROWS)
+    pinned = dd.compile(ROWS, choose={name: "column(layers=8, side=32)"})
+    assert "reduce_row" in usual.text
+    assert pinned.choices["choices"][name]["choice"] == "column(layers=8, side=32)"
+    assert pinned.text != usual.text
+    x = np.ones((40, 300), np.float32)
+    assert np.array_equal(pinned(x), usual(x))
+    file = tmp_path / "choices.json"
+    file.write_text(json.dumps(pinned.choices), encoding="utf-8")
+    assert dd.compile(ROWS, choose=file).text == pinned.text
+    assert dd.compile(ROWS, choose=usual.choices).text == usual.text
+
+
+def test_a_compile_takes_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    _, r = request(ROWS)
+    choice = "serial(block=64, parts=1, unroll=16, wide=1)"
+    text = build(r.loop, r.options, Choice.parse(choice)).digest
+    row = Pick(r.key.digest, choice, text, r.key.function, r.target, r.key.text, 1.0, 2.0)
+    Cache(tmp_path / "didyma" / "choices.sqlite").add(row)
+    assert dd.compile(ROWS, choose="cached").choices["choices"][r.name]["choice"] == choice
+    assert dd.compile(ROWS, choose="tuned").choices["choices"][r.name]["choice"] == choice
+
+
+def test_a_file_that_is_no_record_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DidymaError, match="heuristic") as caught:
+        dd.compile(ROWS, choose="fastest")
+    assert caught.value.code == "unreadable-file"
