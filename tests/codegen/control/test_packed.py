@@ -96,8 +96,10 @@ def agree(m: Module, inputs: list[Array]) -> None:
         assert report.agree, [f.message for level in report.levels for f in level.findings][:3]
 
 
-@pytest.mark.parametrize("row", ROWS)
-@pytest.mark.parametrize("dtype", PACKED)
+@pytest.mark.parametrize(
+    ("dtype", "row"),
+    [(d, row) for d in PACKED for row in ROWS if d is DType.I4 or row in ("3", "n")],
+)
 def test_scans(dtype: DType, row: str) -> None:
     m = module(SCAN, dtype, row)
     shape = [int(d.replace("n", "7")) for d in row.split(", ") if d]
@@ -111,7 +113,7 @@ def test_scans(dtype: DType, row: str) -> None:
         assert last.tobytes() == (s if c or not k else x[-1]).tobytes()
 
 
-@pytest.mark.parametrize("dtype", PACKED)
+@pytest.mark.parametrize("dtype", [DType.I4, DType.U2, DType.F4E2M1])
 def test_scans_in_scans(dtype: DType) -> None:
     m = module(NESTED, dtype)
     x = values.array(3, dtype, (5, 2, 3))
