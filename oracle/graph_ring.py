@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from didyma.refimpl.interp.graph import bind
-from didyma.refimpl.interp.graph_bars import MOVEMENT, Bars, Estimate, settled
+from didyma.refimpl.interp.graph_bars import MOVEMENT, Bars, Estimate, settled_operands
 from didyma.refimpl.interp.graph_machine import SizedOp, Step
 from didyma.refimpl.ir.graph import Function, Module
 from didyma.refimpl.ir.types import Array, DType, TensorType
@@ -123,7 +123,7 @@ class _Ring(Bars):
         if self.folds and not moves:
             raw = [_unmarked(p) for p in raw]
         types = self.operands(f, step, args)
-        bars = settled(step.node, [t.bar for t in args], types)
+        bars = settled_operands(step.node, [t.bar for t in args], types)
         found = use.op.ring(bars, raw, types, use.type, out)
         return found | _MARK if self.folds and step.node.op == "constant" else found
 

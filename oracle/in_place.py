@@ -43,7 +43,7 @@ def interference(k: PrimFunc, output: str, operand: str, env: Mapping[str, int])
                 if a is not b:
                     break
                 both.append(a)
-            if why := _clash(store, load, _Layout(buffers, env, unit, tuple(both))):
+            if why := _clash(store, load, _Units(buffers, env, unit, tuple(both))):
                 return f"@{k.name} reads {operand} {why} {output}, which has its bytes"
     return ""
 
@@ -64,7 +64,7 @@ class Overwrites:
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _Units:
     """How elements become units of bytes, and the loops that a store and a load share."""
 
     buffers: Mapping[str, Buffer]
@@ -92,7 +92,7 @@ _OTHER_THREAD = "in a thread other than the one that writes"
 _TOO_LATE = "after it writes"
 
 
-def _clash(store: ElementAccess, load: ElementAccess, to: _Layout) -> str:
+def _clash(store: ElementAccess, load: ElementAccess, to: _Units) -> str:
     if store.index is None or load.index is None:  # any element
         threads = math.prod(x.rounds.size for x in to.loops if not x.serial)
         turns = math.prod(x.rounds.size for x in to.loops if x.serial)
@@ -120,7 +120,7 @@ def _within(t: _Touched, size: int) -> _Touched:
     return _Touched(t.at[keep], t.thread[keep], t.turn[keep])
 
 
-def _touched(a: ElementAccess, index: tuple[Array, ...], to: _Layout) -> _Touched:
+def _touched(a: ElementAccess, index: tuple[Array, ...], to: _Units) -> _Touched:
     """Where an access is made, at every iteration of the loops that matter to it."""
     at: Array = np.zeros((), np.int64)
     made: Array = np.ones((), np.bool_)

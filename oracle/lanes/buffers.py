@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.oracle.lanes.races import AccessKind, Lanes, Layout, Log, Mask, Origin
+from didyma.oracle.lanes.races import AccessKind, CopyLayout, Lanes, Log, Mask, Origin
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.interp.scalar_ring import value_of
@@ -85,7 +85,7 @@ class Dense:
         self.dead = False
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> CopyLayout:
         """How elements lie in bytes."""
         return self.numel, self.width, self.stride
 

@@ -22,7 +22,8 @@ from didyma.refimpl.ir.types import Array
 
 Mask: TypeAlias = Array | None  # which lanes are active; None is all
 Stamp: TypeAlias = tuple[Any, ...]  # of ints, or arrays over blocks where a barrier left some out
-Layout: TypeAlias = tuple[int, int, int]  # elements of a copy, bytes of one, bytes between copies
+# Elements of a copy, bytes of one, bytes between copies.
+CopyLayout: TypeAlias = tuple[int, int, int]
 AccessKind: TypeAlias = Literal["read", "write", "atomic"]
 
 LOG_LIMIT = 1 << 23  # elements kept before a log is checked and forgotten
@@ -55,7 +56,7 @@ class Lanes:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class LaneAccess:
     """A touch of a buffer by all active lanes; ``at`` broadcasts to ``shape``."""
 
     kind: AccessKind
@@ -69,14 +70,14 @@ class Access:
         """Return whether a later touch of the same origin is this one again."""
         return self.at is at and self.mask is mask and self.stamp is stamp
 
-    def in_bytes(self, layout: Layout) -> Access:
+    def in_bytes(self, layout: CopyLayout) -> LaneAccess:
         """Return the same touch counted in bytes, along one more axis."""
         numel, width, stride = layout
         copy, element = np.divmod(self.at, numel)
         at = (copy * stride + element * width)[..., None] + np.arange(width)
         mask = None if self.mask is None else self.mask[..., None]
         shape = (*self.shape, width)
-        return Access(self.kind, at, shape, mask, self.stamp, self.origin)
+        return LaneAccess(self.kind, at, shape, mask, self.stamp, self.origin)
 
     def flat(self, prefix: int) -> tuple[Array, Array]:
         """Element and lane (by its first ``prefix`` axes) of each active lane's touch."""
@@ -105,14 +106,14 @@ class Log:
         self,
         name: str,
         numel: int,
-        layout: Layout | None = None,
-        accesses: Sequence[Access] = (),
+        layout: CopyLayout | None = None,
+        accesses: Sequence[LaneAccess] = (),
     ) -> None:
         self.name = name
         self.numel = numel
         self.layout = layout  # of the buffer, if accesses are kept in bytes
         self.accesses = list(accesses)
-        self.latest: dict[Origin, Access] = {}
+        self.latest: dict[Origin, LaneAccess] = {}
         self.elements = 0
 
     def record(self, kind: AccessKind, at: Any, lanes: Lanes, mask: Mask, origin: Origin) -> None:
@@ -120,14 +121,14 @@ class Log:
         latest = self.latest.get(origin)
         if latest is not None and latest.repeats(at, mask, lanes.stamp):
             return
-        access = Access(kind, at, lanes.shape, mask, lanes.stamp, origin)
+        access = LaneAccess(kind, at, lanes.shape, mask, lanes.stamp, origin)
         self.latest[origin] = access
         self.accesses.append(access if self.layout is None else access.in_bytes(self.layout))
         self.elements += at.size
         if self.elements > LOG_LIMIT:
             self.settle()
 
-    def passed_on(self, layout: Layout, name: str, heir: Layout) -> Log:
+    def passed_on(self, layout: CopyLayout, name: str, heir: CopyLayout) -> Log:
         """Return the log of another buffer on the same bytes, of these accesses in bytes.
 
         ``layout`` is this buffer's, ``heir`` the other's.
@@ -154,7 +155,7 @@ class Log:
                 if _may_race(group):
                     self._check(group, p)
 
-    def _check(self, group: Sequence[Access], p: int) -> None:
+    def _check(self, group: Sequence[LaneAccess], p: int) -> None:
         """Raise if an element written in an interval was touched by two lanes."""
         touched = [a.flat(p + 1) for a in group]
         if not _counted_alike(
@@ -182,7 +183,7 @@ class Log:
             self._raise(int(bad[0]), group, touched)
 
     def _raise(
-        self, element: int, group: Sequence[Access], touched: Sequence[tuple[Array, Array]]
+        self, element: int, group: Sequence[LaneAccess], touched: Sequence[tuple[Array, Array]]
     ) -> None:
         who: list[str] = []
         stmt = group[0].origin.stmt
@@ -195,25 +196,25 @@ class Log:
         raise stmt_fault("race", stmt, f"{where}: lanes that nothing orders: {'; '.join(who)}")
 
 
-def _may_race(accesses: Sequence[Access]) -> bool:
+def _may_race(accesses: Sequence[LaneAccess]) -> bool:
     kinds = {a.kind for a in accesses}
     return "write" in kinds or {"atomic", "read"} <= kinds
 
 
-def _counted_alike(accesses: Sequence[Access], p: int) -> bool:
+def _counted_alike(accesses: Sequence[LaneAccess], p: int) -> bool:
     return all(isinstance(a.stamp[p], int) for a in accesses)
 
 
-def _per_lane(a: Access, ticks: Any) -> Array:
+def _per_lane(a: LaneAccess, ticks: Any) -> Array:
     full = np.broadcast_to(np.asarray(ticks), a.shape)
     return full.reshape(-1) if a.mask is None else full[np.broadcast_to(a.mask, a.shape)]
 
 
-def _intervals(accesses: Sequence[Access], p: int) -> list[list[Access]]:
+def _intervals(accesses: Sequence[LaneAccess], p: int) -> list[list[LaneAccess]]:
     """Group accesses between which no event of level p or less came."""
     if not _counted_alike(accesses, p):
         return [list(accesses)]
-    groups: dict[int, list[Access]] = {}
+    groups: dict[int, list[LaneAccess]] = {}
     for a in accesses:
         groups.setdefault(a.stamp[p], []).append(a)
     return list(groups.values())

@@ -35,7 +35,7 @@ class Estimate:
         return replace(self, bar=Bar(self.bar.c, np.full(self.bar.c.shape, np.inf)), sure=sure)
 
 
-def settled(n: Node, bars: Sequence[Bar], types: Sequence[TensorType]) -> list[Bar]:
+def settled_operands(n: Node, bars: Sequence[Bar], types: Sequence[TensorType]) -> list[Bar]:
     """Return settled bars of a node's operands; one bar for one value, for x * x is a square."""
     known = {a: settle(b, t.dtype) for a, b, t in zip(n.args, bars, types, strict=True)}
     return [known[a] for a in n.args]
@@ -76,7 +76,7 @@ class Bars(Machine[Estimate]):
         operands = self.operands(f, step, args)
         bars = [t.bar for t in args]
         if not op.pending and op.kind not in MOVEMENT:
-            bars = settled(n, bars, operands)
+            bars = settled_operands(n, bars, operands)
         use = step.sized(self.env)
         bar = use.op.bar(bars, operands, use.type, self.contract)
         if self.stored:

@@ -73,10 +73,10 @@ _KINDS: Mapping[AttrKind, tuple[Callable[[Attr], bool], str]] = {
 
 def verify(m: Module) -> None:
     """Raise DidymaError at the first broken law."""
-    _Verifier(m).module()
+    _GraphVerifier(m).module()
 
 
-class _Verifier:
+class _GraphVerifier:
     def __init__(self, m: Module) -> None:
         self.m = m
         self.sizes = Sizes(m.dims, "module")

@@ -70,12 +70,12 @@ def verify(p: ir.Program, kernels: bool = True) -> Evidence:
 
     Returns how many questions about symbolic sizes were proved, and how many sampled.
     """
-    verifier = _Verifier(p)
+    verifier = _ProgramVerifier(p)
     verifier.program(kernels)
     return verifier.values.ranges.evidence + verifier.below
 
 
-class _Verifier:
+class _ProgramVerifier:
     """Verifies one program, line by line.
 
     ``functions`` are those of the program that stand above, where this is one itself.  ``path`` is
@@ -120,7 +120,7 @@ class _Verifier:
                 raise self.values.broken(
                     "P-function-twice", f"@{f.name} again", "one function of a name"
                 )
-            inner = _Verifier(replace(f, kernels=self.p.kernels), self.functions)
+            inner = _ProgramVerifier(replace(f, kernels=self.p.kernels), self.functions)
             inner.program(kernels=False)
             self.below += inner.values.ranges.evidence
             self.functions[f.name] = f

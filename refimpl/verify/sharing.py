@@ -83,7 +83,7 @@ class _Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class _Access:
+class _Touch:
     """A load or store of an element: its place in the order of the text, and the loops around.
 
     ``index`` has a polynomial for each axis, and ``flat`` is the row-major offset.  On an axis of
@@ -106,8 +106,8 @@ class _Walk:
         self.source = source
         self.indices = indices
         self.order = 0
-        self.loads: list[_Access] = []
-        self.stores: list[_Access] = []
+        self.loads: list[_Touch] = []
+        self.stores: list[_Touch] = []
 
     def stmt(self, s: Stmt, loops: tuple[_Loop, ...]) -> None:
         if isinstance(s, While):  # whose condition is evaluated in every round
@@ -159,12 +159,12 @@ class _Walk:
     def poly(self, e: Expr, loops: tuple[_Loop, ...]) -> Poly:
         return self.indices.poly(e, _vars(loops))
 
-    def access(self, b: Buffer, index: tuple[Expr, ...], loops: tuple[_Loop, ...]) -> _Access:
+    def access(self, b: Buffer, index: tuple[Expr, ...], loops: tuple[_Loop, ...]) -> _Touch:
         polys = tuple(self.poly(i, loops) for i in index)
         sizes = [self.poly(of_dim(d), ()) for d in b.shape]
         bounded = tuple({} if d == 1 else i for i, d in zip(polys, b.shape, strict=True))
         flat, place = _flat(polys, sizes), _flat(bounded, sizes)
-        return _Access(self.order, polys, flat, bounded, place, loops)
+        return _Touch(self.order, polys, flat, bounded, place, loops)
 
 
 def _vars(loops: tuple[_Loop, ...]) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ class _Proof:
     indices: Indices
     same: bool
 
-    def one_by_one(self, load: _Access, store: _Access) -> bool:
+    def one_by_one(self, load: _Touch, store: _Touch) -> bool:
         """Return whether a load reads each element before, and only before, a store changes it."""
         if load.order >= store.order:
             return False

@@ -12,7 +12,7 @@ from didyma.refimpl.verify.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class StreamAccess:
     """An access to bytes of one allocation: of which value, on which stream, and when."""
 
     value: str
@@ -33,7 +33,7 @@ class Streams:
         self.tick = 0
         self.known: dict[int, dict[int, int]] = {}
         self.last: dict[int, int] = {}
-        self.accesses: dict[int, list[Access]] = {}
+        self.accesses: dict[int, list[StreamAccess]] = {}
 
     def join(self) -> None:
         """Let every stream wait for every other."""
@@ -49,7 +49,7 @@ class Streams:
 
     def touch(
         self, value: str, storage: int, span: tuple[Dim, Dim], stream: int, write: bool
-    ) -> Access | None:
+    ) -> StreamAccess | None:
         """Note an access; return an earlier one of another stream that it may meet, if any."""
         self.tick += 1
         self.last[stream] = self.tick
@@ -66,7 +66,7 @@ class Streams:
             ),
             None,
         )
-        before.append(Access(value, span, stream, self.tick, write))
+        before.append(StreamAccess(value, span, stream, self.tick, write))
         return conflict
 
 

@@ -28,7 +28,7 @@ from didyma.refimpl.ir.dims.polynomial import (
 )
 
 UNBOUNDED = 1 << 80
-Kind: TypeAlias = Literal["floor", "max", "min", "mod", "opaque"]
+AtomKind: TypeAlias = Literal["floor", "max", "min", "mod", "opaque"]
 Span: TypeAlias = tuple[Number, Number]
 
 
@@ -43,7 +43,7 @@ class Atom:
     """
 
     number: int
-    kind: Kind
+    kind: AtomKind
     expression: Any
     parts: tuple[Poly, ...]
     span: Span
@@ -105,7 +105,7 @@ class Atoms:
         if e.func is sympy.ceiling:
             return plus({}, self.floor(plus({}, self._read(e.args[0]), -1)), -1)
         if e.func in (sympy.Max, sympy.Min):
-            kind: Kind = "max" if e.func is sympy.Max else "min"
+            kind: AtomKind = "max" if e.func is sympy.Max else "min"
             return self.extreme(kind, [self._read(a) for a in e.args])
         if e.func is sympy.Mod and e.args[1].is_Integer and e.args[1] > 0:
             return self._remainder(self._read(e.args[0]), int(e.args[1]))
@@ -138,7 +138,7 @@ class Atoms:
         atom = self._atom("floor", None, (inside,), (span[0], span[1]), low, inside)
         return plus(outside, atom)
 
-    def extreme(self, kind: Kind, parts: Sequence[Poly]) -> Poly:
+    def extreme(self, kind: AtomKind, parts: Sequence[Poly]) -> Poly:
         """Return the largest or the smallest of polynomials."""
         pick = max if kind == "max" else min
         if all(map(is_constant, parts)):
@@ -179,7 +179,7 @@ class Atoms:
 
     def _atom(
         self,
-        kind: Kind,
+        kind: AtomKind,
         e: Any,
         parts: tuple[Poly, ...],
         span: Span,
