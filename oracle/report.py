@@ -11,7 +11,7 @@ from didyma.oracle import compare
 from didyma.oracle.compare import Comparison
 
 
-class Outcome(StrEnum):
+class Agreement(StrEnum):
     """Whether a judgement found a disagreement, found none, or could decide nothing."""
 
     AGREE = "agree"
@@ -58,16 +58,16 @@ class Level:
     rounds: int = 1
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Agreement:
         """Whether it disagrees, agrees, or checked nothing."""
         if self.findings:
-            return Outcome.DISAGREE
-        return Outcome.AGREE if self.checks or self.checked else Outcome.UNCHECKED
+            return Agreement.DISAGREE
+        return Agreement.AGREE if self.checks or self.checked else Agreement.UNCHECKED
 
     @property
     def agree(self) -> bool:
         """True when something was checked and nothing was found."""
-        return self.outcome is Outcome.AGREE
+        return self.outcome is Agreement.AGREE
 
     @property
     def checked(self) -> int:
@@ -139,21 +139,21 @@ class Report:
     refusals: int = 0
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Agreement:
         """Whether a level disagrees, all agree, or one of the subjects was not checked.
 
         The compiler, each engine and each peer must have decided at least one element.
         """
         if self.findings:
-            return Outcome.DISAGREE
+            return Agreement.DISAGREE
         decided = {level.subject for level in self.levels if level.checked}
         asked = {level.subject for level in self.levels}
-        return Outcome.AGREE if decided and asked <= decided else Outcome.UNCHECKED
+        return Agreement.AGREE if decided and asked <= decided else Agreement.UNCHECKED
 
     @property
     def agree(self) -> bool:
         """True when every subject was checked, and nothing was found."""
-        return self.outcome is Outcome.AGREE
+        return self.outcome is Agreement.AGREE
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -20,7 +20,7 @@ from didyma.fuzz import levels, watchdog
 from didyma.fuzz.peers.judge import accepts
 from didyma.fuzz.peers.peer import Peer
 from didyma.fuzz.peers.registry import peer
-from didyma.oracle.report import Finding, Level, Outcome, Report, Setting
+from didyma.oracle.report import Agreement, Finding, Level, Report, Setting
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Tensor
@@ -174,9 +174,9 @@ def guarded(task: Task, timeout: float, run: Judge = judge, *, quiet: bool = Fal
 
 
 _EXITS = {
-    Outcome.AGREE: common.AGREE,
-    Outcome.DISAGREE: common.DISAGREE,
-    Outcome.UNCHECKED: common.NOTHING_RAN,
+    Agreement.AGREE: common.AGREE,
+    Agreement.DISAGREE: common.DISAGREE,
+    Agreement.UNCHECKED: common.NOTHING_RAN,
 }
 
 

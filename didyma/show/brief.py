@@ -8,7 +8,7 @@ import numpy as np
 
 from didyma.codegen.memory.peak import peak
 from didyma.codegen.pipeline import Compiled
-from didyma.oracle.report import Level, Outcome, Report
+from didyma.oracle.report import Agreement, Level, Report
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.bars import Bar
@@ -135,7 +135,7 @@ def sizes(env: Mapping[str, int], default: Collection[str]) -> str:
 
 
 def _level(level: Level) -> str:
-    if level.outcome is Outcome.UNCHECKED and np.isnan(level.off):
+    if level.outcome is Agreement.UNCHECKED and np.isnan(level.off):
         return str(level.outcome)
     if not level.comparisons:
         return f"{level.outcome}, {level.checks:,} checks" if level.checks else str(level.outcome)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from didyma import __version__
-from didyma.oracle.report import Finding, Level, Outcome, Report
+from didyma.oracle.report import Agreement, Finding, Level, Report
 from didyma.show import brief
 from didyma.show.console import FINDINGS, line, put
 
@@ -20,7 +20,7 @@ Record: TypeAlias = Mapping[str, Any]
 
 WIDTH = 80  # columns of what is printed, also without a terminal
 _HEADS = ("level", "verdict", "rounds", "checked", "worst", "off", "ring", "seconds")
-_OUTCOMES = {o.lower(): str(o) for o in Outcome}
+_OUTCOMES = {o.lower(): str(o) for o in Agreement}
 
 
 def record(report: Report, memory: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,8 +115,8 @@ def _setting(r: Record) -> Iterator[str]:
     if "refused" in r:
         many = f"{r['refused_rounds']} of {len(rounds)}"
         yield f"every level refuses {many} rounds, as the reference does: {r['refused']}"
-    if r["verdict"] == Outcome.UNCHECKED:
-        none = ", ".join(v["name"] for v in r["levels"] if v["verdict"] == Outcome.UNCHECKED)
+    if r["verdict"] == Agreement.UNCHECKED:
+        none = ", ".join(v["name"] for v in r["levels"] if v["verdict"] == Agreement.UNCHECKED)
         yield f"nothing could be decided by: {none or 'any level'}"
 
 

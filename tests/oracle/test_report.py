@@ -13,7 +13,7 @@ from didyma.commands.judge import Verdict, print_verdict
 from didyma.fuzz.domains.graphs import GraphJudge
 from didyma.fuzz.graphs import Case
 from didyma.oracle.compare import Comparison
-from didyma.oracle.report import Finding, Level, Outcome, Report, Setting, merged
+from didyma.oracle.report import Agreement, Finding, Level, Report, Setting, merged
 from didyma.refimpl.ir.text import parse_module
 from didyma.tracer.tracing import Program
 
@@ -28,37 +28,37 @@ def level(name: str, *seen: Comparison, subject: str = "") -> Level:
 @pytest.mark.parametrize(
     ("levels", "outcome"),
     [
-        ((), Outcome.UNCHECKED),
-        ((level("graph"),), Outcome.UNCHECKED),
-        ((level("graph", EMPTY),), Outcome.UNCHECKED),
-        ((level("graph", NONE),), Outcome.UNCHECKED),
-        ((Level("plan", checks=9),), Outcome.UNCHECKED),
-        ((level("graph", SOME), level("loop")), Outcome.AGREE),
-        ((level("graph", SOME), level("host", NONE, subject="host")), Outcome.UNCHECKED),
-        ((level("graph", SOME), level("host", SOME, subject="host")), Outcome.AGREE),
+        ((), Agreement.UNCHECKED),
+        ((level("graph"),), Agreement.UNCHECKED),
+        ((level("graph", EMPTY),), Agreement.UNCHECKED),
+        ((level("graph", NONE),), Agreement.UNCHECKED),
+        ((Level("plan", checks=9),), Agreement.UNCHECKED),
+        ((level("graph", SOME), level("loop")), Agreement.AGREE),
+        ((level("graph", SOME), level("host", NONE, subject="host")), Agreement.UNCHECKED),
+        ((level("graph", SOME), level("host", SOME, subject="host")), Agreement.AGREE),
         (
             (
                 level("graph", SOME),
                 level("onnxruntime", NONE, subject="onnxruntime"),
                 level("onnxruntime, by kernel", SOME, subject="onnxruntime"),
             ),
-            Outcome.AGREE,
+            Agreement.AGREE,
         ),
         (
             (level("graph", SOME), level("onnxruntime", NONE, subject="onnxruntime")),
-            Outcome.UNCHECKED,
+            Agreement.UNCHECKED,
         ),
-        ((level("graph", SOME), Level("host", findings=(WRONG,))), Outcome.DISAGREE),
-        ((Level("host", findings=(WRONG,)),), Outcome.DISAGREE),
+        ((level("graph", SOME), Level("host", findings=(WRONG,))), Agreement.DISAGREE),
+        ((Level("host", findings=(WRONG,)),), Agreement.DISAGREE),
     ],
 )
 def test_the_outcome(
-    levels: tuple[Level, ...], outcome: Outcome, capsys: pytest.CaptureFixture[str]
+    levels: tuple[Level, ...], outcome: Agreement, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = Report(levels)
     assert report.outcome is outcome
-    assert report.agree is (outcome is Outcome.AGREE)
-    exits = {Outcome.AGREE: 0, Outcome.DISAGREE: 1, Outcome.UNCHECKED: common.NOTHING_RAN}
+    assert report.agree is (outcome is Agreement.AGREE)
+    exits = {Agreement.AGREE: 0, Agreement.DISAGREE: 1, Agreement.UNCHECKED: common.NOTHING_RAN}
     assert print_verdict(Verdict(report, {}), json=False) == exits[outcome]
     title, *_ = capsys.readouterr().out.splitlines()
     assert title.strip() == outcome
@@ -66,10 +66,10 @@ def test_the_outcome(
 
 
 def test_a_level_says_what_it_checked() -> None:
-    assert level("loop").outcome is Outcome.UNCHECKED
-    assert level("loop", NONE, EMPTY).outcome is Outcome.UNCHECKED
+    assert level("loop").outcome is Agreement.UNCHECKED
+    assert level("loop", NONE, EMPTY).outcome is Agreement.UNCHECKED
     assert level("loop", NONE).checked_share == level("loop").checked_share == 0
-    assert Level("plan", checks=1).outcome is Outcome.AGREE
+    assert Level("plan", checks=1).outcome is Agreement.AGREE
     assert level("loop", NONE, SOME).checked_share == 3 / 8
     assert Report(()).checked_share == 0
 
@@ -77,7 +77,7 @@ def test_a_level_says_what_it_checked() -> None:
 def test_what_is_unchecked_is_no_finding_of_a_campaign() -> None:
     m = parse_module("module {\n  func @main(%x: f32[0]) -> (%x) {\n  }\n}")
     report = dd.check(Program(m))
-    assert report.outcome is Outcome.UNCHECKED
+    assert report.outcome is Agreement.UNCHECKED
     assert GraphJudge([], Options())(Case(m, (), (1,))).findings == ()
 
 
