@@ -47,7 +47,7 @@ bool = bool_
 pi, e, inf, nan = math.pi, math.e, math.inf, math.nan
 newaxis = None
 
-Kind: TypeAlias = Literal[
+DTypeKind: TypeAlias = Literal[
     "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating",
     "numeric",
 ]  # fmt: skip
@@ -128,7 +128,9 @@ def _is(d: DType, kind: Element | str) -> builtins.bool:
 
 
 @public
-def isdtype(dtype: Element, kind: Kind | Element | Sequence[Kind | Element], /) -> builtins.bool:
+def isdtype(
+    dtype: Element, kind: DTypeKind | Element | Sequence[DTypeKind | Element], /
+) -> builtins.bool:
     """Return whether a dtype is another dtype, of one of the standard's kinds, or one of several.
 
     Example: ``dd.isdtype(x.dtype, "real floating")``.

@@ -165,7 +165,7 @@ def _lstm_step(d: Direction, x: Value, states: Sequence[Value]) -> list[Value]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Recurrence:
     """How RNN, GRU and LSTM differ: gates, step, default activations, number of states."""
 
     gates: int
@@ -174,14 +174,14 @@ class Kind:
     states: int
 
 
-KINDS: dict[str, Kind] = {
-    "RNN": Kind(1, _rnn_step, ("Tanh",), 1),
-    "GRU": Kind(3, _gru_step, ("Sigmoid", "Tanh"), 1),
-    "LSTM": Kind(4, _lstm_step, ("Sigmoid", "Tanh", "Tanh"), 2),
+RECURRENCES: dict[str, Recurrence] = {
+    "RNN": Recurrence(1, _rnn_step, ("Tanh",), 1),
+    "GRU": Recurrence(3, _gru_step, ("Sigmoid", "Tanh"), 1),
+    "LSTM": Recurrence(4, _lstm_step, ("Sigmoid", "Tanh", "Tanh"), 2),
 }
 
 
-def _direction(c: Context, x: Inputs, kind: Kind, k: int, count: int) -> Direction:
+def _direction(c: Context, x: Inputs, kind: Recurrence, k: int, count: int) -> Direction:
     w, r = (_entry(c, c.operand(x, i), 0, k) for i in (1, 2))
     hidden = r.type.shape[-1]
     if not isinstance(hidden, int):
@@ -218,7 +218,7 @@ def _text(x: bytes | str) -> str:
 
 
 def _run(
-    c: Context, d: Direction, kind: Kind, v: Value, first: list[Value], lengths: Value | None,
+    c: Context, d: Direction, kind: Recurrence, v: Value, first: list[Value], lengths: Value | None,
     backward: bool,
 ) -> tuple[Value, list[Value]]:  # fmt: skip
     """Return the outputs of all steps, in the order of time, and the last states."""
@@ -236,7 +236,7 @@ def _run(
 
 
 def _step(
-    d: Direction, kind: Kind, x: Value, states: Sequence[Value], on: Value | None
+    d: Direction, kind: Recurrence, x: Value, states: Sequence[Value], on: Value | None
 ) -> tuple[Value, list[Value]]:
     """Return the output and the states after a step.
 
@@ -251,7 +251,7 @@ def _step(
 
 
 def _scan(
-    c: Context, d: Direction, kind: Kind, from_x: Value, first: Sequence[Value],
+    c: Context, d: Direction, kind: Recurrence, from_x: Value, first: Sequence[Value],
     lengths: Value | None, backward: bool,
 ) -> tuple[Value, list[Value]]:  # fmt: skip
     """Run the steps as a scan."""
@@ -276,7 +276,7 @@ def _scan(
 
 
 def _layer(name: str) -> Handler:
-    kind = KINDS[name]
+    kind = RECURRENCES[name]
 
     def run(c: Context, x: Inputs) -> Sequence[Operand]:
         v = c.operand(x, 0)
@@ -314,4 +314,4 @@ def _initial(c: Context, x: Inputs, i: int, k: int, hidden: int, batch: Dim, lik
     return _entry(c, given, 1 if c.flag("layout") else 0, k)
 
 
-HANDLERS: dict[str, Handler] = {name: _layer(name) for name in KINDS}
+HANDLERS: dict[str, Handler] = {name: _layer(name) for name in RECURRENCES}
