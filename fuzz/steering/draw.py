@@ -31,35 +31,39 @@ from didyma.refimpl.ir.types import PLAIN
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Repertoire:
     """Which motifs graphs are made of, and how many a graph has."""
 
     motifs: tuple[Motif, ...]
     each: int
 
 
-WHOLE = Plan(MOTIFS, 3)  # for every level and engine
-REWRITES = Plan(RULES, 3)  # for graph passes alone
+WHOLE = Repertoire(MOTIFS, 3)  # for every level and engine
+REWRITES = Repertoire(RULES, 3)  # for graph passes alone
 _RANGES = ((1, 8), (2, 13), (0, 5), (3, 24), (1, 40), (2, 3), (6, 6))
 
 
-def draw(seed: int, index: int, plan: Plan = WHOLE, wishes: Sequence[Wish] = ()) -> Case:
+def draw(
+    seed: int, index: int, repertoire: Repertoire = WHOLE, wishes: Sequence[Wish] = ()
+) -> Case:
     """Return the case of a campaign's seed that has an index, with the pieces wished for.
 
     They come first; two of them take the place of one turn of the walk.
     """
     with np.errstate(all="ignore"):  # corners of one dtype may lie outside of another
-        return _drawn(Dice((seed << 64) + index), seed, index, plan, wishes)
+        return _drawn(Dice((seed << 64) + index), seed, index, repertoire, wishes)
 
 
-def _drawn(c: Chooser, seed: int, index: int, plan: Plan, wishes: Sequence[Wish]) -> Case:
+def _drawn(
+    c: Chooser, seed: int, index: int, repertoire: Repertoire, wishes: Sequence[Wish]
+) -> Case:
     s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
     s.bind_symbols()
     for wish in wishes:
         grant(s, wish)
-    walked = plan.each - len(wishes) // 2
-    for turn in range(index * plan.each, index * plan.each + walked):
-        motif, kind = chosen(turn, seed, plan.motifs)
+    walked = repertoire.each - len(wishes) // 2
+    for turn in range(index * repertoire.each, index * repertoire.each + walked):
+        motif, kind = chosen(turn, seed, repertoire.motifs)
         motif.draw(s, *kind)
     if not s.b.params:
         s.start(PLAIN)

@@ -41,7 +41,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class NodeOutcome:
     """The outcome of one case; ``reason`` is empty if it passed.
 
     ``folded``: the import needed the inputs' values, and nothing was left to run.  ``core``: see
@@ -56,7 +56,7 @@ class Outcome:
     suite: str = NODE
 
 
-def run_case(case: TestCase, level: str) -> Outcome:
+def run_case(case: TestCase, level: str) -> NodeOutcome:
     """Run a case as ``BackendTest`` does."""
     start = time.perf_counter()
     reason, folded = "", False
@@ -74,7 +74,7 @@ def run_case(case: TestCase, level: str) -> Outcome:
     except Exception as e:  # any exception is an outcome
         reason = why(e)
     seconds = time.perf_counter() - start
-    return Outcome(case.name, reason, folded, seconds, is_core(case.model), case.kind)
+    return NodeOutcome(case.name, reason, folded, seconds, is_core(case.model), case.kind)
 
 
 def as_array(x: Any) -> Any:
@@ -92,7 +92,7 @@ def why(e: Exception) -> str:
     return f"{type(e).__name__}: {lines[0]}"[:160]
 
 
-def run_level(level: str, chosen: Sequence[TestCase]) -> Iterator[Outcome]:
+def run_level(level: str, chosen: Sequence[TestCase]) -> Iterator[NodeOutcome]:
     """Yield the outcomes of cases, run one after another."""
     signal.signal(signal.SIGALRM, _late)
     for case in chosen:
@@ -109,7 +109,7 @@ def _late(number: int, frame: object) -> None:
     raise TimeoutError(f"more than {MOST_SECONDS} s")
 
 
-def by_reason(outcomes: Sequence[Outcome]) -> list[tuple[str, list[str]]]:
+def by_reason(outcomes: Sequence[NodeOutcome]) -> list[tuple[str, list[str]]]:
     """Return the cases that do not pass, by reason, the most frequent first."""
     found: dict[str, list[str]] = defaultdict(list)
     for o in outcomes:
@@ -122,7 +122,7 @@ def _rank(item: tuple[str, list[str]]) -> tuple[int, str]:
     return -len(item[1]), item[0]
 
 
-def print_level(level: str, outcomes: Sequence[Outcome], verbose: bool) -> None:
+def print_level(level: str, outcomes: Sequence[NodeOutcome], verbose: bool) -> None:
     """Print the outcomes of a level by reason."""
     print(line_of(level, of_suites(outcomes, NODE)))
     print(models_line(level, outcomes))
@@ -132,7 +132,7 @@ def print_level(level: str, outcomes: Sequence[Outcome], verbose: bool) -> None:
             print("      " + " ".join(names))
 
 
-def line_of(level: str, outcomes: Sequence[Outcome]) -> str:
+def line_of(level: str, outcomes: Sequence[NodeOutcome]) -> str:
     """Return one row of the page's first table."""
     passed = [o for o in outcomes if not o.reason]
     folded = sum(o.folded for o in passed)
@@ -141,12 +141,12 @@ def line_of(level: str, outcomes: Sequence[Outcome]) -> str:
     return f"| {level} | {len(passed)} | {len(outcomes)} | {core} | {folded} | {seconds:.0f} |"
 
 
-def of_suites(outcomes: Sequence[Outcome], *suites: str) -> list[Outcome]:
+def of_suites(outcomes: Sequence[NodeOutcome], *suites: str) -> list[NodeOutcome]:
     """Return the outcomes of some suites."""
     return [o for o in outcomes if o.suite in suites]
 
 
-def models_line(level: str, outcomes: Sequence[Outcome]) -> str:
+def models_line(level: str, outcomes: Sequence[NodeOutcome]) -> str:
     """Return one row of the page's table of the suites of models."""
     each = [of_suites(outcomes, suite) for suite in MODELS]
     shares = [f"{sum(not o.reason for o in many)} of {len(many)}" for many in each]
@@ -189,7 +189,7 @@ PEER = (
 )
 
 
-def page(levels: Mapping[str, Sequence[Outcome]]) -> str:
+def page(levels: Mapping[str, Sequence[NodeOutcome]]) -> str:
     """Return the text of ``docs/onnx.md``."""
     first = "graph"
     nodes = {level: of_suites(outcomes, NODE) for level, outcomes in levels.items()}
@@ -265,7 +265,7 @@ def by_function() -> list[str]:
     return sorted(by_others - own)
 
 
-def _other_levels(levels: Mapping[str, Sequence[Outcome]]) -> list[str]:
+def _other_levels(levels: Mapping[str, Sequence[NodeOutcome]]) -> list[str]:
     """Return lines on the levels at which a suite of models differs from the first."""
     first, *others = levels
     lines: list[str] = []
@@ -275,7 +275,7 @@ def _other_levels(levels: Mapping[str, Sequence[Outcome]]) -> list[str]:
     return lines or [f"Every other level passes the same cases as {first}.", ""]
 
 
-def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
+def _reasons(outcomes: Sequence[NodeOutcome]) -> list[str]:
     lines: list[str] = []
     for reason, names in by_reason(outcomes):
         plain = reason.replace("<", "&lt;").replace("*", "\\*")
@@ -284,7 +284,7 @@ def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
     return lines or ["None."]
 
 
-def _differences(first: Sequence[Outcome], other: Sequence[Outcome]) -> list[str]:
+def _differences(first: Sequence[NodeOutcome], other: Sequence[NodeOutcome]) -> list[str]:
     known = {o.name: o.reason for o in first}
     changed = [o for o in other if bool(o.reason) != bool(known.get(o.name, ""))]
     worse = [o for o in changed if o.reason]
@@ -316,7 +316,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.docs:
         files = {level: args.docs / f"{level}.json" for level in LEVELS}
         kept = {
-            level: [Outcome(**o) for o in json.loads(f.read_text(encoding="utf-8"))]
+            level: [NodeOutcome(**o) for o in json.loads(f.read_text(encoding="utf-8"))]
             for level, f in files.items()
             if f.exists()
         }

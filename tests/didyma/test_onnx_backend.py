@@ -13,7 +13,7 @@ from onnx.backend.test.case.test_case import TestCase as Case
 
 from didyma.onnx_backend import backend_for
 from didyma.refimpl.errors import DidymaError
-from tests.bench.onnx_nodes import Outcome, page, run_case
+from tests.bench.onnx_nodes import NodeOutcome, page, run_case
 from tests.bench.onnx_suites import MODELS, cases
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # onnx warns while it makes its cases
@@ -115,12 +115,12 @@ def test_unknown_level() -> None:
 
 def test_page_counts_and_groups() -> None:
     rows = [
-        Outcome("test_a", "", False, 1.0, True),
-        Outcome("test_b", "code: no", False, 1.0, False),
+        NodeOutcome("test_a", "", False, 1.0, True),
+        NodeOutcome("test_b", "code: no", False, 1.0, False),
     ]
     other = [
-        Outcome("test_a", "code: worse", False, 1.0, True),
-        Outcome("test_b", "", True, 1.0, False),
+        NodeOutcome("test_a", "code: worse", False, 1.0, True),
+        NodeOutcome("test_b", "", True, 1.0, False),
     ]
     text = page({"graph": rows, "host": other})
     assert "| graph | 1 | 2 | 1 of 1 | 0 | 2 |" in text

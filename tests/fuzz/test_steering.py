@@ -16,7 +16,7 @@ from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.graphs import Case, finished, readers_of
 from didyma.fuzz.steering.around_rules import MATCHES
-from didyma.fuzz.steering.draw import REWRITES, WHOLE, Plan, chosen, draw, position, symbols
+from didyma.fuzz.steering.draw import REWRITES, WHOLE, Repertoire, chosen, draw, position, symbols
 from didyma.fuzz.steering.primitives import FOLDING, cut
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.values import FOCUSED, Readers, corners, focused
@@ -31,7 +31,7 @@ PLANS = pytest.mark.parametrize("plan", [WHOLE, REWRITES], ids=["whole", "rewrit
 
 
 @PLANS
-def test_every_graph_is_valid_and_runs(plan: Plan) -> None:
+def test_every_graph_is_valid_and_runs(plan: Repertoire) -> None:
     for index in range(40):
         case = draw(1, index, plan)
         verify(case.module)
@@ -43,7 +43,7 @@ def test_every_graph_is_valid_and_runs(plan: Plan) -> None:
 
 
 @PLANS
-def test_a_case_is_drawn_again_from_its_seed_and_index(plan: Plan) -> None:
+def test_a_case_is_drawn_again_from_its_seed_and_index(plan: Repertoire) -> None:
     indices = random.Random(0).sample(range(1000), 20)
     assert [draw(3, i, plan) for i in indices] == [draw(3, i, plan) for i in indices]
 

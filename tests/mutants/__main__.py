@@ -95,7 +95,7 @@ def hunt(a: argparse.Namespace) -> int:
     from didyma.fuzz.signals import stop_requests
     from tests.mutants import equivalents, report, sources
     from tests.mutants.choosing import Choice, once
-    from tests.mutants.engine import Engine, Plan
+    from tests.mutants.engine import Engine, HuntPlan
     from tests.mutants.progress import Bar
     from tests.mutants.reached import key
     from tests.mutants.state import State
@@ -110,7 +110,7 @@ def hunt(a: argparse.Namespace) -> int:
     asked = {"choice": repr(choice), "seconds": a.seconds, "programs": a.programs}
     state = State(a.resume, {**asked, "sources": key()})
     with stop_requests() as stop, Bar(a.json) as bar:
-        plan = Plan(a.seed, a.programs, a.seconds, a.jobs, until=until)
+        plan = HuntPlan(a.seed, a.programs, a.seconds, a.jobs, until=until)
         engine = Engine(plan, bar.show, lambda: bool(stop.signal))
         generated = list(sources.every())
         texts = engine.texts() if sample or every else []

@@ -31,7 +31,7 @@ TEXTS = 120  # drawn programs whose kernels are mutated
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HuntPlan:
     """How mutants are hunted: for ``seconds`` of processor time each, ``jobs`` at once.
 
     A case hangs once it has taken ``grace`` seconds more than the slowest without a mutant.
@@ -53,7 +53,7 @@ class Engine:
     ``stopped`` says whether to stop early; ``suite`` makes the conformance suite by text.
     """
 
-    plan: Plan
+    plan: HuntPlan
     progress: Callable[[str, int, int], None] = lambda text, done, of: None
     stopped: Callable[[], bool] = lambda: False
     suite: Callable[[], Sequence[Sequence[Any]]] = checking.suite

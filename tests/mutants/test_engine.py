@@ -18,7 +18,7 @@ from didyma.refimpl.errors import DidymaError
 from tests.mutants import named
 from tests.mutants.__main__ import main
 from tests.mutants.checks import Check
-from tests.mutants.engine import Engine, Plan
+from tests.mutants.engine import Engine, HuntPlan
 from tests.mutants.faults import Fault
 from tests.mutants.forking import Say, forked, limit_cpu
 from tests.mutants.hunting import Bounds, hunt
@@ -49,7 +49,7 @@ def in_simplify(name: str, words: str) -> Target:
 @pytest.fixture(scope="module")
 def results() -> dict[str, Result]:
     """What came of a handful of planted changes, on few programs."""
-    plan = Plan(seed=7, programs=4, seconds=2.0, jobs=2, grace=1.0)
+    plan = HuntPlan(seed=7, programs=4, seconds=2.0, jobs=2, grace=1.0)
     engine = Engine(plan, suite=lambda: ())
     targets = [
         target("shift", "codegen/emit/prelude/common.c", "((T)((U)(a) + (U)(b)))",
@@ -250,7 +250,7 @@ def test_a_fault_whose_text_is_gone_is_stale_and_survives() -> None:
     t = named.target(Fault("gone", INLINE, "no such text", "", ()))
     assert t.stale == f"its text occurs 0 times in {INLINE}"
     state = State(None, {})
-    Engine(Plan()).hunt([t], [], state)
+    Engine(HuntPlan()).hunt([t], [], state)
     assert state.results["gone"].outcome == "survived"
     assert state.results["gone"].reason == t.stale
 
