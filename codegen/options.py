@@ -16,6 +16,7 @@ from didyma.refimpl.ir.limits import PORTABLE
 
 if TYPE_CHECKING:
     from didyma.codegen.memory.planners import Choice
+    from didyma.refimpl.ir.graph import Module
 
 EMBEDDED = 1 << 16
 STREAMS = 8  # the most that launches are spread over
@@ -33,6 +34,10 @@ class Rule:
 
 _ANY = Rule(lambda x: True, "a value")
 _TEXT = Rule(lambda x: type(x) is str, "a text")
+_TUPLE = Rule(lambda x: isinstance(x, tuple), "a tuple")
+_NAMES = Rule(
+    lambda x: isinstance(x, tuple) and all(isinstance(n, str) for n in x), "a tuple of names"
+)
 _FLAG = Rule(lambda x: type(x) is bool, "true or false")
 _BLOCK = Rule(
     lambda x: type(x) is int and 32 <= x <= PORTABLE.threads and x & (x - 1) == 0,
@@ -89,7 +94,7 @@ class _Group:
     def __repr__(self) -> str:
         """Show what differs from the usual, a planner by its name."""
         rows = ((f.name, getattr(self, f.name)) for f in fields(self) if not _is_usual(self, f))
-        words = (f"{name}={getattr(value, 'name', value)!r}" for name, value in rows)
+        words = (f"{name}={_named(value)!r}" for name, value in rows)
         return f"{type(self).__name__}({', '.join(words)})"
 
 
@@ -98,8 +103,14 @@ G = TypeVar("G", bound=_Group)
 
 def _is_usual(group: _Group, f: Field[Any]) -> bool:
     """Return whether a choice has its usual value; a planner is the same as its name."""
-    value = getattr(group, f.name)
-    return bool(getattr(value, "name", value) == f.default)
+    return bool(_named(getattr(group, f.name)) == f.default)
+
+
+def _named(value: Any) -> Any:
+    """Return a value as plain data: planners and passes that are objects by their names."""
+    if isinstance(value, tuple):
+        return tuple(getattr(v, "__name__", v) for v in value)
+    return getattr(value, "name", value)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -108,6 +119,25 @@ class GraphOptions(_Group):
 
     path: ClassVar[str] = "graph."
 
+    level: int = _number(
+        3,
+        "optimisation level: 0 makes a kernel of every op, 1 simplifies, 2 fuses, 3 also reorders"
+        " sums",
+        high=3,
+    )
+    required: tuple[str, ...] = field(
+        default=(), metadata=_about("graph passes that run whatever the level is", _NAMES)
+    )
+    disabled: tuple[str, ...] = field(
+        default=(), metadata=_about("graph passes that do not run", _NAMES)
+    )
+    passes: tuple[str | Callable[[Module], Module], ...] = field(
+        default=(),
+        metadata=_about(
+            "passes of your own that run before fusion: functions of a module, or registered names",
+            _TUPLE,
+        ),
+    )
     simplify: bool = _flag("whether graphs are simplified, which also blocks running sums")
     fuse: bool = _flag("whether ops are fused; if not, every op becomes a kernel of its own")
     fold_operand: int = _number(4096, "elements of a constant that is folded, at most")
@@ -217,8 +247,7 @@ class Options(_Group):
         found: dict[str, Any] = {}
         for group in _groups(self):
             for name in _own(type(group)):
-                value = getattr(group, name)
-                found[group.path + name] = getattr(value, "name", value)
+                found[group.path + name] = _named(getattr(group, name))
         return found
 
     def changed(self, choices: Mapping[str, Any]) -> Options:
@@ -268,7 +297,8 @@ class Options(_Group):
 def _with(group: G, choices: Mapping[str, Any]) -> G:
     """Return a group with those choices whose paths name one of its own."""
     paths = {name: group.path + name for name in _own(type(group))}
-    return replace(group, **{name: choices[p] for name, p in paths.items() if p in choices})
+    given = {name: choices[p] for name, p in paths.items() if p in choices}
+    return replace(group, **{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
 
 
 def _unknown(path: str) -> DidymaError:

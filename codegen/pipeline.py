@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from time import perf_counter
 from typing import Any, Literal, TypeAlias, overload
 
+from didyma.codegen.claims import claimed
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import cuda, wrapper
@@ -13,11 +15,12 @@ from didyma.codegen.lower import lower
 from didyma.codegen.memory import planner
 from didyma.codegen.memory.plan import plan
 from didyma.codegen.memory.views import movers
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, Options
 from didyma.codegen.order import order
 from didyma.codegen.order.streams import spread
 from didyma.codegen.passes.fuse import fuse, separate
 from didyma.codegen.passes.inline import inline
+from didyma.codegen.passes.manager import Pass, chosen, plain
 from didyma.codegen.passes.running import block_runs
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.passes.slices import unroll_slices
@@ -26,10 +29,11 @@ from didyma.codegen.schedule import schedule
 from didyma.codegen.schedule.recipes.point import parse_all
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Module
-from didyma.refimpl.ir.kernel import KernelText
+from didyma.refimpl.ir.kernel import Kernel, KernelText, TextKernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.verify import graph as graph_laws
+from didyma.refimpl.verify import kernel as kernel_laws
 from didyma.refimpl.verify import loop as loop_laws
 from didyma.refimpl.verify import program as program_laws
 
@@ -39,12 +43,13 @@ class Fused:
     """A module and what the graph passes made of it: what every stage returns at least.
 
     ``passes`` holds the module after each pass that ran, by name and in order; ``fused`` is the
-    module after the last of them.
+    module after the last of them.  ``times`` holds what each stage took so far, in seconds.
     """
 
     source: Module
     passes: tuple[tuple[str, Module], ...]
     fused: Module
+    times: tuple[tuple[str, float], ...] = field(default=(), compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class Lowered(Fused):
 class Scheduled(Lowered):
     """Also the kernels of each Primitive function, by the function's name, in launch order."""
 
-    kernels: Mapping[str, tuple[PrimFunc, ...]]
+    kernels: Mapping[str, tuple[Kernel, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,105 +95,100 @@ class Compiled(Emitted):
     wrapper: str
 
 
-def _always(options: Options) -> bool:
-    del options
-    return True
+def _simplifies(options: GraphOptions) -> bool:
+    return options.simplify
 
 
-def _simplifies(options: Options) -> bool:
-    return options.graph.simplify
+def _fuses(options: GraphOptions) -> bool:
+    return options.fuse
 
 
-def _fuses(options: Options) -> bool:
-    return options.graph.fuse
+PASSES: tuple[Pass, ...] = (
+    Pass("inline", plain(inline)),
+    Pass("simplify", simplify, 1, _simplifies),
+    Pass("runs", block_runs, 3, _simplifies),
+    Pass("slices", plain(unroll_slices), 1),
+    Pass("stacks", plain(widen_stacks), 1),
+    Pass("fuse", fuse, 2, _fuses),
+    Pass("separate", plain(separate), unless="fuse"),
+)
 
 
-def _separates(options: Options) -> bool:
-    return not options.graph.fuse
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a compile was given beside its module, which every stage may read."""
+
+    options: Options
+    heard: Heard = unheard
+    kernels: Mapping[str, TextKernel] = field(default_factory=dict[str, TextKernel])
 
 
-Run: TypeAlias = Callable[[Any, Options, Heard], Fused]  # from the record of the stage before
+Run: TypeAlias = Callable[[Any, Context], Fused]  # from the record of the stage before
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A named step of the compile; it runs where the options want it."""
+    """A named step of the compile."""
 
     name: str
     run: Run
-    wanted: Callable[[Options], bool] = _always
 
 
-def _pass(
-    name: str,
-    rewrite: Callable[[Module], Module],
-    wanted: Callable[[Options], bool] = _always,
-) -> Stage:
-    """Return the stage that rewrites the graph."""
+def _stage(p: Pass) -> Stage:
+    """Return the stage that rewrites the graph by a pass."""
 
-    def run(m: Module, options: Options, heard: Heard) -> Module:
-        del options, heard
-        return rewrite(m)
-
-    return _deciding(name, run, wanted)
-
-
-def _deciding(
-    name: str,
-    rewrite: Callable[[Module, Options, Heard], Module],
-    wanted: Callable[[Options], bool] = _always,
-) -> Stage:
-    """Return the stage that rewrites the graph as options say, whose decisions are heard."""
-
-    def run(made: Fused, options: Options, heard: Heard) -> Fused:
-        m = rewrite(made.fused, options, heard)
-        if options.verify and m is not made.fused:
+    def run(made: Fused, context: Context) -> Fused:
+        m = p.run(made.fused, context.options, context.heard)
+        if context.options.verify and m is not made.fused:
             graph_laws.verify(m)
-        return Fused(made.source, (*made.passes, (name, m)), m)
+        return replace(made, passes=(*made.passes, (p.name, m)), fused=m)
 
-    return Stage(name, run, wanted)
+    return Stage(p.name, run)
 
 
-def _lower(made: Fused, options: Options, heard: Heard) -> Lowered:
+def _lower(made: Fused, context: Context) -> Lowered:
     """Lower each Primitive function; equal ones were merged by fusion."""
-    del heard
     loops = {
         f.name: lower(f, made.fused)
         for f in made.fused.functions[:-1]
         if PRIMITIVE in f.attr and RESHAPE_ONLY not in f.attr and COMPILER not in f.attr
     }
-    if options.verify:
+    if context.options.verify:
         for loop in loops.values():
             loop_laws.verify(loop)
     return Lowered(**_fields(made), loops=loops)
 
 
-def _schedule(made: Lowered, options: Options, heard: Heard) -> Scheduled:
-    del heard
-    given = parse_all(options.kernels.choices)
-    kernels = {name: schedule(loop, options, given.get(name)) for name, loop in made.loops.items()}
-    if options.verify:
+def _schedule(made: Lowered, context: Context) -> Scheduled:
+    given = parse_all(context.options.kernels.choices)
+    claims = claimed(made.fused, made.loops, context.kernels)
+    kernels: dict[str, tuple[Kernel, ...]] = {
+        name: (claims[name],)
+        if name in claims
+        else schedule(loop, context.options, given.get(name))
+        for name, loop in made.loops.items()
+    }
+    if context.options.verify:
         for ks in kernels.values():
             for k in ks:
-                loop_laws.verify(k)
+                kernel_laws.verify(k)
     return Scheduled(**_fields(made), kernels=kernels)
 
 
-def _order(made: Scheduled, options: Options, heard: Heard) -> Ordered:
-    del heard
+def _order(made: Scheduled, context: Context) -> Ordered:
     bare = order(made.fused, made.loops, made.kernels)
-    if options.kernels.streams > 1:
-        bare = spread(bare, options.kernels.streams)
+    if (streams := context.options.kernels.streams) > 1:
+        bare = spread(bare, streams)
     return Ordered(**_fields(made), bare=bare)
 
 
-def _plan(made: Ordered, options: Options, heard: Heard) -> Planned:
-    del heard
-    chosen = planner(options.memory.planner)
+def _plan(made: Ordered, context: Context) -> Planned:
+    options = context.options
+    best = planner(options.memory.planner)
     if options.memory.plan_seconds is not None:
-        chosen = replace(chosen, seconds=options.memory.plan_seconds)
+        best = replace(best, seconds=options.memory.plan_seconds)
     moved = movers(made.fused, made.loops, made.kernels)
-    planned = plan(made.bare, chosen, options.memory.capacity, moved)
+    planned = plan(made.bare, best, options.memory.capacity, moved)
     unplanned = plan(made.bare, planner("none"))
     if options.verify:
         program_laws.verify(planned, kernels=False)
@@ -196,15 +196,14 @@ def _plan(made: Ordered, options: Options, heard: Heard) -> Planned:
     return Planned(**_fields(made), program=planned, unplanned=unplanned)
 
 
-def _emit(made: Planned, options: Options, heard: Heard) -> Emitted:
-    del options, heard
+def _emit(made: Planned, context: Context) -> Emitted:
+    del context
     text = cuda.emit(made.program.kernels, cuda.in_place(made.program))
     return Emitted(**_fields(made), text=text)
 
 
-def _wrap(made: Emitted, options: Options, heard: Heard) -> Compiled:
-    del heard
-    text = wrapper.emit(made.program, made.text, options.memory.embedded)
+def _wrap(made: Emitted, context: Context) -> Compiled:
+    text = wrapper.emit(made.program, made.text, context.options.memory.embedded)
     return Compiled(**_fields(made), wrapper=text)
 
 
@@ -214,26 +213,42 @@ def _fields(made: Fused) -> dict[str, Any]:
 
 
 STAGES: tuple[Stage, ...] = (
-    _pass("inline", inline),
-    _deciding("simplify", simplify, _simplifies),
-    _deciding("runs", block_runs, _simplifies),
-    _pass("slices", unroll_slices),
-    _pass("stacks", widen_stacks),
-    _deciding("fuse", fuse, _fuses),
-    _pass("separate", separate, _separates),
     Stage("lower", _lower),
     Stage("schedule", _schedule),
     Stage("order", _order),
     Stage("plan", _plan),
     Stage("emit", _emit),
     Stage("wrap", _wrap),
-)
+)  # those after the graph passes
+
+
+def stages(options: Options) -> tuple[Stage, ...]:
+    """Return the stages of a compile with these options; DidymaError as of ``manager.chosen``."""
+    return (*map(_stage, chosen(PASSES, options.graph)), *STAGES)
+
+
 LAST = "wrap"
 OnStage: TypeAlias = Callable[[str], None]  # called with a stage's name
 
 
 def _ignore(stage: str) -> None:
     del stage
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A stage that has run: its name, how long it took in seconds, and the record it returned."""
+
+    name: str
+    seconds: float
+    made: Fused
+
+
+Listener: TypeAlias = Callable[[Step], None]
+
+
+def _silent(step: Step) -> None:
+    del step
 
 
 @overload
@@ -244,6 +259,8 @@ def compile(
     until: Literal["wrap"] = ...,
     *,
     heard: Heard = ...,
+    kernels: Mapping[str, TextKernel] | None = ...,
+    listen: Listener = ...,
 ) -> Compiled: ...
 @overload
 def compile(
@@ -277,6 +294,8 @@ def compile(
     *,
     until: str,
     heard: Heard = ...,
+    kernels: Mapping[str, TextKernel] | None = ...,
+    listen: Listener = ...,
 ) -> Fused: ...
 def compile(
     m: Module,
@@ -285,26 +304,36 @@ def compile(
     until: str = LAST,
     *,
     heard: Heard = unheard,
+    kernels: Mapping[str, TextKernel] | None = None,
+    listen: Listener = _silent,
 ) -> Fused:
     """Take a module through the stages, the one named ``until`` being the last; return its record.
 
-    ``on_stage`` is called with the name of each stage as it starts, and ``heard`` with the name of
-    each decision of a graph pass and the value that it is about, as it is made.  DidymaError if the
-    module or an option is not valid, and ``unknown-stage`` for a stage that these options do not
-    run.
+    ``on_stage`` is called with the name of each stage as it starts, ``listen`` with each that has
+    run, and ``heard`` with the name of each decision of a graph pass and the value that it is
+    about, as it is made.  ``kernels`` are texts for Primitive functions, by a function's name or
+    structural hash.
+
+    Errors: those of the laws that the module breaks, ``unknown-stage`` for a stage that these
+    options do not run, ``unknown-planner``, ``unknown-pass``, ``bad-pass``, ``unknown-primitive``,
+    ``bad-kernel``, ``over-capacity``.
     """
     options = options or Options()
     options = options.changed({"memory.planner": planner(options.memory.planner)})
-    stages = [s for s in STAGES if s.wanted(options)]
-    names = [s.name for s in stages]
+    run = stages(options)
+    names = [s.name for s in run]
     if until not in names:
         want = f"one of {', '.join(names)}"
         raise DidymaError("unknown-stage", f"until = {until!r}", got=until, want=want)
     if options.verify:
         graph_laws.verify(m)
     require_one_device(m)
-    made = Fused(m, (), m)
-    for stage in stages[: names.index(until) + 1]:
+    made, context = Fused(m, (), m), Context(options, heard, kernels or {})
+    for stage in run[: names.index(until) + 1]:
         on_stage(stage.name)
-        made = stage.run(made, options, heard)
+        start = perf_counter()
+        made = stage.run(made, context)
+        seconds = perf_counter() - start
+        made = replace(made, times=(*made.times, (stage.name, seconds)))
+        listen(Step(stage.name, seconds, made))
     return made

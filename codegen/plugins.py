@@ -13,7 +13,7 @@ from importlib import metadata
 from didyma.refimpl.errors import DidymaError
 
 ENGINES, PLANNERS = "didyma.engines", "didyma.planners"
-PEERS, EXTERNS = "didyma.peers", "didyma.externs"
+PEERS, EXTERNS, PASSES = "didyma.peers", "didyma.externs", "didyma.passes"
 
 
 def names(group: str) -> tuple[str, ...]:

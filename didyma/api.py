@@ -33,6 +33,8 @@ from didyma.functions.reductions import *
 from didyma.functions.shaping import *
 from didyma.functions.windows import *
 from didyma.refimpl.errors import DidymaError as DidymaError
+from didyma.refimpl.ir.kernel import TextKernel as TextKernel
+from didyma.refimpl.ir.loop import Buffer as Buffer
 from didyma.running import Executable as Executable
 from didyma.running import Interpreted as Interpreted
 from didyma.running import compile as compile

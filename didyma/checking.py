@@ -16,6 +16,7 @@ from didyma.fuzz.peers.peer import Peer
 from didyma.fuzz.peers.registry import peer
 from didyma.oracle.report import Report, Setting
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.kernel import TextKernel
 from didyma.running import require
 from didyma.show import brief
 from didyma.tracer.tracing import Program
@@ -44,6 +45,7 @@ def check(
     planner: Choice | None = None,
     options: Options | None = None,
     externs: Mapping[str, Implementation] | None = None,
+    kernels: Mapping[str, TextKernel] | None = None,
     peers: str | Peer | Iterable[str | Peer] = (),
     ring: bool = True,
 ) -> Checked:
@@ -52,7 +54,8 @@ def check(
     Each round draws another kind of values; without ``tries``, small programs get many rounds, and
     large ones ``rounds.FEWEST``.  Sizes that are not given are chosen by ``fitting.default_sizes``.
     Engines and the planner are names or objects; ``externs`` are implementations of external
-    functions as for ``dd.compile``, and each is judged at a level of its own.  ``peers`` are other
+    functions as for ``dd.compile``, and each is judged at a level of its own.  ``kernels`` are
+    texts for Primitive functions, likewise.  ``peers`` are other
     implementations, by name or as objects, judged on the rounds of ordinary numbers.  With ``ring``
     every level but those of compiled engines and peers is judged in the ring too, where no rounding
     hides a missing term.
@@ -71,7 +74,7 @@ def check(
     env = fitting.default_sizes(m, sizes or {})
     source = rounds.Source(m, env, rounds.require_integer("seed", seed, 0))
     planned = rounds.schedule(source, tries)
-    made = levels.compiled(m, choose(options, planner))
+    made = levels.compiled(m, choose(options, planner), kernels=kernels)
     if not isinstance(made, levels.Failed):
         source = rounds.fitted(source, frozenset(env) - given)
     setting = Setting(source.env, given, tuple(e.name for e in chosen), seed)

@@ -179,8 +179,14 @@ _CHOICES = _table(
      "a choice `row(lanes=3)`, where the number of lanes is a power of two"),
     ("bad-engine", "An object given as an engine lacks what engines offer.",
      ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), engine=3)"),
+    ("bad-kernel", "A kernel given as text is not in the subset of CUDA C, or does not take the "
+     "buffers of the function that it is for.",
+     "a text that calls `expf`, which no prelude implements: the intrinsic is exp_f32"),
     ("bad-option", "An option of a command or call has a value that it does not take.",
      "$ didyma plan MODEL.dym --dim n"),
+    ("bad-pass", "An object given as a graph pass is no function from a module to a module.",
+     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), "
+     "options=dd.Options(graph=dd.GraphOptions(passes=(3,))))"),
     ("bad-peer", "An object given as a peer lacks what peers offer.",
      ">>> dd.check(dd.trace(dd.f32[2])(lambda x: -x), peers=[3])"),
     ("bad-planner", "An object given as a planner lacks what planners offer.",
@@ -207,10 +213,17 @@ _CHOICES = _table(
      "$ didyma ops maximun"),
     ("unknown-option", "A choice of the compiler is named by a path that it does not have.",
      '>>> dd.Options().changed({"kernels.blocks": 64})'),
+    ("unknown-pass", "There is no graph pass of that name.",
+     '>>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), options=dd.Options(graph=dd.GraphOptions('
+     'disabled=("fold",))))'),
     ("unknown-peer", "There is no peer, another implementation to judge, of that name.",
      "$ didyma check MODEL.dym --peer onnxrt"),
     ("unknown-planner", "There is no memory planner of that name.",
      '>>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), planner="best")'),
+    ("unknown-primitive", "A kernel is given for something that is no Primitive function of the "
+     "program.",
+     '>>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), kernels={"softmax": '
+     'dd.TextKernel("", (), (), (1, 1, 1), (1, 1, 1))})'),
     ("unknown-stage", "There is no stage of that name that these options run.",
      "compile(module, until='lowr')"),
 )  # fmt: skip

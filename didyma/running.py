@@ -23,6 +23,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Module, Param
+from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops import bars as bars_
 from didyma.refimpl.ops.bars import Bar, Contract
@@ -75,6 +76,7 @@ def compile(
     planner: Choice | None = None,
     options: Options | None = None,
     externs: Mapping[str, Implementation] | None = None,
+    kernels: Mapping[str, TextKernel] | None = None,
     choose: str | Path | Mapping[str, Any] | Chooser = "heuristic",
 ) -> Executable:
     """Compile for an engine; it and the planner are names or objects.
@@ -82,20 +84,22 @@ def compile(
     A ``planner`` takes the place of that of the ``options``.  ``externs`` are implementations of
     functions marked ``Compiler``, by the name of the function or of the compiler: from arrays to
     an array, or a tuple of several.  The body of a function that has none is run by the reference.
+    ``kernels`` are texts that take the place of generated kernels, by the name or structural hash
+    of a Primitive function.
 
     ``choose`` picks the schedules: ``"heuristic"`` by a model, without timing; ``"cached"`` takes
     those that were measured before; ``"tuned"`` measures the others too, for half a minute each;
     a file or mapping pins them, as ``Executable.choices`` records them.
 
     Errors: ``not-a-program``, ``unknown-engine``, ``unknown-planner``, ``bad-engine``,
-    ``bad-planner``, ``unknown-extern``, ``device-unsupported``, ``bad-choice``,
-    ``unreadable-file``, ``no-valid-choices``, and those of the cache; EngineMissing where the
-    machine lacks what the engine needs.
+    ``bad-planner``, ``unknown-extern``, ``unknown-primitive``, ``bad-kernel``,
+    ``device-unsupported``, ``bad-choice``, ``unreadable-file``, ``no-valid-choices``,
+    and those of the cache; EngineMissing where the machine lacks what the engine needs.
     """
     m = require(program, "dd.compile").module
     chosen = made(engine)
     wanted = tuning.chosen(m, with_planner(options, planner), chosen, choose)
-    compiled = compile_module(m, wanted)
+    compiled = compile_module(m, wanted, kernels=kernels)
     return Executable(compiled, chosen, levels.runner(compiled, chosen, externs), wanted)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.graph import Module
-from didyma.refimpl.ir.loop import Atomic
+from didyma.refimpl.ir.kernel import ClaimedKernel, TextKernel
+from didyma.refimpl.ir.loop import Atomic, Buffer
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
@@ -64,18 +66,17 @@ class EngineBackend:
             return self.externs[function](inputs, env)
         loop = self.compiled.loops[function]
         given = dict(zip(loop.inputs, inputs, strict=True))
-        shapes = {p.name: [dims.evaluate(d, env) for d in p.shape] for p in loop.params}
         buffers: dict[str, Any] = {}
         for p in loop.params:
             if p.name in given:
                 buffers[p.name] = self.engine.upload(given[p.name])
             else:
-                size = p.dtype.nbytes
-                for d in shapes[p.name]:
-                    size *= d
-                buffers[p.name] = self.engine.allocate(size)
+                buffers[p.name] = self.engine.allocate(_nbytes(p, env))
         try:
             for k in self.compiled.kernels[function]:
+                for b in k.params:
+                    if b.name not in buffers:  # a workspace
+                        buffers[b.name] = self.engine.allocate(_nbytes(b, env))
                 self._text().launch(k.name, [buffers[p.name] for p in k.params], env)
             types = self.compiled.fused.function(function).result_types()
             return tuple(
@@ -132,6 +133,10 @@ def _named(c: Compiled) -> dict[str, tuple[str, tuple[bool, ...]]]:
     }
 
 
+def _nbytes(b: Buffer, env: Mapping[str, int]) -> int:
+    return b.dtype.nbytes * math.prod(dims.values(b.shape, env))
+
+
 def _unknown(run: Routine) -> Routine:
     """Return a routine whose results have payloads that are UNKNOWN, on an engine in the ring."""
 
@@ -177,9 +182,10 @@ def _weights(c: Compiled, e: Engine) -> list[Any]:
 
 def _float_atomics(c: Compiled) -> bool:
     return any(
-        isinstance(s, Atomic) and s.value.dtype.is_float
+        "atomic_" in k.text.source
+        if isinstance(k, ClaimedKernel)
+        else any(isinstance(s, Atomic) and s.value.dtype.is_float for s in stmts(expand(k).body))
         for k in c.program.kernels
-        for s in stmts(expand(k).body)
     )
 
 
@@ -216,10 +222,13 @@ def compiled(
     options: Options | None = None,
     progress: Callable[[str], None] = lambda _: None,
     heard: Heard = unheard,
+    kernels: Mapping[str, TextKernel] | None = None,
 ) -> Compiled | Failed:
     """Compile a module, whose decisions are heard; return the failure if a stage raises.
 
-    DidymaError ``unknown-planner`` or ``bad-planner``, and ``device-unsupported``.
+    ``kernels`` are texts for Primitive functions.  What the caller gave wrong is no failure but a
+    DidymaError: ``unknown-planner``, ``bad-planner``, ``unknown-pass``, ``bad-pass``,
+    ``unknown-primitive``, ``bad-kernel``, ``P-text``, ``device-unsupported``.
     """
     require_one_device(m)
     options = options or Options()
@@ -231,9 +240,14 @@ def compiled(
         progress(name)
 
     try:
-        return compile(m, options, on_stage, heard=heard)
+        return compile(m, options, on_stage, heard=heard, kernels=kernels)
     except Exception as e:
+        if isinstance(e, DidymaError) and e.code in _OF_CALLERS:
+            raise
         return Failed(stages[-1], e)
+
+
+_OF_CALLERS = ("unknown-pass", "bad-pass", "unknown-primitive", "bad-kernel", "P-text")
 
 
 def judged(

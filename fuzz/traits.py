@@ -15,6 +15,7 @@ from didyma.codegen.pipeline import Compiled
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import COMPILER, CONTROL, NO_INLINE, Function, Module
+from didyma.refimpl.ir.kernel import Kernel, loops
 from didyma.refimpl.ir.loop import (
     Allocate,
     Atomic,
@@ -68,15 +69,16 @@ def of_kernels(c: Compiled, function: str, *, scheduled: bool = False) -> frozen
     """
     table = {f.name: f for f in c.fused.functions}
     chosen: list[Function] = [table[function]] if function in c.loops else list(table.values())
-    loops = [c.loops[f.name] for f in chosen if f.name in c.loops]
-    kernels = [k for f in chosen for k in c.kernels.get(f.name, ())] if scheduled else []
+    lowered = [c.loops[f.name] for f in chosen if f.name in c.loops]
+    kernels = [loops(k) for f in chosen for k in c.kernels.get(f.name, ())] if scheduled else []
     ops = {n.op for f in chosen for n in f.nodes if n.op not in ("call", "constant")}
-    return frozenset(ops).union(*map(_computed, loops), *map(_scheduled, kernels))
+    return frozenset(ops).union(*map(_computed, lowered), *map(_scheduled, kernels))
 
 
-def of_kernel(k: PrimFunc) -> frozenset[str]:
+def of_kernel(k: Kernel) -> frozenset[str]:
     """Return what a kernel computes, and what its schedule does."""
-    return frozenset((*_computed(k), *_scheduled(k)))
+    f = loops(k)
+    return frozenset((*_computed(f), *_scheduled(f)))
 
 
 def of_error(e: Exception) -> frozenset[str]:

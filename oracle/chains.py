@@ -17,7 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, loops
 from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
@@ -38,7 +40,6 @@ from didyma.refimpl.ir.loop import (
     Load,
     LoopKind,
     PlacementAllocate,
-    PrimFunc,
     Select,
     Stmt,
     Store,
@@ -61,21 +62,26 @@ class _UnknownError(Exception):
     """A statement or an extent from which no chain length can be derived."""
 
 
-def longest(kernels: Sequence[PrimFunc], env: Mapping[str, int]) -> int | None:
+def longest(kernels: Sequence[Kernel], env: Mapping[str, int]) -> int | None:
     """Return the longest chain of additions in kernels run in order; None if unknown.
 
-    ``env`` binds the symbolic dims.
+    ``env`` binds the symbolic dims.  A kernel of text states its own chain, which is not believed
+    where it is longer than that of adding the terms up one by one, as the kernel's meaning does.
     """
     state: Depths = {WORST: {}}
     try:
         for k in kernels:
-            state = _Interpreter(env).stmt(unfolded(expand(k)).body, state, 1)
+            state = _Interpreter(env).stmt(unfolded(expand(loops(k))).body, state, 1)
     except _UnknownError:
         return None
-    return max(state[WORST].values(), default=0)
+    most = max(state[WORST].values(), default=0)
+    stated = [k.text.chain for k in kernels if isinstance(k, ClaimedKernel)]
+    if len(stated) == 1 == len(kernels) and stated[0] is not None:
+        return min(most, dims.evaluate(stated[0], env))
+    return most
 
 
-def derived(kernels: Sequence[PrimFunc], env: Mapping[str, int], stated: Contract) -> Contract:
+def derived(kernels: Sequence[Kernel], env: Mapping[str, int], stated: Contract) -> Contract:
     """Return the contract with the chains of additions that the kernels have."""
     most = longest(kernels, env)
     return stated if most is None else with_chain(stated, most)

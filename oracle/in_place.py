@@ -22,6 +22,7 @@ from didyma.oracle import lanes
 from didyma.oracle.accesses import ElementAccess, LoopAxis, accesses
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.loop import Buffer, PrimFunc
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ir.unfold import unfolded
@@ -54,8 +55,10 @@ class Overwrites:
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], str] = {}
 
-    def why_not(self, k: PrimFunc, output: str, operand: str, env: Mapping[str, int]) -> str:
+    def why_not(self, k: Kernel, output: str, operand: str, env: Mapping[str, int]) -> str:
         """Return ``interference``; ``env`` may hold more than the kernel's sizes."""
+        if isinstance(k, ClaimedKernel):
+            return "the order in which a kernel of text reads and writes is not known"
         sizes = {v.name: env[v.name] for v in k.dims}
         key = (k.name, output, operand, *sizes.values())
         if key not in self._known:

@@ -11,6 +11,7 @@ from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, loops
 from didyma.refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
 from didyma.refimpl.ir.types import Array, DType, TensorType, from_memory, to_memory
 from didyma.refimpl.ir.unfold import unfolded
@@ -21,7 +22,7 @@ POISON = 0xA5  # unlikely bytes in a buffer that a kernel has yet to write
 
 
 def run_primfuncs(
-    funcs: Sequence[PrimFunc],
+    funcs: Sequence[Kernel],
     before: PrimFunc,
     inputs: Sequence[Array],
     env: Mapping[str, int],
@@ -49,7 +50,7 @@ def run_primfuncs(
         if in_ring and p.dtype.is_float:
             values = np.asarray(scalar_ring.joined(values, payloads))
         buffers[p.name] = values
-    for f in funcs:
+    for f in map(loops, funcs):
         shaped = {
             p.name: buffers[p.name].reshape([dims.evaluate(d, env) for d in p.shape])
             for p in f.params
@@ -63,15 +64,17 @@ def _result(a: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
     return a.reshape(shape) if a.dtype.names else from_memory(a, dtype, shape)
 
 
-def reads_before_it_writes(f: PrimFunc) -> frozenset[str]:
+def reads_before_it_writes(k: Kernel) -> frozenset[str]:
     """Outputs whose old content a kernel surely reads: ``y[i] = y[i] + ...``, or an atomic first.
 
     A load of another element, or under a condition, may be one of what the kernel itself stored.
     """
+    if isinstance(k, ClaimedKernel):  # its results are new, and its workspace holds nothing
+        return frozenset()
     stored: set[str] = set()
     found: set[str] = set()
-    outputs = set(f.outputs)
-    for s in stmts(unfolded(expand(f)).body):
+    outputs = set(k.outputs)
+    for s in stmts(unfolded(expand(k)).body):
         match s:
             case Atomic(_, buffer):
                 found |= {buffer} - stored

@@ -20,8 +20,8 @@ from didyma.oracle.memory import Location
 from didyma.oracle.replay_memory import LENT, PlanError, ReplayMemory, listed
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.lines import walk
-from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Line, Program
 from didyma.refimpl.verify.symbols import caller_symbols
 
@@ -99,7 +99,7 @@ class _Replay:
         for out in outs:
             m.write(out, line.stream)
 
-    def overwrite(self, k: PrimFunc, out: str, of: str, params: Mapping[str, str]) -> None:
+    def overwrite(self, k: Kernel, out: str, of: str, params: Mapping[str, str]) -> None:
         """Judge a result that takes the bytes of an operand; ``params`` by the values given."""
         m = self.memory
         if params.get(out) not in k.outputs or params.get(of, "") in ("", *k.outputs):

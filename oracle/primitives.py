@@ -18,14 +18,14 @@ from didyma.refimpl.interp import graph as interpreter
 from didyma.refimpl.interp.scalar_ring import value_of
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import CALL, COMPILER, RESHAPE_ONLY, Function, Module, Node
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops import OPS, bars
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.spec import Kind
 
 Runner: TypeAlias = Callable[[str, Sequence[Array], Env], Sequence[Array]]
-Kernels: TypeAlias = Callable[[str], Sequence[PrimFunc]]
+Kernels: TypeAlias = Callable[[str], Sequence[Kernel]]
 
 _FOLDS = (Kind.REDUCTION, Kind.OPAQUE)
 
@@ -53,7 +53,7 @@ class PrimitiveBars:
         self._has_fold: dict[str, bool] = {}
 
     def bars(
-        self, function: str, args: Sequence[Array], env: Env, kernels: Sequence[PrimFunc]
+        self, function: str, args: Sequence[Array], env: Env, kernels: Sequence[Kernel]
     ) -> tuple[Bar, ...]:
         """Return the bars of a Primitive's results on exact inputs.
 

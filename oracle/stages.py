@@ -47,6 +47,8 @@ from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.external import externals
 from didyma.refimpl.ir.graph import CALL, Function, Module, Node, Param
+from didyma.refimpl.ir.kernel import loops
+from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Contract
 from didyma.refimpl.verify import program as program_laws
@@ -312,7 +314,10 @@ def _kernel(case: _Case, truth: _Truth, level: Recorder) -> Arrays | None:
         kernels, loop = s.kernels[function], s.loops[function]
         return run_primfuncs(kernels, loop, args, env, types, case.launch, in_ring=case.in_ring)
 
-    results = _judge_primitives(case, level, run, s.kernels.__getitem__)
+    def meanings(function: str) -> Sequence[PrimFunc]:
+        return tuple(map(loops, s.kernels[function]))
+
+    results = _judge_primitives(case, level, run, meanings)
     return None if level.findings else results
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.types import Array
@@ -27,6 +28,6 @@ class Subject:
     passes: tuple[tuple[str, Module], ...]
     fused: Module
     loops: Mapping[str, PrimFunc]
-    kernels: Mapping[str, tuple[PrimFunc, ...]]
+    kernels: Mapping[str, tuple[Kernel, ...]]
     program: Program
     externs: Mapping[str, Extern] = field(default_factory=dict[str, "Extern"])

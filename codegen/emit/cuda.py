@@ -11,9 +11,10 @@ from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.names import RESERVED_FOR_KERNELS, c_names
 from didyma.codegen.emit.remarks import remarks
 from didyma.codegen.emit.statements import Statements
+from didyma.codegen.emit.text_kernel import Head, Reader, renamed
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expr import ONE, of_dim
-from didyma.refimpl.ir.kernel import KernelText, Signature
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, KernelText, Signature
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
 from didyma.refimpl.ir.program import Launch, Program
@@ -24,12 +25,13 @@ WIDTH = 100
 
 
 def emit(
-    kernels: Sequence[PrimFunc], shared: Mapping[str, Collection[str]] | None = None
+    kernels: Sequence[Kernel], shared: Mapping[str, Collection[str]] | None = None
 ) -> KernelText:
     """Return the text of the kernels, one ``extern "C" __global__ void`` each, in order.
 
     ``shared`` names, by kernel, parameters that may have each other's bytes: they are not
-    ``__restrict__``.  A PrimFunc that binds no loop becomes a kernel of one thread.  TypeError for
+    ``__restrict__``.  A PrimFunc that binds no loop becomes a kernel of one thread; a
+    kernel of text stays as it is, but for its name.  TypeError for
     statements that no kernel may hold.
     """
     lines: list[str] = []
@@ -37,7 +39,14 @@ def emit(
     signatures: list[Signature] = []
     names = c_names(RESERVED_FOR_KERNELS)
     for f in kernels:
-        name, written = names.fresh(f.name), unfolded(f)
+        name = names.fresh(f.name)
+        if isinstance(f, ClaimedKernel):
+            head = Reader(f.text.source, f.name).head()
+            signatures.append(_text_signature(f, name, head))
+            lines += remarks(f.meaning)
+            lines += [*renamed(f.text.source, head.name, name).split("\n"), ""]
+            continue
+        written = unfolded(f)
         writer = Statements.of(written)
         with writer.lines.indented():
             writer.write(written.body)
@@ -72,6 +81,21 @@ def _signature(f: PrimFunc, name: str, writer: Statements) -> Signature:
         dims=tuple(d.name for d in f.dims),
         grid=(extent("blockIdx.x"), extent("blockIdx.y"), extent("blockIdx.z")),
         block=(threads("threadIdx.x"), threads("threadIdx.y"), threads("threadIdx.z")),
+    )
+
+
+def _text_signature(k: ClaimedKernel, name: str, head: Head) -> Signature:
+    """Return the signature of a kernel of text, whose buffers have the names that the text says."""
+    pairs = list(zip((n for n, _, _ in head.pointers), k.params, strict=True))
+    x, y, z = map(of_dim, k.text.grid)
+    return Signature(
+        name=name,
+        buffers=tuple((n, b.dtype) for n, b in pairs),
+        sizes=tuple(of_dim(dims.mul(*b.shape)) for _, b in pairs),
+        outputs=tuple(n for n, b in pairs if b.name in k.outputs),
+        dims=head.symbols,
+        grid=(x, y, z),
+        block=k.text.block,
     )
 
 

@@ -15,8 +15,8 @@ from didyma.codegen.memory.fewer import Cost, fewer, wide
 from didyma.codegen.memory.liveness import Lives
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.lines import nested, operands, rewrite, walk, writes
-from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Carry, Copy, Extern, Line, Program, View
 from didyma.refimpl.ir.types import TensorType
 
@@ -48,7 +48,7 @@ class Elision:
     index: int
     lines: Sequence[Line]  # of the block
     types: Mapping[str, TensorType]
-    kernels: Mapping[str, PrimFunc]
+    kernels: Mapping[str, Kernel]
 
     def root(self, value: str) -> str:
         """Return the value that owns the bytes of a value, which may be a view."""

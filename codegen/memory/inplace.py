@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from didyma.codegen.memory.liveness import Lives
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.lines import rewrite
-from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Launch, Line, Program
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.sharing import may_share
@@ -49,7 +49,7 @@ class InPlaceSearch:
         self.lives = lives
         self.alone = alone
         self.types: Mapping[str, TensorType] = bare.type
-        self.kernels: Mapping[str, PrimFunc] = bare.kernel
+        self.kernels: Mapping[str, Kernel] = bare.kernel
         self.shares = shares
         self.found = 0
 
@@ -121,7 +121,7 @@ class InPlaceSearch:
         a, b = self.types[new], self.types[old]
         return a.nbytes == b.nbytes and a.device == b.device
 
-    def may(self, k: PrimFunc, new: str, old: str) -> bool:
+    def may(self, k: Kernel, new: str, old: str) -> bool:
         """Return whether a kernel is right when two of its parameters have the same bytes."""
         key = (k.name, new, old)
         if key not in self.shares:

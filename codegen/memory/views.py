@@ -18,6 +18,7 @@ from didyma.codegen.memory.liveness import Lives
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Function, Module
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.lines import binds, rewrite, walk, writes
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Carry, Extern, Launch, Line, Program, View
@@ -40,14 +41,19 @@ class Mover:
 
 
 def movers(
-    m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, Sequence[PrimFunc]]
+    m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, Sequence[Kernel]]
 ) -> dict[str, Mover]:
     """Return by name the kernels of a fused module that only move runs of bytes."""
     found: dict[str, Mover] = {}
     ranges = Ranges(Sizes(m.dims, m.entry.name), {})
     for f in m.functions:
         ks = kernels.get(f.name, ())
-        if len(ks) != 1 or len(f.nodes) != 1 or f.nodes[0].op not in ("concat", "slice"):
+        if (
+            len(ks) != 1
+            or not isinstance(ks[0], PrimFunc)
+            or len(f.nodes) != 1
+            or f.nodes[0].op not in ("concat", "slice")
+        ):
             continue
         types = f.types()
         names = [b.name for b in loops[f.name].params]
@@ -192,7 +198,7 @@ def _cut(
     return replace(p, lines=rewrite(p.lines, change))
 
 
-def _owners(kernels: Mapping[str, PrimFunc], lives: Lives, x: Line) -> set[str]:
+def _owners(kernels: Mapping[str, Kernel], lives: Lives, x: Line) -> set[str]:
     """Return the owners of the bytes that a line writes."""
     return {lives.root.get(v, v) for v in writes(x, kernels)}
 

@@ -24,6 +24,7 @@ from didyma.refimpl.ir.graph import (
     Module,
     Node,
 )
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.names import fresh
@@ -64,7 +65,7 @@ class BlockWriter:
         self,
         m: Module,
         loops: Mapping[str, PrimFunc],
-        kernels: Mapping[str, Sequence[PrimFunc]],
+        kernels: Mapping[str, Sequence[Kernel]],
         called: Mapping[str, Callee],
     ) -> None:
         self.called = called
@@ -76,7 +77,7 @@ class BlockWriter:
         self.types: dict[str, TensorType] = {}
         self.root: dict[str, str] = {}
         self.lines: list[Line] = []
-        self.used: dict[str, PrimFunc] = {}
+        self.used: dict[str, Kernel] = {}
         self.constants: dict[str, Tensor] = {}
         self.indices: list[DimVar] = []
 

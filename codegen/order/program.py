@@ -8,6 +8,7 @@ from didyma.codegen.order.blocks import BlockWriter, Callee
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Function, Module, is_called
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.lines import binds, walk
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Call, Carry, Copy, Extern, Program, Repeat, Return
@@ -15,7 +16,7 @@ from didyma.refimpl.verify.symbols import caller_symbols
 
 
 def order(
-    m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, Sequence[PrimFunc]]
+    m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, Sequence[Kernel]]
 ) -> Program:
     """Return the program of a fused module: launches, views, copies and blocks, no allocations.
 
@@ -25,7 +26,7 @@ def order(
     kernels of one call.  Functions that are not inlined become functions of the program.
     """
     called: dict[str, Callee] = {}
-    used: dict[str, PrimFunc] = {}
+    used: dict[str, Kernel] = {}
     for f in control.blocks(m).values():
         if is_called(f) and f is not m.entry:
             s = BlockWriter(m, loops, kernels, called)

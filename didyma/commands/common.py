@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from didyma import fitting
 from didyma.codegen.memory import planner as planner_by_name
 from didyma.codegen.memory.planners import Choice
-from didyma.codegen.options import Options
+from didyma.codegen.options import USUAL, Options
 from didyma.codegen.runtime.registry import engine, names
 from didyma.fuzz.peers.registry import peer
 from didyma.refimpl.errors import DidymaError
@@ -51,7 +51,8 @@ def sizes(given: Sequence[str]) -> dict[str, int]:
 def options(planner: Choice, given: Sequence[str] | None = None) -> Options:
     """Return the options of a compilation: a planner, and the choices of items ``PATH=VALUE``.
 
-    A value is written as in JSON; any other text is a name.  Errors: ``unknown-option``,
+    A value is written as in JSON; any other text is a name, or several
+    with commas between.  Errors: ``unknown-option``,
     ``unknown-planner``, ``bad-option`` for an item of another form, and those of the values.
     """
     chosen: dict[str, Any] = {"memory.planner": planner}
@@ -62,7 +63,8 @@ def options(planner: Choice, given: Sequence[str] | None = None) -> Options:
         try:
             chosen[path] = json.loads(value)
         except ValueError:
-            chosen[path] = value
+            several = isinstance(USUAL.get(path), tuple)
+            chosen[path] = tuple(filter(None, value.split(","))) if several else value
     made = Options().changed(chosen)
     planner_by_name(made.memory.planner)
     return made

@@ -8,8 +8,8 @@ from random import Random
 
 from didyma.oracle.kernels import reads_before_it_writes
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.lines import rewrite
-from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Call, Copy, Launch, Line, Program, Return, Wait
 
 
@@ -40,7 +40,7 @@ def outlined(p: Program, seed: int) -> Program:
     return replace(p, lines=lines, functions=tuple(functions.values()))
 
 
-def _function(p: Program, k: PrimFunc, line: Launch, r: Random) -> Program:
+def _function(p: Program, k: Kernel, line: Launch, r: Random) -> Program:
     """A function that launches a kernel."""
     types = {b.name: p.type[a] for b, a in zip(k.params, line.args, strict=True)}
     stream = r.choice((0, 0, 1))

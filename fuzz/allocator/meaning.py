@@ -15,6 +15,7 @@ from didyma.fuzz.allocator.kernels import ROUTINES
 from didyma.oracle import lanes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
+from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.program import Line, Program
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.verify.symbols import caller_symbols
@@ -116,4 +117,4 @@ class _Meaning:
             b.name: self.array(a).reshape(dims.values(b.shape, self.env))
             for b, a in zip(k.params, args, strict=True)
         }
-        lanes.run(k, buffers, self.env)
+        lanes.run(loops(k), buffers, self.env)

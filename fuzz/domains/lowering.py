@@ -28,7 +28,7 @@ from didyma.oracle.report import Finding
 from didyma.oracle.ring import PrimitivePayloads
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import scalar_ring
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops.bars import Contract
 
@@ -119,7 +119,7 @@ def _judged(made: Scheduled, case: Case, name: str) -> Recorder:
     in_ring = sum(case.seeds) % IN_RING == 0
     launch = partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run
 
-    def programs(function: str) -> Sequence[PrimFunc]:
+    def programs(function: str) -> Sequence[Kernel]:
         return made.kernels[function] if name == "kernel" else (made.loops[function],)
 
     def run(function: str, args: Sequence[Array], env: Mapping[str, int]) -> Sequence[Array]:

@@ -29,6 +29,7 @@ from didyma.oracle.report import Finding
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.interp.graph import values
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array, Tensor, to_memory
 
@@ -232,12 +233,12 @@ def _kernel(made: Compiled, case: Case, f: Finding) -> KernelCase | None:
     if not named:
         return None
     loop, kernels = made.loops[named[0].callee], made.kernels[named[0].callee]
-    if f.level != LEVEL and len(kernels) != 1:
+    if f.level != LEVEL and (len(kernels) != 1 or not isinstance(kernels[0], PrimFunc)):
         return None
     known = values(made.fused.entry, made.fused, case.inputs(), dict(case.env))
     arrays = [to_memory(known[a]) for a in named[0].args]
     given = dict(zip(loop.inputs, map(Tensor.of, arrays), strict=True))
-    function = loop if f.level == LEVEL else kernels[0]
+    function = loop if f.level == LEVEL else loops(kernels[0])
     names = {p.name for p in function.params}
     env = tuple((d.name, dict(case.env)[d.name]) for d in function.dims)
     return KernelCase(function, env, tuple((n, t) for n, t in given.items() if n in names))

@@ -23,6 +23,7 @@ from didyma.refimpl.interp.program_memory import Held, ProgramMemory, embedded
 from didyma.refimpl.interp.program_streams import Late, WorkQueues
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
+from didyma.refimpl.ir.kernel import Kernel, loops
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text.program import show_instruction
 from didyma.refimpl.ir.types import Array, from_memory, to_memory
@@ -280,7 +281,8 @@ class _ProgramRun:
                 data[...] = 0xFF
             seen = {**arrays, **copies}
             buffers = {n: seen[a].seen(s) for n, a, s in zip(names, args, shapes, strict=True)}
-            self.means.launch(kernel, buffers, env)
+            meaning = loops(kernel)
+            self.means.launch(meaning, {b.name: buffers[b.name] for b in meaning.params}, env)
             if self.means.in_ring:
                 for n, a in zip(names, args, strict=True):
                     if n in kernel.outputs:
@@ -289,7 +291,7 @@ class _ProgramRun:
         self.streams.put(line.stream, work)
 
     def _check_inplace(
-        self, kernel: PrimFunc, params: Mapping[str, str], output: str, source: str
+        self, kernel: Kernel, params: Mapping[str, str], output: str, source: str
     ) -> None:
         key = (kernel.name, params[output], params[source])
         if key not in self.shares:

@@ -1,10 +1,13 @@
-"""Kernels: how they are launched, and their text."""
+"""Kernels: what a program launches, as loops or as text, and how it is launched."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from didyma.refimpl.ir.loop import Expr, Stmt
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import Attrs
+from didyma.refimpl.ir.loop import Buffer, Expr, PrimFunc, Stmt
 from didyma.refimpl.ir.types import DType
 
 
@@ -33,3 +36,75 @@ class KernelText:
     source: str
     kernels: tuple[Signature, ...]
     origins: tuple[tuple[int, Stmt], ...] = ()
+
+
+ChainRule: TypeAlias = Dim  # the longest chain of additions that a term goes through
+
+
+@dataclass(frozen=True, slots=True)
+class TextKernel:
+    """A kernel as text, which anyone may write for one Primitive function.
+
+    ``source`` is one function ``extern "C" __global__ void`` in the project's subset of CUDA C.
+    Its arguments are a pointer for each of ``reads``, the function's operands in order; for each of
+    ``writes``, its results; and for each of ``workspace``, buffers that hold anything when the
+    kernel starts.  Then comes an i64 for each symbol whose value the text needs, by the symbol's
+    name.  ``grid`` and ``block`` count blocks and threads along x, y and z; the grid may depend on
+    symbols.  ``chain`` is the longest chain of additions that a term of a sum goes through, of
+    which the judge makes error bars; without, it is that of adding the terms up one by one, and no
+    longer one is believed.
+    """
+
+    source: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    grid: tuple[Dim, Dim, Dim]
+    block: tuple[int, int, int]
+    workspace: tuple[Buffer, ...] = ()
+    chain: ChainRule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedKernel:
+    """A kernel as text in a program, with the loop program that it claims to compute.
+
+    The reference runs ``meaning``; engines run the text.  ``dims`` are the symbols that the text is
+    given, in the order of its arguments.
+    """
+
+    text: TextKernel
+    meaning: PrimFunc
+    dims: tuple[DimVar, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel in its program."""
+        return self.meaning.name
+
+    @property
+    def params(self) -> tuple[Buffer, ...]:
+        """The buffers that a launch gives it: operands, results, workspace."""
+        return (*self.meaning.params, *self.text.workspace)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the parameters that it writes."""
+        return (*self.meaning.outputs, *(b.name for b in self.text.workspace))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the parameters that it only reads."""
+        return self.meaning.inputs
+
+    @property
+    def attrs(self) -> Attrs:
+        """The attributes of the meaning, with ``text`` for its schedule."""
+        return (*self.meaning.attrs, ("schedule", "text"))
+
+
+Kernel: TypeAlias = PrimFunc | ClaimedKernel
+
+
+def loops(k: Kernel) -> PrimFunc:
+    """Return the loop program by which the reference runs a kernel."""
+    return k.meaning if isinstance(k, ClaimedKernel) else k

@@ -7,7 +7,7 @@ from itertools import count
 from typing import TypeAlias, assert_never
 
 from didyma.refimpl.ir import program as ir
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.kernel import Kernel
 
 Block: TypeAlias = tuple[ir.Line, ...]
 
@@ -103,7 +103,7 @@ def operands(line: ir.Line) -> tuple[str, ...]:
             assert_never(line)
 
 
-def writes(line: ir.Line, kernels: Mapping[str, PrimFunc]) -> tuple[str, ...]:
+def writes(line: ir.Line, kernels: Mapping[str, Kernel]) -> tuple[str, ...]:
     """Return the values whose bytes a line itself writes; of an unknown kernel, all arguments."""
     match line:
         case ir.Launch(kernel, args):

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import Attrs
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.types import Tensor, TensorType
 
 ALIGNMENT = 256  # bytes; every allocation starts at a multiple of it
@@ -224,8 +224,8 @@ class Program:
     """A program: lines over named values, and what they refer to.
 
     ``types`` gives every value's type (inputs and constants too); ``inputs`` are the caller's
-    buffers in calling order; ``constants`` the weights; ``kernels`` the scheduled PrimFuncs that
-    ``Launch`` names.  ``functions`` are what ``Call`` names, callees before callers: programs that
+    buffers in calling order; ``constants`` the weights; ``kernels`` what ``Launch``
+    names.  ``functions`` are what ``Call`` names, callees before callers: programs that
     write the caller's ``outputs`` and return nothing, without constants, kernels or functions of
     their own.
     """
@@ -235,7 +235,7 @@ class Program:
     inputs: tuple[str, ...]
     constants: tuple[tuple[str, Tensor], ...]
     types: tuple[tuple[str, TensorType], ...]
-    kernels: tuple[PrimFunc, ...]
+    kernels: tuple[Kernel, ...]
     lines: tuple[Line, ...]
     outputs: tuple[str, ...] = ()
     functions: tuple[Program, ...] = ()
@@ -246,7 +246,7 @@ class Program:
         return dict(self.types)
 
     @property
-    def kernel(self) -> dict[str, PrimFunc]:
+    def kernel(self) -> dict[str, Kernel]:
         """The kernels by name."""
         return {k.name: k for k in self.kernels}
 

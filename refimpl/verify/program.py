@@ -1,4 +1,4 @@
-"""The laws of programs, and those of ``sizes``; kernels obey ``loop``'s.
+"""The laws of programs, and those of ``sizes``; kernels obey those of ``kernel``.
 
 | law | says |
 |---|---|
@@ -24,6 +24,7 @@
 | P-stack | an arena on the stack has 100 KiB at most |
 | P-view | a view shows bytes of its value alone: sizes are equal, or asserted above to be |
 | P-kernel | a launch names a kernel of the program |
+| P-text | a kernel of text has its meaning's buffers and symbols, and at most 1024 threads |
 | P-args | arguments have the number, dtypes and element counts of the kernel's parameters |
 | P-dims | the dims of a kernel or function are declared where it runs, in no wider range |
 | P-callee | a call names a function of the program that stands above |
@@ -54,9 +55,9 @@ from typing import assert_never
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.text import show_instruction
-from didyma.refimpl.verify import loop
+from didyma.refimpl.verify import kernel
 from didyma.refimpl.verify.blocks import Blocks
 from didyma.refimpl.verify.memory import verify_memory
 from didyma.refimpl.verify.ranges import Evidence
@@ -85,7 +86,7 @@ class _ProgramVerifier:
     def __init__(self, p: ir.Program, functions: Mapping[str, ir.Program] | None = None) -> None:
         self.p = p
         self.values = Values(p, called=functions is not None)
-        self.kernels: dict[str, PrimFunc] = {}
+        self.kernels: dict[str, Kernel] = {}
         self.functions = dict(functions or {})
         self.work = Work(self.values, self.kernels, self.functions)
         self.blocks = Blocks(self.values, self.lines)
@@ -103,7 +104,7 @@ class _ProgramVerifier:
             if k.name in self.kernels:
                 raise values.broken("P-kernel-twice", f"@{k.name} again", "one kernel of a name")
             if kernels:
-                loop.verify(k)
+                kernel.verify(k)
             self.kernels[k.name] = k
         self._functions()
         self._callers()

@@ -24,6 +24,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims.polynomial import plus, times
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.expr import of_dim
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.loop import (
     Allocate,
     Atomic,
@@ -37,7 +38,6 @@ from didyma.refimpl.ir.loop import (
     LetExpr,
     Load,
     PlacementAllocate,
-    PrimFunc,
     Stmt,
     Store,
     While,
@@ -49,8 +49,10 @@ from didyma.refimpl.verify.indices import ONE, Indices, Poly
 _ANY_SIZE = 9973  # stands for a size when terms are put in order
 
 
-def may_share(kernel: PrimFunc, output: str, source: str) -> bool:
+def may_share(kernel: Kernel, output: str, source: str) -> bool:
     """Return whether a kernel's parameter ``output`` may have the bytes of ``source``."""
+    if isinstance(kernel, ClaimedKernel):  # nothing is known of the order in a text
+        return False
     buffers = {b.name: b for b in kernel.params}
     out, src = buffers[output], buffers[source]
     if out.dtype.nbytes != src.dtype.nbytes or not dims.equal(_numel(out), _numel(src)):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from didyma.refimpl.errors import counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.limits import PORTABLE
-from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Call, Copy, Extern, Launch, Program
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.sharing import may_share
@@ -27,7 +27,7 @@ class Work:
     """
 
     values: Values
-    kernels: Mapping[str, PrimFunc]
+    kernels: Mapping[str, Kernel]
     functions: Mapping[str, Program]
     shares: dict[tuple[str, str, str], bool] = field(
         default_factory=dict[tuple[str, str, str], bool]
@@ -65,7 +65,7 @@ class Work:
         v.write(written, others, s.stream)
         self._wide((*others, *written))
 
-    def _inplace(self, s: Launch, k: PrimFunc, output: str, source: str) -> None:
+    def _inplace(self, s: Launch, k: Kernel, output: str, source: str) -> None:
         """Let an output of a launch take over the bytes of an operand that dies there."""
         v = self.values
         params = {name: b.name for name, b in zip(s.args, k.params, strict=True)}

@@ -28,6 +28,7 @@ from didyma.codegen.pipeline import compile
 from didyma.onnx import load
 from didyma.onnx.load import load_model
 from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Copy, Launch, Line, Program, Return, View
 from didyma.refimpl.ir.types import Tensor, TensorType
@@ -86,7 +87,7 @@ def by_node(path: Path) -> Program:
         name = {v: outer.get(v, f"n{i}_{v}") for v in part.type}
         types |= {name[v]: t for v, t in part.types}
         constants += [(name[v], t) for v, t in part.constants]
-        kernels += [replace(k, name=f"n{i}_{k.name}") for k in part.kernels]
+        kernels += [replace(loops(k), name=f"n{i}_{k.name}") for k in part.kernels]
         lines += [_renamed(x, name, f"n{i}_") for x in part.lines[:-1]]
     inputs = tuple(v.name for v in g.input if v.name not in held)
     returned = Return(tuple(v.name for v in g.output))

@@ -44,6 +44,7 @@ from didyma.refimpl.interp import graph
 from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import CALL, Function, Node
+from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array
 from tests.bench.page import Shards
@@ -100,7 +101,7 @@ def compare(case: Case) -> Comparison:
     """Run every Primitive of a program by both interpreters."""
     compiled: Scheduled = compile(case.module, case.options(Options()), until="schedule")
     functions = {f.name: f for f in compiled.fused.functions}
-    kernels = (k for ks in compiled.kernels.values() for k in ks)
+    kernels = (loops(k) for ks in compiled.kernels.values() for k in ks)
     seen = Comparison({_key(f): NOT_REACHED for f in (*compiled.loops.values(), *kernels)})
     uses = Counter[str]()
 

@@ -23,6 +23,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.text import parse, show
@@ -56,7 +57,7 @@ def programs(seed: int) -> Iterator[tuple[str, Ir]]:
     for f in compiled.loops.values():
         yield "loop, lowered", (f,)
     for ks in compiled.kernels.values():
-        yield "loop, kernels", ks
+        yield "loop, kernels", tuple(map(loops, ks))
     yield "program, planned", compiled.program
     yield "program, without a plan", compiled.unplanned
 

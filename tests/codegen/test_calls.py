@@ -28,6 +28,7 @@ from didyma.refimpl.interp import program
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.expr import add, index
+from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.loop import Block, Call, If, PrimFunc, Stmt, Store
 from didyma.refimpl.ir.text import parse, parse_loop, show
 from didyma.refimpl.ir.types import Array
@@ -53,7 +54,7 @@ def divided(f: PrimFunc, r: Random) -> PrimFunc:
 def with_calls(c: Compiled, seed: int) -> Compiled:
     """The same program, parts of whose kernels are functions."""
     r = Random(seed)
-    p = replace(c.program, kernels=tuple(divided(k, r) for k in c.program.kernels))
+    p = replace(c.program, kernels=tuple(divided(loops(k), r) for k in c.program.kernels))
     return replace(c, program=p, text=cuda.emit(p.kernels, cuda.in_place(p)))
 
 
@@ -76,7 +77,9 @@ def test_a_program_of_kernels_with_calls(case: Case, seed: int) -> None:
     externs = bodies(c.fused)
     meant = bits(program.run(c.program, inputs, lanes.run, externs))
     assert bits(program.run(divided.program, inputs, lanes.run, externs)) == meant
-    flat = replace(divided.program, kernels=tuple(map(expand, divided.program.kernels)))
+    flat = replace(
+        divided.program, kernels=tuple(expand(loops(k)) for k in divided.program.kernels)
+    )
     program_laws.verify(flat)
     assert bits(program.run(flat, inputs, lanes.run, externs)) == meant
 
@@ -193,7 +196,7 @@ def _calls(f: PrimFunc) -> bool:
 def test_calls_are_made_of_most_kernels() -> None:
     r = Random(3)
     kernels = [
-        k
+        loops(k)
         for _ in range(30)
         for k in with_calls(compiled(decode(r.randbytes(BYTES))), 5).program.kernels
     ]

@@ -13,6 +13,7 @@ from didyma.codegen.pipeline import compile
 from didyma.fuzz.levels import subject
 from didyma.oracle import chains, lanes
 from didyma.oracle.stages import judge
+from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.loop import (
     Binary,
     Block,
@@ -71,7 +72,7 @@ def compiled(text: str) -> tuple[tuple[PrimFunc, ...], tuple[PrimFunc, ...]]:
     """Unscheduled loops and kernels of the only function."""
     c = compile(parse_module(text), Options())
     (name,) = c.kernels
-    return (c.loops[name],), c.kernels[name]
+    return (c.loops[name],), tuple(map(loops, c.kernels[name]))
 
 
 def additions(
@@ -211,7 +212,7 @@ def test_a_dropped_term_of_a_long_sum_is_found_by_the_kernel_alone(seed: int) ->
     """The kernel leaves out its last term: its chain of 23 shows what one of 4,095 would not."""
     c = compile(parse_module(ROWS), Options())
     (name,) = c.kernels
-    (kernel,) = c.kernels[name]
+    (kernel,) = map(loops, c.kernels[name])
 
     def on_expr(e: Expr) -> Expr:
 
@@ -232,8 +233,8 @@ def test_a_dropped_term_of_a_long_sum_is_found_by_the_kernel_alone(seed: int) ->
     assert sound.agree, sound.findings
     report = judge(replace(s, kernels={name: (faulty,)}), [x])
     assert [f.level for f in report.findings if f.kind == "value"][:1] == ["kernel"]
-    loops = judge(replace(s, kernels={name: (faulty,)}, loops={name: kernel}), [x])
-    assert next(level for level in loops.levels if level.name == "loop").agree
+    unscheduled = judge(replace(s, kernels={name: (faulty,)}, loops={name: kernel}), [x])
+    assert next(level for level in unscheduled.levels if level.name == "loop").agree
 
 
 def test_a_bound_that_names_itself_often_is_read_once() -> None:

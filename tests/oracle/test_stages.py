@@ -13,6 +13,7 @@ from didyma.oracle.report import Report
 from didyma.oracle.stages import judge
 from didyma.oracle.subject import Subject
 from didyma.refimpl.ir.graph import Function, Module
+from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.loop import Binary, Expr, PrimFunc, Stmt
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array
@@ -116,7 +117,7 @@ def wrong(f: PrimFunc) -> PrimFunc:
 
 def test_a_wrong_kernel_of_a_body_is_blamed_alone() -> None:
     s = subject()
-    kernels = {k: tuple(wrong(f) for f in fs) for k, fs in s.kernels.items()}
+    kernels = {k: tuple(wrong(loops(f)) for f in fs) for k, fs in s.kernels.items()}
     r = judge(replace(s, kernels=kernels), inputs(2, c=True))
     assert level(r, "loop")[0] == 0
     found = [f for f in r.findings if f.level == "kernel"]

@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 
 from didyma.refimpl.ir.graph import Module, Node, Param
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.text.graph import GraphReader, show_function, show_module, show_node
@@ -34,7 +35,8 @@ from didyma.refimpl.ir.text.program import show_instruction, show_program
 from didyma.refimpl.ir.text.read_loop import LoopReader
 from didyma.refimpl.ir.text.read_program import ProgramReader
 from didyma.refimpl.ir.text.reader import Files
-from didyma.refimpl.ir.text.show_loop import show_expr, show_functions, show_line, show_stmt
+from didyma.refimpl.ir.text.show_kernel import show_kernels
+from didyma.refimpl.ir.text.show_loop import show_expr, show_line, show_stmt
 
 __all__ = [
     "Files",
@@ -55,17 +57,17 @@ __all__ = [
 _KIND = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*([a-z]+)")
 
 
-def show(x: Module | PrimFunc | Program | tuple[PrimFunc, ...]) -> str:
+def show(x: Module | Kernel | Program | tuple[Kernel, ...]) -> str:
     """Return the text of an IR, which ``parse`` reads back (a PrimFunc as a tuple of one)."""
     match x:
         case Module():
             return show_module(x)
-        case PrimFunc():
-            return show_functions((x,))
+        case PrimFunc() | ClaimedKernel():
+            return show_kernels((x,))
         case Program():
             return show_program(x)
         case _:
-            return show_functions(x)
+            return show_kernels(x)
 
 
 def parse(

@@ -37,6 +37,7 @@ from didyma.refimpl.ir.text.literals import (
     type_text,
     value_name,
 )
+from didyma.refimpl.ir.text.show_kernel import show_kernel
 from didyma.refimpl.ir.text.show_loop import LoopPrinter
 from didyma.refimpl.ir.types import TensorType
 
@@ -129,7 +130,7 @@ def _program(printer: LoopPrinter, p: ir.Program, kind: str, pad: str) -> None:
     out += [f"{inner}  {value_name(n)}: {type_text(t)}" for n, t in p.types]
     out.append(f"{inner}}}")
     for k in p.kernels:
-        printer.function(k, inner)
+        show_kernel(printer, k, inner)
     for f in p.functions:
         _program(printer, f, "function", inner)
     out.append(f"{inner}lines {{")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Attr
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, TextKernel
+from didyma.refimpl.ir.loop import Buffer
 from didyma.refimpl.ir.text.read_loop import LoopReader
 from didyma.refimpl.ir.types import Tensor, TensorType
+
+T = TypeVar("T")
 
 _LINES = (
     "allocate", "free", "reuse", "place", "arena", "view", "launch", "wait", "extern", "call",
@@ -36,14 +42,14 @@ class ProgramReader(LoopReader):
             outputs = self._values()
         constants = () if called or not self.accept("constants") else self._constants()
         types = self._types()
-        kernels: list[PrimFunc] = []
+        kernels: list[Kernel] = []
         functions: list[ir.Program] = []
-        while not called and self.word in ("kernel", "primfunc"):
-            kernels.append(self.primfunc())
+        while not called and self.word in ("kernel", "primfunc", "text"):
+            kernels.append(self._text_kernel() if self.accept("text") else self.primfunc())
         while not called and self.at("function"):
             functions.append(self.program(called=True))
         if not (called or self.at("lines")):
-            last = "`function` or" if functions else "`kernel`, `primfunc`, `function` or"
+            last = "`function` or" if functions else "`kernel`, `primfunc`, `text`, `function` or"
             raise self.error(f"{last} `lines`")
         self.expect("lines")
         lines = self._block_of_lines()
@@ -52,6 +58,42 @@ class ProgramReader(LoopReader):
             name, declared, inputs, constants, types, tuple(kernels), lines, outputs,
             tuple(functions),
         )  # fmt: skip
+
+    def _text_kernel(self) -> ClaimedKernel:
+        """Take a kernel of text behind ``text``; ``show_kernel`` describes it."""
+        self.buffers = {}
+        self.expect("reads")
+        self.expect("(")
+        reads = self.items(self._buffer_name, ")")
+        self.expect("writes")
+        self.expect("(")
+        writes = self.items(self._buffer_name, ")")
+        workspace: tuple[Buffer, ...] = ()
+        if self.accept("workspace"):
+            self.expect("(")
+            workspace = self.items(self._buffer, ")")
+        self.expect("grid")
+        self.expect("(")
+        x, y, z = self._three(self.dim)
+        self.expect("block")
+        self.expect("(")
+        block = self._three(lambda: self.integer("a number of threads"))
+        chain = self.dim() if self.accept("chain") else None
+        declared = self.dimvars()
+        self.expect("{")
+        lines: list[str] = []
+        while not self.accept("}"):
+            lines.append(self.string())
+        self.expect("for")
+        text = TextKernel("\n".join(lines), reads, writes, (x, y, z), block, workspace, chain)
+        return ClaimedKernel(text, self.primfunc(), declared)
+
+    def _three(self, one: Callable[[], T]) -> tuple[T, T, T]:
+        at = self.i
+        found = self.items(one, ")")
+        if len(found) != 3:
+            raise self.error("three numbers, for x, y and z", at=at)
+        return found
 
     def _types(self) -> tuple[tuple[str, TensorType], ...]:
         self.expect("types")

@@ -363,15 +363,6 @@ def _is_bound(s: Stmt) -> bool:
     return isinstance(s, For) and s.kind is LoopKind.BOUND
 
 
-def show_functions(fs: tuple[PrimFunc, ...]) -> str:
-    """Return the text of loop functions, one after another."""
-    assert fs, "a text of no functions has no kind"
-    printer = LoopPrinter()
-    for f in fs:
-        printer.function(f)
-    return "\n".join(printer.lines) + "\n"
-
-
 def show_stmt(s: Stmt) -> str:
     """Return the text of a statement for a message, without dtypes that only parsers need."""
     printer = LoopPrinter(typed=False)

@@ -1,0 +1,97 @@
+"""Kernels that a caller hands to a compile, each for a Primitive function that it claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from didyma.codegen.emit.intrinsics import c_type
+from didyma.codegen.emit.text_kernel import Head, Reader
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Module, structural_hash
+from didyma.refimpl.ir.kernel import ClaimedKernel, TextKernel
+from didyma.refimpl.ir.loop import Buffer, PrimFunc
+from didyma.refimpl.verify import kernel as laws
+
+
+def claimed(
+    m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, TextKernel]
+) -> dict[str, ClaimedKernel]:
+    """Return the kernels of text by the function that each claims.
+
+    ``m`` is a fused module and ``loops`` the loop programs of its Primitive functions.  A key of
+    ``kernels`` is the name of such a function or its ``structural_hash``.
+
+    Errors: ``unknown-primitive`` for a key that names no function, ``bad-kernel`` for a text that
+    is wrong by itself or for its function, ``P-text``.
+    """
+    if not kernels:
+        return {}
+    named = {f.name: structural_hash(f) for f in m.functions if f.name in loops}
+    by_key = {**{h: name for name, h in named.items()}, **{name: name for name in named}}
+    found: dict[str, ClaimedKernel] = {}
+    for key, text in kernels.items():
+        if key not in by_key:
+            known = ", ".join(f"{name} ({h})" for name, h in named.items())
+            raise DidymaError(
+                "unknown-primitive", key, got=key,
+                want=f"a Primitive function of the program: {known or 'there is none'}",
+            )  # fmt: skip
+        name = by_key[key]
+        if name in found:
+            raise DidymaError(
+                "bad-kernel", key, got=f"a second kernel for {name}", want="one kernel a function"
+            )
+        found[name] = _claim(text, loops[name], f"the kernel for {key}")
+    return found
+
+
+def _claim(text: TextKernel, loop: PrimFunc, where: str) -> ClaimedKernel:
+    reader = Reader(text.source, where)
+    head = reader.head()
+    fresh = _apart(text, loop)
+    made = ClaimedKernel(fresh, loop, tuple(v for v in loop.dims if v.name in head.symbols))
+    _match(reader, head, text, made)
+    order = {v.name: v for v in loop.dims}
+    made = ClaimedKernel(fresh, loop, tuple(order[s] for s in head.symbols))
+    laws.verify(made)
+    return made
+
+
+def _apart(text: TextKernel, loop: PrimFunc) -> TextKernel:
+    """Return the text with names for its workspace that no buffer of the function has."""
+    taken = {b.name for b in loop.params}
+    return TextKernel(
+        text.source, text.reads, text.writes, text.grid, text.block,
+        tuple(Buffer(_free(b.name, taken), b.dtype, b.shape) for b in text.workspace), text.chain,
+    )  # fmt: skip
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _match(reader: Reader, head: Head, text: TextKernel, k: ClaimedKernel) -> None:
+    """Refuse a head that does not take the buffers of the claim, in their order and dtypes."""
+    line = reader.source[: reader.source.index(head.name)].count("\n") + 1
+    names = [*text.reads, *text.writes, *(b.name for b in text.workspace)]
+    got = [name for name, _, _ in head.pointers]
+    if got != names:
+        want = f"{', '.join(names)}: what it reads, writes and works in"
+        raise reader.error(line, f"the buffers {', '.join(got) or 'none'}", want)
+    operands, results = len(k.meaning.inputs), len(k.meaning.outputs)
+    if (len(text.reads), len(text.writes)) != (operands, results):
+        got_counts = f"{len(text.reads)} read and {len(text.writes)} written buffers"
+        raise reader.error(line, got_counts, f"{operands} and {results}, as @{k.name} has")
+    for (name, kind, const), b in zip(head.pointers, k.params, strict=True):
+        if kind != c_type(b.dtype):
+            want = f"{c_type(b.dtype)} *{name}, for {b.name} of @{k.name}"
+            raise reader.error(line, f"{kind} *{name}", want)
+        if const and b.name in k.outputs:
+            raise reader.error(line, f"const {kind} *{name}", f"{kind} *{name}, which is written")
+    known = {v.name for v in k.meaning.dims}
+    for s in head.symbols:
+        if s not in known:
+            want = f"a symbol of @{k.name}: {', '.join(sorted(known)) or 'it has none'}"
+            raise reader.error(line, f"the symbol {s}", want)

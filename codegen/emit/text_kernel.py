@@ -1,0 +1,142 @@
+"""Reads a kernel that somebody wrote as text: its head, and whether it is in the subset.
+
+What is wrong is refused with ``bad-kernel`` and the line of the text, before any engine sees it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast as c
+from pycparser.c_parser import CParser, ParseError
+
+from didyma.codegen.emit.intrinsics import NBYTES, SYNTAX, TABLE
+from didyma.codegen.emit.subset import strip, to_c99
+from didyma.refimpl.errors import DidymaError
+
+_HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?([A-Za-z_]\w*)\s*\(")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a kernel: its name, its pointers as (name, C type, const), and its symbols."""
+
+    name: str
+    pointers: tuple[tuple[str, str, bool], ...]
+    symbols: tuple[str, ...]
+
+
+class Reader:
+    """Reads one text, whose errors name ``where`` and the line."""
+
+    def __init__(self, source: str, where: str) -> None:
+        self.source = source
+        self.where = where
+
+    def error(self, line: int, got: str, want: str) -> DidymaError:
+        """Return the error at a line of the text, counted from 1."""
+        lines = self.source.splitlines()
+        shown = lines[line - 1] if 0 < line <= len(lines) else ""
+        place = f"{self.where}, line {line}" if line else self.where
+        return DidymaError("bad-kernel", place, got=got, want=want, line=line, shown=shown)
+
+    def head(self) -> Head:
+        """Return the head of the text's one kernel, once every word of the text is known."""
+        names = _HEAD.findall(self.source)
+        if len(names) != 1 or 'extern "C"' not in self.source:
+            got = f"{len(names)} of them"
+            raise self.error(0, got, 'one function `extern "C" __global__ void`')
+        try:
+            unit = CParser().parse(to_c99(self.source))
+        except ParseError as e:
+            what = str(e).rpartition(": ")[2]
+            want = "C99 in the subset of kernel text"
+            raise self.error(_failing(self.source), what, want) from None
+        functions = [n for n in unit.ext if isinstance(n, c.FuncDef)]
+        if len(functions) != 1:
+            others = ", ".join(f.decl.name for f in functions)
+            raise self.error(0, others, "one function, without helpers")
+        head = self._params(functions[0])
+        self._words(functions[0], head)
+        return head
+
+    def _params(self, f: c.FuncDef) -> Head:
+        pointers: list[tuple[str, str, bool]] = []
+        symbols: list[str] = []
+        args = f.decl.type.args
+        for p in args.params if args is not None else ():
+            pointed = isinstance(p.type, c.PtrDecl)
+            inner = p.type.type if pointed else p.type
+            kind = inner.type.names[0] if isinstance(inner, c.TypeDecl) else ""
+            if pointed and not symbols and kind in NBYTES:
+                pointers.append((p.name, kind, "const" in inner.quals))
+            elif not pointed and kind == "i64":
+                symbols.append(p.name)
+            else:
+                want = "pointers to dtypes such as `const f32 *x`, then symbols as `i64 n`"
+                raise self.error(_line(p), f"the argument {p.name}", want)
+        return Head(f.decl.name, tuple(pointers), tuple(symbols))
+
+    def _words(self, f: c.FuncDef, head: Head) -> None:
+        """Refuse words that the text does not declare and the preludes do not implement."""
+        declared = {n.name for n in _nodes(f) if isinstance(n, c.Decl)}
+        fields = {id(n.field) for n in _nodes(f) if isinstance(n, c.StructRef)}
+        called = {id(n.name) for n in _nodes(f) if isinstance(n, c.FuncCall)}
+        for n in _nodes(f.body):
+            if not isinstance(n, c.ID) or id(n) in fields:
+                continue
+            if id(n) in called:
+                if n.name not in TABLE and n.name not in SYNTAX:
+                    raise self.error(_line(n), f"the function {n.name}", _near(n.name))
+            elif n.name not in declared and n.name not in SYNTAX:
+                raise self.error(
+                    _line(n), f"the name {n.name}", "names that are arguments or declared above"
+                )
+
+
+def renamed(source: str, old: str, new: str) -> str:
+    """Return a text whose kernel has another name.
+
+    >>> renamed('extern "C" __global__ void f(f32 *f_) { }', "f", "g_0")
+    'extern "C" __global__ void g_0(f32 *f_) { }'
+    """
+    if old == new:
+        return source
+    return _HEAD.sub(lambda m: m[0].replace(f"{old}(", f"{new}(") if m[1] == old else m[0], source)
+
+
+def _failing(source: str) -> int:
+    """Return the line of a text, from 1, at which it stops being C.
+
+    The parser does not always say: it is the first from which on no beginning of the text parses,
+    with its open braces closed.
+    """
+    lines = source.splitlines()
+    for count in range(len(lines), 0, -1):
+        text = strip("\n".join(lines[:count]))
+        try:
+            CParser().parse(to_c99(text + "}" * (text.count("{") - text.count("}"))))
+        except ParseError:
+            continue
+        return count + 1
+    return 1
+
+
+def _near(name: str) -> str:
+    stem = name.split("_")[0].rstrip("f")
+    near = sorted(n for n in TABLE if n.split("_")[0] == stem)[:4]
+    return f"an intrinsic such as {', '.join(near) or 'exp_f32, add_i64'}"
+
+
+def _line(n: Any) -> int:
+    return int(n.coord.line) if n.coord is not None else 0
+
+
+def _nodes(n: Any) -> Iterator[Any]:
+    yield n
+    children: Sequence[tuple[str, Any]] = n.children()
+    for _, below in children:
+        yield from _nodes(below)

@@ -1,0 +1,59 @@
+"""Prints kernels: a loop function as ``show_loop`` does, and a kernel of text with its meaning.
+
+    text reads (x) writes (y) workspace (w: f32[64]) grid (64, 1, 1) block (32, 1, 1) chain 5 {
+      "extern \\"C\\" __global__ void row_sum(const f32 *x, f32 *y, f32 *w) {"
+      "  ..."
+      "}"
+    } for primfunc @fused_sum_0(x: f32[64, 100], y: f32[64]) writes (y) {
+      ...
+    }
+
+Each string is a line of the source.  What stands behind ``for`` is the loop program that the text
+claims to compute; ``dims`` before it declares the symbols that the text is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
+from didyma.refimpl.ir.text.graph import dims_text
+from didyma.refimpl.ir.text.literals import dim_text, quote
+from didyma.refimpl.ir.text.show_loop import LoopPrinter, local_name
+
+
+def show_kernel(printer: LoopPrinter, k: Kernel, pad: str = "") -> None:
+    """Print a kernel."""
+    if not isinstance(k, ClaimedKernel):
+        printer.function(k, pad)
+        return
+    t = k.text
+    parts = ["text", f"reads ({_names(t.reads)})", f"writes ({_names(t.writes)})"]
+    if t.workspace:
+        buffers = ", ".join(printer.buffer(b, False) for b in t.workspace)
+        parts.append(f"workspace ({buffers})")
+    parts.append(f"grid ({', '.join(map(dim_text, t.grid))})")
+    parts.append(f"block ({', '.join(map(str, t.block))})")
+    if t.chain is not None:
+        parts.append(f"chain {dim_text(t.chain)}")
+    if k.dims:
+        parts.append(dims_text(k.dims))
+    lines = printer.lines
+    lines.append(f"{pad}{' '.join(parts)} {{")
+    lines += [f"{pad}  {quote(line)}" for line in t.source.split("\n")]
+    start = len(lines)
+    printer.function(k.meaning, pad)
+    lines[start] = f"{pad}}} for {lines[start].lstrip()}"
+
+
+def show_kernels(ks: Sequence[Kernel]) -> str:
+    """Return the text of kernels, one after another."""
+    assert ks, "a text of no functions has no kind"
+    printer = LoopPrinter()
+    for k in ks:
+        show_kernel(printer, k)
+    return "\n".join(printer.lines) + "\n"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(local_name, names))

@@ -1,0 +1,42 @@
+"""The laws of kernels: those of ``loop``, and that a kernel of text fits its meaning."""
+
+from __future__ import annotations
+
+import math
+
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
+from didyma.refimpl.ir.limits import PORTABLE
+from didyma.refimpl.verify import loop
+
+
+def verify(k: Kernel) -> None:
+    """Raise DidymaError at the first broken law."""
+    if not isinstance(k, ClaimedKernel):
+        loop.verify(k)
+        return
+    loop.verify(k.meaning)
+    t, m = k.text, k.meaning
+    rows = (
+        ("reads", len(t.reads), len(m.inputs)),
+        ("writes", len(t.writes), len(m.outputs)),
+    )
+    for what, own, wanted in rows:
+        if own != wanted:
+            raise _broken(k, f"{what} {own} buffers", f"{wanted}, as its meaning does")
+    names = [*t.reads, *t.writes, *(b.name for b in t.workspace)]
+    params = [b.name for b in k.params]
+    for some in (names, params):
+        if len(set(some)) < len(some):
+            raise _broken(k, f"buffers {', '.join(some)}", "one buffer of a name")
+    if not 1 <= math.prod(t.block) <= PORTABLE.threads or min(t.block) < 1:
+        got = f"a block of {' x '.join(map(str, t.block))} threads"
+        raise _broken(k, got, f"1 to {PORTABLE.threads} threads")
+    free = {v.name for v in k.dims} - {v.name for v in m.dims}
+    if free:
+        want = f"some of {', '.join(v.name for v in m.dims) or 'no dims'}, as its meaning has"
+        raise _broken(k, f"dims {', '.join(sorted(free))}", want)
+
+
+def _broken(k: ClaimedKernel, got: str, want: str) -> DidymaError:
+    return DidymaError("P-text", f"@{k.name}", got=got, want=want)
