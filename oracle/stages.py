@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import zip_longest
 
 import numpy as np
 
@@ -54,8 +53,6 @@ from didyma.refimpl.ops.bars import Contract
 from didyma.refimpl.verify import program as program_laws
 
 __all__ = ["Subject", "judge"]
-
-NO_STEP = ("", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,20 +400,8 @@ def _backend(b: Backend, planned: MemoryUse, case: _Case, truth: _Truth, level: 
 
 def _demand_same_memory(level: Recorder, planned: MemoryUse, use: MemoryUse) -> None:
     """Demand the launches and copies of the plan, with as many bytes allocated at each."""
-    if level.findings or not planned.finished:
-        return
-    for k, (want, got) in enumerate(zip_longest(planned.steps, use.steps, fillvalue=NO_STEP)):
-        if want != got:
-            text = f"{_step(*want)} in the plan is {_step(*got)} in the wrapper"
-            level.find("plan", "memory", f"step {k} of the run: {text}")
-            return
-    if use.most != planned.most:
-        text = f"{use.most} bytes are allocated at once, where the plan has {planned.most}"
-        level.find("plan", "memory", text)
-
-
-def _step(name: str, allocated: int) -> str:
-    return f"{name} with {allocated} bytes allocated" if name else "nothing"
+    if not level.findings and planned.finished and (why := use.unlike(planned)):
+        level.find("plan", "memory", why)
 
 
 def _demand_same_bits(case: _Case, level: Recorder, want: Arrays, got: Arrays) -> None:

@@ -4,6 +4,7 @@
 - ``symbolic``: programs whose sizes are symbols, judged at the ends of their ranges and between;
 - ``mixed``: programs with branches, loops, views of parts, routines that allocate; often several,
   and of each eighth seed with functions;
+- ``wrappers``: such programs on one device, always run, and run by their wrappers as well;
 - ``arena``: problems of one arena through the planners that take no search;
 - ``search``: small problems through those that search;
 - ``fixed``: problems with fixed offsets and capacities;
@@ -24,10 +25,11 @@ from didyma.codegen.memory.arena.problem import lower_bound
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.memory.symbolic import SymbolicBuffer, plan
 from didyma.fuzz.allocator import judge, traces
+from didyma.fuzz.allocator import programs as shapes
 from didyma.fuzz.allocator.functions import outlined
 from didyma.fuzz.allocator.judge import Verdict
 from didyma.fuzz.allocator.machine import planned
-from didyma.fuzz.allocator.programs import Shape, mixed, program
+from didyma.fuzz.allocator.programs import Shape
 from didyma.oracle import placement_check, symbolic_plan
 from didyma.oracle.symbolic_plan import PlacedBuffer
 from didyma.refimpl.errors import DidymaError
@@ -58,20 +60,31 @@ class Case:
 
 def programs(domain: str, seed: int, *, run: bool = False) -> Case:
     """Plan and judge a random program; ``run`` also runs it."""
-    bare = program(seed, SHAPES.get(domain) or mixed(seed))
-    if domain == "mixed" and seed % 8 == 5:
+    wrapped = domain == "wrappers"
+    shape = shapes.wrapped(seed) if wrapped else SHAPES.get(domain) or shapes.mixed(seed)
+    bare = shapes.program(seed, shape)
+    if (domain == "mixed" and seed % 8 == 5) or (wrapped and seed % 3 == 2):
         bare = outlined(bare, seed)
     name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
-    return Case(domain, seed, name, judged(bare, name, seed, run=run))
+    return Case(domain, seed, name, judged(bare, name, seed, run=run, wrapped=wrapped))
 
 
-def judged(bare: Program, name: Choice, seed: int, *, run: bool) -> tuple[Verdict, ...]:
-    """Every verdict on a planner's plan of a program, at the first binding that has one."""
+def judged(
+    bare: Program, name: Choice, seed: int, *, run: bool, wrapped: bool = False
+) -> tuple[Verdict, ...]:
+    """Every verdict on a planner's plan of a program, at the first binding that has one.
+
+    A program that is ``wrapped`` runs at its last binding alone, by its wrapper too.
+    """
     try:
         plan = planned(bare, name)
     except Exception as e:  # whatever it is, the planner has failed
         return (Verdict("planner", f"{type(e).__name__}: {e}"),)
-    return tuple(every(bare, plan, seed, run=run))
+    found = every(bare, plan, seed, run=run)
+    if wrapped and not found:
+        env = judge.bindings(bare.dims, Random(seed))[-1]
+        found = judge.run(bare, plan, env, seed, wrapped=True)
+    return tuple(found)
 
 
 def every(bare: Program, plan: Program, seed: int, *, run: bool) -> list[Verdict]:
@@ -226,8 +239,8 @@ def read(t: traces.Text) -> list[Verdict]:
 
 
 DOMAINS: Mapping[str, int] = {  # how many of a hundred cases
-    "programs": 25, "symbolic": 5, "mixed": 25, "arena": 20, "search": 3, "fixed": 10,
-    "orientations": 2, "texts": 10,
+    "programs": 18, "symbolic": 5, "mixed": 20, "wrappers": 20, "arena": 15, "search": 3,
+    "fixed": 8, "orientations": 3, "texts": 8,
 }  # fmt: skip
 
 

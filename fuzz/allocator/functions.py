@@ -16,8 +16,8 @@ from didyma.refimpl.ir.program import Call, Copy, Launch, Line, Program, Return,
 def outlined(p: Program, seed: int) -> Program:
     """Return a program in which some launches are calls: straight, by a detour, on a stream.
 
-    A call works on stream 0.  So it waits for the stream that the launch was on, and that waits for
-    it: what waited for the launch waits for the call.
+    A call works on stream 0, and every stream waits for it as it waits for every stream; half of
+    the calls on other streams have lines besides that say so.
     """
     r = Random(seed)
     kernels = p.kernel
@@ -34,7 +34,8 @@ def outlined(p: Program, seed: int) -> Program:
         pairs = [(a, b.name in k.outputs) for a, b in zip(line.args, k.params, strict=True)]
         outs, ins = (tuple(a for a, out in pairs if out is o) for o in (True, False))
         call = Call(f.name, outs, ins)
-        return (Wait(0, line.stream), call, Wait(line.stream, 0)) if line.stream else (call,)
+        waits = line.stream and r.random() < 0.5
+        return (Wait(0, line.stream), call, Wait(line.stream, 0)) if waits else (call,)
 
     lines = rewrite(p.lines, change)
     return replace(p, lines=lines, functions=tuple(functions.values()))

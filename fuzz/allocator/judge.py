@@ -10,22 +10,24 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from didyma.codegen.memory import peak
-from didyma.fuzz.allocator import meaning
+from didyma.fuzz.allocator import meaning, wrappers
 from didyma.fuzz.allocator.kernels import ROUTINES
 from didyma.oracle import in_place, plan_check
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import program as interp
 from didyma.refimpl.interp.faults import LoopFault, ProgramFault
+from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Line, Program
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.verify.program import verify
 
 Check: TypeAlias = Literal[
     "planner", "laws", "replay", "lines", "peak", "run", "equal", "placement", "order", "proof",
-    "reader", "in place", "crash", "hang",
+    "reader", "in place", "wrapper", "crash", "hang",
 ]  # fmt: skip
 
 
@@ -59,6 +61,8 @@ def static(planned: Program, env: Mapping[str, int]) -> list[Verdict]:
         said = peak(planned, env)  # with loops: of each run through once
     except KeyError as e:  # in a block that is not run: bytes taken over of who has none
         return [Verdict("peak", f"{e} has no bytes")]
+    if any(isinstance(x, ir.Carry) and x.values and x.dims for x in walk(planned.lines)):
+        return []  # what grows in a loop is measured at one of its sizes
     plain = not any(isinstance(x, ir.If | ir.While | ir.Repeat) for x in planned.lines)
     if said < r.peak or (plain and said != r.peak):
         return [Verdict("peak", f"the peak is {r.peak}, not {said}")]
@@ -104,17 +108,37 @@ def inputs(p: Program, env: Mapping[str, int], seed: int) -> list[Array]:
     ]
 
 
-def run(bare: Program, planned: Program, env: Mapping[str, int], seed: int) -> list[Verdict]:
-    """Run a planned program in poisoned memory: it gives the bits of the program without memory."""
+def run(
+    bare: Program, planned: Program, env: Mapping[str, int], seed: int, *, wrapped: bool = False
+) -> list[Verdict]:
+    """Run a planned program in poisoned memory: it gives the bits of the program without memory.
+
+    Where it is ``wrapped``, so does its wrapper, with as many bytes allocated at any time.
+    """
     given = inputs(bare, env, seed)
     want = meaning.run(bare, given, env)
+    use, taken = MemoryUse(), MemoryUse()
     try:
-        got = interp.run(planned, given, in_place.launch, ROUTINES)
+        found = _differing(
+            bare, want, interp.run(planned, given, in_place.launch, ROUTINES, use=use)
+        )
     except in_place.InterferenceError as e:
         return [Verdict("in place", str(e))]
     except (ProgramFault, LoopFault, DidymaError) as e:
         return [Verdict("run", str(e))]
-    for name, a, b in zip(bare.results, want, got, strict=True):
+    if found or not wrapped:
+        return found
+    try:
+        got = wrappers.run(planned, given, taken)
+    except Exception as e:  # whatever it is, the wrapper has failed
+        return [Verdict("wrapper", f"{type(e).__name__}: {e}")]
+    if why := taken.unlike(use):
+        return [Verdict("wrapper", why)]
+    return [Verdict("wrapper", v.message) for v in _differing(bare, want, got)]
+
+
+def _differing(p: Program, want: Sequence[Array], got: Sequence[Array]) -> list[Verdict]:
+    for name, a, b in zip(p.results, want, got, strict=True):
         if a.shape != b.shape or a.tobytes() != b.tobytes():
             return [Verdict("equal", f"%{name} differs")]
     return []

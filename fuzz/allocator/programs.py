@@ -10,11 +10,13 @@ from didyma.fuzz.allocator.kernels import DTYPES, At
 from didyma.fuzz.allocator.maker import Maker
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar, symbol
+from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.types import DType, TensorType
 
 NUMELS = (64, 1, 16, 63, 65, 100, 128, 200, 256, 5, 0, 320)
 FEW = (1, 1, 1, 2, 2, 3)
+LARGE = PORTABLE.stack  # bytes, or more, in any dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,9 @@ class Shape:
     late: bool = False  # sizes that the run tells
     sharing: bool = False  # launches that share kernels
     moves: bool = False  # kernels that only move bytes, which plans make views
+    devices: bool = True  # values on a second device
+    solved: bool = False  # inputs whose sizes are expressions, from which symbols are solved
+    large: bool = False  # values that no stack holds
 
 
 def mixed(seed: int) -> Shape:
@@ -47,6 +52,24 @@ def mixed(seed: int) -> Shape:
         late=not streams and r.random() < 0.3,
         sharing=r.random() < 0.7,
         moves=r.random() < 0.5,
+    )
+
+
+def wrapped(seed: int) -> Shape:
+    """Draw what may occur in a program that is run by its wrapper: more of control and streams."""
+    r = Random(~seed)
+    return Shape(
+        symbolic=r.random() < 0.5,
+        branches=r.random() < 0.6,
+        loops=r.random() < 0.6,
+        parts=r.random() < 0.5,
+        streams=r.random() < 0.5,
+        late=r.random() < 0.4,
+        sharing=r.random() < 0.5,
+        moves=r.random() < 0.4,
+        devices=False,
+        solved=True,
+        large=r.random() < 0.2,
     )
 
 
@@ -76,10 +99,12 @@ class _Source:
             numels = [*numels[:1], *(r.choice(pool) for _ in range(r.choice((1, 2, 3))))]
             if r.random() < 0.85:  # unlike, and often of one size for all that
                 numels = [*r.choice(twins), *numels[: r.choice((0, 1, 2))]]
+        if shape.large:
+            numels.insert(0, LARGE)
         few = shape.sharing or shape.moves  # so that launches have types in common
         self.dtypes = [r.choice(DTYPES) for _ in range(1 if few else r.choice((1, 1, 2, 3)))]
         self.numels = numels[:2] if few else numels
-        self.devices = ("", "cuda:1") if r.random() < 0.25 else ("",)
+        self.devices = ("", "cuda:1") if r.random() < 0.25 and shape.devices else ("",)
 
     def type(self) -> TensorType:
         """Draw a type."""
@@ -268,6 +293,22 @@ def _next(s: _Source) -> None:
             s.m.launch([(made[0], s.at()), (other, s.at())], [s.type()])
 
 
+def _binding(s: _Source) -> None:
+    """Take inputs whose shapes tell the symbols: as they are, or to be solved from expressions."""
+    n, m = (symbol(v.name) for v in s.m.dims)
+    if not s.shape.solved or s.r.random() < 0.3:
+        shapes: list[tuple[Dim, ...]] = [(n,), (m,)]
+    else:
+        line = dims.add(dims.mul(s.r.choice((2, 3, 5)), n), s.r.choice((1, 3)))
+        other = s.r.choice((dims.add(n, m), dims.add(dims.mul(2, m), dims.mul(3, n)), m))
+        ways: list[list[tuple[Dim, ...]]] = [
+            [(line,), (other,)], [(line, other)], [(n, line), (other, m)],
+        ]  # fmt: skip
+        shapes = s.r.choice(ways)
+    for shape in shapes:
+        s.m.input(TensorType(DType.I32, shape))
+
+
 STRAIGHT: tuple[tuple[Callable[[_Source], None], int], ...] = (
     (_launch, 9), (_like, 4), (_view, 7), (_update, 2), (_rewrite, 1), (_extern, 2), (_copy, 1),
 )  # fmt: skip
@@ -280,8 +321,7 @@ def program(seed: int, shape: Shape = Shape()) -> Program:
     for _ in range(r.choice((1, 1, 2))):
         s.m.input(s.type())
     if shape.symbolic:
-        for v in s.m.dims:
-            s.m.input(TensorType(DType.I32, (symbol(v.name),)))
+        _binding(s)
     if r.random() < 0.3:
         s.m.constant(TensorType(s.dtypes[0], (r.choice(NUMELS),)))
     kinds = list(STRAIGHT)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from didyma.fuzz import control_sizes
+from didyma.fuzz import control_rounds, control_sizes
 from didyma.fuzz.steering.around_rules import (
     FOLDED,
     MATCHES,
@@ -33,6 +33,8 @@ from didyma.fuzz.steering.opsets import (
     TUNED,
     UNARY,
 )
+from didyma.fuzz.steering.sharing import KINDS as SHARED
+from didyma.fuzz.steering.sharing import shared
 from didyma.fuzz.steering.sketch import TRIES, Sketch
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import attrs as freeze
@@ -199,6 +201,13 @@ def controlled(s: Sketch, kind: str) -> None:
         control_sizes.add(s.b, s.c, kind, (x, s.types()[x]))
 
 
+def carried(s: Sketch, kind: str) -> None:
+    """Draw a loop, a branch or a call around whose bytes are whose."""
+    x = s.start(PLAIN, 0, 3)
+    if x is not None and s.b.fits(s.types()[x]):
+        control_rounds.add(s.b, s.c, kind, (x, s.types()[x]))
+
+
 def anything(s: Sketch, _: str) -> None:
     """Draw a node of any op on any value."""
     if not s.b.pool:
@@ -287,5 +296,7 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("moves", moves, 2, MOVES, MOVES, MOVES),
     _motif("use", use, 2, _USES, LAYOUTS),
     _motif("control", controlled, 2, control_sizes.KINDS),
+    _motif("carried", carried, 2, control_rounds.KINDS),
+    _motif("shared", shared, 2, tuple(SHARED)),
     _motif("anything", anything, 1, ("",)),
 )

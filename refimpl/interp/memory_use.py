@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 
 @dataclass(slots=True)
@@ -30,3 +31,17 @@ class MemoryUse:
     def step(self, name: str) -> None:
         """Note a launch or a copy that begins."""
         self.steps.append((name, self.allocated))
+
+    def unlike(self, planned: MemoryUse) -> str:
+        """Say where a run differs from the run of its plan; nothing if it does not."""
+        steps = zip_longest(planned.steps, self.steps, fillvalue=("", 0))
+        for k, (want, got) in enumerate(steps):
+            if want != got:
+                return f"step {k} is {_shown(*got)}, and {_shown(*want)} in the plan"
+        if self.most != planned.most:
+            return f"{self.most} bytes are allocated at once, where the plan has {planned.most}"
+        return ""
+
+
+def _shown(name: str, allocated: int) -> str:
+    return f"{name} with {allocated} bytes allocated" if name else "nothing"

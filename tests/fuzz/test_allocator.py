@@ -5,15 +5,29 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+import sympy
 from hypothesis import HealthCheck, settings
 
-from didyma.fuzz.allocator.domains import every
+from didyma.codegen.emit import wrapper
+from didyma.codegen.runtime.engine import KernelText
+from didyma.fuzz.allocator.domains import every, judge_case
 from didyma.fuzz.allocator.functions import outlined
 from didyma.fuzz.allocator.kernels import movers
 from didyma.fuzz.allocator.machine import NAMES, MemoryMachine, planned
-from didyma.fuzz.allocator.programs import mixed, program
+from didyma.fuzz.allocator.programs import mixed, program, wrapped
 from didyma.refimpl.ir.lines import walk
-from didyma.refimpl.ir.program import Call, Launch, Wait
+from didyma.refimpl.ir.program import (
+    Bind,
+    Call,
+    Carry,
+    Extern,
+    If,
+    Launch,
+    Program,
+    Repeat,
+    Wait,
+    While,
+)
 from didyma.refimpl.verify.program import verify
 
 TestMemoryMachine = MemoryMachine.TestCase
@@ -74,3 +88,42 @@ def test_plans_of_random_programs_are_sound(name: str) -> None:
         plan = planned(bare, name)
         verify(plan)
         assert every(bare, plan, seed, run=True) == []
+
+
+def without(source: str, k: int, line: str) -> str:
+    """Return a wrapper without its k-th line."""
+    lines = source.splitlines()
+    pad = line[: len(line) - len(line.lstrip())]
+    return "\n".join([*lines[:k], f"{pad}pass", *lines[k + 1 :]])
+
+
+@pytest.mark.parametrize(
+    "what", ["engine.free(", "engine.copy(", "engine.wait(", "kernels.launch("]
+)
+def test_a_wrapper_that_leaves_a_line_out_is_found(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emit = wrapper.emit
+    checks: list[str] = []
+    left = [0]
+
+    def broken(p: Program, text: KernelText) -> str:
+        source = emit(p, text)
+        lines = [(k, x) for k, x in enumerate(source.splitlines()) if x.strip().startswith(what)]
+        left[0] += bool(lines)
+        return without(source, *lines[-1]) if lines else source
+
+    monkeypatch.setattr(wrapper, "emit", broken)
+    for seed in range(40, 52):
+        checks += [v.check for v in judge_case(seed, ("wrappers",)).verdicts]
+    assert set(checks) == {"wrapper"}
+    assert len(checks) > left[0] / 3
+
+
+def test_wrappers_have_what_they_are_judged_for() -> None:
+    bare = [program(seed, wrapped(seed)) for seed in range(40)]
+    lines = [x for p in bare for x in walk(p.lines)]
+    assert {While, Repeat, If, Wait, Carry, Bind, Extern} <= {type(x) for x in lines}
+    sizes = {d for p in bare for _, t in p.types[: len(p.inputs)] for d in t.shape}
+    assert any(isinstance(d, sympy.Add) for d in sizes)
+    assert all(not judge_case(seed, ("wrappers",)).verdicts for seed in range(12))

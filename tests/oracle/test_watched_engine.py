@@ -143,7 +143,7 @@ def test_bytes_freed_later_than_the_plan_says_are_found() -> None:
     late = edited(late, "    results = [\n", "    engine.free(t)\n    results = [\n")
     (message,) = found(late)
     assert message.startswith("memory: step ")
-    want, got = map(int, re.findall(r"with (\d+) bytes allocated", message))
+    got, want = map(int, re.findall(r"with (\d+) bytes allocated", message))
     assert got == want + 96
 
 

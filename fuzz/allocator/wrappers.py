@@ -1,0 +1,135 @@
+"""Run the generated wrappers of planned programs on an engine that interprets their kernels.
+
+So wrappers are judged without kernel text: by their results, and by what they do with memory and
+streams (``oracle.watched_engine``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from didyma.codegen.emit import wrapper
+from didyma.codegen.runtime.calls import Routine
+from didyma.codegen.runtime.engine import KernelText, Signature
+from didyma.fuzz.allocator.kernels import ROUTINES
+from didyma.oracle import in_place
+from didyma.oracle.watched_engine import WatchedEngine
+from didyma.refimpl.interp.memory_use import MemoryUse
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.lines import walk
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Extern, Program
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.verify.streams import several
+
+FRESH = 0xA5  # what bytes hold before they are written, and after they are freed
+
+
+class Interpreted:
+    """An engine on arrays of bytes; kernels are run by the loop interpreter."""
+
+    name = "interpreted"
+
+    def allocate(self, nbytes: int) -> Array:
+        """Return bytes that no kernel expects."""
+        return np.full(nbytes, FRESH, np.uint8)
+
+    def free(self, buffer: Array) -> None:
+        """Overwrite bytes, so that whoever reads them sees it."""
+        buffer[...] = FRESH
+
+    stack = allocate
+    unstack = free
+
+    def view(self, buffer: Array, offset: int, nbytes: int) -> Array:
+        """Return a part of bytes."""
+        return buffer[offset : offset + nbytes]
+
+    def upload(self, array: Array) -> Array:
+        """Return a copy of an array's bytes."""
+        return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8).copy()
+
+    def download(self, buffer: Array, dtype: DType, shape: Sequence[int]) -> Array:
+        """Return a copy of bytes as an array."""
+        count = int(np.prod(shape, dtype=np.int64))
+        raw = buffer[: count * dtype.nbytes].copy()
+        return raw.view(dtype.numpy).reshape(tuple(shape))
+
+    def copy(self, target: Array, source: Array) -> None:
+        """Copy all bytes of the source over the start of the target."""
+        target[: source.size] = source
+
+    def wait(self, stream: int, on: int) -> None:
+        """Return at once: work is done when it is given."""
+
+    def join(self) -> None:
+        """Return at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class InterpretedKernels:
+    """Kernels by their names in the text; as they are run, they demand what ``in_place`` does."""
+
+    kernels: Mapping[str, PrimFunc]
+
+    def launch(
+        self, kernel: str, buffers: Sequence[Array], sizes: Mapping[str, int], stream: int = 0
+    ) -> None:
+        """Run a kernel on buffers, of which it sees as many elements as it declares."""
+        del stream
+        k = self.kernels[kernel]
+        env = {v.name: sizes[v.name] for v in k.dims}
+        arrays: dict[str, Array] = {}
+        for p, raw in zip(k.params, buffers, strict=True):
+            shape = dims.values(p.shape, env)
+            nbytes = int(np.prod(shape, dtype=np.int64)) * p.dtype.nbytes
+            arrays[p.name] = raw[:nbytes].view(p.dtype.numpy).reshape(shape)
+        in_place.launch(k, arrays, env)
+
+
+def text_of(p: Program) -> KernelText:
+    """Return the signatures of a program's kernels, without any text."""
+    signatures = (
+        Signature(k.name, tuple((b.name, b.dtype) for b in k.params), (), k.outputs,
+                  tuple(v.name for v in k.dims), (ix.ONE,) * 3, (1, 1, 1))
+        for k in p.kernels
+    )  # fmt: skip
+    return KernelText("", tuple(signatures))
+
+
+def _routine(p: Program) -> Routine:
+    """Return the routine ``mix`` on bytes; what it is given tells the line, and so the dtypes."""
+    lines = {dict(x.attrs)["salt"]: x for x in walk(p.lines) if isinstance(x, Extern)}
+    types = p.type
+
+    def mix(
+        engine: Any, outputs: Sequence[Array], inputs: Sequence[Array], attrs: Mapping[str, Any]
+    ) -> None:
+        del engine
+        line = lines[attrs["salt"]]
+        outs, ins = (
+            [raw.view(types[v].dtype.numpy) for raw, v in zip(given, values, strict=True)]
+            for given, values in ((outputs, line.outputs), (inputs, line.inputs))
+        )
+        ROUTINES["mix"](outs, ins, attrs)
+
+    return mix
+
+
+def run(p: Program, inputs: Sequence[Array], use: MemoryUse) -> list[Array]:
+    """Return the results of a program's wrapper; EngineMemoryFault, and what kernels raise."""
+    source = wrapper.emit(p, text_of(p))
+    made: dict[str, Any] = dict(wrapper.module(source))
+    streams = any(several(f.lines) for f in (p, *p.functions))
+    watched = WatchedEngine(Interpreted(), use, source, streams=streams)
+    names = {k.name: (k.name, tuple(b.name in k.outputs for b in k.params)) for k in p.kernels}
+    kernels = watched.loaded(InterpretedKernels(p.kernel), names)
+    externs = {"mix": watched.routine(_routine(p))}
+    out: list[Array] = made["call"](watched, list(inputs), kernels, None, externs)
+    watched.demand_freed()
+    return out

@@ -1,0 +1,38 @@
+"""Graphs are drawn around values that share bytes: parts, views, what is carried and captured."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from didyma.fuzz import control, control_rounds
+from didyma.fuzz.builder import GraphBuilder
+from didyma.fuzz.chooser import Dice
+from didyma.fuzz.graphs import finished
+from didyma.fuzz.steering import sharing
+from didyma.fuzz.steering.draw import symbols
+from didyma.fuzz.steering.motifs import carried
+from didyma.fuzz.steering.sketch import Sketch
+from didyma.refimpl.ir.graph import CALL, Module
+from didyma.refimpl.verify.graph import verify
+
+WANTED = {
+    "rotated": "while", "states": "scan", "given back": "if", "fixed results": CALL,
+    "parts": "concat", "views": "slice", "results": "reshape", "packed": "slice",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*control_rounds.KINDS, *sharing.KINDS])
+def test_graphs_share_bytes_in_many_ways(kind: str) -> None:
+    made: list[Module] = []
+    for seed in range(12):
+        c = Dice(seed)
+        s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
+        s.bind_symbols()
+        (sharing.shared if kind in sharing.KINDS else carried)(s, kind)
+        made.append(finished(s.b, c).module)
+    for m in made:
+        verify(m)
+    ops = Counter(n.op for m in made for f in m.functions for n in f.nodes)
+    assert ops[WANTED[kind]] > 4
