@@ -39,6 +39,7 @@ _NAMES = Rule(
     lambda x: isinstance(x, tuple) and all(isinstance(n, str) for n in x), "a tuple of names"
 )
 _FLAG = Rule(lambda x: type(x) is bool, "true or false")
+_TEXT = Rule(lambda x: type(x) is str, "a text")
 _BLOCK = Rule(
     lambda x: type(x) is int and 32 <= x <= PORTABLE.threads and x & (x - 1) == 0,
     f"a power of two from 32 to {PORTABLE.threads}",
@@ -185,6 +186,10 @@ class KernelOptions(_Group):
             " by the model",
             _TEXT,
         ),
+    )
+    schedules: str = field(
+        default="",
+        metadata=_about("schedules of steps, as text, for the functions that they name", _TEXT),
     )
 
 

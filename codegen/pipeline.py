@@ -27,8 +27,9 @@ from didyma.codegen.passes.slices import unroll_slices
 from didyma.codegen.passes.stacks import widen_stacks
 from didyma.codegen.schedule import schedule
 from didyma.codegen.schedule.recipes.point import parse_all
+from didyma.codegen.schedule.steps.choose import by_function, stepped
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Module
+from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Module, structural_hash
 from didyma.refimpl.ir.kernel import Kernel, KernelText, TextKernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
@@ -160,15 +161,21 @@ def _lower(made: Fused, context: Context) -> Lowered:
 
 
 def _schedule(made: Lowered, context: Context) -> Scheduled:
-    given = parse_all(context.options.kernels.choices)
+    options = context.options
+    given = parse_all(options.kernels.choices)
+    hashes = {f.name: structural_hash(f) for f in made.fused.functions if f.name in made.loops}
+    steps = by_function(options.kernels.schedules, hashes)
     claims = claimed(made.fused, made.loops, context.kernels)
-    kernels: dict[str, tuple[Kernel, ...]] = {
-        name: (claims[name],)
-        if name in claims
-        else schedule(loop, context.options, given.get(name))
-        for name, loop in made.loops.items()
-    }
-    if context.options.verify:
+
+    def of(name: str, loop: PrimFunc) -> tuple[Kernel, ...]:
+        if name in claims:
+            return (claims[name],)
+        if name in steps:
+            return stepped(steps[name], loop)
+        return schedule(loop, options, given.get(name))
+
+    kernels = {name: of(name, loop) for name, loop in made.loops.items()}
+    if options.verify:
         for ks in kernels.values():
             for k in ks:
                 kernel_laws.verify(k)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, cast
 
-from didyma import fitting, rounds
+from didyma import fitting, loop_checks, rounds
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import Options, choose
 from didyma.codegen.runtime.engine import Engine
@@ -14,10 +14,12 @@ from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import levels
 from didyma.fuzz.peers.peer import Peer
 from didyma.fuzz.peers.registry import peer
+from didyma.loops import LoopProgram
 from didyma.oracle.report import Report, Setting
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.running import require
+from didyma.schedules import Given, read
 from didyma.show import brief
 from didyma.tracer.tracing import Program
 
@@ -36,7 +38,7 @@ class Checked(Report):
 
 
 def check(
-    program: Program,
+    program: Program | LoopProgram,
     *,
     engines: str | Engine | Iterable[str | Engine] = ENGINES,
     sizes: Mapping[str, int] | None = None,
@@ -48,6 +50,7 @@ def check(
     kernels: Mapping[str, TextKernel] | None = None,
     peers: str | Peer | Iterable[str | Peer] = (),
     ring: bool = True,
+    schedules: Mapping[str, Given] | None = None,
 ) -> Checked:
     """Judge every level on several rounds of inputs, until one disagrees.
 
@@ -58,7 +61,10 @@ def check(
     texts for Primitive functions, likewise.  ``peers`` are other
     implementations, by name or as objects, judged on the rounds of ordinary numbers.  With ``ring``
     every level but those of compiled engines and peers is judged in the ring too, where no rounding
-    hides a missing term.
+    hides a missing term.  ``schedules`` are those of ``dd.compile``.
+
+    A loop function is judged by the definition of its loops, on a few rounds, and without those
+    choices that are about graphs.
 
     It runs in this process: ``didyma check`` runs it in a subprocess, so that a crash is reported.
 
@@ -66,15 +72,24 @@ def check(
     engine; ``dim-out-of-range``, ``unknown-engine``, ``unknown-planner``, ``unknown-peer``;
     EngineMissing.
     """
-    m, chosen = require(program, "dd.check").module, _made(engines, engine)
+    chosen, steps = _made(engines, engine), read(schedules)
     if not chosen:
         raise DidymaError("bad-option", "engines", got="none", want="at least one engine")
+    if isinstance(program, LoopProgram):
+        with steps.placed():
+            alone = loop_checks.check(program, chosen, sizes or {}, seed, steps.text)
+        return Checked(alone.levels, setting=alone.setting)
+    m = require(program, "dd.check").module
     others = _made(peers, peer)
     given = frozenset(sizes or {})
     env = fitting.default_sizes(m, sizes or {})
     source = rounds.Source(m, env, rounds.require_integer("seed", seed, 0))
     planned = rounds.schedule(source, tries)
-    made = levels.compiled(m, choose(options, planner), kernels=kernels)
+    wanted = choose(options, planner)
+    if steps.text:
+        wanted = wanted.changed({"kernels.schedules": steps.text})
+    with steps.placed():
+        made = levels.compiled(m, wanted, kernels=kernels)
     if not isinstance(made, levels.Failed):
         source = rounds.fitted(source, frozenset(env) - given)
     setting = Setting(source.env, given, tuple(e.name for e in chosen), seed)

@@ -284,6 +284,7 @@ def plan(
 
 
 app.command(short_help="Measure the schedules of a program's functions.")(cli_choices.tune)
+app.command(short_help="Apply a schedule to a loop function, step by step.")(cli_choices.schedule)
 
 
 @app.command(short_help="Explain ops, and functions made of them.")

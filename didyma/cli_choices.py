@@ -1,4 +1,4 @@
-"""The command line of choices: ``didyma tune``."""
+"""The command line of schedules and choices: ``didyma tune``, ``didyma schedule``."""
 
 from __future__ import annotations
 
@@ -56,3 +56,19 @@ def tune(
         clear, json,
     )  # fmt: skip
     raise typer.Exit(command.tune(wanted))
+
+
+def schedule(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A .dym text of a loop function; - is stdin.", callback=stdin),
+    ],
+    steps: Annotated[
+        Path | None, typer.Option("--schedule", help="The schedule, in .dys (default: no steps).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print a loop function, and each step of a schedule with the function after it."""
+    from didyma.commands import schedule as command
+
+    raise typer.Exit(command.schedule(file, steps, json))

@@ -335,8 +335,12 @@ _SCHEDULES = _table(
      "rfactor acc over k, where acc[] = acc[] - a[k]"),
     ("not-nested", "A step needs loops that stand directly in one another, or follow one another.",
      "fuse i, j, where another statement stands between"),
+    ("several-functions", "A text of loops holds several functions where one is wanted.",
+     "two `primfunc` one after another"),
     ("target-lacks", "A step needs what the target has not.",
      "stage a at k in cluster, for the portable target"),
+    ("unknown-function", "A schedule is for another function than it is given to.",
+     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), schedules={'f': 'schedule @f {}'})"),
     ("unknown-step", "A schedule has a step of no known kind; the error lists those there are.",
      "slice i by 8"),
 )  # fmt: skip

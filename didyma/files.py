@@ -12,8 +12,10 @@ from didyma import texts
 from didyma.fuzz import disk
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.loop import PrimFunc
 
 LEVELS = ("module", "program", "kernel", "primfunc")  # first words of texts
+_LOOPS = re.compile(r"(?:\s|#[^\n]*\n)*(?:kernel|primfunc)\b")
 _CONSTANT = re.compile(r"[0-9a-f]{32}\.bin")
 
 
@@ -45,6 +47,26 @@ def read_module(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
             "unknown-format", str(path), got=path.suffix or "no suffix", want=".dym or .onnx"
         )
     return texts.read_module(disk.read_text(path), str(path), beside(path))
+
+
+def read_loops(path: Path) -> PrimFunc | None:
+    """Read and verify the one loop function of a ``.dym`` text; None for a text of another level.
+
+    Errors: ``unreadable-file``, ``several-functions``, and those of the parser and the verifier.
+    """
+    if path.suffix != ".dym":
+        return None
+    text = disk.read_text(path)
+    if not _LOOPS.match(text):
+        return None
+    found = texts.read(text, str(path), beside(path))
+    assert isinstance(found, tuple)
+    if len(found) > 1:
+        raise DidymaError(
+            "several-functions", str(path), got=f"{len(found)} functions", want="one",
+            help="functions that it calls stand between its braces",
+        )  # fmt: skip
+    return found[0]
 
 
 def beside(path: Path) -> texts.Files:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from didyma import tuning
 from didyma.codegen.memory.planners import Choice
@@ -18,6 +18,8 @@ from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.runtime.registry import engine as made
 from didyma.codegen.select.choosers import Chooser
 from didyma.fuzz import levels
+from didyma.loops import LoopExecutable, LoopProgram
+from didyma.loops import compiled as compiled_loops
 from didyma.oracle.compare import Comparison, compare, distance
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
@@ -27,6 +29,8 @@ from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops import bars as bars_
 from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.schedules import Given
+from didyma.schedules import read as read_schedules
 from didyma.show import brief
 from didyma.tracer.arrays import AnyArray, arguments, as_array
 from didyma.tracer.tracing import Program
@@ -69,8 +73,32 @@ class Executable:
         return brief.executable(self.compiled, self.engine.name)
 
 
+@overload
 def compile(
     program: Program,
+    *,
+    engine: str | Engine = ...,
+    planner: Choice | None = ...,
+    options: Options | None = ...,
+    externs: Mapping[str, Implementation] | None = ...,
+    kernels: Mapping[str, TextKernel] | None = ...,
+    choose: str | Path | Mapping[str, Any] | Chooser = ...,
+    schedules: Mapping[str, Given] | None = ...,
+) -> Executable: ...
+@overload
+def compile(
+    program: LoopProgram,
+    *,
+    engine: str | Engine = ...,
+    planner: Choice | None = ...,
+    options: Options | None = ...,
+    externs: Mapping[str, Implementation] | None = ...,
+    kernels: Mapping[str, TextKernel] | None = ...,
+    choose: str | Path | Mapping[str, Any] | Chooser = ...,
+    schedules: Mapping[str, Given] | None = ...,
+) -> LoopExecutable: ...
+def compile(
+    program: Program | LoopProgram,
     *,
     engine: str | Engine = "host",
     planner: Choice | None = None,
@@ -78,7 +106,8 @@ def compile(
     externs: Mapping[str, Implementation] | None = None,
     kernels: Mapping[str, TextKernel] | None = None,
     choose: str | Path | Mapping[str, Any] | Chooser = "heuristic",
-) -> Executable:
+    schedules: Mapping[str, Given] | None = None,
+) -> Executable | LoopExecutable:
     """Compile for an engine; it and the planner are names or objects.
 
     A ``planner`` takes the place of that of the ``options``.  ``externs`` are implementations of
@@ -86,6 +115,8 @@ def compile(
     an array, or a tuple of several.  The body of a function that has none is run by the reference.
     ``kernels`` are texts that take the place of generated kernels, by the name or structural hash
     of a Primitive function.
+    ``schedules`` are schedules of steps by the name or structural hash of a Primitive function: a
+    ``.dys`` file, its text, or the steps.
 
     ``choose`` picks the schedules: ``"heuristic"`` by a model, without timing; ``"cached"`` takes
     those that were measured before; ``"tuned"`` measures the others too, for half a minute each;
@@ -96,10 +127,17 @@ def compile(
     ``device-unsupported``, ``bad-choice``, ``unreadable-file``, ``no-valid-choices``,
     and those of the cache; EngineMissing where the machine lacks what the engine needs.
     """
+    given, chosen = read_schedules(schedules), made(engine)
+    if isinstance(program, LoopProgram):
+        with given.placed():
+            return compiled_loops(program, chosen, given.text)
     m = require(program, "dd.compile").module
-    chosen = made(engine)
-    wanted = tuning.chosen(m, with_planner(options, planner), chosen, choose)
-    compiled = compile_module(m, wanted, kernels=kernels)
+    wanted = with_planner(options, planner)
+    if given.text:
+        wanted = wanted.changed({"kernels.schedules": given.text})
+    wanted = tuning.chosen(m, wanted, chosen, choose)
+    with given.placed():
+        compiled = compile_module(m, wanted, kernels=kernels)
     return Executable(compiled, chosen, levels.runner(compiled, chosen, externs), wanted)
 
 

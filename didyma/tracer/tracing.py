@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast, overload
 
 from didyma.composites.builder import Builder
-from didyma.files import read_module
+from didyma.files import read_loops, read_module
+from didyma.loops import LoopProgram
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.text import show
@@ -188,6 +189,7 @@ def _called(f: Traceable, by_name: Mapping[str, Any]) -> Tensor | Sequence[Tenso
     return f(*bound.args, **bound.kwargs)
 
 
-def load(path: str | Path) -> Program:
-    """Read a ``.dym`` text or an ONNX model."""
-    return Program(read_module(Path(path)))
+def load(path: str | Path) -> Program | LoopProgram:
+    """Read a ``.dym`` text or an ONNX model; a text of a loop function gives a ``LoopProgram``."""
+    found = read_loops(Path(path))
+    return Program(read_module(Path(path))) if found is None else LoopProgram(found)

@@ -223,6 +223,7 @@ def test_a_program_is_not_called_on_arrays(scaled: dd.Program, tmp_path: Path) -
         scaled(np.ones((2, 2)), np.ones(2))
     (tmp_path / "p.dym").write_text(str(scaled))
     loaded = dd.load(tmp_path / "p.dym")
+    assert isinstance(loaded, dd.Program)
     with fail("not-compiled", "from a file"):
         traced(lambda y: loaded(y, y[0]), MATRIX)
 

@@ -159,23 +159,37 @@ def show(steps: Schedule, function: str) -> str:
 
 
 def parse(text: str, source: str = "<text>") -> ScheduleText:
-    """Read a schedule; DidymaError ``parse`` with line and column, ``unknown-step``."""
+    """Read one schedule; DidymaError ``parse`` with line and column, ``unknown-step``."""
     reader = _Reader(text, source)
-    reader.expect("schedule")
-    function = reader.function()
-    reader.expect("{")
-    steps: list[Step] = []
-    places: list[tuple[int, int]] = []
-    while not reader.accept("}"):
-        places.append(reader.place())
-        steps.append(reader.step())
+    found = reader.schedule()
     if reader.kind != "end":
         raise reader.error("the end of the text")
-    return ScheduleText(function, tuple(steps), tuple(places), source, text)
+    return found
+
+
+def parse_all(text: str, source: str = "<text>") -> tuple[ScheduleText, ...]:
+    """Read schedules, one after another; errors as of ``parse``."""
+    reader = _Reader(text, source)
+    found: list[ScheduleText] = []
+    while reader.kind != "end":
+        found.append(reader.schedule())
+    return tuple(found)
 
 
 class _Reader(Lexer):
     """Reads steps by their forms."""
+
+    def schedule(self) -> ScheduleText:
+        """Take a schedule."""
+        self.expect("schedule")
+        function = self.function()
+        self.expect("{")
+        steps: list[Step] = []
+        places: list[tuple[int, int]] = []
+        while not self.accept("}"):
+            places.append(self.place())
+            steps.append(self.step())
+        return ScheduleText(function, tuple(steps), tuple(places), self.source, self.text)
 
     def place(self) -> tuple[int, int]:
         """Return line and column of the next word."""

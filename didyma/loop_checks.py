@@ -1,0 +1,168 @@
+"""``dd.check`` of a loop function: its schedule and engines against the definition of the loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import TypeAlias
+
+import numpy as np
+
+from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.schedule.steps.choose import by_function, loop_hash
+from didyma.codegen.schedule.steps.records import reassociates
+from didyma.fuzz import values
+from didyma.fuzz.emission.expressions import INEXACT, INEXACT_OPS
+from didyma.loops import LoopProgram, compiled
+from didyma.oracle import lanes
+from didyma.oracle.compare import Comparison
+from didyma.oracle.report import Finding, Level, Report, Setting
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import loop as definition
+from didyma.refimpl.interp.faults import LoopFault
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.loop import Binary, Intrinsic, PrimFunc
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.walk import exprs
+
+Env: TypeAlias = Mapping[str, int]
+Buffers: TypeAlias = Mapping[str, Array]
+Run: TypeAlias = Callable[[Buffers], Buffers]
+
+ROUNDS = (values.Kind.SMALL, values.Kind.NORMAL, values.Kind.CORNERS)
+SIZE = 5  # of a dim that nobody gave, if its range has it
+
+
+@dataclass(slots=True)
+class _Tried:
+    """A level in the making: what runs it, and what it must agree with; None: the definition."""
+
+    name: str
+    run: Run
+    want: Run | None = None
+    subject: str = ""
+    comparisons: list[Comparison] = field(default_factory=list[Comparison])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    seconds: float = 0.0
+
+
+def check(
+    program: LoopProgram,
+    engines: Sequence[Engine],
+    sizes: Env,
+    seed: int,
+    schedules: str,
+) -> Report:
+    """Judge a loop function on rounds of random values, bit for bit.
+
+    ``loop`` is the fast interpreter against the definition, both without a schedule; ``kernel`` is
+    the scheduled function against it; an engine must leave the same bits, too.  Where the function
+    has operations that engines may round otherwise, such as ``exp``, an engine is compared with
+    itself without the schedule.  Where a step reassociates,
+    floats that differ are undecided.
+    """
+    f = program.func
+    env = _sizes(f, sizes)
+    given = by_function(schedules, {f.name: loop_hash(f)})
+    loose = any(reassociates(s) for x in given.values() for s in x.steps)
+    tried = [
+        _Tried("loop", partial(_by_lanes, (f,), env)),
+        _Tried("kernel", partial(_by_lanes, program.scheduled(schedules), env)),
+    ]
+    for e in engines:
+        run = compiled(program, e, schedules).run
+        plain = None if _is_exact(f) else compiled(program, e).run
+        want = None if plain is None else partial(_swapped, plain, env)
+        tried.append(_Tried(e.name, partial(_swapped, run, env), want, e.name))
+    for turn, kind in enumerate(ROUNDS):
+        before = drawn(f, env, seed + turn, kind)
+        after = {n: a.copy() for n, a in before.items()}
+        definition.run(f, after, env)
+        for t in tried:
+            _round(t, f, before, after, loose and t.name != "loop")
+    levels = tuple(
+        Level(
+            t.name, tuple(t.comparisons), tuple(t.findings), t.seconds, subject=t.subject,
+            rounds=len(ROUNDS),
+        )
+        for t in tried
+    )  # fmt: skip
+    names = tuple(e.name for e in engines)
+    rounds = tuple(map(str, ROUNDS))
+    return Report(levels, setting=Setting(env, frozenset(sizes), names, seed, rounds))
+
+
+def _sizes(f: PrimFunc, sizes: Env) -> dict[str, int]:
+    known = [d.name for d in f.dims]
+    for name in sizes:
+        if name not in known:
+            want = f"one of {', '.join(known) or 'none: no size is symbolic'}"
+            raise DidymaError("bad-option", f"sizes[{name!r}]", got=name, want=want)
+    env = {d.name: sizes.get(d.name, min(d.hi, max(d.lo, SIZE))) for d in f.dims}
+    dims.check_ranges(env, f.dims)
+    return env
+
+
+def drawn(f: PrimFunc, env: Env, seed: int, kind: values.Kind) -> dict[str, Array]:
+    """Return random content for each parameter."""
+    return {
+        b.name: values.array(seed + n, b.dtype, dims.values(b.shape, env), None, kind)
+        for n, b in enumerate(f.params)
+    }
+
+
+def _by_lanes(fs: Sequence[PrimFunc], env: Env, held: Buffers) -> Buffers:
+    out = {n: a.copy() for n, a in held.items()}
+    for f in fs:
+        lanes.run(f, {b.name: out[b.name] for b in f.params}, env)
+    return out
+
+
+def _swapped(run: Callable[[Buffers, Env], Buffers], env: Env, held: Buffers) -> Buffers:
+    return run(held, env)
+
+
+def _is_exact(f: PrimFunc) -> bool:
+    """Return whether every engine must round each operation of a function alike."""
+    return not any(
+        (isinstance(e, Intrinsic) and e.name in INEXACT)
+        or (isinstance(e, Binary) and e.op in INEXACT_OPS and e.dtype.is_float)
+        for g in (f, *f.functions)
+        for e in exprs(g.body)
+    )
+
+
+def _round(t: _Tried, f: PrimFunc, before: Buffers, after: Buffers, loose: bool) -> None:
+    began = perf_counter()
+    try:
+        want = after if t.want is None else t.want(before)
+        got = t.run(before)
+    except (LoopFault, KernelFault) as e:
+        t.findings.append(Finding(t.name, f.name, "fault", str(e)))
+        return
+    for o in f.outputs:
+        c = compared(o, want[o], got[o], loose)
+        t.comparisons.append(c)
+        if not c.agree:
+            t.findings.append(Finding(t.name, f.name, "value", c.message))
+    t.seconds += perf_counter() - began
+
+
+def compared(name: str, want: Array, got: Array, loose: bool) -> Comparison:
+    """Compare two arrays bit for bit; any NaN is as good as another.
+
+    With ``loose``, floats that differ are undecided.
+    """
+    is_float = DType.of(want).is_float
+    bits = np.dtype(f"u{want.dtype.itemsize}")
+    same = want.view(bits) == got.view(bits)
+    if is_float:
+        same |= np.isnan(want) & np.isnan(got)
+    if same.all() or (loose and is_float):
+        return Comparison(int(same.sum()), want.size, 0.0)
+    at = tuple(int(i) for i in np.argwhere(~same)[0])
+    count = f"{int((~same).sum())} of {want.size} elements differ"
+    message = f"{name}{list(at)} = {got[at]!r}, want {want[at]!r}; {count}"
+    return Comparison(want.size, want.size, np.inf, message)

@@ -1,0 +1,128 @@
+"""Loop programs alone: read from text, compiled for an engine, run and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from didyma.codegen.emit import cuda
+from didyma.codegen.runtime.engine import Engine, Loaded
+from didyma.codegen.schedule.steps.accesses import scan
+from didyma.codegen.schedule.steps.choose import by_function, loop_hash, stepped
+from didyma.codegen.schedule.steps.kernels import kernels
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.kernel import KernelText
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.text import show
+from didyma.refimpl.ir.types import Array, DType
+from didyma.tracer.arrays import AnyArray, as_array
+
+Env = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProgram:
+    """A loop function from a text: what ``dd.load`` gives for one, and ``dd.compile`` takes.
+
+    It is called with an array for each of ``inputs``: the parameters that it reads before it
+    writes them, as the text goes.
+    """
+
+    func: PrimFunc
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the parameters that a call gives."""
+        first: dict[str, bool] = {}
+        for a in scan(self.func).accesses:
+            first.setdefault(a.buffer, a.writes and not a.is_atomic)
+        return tuple(b.name for b in self.func.params if not first.get(b.name, False))
+
+    def __str__(self) -> str:
+        return show(self.func).rstrip()
+
+    def buffers(self, inputs: Sequence[Array]) -> tuple[dict[str, Array], dict[str, int]]:
+        """Return an array for each parameter, and the sizes that the inputs' shapes give.
+
+        DidymaError ``input-count``, ``dtype-mismatch``, and as ``bind`` for shapes.
+        """
+        params = {b.name: b for b in self.func.params}
+        if len(inputs) != len(self.inputs):
+            raise DidymaError(
+                "input-count", f"@{self.func.name}", got=f"{len(inputs)} arrays",
+                want=f"{len(self.inputs)}: {', '.join(self.inputs) or 'none'}",
+            )  # fmt: skip
+        given = dict(zip(self.inputs, inputs, strict=True))
+        env = dims.bind([(n, params[n].shape, a.shape) for n, a in given.items()], self.func.dims)
+        for name, a in given.items():
+            if a.dtype != params[name].dtype.numpy:
+                raise DidymaError(
+                    "dtype-mismatch", f"@{self.func.name}, {name}", got=str(a.dtype),
+                    want=str(params[name].dtype),
+                )  # fmt: skip
+        made = {
+            n: np.array(given[n], order="C") if n in given
+            else np.zeros(dims.values(b.shape, env), b.dtype.numpy)
+            for n, b in params.items()
+        }  # fmt: skip
+        return made, env
+
+    def scheduled(self, schedules: str) -> tuple[PrimFunc, ...]:
+        """Return the kernels after the schedule of a text, or those of the loops as they are."""
+        given = by_function(schedules, {self.func.name: loop_hash(self.func)})
+        f = self.func
+        return stepped(given[f.name], f) if f.name in given else kernels(f)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LoopExecutable:
+    """A loop function compiled for an engine; call it with arrays."""
+
+    program: LoopProgram
+    kernels: tuple[PrimFunc, ...]
+    engine: Engine
+    compiled: KernelText
+    loaded: Loaded
+
+    def __call__(self, /, *inputs: AnyArray) -> Array | tuple[Array, ...]:
+        """Run on an array for each input: one result, or several as a tuple.
+
+        DidymaError ``input-count``, ``dtype-mismatch`` and those of shapes.
+        """
+        held, env = self.program.buffers([as_array(x) for x in inputs])
+        after = self.run(held, env)
+        out = tuple(after[o] for o in self.program.func.outputs)
+        return out[0] if len(out) == 1 else out
+
+    def run(self, held: Mapping[str, Array], env: Env) -> dict[str, Array]:
+        """Return the content of each output after a run on the content of each parameter."""
+        buffers: dict[str, Any] = {n: self.engine.upload(a) for n, a in held.items()}
+        try:
+            for k, s in zip(self.kernels, self.compiled.kernels, strict=True):
+                self.loaded.launch(s.name, [buffers[b.name] for b in k.params], env)
+            return {
+                o: self.engine.download(buffers[o], DType.of(held[o]), held[o].shape)
+                for o in self.program.func.outputs
+            }
+        finally:
+            for b in buffers.values():
+                self.engine.free(b)
+
+    @property
+    def text(self) -> str:
+        """The CUDA C text of the kernels."""
+        return self.compiled.source
+
+    def __repr__(self) -> str:
+        return f"LoopExecutable {self.program.func.name} on {self.engine.name}"
+
+
+def compiled(program: LoopProgram, engine: Engine, schedules: str = "") -> LoopExecutable:
+    """Return a loop function compiled for an engine; DidymaError as its schedule's steps."""
+    made = program.scheduled(schedules)
+    text = cuda.emit(made)
+    return LoopExecutable(program, made, engine, text, engine.load(text))
