@@ -100,7 +100,7 @@ class Ended(Protocol):
 
     @property
     def seconds(self) -> float:
-        """How long it ran."""
+        """The seconds for which it ran."""
         ...
 
     @property
@@ -110,7 +110,7 @@ class Ended(Protocol):
 
     @property
     def findings(self) -> Sequence[object]:
-        """What it found."""
+        """The disagreements that it found."""
         ...
 
 

@@ -120,7 +120,7 @@ def _code(code: str, json: bool) -> int:
 
 
 def _message(example: str) -> str:
-    """What the example of a law is refused with."""
+    """Return the message with which the example of a law is refused."""
     try:
         if example:
             read(example, "example.dym")

@@ -84,7 +84,7 @@ def bar_words(value: Array, bar: Bar) -> str:
 
 
 def widest_ulp(bar: Bar, dtype: DType) -> float:
-    """Half-width of the widest finite bar, in units in the last place of its centre; 0 of none."""
+    """Return half the widest finite bar, in units in the last place of its centre; 0 of none."""
     sure: Array = np.isfinite(bar.e) & (bar.e > 0)
     if dtype.is_float:
         sure &= np.isfinite(bar.c)

@@ -119,7 +119,7 @@ def _counted(word: str, counted: Any) -> str:
 
 
 def _decisions(decisions: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Iterator[str]:
-    """How often each decision was made, and in how many of the programs examined it mattered."""
+    """Show how often each decision was made, and in how many programs examined it mattered."""
     yield "<h2>Decisions of the compiler</h2>"
     yield DECISIONS_TEXT
     for stage, made in decisions.items():
@@ -147,7 +147,7 @@ def _shade(n: int, most: int) -> str:
 
 
 def _legend() -> Iterator[str]:
-    """What the shades stand for: they grow with the logarithm of the number of graphs."""
+    """Say what the shades stand for: they grow with the logarithm of the number of graphs."""
     cells = "".join(
         f'<rect x="{CELL * i}" y="0" width="{CELL - 1}" height="{CELL - 1}" fill="{shade}"/>'
         for i, shade in enumerate(SHADES)
@@ -159,7 +159,7 @@ def _legend() -> Iterator[str]:
 def _heat(
     counts: Counts, columns: Sequence[str], never: Iterable[tuple[str, ...]]
 ) -> Iterator[str]:
-    """A table of ops and something they met, as cells that say on hover how often."""
+    """Show a table of ops and something they met, as cells that say on hover how often."""
     rows = sorted({*counts, *(op for op, _ in never)})
     missing, most = {*never}, max((n for row in counts.values() for n in row.values()), default=0)
     columns = sorted({*columns, *(c for _, c in missing)})
@@ -189,7 +189,7 @@ def _heat(
 
 
 def _neighbours(counts: Counts, missing: int) -> Iterator[str]:
-    """Which op's result which op read: rows make, columns read."""
+    """Show which op's result which op read: rows make, columns read."""
     ops = sorted({*counts, *(c for row in counts.values() for c in row)})
     most = max((n for row in counts.values() for n in row.values()), default=0)
     seen = sum(map(len, counts.values()))

@@ -103,7 +103,7 @@ def _buffers(p: Problem, placed: Placement, x: Scale, y: Scale) -> Iterator[str]
 
 
 def _load(p: Problem, x: Scale, y: Scale) -> Iterator[str]:
-    """A line of the bytes alive at each time: what a perfect plan would need."""
+    """Draw the bytes alive at each time as a line: what a perfect plan would need."""
     times, load = loads(p)
     if not len(times):
         return
