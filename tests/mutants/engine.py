@@ -8,6 +8,7 @@ and forking after imports are those of Python's fastest mutation testers.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -51,6 +52,8 @@ class Engine:
     """Hunts targets; ``progress`` is called with what is being done, how much, of how much.
 
     ``stopped`` says whether to stop early; ``suite`` makes the conformance suite by text.
+    ``kills`` counts the mutants of a group that each check killed so far: in the next one of the
+    group, the check with the most is first.
     """
 
     plan: HuntPlan
@@ -61,6 +64,7 @@ class Engine:
     checks: tuple[checking.Check, ...] = ()
     reached: Reached = field(default_factory=Reached)
     planter: planting.Planter = field(default_factory=planting.Planter)
+    kills: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
     def in_time(self) -> bool:
         """Return whether there is time left, and nobody stopped the run."""
@@ -120,6 +124,7 @@ class Engine:
         done = len(targets) - len(rest)
         self.progress("mutants", done, len(targets))
         work = partial(_hunt, self)
+        self.kills.update((r.group, r.check) for r in state.results.values() if r.check)
         for t in [t for t in rest if t.stale]:
             rest.remove(t)
             state.keep(Result(t.id, t.group, t.name, "survived", reason=t.stale))
@@ -134,6 +139,7 @@ class Engine:
                 r = replace(r, equivalent=bool(why), reason=why or r.reason)
             state.keep(r)
             report(r)
+            self.kills[r.group, r.check] += r.outcome == "killed"
             done += 1
             self.progress("mutants", done, len(targets))
 
@@ -231,7 +237,8 @@ def _hunt(engine: Engine, t: Target, say: Say) -> None:
         checks = fresh.kernel_text(m.program, plan.seed, ROUNDS)
     else:
         checks = fresh.checks(plan.seed, plan.programs, engine.texts_of_suite)
-    hunting.hunt(checks, cases, engine.bounds(), say)
+    likely = sorted(checks, key=lambda c: -engine.kills[t.group, c.name])
+    hunting.hunt(likely, cases, engine.bounds(), say)
 
 
 def _memory_fault(t: Target, seed: int) -> checking.Check:
