@@ -12,6 +12,7 @@ from didyma.fuzz import again, replay
 from didyma.fuzz.domains.domain import Outcome
 from didyma.fuzz.recorded_groups import Found, causes, record
 from didyma.fuzz.replay import Recorded
+from didyma.fuzz.saved import is_case
 from didyma.show import findings as show
 
 
@@ -26,12 +27,15 @@ def findings(
 ) -> int:
     """Group the findings of files and folders by cause.
 
+    Only findings of graphs are grouped.
+
     With ``judge`` all are judged again; without, those of files that do not say what was found.
     Exit code: 1 if a finding fails, as far as is known, and is new where ``since`` names earlier
     ones; 5 if there are no findings, else 0.
     """
-    here = {path: replay.load(path) for path in files(paths)}
-    earlier = {path: replay.load(path) for path in files(since) if path not in here}
+    here = {path: replay.load(path) for path in files(paths) if not is_case(path)}
+    graphs = (path for path in files(since) if not is_case(path))
+    earlier = {path: replay.load(path) for path in graphs if path not in here}
     wanted = [p for p, r in (here | earlier).items() if (judge and p in here) or r.finding is None]
     outcomes = _judged({p: (here | earlier)[p] for p in wanted}, engines, jobs, timeout)
     found = [Found(p, r, outcomes.get(p)) for p, r in here.items()]

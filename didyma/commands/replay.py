@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from didyma.codegen.memory import planner
 from didyma.commands import common
 from didyma.commands.judge import Task, Verdict, exit_code, guarded, print_verdict
+from didyma.fuzz import cases, saved
 from didyma.fuzz import replay as findings
 from didyma.fuzz.disk import STDIN
 from didyma.fuzz.replay import Recorded
@@ -26,11 +27,13 @@ def replay(paths: Sequence[Path], engines: common.Engines, timeout: float, json:
     One file gives its verdict in full, several give a table.  All are read before any is judged.
     Exit code: 1 if one disagrees, else 2 if one is refused, else 0, and 5 if nothing was judged.
     """
-    recorded = {path: findings.load(path) for path in files(paths)}
+    every = list(files(paths))
+    others = {path: cases.load(path, engines or ()) for path in every if saved.is_case(path)}
+    recorded = {path: findings.load(path) for path in every if path not in others}
     for r in recorded.values():
         common.require(engines or r.engines)
         planner(r.options.memory.planner)
-    if len(recorded) == 1 and not any(p.is_dir() for p in paths):
+    if len(every) == len(recorded) == 1 and not any(p.is_dir() for p in paths):
         ((_, r),) = recorded.items()
         verdict = guarded(_task(r, engines), timeout)
         if not json:
@@ -39,12 +42,14 @@ def replay(paths: Sequence[Path], engines: common.Engines, timeout: float, json:
             verdict = _without_inputs(verdict)
         return print_verdict(verdict, json)
     replayed = list(_judged(recorded.items(), engines, timeout))
-    record = show.record(replayed)
+    outcomes = {path: o.findings for path, o in cases.judged(others, timeout).items()}
+    record = show.record(replayed, outcomes)
     if json:
         common.print_json(record)
     else:
         show.table(record)
     codes = {r.code for r in replayed}
+    codes |= {common.DISAGREE if found else common.AGREE for found in outcomes.values()}
     order = (common.DISAGREE, common.BAD_INPUT, common.AGREE)
     return next((code for code in order if code in codes), common.NOTHING_RAN)
 

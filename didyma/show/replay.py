@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
@@ -13,12 +14,13 @@ from rich.console import Console
 from didyma.codegen.options import USUAL
 from didyma.fuzz import given, shown
 from didyma.fuzz.replay import Recorded
-from didyma.oracle.report import Report
+from didyma.oracle.report import Finding, Report
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Tensor
 from didyma.show import verdict
 from didyma.show.console import console, line
 
+NO_OTHERS: Mapping[Path, Sequence[Finding]] = MappingProxyType({})
 NOW = {0: "agrees", 1: "DISAGREES", 2: "refused", 5: "nothing ran"}
 
 
@@ -66,12 +68,20 @@ def _print_values(out: Console, values: Mapping[str, str]) -> None:
         line(out, f"input {name}: {text}")
 
 
-def record(many: Sequence[Replayed]) -> dict[str, Any]:
-    """Return findings judged again as a record; those that disagree have the values of inputs."""
-    return {
-        "agree": {0} <= {r.code for r in many} <= {0, 5},
-        "findings": [{"file": str(r.file), "exit_code": r.code, **_outcome(r)} for r in many],
-    }
+def record(
+    many: Sequence[Replayed], others: Mapping[Path, Sequence[Finding]] = NO_OTHERS
+) -> dict[str, Any]:
+    """Return findings judged again as a record; those that disagree have the values of inputs.
+
+    ``others`` are cases of domains without graphs, with what was found of each.
+    """
+    rows = [{"file": str(r.file), "exit_code": r.code, **_outcome(r)} for r in many]
+    rows += [
+        {"file": str(path), "exit_code": int(bool(found)), "findings": list(map(asdict, found)),
+         "values": {}}
+        for path, found in others.items()
+    ]  # fmt: skip
+    return {"agree": {0} <= {row["exit_code"] for row in rows} <= {0, 5}, "findings": rows}
 
 
 def _outcome(r: Replayed) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz import traits
+from didyma.fuzz import saved, traits
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import EngineChoice
 from didyma.fuzz.emission.judge import judge
@@ -27,9 +27,13 @@ SELDOM = 4  # one kernel in so many is judged on slow engines, unless there are 
 
 @dataclass(frozen=True, slots=True)
 class Emission(Domain[Case]):
-    """Kernels of expressions and small statements, on engines given by name or as objects."""
+    """Kernels of expressions and small statements, on engines given by name or as objects.
+
+    With ``every`` each kernel is judged on slow engines, too.
+    """
 
     engines: tuple[EngineChoice, ...]
+    every: bool = False
 
     @property
     def name(self) -> str:
@@ -51,7 +55,8 @@ class Emission(Domain[Case]):
         quick = [e for e in every if e.name not in SLOW]
 
         def judged(case: Case) -> Outcome:
-            return outcome(case, every if not quick or case.seed % SELDOM == 0 else quick)
+            often = self.every or not quick or case.seed % SELDOM == 0
+            return outcome(case, every if often else quick)
 
         return judged
 
@@ -65,10 +70,16 @@ class Emission(Domain[Case]):
         return (_size(case),)
 
     def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
-        """Return the loop program, which the text form of loops reads back."""
+        """Return the file that ``didyma replay`` reads: the loop program below what it needs."""
+        names = [e if isinstance(e, str) else e.name for e in self.engines]
+        facts = {"seed": case.seed, "dims": dict(case.env), "engines": names}
         head = Domain[Case].text(self, case, found, message, seed).splitlines()[:-1]
-        values = f"# values of seed {case.seed}, sizes {dict(case.env)}"
-        return "\n".join([*head, values, show(case.kernel), ""])
+        return "\n".join([saved.head(self.name, facts), *head, show(case.kernel), ""])
+
+    def replay(self, case: Case, file: str) -> str:
+        """Return the command that replays a file."""
+        del case
+        return f"didyma replay {file}" if file else ""
 
     def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
         """Return how many operations of a dtype were written, and how many pairs of them."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from didyma.fuzz import saved
 from didyma.fuzz.allocator.domains import DOMAINS, domain_of, judge_case
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.oracle.report import Finding
@@ -47,9 +48,15 @@ class Plans(Domain[int]):
         """Return a finding of the kind of case that a seed gives; no planner is known."""
         return Finding(domain_of(case, self.kinds), "unknown", kind, message)
 
+    def text(self, case: int, found: Outcome, message: str, seed: int) -> str:
+        """Return the file that ``didyma replay`` reads: the seed of a case, and what was found."""
+        head = saved.head(self.name, {"seed": case, "kinds": self.kinds})
+        return f"{head}\n{Domain[int].text(self, case, found, message, seed)}"
+
     def replay(self, case: int, file: str) -> str:
         """Return the command that judges a case again, and runs it."""
-        del file
+        if file:
+            return f"didyma replay {file}"
         words = f"--domain {domain_of(case, self.kinds)} --seed {case} --count 1 --run-every 1"
         return f"python -m didyma.fuzz.allocator {words}"
 

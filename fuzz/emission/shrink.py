@@ -12,6 +12,7 @@ from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Allocate,
     Atomic,
+    Barrier,
     Block,
     Call,
     Cast,
@@ -112,7 +113,7 @@ def _direct(x: Any) -> Iterator[Any]:
             yield x.body
         case For(var) if not x.axis:
             yield substitute(x.body, {var.name: ix.ZERO})
-        case For() | While() | Store() | Atomic() | Call():
+        case For() | While() | Store() | Atomic() | Call() | Barrier():
             pass
         case _:
             yield from _simpler(x)
