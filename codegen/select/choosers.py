@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from didyma.codegen.options import Options
 from didyma.codegen.select.cache import Cache, Pick
@@ -155,22 +155,25 @@ def pinned(given: Any, where: str = "choices") -> Pinned:
 
     Errors: ``bad-choice`` for data of another form, ``newer-format`` for a later version's.
     """
-    rows = given.get("choices", given) if isinstance(given, Mapping) else None
-    if not isinstance(rows, Mapping):
-        raise DidymaError(
-            "bad-choice", where, got=type(given).__name__, want="an object of NAME: CHOICE"
-        )
-    version = given.get("version", VERSION) if rows is not given else VERSION
+    data = _object(given, where)
+    rows = _object(data.get("choices", data), where)
+    version = data.get("version", VERSION) if "choices" in data else VERSION
     if version != VERSION:
         raise DidymaError(
             "newer-format", where, got=f"version {version}", want=f"version {VERSION}",
             help="read it with the Didyma that wrote it, or a newer one",
         )  # fmt: skip
-    return Pinned({str(k): _entry(v, f"{where}: {k}") for k, v in rows.items()}, where)
+    return Pinned({k: _entry(v, f"{where}: {k}") for k, v in rows.items()}, where)
+
+
+def _object(given: Any, where: str) -> Mapping[str, Any]:
+    if isinstance(given, Mapping):
+        return cast("Mapping[str, Any]", given)
+    raise DidymaError("bad-choice", where, got=type(given).__name__, want="an object")
 
 
 def _entry(given: Any, where: str) -> Entry:
-    row = {"choice": given} if isinstance(given, str) else given
-    if not isinstance(row, Mapping) or not isinstance(row.get("choice"), str):
+    row: Mapping[str, Any] = {"choice": given} if isinstance(given, str) else _object(given, where)
+    if not isinstance(row.get("choice"), str):
         raise DidymaError("bad-choice", where, got=json.dumps(given, default=str), want="a text")
     return Entry(Choice.parse(row["choice"], where), str(row.get("function", "")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -37,7 +37,7 @@ def _ends_a_line(path: Path) -> bool:
 
 
 @contextmanager
-def _locked(file: BinaryIO) -> Iterator[None]:
+def _locked(file: BinaryIO) -> Generator[None]:
     """Hold the lock of a file; elsewhere than on POSIX one write of a line has to do."""
     if sys.platform == "win32":
         yield

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
@@ -158,7 +159,8 @@ class _Children:
         """Judge choices in several children side by side, until a time of the monotonic clock."""
         jobs = max(1, min(self.limits.jobs, len(choices)))
         with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(lambda n: self._judge_share(choices[n::jobs], end), range(jobs)))
+            shares = [choices[n::jobs] for n in range(jobs)]
+            list(pool.map(partial(self._judge_share, end=end), shares))
 
     def _judge_share(self, share: Sequence[Choice], end: float) -> None:
         done: set[str] = set()

@@ -57,9 +57,10 @@ def tune(w: Wanted) -> int:
         document["imported"] = _import(cache, w.imports)
     picks = cache.picks() if w.file is None else []
     if w.file is not None:
-        document["functions"] = []
+        rows: list[dict[str, Any]] = []
+        document["functions"] = rows
         for request, row, pick in _tuned(w, cache):
-            document["functions"].append(row)
+            rows.append(row)
             picks.append(pick)
             if not w.json:
                 show.table(row)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,9 @@ def add_many(path: Path, who: int, count: int) -> None:
         cache.judged("k", Verdict(f"{who} {n}", "row(groups=1, lanes=32)", ""))
 
 
-def start(targets: Sequence[tuple[Path, int, int]]) -> list[mp.process.BaseProcess]:
+def start(targets: Sequence[tuple[Path, int, int]]) -> list[ForkProcess]:
     context = mp.get_context("fork")
-    found: list[mp.process.BaseProcess] = []
+    found: list[ForkProcess] = []
     for args in targets:
         found.append(context.Process(target=add_many, args=args))
         found[-1].start()
