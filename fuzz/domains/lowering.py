@@ -49,8 +49,8 @@ class Lowering(Domain[Case]):
 
     @property
     def floor(self) -> float:
-        """Loops are judged with whole graphs, too."""
-        return 0.05
+        """Loops are judged with whole graphs, too, but more slowly."""
+        return 0.1
 
     def draw(self, seed: int, index: int) -> Case:
         """Return a graph of a campaign's seed and an index; fusion divides every other one."""

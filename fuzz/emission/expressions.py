@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from didyma.fuzz import values
+from didyma.fuzz.steering.names import C_WORDS
 from didyma.refimpl.ir.loop import (
     BITCASTS,
     INDEX,
@@ -61,7 +62,8 @@ class Expressions:
     """Draws expressions over some buffers of one axis, and variables.
 
     ``counters`` are variables that lie in known ranges, from 0 to below a number; ``places`` the
-    indices that are valid for the buffers, beside those that are made of counters.
+    indices that are valid for the buffers, beside those that are made of counters.  ``short`` are
+    buffers that end at ``end``, before some of the places: they are read behind a guard.
     """
 
     def __init__(self, r: Random, buffers: Mapping[DType, Sequence[Buffer]], size: int) -> None:
@@ -71,10 +73,17 @@ class Expressions:
         self.counters: list[Var] = []
         self.places: list[Expr] = []
         self.bound: list[Var] = []  # by lets, of any dtype
+        self.short: Mapping[DType, Buffer] = {}
+        self.end = 0
         self._names = 0
+        self._words: set[str] = set()
 
     def fresh(self, stem: str) -> str:
-        """Return a name that no other variable of the kernel has."""
+        """Return a name that no other variable of the kernel has, sometimes a word of C."""
+        word = self.r.choice(C_WORDS) if self.r.random() < 0.1 else ""
+        if word and word not in self._words:
+            self._words.add(word)
+            return word
         self._names += 1
         return f"{stem}{self._names}"
 
@@ -116,7 +125,15 @@ class Expressions:
         return self.literal(dtype) if r.random() < 0.35 else self.load(dtype)
 
     def load(self, dtype: DType) -> Expr:
-        """Draw a loaded element."""
+        """Draw a loaded element, perhaps of a buffer that does not have it everywhere."""
+        if dtype in self.short and self.r.random() < 0.3:
+            at = self.r.choice(self.places)
+            there = Compare("lt", at, Const(self.end, INDEX))
+            element = Load(self.short[dtype].name, (at,), dtype)
+            if self.r.random() < 0.5:
+                return Select(there, element, self.literal(dtype))
+            there = Compare("ge", at, Const(self.end, INDEX))
+            return Select(there, self.literal(dtype), element)
         buffer = self.r.choice(self.buffers[dtype])
         return Load(buffer.name, (self.place(),), dtype)
 
@@ -150,24 +167,34 @@ class Expressions:
     def count(self, depth: int) -> Expr:
         """Draw an index expression whose intermediate results are small."""
         r = self.r
-        if depth <= 0 or r.random() < 0.2:
+        if depth <= 0 or r.random() < 0.15:
             return r.choice(self.counters) if r.random() < 0.7 else Const(r.randrange(-5, 9), INDEX)
         a = self.count(depth - 1)
-        match r.randrange(9):
+        match r.randrange(10):
             case 0 | 1:
                 return Binary(r.choice(("add", "sub")), a, self.count(depth - 1))
             case 2 | 3:
                 return Binary("mul", a, Const(r.choice((1, 2, 3, 4, 7, -1)), INDEX))
-            case 4 | 5:
-                by = Const(r.choice((1, 2, 3, 4, 8, self.size, -3)), INDEX)
-                return Binary(r.choice(("floordiv", "floormod", "truncdiv", "truncmod")), a, by)
-            case 6:
-                return Binary(r.choice(("min", "max")), a, self.count(depth - 1))
+            case 4 | 5 | 6:
+                op: BinaryOp = r.choice(("floordiv", "floormod", "truncdiv", "truncmod"))
+                return Binary(op, a, self.divisor())
             case 7:
+                return Binary(r.choice(("min", "max")), a, self.count(depth - 1))
+            case 8:
                 return Binary(r.choice(("shl", "shr")), a, Const(r.randrange(4), INDEX))
             case _:
                 test = Compare(r.choice(_COMPARE), a, self.count(depth - 1))
                 return Select(test, self.count(depth - 1), Const(r.randrange(9), INDEX))
+
+    def divisor(self) -> Expr:
+        """Draw a small number, or a sum, product, quotient or extreme of positive numbers."""
+        r = self.r
+        if r.random() < 0.5:
+            return Const(r.choice((1, 2, 3, 4, 8, self.size, -3)), INDEX)
+        one = Binary("add", r.choice(self.counters), Const(r.choice((1, 1, 2)), INDEX))
+        op: BinaryOp = r.choice(("add", "mul", "mul", "floordiv", "floormod", "max", "min", "sub"))
+        other = r.choice((Const(2, INDEX), Const(3, INDEX), r.choice(self.counters)))
+        return Binary(op, one, other)
 
     # ---- by dtype
 

@@ -46,6 +46,7 @@ from didyma.refimpl.ir.types import INTS, DType
 from didyma.refimpl.ir.walk import exprs, subexprs
 
 SIZE = 48  # elements of each input: a multiple of four, and more than the corners that decide most
+SHORT = 20  # elements of a buffer that ends before the others
 THREADS = (16, 32, 48)
 STATEMENTS = 5
 DEPTH = 4
@@ -73,6 +74,7 @@ class _Kernel:
         self.inputs = {
             d: [Buffer(f"{'xz'[k]}_{d}", d, (SIZE,)) for k in range(INPUTS)] for d in set(DTYPES)
         }
+        self.short = {d: Buffer(f"w_{d}", d, (SHORT,)) for d in set(DTYPES)}
         self.x = Expressions(r, self.inputs, SIZE)
         self.at: Expr = ix.ZERO  # the thread's own index
 
@@ -226,7 +228,8 @@ def draw(r: Random) -> Case:
     used = _loaded(body)
     for f in k.functions:
         used |= _loaded(f.body)
-    inputs = [b for d in dict.fromkeys(DTYPES) for b in k.inputs[d] if b.name in used]
+    every = (b for d in dict.fromkeys(DTYPES) for b in (*k.inputs[d], k.short[d]))
+    inputs = [b for b in every if b.name in used]
     params = (*inputs, *k.outputs)
     kernel = PrimFunc(
         "kernel", params, tuple(o.name for o in k.outputs), body, tuple(k.dims),
@@ -268,6 +271,8 @@ def _wide(k: _Kernel, n: Dim) -> Stmt:
     k.at = Binary("add", Binary("mul", thread, ix.index(4)), lane)
     k.x.counters += [thread, lane]
     k.x.places = [k.at, k.at, k.at, thread]
+    if k.r.random() < 0.5:
+        k.x.end, k.x.short = SHORT, k.short
     stores: list[Stmt] = [k.store() for _ in range(STATEMENTS)]
     if k.r.random() < 0.3:
         stores.append(k.let(0))

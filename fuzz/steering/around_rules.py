@@ -9,10 +9,12 @@ import numpy as np
 from didyma.codegen.rules import rules
 from didyma.fuzz.steering.opsets import CONSTANTS, FORMS, MOVES, PAIRED, ROWS, TUNED, UNARY
 from didyma.fuzz.steering.sketch import TRIES, Sketch
+from didyma.fuzz.steering.twins import SPOILED, spoiled
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import ALL, PLAIN, Array, DType, TensorType
 from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.spec import Sample
 
 MATCHES = tuple(m for d in rules() for m in d.matches if m.source != "constant")
 FOLDED = tuple(dict.fromkeys(m.op for d in rules() for m in d.matches if m.source == "constant"))
@@ -111,7 +113,7 @@ def _with_constant(
         value = value_of(t.dtype) if t.dtype in PLAIN else None
         if value is None:
             continue
-        fixed = _formed(s, value, t, s.c.pick(FORMS))
+        fixed = _formed(s, value, t, s.c.pick((*FORMS, *SPOILED)))
         args = [fixed if i == at else s.value(u) for i, u in enumerate(sample.operands)]
         known = [a for a in args if a]
         made = s.apply(op, known, sample.attrs) if len(known) == len(args) else None
@@ -121,7 +123,7 @@ def _with_constant(
             s.apply(op, known[::-1], sample.attrs)
         other = corner(s.c.pick(CONSTANTS), t.dtype)
         if other is not None:
-            beside = _formed(s, other, t, s.c.pick(FORMS))
+            beside = _formed(s, other, t, s.c.pick((*FORMS, *SPOILED)))
             changed = [beside if i == at else a for i, a in enumerate(known)]
             s.apply(op, changed, sample.attrs)
             if len(known) == 2 and s.c.chance(2):  # two constants, one after the other
@@ -131,10 +133,20 @@ def _with_constant(
 
 
 def _formed(s: Sketch, value: Array, t: TensorType, form: str) -> str:
-    """Add a value that is one constant everywhere, of a type or of one that broadcasts to it."""
+    """Add a value that is one constant, of a type or of one that broadcasts to it.
+
+    It is that everywhere, or nearly.
+    """
+    near = spoiled(s, value, t, form) if form in SPOILED else None
+    if near is not None:
+        return near
     scalar = s.splat(value, t.with_shape())
     symbolic = bool(dims.free(t.shape))
-    if form == "scalar" or (symbolic and form in ("whole", "reshaped")) or not s.b.fits(t):
+    if (
+        form in ("scalar", *SPOILED)
+        or (symbolic and form in ("whole", "reshaped"))
+        or not s.b.fits(t)
+    ):
         return scalar
     if form == "whole":
         return s.splat(value, t)
@@ -221,7 +233,7 @@ def _unchanged(s: Sketch, op: str) -> None:
     """Use a movement that keeps its operand's type: it may move nothing, or a little."""
     for _ in range(TRIES):
         t = s.type(OPS[op].dtypes, 1, 3)
-        sample = s.sampled(op, t)
+        sample = _backwards(s, t) if op == "slice" and s.c.chance(2) else s.sampled(op, t)
         if sample is None or s.result(op, sample.operands, sample.attrs) != t:
             continue
         made = s.use(op, sample)
@@ -229,6 +241,13 @@ def _unchanged(s: Sketch, op: str) -> None:
             s.near(made)
             s.on(s.c.pick(UNARY), made)
         return
+
+
+def _backwards(s: Sketch, t: TensorType) -> Sample:
+    """Return a slice that takes every element, some axes from behind."""
+    ends = [(dims.add(d, -1), -1, -1) if s.c.chance(2) else (0, d, 1) for d in t.shape]
+    starts, stops, steps = zip(*ends, strict=True)
+    return Sample((t,), freeze({"starts": starts, "stops": stops, "steps": steps}))
 
 
 def folded(s: Sketch, op: str) -> None:

@@ -24,6 +24,7 @@ from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.graphs import Case, drawn_planner, finished
 from didyma.fuzz.steering.meter import Wish
 from didyma.fuzz.steering.motifs import MOTIFS, RULES, Motif
+from didyma.fuzz.steering.names import renamed
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.steering.wishes import grant
 from didyma.refimpl.ir.dims import DimVar
@@ -40,6 +41,7 @@ class Repertoire:
 
 WHOLE = Repertoire(MOTIFS, 3)  # for every level and engine
 REWRITES = Repertoire(RULES, 3)  # for graph passes alone
+RENAMED = 16  # one graph in so many has awkward names
 _RANGES = ((1, 8), (2, 13), (0, 5), (3, 24), (1, 40), (2, 3), (6, 6))
 
 
@@ -68,7 +70,8 @@ def _drawn(
     if not s.b.params:
         s.start(PLAIN)
     case = replace(finished(s.b, c, RESULTS), changes=changes(c))
-    return replace(case, given=tuple(s.given.items()))
+    case = replace(case, given=tuple(s.given.items()))
+    return renamed(case, c) if c.chance(RENAMED) else case
 
 
 def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:

@@ -36,6 +36,8 @@ from didyma.fuzz.steering.opsets import (
 from didyma.fuzz.steering.sharing import KINDS as SHARED
 from didyma.fuzz.steering.sharing import shared
 from didyma.fuzz.steering.sketch import TRIES, Sketch
+from didyma.fuzz.steering.structure import KINDS, structure
+from didyma.fuzz.steering.twins import PATTERNS, twins
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import ALL, PLAIN, DType, TensorType
@@ -281,14 +283,17 @@ RULES = (
     _motif("again", again, 2, TUNED),
     _motif("moves", moves, 2, MOVES, MOVES, MOVES),
     _motif("equals", equals, 1, PAIRED),
+    _motif("twins", twins, 3, (*PAIRED, *["where"] * 4), PATTERNS),
     _motif("unary", pair, 1, UNARY, UNARY),
     _motif("control", controlled, 2, control_sizes.KINDS),
+    _motif("structure", structure, 3, tuple(KINDS)),
 )
 MOTIFS: tuple[Motif, ...] = (
     _motif("pair", pair, 5, EVERY, EVERY),
     _motif("matched", matched, 3, _numbers(len(MATCHES))),
     _motif("again", again, 1, EVERY),
     _motif("casts", casts, 1, _CASTS, _CASTS, _CASTS),
+    _motif("twins", twins, 1, (*PAIRED, "where"), PATTERNS),
     _motif("constants", constants, 1, (*PAIRED, "pad", "matmul"), ("0", "1", "2"), CONSTANTS),
     _motif("chorus", chorus, 3, _PLAIN, _numbers(len(UNARY + PAIRED) // CHORUS + 1)),
     _motif("fans", fans, 3, FOLDS, EVERY),
@@ -298,5 +303,6 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("control", controlled, 2, control_sizes.KINDS),
     _motif("carried", carried, 2, control_rounds.KINDS),
     _motif("shared", shared, 2, tuple(SHARED)),
+    _motif("structure", structure, 1, tuple(KINDS)),
     _motif("anything", anything, 1, ("",)),
 )

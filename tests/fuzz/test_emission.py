@@ -12,16 +12,16 @@ import pytest
 from didyma.codegen.runtime.engine import Loaded
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.campaign import Plan, run
-from didyma.fuzz.domains.emission import Emission, keys
+from didyma.fuzz.domains.emission import Emission, keys, reads_behind_guards
 from didyma.fuzz.emission.judge import differing, judge
 from didyma.fuzz.emission.kernels import draw
 from didyma.fuzz.executor import InlineExecutor
 from didyma.fuzz.records import record
 from didyma.refimpl.ir.kernel import KernelText
-from didyma.refimpl.ir.loop import BINARY_OPS, COMPARE_OPS, UNARY_OPS, Intrinsic, Load
+from didyma.refimpl.ir.loop import BINARY_OPS, COMPARE_OPS, UNARY_OPS, Intrinsic, Load, Select
 from didyma.refimpl.ir.text import parse_loop, show
 from didyma.refimpl.ir.types import BYTES, INTS, DType
-from didyma.refimpl.ir.walk import exprs
+from didyma.refimpl.ir.walk import certain_children, exprs
 from didyma.refimpl.verify import loop as laws
 
 
@@ -56,6 +56,17 @@ def test_every_operator_and_conversion_is_written() -> None:
     casts = {f"{a} to {b}" for a in BYTES for b in BYTES}
     assert len(casts & written) > 0.9 * len(casts)
     assert {"While", "If", "Let", "Atomic", "Call", "Barrier", "For vectorized"} <= written
+
+
+def test_reads_behind_guards_are_drawn_and_seen_by_simt(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [c for c in (draw(Random(seed)) for seed in range(60)) if reads_behind_guards(c)]
+    assert len(cases) > 2
+    monkeypatch.setattr(
+        "didyma.codegen.emit.wide.certain_children",
+        lambda e: (e.cond, e.then) if isinstance(e, Select) else certain_children(e),
+    )
+    levels = {str(f.kind) for c in cases for f in judge(c, [engine("simt")]).findings}
+    assert levels == {"fault"}
 
 
 class Slipped:

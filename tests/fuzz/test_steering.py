@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,9 +18,21 @@ from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.graphs import Case, finished, readers_of
 from didyma.fuzz.steering.around_rules import MATCHES
-from didyma.fuzz.steering.draw import REWRITES, WHOLE, Repertoire, chosen, draw, position, symbols
+from didyma.fuzz.steering.draw import (
+    RESULTS,
+    REWRITES,
+    WHOLE,
+    Repertoire,
+    chosen,
+    draw,
+    position,
+    symbols,
+)
+from didyma.fuzz.steering.names import AWKWARD, renamed
 from didyma.fuzz.steering.primitives import FOLDING, cut
 from didyma.fuzz.steering.sketch import Sketch
+from didyma.fuzz.steering.structure import KINDS, structure
+from didyma.fuzz.steering.twins import PATTERNS, SPOILED, spoiled, twins
 from didyma.fuzz.values import FOCUSED, Readers, corners, focused
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.graph import BIND, CALL, CONTROL, PRIMITIVE
@@ -144,10 +158,11 @@ def test_readers_are_found_through_movement() -> None:
 
 def test_graphs_are_cut_into_kernels_that_compute_the_same() -> None:
     folds_read, several = 0, 0
-    for index in range(40):
+    for index in range(20):
         case = draw(9, index)
         parts = cut(case, Dice(index))
         verify(parts.module)
+        assert parts.options(Options()) == Options().changed(dict(parts.changes))
         assert parse_module(show(parts.module)) == parts.module
         with np.errstate(all="ignore"):
             inputs = parts.inputs()
@@ -157,5 +172,61 @@ def test_graphs_are_cut_into_kernels_that_compute_the_same() -> None:
             folds = [n for n in f.nodes if n.op in OPS and OPS[n.op].kind in FOLDING]
             folds_read += any(n.results[0] in m.args for n in folds for m in f.nodes)
             several += PRIMITIVE in f.attr and len(f.results) > 1
-    assert folds_read > 3
-    assert several > 10
+    assert folds_read > 1
+    assert several > 5
+
+
+def _sketched(seed: int, drawn: Callable[[Sketch], None]) -> Case:
+    c = Dice(seed)
+    s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
+    s.param(TensorType(DType.F32, (2,)))
+    drawn(s)
+    return finished(s.b, c, RESULTS)
+
+
+def test_operands_of_every_pattern_are_the_same_value() -> None:
+    found: set[tuple[bool, ...]] = set()
+    for seed in range(20):
+        for pattern in PATTERNS:
+            case = _sketched(seed, partial(twins, op="where", pattern=pattern))
+            verify(case.module)
+            args = [n.args for n in case.module.entry.nodes if n.op == "where"]
+            found.update((c == x, c == y, x == y) for c, x, y in args)
+    assert len(found) == 5, "every way in which three operands are the same"
+
+
+def _spoiled(form: str, s: Sketch) -> None:
+    spoiled(s, np.array(77), TensorType(DType.I32, (4, 5)), form)
+
+
+@pytest.mark.parametrize("form", SPOILED)
+def test_what_is_nearly_constant_is_so_in_most_places(form: str) -> None:
+    made = 0
+    for seed in range(20):
+        case = _sketched(seed, partial(_spoiled, form))
+        x = graph.run(case.module, case.inputs())[0]
+        made += bool((x == 77).any() and (x != 77).any())
+    assert made > 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_structures_are_valid(kind: str) -> None:
+    made = 0
+    for seed in range(3):
+        case = _sketched(seed, lambda s: structure(s, kind))
+        verify(case.module)
+        made += bool(case.module.entry.nodes)
+    assert made
+
+
+def test_awkward_names_change_nothing_else() -> None:
+    for index in range(6):
+        case = draw(6, index)
+        other = renamed(case, Dice(index))
+        verify(other.module)
+        assert parse_module(show(other.module)) == other.module
+        assert {p.name for p in other.module.entry.params} & set(AWKWARD)
+        with np.errstate(all="ignore"):
+            want = graph.run(case.module, case.inputs())
+            got = graph.run(other.module, other.inputs())
+        assert [a.tobytes() for a in want] == [b.tobytes() for b in got]

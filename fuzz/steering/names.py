@@ -1,0 +1,45 @@
+"""Names that mean something else in C, in CUDA, in Python, or in the compiler's own texts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from didyma.fuzz.chooser import Chooser
+from didyma.fuzz.graphs import Case
+from didyma.refimpl.ir.graph import rename
+
+# Written out: a table of the compiler's would lack a name exactly where the compiler forgets it.
+C_WORDS = (
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
+    "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register",
+    "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
+    "union", "unsigned", "void", "volatile", "while",
+)  # fmt: skip
+AWKWARD = (
+    *C_WORDS, "i64", "f32", "b8", "exp_f32", "cast_i32_f32", "blockIdx", "threadIdx", "NULL",
+    "main", "class", "this", "new", "template", "and", "or", "not", "bool", "def", "lambda", "None",
+    "is", "engine", "kernels", "inputs", "i", "i0", "k0", "tx", "bx", "acc", "x_1", "x.1", "1x",
+    "a b", "é", "layer/0:bias", "__half", "_x", "x" * 70,
+)  # fmt: skip
+
+
+def renamed(case: Case, c: Chooser) -> Case:
+    """Return a case in which some values of the entry have awkward names."""
+    f = case.module.entry
+    values = [*(p.name for p in f.params), *(r for n in f.nodes for r in n.results)]
+    taken = {*values, *(v.name for v in case.module.dims)}
+    names: dict[str, str] = {}
+    for v in values:
+        wish = c.pick(AWKWARD)
+        if c.chance(2) and wish not in taken:
+            taken.add(wish)
+            names[v] = wish
+    main = replace(
+        f,
+        params=tuple(replace(p, name=names.get(p.name, p.name)) for p in f.params),
+        nodes=tuple(rename(n, names) for n in f.nodes),
+        results=tuple(names.get(r, r) for r in f.results),
+    )
+    m = replace(case.module, functions=(*case.module.functions[:-1], main))
+    given = tuple((names.get(name, name), value) for name, value in case.given)
+    return replace(case, module=m, given=given)
