@@ -19,9 +19,12 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
+import numpy as np
+
 from didyma.codegen.memory import trace
-from didyma.codegen.memory.arena import ArenaPlanner, Problem, problem, solve
-from didyma.codegen.memory.arena.problem import lower_bound
+from didyma.codegen.memory.arena import ArenaPlanner, Problem, fit, problem, solve
+from didyma.codegen.memory.arena.outward import outward
+from didyma.codegen.memory.arena.problem import FREE, lower_bound
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.memory.symbolic import SymbolicBuffer, plan
 from didyma.fuzz.allocator import judge, traces
@@ -147,9 +150,31 @@ def placed(p: Problem, name: str | ArenaPlanner, seed: int) -> list[Verdict]:
         peak=found.peak,
     )
     verdicts = [Verdict("placement", f"{f.kind}: {f.message}") for f in faults]
+    if seed % 4 == 1 and not verdicts:
+        verdicts += _by_every_way(p, seed)
     if seed % 16 == 0 and not verdicts:
         verdicts += _permuted(p, name, found.offsets.tolist(), seed)
     return verdicts
+
+
+def _by_every_way(p: Problem, seed: int) -> list[Verdict]:
+    """Judge what computes the same placement in several ways, whatever the number of buffers."""
+    p = p.pick(np.flatnonzero((p.size > 0) & (p.upper > p.lower)))  # what planners see
+    if not p.count:
+        return []
+    r = Random(seed)
+    order = np.array(r.sample(range(p.count), p.count))
+    order = np.concatenate([order[p.fixed[order] != FREE], order[p.fixed[order] == FREE]])
+    ways = fit.ways(p, order, r.choice(("best", "first", "top")))
+    first, *others = (found.tolist() for found in ways.values())
+    if any(found != first for found in others):
+        return [Verdict("order", f"placed otherwise by one of {', '.join(ways)}")]
+    placed = outward(p)
+    if placed is None:
+        return []
+    times = p.lower.tolist(), p.upper.tolist(), p.size.tolist()
+    faults = placement_check.check(*times, placed.tolist(), alignment=p.alignment.tolist())
+    return [Verdict("placement", f"outward: {f.kind}: {f.message}") for f in faults]
 
 
 def _permuted(
@@ -173,15 +198,17 @@ def _permuted(
 def orientations(domain: str, seed: int) -> Case:
     """Plan buffers of symbolic sizes; judge what the code says at bindings."""
     r = Random(seed)
-    n, m = symbol("n"), symbol("m")
+    n, m, k = symbol("n"), symbol("m"), symbol("k")
     declared = (DimVar("n", low := r.randrange(3), low + r.choice((0, 5, 60))),
-                DimVar("m", r.randrange(2), 9))  # fmt: skip
+                DimVar("m", r.randrange(2), 9), DimVar("k", r.randrange(2), 4))  # fmt: skip
+    high = declared[0].hi
     pool: list[Dim] = [
         n, m, dims.mul(n, m), dims.add(n, 5), dims.mul(3, n), dims.mul(n, n), dims.floordiv(n, 2),
-        dims.maximum(n, m), 7,
+        dims.maximum(n, m), 7, dims.sub(high, n), dims.mul(dims.sub(high, n), m),
+        dims.add(dims.mul(n, k), m), dims.sub(dims.add(high, k), n),
     ]  # fmt: skip
     buffers: list[SymbolicBuffer] = []
-    for i in range(r.randrange(1, 8)):
+    for i in range(r.choice((2, 4, 7, 7, 12))):
         lower = r.randrange(6)
         size = dims.mul(r.choice((1, 4, 64, 256)), r.choice(pool))
         buffers.append(SymbolicBuffer(f"b{i}", size, lower, lower + r.choice((1, 1, 2, 4))))

@@ -15,7 +15,7 @@ SIZES = (64, 256, 100, 1, 0, 4096, 255, 257, 1 << 20, 12)
 def arena(seed: int, most: int = 40) -> Problem:
     """Make the random problem of a seed: lives that touch, equal and jittered sizes, empties."""
     r = Random(seed)
-    count = r.randint(1, most)
+    count = r.randint(1, most) * r.choice((1,) * 15 + (5,))  # now and then some hundreds
     lower, upper = _lives(r, count)
     size = _sizes(r, count)
     alignment: int | list[int] = r.choice((1, 1, 16, 256))

@@ -34,6 +34,7 @@ from didyma.refimpl.ir.graph import Module
 
 CUT = 0.1  # of the graphs drawn around what compilers do: their Primitive functions are drawn
 STREAMED = 8  # of so many graphs, one has several streams
+CONTROL_STREAMED = 4  # and of so many that have branches, loops or calls
 RING_EVERY = 15  # so that programs a minute hardly change; coprime to ``STREAMED``
 
 EngineChoice: TypeAlias = str | Engine  # the name of an engine, or the engine itself
@@ -71,7 +72,8 @@ class Graphs(Domain[Case]):
         """Return the graph of a campaign's seed and an index.
 
         Three in four are drawn around what compilers do, the others decoded from random bytes.  The
-        launches of one in ``STREAMED`` are spread over two or three streams.
+        launches of one in ``STREAMED`` are spread over two or three streams, and of one in
+        ``CONTROL_STREAMED`` of those with control flow.
         """
         chance = random.Random((seed << 64) + index)
         if self.controlled == 1 or chance.random() < 0.25:
@@ -98,7 +100,8 @@ class Graphs(Domain[Case]):
         """Say whether a graph is judged in the ring, and spread its launches over streams."""
         ring = self.ring_every > 0 and index % self.ring_every == 0
         case = replace(case, ring=ring)
-        if index % STREAMED != STREAMED - 1:
+        one_in = CONTROL_STREAMED if len(case.module.functions) > 1 else STREAMED
+        if index % one_in != one_in - 1:
             return case
         return replace(
             case, changes=(*case.changes, ("kernels.streams", 2 + index // STREAMED % 2))

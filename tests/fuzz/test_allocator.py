@@ -9,6 +9,7 @@ import sympy
 from hypothesis import HealthCheck, settings
 
 from didyma.codegen.emit import wrapper
+from didyma.codegen.memory.arena import fit
 from didyma.codegen.runtime.engine import KernelText
 from didyma.fuzz.allocator.domains import every, judge_case
 from didyma.fuzz.allocator.functions import outlined
@@ -127,3 +128,13 @@ def test_wrappers_have_what_they_are_judged_for() -> None:
     sizes = {d for p in bare for _, t in p.types[: len(p.inputs)] for d in t.shape}
     assert any(isinstance(d, sympy.Add) for d in sizes)
     assert all(not judge_case(seed, ("wrappers",)).verdicts for seed in range(12))
+
+
+def test_placements_are_compared_by_every_way_to_compute_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not any(judge_case(4 * k + 1, ("arena",)).verdicts for k in range(40))
+    gaps = fit._gap
+    monkeypatch.setattr(fit, "_gap", lambda *given: gaps(*given) + (len(given[0]) > 1))
+    found = [judge_case(4 * k + 1, ("arena",)).verdicts for k in range(40)]
+    assert sum(bool(v) and v[0].check == "order" for v in found) > 20

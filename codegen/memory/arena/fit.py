@@ -78,6 +78,15 @@ def place(p: Problem, order: I64, fit: Fit = "best", known: Conflicts | None = N
     return _scan(p, order, fit) if known is None else _Rounds(p, order, fit, known).run()
 
 
+def ways(p: Problem, order: I64, fit: Fit) -> dict[str, I64]:
+    """Return the offsets that each way to place buffers in an order computes: all the same."""
+    return {
+        "plain": _plain(p, order.tolist(), fit),
+        "scan": _scan(p, order, fit),
+        "rounds": _Rounds(p, order, fit, conflicts(p)).run(),
+    }
+
+
 def _plain(p: Problem, order: list[int], fit: Fit) -> I64:
     lower, upper, size = p.lower.tolist(), p.upper.tolist(), p.size.tolist()
     alignment, fixed = p.alignment.tolist(), p.fixed.tolist()
