@@ -21,6 +21,7 @@ from didyma.oracle.watched_engine import WatchedEngine
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Extern, Program
@@ -128,7 +129,7 @@ def run(p: Program, inputs: Sequence[Array], use: MemoryUse) -> list[Array]:
     streams = any(several(f.lines) for f in (p, *p.functions))
     watched = WatchedEngine(Interpreted(), use, source, streams=streams)
     names = {k.name: (k.name, tuple(b.name in k.outputs for b in k.params)) for k in p.kernels}
-    kernels = watched.loaded(InterpretedKernels(p.kernel), names)
+    kernels = watched.loaded(InterpretedKernels({k.name: loops(k) for k in p.kernels}), names)
     externs = {"mix": watched.routine(_routine(p))}
     out: list[Array] = made["call"](watched, list(inputs), kernels, None, externs)
     watched.demand_freed()
