@@ -157,6 +157,10 @@ class GraphOptions(_Group):
     spread_cost: int = _number(4, "most that is recomputed for each of many readers of one element")
     product_cost: int = _number(2, "most that a product recomputes at each read of an operand")
     outputs: int = _number(4, "most results of one kernel", low=1)
+    rows: bool = field(
+        default=False,
+        metadata=_about("whether folds of the same rows and what uses them are one kernel", _FLAG),
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

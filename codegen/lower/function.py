@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
 
 from didyma.codegen.lower.build import ScalarBuilder
 from didyma.codegen.lower.names import identifier, loop_names
-from didyma.codegen.lower.place import Placer
+from didyma.codegen.lower.place import Placer, Root
+from didyma.codegen.lower.rows import Rows, rows_of
 from didyma.codegen.lower.scalar import combine, narrowed
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import DimVar
@@ -30,6 +33,8 @@ from didyma.refimpl.ir.types import Shape
 from didyma.refimpl.ir.walk import exprs
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind, Scatter
+
+StoreOf: TypeAlias = Callable[[Expr], Stmt]
 
 
 def lower(f: Function, m: Module) -> PrimFunc:
@@ -58,6 +63,8 @@ class _Lowering:
         return Buffer(self.names.fresh(name), t.dtype, t.shape)
 
     def run(self) -> PrimFunc:
+        if (rows := self._rows()) is not None:
+            return self._function(self._row_nest(rows))
         groups: dict[Shape, list[tuple[str, Buffer]]] = {}
         nests: list[Stmt] = []
         for result, out in self.outputs:
@@ -66,7 +73,9 @@ class _Lowering:
             else:
                 groups.setdefault(out.shape, []).append((result, out))
         nests += [self._nest(shape, group) for shape, group in groups.items()]
-        body = nests[0] if len(nests) == 1 else Block(tuple(nests))
+        return self._function(nests[0] if len(nests) == 1 else Block(tuple(nests)))
+
+    def _function(self, body: Stmt) -> PrimFunc:
         return PrimFunc(
             identifier(self.f.name),
             self.buffers,
@@ -103,6 +112,38 @@ class _Lowering:
             return stores[0] if len(stores) == 1 else Block(tuple(stores))
 
         return _nested(index, extents, Placer(b, self.shapes).body(roots, final))
+
+    def _rows(self) -> Rows | None:
+        """Return the rows that the function folds, if it folds several times or uses them again."""
+        rows = rows_of(self.f.nodes, self.types)
+        if rows is None or any(self.types[r].dtype.is_packed for r in self.f.results):
+            return None
+        shapes = {self.types[r].shape for r in self.f.results}
+        folds = sum(OPS[n.op].kind is Kind.REDUCTION for n in self.f.nodes)
+        used = folds > 1 or rows.shape in shapes
+        return rows if used and shapes <= {rows.shape, rows.kept, rows.dropped} else None
+
+    def _row_nest(self, rows: Rows) -> Stmt:
+        """Return the nest of rows: folds one after another, then stores all along the row."""
+        b = self._builder()
+        extents = [ix.of_dim(d) for d in rows.shape]
+        outer = [a for a in range(len(extents)) if a not in rows.axes]
+        at = {a: b.loop("i", extents[a]) for a in (*outer, *rows.axes)}
+        elements = tuple(at[a] for a in range(len(extents)))
+        zeros = tuple(ix.ZERO if a in rows.axes else v for a, v in enumerate(elements))
+        index = {rows.dropped: tuple(at[a] for a in outer), rows.kept: zeros, rows.shape: elements}
+        each, once = list[Root](), list[Root]()
+        for name, out in self.outputs:
+            root = narrowed(b.read(name, index[out.shape]), out.dtype)
+            (each if out.shape == rows.shape else once).append((root, self._store(out, index)))
+        loops, ends = [at[a] for a in rows.axes], [extents[a] for a in rows.axes]
+        body = Placer(b, self.shapes).rows(
+            each, once, frozenset(v.name for v in loops), partial(_nested, loops, ends)
+        )
+        return _nested([at[a] for a in outer], [extents[a] for a in outer], body)
+
+    def _store(self, out: Buffer, index: Mapping[Shape, tuple[Expr, ...]]) -> StoreOf:
+        return lambda value: Store(out.name, index[out.shape], value)
 
     def _scatters(self, result: str) -> bool:
         """Return whether a result is a scatter that can accumulate in the result itself."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import TypeAlias
 
 from didyma.codegen.lower.build import Folding, Scalar, ScalarBuilder
 from didyma.codegen.lower.combiners import combiners
@@ -40,6 +41,8 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.types import Shape
 from didyma.refimpl.ir.walk import expr_children, map_expr, subexprs, substitute_expr
 
+Root: TypeAlias = tuple[Expr, Callable[[Expr], Stmt]]  # a value, and how it is stored
+
 
 @dataclass(slots=True, eq=False)
 class CodeScope:
@@ -49,6 +52,7 @@ class CodeScope:
     depth: int
     guard: Expr | None = None  # the condition, of a side of a Select
     holds: bool = True  # the side taken where the condition holds
+    loops: frozenset[str] = frozenset()  # variables of the loop that this is the body of
     values: list[Scalar] = field(default_factory=list[Scalar])  # bound here, last defined first
     sides: dict[tuple[int, bool], CodeScope] = field(
         default_factory=dict[tuple[int, bool], "CodeScope"]
@@ -130,12 +134,41 @@ class Placer:
         self._loops: dict[str, CodeScope] = {}
         self._guards: dict[str, Expr] = {}
         self._safe: dict[str, bool] = {}
+        self._mentioned: dict[str, tuple[frozenset[str], bool]] = {}
         self._pending: set[str] = set()
         self._emitted: set[CodeScope] = set()
 
     def body(self, roots: Sequence[Expr], final: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
         """Return the statements that compute the roots and then do ``final``."""
         top = CodeScope(None, 0)
+        self._place_all(roots, top)
+        return self._region(top, final([self._emit(e, top) for e in roots]))
+
+    def rows(
+        self,
+        each: Sequence[Root],
+        once: Sequence[Root],
+        loops: frozenset[str],
+        around: Callable[[Stmt], Stmt],
+    ) -> Stmt:
+        """Return the statements of a row: roots of ``each`` element of it, and of it all ``once``.
+
+        ``around`` puts the loops over the row, whose variables are ``loops``, around a statement.
+        What comes of folds and is the same all along a row is computed once, before these loops.
+        """
+        top = CodeScope(None, 0)
+        inner = CodeScope(top, 1, loops=loops)
+        for e, _ in each:
+            self._walk(e, inner)
+        self._place_all([e for e, _ in once], top)
+        stores = [store(self._emit(e, inner)) for e, store in each]
+        last = [store(self._emit(e, top)) for e, store in once]
+        if stores:
+            last.insert(0, around(self._region(inner, _block(stores))))
+        return self._region(top, _block(last))
+
+    def _place_all(self, roots: Sequence[Expr], top: CodeScope) -> None:
+        """Decide where the values are bound that roots in a scope need."""
         self._pending = set(self._b.by_name)
         for e in roots:
             self._walk(e, top)
@@ -146,7 +179,6 @@ class Placer:
                     self._place(v, uses)
                 else:
                     self._place_fold(v, v.fold, uses)
-        return self._region(top, final([self._emit(e, top) for e in roots]))
 
     # ---- scopes
 
@@ -177,14 +209,18 @@ class Placer:
         return p.sides[key]
 
     def _place(self, v: Scalar, uses: Sequence[CodeScope]) -> None:
-        if len(uses) == 1:
-            if not v.depth:
-                self._bind(v, uses[0])
-            self._walk(v.expr, uses[0])  # else it is written where it is used
-            return
         top = uses[0]
         for u in uses[1:]:
             top = _common(top, u)
+        if (out := self._outside(v, top)) is not top:
+            self._bind(v, out)
+            self._walk(v.expr, out)
+            return
+        if len(uses) == 1:
+            if not v.depth:
+                self._bind(v, top)
+            self._walk(v.expr, top)  # else it is written where it is used
+            return
         if _needed(uses, top) or self._harmless(v):
             self._bind(v, top)
             self._walk(v.expr, top)
@@ -201,9 +237,10 @@ class Placer:
         top = uses[0]
         for u in uses[1:]:
             top = _common(top, u)
-        top = top.region()
+        top = self._outside(v, top.region())
         self._bind(v, top)
-        self._loops[v.var.name] = loop = CodeScope(top, top.depth + 1)
+        ks = frozenset(k.name for k in fold.ks)
+        self._loops[v.var.name] = loop = CodeScope(top, top.depth + 1, loops=ks)
         if not any(u is top for u in uses) and not self._harmless(v):
             guard = reduce(_either, (self._path(u, top) for u in _outermost(uses)))
             self._guards[v.var.name] = guard
@@ -211,6 +248,32 @@ class Placer:
         for e in (v.expr, *fold.extents):
             self._walk(e, top)
         self._walk(fold.body, loop)
+
+    def _outside(self, v: Scalar, p: CodeScope) -> CodeScope:
+        """Return the scope around the loops that change nothing of what comes of a fold."""
+        mentioned, folds = self._mentions(v)
+        found, at = p, p if folds and self._harmless(v) else None
+        while at is not None and not at.loops & mentioned:
+            if at.loops:
+                assert at.parent is not None
+                found = at.parent.region()
+            at = at.parent
+        return found
+
+    def _mentions(self, v: Scalar) -> tuple[frozenset[str], bool]:
+        """Return the variables of loops that a value depends on, and whether it comes of a fold."""
+        if (known := self._mentioned.get(v.var.name)) is None:
+            names, folds = set[str](), v.fold is not None
+            for part in _parts(v):
+                for e in subexprs(part):
+                    if isinstance(e, Var) and (used := self._b.by_name.get(e.name)) is not None:
+                        below, has = self._mentions(used)
+                        names, folds = names | below, folds or has
+                    elif isinstance(e, Var):
+                        names.add(e.name)
+            names -= {k.name for k in v.fold.ks} if v.fold is not None else set()
+            known = self._mentioned[v.var.name] = frozenset(names), folds
+        return known
 
     def _path(self, p: CodeScope, top: CodeScope) -> Expr:
         """Return the condition under which a scope below ``top`` is entered."""
@@ -238,8 +301,7 @@ class Placer:
         """Return whether every load of a value is in bounds wherever it is computed."""
         name = v.var.name
         if name not in self._safe:
-            parts = (v.expr,) if v.fold is None else (v.expr, v.fold.body, *v.fold.extents)
-            self._safe[name] = all(self._is_safe(e) for x in parts for e in subexprs(x))
+            self._safe[name] = all(self._is_safe(e) for x in _parts(v) for e in subexprs(x))
         return self._safe[name]
 
     def _is_safe(self, e: Expr) -> bool:
@@ -281,8 +343,7 @@ class Placer:
         if guard is None:
             return Fold(accs, axes, combine, step, rest, merge)
         stores = tuple(Store(h.name, (), f) for h, f in zip(homes, found, strict=True))
-        kept = stores[0] if len(stores) == 1 else Block(stores)
-        run = If(self._emit(guard, p), Fold(accs, axes, combine, step, kept, merge))
+        run = If(self._emit(guard, p), Fold(accs, axes, combine, step, _block(stores), merge))
         body: Stmt = Block((run, *(rest.body if isinstance(rest, Block) else (rest,))))
         for h in reversed(homes):
             body = Allocate(Buffer(h.name, h.dtype, (), Scope.LOCAL), body)
@@ -327,6 +388,14 @@ class Placer:
                     return var
                 at = at.parent
         return self._emit(v.expr, p)
+
+
+def _parts(v: Scalar) -> tuple[Expr, ...]:
+    return (v.expr,) if v.fold is None else (v.expr, v.fold.body, *v.fold.extents)
+
+
+def _block(body: Sequence[Stmt]) -> Stmt:
+    return body[0] if len(body) == 1 else Block(tuple(body))
 
 
 def _either(a: Expr, b: Expr) -> Expr:

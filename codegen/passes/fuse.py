@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.options import Options
-from didyma.codegen.passes import cost
+from didyma.codegen.passes import cost, rows
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
@@ -39,7 +39,8 @@ DECISIONS = COSTLY, FOLD, AGAIN, IN_PLACE, PRODUCT, VIEW = (
 def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> Module:
     """Partition the entry, and the functions that control nodes run, into Primitive functions.
 
-    * A kernel has at most one reduction or opaque op.  What it reads is computed in place
+    * A kernel has at most one reduction or opaque op; with ``graph.rows``, kernels that reduce the
+      same rows are then joined.  What it reads is computed in place
       (for a matmul, convolution, pool or running sum only light movement, since those read an
       element many times); elementwise ops of its shape follow it, but not a scatter, whose
       result is not final until every update is done.
@@ -53,7 +54,10 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
         partition = _Partition.of(f, mentioned, chosen, heard)
         partition.estimate()
         partition.decide()
-        return merge(partition.groups(), partition.types, chosen, heard)
+        merged = merge(partition.groups(), partition.types, chosen, heard)
+        if not chosen.graph.rows:
+            return merged
+        return rows.join(merged, partition.results, partition.types, chosen, heard)
 
     return emit(m, groups, heard)
 

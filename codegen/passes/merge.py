@@ -26,20 +26,21 @@ def merge(
     Two groups cannot merge if a third lies on a path between them: the merged group and the third
     would depend on each other.
     """
-    todo = _Merge(types, options, heard)
+    todo = GroupGraph(types, options)
     for g in groups:
         todo.add(g)
     for i, g in enumerate(groups):
         if g.pointwise:
-            todo.settle(i)
+            todo.settle(i, heard)
     return list(todo.groups.values())
 
 
 @dataclass
-class _Merge:
+class GroupGraph:
+    """Groups by number, and which of them read what others write; groups can be joined."""
+
     types: Mapping[str, TensorType]
     options: Options
-    heard: Heard
     groups: dict[int, FusionGroup] = field(default_factory=dict[int, FusionGroup])
     writer: dict[str, int] = field(default_factory=dict[str, int])
     readers: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
@@ -48,6 +49,7 @@ class _Merge:
     binder: dict[str, int] = field(default_factory=dict[str, int])
 
     def add(self, g: FusionGroup) -> None:
+        """Add the next group, in order."""
         i = len(self.groups)
         self.groups[i] = g
         self.writer.update(dict.fromkeys(g.writes, i))
@@ -57,7 +59,7 @@ class _Merge:
         for a in g.reads:
             self.readers.setdefault(a, []).append(i)
 
-    def settle(self, i: int) -> None:
+    def settle(self, i: int, heard: Heard) -> None:
         """Merge a group into the first earlier one with which that is possible."""
         g = self.groups[i]
         shape = self.types[g.writes[0]].shape
@@ -67,6 +69,7 @@ class _Merge:
                 near += self.readers[a]
             for j in near:
                 if j < i and j in self.groups and self.fits(j, i) and not self.between(j, i):
+                    heard(MERGED, g.writes[0])
                     self.join(j, i)
                     return
 
@@ -104,7 +107,6 @@ class _Merge:
     def join(self, i: int, j: int) -> None:
         """Replace groups ``i`` and ``j`` by one group ``i``."""
         a, b = self.groups[i], self.groups.pop(j)
-        self.heard(MERGED, b.writes[0])
         nodes = dict(zip(a.at, a.nodes, strict=True)) | dict(zip(b.at, b.nodes, strict=True))
         nodes = dict(sorted(nodes.items(), key=itemgetter(0)))
         writes = {*a.writes, *b.writes}

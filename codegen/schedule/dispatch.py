@@ -14,6 +14,7 @@ from didyma.codegen.schedule.recipes import (
     matmul,
     pointwise,
     row,
+    rows,
     scatter,
     serial,
     transpose,
@@ -27,11 +28,11 @@ from didyma.refimpl.ir.loop import PrimFunc
 
 CLASSES = (
     "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "fold", "reduce_row",
-    "reduce_all", "reduce_column", "matmul", "transpose",
+    "reduce_all", "reduce_column", "matmul", "transpose", "rows",
 )  # fmt: skip
 RECIPES: tuple[Recipe, ...] = (
     matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE,
-    column.RECIPE, row.RECIPE, full.RECIPE, serial.RECIPE,
+    column.RECIPE, row.RECIPE, full.RECIPE, rows.RECIPE, serial.RECIPE,
 )  # fmt: skip
 
 

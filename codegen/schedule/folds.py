@@ -82,12 +82,12 @@ def find(nest: Nest) -> FoldNest | None:
     outer = {v.name for v in nest.index} | {x.var.name for x in lets}
     free = {e.name for x in s.axes for e in subexprs(x.extent) if isinstance(e, Var)}
     flat = all(isinstance(x, (Let, Block, Store)) for x in stmts(s.body))
-    if not isinstance(inner, Yield) or not flat or free & outer or not _starts_empty(s):
+    if not isinstance(inner, Yield) or not flat or free & outer or not starts_empty(s):
         return None
     return FoldNest(nest, tuple(lets), s, tuple(step), inner.values)
 
 
-def _starts_empty(s: Fold) -> bool:
+def starts_empty(s: Fold) -> bool:
     """Return whether a part may start as the whole does, with what changes nothing."""
     match s.op:
         case None:

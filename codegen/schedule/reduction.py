@@ -20,6 +20,7 @@ from didyma.refimpl.ir.loop import (
     Block,
     Buffer,
     Expr,
+    Fold,
     For,
     If,
     Let,
@@ -101,7 +102,7 @@ def _tree(facts: NestFacts, fold: FoldNest, groups: int, lanes: int, schedule: s
             guarded(exists, partial),
             *keep,
             Barrier(),
-            *_combine(facts, fold, tiles, lane, lanes, at),
+            *combined(facts, fold.fold, tiles, lane, lanes, at),
             guarded(first, with_lets(fold.lets, final, facts.names)),
         )
     )
@@ -135,9 +136,9 @@ def _partial(facts: NestFacts, fold: FoldNest, lane: Var, lanes: int) -> Stmt:
     return with_lets(fold.lets, loop)
 
 
-def _combine(
+def combined(
     facts: NestFacts,
-    fold: FoldNest,
+    fold: Fold,
     tiles: tuple[Buffer, ...],
     lane: Var,
     lanes: int,
@@ -148,7 +149,7 @@ def _combine(
         return []
     level, half = Var(facts.names.fresh("level")), Var(facts.names.fresh("half"))
     mine, other = loaded(tiles, at(lane)), loaded(tiles, at(ix.add(lane, half)))
-    step = merged(fold.fold, mine, other, facts.names)
+    step = merged(fold, mine, other, facts.names)
     step = Block((If(ix.compare("lt", lane, half), step), Barrier()))
     step = Let(half, Binary("shr", ix.index(lanes // 2), level), step)
     return [For(level, ix.index(lanes.bit_length() - 1), step)]

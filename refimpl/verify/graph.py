@@ -17,7 +17,7 @@
 | G-type | a node's type is the one its op infers |
 | G-callee | a call, and a node that runs functions, names functions above |
 | G-call-types | a call's operands and results have the callee's types |
-| G-primitive | a Primitive function calls and runs nothing, and folds at most once |
+| G-primitive | a Primitive function calls and runs nothing, and folds once, or the same rows |
 | G-reshape-only | a reshape_only function is Primitive, of one operand, and only reshapes |
 
 Those of ``if``, ``while``, ``scan`` and ``bind`` are in ``control``.
@@ -206,12 +206,13 @@ class _GraphVerifier:
     def primitive(self, f: Function) -> None:
         calls = [n for n in f.nodes if n.op == CALL or n.op in CONTROL]
         folds = [n for n in f.nodes if n.op in OPS and OPS[n.op].kind in _FOLDING]
-        if calls or len(folds) > 1 or f.attr[PRIMITIVE] != 1:
+        if calls or not _same_rows(f, folds) or f.attr[PRIMITIVE] != 1:
             wrong = calls or folds
             raise broken_law(
                 "G-primitive",
                 "; ".join(show_node(n) for n in wrong) or f"{PRIMITIVE}={f.attr[PRIMITIVE]}",
-                f"{PRIMITIVE}=1, no call, at most one node that reduces or is opaque",
+                f"{PRIMITIVE}=1, no call, at most one node that is opaque or several that reduce "
+                "one shape over the same axes",
                 where=f"@{f.name}",
             )
 
@@ -264,3 +265,12 @@ def _check_attr(spec: AttrSpec, value: Attr) -> None:
     if not fits(value) or not choice:
         want = f"one of {', '.join(spec.choices)}" if spec.choices else kind
         raise broken_law("G-attr-kind", f"{spec.name}={attr_text(value, elide=True)}", want)
+
+
+def _same_rows(f: Function, folds: Sequence[Node]) -> bool:
+    """Return whether nodes that fold are one, or reductions of one shape over the same axes."""
+    if len(folds) < 2:
+        return True
+    types = f.types()
+    rows = {(types[n.args[0]].shape, n.attr.get("axes")) for n in folds}
+    return len(rows) == 1 and all(OPS[n.op].kind is Kind.REDUCTION for n in folds)

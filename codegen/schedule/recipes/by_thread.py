@@ -9,7 +9,7 @@ from didyma.codegen.schedule.pointwise import elementwise
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.ir.limits import PORTABLE
-from didyma.refimpl.ir.loop import Fold, For, PrimFunc, Stmt
+from didyma.refimpl.ir.loop import PrimFunc, Stmt
 from didyma.refimpl.ir.unfold import without_folds
 
 
@@ -26,18 +26,14 @@ def default(work: Work) -> Values:
     """Return what the options say."""
     options = work.facts.options
     usual = {"block": options.kernels.block, "wide": int(options.kernels.vectorise)}
-    return usual | {"unroll": options.kernels.unroll} if _has_loop(work) else usual
-
-
-def _has_loop(work: Work) -> bool:
-    return any(isinstance(s, (Fold, For)) for s in work.facts.statements)
+    return usual | {"unroll": options.kernels.unroll} if work.loops else usual
 
 
 def space(work: Work) -> Space:
     """Return block sizes, wide accesses or not, and how often a body may be copied."""
     wide = (0, 1) if work.facts.options.kernels.vectorise else (0,)
     found = {"block": powers(32, PORTABLE.threads), "wide": wide}
-    return found | {"unroll": (0, 4, 16, 64)} if _has_loop(work) else found
+    return found | {"unroll": (0, 4, 16, 64)} if work.loops else found
 
 
 def build(work: Work, values: Values, body: Stmt | None = None) -> PrimFunc:
@@ -45,7 +41,7 @@ def build(work: Work, values: Values, body: Stmt | None = None) -> PrimFunc:
 
     ``body``, if given, does what the nest's does in another way.
     """
-    facts = work.facts if work.fold is None else work.facts.serial()
+    facts = work.serial
     if body is not None:
         facts.nest = replace(facts.nest, body=without_folds(body, facts.names))
     facts.options = facts.options.changed(

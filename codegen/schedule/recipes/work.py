@@ -8,10 +8,11 @@ from functools import cached_property
 
 from didyma.codegen.lower.affine import Poly
 from didyma.codegen.options import Options
-from didyma.codegen.schedule import folds, matmul, transpose
+from didyma.codegen.schedule import folds, matmul, rows, transpose
 from didyma.codegen.schedule.folds import FoldNest
 from didyma.codegen.schedule.matmul import Product
 from didyma.codegen.schedule.nest import Nest, NestFacts
+from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.transpose import Turned
 from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
 from didyma.refimpl.ir.loop import Atomic, Expr, Fold, For, Load, PrimFunc, Store, Var
@@ -33,8 +34,18 @@ class Work:
     @staticmethod
     def of(p: PrimFunc, nest: Nest, options: Options) -> Work:
         """Collect the facts about a nest of an expanded function."""
-        facts, fold = NestFacts.of(p, nest, options), folds.find(nest)
-        return Work(facts.serial() if fold is None else facts, fold)
+        return Work(NestFacts.of(p, nest, options), folds.find(nest))
+
+    @property
+    def serial(self) -> NestFacts:
+        """The facts about the nest with loops in place of folds."""
+        folds_ = any(isinstance(s, Fold) for s in self.facts.statements)
+        return self.facts.serial() if folds_ else self.facts
+
+    @cached_property
+    def rows(self) -> RowNest | None:
+        """The rows that the nest folds several times, or uses after a fold."""
+        return None if self.fold is not None else rows.find(self.facts.nest)
 
     @cached_property
     def product(self) -> Product | None:
@@ -92,9 +103,15 @@ class Work:
         stored = (i for s in facts.statements if isinstance(s, (Store, Atomic)) for i in s.index)
         if any(map(self._is_read, stored)):
             return "scatter"
-        if any(isinstance(s, (Fold, For)) for s in facts.statements):
+        if self.loops:
             return "fold"
         return "gather" if any(map(self._is_read, self._loaded())) else "pointwise"
+
+    @property
+    def loops(self) -> bool:
+        """Whether one thread alone has a loop to run."""
+        inside = self.facts.statements
+        return any(isinstance(s, For) or (isinstance(s, Fold) and s.axes) for s in inside)
 
     def _loaded(self) -> Iterator[Expr]:
         return (i for e in self.facts.inside if isinstance(e, Load) for i in e.index)

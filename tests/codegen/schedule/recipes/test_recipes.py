@@ -58,6 +58,13 @@ def put() -> Module:
     return primitive(g.module(g("scatter", x, at, g.param("u", 6), axis=0, reduction="none")))
 
 
+def softmax() -> Module:
+    g = Graph()
+    x = g.param("x", 5, 40)
+    e = g("exp", g("subtract", x, g("max", x, axes=(1,), keepdims=True)))
+    return primitive(g.module(g("divide", e, g("sum", e, axes=(1,), keepdims=True))))
+
+
 MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "pointwise": (unary("exp", 6, 8), {}, "pointwise"),
     "gather": (taken(), {}, "gather"),
@@ -70,6 +77,7 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "column": (unary("max", 50, 24, axes=(0,), keepdims=False), {}, "column"),
     "transpose": (unary("permute_dims", 40, 33, axes=(1, 0)), {}, "transpose"),
     "matmul": (product(), {}, "matmul"),
+    "softmax": (softmax(), {}, "rows"),
 }  # fmt: skip
 
 
@@ -141,7 +149,7 @@ def test_text_round_trips() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("rows(lanes=8, groups=4)", "matmul, pointwise, row"),
+        ("strip(lanes=8, groups=4)", "matmul, pointwise, row"),
         ("row(lanes=8)", "row with groups, lanes"),
         ("row(lanes=9, groups=8)", "lanes of 1, 2, 4"),
         ("row(lanes=128, groups=8); row(lanes=128, groups=8)", "1 point"),
