@@ -20,24 +20,8 @@ from typing import TypeAlias
 
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.loop import (
-    INDEX,
-    Allocate,
-    Barrier,
-    Binary,
-    Buffer,
-    Call,
-    Const,
-    Expr,
-    For,
-    LoopKind,
-    PlacementAllocate,
-    PrimFunc,
-    Scope,
-    Stmt,
-    Var,
-)
 from didyma.refimpl.ir.text import show_expr
 from didyma.refimpl.ir.text.show_loop import LoopPrinter
 from didyma.refimpl.ir.types import TensorType
@@ -66,31 +50,31 @@ class Calls:
 
     scalars: Scalars
     sizes: Sizes
-    functions: Mapping[str, PrimFunc]
+    functions: Mapping[str, ir.PrimFunc]
 
     def broken(self, law: str, at: Construct, got: str, want: str) -> DidymaError:
         """Make the error of a law broken at a statement."""
         return self.scalars.broken(law, at, got, want)
 
-    def nested(self, f: PrimFunc) -> None:
+    def nested(self, f: ir.PrimFunc) -> None:
         """Check that a function may be called wherever a thread is."""
         if f.functions:
             self._unfit(f"@{f.functions[0].name}", "a function of its own")
         for s in stmts(f.body):
             match s:
-                case Barrier():
+                case ir.Barrier():
                     self._unfit(s, "a barrier")
-                case For(kind=LoopKind.BOUND):
+                case ir.For(kind=ir.LoopKind.BOUND):
                     self._unfit(s, "a bound loop")
-                case Allocate(b) | PlacementAllocate(b) if b.scope is Scope.SHARED:
+                case ir.Allocate(b) | ir.PlacementAllocate(b) if b.scope is ir.Scope.SHARED:
                     self._unfit(s, "a shared buffer made inside")
                 case _:
                     pass
 
-    def weight(self, f: PrimFunc, weights: Mapping[str, Weight]) -> Weight:
+    def weight(self, f: ir.PrimFunc, weights: Mapping[str, Weight]) -> Weight:
         """Check law L-written-out; return the weight, ``weights`` for the functions above."""
         body = list(stmts(f.body))
-        called = [weights[s.callee] for s in body if isinstance(s, Call)]
+        called = [weights[s.callee] for s in body if isinstance(s, ir.Call)]
         count = len(body) + sum(n for n, _ in called)
         deep = max((1 + below for _, below in called), default=0)
         if count > MOST_STATEMENTS or deep > MOST_DEEP:
@@ -99,12 +83,12 @@ class Calls:
             raise self.broken("L-written-out", "calls written out", got, want)
         return count, deep
 
-    def _unfit(self, at: Stmt | str, got: str) -> None:
+    def _unfit(self, at: ir.Stmt | str, got: str) -> None:
         raise self.broken(
             "L-nested", at, got, "in a function that is called, what one thread can do alone"
         )
 
-    def call(self, s: Call) -> None:
+    def call(self, s: ir.Call) -> None:
         """Check a call."""
         f = self.functions.get(s.callee)
         if f is None:
@@ -123,7 +107,7 @@ class Calls:
                     want = f"once, since @{f.name} writes {p.name}"
                     raise self.broken("L-alias", s, f"{a}, {uses[a]} times", want)
 
-    def _dims(self, s: Call, f: PrimFunc) -> dict[str, Dim | None]:
+    def _dims(self, s: ir.Call, f: ir.PrimFunc) -> dict[str, Dim | None]:
         """Return the sizes that a call gives, by the callee's names; None for no size."""
         if len(s.dims) != len(f.dims):
             got, want = counted(len(s.dims), "dim"), f"{len(f.dims)}, as @{f.name}"
@@ -131,8 +115,8 @@ class Calls:
         given: dict[str, Dim | None] = {}
         for d, e in zip(f.dims, s.dims, strict=True):
             dtype = self.scalars.expr(e)
-            if dtype is not INDEX:
-                raise self.broken("L-call-dims", s, f"{show_expr(e)}: {dtype}", str(INDEX))
+            if dtype is not ir.INDEX:
+                raise self.broken("L-call-dims", s, f"{show_expr(e)}: {dtype}", str(ir.INDEX))
             size = given[d.name] = self._size(e)
             if size is not None:
                 lo, hi = dims.bounds(size, self.sizes.ranges)
@@ -141,23 +125,25 @@ class Calls:
                     raise self.broken("L-call-dims", s, f"{d.name} = {show_expr(e)}", want)
         return given
 
-    def _size(self, e: Expr) -> Dim | None:
+    def _size(self, e: ir.Expr) -> Dim | None:
         """Return the size that an expression over dims is; None of others."""
         match e:
-            case Const(value):
+            case ir.Const(value):
                 return int(value)
-            case Var(name) if name in self.sizes.ranges:
+            case ir.Var(name) if name in self.sizes.ranges:
                 return dims.symbol(name)
-            case Binary("add" | "sub" | "mul" as op, a, b):
+            case ir.Binary("add" | "sub" | "mul" as op, a, b):
                 x, y = self._size(a), self._size(b)
                 return None if x is None or y is None else _SIZES[op](x, y)
-            case Binary("floordiv", a, Const(value)) if value > 0:
+            case ir.Binary("floordiv", a, ir.Const(value)) if value > 0:
                 x = self._size(a)
                 return None if x is None else dims.floordiv(x, int(value))
             case _:
                 return None
 
-    def _argument(self, s: Call, p: Buffer, b: Buffer, sizes: Mapping[str, Dim | None]) -> None:
+    def _argument(
+        self, s: ir.Call, p: ir.Buffer, b: ir.Buffer, sizes: Mapping[str, Dim | None]
+    ) -> None:
         """Check the buffer that a call gives for a parameter."""
         known = {n: d for n, d in sizes.items() if d is not None}
         for n in dims.free(p.shape):
@@ -167,5 +153,5 @@ class Calls:
         shape = tuple(dims.substitute(d, known) for d in p.shape)
         if (p.dtype, p.scope, shape) != (b.dtype, b.scope, b.shape):
             text = LoopPrinter().buffer
-            want = text(Buffer(p.name, p.dtype, shape, p.scope), True)
+            want = text(ir.Buffer(p.name, p.dtype, shape, p.scope), True)
             raise self.broken("L-call-args", s, text(b, True), want)

@@ -5,56 +5,48 @@ from __future__ import annotations
 from typing import TypeAlias, assert_never
 
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.limits import PORTABLE
-from didyma.refimpl.ir.program import (
-    ALIGNMENT,
-    Allocate,
-    Arena,
-    Free,
-    Line,
-    Place,
-    PlacementAllocate,
-    Reuse,
-    View,
-)
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.state import Region, Shown, Storage
 from didyma.refimpl.verify.values import Values
 
-MemoryLine: TypeAlias = Allocate | Free | Reuse | PlacementAllocate | Arena | Place | View
+MemoryLine: TypeAlias = (
+    ir.Allocate | ir.Free | ir.Reuse | ir.PlacementAllocate | ir.Arena | ir.Place | ir.View
+)
 
 
 def verify_memory(s: MemoryLine, v: Values) -> None:
     """Verify a line that gives bytes to a value, or takes them."""
     match s:
-        case Allocate(value):
+        case ir.Allocate(value):
             v.allocate(value)
-        case Free():
+        case ir.Free():
             _free(s, v)
-        case Reuse(value, over):
+        case ir.Reuse(value, over):
             t, r = _take(s, value, over, v)
             if t != v.types[over]:
                 raise v.broken("P-reuse", str(t), f"{v.types[over]}, as %{over}")
             v.own(Region(value, r.storage, r.lo, r.hi))
-        case PlacementAllocate(value, over, offset):
+        case ir.PlacementAllocate(value, over, offset):
             v.sizes.declared(offset, v.at)
             t, r = _take(s, value, over, v)
             end = dims.add(offset, t.nbytes)
             _fits(offset, end, r.storage.nbytes, v)
-            v.aligned(f"%{value}", offset, ALIGNMENT)
+            v.aligned(f"%{value}", offset, ir.ALIGNMENT)
             v.own(Region(value, r.storage, offset, end))
-        case Arena():
+        case ir.Arena():
             _arena(s, v)
-        case Place():
+        case ir.Place():
             _place(s, v)
-        case View():
+        case ir.View():
             _view(s, v)
         case _:
             assert_never(s)
 
 
-def _free(s: Free, v: Values) -> None:
+def _free(s: ir.Free, v: Values) -> None:
     shown = v.state.values.get(s.value)
     r = v.state.regions[shown.owner] if shown else None
     if shown is None or r is None or r.gone or not r.storage.ours or r.owner != s.value:
@@ -64,7 +56,7 @@ def _free(s: Free, v: Values) -> None:
     v.state.end(s.value, s)
 
 
-def _take(s: Line, value: str, over: str, v: Values) -> tuple[TensorType, Region]:
+def _take(s: ir.Line, value: str, over: str, v: Values) -> tuple[TensorType, Region]:
     """Make a value that takes over the allocation of another; return its type and that region."""
     t = v.make(value)
     r = v.owner(over, "P-over", "a value that owns bytes")
@@ -82,7 +74,7 @@ def _fits(lo: Dim, hi: Dim, room: Dim, v: Values) -> None:
         raise v.broken("P-fits", got, f"within 0 to {dims.text(room)}")
 
 
-def _arena(s: Arena, v: Values) -> None:
+def _arena(s: ir.Arena, v: Values) -> None:
     if s.name in v.made or s.name in v.types:
         raise v.broken("P-made-twice", f"%{s.name} again", "a name of its own")
     v.sizes.declared(s.nbytes, v.at)
@@ -97,7 +89,7 @@ def _arena(s: Arena, v: Values) -> None:
     v.state.placed[s.name] = {}
 
 
-def _place(s: Place, v: Values) -> None:
+def _place(s: ir.Place, v: Values) -> None:
     v.sizes.declared(s.offset, v.at)
     t = v.make(s.value)
     arena = v.state.arenas.get(s.arena)
@@ -110,7 +102,7 @@ def _place(s: Place, v: Values) -> None:
     if any(v.state.changed.get(n, 0) > arena.stamp for n in dims.free(arena.nbytes)):
         raise v.broken("P-stale", f"%{s.arena}", "an arena of the present size")
     end = dims.add(s.offset, t.nbytes)
-    v.aligned(f"%{s.value}", s.offset, ALIGNMENT)
+    v.aligned(f"%{s.value}", s.offset, ir.ALIGNMENT)
     _fits(s.offset, end, arena.nbytes, v)
     for other in v.state.placed[s.arena]:
         r = v.state.regions[other]
@@ -121,7 +113,7 @@ def _place(s: Place, v: Values) -> None:
     v.own(Region(s.value, arena, s.offset, end))
 
 
-def _view(s: View, v: Values) -> None:
+def _view(s: ir.View, v: Values) -> None:
     v.sizes.declared(s.offset, v.at)
     t = v.make(s.value)
     shown, _ = v.live(s.of)

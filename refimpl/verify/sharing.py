@@ -21,27 +21,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.dims.polynomial import plus, times
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.expr import of_dim
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
-from didyma.refimpl.ir.loop import (
-    Allocate,
-    Atomic,
-    Block,
-    Buffer,
-    Expr,
-    ExternalCall,
-    For,
-    If,
-    Let,
-    LetExpr,
-    Load,
-    PlacementAllocate,
-    Stmt,
-    Store,
-    While,
-)
 from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import expr_children, stmt_exprs
 from didyma.refimpl.verify.indices import ONE, Indices, Poly
@@ -70,7 +54,7 @@ def may_share(kernel: Kernel, output: str, source: str) -> bool:
     )
 
 
-def _numel(b: Buffer) -> dims.Dim:
+def _numel(b: ir.Buffer) -> dims.Dim:
     return dims.mul(*b.shape)
 
 
@@ -103,7 +87,7 @@ class _Touch:
 class _Walk:
     """Collects where a kernel loads one buffer and stores another, in the order of its text."""
 
-    def __init__(self, output: Buffer, source: Buffer, indices: Indices) -> None:
+    def __init__(self, output: ir.Buffer, source: ir.Buffer, indices: Indices) -> None:
         self.output = output
         self.source = source
         self.indices = indices
@@ -111,57 +95,57 @@ class _Walk:
         self.loads: list[_Touch] = []
         self.stores: list[_Touch] = []
 
-    def stmt(self, s: Stmt, loops: tuple[_Loop, ...]) -> None:
-        if isinstance(s, While):  # whose condition is evaluated in every round
+    def stmt(self, s: ir.Stmt, loops: tuple[_Loop, ...]) -> None:
+        if isinstance(s, ir.While):  # whose condition is evaluated in every round
             loops = (*loops, _Loop(f"\0while {self.order}", None))
         for e in stmt_exprs(s):
             self.expr(e, loops)
         self.order += 1
         match s:
-            case Block(body):
+            case ir.Block(body):
                 for b in body:
                     self.stmt(b, loops)
-            case For(var, extent, body):
+            case ir.For(var, extent, body):
                 size = self.poly(extent, loops)
                 varies = self.indices.loop(var.name, size)
                 self.stmt(body, (*loops, _Loop(var.name, size)) if varies else loops)
-            case While(_, body) | Allocate(_, body) | PlacementAllocate(_, _, body):
+            case ir.While(_, body) | ir.Allocate(_, body) | ir.PlacementAllocate(_, _, body):
                 self.stmt(body, loops)
-            case If(_, then, other):
+            case ir.If(_, then, other):
                 self.stmt(then, loops)
                 if other is not None:
                     self.stmt(other, loops)
-            case Let(var, value, body):
+            case ir.Let(var, value, body):
                 self.indices.let(var, value, _vars(loops))
                 self.stmt(body, loops)
-            case Store(buffer, index, _) if buffer == self.output.name:
+            case ir.Store(buffer, index, _) if buffer == self.output.name:
                 self.stores.append(self.access(self.output, index, loops))
-            case Atomic(_, buffer) if buffer == self.output.name:
+            case ir.Atomic(_, buffer) if buffer == self.output.name:
                 raise _Unclear
-            case ExternalCall():
+            case ir.ExternalCall():
                 raise _Unclear
             case _:
                 pass
 
-    def expr(self, e: Expr, loops: tuple[_Loop, ...]) -> None:
-        if isinstance(e, LetExpr):
+    def expr(self, e: ir.Expr, loops: tuple[_Loop, ...]) -> None:
+        if isinstance(e, ir.LetExpr):
             self.expr(e.value, loops)
             self.indices.let(e.var, e.value, _vars(loops))
             self.expr(e.body, loops)
             return
         for c in expr_children(e):
             self.expr(c, loops)
-        if isinstance(e, Load):
+        if isinstance(e, ir.Load):
             if e.buffer == self.output.name:
                 raise _Unclear
             if e.buffer == self.source.name:
                 self.order += 1
                 self.loads.append(self.access(self.source, e.index, loops))
 
-    def poly(self, e: Expr, loops: tuple[_Loop, ...]) -> Poly:
+    def poly(self, e: ir.Expr, loops: tuple[_Loop, ...]) -> Poly:
         return self.indices.poly(e, _vars(loops))
 
-    def access(self, b: Buffer, index: tuple[Expr, ...], loops: tuple[_Loop, ...]) -> _Touch:
+    def access(self, b: ir.Buffer, index: tuple[ir.Expr, ...], loops: tuple[_Loop, ...]) -> _Touch:
         polys = tuple(self.poly(i, loops) for i in index)
         sizes = [self.poly(of_dim(d), ()) for d in b.shape]
         bounded = tuple({} if d == 1 else i for i, d in zip(polys, b.shape, strict=True))

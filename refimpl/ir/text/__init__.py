@@ -29,30 +29,19 @@ from didyma.refimpl.ir.graph import Module, Node, Param
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
-from didyma.refimpl.ir.text.graph import GraphReader, show_function, show_module, show_node
+from didyma.refimpl.ir.text.graph import GraphReader, show_module
+from didyma.refimpl.ir.text.graph import show_function as show_function
+from didyma.refimpl.ir.text.graph import show_node as show_node
 from didyma.refimpl.ir.text.lex import Lexer
-from didyma.refimpl.ir.text.program import show_instruction, show_program
+from didyma.refimpl.ir.text.program import show_instruction as show_instruction
+from didyma.refimpl.ir.text.program import show_program
 from didyma.refimpl.ir.text.read_loop import LoopReader
 from didyma.refimpl.ir.text.read_program import ProgramReader
-from didyma.refimpl.ir.text.reader import Files
+from didyma.refimpl.ir.text.reader import Files as Files
 from didyma.refimpl.ir.text.show_kernel import show_kernels
-from didyma.refimpl.ir.text.show_loop import show_expr, show_line, show_stmt
-
-__all__ = [
-    "Files",
-    "node_lines",
-    "parse",
-    "parse_loop",
-    "parse_module",
-    "parse_program",
-    "show",
-    "show_expr",
-    "show_function",
-    "show_instruction",
-    "show_line",
-    "show_node",
-    "show_stmt",
-]
+from didyma.refimpl.ir.text.show_loop import show_expr as show_expr
+from didyma.refimpl.ir.text.show_loop import show_line as show_line
+from didyma.refimpl.ir.text.show_loop import show_stmt as show_stmt
 
 _KIND = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*([a-z]+)")
 

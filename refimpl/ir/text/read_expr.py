@@ -4,28 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from didyma.refimpl.ir.loop import (
-    BINARY_OPS,
-    BITCASTS,
-    COMPARE_OPS,
-    INDEX,
-    INTRINSICS,
-    UNARY_OPS,
-    Binary,
-    BinaryOp,
-    Cast,
-    Compare,
-    CompareOp,
-    Const,
-    Expr,
-    Intrinsic,
-    LetExpr,
-    Load,
-    Select,
-    Unary,
-    UnaryOp,
-    Var,
-)
+from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.text.literals import DTYPES
 from didyma.refimpl.ir.text.reader import Files, Reader
 from didyma.refimpl.ir.text.show_loop import COMPARISON, INFIX, NEGATION, RESERVED, dtype_of
@@ -33,16 +12,16 @@ from didyma.refimpl.ir.types import DType
 
 MAX_HEIGHT = 256  # of an expression's tree
 
-K = TypeVar("K", BinaryOp, CompareOp, UnaryOp)
+K = TypeVar("K", ir.BinaryOp, ir.CompareOp, ir.UnaryOp)
 
 
 def _by_name(ops: tuple[K, ...]) -> dict[str, K]:
     return {str(op): op for op in ops}
 
 
-_BINARY: dict[str, BinaryOp] = _by_name(BINARY_OPS)
-_COMPARE: dict[str, CompareOp] = _by_name(COMPARE_OPS)
-_UNARY: dict[str, UnaryOp] = _by_name(UNARY_OPS)
+_BINARY: dict[str, ir.BinaryOp] = _by_name(ir.BINARY_OPS)
+_COMPARE: dict[str, ir.CompareOp] = _by_name(ir.COMPARE_OPS)
+_UNARY: dict[str, ir.UnaryOp] = _by_name(ir.UNARY_OPS)
 _MARKS = {mark: (name, rank) for name, (mark, rank) in INFIX.items()}
 
 
@@ -67,12 +46,12 @@ class ExprReader(Reader):
             )
         return self.name(what)
 
-    def _element(self) -> tuple[str, tuple[Expr, ...]]:
+    def _element(self) -> tuple[str, tuple[ir.Expr, ...]]:
         buffer = self._buffer_name()
         self.expect("[")
         return buffer, self._exprs("]")
 
-    def _binding(self) -> tuple[Var, Expr]:
+    def _binding(self) -> tuple[ir.Var, ir.Expr]:
         name = self._local("the name of a variable")
         dtype = self.dtype() if self.accept(":") else None
         self.expect("=")
@@ -82,11 +61,11 @@ class ExprReader(Reader):
         if dtype is None:
             raise self.error("an operand", got="an intrinsic without one", at=at)
         self.vars[name] = dtype
-        return Var(name, dtype), value
+        return ir.Var(name, dtype), value
 
     # ---- expressions
 
-    def expr(self, level: int = 0) -> Expr:
+    def expr(self, level: int = 0) -> ir.Expr:
         """Take an expression whose operators bind tighter than ``level``."""
         self.enter()
         left = self._primary()
@@ -101,11 +80,11 @@ class ExprReader(Reader):
             right = self.expr(rank)
             height = self._grow(max(height, self.height), at)
             if name in _COMPARE:
-                left = Compare(_COMPARE[name], left, right)
+                left = ir.Compare(_COMPARE[name], left, right)
                 if _MARKS.get(self.word, ("", 0))[1] == COMPARISON:
                     raise self.error("parentheses: comparisons do not chain")
             else:
-                left = Binary(_BINARY[name], left, right)
+                left = ir.Binary(_BINARY[name], left, right)
         self.height = height
         self.depth -= 1
         return left
@@ -115,8 +94,8 @@ class ExprReader(Reader):
             raise self.error(f"a tree of at most {MAX_HEIGHT} levels", got="a higher one", at=at)
         return height + 1
 
-    def _exprs(self, close: str) -> tuple[Expr, ...]:
-        found: list[Expr] = []
+    def _exprs(self, close: str) -> tuple[ir.Expr, ...]:
+        found: list[ir.Expr] = []
         height = 0
         while self.word != close:
             found.append(self.expr())
@@ -127,7 +106,7 @@ class ExprReader(Reader):
         self.height = self._grow(height, self.i - 1)
         return tuple(found)
 
-    def _primary(self) -> Expr:
+    def _primary(self) -> ir.Expr:
         kind, word = self.kind, self.word
         if kind == "value" or (kind == "name" and word not in ("true", "false", "nan", "inf")):
             after = self.words[self.i + 1]
@@ -136,24 +115,24 @@ class ExprReader(Reader):
             if after == "(":
                 name = self.name("a name")
                 self.next()
-                return Intrinsic(name, self._exprs(")"))
+                return ir.Intrinsic(name, self._exprs(")"))
             if after == "[":
                 buffer, index = self._element()
-                return Load(buffer, index, self._load_dtype(buffer))
+                return ir.Load(buffer, index, self._load_dtype(buffer))
             return self._var()
         if word == "-" and not self._is_number(self.i + 1):
             at = self.i
             self.next()
             arg = self.expr(NEGATION)
             self.height = self._grow(self.height, at)
-            return Unary("neg", arg)
+            return ir.Unary("neg", arg)
         if word == "(":
             return self._parenthesis()
         if self._is_number(self.i) or word == "-":
             return self._const()
         raise self.error("an expression")
 
-    def _parenthesis(self) -> Expr:
+    def _parenthesis(self) -> ir.Expr:
         self.next()
         if not self.accept("let"):
             e = self.expr()
@@ -166,13 +145,13 @@ class ExprReader(Reader):
         body = self.expr()
         self.expect(")")
         self.height = self._grow(max(height, self.height), at)
-        return LetExpr(var, value, body)
+        return ir.LetExpr(var, value, body)
 
     def _is_number(self, at: int) -> bool:
         number = self.kinds[at] in ("int", "float", "hex")
         return number or self.words[at] in ("true", "false", "nan", "inf")
 
-    def _const(self) -> Const:
+    def _const(self) -> ir.Const:
         at = self.i
         dtype = self._suffix(at + 1 + (self.word == "-"))
         value = self.number(dtype or DType.F64)
@@ -182,9 +161,9 @@ class ExprReader(Reader):
         elif isinstance(value, float):
             raise self.error("`:` and the dtype of this literal, such as 1.0:f32", at=at)
         else:
-            dtype = DType.BOOL if isinstance(value, bool) else INDEX
+            dtype = DType.BOOL if isinstance(value, bool) else ir.INDEX
         self.height = 1
-        return Const(value, dtype)
+        return ir.Const(value, dtype)
 
     def _suffix(self, at: int) -> DType | None:
         """Return the dtype after a ``:`` at word ``at``."""
@@ -207,30 +186,30 @@ class ExprReader(Reader):
             raise self.error(f"`:` and a dtype, since no buffer {buffer} is declared")
         return dtype
 
-    def _var(self) -> Expr:
+    def _var(self) -> ir.Expr:
         name = self._local("an expression")
         self.height = 1
-        return Var(name, self._written_dtype() or self.vars.get(name, INDEX))
+        return ir.Var(name, self._written_dtype() or self.vars.get(name, ir.INDEX))
 
-    def _call(self) -> Expr:
+    def _call(self) -> ir.Expr:
         at = self.i
         name = self.next()
         self.next()
         args = self._exprs(")")
-        if name in INTRINSICS or name in BITCASTS:
-            return Intrinsic(name, args)
+        if name in ir.INTRINSICS or name in ir.BITCASTS:
+            return ir.Intrinsic(name, args)
         if name in _BINARY and len(args) == 2:
-            return Binary(_BINARY[name], *args)
+            return ir.Binary(_BINARY[name], *args)
         if name in _COMPARE and len(args) == 2:
-            return Compare(_COMPARE[name], *args)
+            return ir.Compare(_COMPARE[name], *args)
         if name in _UNARY and len(args) == 1:
-            return Unary(_UNARY[name], args[0])
+            return ir.Unary(_UNARY[name], args[0])
         if name in DTYPES and len(args) == 1:
-            return Cast(args[0], DTYPES[name])
+            return ir.Cast(args[0], DTYPES[name])
         if name == "select" and len(args) == 3:
-            return Select(*args)
+            return ir.Select(*args)
         known = (*_BINARY, *_COMPARE, *_UNARY, *DTYPES, "select")
         if name in known:
             wanted = 3 if name == "select" else 2 if name in (*_BINARY, *_COMPARE) else 1
             raise self.error(f"{wanted} operands of {name}", got=str(len(args)), at=at)
-        raise self.error(f"a function: {', '.join((*known, *INTRINSICS, *BITCASTS))}", at=at)
+        raise self.error(f"a function: {', '.join((*known, *ir.INTRINSICS, *ir.BITCASTS))}", at=at)
