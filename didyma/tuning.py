@@ -234,7 +234,8 @@ class Tuner:
         def heard(trial: Trial) -> None:
             nonlocal count
             count += 1
-            self.cache.judged(key.digest, Verdict(trial.text, trial.choice, trial.reason))
+            if not trial.lost:
+                self.cache.judged(key.digest, Verdict(trial.text, trial.choice, trial.reason))
             self.told(request.name, count, trial)
 
         found = select(task, judge, self.isolate, self.limits, known, heard)

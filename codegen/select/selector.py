@@ -44,6 +44,14 @@ class Isolate(Protocol):
         ...
 
 
+class Judged(Protocol):
+    """Is called with the text of a choice and why it is out, or nothing where it is right."""
+
+    def __call__(self, name: str, reason: str, lost: bool = False) -> None:
+        """Note a verdict, or that a child was lost at the choice."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much a selection may take: seconds in all, and until a candidate counts as hung."""
@@ -59,13 +67,15 @@ class Trial:
     """What became of one candidate: ``reason`` says why it is out; else its median ``seconds``.
 
     ``text`` is the hash of its kernels' text.  A candidate that was judged right, but not timed for
-    long, or at all, was too far behind or came too late.
+    long, or at all, was too far behind or came too late.  With ``lost`` a child was lost at it,
+    which may be the machine's fault.
     """
 
     choice: str
     text: str
     reason: str = ""
     seconds: float | None = None
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +113,10 @@ def select(
 
     lock = threading.Lock()
 
-    def judged(name: str, reason: str) -> None:
+    def judged(name: str, reason: str, lost: bool = False) -> None:
         with lock:
             reasons[name] = reason
-            heard(Trial(name, texts[name], reason))
+            heard(Trial(name, texts[name], reason, lost=lost))
 
     bench = _Children(task, judge, isolate, limits, judged)
     bench.judge_all(todo, began + JUDGING * limits.seconds)
@@ -153,7 +163,7 @@ class _Children:
     judge: Judge
     isolate: Isolate
     limits: Limits
-    judged: Callable[[str, str], None]
+    judged: Judged
 
     def judge_all(self, choices: Sequence[Choice], end: float) -> None:
         """Judge choices in several children side by side, until a time of the monotonic clock."""
@@ -185,7 +195,7 @@ class _Children:
             blamed = begun[-1:] if begun else [] if starts else [str(c) for c in left]
             for name in blamed:
                 done.add(name)
-                self.judged(name, got.reason)
+                self.judged(name, got.reason, lost=True)
 
     def time_all(
         self, choices: Sequence[Choice], seconds: float
@@ -209,6 +219,6 @@ class _Children:
             starts -= not begun
             blamed = begun[-1:] if begun else [] if starts else [str(c) for c in left]
             for name in blamed:
-                self.judged(name, got.reason)
+                self.judged(name, got.reason, lost=True)
             left = [c for c in left if str(c) not in blamed]
         return None

@@ -23,10 +23,12 @@ from didyma.codegen.pipeline import Lowered
 from didyma.codegen.pipeline import compile as compile_module
 from didyma.codegen.runtime.engine import KernelFault
 from didyma.codegen.runtime.registry import engine
+from didyma.codegen.select import worker
 from didyma.codegen.select.cache import Cache, Pick
 from didyma.codegen.select.choice import Candidate, Choice, build
 from didyma.codegen.select.choosers import Request
-from didyma.codegen.select.selector import Limits
+from didyma.codegen.select.selector import Limits, Lost
+from didyma.codegen.select.worker import Say
 from didyma.commands import tune as command
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import Barrier, Binary, Block, Const, Expr, PrimFunc, Stmt
@@ -172,6 +174,25 @@ def test_tuning_goes_on_where_it_was_killed(tmp_path: Path) -> None:
         Tuner(made.fused, cache, limits, until_two, inline).measure(r)
     assert len(heard) == 1
     assert cache.get(r.key.digest) is not None
+
+
+def test_a_lost_child_is_no_verdict(tmp_path: Path) -> None:
+    """It may be the machine's fault, so the next tuning tries the candidate again."""
+    made, r = request(rows)
+    lost: list[str] = []
+
+    def losing(f: Callable[..., Any], args: tuple[Any, ...], seconds: float, say: Say) -> Any:
+        if f is worker.examine and not lost:
+            lost.append(str(args[2][0]))
+            say(json.dumps({"begin": lost[0]}))
+            return Lost("hang: planted")
+        return inline(f, args, seconds, say)
+
+    cache = Cache(tmp_path / "c.sqlite")
+    _, found = Tuner(made.fused, cache, Limits(seconds=60, candidates=3), isolate=losing).tune(r)
+    assert [t.choice for t in found.trials if t.reason] == lost
+    known = {v.choice for v in cache.verdicts(r.key.digest).values()}
+    assert known == {t.choice for t in found.trials} - set(lost)
 
 
 @pytest.fixture(scope="module")
