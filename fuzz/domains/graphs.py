@@ -21,7 +21,7 @@ from didyma.fuzz.keys import DECISION
 from didyma.fuzz.levels import Failed
 from didyma.fuzz.mattered import Examiner
 from didyma.fuzz.minimise.dtypes import shrink_dtypes
-from didyma.fuzz.minimise.graph import cut_out, shrink
+from didyma.fuzz.minimise.graph import cut_out, shrink, shrink_to_constants
 from didyma.fuzz.minimise.options import shrink_options
 from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
@@ -125,7 +125,8 @@ class Graphs(Domain[Case]):
         """
         cut = () if finding.where == "process" else ((0.5, cut_out),)
         return (
-            (0.2, shrink_options), *cut, (0.7, shrink), (0.85, shrink_sizes), (0.9, shrink_dtypes),
+            (0.2, shrink_options), *cut, (0.7, shrink), (0.75, shrink_to_constants),
+            (0.85, shrink_sizes), (0.9, shrink_dtypes),
             (1.0, shrink_values),
         )  # fmt: skip
 

@@ -20,7 +20,7 @@ from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, of_graph
 from didyma.fuzz.mattered import Examiner
-from didyma.fuzz.minimise.graph import shrink
+from didyma.fuzz.minimise.graph import shrink, shrink_to_constants
 from didyma.fuzz.minimise.options import shrink_options
 from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
@@ -80,7 +80,10 @@ class Passes(Domain[Case]):
     def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
         """Return what leaves out options and makes graphs, sizes and values smaller."""
         del finding
-        return ((0.2, shrink_options), (0.7, shrink), (0.85, shrink_sizes), (1.0, shrink_values))
+        return (
+            (0.2, shrink_options), (0.65, shrink), (0.75, shrink_to_constants),
+            (0.85, shrink_sizes), (1.0, shrink_values),
+        )  # fmt: skip
 
     def size(self, case: Case) -> tuple[int, ...]:
         """Return the number of nodes of all functions, and of the elements of the inputs."""

@@ -73,6 +73,37 @@ def _cut(case: Case, nodes: Sequence[Node], known: Mapping[str, Tensor]) -> Case
     return _pruned(wider, params, nodes, results, [seeds.get(p.name, 0) for p in params])
 
 
+def shrink_to_constants(case: Case) -> Search[Case]:
+    """Yield cases of fewer nodes, in which constants stand for parts of the entry, greedily.
+
+    Such a constant has the value that the reference gives the part.  A fault that only constants
+    show, such as one of constant folding, is lost where the value becomes an input.
+    """
+    return greedy(case, _constants)
+
+
+def _constants(case: Case) -> Iterator[Case]:
+    f = case.module.entry
+    try:
+        known = values(f, case.module, case.inputs(), dict(case.env))
+    except Exception:
+        return  # the fault may be the reference's own, and nothing is known then
+    inputs = tuple((p.name, Tensor.of(known[p.name])) for p in f.params)
+    whole = replace(case, given=inputs)  # values that a seed draws may depend on their readers
+    fixed = _counts(f, case.module).union(f.results)
+    for i, n in reversed(list(enumerate(f.nodes))):
+        if n.op == "constant" or len(n.results) != 1 or n.results[0] in fixed:
+            continue
+        if dims.free(n.types[0].shape):
+            continue
+        value = attrs({"value": Tensor.of(known[n.results[0]])})
+        constant = Node(n.results, "constant", (), n.types, value)
+        nodes = (*f.nodes[:i], constant, *f.nodes[i + 1 :])
+        smaller = _pruned(whole, f.params, nodes, f.results, case.seeds)
+        if len(smaller.module.entry.nodes) < len(f.nodes):
+            yield from _valid([smaller])
+
+
 def candidates(case: Case) -> Iterator[Case]:
     """Yield smaller cases that are valid.
 

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from didyma.codegen.emit import terms
+from didyma.codegen.emit.terms import Term
 from didyma.fuzz import cases, saved
 from didyma.fuzz.campaign import Plan, run
 from didyma.fuzz.domains.domain import Domain, Outcome
@@ -20,6 +21,7 @@ from didyma.fuzz.emission.shrink import smaller
 from didyma.fuzz.executor import InlineExecutor
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import Barrier
+from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import stmts
 from tests.didyma.cli import didyma
 
@@ -42,8 +44,11 @@ def test_a_finding_of_emission_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = terms.literal
-    monkeypatch.setattr("didyma.codegen.emit.expressions.literal",
-                        lambda v, d: right(v + 1 if v == 3 else v, d))  # fmt: skip
+
+    def slip(value: float, dtype: DType) -> Term:
+        return right(value + 1 if value == 3 else value, dtype)
+
+    monkeypatch.setattr("didyma.codegen.emit.expressions.literal", slip)
     domain = Emission(("host",))
     plan = Plan((domain,), count=300, seed=1, shrink_seconds=0.5, findings=tmp_path, stop_after=1)
     e = run(plan, executor=InlineExecutor()).groups[0].smallest
