@@ -6,10 +6,13 @@ import pickle
 from collections import Counter
 from statistics import median
 
+import pytest
+
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.domains.schedules import Schedules
 from didyma.fuzz.schedules import cases
 from didyma.fuzz.schedules.judge import judge
+from tests.fuzz.schedule_faults import FAULTS, first_killed
 
 
 def test_a_case_is_a_function_of_seed_and_index() -> None:
@@ -41,3 +44,16 @@ def test_the_report_counts_steps() -> None:
     counts = domain.summary(Counter(outcome.covered))
     assert sum(counts["steps"].values()) == len(case.schedule)
     assert sum(counts["refused"].values()) == len(case.refused)
+
+
+# A seed, and the first cases of it, that find each planted fault.
+KILLED = {name: (11, range(40)) for name in FAULTS} | {
+    "rfactor takes a difference apart": (13, range(8)),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``python -m tests.fuzz.schedule_faults`` says how soon."""
+    FAULTS[name](monkeypatch.setattr)
+    assert first_killed(*KILLED[name]) is not None
