@@ -21,8 +21,8 @@ _PACKED = (DType.I4, DType.U4, DType.F4E2M1, DType.U2)
 def long_body(f: Body, c: Chooser, names: Sequence[str], t: TensorType) -> list[str]:
     """Add several kernels in a row, each of which reads some of the values before it.
 
-    Returns the values given and those made.  Running sums keep kernels apart; where there can be
-    none, what is added may become one kernel.
+    Returns the values given and those made.  Running sums keep kernels apart, some of them over
+    views of their operands; where there can be none, what is added may become one kernel.
     """
     have = list(names)
     runs = t.rank > 0 and t.dtype in OPS["cumulative_sum"].dtypes
@@ -34,10 +34,13 @@ def long_body(f: Body, c: Chooser, names: Sequence[str], t: TensorType) -> list[
         elif t.dtype in OPS["negative"].dtypes:
             x = f.node(c.pick(_UNARY), (x,), t)
         if runs and not c.chance(3):
+            u = t.with_shape(t.numel) if t.rank > 1 and c.chance(2) else t
+            x = x if u == t else f.node("reshape", (x,), u, shape=u.shape)
             x = f.node(
-                "cumulative_sum", (x,), t,
-                axis=c.below(t.rank), exclusive=c.chance(3), reverse=c.chance(2),
+                "cumulative_sum", (x,), u,
+                axis=c.below(u.rank), exclusive=c.chance(3), reverse=c.chance(2),
             )  # fmt: skip
+            x = x if u == t else f.node("reshape", (x,), t, shape=t.shape)
         have.append(x)
     return have
 
