@@ -45,20 +45,52 @@ def scores(s: dd.Tensor, mask: dd.Tensor) -> dd.Tensor:
     return dd.softmax(s * 0.125 + mask, axis=-1)
 
 
+def softmax(x: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(x, axis=-1)
+
+
+def log_softmax(x: dd.Tensor) -> dd.Tensor:
+    return dd.log_softmax(x, axis=-1)
+
+
+def logsumexp(x: dd.Tensor) -> dd.Tensor:
+    return dd.logsumexp(x, axis=-1)
+
+
+def layer_norm(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+    return dd.layer_norm(x, w, b)
+
+
+def rms_norm(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    return dd.rms_norm(x, w)
+
+
+def spread(x: dd.Tensor) -> dd.Tensor:
+    return dd.std(x, axis=-1)
+
+
+def columns(x: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(x, axis=0)
+
+
+def two_results(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    return dd.softmax(x, axis=-1), dd.max(x, axis=-1)
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-    "softmax": (lambda x: dd.softmax(x, axis=-1), (X,)),
-    "log_softmax": (lambda x: dd.log_softmax(x, axis=-1), (X,)),
-    "logsumexp": (lambda x: dd.logsumexp(x, axis=-1), (X,)),
-    "layer_norm": (lambda x, w, b: dd.layer_norm(x, w, b), (X, W, W)),
-    "rms_norm": (lambda x, w: dd.rms_norm(x, w), (X, W)),
+    "softmax": (softmax, (X,)),
+    "log_softmax": (log_softmax, (X,)),
+    "logsumexp": (logsumexp, (X,)),
+    "layer_norm": (layer_norm, (X, W, W)),
+    "rms_norm": (rms_norm, (X, W)),
     "batch_statistics": (batch_statistics, (dd.f32[4, 3, 25],)),
-    "spread": (lambda x: dd.std(x, axis=-1), (X,)),
+    "spread": (spread, (X,)),
     "scores": (scores, (X, X)),
     "softmax_backward": (softmax_backward, (X, X)),
     "layer_norm_backward": (layer_norm_backward, (X, X, W)),
-    "columns": (lambda x: dd.softmax(x, axis=0), (X,)),
-    "halves": (lambda x: dd.softmax(x, axis=-1), (dd.f16[5, 33],)),
-    "two results": (lambda x: (dd.softmax(x, axis=-1), dd.max(x, axis=-1)), (X,)),
+    "columns": (columns, (X,)),
+    "halves": (softmax, (dd.f16[5, 33],)),
+    "two results": (two_results, (X,)),
 }
 
 
@@ -124,7 +156,7 @@ N = dd.dim("n", 0, 3000)
 
 @pytest.mark.parametrize("shape", [(5, N), (N, 5), (2, 5, N), (70, 5000)])
 def test_rows_of_any_length_and_number(shape: tuple[Any, ...]) -> None:
-    p = dd.trace(dd.f32[shape])(lambda x: dd.log_softmax(x, axis=-1))
+    p = dd.trace(dd.f32[shape])(log_softmax)
     _, kernels = made(p)
     assert len(kernels) == 1
     report = dd.check(p, engines=["host"], options=ROWS, tries=1)
