@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.limits import PORTABLE
+from didyma.refimpl.ir.target import PORTABLE, TARGETS, Target
 
 if TYPE_CHECKING:
     from didyma.codegen.memory.planners import Choice
@@ -37,6 +37,11 @@ _TEXT = Rule(lambda x: type(x) is str, "a text")
 _TUPLE = Rule(lambda x: isinstance(x, tuple), "a tuple")
 _NAMES = Rule(
     lambda x: isinstance(x, tuple) and all(isinstance(n, str) for n in x), "a tuple of names"
+)
+_TARGET = Rule(
+    lambda x: isinstance(x, Target) or x in TARGETS,
+    f"one of {', '.join(TARGETS)}, or a Target",
+    code="unknown-target",
 )
 _FLAG = Rule(lambda x: type(x) is bool, "true or false")
 _TEXT = Rule(lambda x: type(x) is str, "a text")
@@ -242,10 +247,19 @@ class Options(_Group):
     64
     """
 
+    target: str | Target = field(
+        default=PORTABLE.name,
+        metadata=_about("what kernels and programs may rely on, by name or as an object", _TARGET),
+    )
     graph: GraphOptions = field(default=GraphOptions(), metadata=_only(GraphOptions))
     kernels: KernelOptions = field(default=KernelOptions(), metadata=_only(KernelOptions))
     memory: MemoryOptions = field(default=MemoryOptions(), metadata=_only(MemoryOptions))
     verify: bool = _flag("whether the laws of each level are checked between stages")
+
+    @property
+    def device(self) -> Target:
+        """The target, however it was given."""
+        return self.target if isinstance(self.target, Target) else TARGETS[self.target]
 
     def choices(self) -> dict[str, Any]:
         """Return the value of every choice by its path, the planner by its name.
@@ -272,7 +286,7 @@ class Options(_Group):
             graph=_with(self.graph, choices),
             kernels=_with(self.kernels, choices),
             memory=_with(self.memory, choices),
-            verify=choices.get("verify", self.verify),
+            **{name: choices[name] for name in _own(Options) if name in choices},
         )
 
     def record(self) -> dict[str, Any]:

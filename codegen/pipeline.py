@@ -156,7 +156,7 @@ def _lower(made: Fused, context: Context) -> Lowered:
     }
     if context.options.verify:
         for loop in loops.values():
-            loop_laws.verify(loop)
+            loop_laws.verify(loop, context.options.device)
     return Lowered(**_fields(made), loops=loops)
 
 
@@ -178,7 +178,7 @@ def _schedule(made: Lowered, context: Context) -> Scheduled:
     if options.verify:
         for ks in kernels.values():
             for k in ks:
-                kernel_laws.verify(k)
+                kernel_laws.verify(k, context.options.device)
     return Scheduled(**_fields(made), kernels=kernels)
 
 
@@ -198,8 +198,8 @@ def _plan(made: Ordered, context: Context) -> Planned:
     planned = plan(made.bare, best, options.memory.capacity, moved)
     unplanned = plan(made.bare, planner("none"))
     if options.verify:
-        program_laws.verify(planned, kernels=False)
-        program_laws.verify(unplanned, kernels=False)
+        program_laws.verify(planned, kernels=False, target=options.device)
+        program_laws.verify(unplanned, kernels=False, target=options.device)
     return Planned(**_fields(made), program=planned, unplanned=unplanned)
 
 

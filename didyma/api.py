@@ -37,6 +37,7 @@ from didyma.loops import LoopProgram as LoopProgram
 from didyma.refimpl.errors import DidymaError as DidymaError
 from didyma.refimpl.ir.kernel import TextKernel as TextKernel
 from didyma.refimpl.ir.loop import Buffer as Buffer
+from didyma.refimpl.ir.target import Target as Target
 from didyma.running import Executable as Executable
 from didyma.running import Interpreted as Interpreted
 from didyma.running import compile as compile

@@ -10,7 +10,7 @@ from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import Options, choose
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.externs import Implementation
-from didyma.codegen.runtime.registry import engine
+from didyma.codegen.runtime.registry import engine, require_target
 from didyma.fuzz import levels
 from didyma.fuzz.peers.peer import Peer
 from didyma.fuzz.peers.registry import peer
@@ -69,8 +69,8 @@ def check(
     It runs in this process: ``didyma check`` runs it in a subprocess, so that a crash is reported.
 
     Errors: ``bad-option`` for a size that is no input's, less than one try, a negative seed or no
-    engine; ``dim-out-of-range``, ``unknown-engine``, ``unknown-planner``, ``unknown-peer``;
-    EngineMissing.
+    engine; ``dim-out-of-range``, ``unknown-engine``, ``unknown-planner``, ``unknown-peer``,
+    ``wrong-target``; EngineMissing.
     """
     chosen, steps = _made(engines, engine), read(schedules)
     if not chosen:
@@ -86,6 +86,8 @@ def check(
     source = rounds.Source(m, env, rounds.require_integer("seed", seed, 0))
     planned = rounds.schedule(source, tries)
     wanted = choose(options, planner)
+    for e in chosen:
+        require_target(e, wanted.device)
     if steps.text:
         wanted = wanted.changed({"kernels.schedules": steps.text})
     with steps.placed():

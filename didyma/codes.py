@@ -224,6 +224,10 @@ _CHOICES = _table(
      "program.",
      '>>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), kernels={"softmax": '
      'dd.TextKernel("", (), (), (1, 1, 1), (1, 1, 1))})'),
+    ("unknown-target", "There is no target of that name.",
+     '>>> dd.Options(target="sm_10")'),
+    ("wrong-target", "A program is compiled for a target that the engine neither has nor imitates.",
+     "$ didyma check MODEL.dym --engine cuda --option target=sm_90a, on an older GPU"),
     ("unknown-stage", "There is no stage of that name that these options run.",
      "compile(module, until='lowr')"),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from didyma.codegen.pipeline import compile as compile_module
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.runtime.registry import engine as made
+from didyma.codegen.runtime.registry import require_target
 from didyma.codegen.select.choosers import Chooser
 from didyma.fuzz import levels
 from didyma.loops import LoopExecutable, LoopProgram
@@ -124,8 +125,9 @@ def compile(
 
     Errors: ``not-a-program``, ``unknown-engine``, ``unknown-planner``, ``bad-engine``,
     ``bad-planner``, ``unknown-extern``, ``unknown-primitive``, ``bad-kernel``,
-    ``device-unsupported``, ``bad-choice``, ``unreadable-file``, ``no-valid-choices``,
-    and those of the cache; EngineMissing where the machine lacks what the engine needs.
+    ``wrong-target``, ``device-unsupported``, ``bad-choice``, ``unreadable-file``,
+    ``no-valid-choices``, and those of the cache; EngineMissing where the machine lacks what the
+    engine needs.
     """
     given, chosen = read_schedules(schedules), made(engine)
     if isinstance(program, LoopProgram):
@@ -133,6 +135,7 @@ def compile(
             return compiled_loops(program, chosen, given.text)
     m = require(program, "dd.compile").module
     wanted = with_planner(options, planner)
+    require_target(chosen, wanted.device)
     if given.text:
         wanted = wanted.changed({"kernels.schedules": given.text})
     wanted = tuning.chosen(m, wanted, chosen, choose)

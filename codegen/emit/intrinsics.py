@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, INTRINSICS, PREDICATES
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import BYTES, F8, INTS, UNSIGNED, DType
 
 LANES = 4  # of a wide access

@@ -14,7 +14,6 @@ from didyma.codegen.lower.scalar import combine, narrowed
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Function, Module, Node, attrs
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import (
     Atomic,
     Block,
@@ -29,6 +28,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Shape
 from didyma.refimpl.ir.walk import exprs
 from didyma.refimpl.ops import OPS

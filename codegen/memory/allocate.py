@@ -19,8 +19,8 @@ from didyma.codegen.memory.sizes import FitProver
 from didyma.codegen.memory.values import PlannedValues, called_peak, static_problem
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.program import Arena, Assert, Program
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.text import show_instruction
 
 OVER = "over-capacity"

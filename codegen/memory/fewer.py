@@ -8,8 +8,8 @@ from typing import TypeAlias
 from didyma.codegen.memory.liveness import Lives
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.program import Line, Program
+from didyma.refimpl.ir.target import PORTABLE
 
 MOST = 100  # candidate lines that are tried
 

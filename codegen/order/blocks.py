@@ -25,7 +25,6 @@ from didyma.refimpl.ir.graph import (
     Node,
 )
 from didyma.refimpl.ir.kernel import Kernel
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.names import fresh
 from didyma.refimpl.ir.program import (
@@ -43,6 +42,7 @@ from didyma.refimpl.ir.program import (
     View,
     While,
 )
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Tensor, TensorType
 
 

@@ -22,6 +22,7 @@ from didyma.codegen.runtime.geometry import Geometries, check_buffers, signature
 from didyma.codegen.runtime.nvrtc import SOUND, NvrtcCompiler
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.kernel import KernelText, Signature
+from didyma.refimpl.ir.target import PORTABLE, TARGETS
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 if TYPE_CHECKING:
@@ -81,7 +82,10 @@ class Cuda:
         self.device = _device(self._driver, device)
         major, minor = self.device.compute_capability()
         own = "a" if major >= 9 else ""  # the architecture's own instructions
-        self._compiler = NvrtcCompiler(f"sm_{major}{minor}{own}")
+        architecture = f"sm_{major}{minor}{own}"
+        known = (t for t in TARGETS.values() if t.architecture == architecture)
+        self.targets = (PORTABLE, *known)
+        self._compiler = NvrtcCompiler(architecture)
         if not self._compiler.sound:
             warnings.warn(
                 f"NVRTC {self._compiler.version} is known to miscompile some integer arithmetic:"

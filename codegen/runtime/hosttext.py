@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from didyma.codegen.emit.intrinsics import NBYTES
 from didyma.codegen.emit.prelude import Prelude
 from didyma.refimpl.ir.kernel import KernelText, Signature
-from didyma.refimpl.ir.limits import PORTABLE
+from didyma.refimpl.ir.target import PORTABLE
 
 GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 

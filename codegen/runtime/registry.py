@@ -8,6 +8,7 @@ from typing import cast
 from didyma.codegen import plugins
 from didyma.codegen.runtime.engine import Engine
 from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.target import PORTABLE, Target
 
 NAMES = ("simt", "host", "nvrtc", "cuda")
 
@@ -38,6 +39,20 @@ def engine(which: str | Engine) -> Engine:
     'host'
     """
     return _made(which) if isinstance(which, str) else _checked(which, "engine")
+
+
+def targets(e: Engine) -> tuple[Target, ...]:
+    """Return the targets that an engine has or imitates; one that says nothing is portable."""
+    return getattr(e, "targets", (PORTABLE,))
+
+
+def require_target(e: Engine, target: Target) -> None:
+    """Raise DidymaError ``wrong-target`` if an engine lacks what programs for a target rely on."""
+    if not any(own.covers(target) for own in targets(e)):
+        raise DidymaError(
+            "wrong-target", f"engine {e.name}", got=f"a program for {target.name}",
+            want=f"one for {' or '.join(own.name for own in targets(e))}",
+        )  # fmt: skip
 
 
 def engine_name(which: str | Engine) -> str:

@@ -17,7 +17,6 @@ from didyma.codegen.schedule.nest import Nest, NestFacts, bound, guarded, let_al
 from didyma.codegen.schedule.reduction import LANES, WARP, combined
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import coefficient
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import (
     Allocate,
     Barrier,
@@ -39,6 +38,7 @@ from didyma.refimpl.ir.loop import (
     Var,
     Yield,
 )
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.unfold import folded_into
 from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts, subexprs, substitute
 

@@ -61,7 +61,7 @@ def prepared(
     rounds.require_integer("--seed", seed, 0)
     if tries is not None:
         rounds.require_integer("--tries", tries, 1)
-    common.require(engines)
+    common.require(engines, options)
     common.require_peers(peers)
     m, fixed = read_fixed(file, common.sizes(given))
     chosen = inputs.read(m, values)

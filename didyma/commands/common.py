@@ -12,7 +12,7 @@ from didyma import fitting
 from didyma.codegen.memory import planner as planner_by_name
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import USUAL, Options
-from didyma.codegen.runtime.registry import engine, names
+from didyma.codegen.runtime.registry import engine, names, require_target
 from didyma.fuzz.peers.registry import peer
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control
@@ -24,8 +24,8 @@ Record: TypeAlias = Mapping[str, Any]  # of JSON types
 AGREE, DISAGREE, BAD_INPUT, ENGINE_MISSING, NOTHING_RAN = 0, 1, 2, 4, 5
 
 
-def require(engines: Sequence[str]) -> None:
-    """Raise if an engine is unknown, only compiles, or cannot run here."""
+def require(engines: Sequence[str], options: Options | None = None) -> None:
+    """Raise if an engine is unknown, only compiles, cannot run here, or lacks the target."""
     for name in engines:
         if name == "nvrtc":
             raise DidymaError(
@@ -33,7 +33,9 @@ def require(engines: Sequence[str]) -> None:
                 want=f"one of {', '.join(n for n in names() if n != 'nvrtc')}",
                 help="`didyma doctor` says whether nvrtc works here",
             )  # fmt: skip
-        engine(name)
+        made = engine(name)
+        if options is not None:
+            require_target(made, options.device)
 
 
 def require_peers(names: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import json as json_
 import os
 import re
+import sys
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -40,13 +41,16 @@ def explain(what: str, out: Path, options: Options, json: bool) -> int:
     files["choices.json"] = json_.dumps(picked(compiled.loops, options), indent=2) + "\n"
     disk.write_files(out, files)
     if json:
-        common.print_json({"folder": os.fspath(out), "files": sorted(files)})
+        times = {name: round(seconds, 6) for name, seconds in compiled.times}
+        common.print_json({"folder": os.fspath(out), "files": sorted(files), "seconds": times})
         return common.AGREE
     width = max(len(name) for name in files)
     for name, text in files.items():
         unit = "bytes" if isinstance(text, bytes) else "characters"
         print(f"{name:{width}}  {len(text):>12,} {unit}")
     print(f"written to {out}")
+    took = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in compiled.times)
+    print(f"milliseconds: {took}", file=sys.stderr)
     return common.AGREE
 
 

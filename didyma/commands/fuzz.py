@@ -67,7 +67,7 @@ def fuzz(asked: Request, json: bool) -> int:
         )  # fmt: skip
     wanted = asked.engines or ENGINES
     if needed:
-        common.require(wanted)
+        common.require(wanted, asked.options)
     domains = registry.make(registry.Setup(wanted, asked.options), asked.domains)
     fixed = _shares(asked.shares, [d.name for d in domains])
     if asked.case is not None and (len(domains) != 1 or asked.seed is None):

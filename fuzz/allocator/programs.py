@@ -10,8 +10,8 @@ from didyma.fuzz.allocator.kernels import DTYPES, At
 from didyma.fuzz.allocator.maker import Maker
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar, symbol
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import DType, TensorType
 
 NUMELS = (64, 1, 16, 63, 65, 100, 128, 200, 256, 5, 0, 320)

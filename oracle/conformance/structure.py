@@ -9,8 +9,8 @@ import numpy as np
 from didyma.oracle.conformance.case import KernelSignature, KernelSource, LaunchCase
 from didyma.oracle.conformance.scalars import c
 from didyma.refimpl.ir.expr import ceildiv, index, mul
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import Expr, Var
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import BYTES, Array, DType
 
 _ONE = index(1)

@@ -6,16 +6,16 @@ import math
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
-from didyma.refimpl.ir.limits import PORTABLE
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.verify import loop
 
 
-def verify(k: Kernel) -> None:
-    """Raise DidymaError at the first broken law."""
+def verify(k: Kernel, target: Target = PORTABLE) -> None:
+    """Raise DidymaError at the first broken law; ``target`` sets the limits of a block."""
     if not isinstance(k, ClaimedKernel):
-        loop.verify(k)
+        loop.verify(k, target)
         return
-    loop.verify(k.meaning)
+    loop.verify(k.meaning, target)
     t, m = k.text, k.meaning
     rows = (
         ("reads", len(t.reads), len(m.inputs)),
@@ -29,9 +29,9 @@ def verify(k: Kernel) -> None:
     for some in (names, params):
         if len(set(some)) < len(some):
             raise _broken(k, f"buffers {', '.join(some)}", "one buffer of a name")
-    if not 1 <= math.prod(t.block) <= PORTABLE.threads or min(t.block) < 1:
+    if not 1 <= math.prod(t.block) <= target.threads or min(t.block) < 1:
         got = f"a block of {' x '.join(map(str, t.block))} threads"
-        raise _broken(k, got, f"1 to {PORTABLE.threads} threads")
+        raise _broken(k, got, f"1 to {target.threads} threads")
     free = {v.name for v in k.dims} - {v.name for v in m.dims}
     if free:
         want = f"some of {', '.join(v.name for v in m.dims) or 'no dims'}, as its meaning has"

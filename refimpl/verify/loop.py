@@ -29,7 +29,6 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from didyma.refimpl.errors import DidymaError, counted
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import (
     AXES,
     INDEX,
@@ -61,6 +60,7 @@ from didyma.refimpl.ir.loop import (
     While,
     Yield,
 )
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show_expr, show_line
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ir.walk import expr_children, exprs
@@ -72,8 +72,8 @@ _CONSTANT = (LoopKind.VECTORIZED, LoopKind.UNROLLED)
 _AT_ONCE = (LoopKind.PARALLEL, LoopKind.VECTORIZED)
 
 
-def verify(f: PrimFunc) -> None:
-    """Raise DidymaError at the first broken law."""
+def verify(f: PrimFunc, target: Target = PORTABLE) -> None:
+    """Raise DidymaError at the first broken law; ``target`` sets the limits of a block."""
     above: dict[str, PrimFunc] = {}
     weights: dict[str, Weight] = {}
     for g in f.functions:
@@ -81,9 +81,9 @@ def verify(f: PrimFunc) -> None:
         if g.name in above or g.name == f.name:
             want = "one function of a name"
             raise DidymaError("L-function-twice", f"@{where}", got=f"@{g.name} again", want=want)
-        weights[g.name] = _Verifier(g, above, where, called=True).function(weights)
+        weights[g.name] = _Verifier(g, above, where, target, called=True).function(weights)
         above[g.name] = g
-    _Verifier(f, above, f.name).function(weights)
+    _Verifier(f, above, f.name, target).function(weights)
 
 
 class _Verifier:
@@ -99,9 +99,15 @@ class _Verifier:
     """
 
     def __init__(
-        self, f: PrimFunc, functions: Mapping[str, PrimFunc], where: str, called: bool = False
+        self,
+        f: PrimFunc,
+        functions: Mapping[str, PrimFunc],
+        where: str,
+        target: Target,
+        called: bool = False,
     ) -> None:
         self.f = f
+        self.target = target
         self.scalars = Scalars(where, f.outputs)
         self.sizes = Sizes(f.dims, f"@{where}")
         self.calls = Calls(self.scalars, self.sizes, functions)
@@ -132,17 +138,19 @@ class _Verifier:
             )
         self.stmt(f.body)
         threads = math.prod(_size(e) for axis, e in self.bound.items() if _is_thread(axis))
-        if not 1 <= threads <= PORTABLE.threads:
+        if not 1 <= threads <= self.target.threads:
             raise self.broken(
-                "L-threads", "block", f"{threads} threads", f"1 to {PORTABLE.threads}"
+                "L-threads", "block", f"{threads} threads", f"1 to {self.target.threads}"
             )
-        if self.shared > PORTABLE.shared or (self.shared and not any(map(_is_thread, self.bound))):
+        if self.shared > self.target.shared or (
+            self.shared and not any(map(_is_thread, self.bound))
+        ):
             threads = 0 if not any(map(_is_thread, self.bound)) else threads
             raise self.broken(
                 "L-shared",
                 "shared buffers",
                 f"{self.shared} bytes for {threads} threads",
-                f"at most {PORTABLE.shared} bytes, in a block of threads",
+                f"at most {self.target.shared} bytes, in a block of threads",
             )
         return self.calls.weight(f, weights)
 
@@ -195,11 +203,11 @@ class _Verifier:
             case Store(name, index, value):
                 self._write(s, name, self.scalars.access(name, index, s), value)
             case Atomic(_, name, index, value):
-                target = self.scalars.access(name, index, s)
-                self._write(s, name, target, value)
-                if target.dtype not in PORTABLE.atomics or target.scope is Scope.LOCAL:
-                    want = f"{', '.join(PORTABLE.atomics)}, shared or global"
-                    raise self.broken("L-atomic", s, f"{target.dtype} {target.scope}", want)
+                place = self.scalars.access(name, index, s)
+                self._write(s, name, place, value)
+                if place.dtype not in self.target.atomics or place.scope is Scope.LOCAL:
+                    want = f"{', '.join(self.target.atomics)}, shared or global"
+                    raise self.broken("L-atomic", s, f"{place.dtype} {place.scope}", want)
             case Free(name):
                 self.scalars.buffer(name, s)
                 self._own(s, name, "L-free")

@@ -7,7 +7,6 @@ from typing import TypeAlias, assert_never
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.state import Region, Shown, Storage
 from didyma.refimpl.verify.values import Values
@@ -79,9 +78,9 @@ def _arena(s: ir.Arena, v: Values) -> None:
         raise v.broken("P-made-twice", f"%{s.name} again", "a name of its own")
     v.sizes.declared(s.nbytes, v.at)
     v.bound((s.nbytes,))
-    if s.stack and not v.ranges.at_least(PORTABLE.stack, s.nbytes):
+    if s.stack and not v.ranges.at_least(v.target.stack, s.nbytes):
         got = f"{dims.text(s.nbytes)} bytes"
-        raise v.broken("P-stack", got, f"at most {PORTABLE.stack} on the stack")
+        raise v.broken("P-stack", got, f"at most {v.target.stack} on the stack")
     v.made.add(s.name)
     v.state.arenas[s.name] = Storage(
         v.number(), s.nbytes, ours=True, arena=s.name, device=s.device, stamp=v.number()

@@ -56,6 +56,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.kernel import Kernel
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show_instruction
 from didyma.refimpl.verify import kernel
 from didyma.refimpl.verify.blocks import Blocks
@@ -66,12 +67,14 @@ from didyma.refimpl.verify.values import Values
 from didyma.refimpl.verify.work import Work
 
 
-def verify(p: ir.Program, kernels: bool = True) -> Evidence:
+def verify(p: ir.Program, kernels: bool = True, target: Target = PORTABLE) -> Evidence:
     """Raise DidymaError at the first broken law; ``kernels`` says whether to verify those too.
+
+    ``target`` is the one that the program is for.
 
     Returns how many questions about symbolic sizes were proved, and how many sampled.
     """
-    verifier = _ProgramVerifier(p)
+    verifier = _ProgramVerifier(p, target)
     verifier.program(kernels)
     return verifier.values.ranges.evidence + verifier.below
 
@@ -83,9 +86,11 @@ class _ProgramVerifier:
     the way to the present line: line numbers, outer ones first.
     """
 
-    def __init__(self, p: ir.Program, functions: Mapping[str, ir.Program] | None = None) -> None:
+    def __init__(
+        self, p: ir.Program, target: Target, functions: Mapping[str, ir.Program] | None = None
+    ) -> None:
         self.p = p
-        self.values = Values(p, called=functions is not None)
+        self.values = Values(p, functions is not None, target)
         self.kernels: dict[str, Kernel] = {}
         self.functions = dict(functions or {})
         self.work = Work(self.values, self.kernels, self.functions)
@@ -104,7 +109,7 @@ class _ProgramVerifier:
             if k.name in self.kernels:
                 raise values.broken("P-kernel-twice", f"@{k.name} again", "one kernel of a name")
             if kernels:
-                kernel.verify(k)
+                kernel.verify(k, self.values.target)
             self.kernels[k.name] = k
         self._functions()
         self._callers()
@@ -121,7 +126,9 @@ class _ProgramVerifier:
                 raise self.values.broken(
                     "P-function-twice", f"@{f.name} again", "one function of a name"
                 )
-            inner = _ProgramVerifier(replace(f, kernels=self.p.kernels), self.functions)
+            inner = _ProgramVerifier(
+                replace(f, kernels=self.p.kernels), self.values.target, self.functions
+            )
             inner.program(kernels=False)
             self.below += inner.values.ranges.evidence
             self.functions[f.name] = f

@@ -9,6 +9,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.target import Target
 from didyma.refimpl.ir.text import show_instruction
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.ranges import Ranges
@@ -22,10 +23,12 @@ class Values:
     """Follows the values of one program, and checks how lines make, read and write them.
 
     ``state`` is the state before the present line; ``made`` are the names that lines have made
-    so far, in any block.  ``called`` tells whether the program is a function of another one.
+    so far, in any block.  ``called`` tells whether the program is a function of another one,
+    and ``target`` is what it may rely on.
     """
 
-    def __init__(self, p: Program, called: bool) -> None:
+    def __init__(self, p: Program, called: bool, target: Target) -> None:
+        self.target = target
         self.at = f"@{p.name}"
         self.called = called
         self.sizes = Sizes(p.dims, self.at)

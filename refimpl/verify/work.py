@@ -9,7 +9,6 @@ from didyma.refimpl.errors import counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.kernel import Kernel
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.program import Call, Copy, Extern, Launch, Program
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.sharing import may_share
@@ -96,7 +95,7 @@ class Work:
         """Check that values start where the widest access may."""
         for name in names:
             if (at := self.values.state.values[name].lo) != 0:
-                self.values.aligned(f"%{name}", at, PORTABLE.access)
+                self.values.aligned(f"%{name}", at, self.values.target.access)
 
     def _dims(self, wanted: Sequence[DimVar], by: str) -> None:
         """Check laws P-dims and P-unbound for the symbols that a kernel or function wants."""

@@ -34,7 +34,7 @@ def test_a_choice_stands_in_its_group_and_has_a_path() -> None:
 def test_every_choice_is_described_once() -> None:
     names = [f.name for g in (Options().graph, Options().kernels, Options().memory)
              for f in fields(g)]  # fmt: skip
-    assert [p.rpartition(".")[2] for p in DOCS] == ["verify", *names]
+    assert [p.rpartition(".")[2] for p in DOCS] == ["target", "verify", *names]
     assert all(DOCS.values())
     assert len({*DOCS.values()}) == len(DOCS)
 

@@ -125,6 +125,7 @@ def test_programs_in_which_little_happens(name: str, tmp_path: Path) -> None:
     source.write_text(f"{BRANCHES}func @main{DEGENERATE[name]}\n}}\n")
     said = didyma("explain", source, "--out", tmp_path / "out", "--json")
     assert said.code == 0, said.err
+    assert [*said.json["seconds"]][-6:] == ["lower", "schedule", "order", "plan", "emit", "wrap"]
     for file in said.json["files"]:
         text = (tmp_path / "out" / file).read_text()
         if file.endswith(".dym") and not text.startswith("# None"):

@@ -8,8 +8,8 @@ from didyma.codegen.schedule.nest import unrolled
 from didyma.codegen.schedule.pointwise import elementwise
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
 from didyma.codegen.schedule.recipes.work import Work
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import PrimFunc, Stmt
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.unfold import without_folds
 
 

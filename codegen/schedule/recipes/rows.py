@@ -5,8 +5,8 @@ from __future__ import annotations
 from didyma.codegen.schedule import rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
-from didyma.refimpl.ir.limits import PORTABLE
 from didyma.refimpl.ir.loop import Fold, PrimFunc
+from didyma.refimpl.ir.target import PORTABLE
 
 
 def _fit(work: Work) -> Fit | None:

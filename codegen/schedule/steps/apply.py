@@ -42,15 +42,15 @@ from didyma.codegen.schedule.steps.stage import stage
 from didyma.codegen.schedule.steps.tensorize import tensorize
 from didyma.codegen.schedule.steps.text import show_step
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.limits import PORTABLE, Limits
 from didyma.refimpl.ir.loop import Block, PrimFunc, Stmt
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import map_stmt
 from didyma.refimpl.verify import loop as laws
 
 
 def apply(
-    step: Step, f: PrimFunc, target: Limits = PORTABLE, *, unchecked: bool = False
+    step: Step, f: PrimFunc, target: Target = PORTABLE, *, unchecked: bool = False
 ) -> PrimFunc:
     """Return a function after one step, which does the same.
 
@@ -128,7 +128,7 @@ OnError = Callable[[int, DidymaError], DidymaError]
 def run(
     schedule: Schedule,
     f: PrimFunc,
-    target: Limits = PORTABLE,
+    target: Target = PORTABLE,
     on_error: OnError | None = None,
 ) -> Iterator[Applied]:
     """Yield each step of a schedule with the function after it.
@@ -157,7 +157,7 @@ def _explained(e: DidymaError, consumed: dict[str, Step]) -> DidymaError:
     return DidymaError(e.code, e.where, got=got, want=e.want, help=e.help)
 
 
-def scheduled(schedule: Schedule, f: PrimFunc, target: Limits = PORTABLE) -> PrimFunc:
+def scheduled(schedule: Schedule, f: PrimFunc, target: Target = PORTABLE) -> PrimFunc:
     """Return a function after all steps of a schedule; errors as of ``run``."""
     for applied in run(schedule, f, target):
         f = applied.func

@@ -10,8 +10,8 @@ from didyma.codegen.schedule.steps.apply import run
 from didyma.codegen.schedule.steps.kernels import kernels
 from didyma.codegen.schedule.steps.text import ScheduleText, parse_all
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.limits import PORTABLE, Limits
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show
 
 DIGITS = 16  # of a hash
@@ -64,7 +64,7 @@ def other_function(s: ScheduleText, names: Iterable[str]) -> DidymaError:
     )  # fmt: skip
 
 
-def stepped(s: ScheduleText, f: PrimFunc, target: Limits = PORTABLE) -> tuple[PrimFunc, ...]:
+def stepped(s: ScheduleText, f: PrimFunc, target: Target = PORTABLE) -> tuple[PrimFunc, ...]:
     """Return the kernels of a function after the steps of a schedule; errors as of ``run``."""
     for applied in run(s.steps, f, target, s.at):
         f = applied.func

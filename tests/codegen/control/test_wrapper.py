@@ -16,7 +16,7 @@ from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine
 from didyma.refimpl.interp import graph
-from didyma.refimpl.ir.limits import PORTABLE
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.text import parse_program
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify import program as laws

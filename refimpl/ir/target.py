@@ -1,0 +1,91 @@
+"""Targets: what a device can do, as far as kernels and programs may rely on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from didyma.refimpl.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a device can do, which the laws of the language, schedules and texts rely on.
+
+    ``architecture`` is the name that compilers of kernel text know it by; empty if any will do.  A
+    block has at most ``threads`` threads, in warps of ``warp``, with ``shared`` bytes of shared
+    memory that a kernel declares and ``dynamic`` bytes that a launch asks for; a thread has
+    ``registers`` of 32 bits.  ``access`` is the width of the widest load or store, in bytes, and
+    what a kernel is given starts at a multiple of it.  Arenas of at most ``stack`` bytes may be
+    kept off the heap.  ``atomics`` are the dtypes that atomic updates take.  ``cluster`` blocks
+    may share memory, and ``processors`` multiprocessors run blocks at once; 0 if nothing is known.
+    ``families`` are the intrinsics beyond scalar ones: ``mma``, ``wgmma``, ``tma``, ``mbarrier``.
+    """
+
+    name: str
+    architecture: str
+    threads: int
+    warp: int
+    shared: int
+    dynamic: int
+    registers: int
+    access: int
+    stack: int
+    atomics: tuple[DType, ...]
+    cluster: int
+    processors: int
+    families: tuple[str, ...]
+
+    def covers(self, other: Target) -> bool:
+        """Return whether what relies on another target runs on this one.
+
+        >>> SM_90A.covers(PORTABLE), PORTABLE.covers(SM_90A)
+        (True, False)
+        """
+        return (
+            other.architecture in ("", self.architecture)
+            and other.warp == self.warp
+            and self.access % other.access == 0
+            and all(getattr(self, name) >= getattr(other, name) for name in _AT_LEAST)
+            and {*other.atomics} <= {*self.atomics}
+            and {*other.families} <= {*self.families}
+        )
+
+
+_AT_LEAST = ("threads", "shared", "dynamic", "registers", "stack", "cluster")
+
+PORTABLE = Target(
+    name="portable",
+    architecture="",
+    threads=1024,
+    warp=32,
+    shared=48 << 10,
+    dynamic=48 << 10,
+    registers=255,
+    access=16,
+    stack=100 << 10,
+    atomics=(DType.I32, DType.I64, DType.U32, DType.U64, DType.F32, DType.F64),
+    cluster=1,
+    processors=0,
+    families=(),
+)
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and the H100 SXM.
+SM_90A = Target(
+    name="sm_90a",
+    architecture="sm_90a",
+    threads=1024,
+    warp=32,
+    shared=48 << 10,
+    dynamic=227 << 10,
+    registers=255,
+    access=16,
+    stack=100 << 10,
+    atomics=PORTABLE.atomics,
+    cluster=8,
+    processors=132,
+    families=("mma", "wgmma", "tma", "mbarrier"),
+)
+
+TARGETS: Mapping[str, Target] = MappingProxyType({t.name: t for t in (PORTABLE, SM_90A)})
