@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -104,7 +105,7 @@ def kinds_of(x: Array, dtype: DType) -> Iterator[str]:
             wide = x.astype(np.float64)
             size, below = np.abs(wide), np.signbit(wide)
             finite, zero = np.isfinite(wide), wide == 0
-            limits = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]  # it has none
+            limits: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]  # it has none
             least, most = float(limits.smallest_normal), float(limits.max)
             tests = (
                 np.isnan(wide), wide == np.inf, wide == -np.inf, zero & below, zero & ~below,

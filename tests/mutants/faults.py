@@ -74,8 +74,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "a missing barrier in a schedule",
         "codegen/schedule/reduction.py",
-        "            Barrier(),\n            *_combine(",
-        "            *_combine(",
+        "            Barrier(),\n            *combined(",
+        "            *combined(",
         ("kernel",),
     ),
     Fault(
@@ -117,19 +117,19 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "a reduction that skips its last element",
         "codegen/lower/place.py",
-        "            step = For(k, self._emit(extent, p), step)",
-        "            step = For(k, ix.sub(self._emit(extent, p), ix.ONE), step)",
+        "        ends = (self._emit(e, p) for e in fold.extents)",
+        "        ends = (ix.sub(self._emit(e, p), ix.ONE) for e in fold.extents)",
         ("loop",),
     ),
     Fault(
-        "f16 accumulated in f16",
-        "codegen/lower/place.py",
-        "            step = Store(acc.name, (), combine(fold.op, value_of(acc), item))",
-        """            from didyma.refimpl.ir.loop import Cast
-            total = combine(fold.op, value_of(acc), item)
-            if any(b.dtype == "f16" for b in self._b._buffers.values()) and acc.dtype == "f32":
-                total = Cast(Cast(total, type(acc.dtype).F16), acc.dtype)
-            step = Store(acc.name, (), total)""",
+        "f32 accumulated in f16",
+        "codegen/lower/combiners.py",
+        "    return Combiner((term,), (combine(op, acc, term),)), None",
+        """    from didyma.refimpl.ir.loop import Cast
+    total = combine(op, acc, term)
+    if acc.dtype == "f32":
+        total = Cast(Cast(total, type(acc.dtype).F16), acc.dtype)
+    return Combiner((term,), (total,)), None""",
         ("loop",),
     ),
     Fault(
