@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ class Schedules:
     origins: tuple[tuple[str, int], ...] = ()
 
     @contextmanager
-    def placed(self) -> Iterator[None]:
+    def placed(self) -> Generator[None]:
         """Say of errors in the text where they are in the file that it came from."""
         try:
             yield

@@ -254,7 +254,7 @@ def reversed_by(
     return None
 
 
-def _turned(before: Sequence[str], after: Sequence[str]) -> Iterator[dict[str, Direction]]:
+def _turned(before: Sequence[str], after: Sequence[str]) -> Iterator[Directions]:
     """Yield the directions that are forward in one order of loops and backward in another."""
     choices: tuple[Direction, ...] = ("<", "=", ">")
     for signs in product(choices, repeat=len(before)):
@@ -264,7 +264,8 @@ def _turned(before: Sequence[str], after: Sequence[str]) -> Iterator[dict[str, D
 
 
 def _leading(signs: Mapping[str, Direction], order: Sequence[str]) -> Direction:
-    return next((signs[n] for n in order if signs[n] != "="), "=")
+    found: Direction = next((signs[n] for n in order if signs[n] != "="), "=")
+    return found
 
 
 def commuting(scan: Scan, inside: Sequence[Access], reassociates: bool) -> frozenset[str]:

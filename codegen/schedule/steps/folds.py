@@ -45,6 +45,7 @@ from didyma.refimpl.ir.loop import (
     Stmt,
     Store,
     Var,
+    While,
 )
 from didyma.refimpl.ir.text import show_line
 from didyma.refimpl.ir.walk import subexprs
@@ -91,12 +92,20 @@ def fold_loop(f: PrimFunc, buffer: str, loop: str) -> FoldLoop:
     for x in reversed(place.loops):
         other = [a for a in known.within(x) if a.buffer == buffer and a.stmt is not update]
         inside = {x.var.name, *declared(x.body)}
-        if other or x.kind not in SERIAL or names & inside or x.var.name in mine[0].owners:
+        # An element that a condition in the nest keeps inside its buffer cannot be used outside.
+        guarded = bool(mine[0].index) and mine[0].guards > _guards(f, x)
+        if other or guarded or x.kind not in SERIAL or names & inside:
+            break
+        if x.var.name in mine[0].owners:
             break
         nest = x
     if nest is None:
         raise not_a_fold(f, f"{loop}, a {place.loop.kind} loop or one that {buffer} varies with")
     return FoldLoop(place, update, op, known.buffers[buffer], nest)
+
+
+def _guards(f: PrimFunc, s: Stmt) -> int:
+    return sum(isinstance(x, If | While) for x in path_to(f.body, s))
 
 
 def not_a_fold(f: PrimFunc, got: str) -> DidymaError:

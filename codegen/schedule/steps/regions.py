@@ -119,7 +119,9 @@ class Regions:
         first = plus(base, constant(low))
         last = plus(base, constant(high))
         top = self.affine.poly(size)
-        inside = self.affine.within(first, top) and self.affine.within(last, top)
+        # A remainder is below its divisor, unless that is 0 and a condition leaves it out.
+        plain = not any(v.startswith("@") for m in first for v in m)
+        inside = plain and self.affine.within(first, top) and self.affine.within(last, top)
         return self.affine.expr(first), high - low + 1, inside
 
     def _spread(self, p: Poly) -> tuple[Poly, int, int] | None:
