@@ -154,9 +154,14 @@ class Graphs(Domain[Case]):
 
 
 def _around(chance: random.Random, seed: int, index: int, wishes: Sequence[Wish]) -> Case:
-    """Return a graph drawn around what compilers do, sometimes cut into Primitive functions."""
+    """Return a graph drawn around what compilers do, sometimes cut into Primitive functions.
+
+    One drawn for wishes stays whole: what it is to cover stands in its entry.
+    """
     case = drawn_around(seed, index, wishes=wishes)
-    return cut(case, Dice(chance.getrandbits(64))) if chance.random() < CUT else case
+    if wishes or chance.random() >= CUT:
+        return case
+    return cut(case, Dice(chance.getrandbits(64)))
 
 
 class GraphJudge:
