@@ -9,7 +9,7 @@ the judge to compare with what the plan takes.
 
 from __future__ import annotations
 
-import sys
+import inspect
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -129,7 +129,7 @@ class WatchedEngine:
 
     def download(self, buffer: WatchedBuffer, dtype: DType, shape: Sequence[int]) -> Array:
         """Download an array, for which the host waits."""
-        self._touch(((buffer, False),), 0, "downloaded")
+        self.touch(((buffer, False),), 0, "downloaded")
         _advance(self._host, self._clocks.get(0, {}))
         found: Array = self.engine.download(buffer.buffer, dtype, shape)
         return found
@@ -137,7 +137,7 @@ class WatchedEngine:
     def copy(self, target: WatchedBuffer, source: WatchedBuffer) -> None:
         """Copy bytes on stream 0."""
         self.use.step("copy")
-        self._touch(((source, False), (target, True)), 0, "copied")
+        self.touch(((source, False), (target, True)), 0, "copied")
         self.engine.copy(target.buffer, source.buffer)
 
     def wait(self, stream: int, on: int) -> None:
@@ -175,7 +175,7 @@ class WatchedEngine:
             attrs: Mapping[str, Any],
         ) -> Any:
             touched = (*((b, False) for b in inputs), *((b, True) for b in outputs))
-            engine._touch(touched, 0, "given to a routine")
+            engine.touch(touched, 0, "given to a routine")
             outs, ins = ([b.buffer for b in bs] for bs in (outputs, inputs))
             return run(engine.engine, outs, ins, attrs)
 
@@ -220,7 +220,7 @@ class WatchedEngine:
             raise self._fault("a view is freed", a)
         if a.how not in made:
             raise self._fault(f"bytes of {a.how} go back by {how}", a)
-        self._touch(((buffer, True),), 0, "freed")
+        self.touch(((buffer, True),), 0, "freed")
         if a.content is not None and self._content(buffer) != a.content:
             raise self._fault("an input or a constant was written", a)
         a.alive = False
@@ -236,9 +236,7 @@ class WatchedEngine:
         if not buffer.of.alive:
             raise self._fault(f"freed bytes are {doing}", buffer.of)
 
-    def _touch(
-        self, buffers: Sequence[tuple[WatchedBuffer, bool]], stream: int, doing: str
-    ) -> None:
+    def touch(self, buffers: Sequence[tuple[WatchedBuffer, bool]], stream: int, doing: str) -> None:
         """Demand that bytes are alive, and that what other streams did to them has ended."""
         for b, _ in buffers:
             self._demand_alive(b, doing)
@@ -257,7 +255,7 @@ class WatchedEngine:
 
     def _line(self) -> int:
         """Return the line of the wrapper that runs; 0 if none does."""
-        frame: FrameType | None = sys._getframe(2)
+        frame: FrameType | None = inspect.currentframe()
         while frame is not None and frame.f_code.co_filename != WRAPPER:
             frame = frame.f_back
         return frame.f_lineno if frame is not None else 0
@@ -289,7 +287,7 @@ class WatchedKernels:
         """Launch a kernel, once what its buffers hold may be read and written."""
         name, writes = self.kernels[kernel]
         self.engine.use.step(name)
-        self.engine._touch(tuple(zip(buffers, writes, strict=True)), stream, f"used by {kernel}")
+        self.engine.touch(tuple(zip(buffers, writes, strict=True)), stream, f"used by {kernel}")
         self.text.launch(kernel, [b.buffer for b in buffers], dims, stream)
 
 

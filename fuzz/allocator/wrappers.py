@@ -97,7 +97,7 @@ def text_of(p: Program) -> KernelText:
     """Return the signatures of a program's kernels, without any text."""
     signatures = (
         Signature(k.name, tuple((b.name, b.dtype) for b in k.params), (), k.outputs,
-                  tuple(v.name for v in k.dims), (ix.ONE,) * 3, (1, 1, 1))
+                  tuple(v.name for v in k.dims), (ix.ONE, ix.ONE, ix.ONE), (1, 1, 1))
         for k in p.kernels
     )  # fmt: skip
     return KernelText("", tuple(signatures))

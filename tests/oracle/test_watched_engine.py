@@ -65,8 +65,11 @@ SOURCE = """module {
 INPUTS = [np.arange(8, dtype=np.float32), np.array(True)]
 
 
-def made(**changes: Any) -> Compiled:
-    return compile(parse_module(SOURCE), Options(**changes))
+def made(planner: str = "", streams: int = 1) -> Compiled:
+    changes: dict[str, Any] = {"kernels.streams": streams}
+    if planner:
+        changes["memory.planner"] = planner
+    return compile(parse_module(SOURCE), Options().changed(changes))
 
 
 def found(c: Compiled, x: list[Array] = INPUTS) -> list[str]:
