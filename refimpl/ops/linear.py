@@ -89,7 +89,23 @@ def _exactly(a: Array, b: Array) -> Array:
 
 
 def _in_full(a: Array, b: Array) -> Array:
-    return np.asarray(np.einsum("...mk,...kn->...mn", a, b))
+    """Return the matrix product as the sum of every single product.
+
+    Where an operand repeats an element along the sum, einsum adds up the other operand's elements
+    and multiplies once: zeros beside ones times infinity are then infinite, and partial sums that
+    need not overflow do.
+    """
+    return np.asarray(np.einsum("...mk,...kn->...mn", _apart(a, -1), _apart(b, -2)))
+
+
+def _apart(x: Array, axis: int) -> Array:
+    """Return an array that has an element of its own at each place along an axis."""
+    if x.strides[axis] or x.shape[axis] < 2:
+        return x
+    strides = list(x.strides)
+    strides[axis] = 1  # all other axes along which it is broadcast stay so
+    once = tuple(slice(None) if stride else slice(0, 1) for stride in strides)
+    return np.broadcast_to(x[once].copy(), x.shape)
 
 
 def _by_blas(a: Array, b: Array) -> Array:
