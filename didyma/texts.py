@@ -54,7 +54,8 @@ def _search(text: str, where: str) -> int:
     rows = [" ".join(row.partition("#")[0].split()) for row in text.split("\n")]
     head, _, rest = where.partition(": ")
     name = re.split(r"[,:]", head)[0]
-    for wanted in (" ".join(rest.split()), head.rpartition(", ")[2], f"{name}(", f"{name} {{"):
+    defined = (f"primfunc {name}(", f"{name}(", f"{name} {{")
+    for wanted in (" ".join(rest.split()), head.rpartition(", ")[2], *defined):
         found = [i for i, row in enumerate(rows, 1) if wanted and wanted in row]
         if len(found) == 1:
             return found[0]

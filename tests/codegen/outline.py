@@ -22,6 +22,7 @@ from didyma.refimpl.ir.loop import (
     Const,
     Expr,
     ExternalCall,
+    Fold,
     For,
     Free,
     Let,
@@ -33,6 +34,7 @@ from didyma.refimpl.ir.loop import (
     Stmt,
     Store,
     Var,
+    Yield,
 )
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.walk import exprs, map_stmt, stmt_children, stmts
@@ -145,7 +147,18 @@ def _may_move(p: Place) -> bool:
             case _:
                 pass
     known = [p.ranges.get(v) for v in _free(p)]
-    return all(k is not None and 0 <= k[0] <= k[1] < 2**62 for k in known)
+    return not _yields(p.stmt) and all(k is not None and 0 <= k[0] <= k[1] < 2**62 for k in known)
+
+
+def _yields(s: Stmt) -> bool:
+    """Tell whether a statement yields a term of a fold that stands around it."""
+    match s:
+        case Yield():
+            return True
+        case Fold():
+            return _yields(s.body)
+        case _:
+            return any(map(_yields, stmt_children(s)))
 
 
 def _written(s: Stmt, functions: Mapping[str, PrimFunc]) -> set[str]:
