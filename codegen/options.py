@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar, cast
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import PORTABLE, TARGETS, Target
@@ -32,19 +32,21 @@ class Rule:
     code: str = "bad-option"
 
 
+def _is_tuple(x: object) -> TypeGuard[tuple[object, ...]]:
+    """Return whether a value is a tuple, of whatever it may be."""
+    return isinstance(x, tuple)
+
+
 _ANY = Rule(lambda x: True, "a value")
 _TEXT = Rule(lambda x: type(x) is str, "a text")
-_TUPLE = Rule(lambda x: isinstance(x, tuple), "a tuple")
-_NAMES = Rule(
-    lambda x: isinstance(x, tuple) and all(isinstance(n, str) for n in x), "a tuple of names"
-)
+_TUPLE = Rule(_is_tuple, "a tuple")
+_NAMES = Rule(lambda x: _is_tuple(x) and all(isinstance(n, str) for n in x), "a tuple of names")
 _TARGET = Rule(
     lambda x: isinstance(x, Target) or x in TARGETS,
     f"one of {', '.join(TARGETS)}, or a Target",
     code="unknown-target",
 )
 _FLAG = Rule(lambda x: type(x) is bool, "true or false")
-_TEXT = Rule(lambda x: type(x) is str, "a text")
 _BLOCK = Rule(
     lambda x: type(x) is int and 32 <= x <= PORTABLE.threads and x & (x - 1) == 0,
     f"a power of two from 32 to {PORTABLE.threads}",
@@ -114,7 +116,7 @@ def _is_usual(group: _Group, f: Field[Any]) -> bool:
 
 def _named(value: Any) -> Any:
     """Return a value as plain data: planners and passes that are objects by their names."""
-    if isinstance(value, tuple):
+    if _is_tuple(value):
         return tuple(getattr(v, "__name__", v) for v in value)
     return getattr(value, "name", value)
 
@@ -321,7 +323,12 @@ def _with(group: G, choices: Mapping[str, Any]) -> G:
     """Return a group with those choices whose paths name one of its own."""
     paths = {name: group.path + name for name in _own(type(group))}
     given = {name: choices[p] for name, p in paths.items() if p in choices}
-    return replace(group, **{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+    return replace(group, **{name: _frozen(value) for name, value in given.items()})
+
+
+def _frozen(value: Any) -> Any:
+    """Return a value as options hold it: the list that a record has for a tuple as one."""
+    return tuple(cast("list[object]", value)) if isinstance(value, list) else value
 
 
 def _unknown(path: str) -> DidymaError:
@@ -363,7 +370,8 @@ def _flat(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _nested(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in record.items():
         if isinstance(value, dict):
-            yield from ((f"{name}.{own}", v) for own, v in value.items())
+            inner = cast("Mapping[str, Any]", value)
+            yield from ((f"{name}.{own}", v) for own, v in inner.items())
         elif name != "version":
             yield name, value
 

@@ -61,7 +61,7 @@ def read_loops(path: Path) -> PrimFunc | None:
         return None
     found = texts.read(text, str(path), beside(path))
     assert isinstance(found, tuple)
-    if len(found) > 1:
+    if len(found) != 1:
         raise DidymaError(
             "several-functions", str(path), got=f"{len(found)} functions", want="one",
             help="functions that it calls stand between its braces",

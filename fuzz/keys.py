@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -105,7 +105,8 @@ def kinds_of(x: Array, dtype: DType) -> Iterator[str]:
             wide = x.astype(np.float64)
             size, below = np.abs(wide), np.signbit(wide)
             finite, zero = np.isfinite(wide), wide == 0
-            limits: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]  # it has none
+            found = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]  # it has none
+            limits = cast("np.finfo[np.floating[Any]]", found)
             least, most = float(limits.smallest_normal), float(limits.max)
             tests = (
                 np.isnan(wide), wide == np.inf, wide == -np.inf, zero & below, zero & ~below,

@@ -89,7 +89,8 @@ def verify(f: PrimFunc, target: Target = PORTABLE) -> None:
 class _Verifier:
     """Checks the statements of one function.
 
-    ``fold`` is the fold whose step this is, and ``yields`` counts the yields of each step around.
+    ``fold`` is the fold whose step this is, and ``yields`` counts the yields so far of the
+    steps around.
 
     ``bound`` holds the extents of axes; ``per_thread`` the variables that threads differ in.
 
@@ -339,12 +340,13 @@ class _Verifier:
             self.scalars.declare(x.var.name, s)
             self.scalars.vars[x.var.name] = INDEX
             self.per_thread.update((x.var.name,) if differs else ())
-        around = self.fold, self.yields
-        self.fold, self.yields = s, 0
+        around, before = self.fold, self.yields
+        self.fold = s
         self._under(s, differs, s.step)
-        if self.yields != 1:
-            raise self.broken("L-yield", s, counted(self.yields, "yield"), "one")
-        self.fold, self.yields = around
+        own = self.yields - before
+        if own != 1:
+            raise self.broken("L-yield", s, counted(own, "yield"), "one")
+        self.fold, self.yields = around, before
         for x in s.axes:
             del self.scalars.vars[x.var.name]
         for a in s.accs:

@@ -27,7 +27,7 @@ def test_a_choice_stands_in_its_group_and_has_a_path() -> None:
     )
     assert dd.Options().changed(LOW) == nested
     assert {p: v for p, v in nested.choices().items() if v != USUAL[p]} == LOW
-    assert eval(repr(nested), vars(options)) == nested
+    assert eval(repr(nested), {**vars(options)}) == nested
     assert pickle.loads(pickle.dumps(nested)) == nested
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def test_a_pass_may_be_registered_by_name(tmp_path: Path, monkeypatch: pytest.Mo
         same = "{__name__}:same"
         """,
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     assert names(passes=("same",))[-2:] == ["same", "fuse"]
     with says("unknown-pass", "other", "same"):
         names(passes=("other",))

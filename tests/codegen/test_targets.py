@@ -50,8 +50,12 @@ class Plain(Host):
     targets = (PORTABLE,)
 
 
+def opposite(x: dd.Tensor) -> dd.Tensor:
+    return -x
+
+
 def negated() -> dd.Program:
-    return dd.trace(dd.f32[300])(lambda x: -x)
+    return dd.trace(dd.f32[300])(opposite)
 
 
 def test_a_target_covers_what_asks_for_less() -> None:

@@ -125,7 +125,7 @@ class Layer:
     "f", [Layer(), Layer().forward, functools.partial(product, w=EYE), product]
 )
 def test_whatever_is_called_like_a_function_is_traced(f: Callable[..., Any]) -> None:
-    program = trace(MATRIX)(f)
+    program: dd.Program = trace(MATRIX)(f)
     (y,) = dd.interpret(program, np.ones((3, 2), np.float32)).values
     assert y.tolist() == [[1, 1]] * 3
     assert np.asarray(dd.compile(program)(np.ones((1, 2), np.float32))).tolist() == [[1, 1]]

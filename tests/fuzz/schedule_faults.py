@@ -25,7 +25,7 @@ def _nothing(*args: Any, **named: Any) -> None:
 
 
 def _unguarded(patch: Patch) -> None:
-    real = split._two
+    real = split._two  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
 
     def two(*args: Any, guarded: bool) -> Stmt:
         del guarded
@@ -35,7 +35,7 @@ def _unguarded(patch: Patch) -> None:
 
 
 def _unfilled(patch: Patch) -> None:
-    real = stage._first
+    real = stage._first  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
 
     def first(*args: Any) -> bool:
         real(*args)
@@ -59,8 +59,9 @@ def _subtracting(patch: Patch) -> None:
             return Const(0.0 if dtype.is_float else 0, dtype)
         return real_identity(op, dtype)
 
+    ops = folds._OPS  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
     patch(folds, "update_of", update)
-    patch(folds, "_OPS", {**folds._OPS, "sub": "sub"})
+    patch(folds, "_OPS", {**ops, "sub": "sub"})
     patch(folds, "identity", identity)
 
 

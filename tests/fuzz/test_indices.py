@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import Any
 
 import pytest
 
 from didyma.codegen.lower.affine import Affine, Poly
 from didyma.codegen.options import Options
 from didyma.codegen.schedule import pointwise, transpose
+from didyma.codegen.schedule.nest import NestFacts
 from didyma.fuzz.domains.indices import Indices
 from didyma.fuzz.indices import judge as judges
 from didyma.fuzz.indices.judge import judge
@@ -74,12 +74,19 @@ def test_slips_in_affine_arithmetic_are_found(
 
 
 def test_slips_in_schedules_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    quarter: Any = pointwise._quarter
+    quarter = pointwise._quarter  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
+
+    def of_first(facts: NestFacts, _: Expr) -> Expr | None:
+        return quarter(facts, facts.nest.extents[0])
+
+    def unguarded(*_: object) -> list[Expr]:
+        return [ix.TRUE]
+
     with monkeypatch.context() as m:  # the first size for the last
-        m.setattr(pointwise, "_quarter", lambda facts, _: quarter(facts, facts.nest.extents[0]))
+        m.setattr(pointwise, "_quarter", of_first)
         assert _found_by("kernel")
     with monkeypatch.context() as m:  # tiles of which one axis is never guarded
-        m.setattr(transpose, "tail", lambda *_: [ix.TRUE])
+        m.setattr(transpose, "tail", unguarded)
         assert _found_by("kernel")
 
 

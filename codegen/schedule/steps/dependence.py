@@ -264,8 +264,10 @@ def _turned(before: Sequence[str], after: Sequence[str]) -> Iterator[Directions]
 
 
 def _leading(signs: Mapping[str, Direction], order: Sequence[str]) -> Direction:
-    found: Direction = next((signs[n] for n in order if signs[n] != "="), "=")
-    return found
+    for name in order:
+        if signs[name] != "=":
+            return signs[name]
+    return "="
 
 
 def commuting(scan: Scan, inside: Sequence[Access], reassociates: bool) -> frozenset[str]:

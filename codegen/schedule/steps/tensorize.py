@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, cast
 
 from didyma.codegen.schedule.steps.accesses import scan
 from didyma.codegen.schedule.steps.loops import find, replaced
@@ -59,7 +59,8 @@ class _Match:
         if isinstance(a, (Load, Store)) and not self._buffer(a.buffer, b.buffer):
             return False
         if isinstance(a, tuple):
-            return len(a) == len(b) and all(map(self.equal, a, b))
+            parts = cast("tuple[object, ...]", a)
+            return len(parts) == len(b) and all(map(self.equal, parts, b))
         if hasattr(a, "__dataclass_fields__"):
             return all(
                 self.equal(getattr(a, x.name), getattr(b, x.name))
