@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import ml_dtypes
@@ -98,26 +98,36 @@ def kinds_of(x: Array, dtype: DType) -> Iterator[str]:
     >>> list(kinds_of(np.float32([0.0, np.nan, -2.5]), DType.F32))
     ['nan', '0', 'negative', 'fraction']
     """
+    yield from (kind for kind, of_kind in by_kind(x, dtype).items() if of_kind.any())
+
+
+def by_kind(x: Array, dtype: DType) -> Mapping[str, Array]:
+    """Return for each kind of values which elements of an array are of it, as ``kinds_of`` says."""
     if dtype not in PLAIN or dtype is DType.BOOL or not x.size:
-        return
-    if dtype.is_float:
-        with np.errstate(all="ignore"):
-            wide = x.astype(np.float64)
-            size, below = np.abs(wide), np.signbit(wide)
-            finite, zero = np.isfinite(wide), wide == 0
-            found = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]  # it has none
-            limits = cast("np.finfo[np.floating[Any]]", found)
-            least, most = float(limits.smallest_normal), float(limits.max)
-            tests = (
-                np.isnan(wide), wide == np.inf, wide == -np.inf, zero & below, zero & ~below,
-                wide == 1, finite & (wide < 0), finite & (wide != np.trunc(wide)),
-                ~zero & (size < least), finite & (size > np.sqrt(most)),
-            )  # fmt: skip
-        yield from (k for k, t in zip(FLOAT_KINDS, tests, strict=True) if t.any())
-        return
+        return {}
+    return _floats(x, dtype) if dtype.is_float else _ints(x, dtype)
+
+
+def _floats(x: Array, dtype: DType) -> dict[str, Array]:
+    found = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]  # it has none
+    limits = cast("np.finfo[np.floating[Any]]", found)
+    least, most = float(limits.smallest_normal), float(limits.max)
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        size, below = np.abs(wide), np.signbit(wide)
+        finite, zero = np.isfinite(wide), wide == 0
+        tests = (
+            np.isnan(wide), wide == np.inf, wide == -np.inf, zero & below, zero & ~below,
+            wide == 1, finite & (wide < 0), finite & (wide != np.trunc(wide)),
+            ~zero & (size < least), finite & (size > np.sqrt(most)),
+        )  # fmt: skip
+    return dict(zip(FLOAT_KINDS, tests, strict=True))
+
+
+def _ints(x: Array, dtype: DType) -> dict[str, Array]:
     least, most = dtype.limits
     bits = dtype.bits
-    checks = (
+    tests = (
         x == least, x == most, x == 0, x == 1, x < 0, x == bits - 1, (x >= bits) & (x != most),
     )  # fmt: skip
-    yield from (k for k, t in zip(INT_KINDS, checks, strict=True) if t.any())
+    return dict(zip(INT_KINDS, tests, strict=True))

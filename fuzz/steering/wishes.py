@@ -11,7 +11,7 @@ import numpy as np
 from didyma.codegen.passes.branches import BRANCH
 from didyma.codegen.rules import rules
 from didyma.fuzz import control, keys, values
-from didyma.fuzz.keys import FLOAT_KINDS, INT_KINDS, PLACES, kinds_of
+from didyma.fuzz.keys import PLACES, by_kind, kinds_of
 from didyma.fuzz.steering.around_rules import FOLDED, MATCHES, folded, matched
 from didyma.fuzz.steering.meter import Key, Wish
 from didyma.fuzz.steering.motifs import pair, use
@@ -86,9 +86,8 @@ def _number(kind: str, dtype: DType) -> Array | None:
     if dtype is DType.BOOL:
         return None
     some = values.corners(dtype)
-    found = (i for i in range(some.size) if kind in kinds_of(some[i : i + 1], dtype))
-    at = next(found, None)
-    return None if at is None else np.asarray(some[at])
+    of_kind = by_kind(some, dtype).get(kind)
+    return None if of_kind is None or not of_kind.any() else np.asarray(some[np.argmax(of_kind)])
 
 
 DRAWERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
@@ -115,11 +114,11 @@ def _wanted() -> dict[Wish, Key]:
     for op in OPS.values():
         if op.arity[0]:
             found |= {(USE, f"{op.name} {d}", ""): (keys.DTYPE, op.name, str(d)) for d in op.dtypes}
+    kinds = {d: tuple(kinds_of(values.corners(d), d)) for d in PLAIN if d is not DType.BOOL}
     for op in _VALUED:
         found |= {
             (VALUE, op.name, kind): (keys.VALUE, op.name, kind)
-            for kind in dict.fromkeys((*FLOAT_KINDS, *INT_KINDS))
-            if any(_number(kind, d) is not None for d in op.dtypes if d in PLAIN)
+            for kind in dict.fromkeys(k for d in op.dtypes for k in kinds.get(d, ()))
         }
     for d in rules():
         for m in d.matches:
