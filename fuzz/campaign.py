@@ -97,6 +97,7 @@ def run(
             campaign.spread(executor, progress)
         finally:
             executor.shutdown(cancel_futures=True)
+            worker.close_all()  # of an executor that makes its calls in this process
     return campaign.result
 
 

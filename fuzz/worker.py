@@ -150,6 +150,11 @@ def open_all(packed: tuple[bytes, ...], lines: bool = False) -> None:
         _opened(p)
 
 
+def close_all() -> None:
+    """Forget the domains that are open, and what their judges have noted."""
+    _opened.cache_clear()
+
+
 @lru_cache(maxsize=16)
 def _opened(packed: bytes) -> Opened:
     """Return a pickled domain, opened once in each process."""
