@@ -114,7 +114,10 @@ def _wanted() -> dict[Wish, Key]:
     for op in OPS.values():
         if op.arity[0]:
             found |= {(USE, f"{op.name} {d}", ""): (keys.DTYPE, op.name, str(d)) for d in op.dtypes}
-    kinds = {d: tuple(kinds_of(values.corners(d), d)) for d in PLAIN if d is not DType.BOOL}
+    numbers = [d for d in PLAIN if d is not DType.BOOL]
+    kinds: dict[DType, tuple[str, ...]] = {
+        d: tuple(kinds_of(values.corners(d), d)) for d in numbers
+    }
     for op in _VALUED:
         found |= {
             (VALUE, op.name, kind): (keys.VALUE, op.name, kind)

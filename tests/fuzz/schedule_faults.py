@@ -11,7 +11,7 @@ from didyma.codegen.schedule.steps import compute_at, folds, fuse, kinds, reorde
 from didyma.codegen.schedule.steps.accesses import update_of
 from didyma.fuzz.domains.domain import Outcome
 from didyma.fuzz.domains.schedules import outcome
-from didyma.fuzz.schedules import cases
+from didyma.fuzz.schedules import cases, steps
 from didyma.fuzz.schedules.judge import judge
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import Binary, Const, Load, Stmt, Store
@@ -61,6 +61,7 @@ def _subtracting(patch: Patch) -> None:
 
     ops = folds._OPS  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
     patch(folds, "update_of", update)
+    patch(steps, "update_of", update)  # what is drawn asks it too, of where there is a fold
     patch(folds, "_OPS", {**ops, "sub": "sub"})
     patch(folds, "identity", identity)
 

@@ -192,12 +192,11 @@ _LOWERING = (
         'return sign * float("inf")', "return sign * 3.0e38", "loop",
     ),
     _slip(
-        "the last NaN is the best, not the first", "lower/place.py",
-        'Binary("and", Intrinsic("isnan", (new,)), Unary("not", Intrinsic("isnan", (old,))))',
-        'Intrinsic("isnan", (new,))', "loop",
+        "the last NaN is the best, not the first", "lower/combiners.py",
+        'Binary("and", _is_nan(new), Unary("not", _is_nan(old)))', "_is_nan(new)", "loop",
     ),
     _slip(
-        "the last of equal elements is the smallest", "lower/place.py",
+        "the last of equal elements is the smallest", "lower/combiners.py",
         'Compare("lt" if op == "argmin" else "gt", new, old)',
         'Compare("le" if op == "argmin" else "gt", new, old)', "loop",
     ),
@@ -222,7 +221,7 @@ _LOWERING = (
     ),
     _slip(
         "a value shared by two guards computed before them", "lower/place.py",
-        "self._safe[name] = all(self._is_safe(e) for x in parts for e in subexprs(x))",
+        "self._safe[name] = all(self._is_safe(e) for x in _parts(v) for e in subexprs(x))",
         "self._safe[name] = True", "loop",
     ),
 )  # fmt: skip
@@ -243,7 +242,7 @@ _SCHEDULES = (
     ),
     _slip(
         "parts of a long sum that go on from each other", "schedule/serial.py",
-        "Block((zero, inner, added))", "Block((inner, added))", "kernel",
+        'Accumulator(part, identity("add", part.dtype))', "Accumulator(part, acc)", "kernel",
     ),
     _slip(
         "a tile of a product filled beyond its terms", "schedule/matmul.py",
