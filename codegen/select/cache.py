@@ -8,11 +8,13 @@ reported and never deleted, unless the user asks for that.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, cast
 
 from didyma.codegen.runtime.compiler import cache_folder
@@ -163,38 +165,50 @@ class Cache:
         """Do some work in one transaction."""
         with self._errors(), closing(self._open()) as c:
             self._prepare(c)
-            c.execute(begin)
-            try:
-                result = work(c)
-            except BaseException:
-                c.execute("ROLLBACK")
-                raise
-            c.execute("COMMIT")
-            return result
+            return _transaction(c, begin, work)
 
     def _open(self) -> sqlite3.Connection:
+        if not self.path.exists():
+            self._make_file()
+        return _connection(self.path)
+
+    def _make_file(self) -> None:
+        """Put a whole new file in its place, unless another process is first.
+
+        It is made under another name, because SQLite refuses to turn write-ahead logging on while
+        another process looks at the file.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        return sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+        with TemporaryDirectory(dir=self.path.parent, prefix=self.path.name) as folder:
+            made = Path(folder) / self.path.name
+            with closing(_connection(made)) as c:
+                c.execute("PRAGMA journal_mode = WAL")
+                _transaction(c, "BEGIN IMMEDIATE", self._make_tables)
+            with suppress(FileExistsError):
+                os.link(made, self.path)
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do some work in one transaction that no other process may write during."""
         return self._run(work, "BEGIN IMMEDIATE")
 
     def _prepare(self, c: sqlite3.Connection) -> None:
-        """Make the tables of a new file; refuse a file that is none of ours or newer."""
-        if self._version(c) == VERSION:
-            return
-        c.execute("PRAGMA journal_mode = WAL")
-        c.execute("BEGIN IMMEDIATE")
-        if self._version(c) == 0:  # nobody else made them in the meantime
-            for table in _TABLES:
-                c.execute(table)
-            c.execute(f"PRAGMA application_id = {_APPLICATION}")
-            c.execute(f"PRAGMA user_version = {VERSION}")
-        c.execute("COMMIT")
+        """Make the tables of an empty file; refuse a file that is none of ours or newer."""
+        if _transaction(c, "BEGIN", self._version) != VERSION:
+            _transaction(c, "BEGIN IMMEDIATE", self._make_tables)
+
+    def _make_tables(self, c: sqlite3.Connection) -> None:
+        if self._version(c):
+            return  # another process made them in the meantime
+        for table in _TABLES:
+            c.execute(table)
+        c.execute(f"PRAGMA application_id = {_APPLICATION}")
+        c.execute(f"PRAGMA user_version = {VERSION}")
 
     def _version(self, c: sqlite3.Connection) -> int:
-        """Return the version of the tables, 0 for a new file."""
+        """Return the version of the tables, 0 for a new file; ask inside a transaction.
+
+        Outside of one, another process could make the tables between two of the questions.
+        """
         version = int(c.execute("PRAGMA user_version").fetchone()[0])
         mark = int(c.execute("PRAGMA application_id").fetchone()[0])
         tables = int(c.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
@@ -237,6 +251,22 @@ class Cache:
             return _checked(dict(zip((f.name for f in fields(Pick)), row, strict=True)))
         except (DidymaError, TypeError, ValueError) as e:
             raise self._corrupt(f"a row {row[0]!r} that cannot be read: {e}") from None
+
+
+def _connection(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+
+
+def _transaction(c: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Do some work between ``begin`` and COMMIT; an exception rolls it back."""
+    c.execute(begin)
+    try:
+        result = work(c)
+    except BaseException:
+        c.execute("ROLLBACK")
+        raise
+    c.execute("COMMIT")
+    return result
 
 
 def _row(pick: Pick) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from multiprocessing.context import ForkProcess
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,11 @@ from didyma.codegen.select.cache import Cache, Pick, Verdict, exported, imported
 from didyma.refimpl.errors import DidymaError
 
 PICK = Pick("k", "row(groups=8, lanes=32)", "text", "f", "host", "{}", 1e-3, 2e-3)
+
+
+def judge_at_once(path: Path, who: int, gate: Barrier) -> None:
+    gate.wait()
+    Cache(path).judged("k", Verdict(f"{who}", "row(groups=1, lanes=32)", ""))
 
 
 def add_many(path: Path, who: int, count: int) -> None:
@@ -62,6 +68,28 @@ def test_processes_that_write_at_once_lose_nothing_and_agree(tmp_path: Path) -> 
         assert p.exitcode == 0
     assert len(Cache(path).picks()) == 25
     assert len(Cache(path).verdicts("k")) == 100
+
+
+def test_processes_that_make_the_file_at_once_agree(tmp_path: Path) -> None:
+    context = mp.get_context("fork")
+    gate = context.Barrier(4)
+    for n in range(20):
+        args = [(tmp_path / f"{n}.sqlite", who, gate) for who in range(4)]
+        children = [context.Process(target=judge_at_once, args=a) for a in args]
+        for p in children:
+            p.start()
+        for p in children:
+            p.join()
+        assert [p.exitcode for p in children] == [0] * 4
+        assert len(Cache(tmp_path / f"{n}.sqlite").verdicts("k")) == 4
+    assert len(list(tmp_path.iterdir())) == 20  # nothing else is left in the folder
+
+
+def test_an_empty_file_becomes_a_cache(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    path.touch()
+    assert Cache(path).picks() == []
+    assert Cache(path).add(PICK) == PICK
 
 
 def test_a_killed_process_leaves_whole_rows(tmp_path: Path) -> None:
