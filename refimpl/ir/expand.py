@@ -5,33 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from didyma.refimpl.ir.loop import (
-    Accumulator,
-    Allocate,
-    Atomic,
-    Axis,
-    Buffer,
-    Call,
-    Combiner,
-    Expr,
-    ExternalCall,
-    Fold,
-    For,
-    Free,
-    Let,
-    LetExpr,
-    Load,
-    PlacementAllocate,
-    PrimFunc,
-    Stmt,
-    Store,
-    Var,
-)
+from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts
 
 
-def expand(f: PrimFunc) -> PrimFunc:
+def expand(f: ir.PrimFunc) -> ir.PrimFunc:
     """Return a function with the bodies of its callees in place of the calls.
 
     Variables and buffers that the bodies declare get unused names.  The check that the dims of a
@@ -44,22 +23,22 @@ def expand(f: PrimFunc) -> PrimFunc:
     return replace(f, body=Inliner(f.function, Names(names), names).stmt(f.body), functions=())
 
 
-def declared(s: Stmt) -> Iterator[str]:
+def declared(s: ir.Stmt) -> Iterator[str]:
     """Yield the names of variables and buffers that a statement and its substatements declare."""
     for below in stmts(s):
         match below:
-            case For(var) | Let(var):
+            case ir.For(var) | ir.Let(var):
                 yield var.name
-            case Allocate(b) | PlacementAllocate(b):
+            case ir.Allocate(b) | ir.PlacementAllocate(b):
                 yield b.name
-            case Fold():
+            case ir.Fold():
                 yield from (v.name for v in bound_by(below))
             case _:
                 pass
-    yield from (e.var.name for e in exprs(s) if isinstance(e, LetExpr))
+    yield from (e.var.name for e in exprs(s) if isinstance(e, ir.LetExpr))
 
 
-def bound_by(s: Fold) -> tuple[Var, ...]:
+def bound_by(s: ir.Fold) -> tuple[ir.Var, ...]:
     """Return the variables that a fold declares: accumulators, axes, operands of combiners."""
     merged = () if s.merge is None else s.merge.operands
     declared = [a.var for a in s.accs] + [a.var for a in s.axes]
@@ -74,7 +53,7 @@ class Inliner:
     names.
     """
 
-    functions: Mapping[str, PrimFunc]
+    functions: Mapping[str, ir.PrimFunc]
     supply: Names
     names: dict[str, str]
 
@@ -84,84 +63,84 @@ class Inliner:
             self.names[name] = self.supply.fresh(name)
         return self.names[name]
 
-    def variable(self, var: Var) -> Var:
+    def variable(self, var: ir.Var) -> ir.Var:
         """Copy the declaration of a variable."""
-        return Var(self.declare(var.name), var.dtype)
+        return ir.Var(self.declare(var.name), var.dtype)
 
-    def buffer(self, b: Buffer) -> Buffer:
+    def buffer(self, b: ir.Buffer) -> ir.Buffer:
         """Copy the declaration of a buffer."""
         return replace(b, name=self.declare(b.name))
 
-    def expr(self, e: Expr) -> Expr:
+    def expr(self, e: ir.Expr) -> ir.Expr:
         """Copy an expression."""
         match e:
-            case Var(name, dtype):
-                return Var(self.names[name], dtype)
-            case Load(name, index, dtype):
-                return Load(self.names[name], tuple(map(self.expr, index)), dtype)
-            case LetExpr(var, value, body):
+            case ir.Var(name, dtype):
+                return ir.Var(self.names[name], dtype)
+            case ir.Load(name, index, dtype):
+                return ir.Load(self.names[name], tuple(map(self.expr, index)), dtype)
+            case ir.LetExpr(var, value, body):
                 bound = self.expr(value)
-                return LetExpr(self.variable(var), bound, self.expr(body))
+                return ir.LetExpr(self.variable(var), bound, self.expr(body))
             case _:
                 return map_expr(self.expr, e)
 
-    def stmt(self, s: Stmt) -> Stmt:
+    def stmt(self, s: ir.Stmt) -> ir.Stmt:
         """Copy a statement."""
         names = self.names
         match s:
-            case For(var, extent):
+            case ir.For(var, extent):
                 end = self.expr(extent)
                 return replace(s, var=self.variable(var), extent=end, body=self.stmt(s.body))
-            case Fold():
+            case ir.Fold():
                 return self.fold(s)
-            case Let(var, value, body):
+            case ir.Let(var, value, body):
                 bound = self.expr(value)
-                return Let(self.variable(var), bound, self.stmt(body))
-            case Store() | Atomic():
+                return ir.Let(self.variable(var), bound, self.stmt(body))
+            case ir.Store() | ir.Atomic():
                 index = tuple(map(self.expr, s.index))
                 return replace(s, buffer=names[s.buffer], index=index, value=self.expr(s.value))
-            case Allocate(b, body):
-                return Allocate(self.buffer(b), self.stmt(body))
-            case PlacementAllocate(b, over, body):
-                return PlacementAllocate(self.buffer(b), names[over], self.stmt(body))
-            case Free(name):
-                return Free(names[name])
-            case ExternalCall(name, outputs, inputs, attrs):
+            case ir.Allocate(b, body):
+                return ir.Allocate(self.buffer(b), self.stmt(body))
+            case ir.PlacementAllocate(b, over, body):
+                return ir.PlacementAllocate(self.buffer(b), names[over], self.stmt(body))
+            case ir.Free(name):
+                return ir.Free(names[name])
+            case ir.ExternalCall(name, outputs, inputs, attrs):
                 written, read = (tuple(names[n] for n in ns) for ns in (outputs, inputs))
-                return ExternalCall(name, written, read, attrs)
-            case Call():
+                return ir.ExternalCall(name, written, read, attrs)
+            case ir.Call():
                 return self.call(s)
             case _:
                 return map_stmt(s, self.expr, self.stmt)
 
-    def fold(self, s: Fold) -> Stmt:
+    def fold(self, s: ir.Fold) -> ir.Stmt:
         """Copy a fold."""
-        return Fold(
-            tuple(Accumulator(self.variable(a.var), self.expr(a.start)) for a in s.accs),
-            tuple(Axis(self.variable(a.var), self.expr(a.extent)) for a in s.axes),
+        return ir.Fold(
+            tuple(ir.Accumulator(self.variable(a.var), self.expr(a.start)) for a in s.accs),
+            tuple(ir.Axis(self.variable(a.var), self.expr(a.extent)) for a in s.axes),
             self.combiner(s.combine),
             self.stmt(s.step),
             self.stmt(s.body),
             None if s.merge is None else self.combiner(s.merge),
         )
 
-    def combiner(self, c: Combiner) -> Combiner:
+    def combiner(self, c: ir.Combiner) -> ir.Combiner:
         """Copy a combiner."""
-        return Combiner(tuple(map(self.variable, c.operands)), tuple(map(self.expr, c.results)))
+        return ir.Combiner(tuple(map(self.variable, c.operands)), tuple(map(self.expr, c.results)))
 
-    def call(self, s: Call) -> Stmt:
+    def call(self, s: ir.Call) -> ir.Stmt:
         """Copy the body of a call's callee."""
         g = self.functions[s.callee]
         names = {p.name: self.names[a] for p, a in zip(g.params, s.args, strict=True)}
         inner = Inliner(self.functions, self.supply, names)
-        bound: list[tuple[Var, Expr]] = []
+        bound: list[tuple[ir.Var, ir.Expr]] = []
         for d, e in zip(g.dims, s.dims, strict=True):
             value = self.expr(e)
-            if isinstance(value, Var):
+            if isinstance(value, ir.Var):
                 names[d.name] = value.name
             else:
-                bound.append((Var(inner.declare(d.name)), value))
+                bound.append((ir.Var(inner.declare(d.name)), value))
         body = inner.stmt(g.body)
         for var, value in bound:
-            body = Let(var, value, body)
+            body = ir.Let(var, value, body)
         return body

@@ -161,7 +161,6 @@ BINARY: dict[str, Callable[[Payload, Payload], Payload]] = {
     "pow": _pow,
     "atan2": partial(ring.tag, "atan2"),
 }
-CHOICES = ("min", "max", "copysign", "floordiv", "floormod", "truncmod")  # binary
 
 
 def _limits(found: Payload, operands: Sequence[Value], result: Value) -> Payload:

@@ -29,37 +29,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from didyma.refimpl.errors import DidymaError, counted
-from didyma.refimpl.ir.loop import (
-    AXES,
-    INDEX,
-    Allocate,
-    Assert,
-    Atomic,
-    Barrier,
-    Block,
-    Buffer,
-    Call,
-    Combiner,
-    Const,
-    Expr,
-    ExternalCall,
-    Fold,
-    For,
-    Free,
-    If,
-    Let,
-    LetExpr,
-    Load,
-    LoopKind,
-    PlacementAllocate,
-    PrimFunc,
-    Scope,
-    Stmt,
-    Store,
-    Var,
-    While,
-    Yield,
-)
+from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show_expr, show_line
 from didyma.refimpl.ir.types import DType, TensorType
@@ -68,13 +38,13 @@ from didyma.refimpl.verify.calls import Calls, Weight
 from didyma.refimpl.verify.scalars import Construct, Scalars
 from didyma.refimpl.verify.sizes import Sizes
 
-_CONSTANT = (LoopKind.VECTORIZED, LoopKind.UNROLLED)
-_AT_ONCE = (LoopKind.PARALLEL, LoopKind.VECTORIZED)
+_CONSTANT = (ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
+_AT_ONCE = (ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED)
 
 
-def verify(f: PrimFunc, target: Target = PORTABLE) -> None:
+def verify(f: ir.PrimFunc, target: Target = PORTABLE) -> None:
     """Raise DidymaError at the first broken law; ``target`` sets the limits of a block."""
-    above: dict[str, PrimFunc] = {}
+    above: dict[str, ir.PrimFunc] = {}
     weights: dict[str, Weight] = {}
     for g in f.functions:
         where = f"{f.name}, @{g.name}"
@@ -101,8 +71,8 @@ class _Verifier:
 
     def __init__(
         self,
-        f: PrimFunc,
-        functions: Mapping[str, PrimFunc],
+        f: ir.PrimFunc,
+        functions: Mapping[str, ir.PrimFunc],
         where: str,
         target: Target,
         called: bool = False,
@@ -113,13 +83,13 @@ class _Verifier:
         self.sizes = Sizes(f.dims, f"@{where}")
         self.calls = Calls(self.scalars, self.sizes, functions)
         self.called = called
-        self.bound: dict[str, Expr] = {}
+        self.bound: dict[str, ir.Expr] = {}
         self.per_thread: set[str] = set()
         self.made: set[str] = set()
         self.shared = 0
         self.outer = True
         self.divergent = ""
-        self.fold: Fold | None = None
+        self.fold: ir.Fold | None = None
         self.yields = 0
 
     def function(self, weights: Mapping[str, Weight]) -> Weight:
@@ -127,10 +97,10 @@ class _Verifier:
         if self.called:
             self.calls.nested(f)
         for v in f.dims:
-            self.scalars.vars[v.name] = INDEX
+            self.scalars.vars[v.name] = ir.INDEX
         for b in f.params:
             self._buffer(b, b.name)
-            if b.scope is not Scope.GLOBAL and not self.called:
+            if b.scope is not ir.Scope.GLOBAL and not self.called:
                 raise self.broken("L-param", b.name, str(b.scope), "a parameter in device memory")
         names = [b.name for b in f.params]
         if len(set(f.outputs)) != len(f.outputs) or not set(f.outputs) <= set(names):
@@ -158,7 +128,7 @@ class _Verifier:
     def broken(self, law: str, at: Construct, got: str, want: str) -> DidymaError:
         return self.scalars.broken(law, at, got, want)
 
-    def _buffer(self, b: Buffer, at: Stmt | str) -> None:
+    def _buffer(self, b: ir.Buffer, at: ir.Stmt | str) -> None:
         self.scalars.declare(b.name, at)
         self.scalars.unpacked(b.dtype, at)
         self.sizes.shape(b.shape, b.dtype, f"@{self.scalars.where}, {b.name}")
@@ -166,70 +136,70 @@ class _Verifier:
 
     # ---- statements
 
-    def stmt(self, s: Stmt) -> None:
+    def stmt(self, s: ir.Stmt) -> None:
         match s:
-            case For():
+            case ir.For():
                 self._for(s)
-            case Allocate(buffer, body):
+            case ir.Allocate(buffer, body):
                 self._make(s, buffer)
                 self.stmt(body)
-            case PlacementAllocate():
+            case ir.PlacementAllocate():
                 self._place(s)
             case _:
                 self.outer = False
                 self._inner(s)
 
-    def _inner(self, s: Stmt) -> None:
+    def _inner(self, s: ir.Stmt) -> None:
         match s:
-            case Block(body):
+            case ir.Block(body):
                 for b in body:
                     self.stmt(b)
-            case If(cond, then, other):
+            case ir.If(cond, then, other):
                 self.scalars.condition(cond)
                 self._under(s, self._differs(cond), then)
                 if other is not None:
                     self._under(s, self._differs(cond), other)
-            case While(cond, body):
+            case ir.While(cond, body):
                 self.scalars.condition(cond)
                 self._under(s, self._differs(cond), body)
-            case Fold():
+            case ir.Fold():
                 self._fold(s)
-            case Yield(values):
+            case ir.Yield(values):
                 self._yield(s, values)
-            case Let(var, value, body):
+            case ir.Let(var, value, body):
                 self.scalars.bind(var, self.scalars.expr(value), s)
                 if self._differs(value):
                     self.per_thread.add(var.name)
                 self.stmt(body)
-            case Store(name, index, value):
+            case ir.Store(name, index, value):
                 self._write(s, name, self.scalars.access(name, index, s), value)
-            case Atomic(_, name, index, value):
+            case ir.Atomic(_, name, index, value):
                 place = self.scalars.access(name, index, s)
                 self._write(s, name, place, value)
-                if place.dtype not in self.target.atomics or place.scope is Scope.LOCAL:
+                if place.dtype not in self.target.atomics or place.scope is ir.Scope.LOCAL:
                     want = f"{', '.join(self.target.atomics)}, shared or global"
                     raise self.broken("L-atomic", s, f"{place.dtype} {place.scope}", want)
-            case Free(name):
+            case ir.Free(name):
                 self.scalars.buffer(name, s)
                 self._own(s, name, "L-free")
                 self.scalars.freed.add(name)
-            case ExternalCall(_, outputs, inputs, _):
+            case ir.ExternalCall(_, outputs, inputs, _):
                 for name in (*inputs, *outputs):
                     self.scalars.buffer(name, s)
                 for name in outputs:
                     self.scalars.writable(s, name)
-            case Call():
+            case ir.Call():
                 self.calls.call(s)
-            case Barrier():
+            case ir.Barrier():
                 self._barrier()
-            case Assert(cond):
+            case ir.Assert(cond):
                 self.scalars.condition(cond)
-            case For() | Allocate() | PlacementAllocate():  # pragma: no cover - see stmt
+            case ir.For() | ir.Allocate() | ir.PlacementAllocate():  # pragma: no cover - see stmt
                 raise AssertionError(s)
             case _:
                 assert_never(s)
 
-    def _under(self, s: Stmt, divergent: bool, body: Stmt) -> None:
+    def _under(self, s: ir.Stmt, divergent: bool, body: ir.Stmt) -> None:
         """Check a statement below one that threads may disagree on."""
         before = self.divergent
         if divergent:
@@ -248,48 +218,48 @@ class _Verifier:
                 "nothing around it that threads of a block may disagree on",
             )
 
-    def _differs(self, e: Expr) -> bool:
+    def _differs(self, e: ir.Expr) -> bool:
         """Return whether threads of a block may see different values, by what is mentioned."""
         if not self.per_thread:
             return False
         match e:
-            case Var(name):
+            case ir.Var(name):
                 return name in self.per_thread
-            case Load(name) if self.scalars.buffers[name].scope is Scope.LOCAL:
+            case ir.Load(name) if self.scalars.buffers[name].scope is ir.Scope.LOCAL:
                 return True
-            case LetExpr(var, value, body):
+            case ir.LetExpr(var, value, body):
                 if self._differs(value):
                     self.per_thread.add(var.name)
                 return self._differs(body)
             case _:
                 return any(self._differs(c) for c in expr_children(e))
 
-    def _write(self, s: Stmt, name: str, b: Buffer, value: Expr) -> None:
+    def _write(self, s: ir.Stmt, name: str, b: ir.Buffer, value: ir.Expr) -> None:
         dtype = self.scalars.expr(value)
         if dtype is not b.dtype:
             raise self.broken("L-store-dtype", s, str(dtype), f"{b.dtype}, the dtype of {name}")
         self.scalars.writable(s, name)
 
-    def _own(self, s: Stmt, name: str, law: str) -> None:
+    def _own(self, s: ir.Stmt, name: str, law: str) -> None:
         if name not in self.made:
             raise self.broken(law, s, f"parameter {name}", "a buffer made inside")
 
     # ---- buffers made inside
 
-    def _make(self, s: Stmt, b: Buffer) -> int:
+    def _make(self, s: ir.Stmt, b: ir.Buffer) -> int:
         self._buffer(b, s)
         sizes = [d for d in b.shape if isinstance(d, int)]
-        if b.scope is Scope.GLOBAL or len(sizes) != len(b.shape):
+        if b.scope is ir.Scope.GLOBAL or len(sizes) != len(b.shape):
             got = f"{b.scope} {TensorType(b.dtype, b.shape)}"
             raise self.broken("L-scope", s, got, "a shared or local buffer of constant shape")
         nbytes = math.prod(sizes) * b.dtype.nbytes
-        if b.scope is Scope.SHARED and isinstance(s, Allocate):
+        if b.scope is ir.Scope.SHARED and isinstance(s, ir.Allocate):
             self.shared += nbytes
         self.made.add(b.name)
         self.scalars.written.add(b.name)
         return nbytes
 
-    def _place(self, s: PlacementAllocate) -> None:
+    def _place(self, s: ir.PlacementAllocate) -> None:
         over = self.scalars.buffer(s.over, s)
         self._own(s, s.over, "L-place")
         nbytes = self._make(s, s.buffer)
@@ -302,19 +272,19 @@ class _Verifier:
 
     # ---- loops
 
-    def _for(self, s: For) -> None:
+    def _for(self, s: ir.For) -> None:
         dtype = self.scalars.expr(s.extent)
-        if dtype is not INDEX or s.var.dtype is not INDEX:
+        if dtype is not ir.INDEX or s.var.dtype is not ir.INDEX:
             got = f"{s.var.dtype} over an extent of {dtype}"
-            raise self.broken("L-extent", s, got, f"{INDEX} over an extent of {INDEX}")
+            raise self.broken("L-extent", s, got, f"{ir.INDEX} over an extent of {ir.INDEX}")
         if s.kind in _CONSTANT or _is_thread(s.axis):
             self._constant_extent(s)
-        if s.kind is LoopKind.BOUND or s.axis:
+        if s.kind is ir.LoopKind.BOUND or s.axis:
             self._axis(s)
         else:
             self.outer = False
         self.scalars.declare(s.var.name, s)
-        self.scalars.vars[s.var.name] = INDEX
+        self.scalars.vars[s.var.name] = ir.INDEX
         differs = self._differs(s.extent)
         if differs or _is_thread(s.axis):
             self.per_thread.add(s.var.name)
@@ -326,19 +296,19 @@ class _Verifier:
 
     # ---- folds
 
-    def _fold(self, s: Fold) -> None:
+    def _fold(self, s: ir.Fold) -> None:
         for a in s.accs:
             dtype = self.scalars.expr(a.start)
             if dtype is not a.var.dtype:
                 raise self.broken("L-fold", s, f"{a.var.name} from {dtype}", str(a.var.dtype))
         for x in s.axes:
-            if x.var.dtype is not INDEX or self.scalars.expr(x.extent) is not INDEX:
+            if x.var.dtype is not ir.INDEX or self.scalars.expr(x.extent) is not ir.INDEX:
                 got = f"{x.var.dtype} over an extent of {x.extent.dtype}"
-                raise self.broken("L-extent", s, got, f"{INDEX} over an extent of {INDEX}")
+                raise self.broken("L-extent", s, got, f"{ir.INDEX} over an extent of {ir.INDEX}")
         differs = any(self._differs(x.extent) for x in s.axes)
         for x in s.axes:
             self.scalars.declare(x.var.name, s)
-            self.scalars.vars[x.var.name] = INDEX
+            self.scalars.vars[x.var.name] = ir.INDEX
             self.per_thread.update((x.var.name,) if differs else ())
         around, before = self.fold, self.yields
         self.fold = s
@@ -363,7 +333,7 @@ class _Verifier:
             self.per_thread.update(a.var.name for a in s.accs)
         self.stmt(s.body)
 
-    def _combiner(self, s: Fold, c: Combiner) -> None:
+    def _combiner(self, s: ir.Fold, c: ir.Combiner) -> None:
         """Check a combiner, whose operands nothing else sees."""
         for v in c.operands:
             self.scalars.declare(v.name, s)
@@ -375,7 +345,7 @@ class _Verifier:
         for v in c.operands:
             del self.scalars.vars[v.name]
 
-    def _yield(self, s: Yield, values: tuple[Expr, ...]) -> None:
+    def _yield(self, s: ir.Yield, values: tuple[ir.Expr, ...]) -> None:
         if self.fold is None:
             want = "in the step of a fold, in no parallel loop of it"
             raise self.broken("L-yield", s, "a yield elsewhere", want)
@@ -386,14 +356,16 @@ class _Verifier:
             got, want = (", ".join(ds) or "nothing" for ds in (dtypes, taken))
             raise self.broken("L-yield", s, got, f"{want}, as the combiner takes")
 
-    def _constant_extent(self, s: For) -> None:
-        if not isinstance(s.extent, Const) or _size(s.extent) < 0:
+    def _constant_extent(self, s: ir.For) -> None:
+        if not isinstance(s.extent, ir.Const) or _size(s.extent) < 0:
             raise self.broken("L-constant-extent", s, show_expr(s.extent), "a nonnegative literal")
 
-    def _axis(self, s: For) -> None:
-        if s.kind is not LoopKind.BOUND or s.axis not in AXES or s.axis in self.bound:
+    def _axis(self, s: ir.For) -> None:
+        if s.kind is not ir.LoopKind.BOUND or s.axis not in ir.AXES or s.axis in self.bound:
             got = f"{s.kind} {s.axis or 'no axis'}{' again' if s.axis in self.bound else ''}"
-            raise self.broken("L-axis", s, got, f"a bound loop on one of {', '.join(AXES)}, once")
+            raise self.broken(
+                "L-axis", s, got, f"a bound loop on one of {', '.join(ir.AXES)}, once"
+            )
         if not self.outer or (not _is_thread(s.axis) and any(map(_is_thread, self.bound))):
             got = "a thread axis around" if self.outer else "another statement around"
             raise self.broken(
@@ -403,13 +375,15 @@ class _Verifier:
             raise self.broken("L-grid", s, show_expr(s.extent), "an expression over dims alone")
         self.bound[s.axis] = s.extent
 
-    def _over_dims(self, e: Expr) -> bool:
-        if isinstance(e, Var):
+    def _over_dims(self, e: ir.Expr) -> bool:
+        if isinstance(e, ir.Var):
             return any(v.name == e.name for v in self.f.dims)
-        return not isinstance(e, (Load, LetExpr)) and all(map(self._over_dims, expr_children(e)))
+        return not isinstance(e, (ir.Load, ir.LetExpr)) and all(
+            map(self._over_dims, expr_children(e))
+        )
 
 
-def _dtypes(s: Fold) -> list[DType]:
+def _dtypes(s: ir.Fold) -> list[DType]:
     return [a.var.dtype for a in s.accs]
 
 
@@ -417,5 +391,5 @@ def _is_thread(axis: str) -> bool:
     return axis.startswith("thread")
 
 
-def _size(e: Expr) -> int:
-    return int(e.value) if isinstance(e, Const) else 0
+def _size(e: ir.Expr) -> int:
+    return int(e.value) if isinstance(e, ir.Const) else 0

@@ -41,7 +41,6 @@ from didyma.refimpl.ir.text.reader import Files as Files
 from didyma.refimpl.ir.text.show_kernel import show_kernels
 from didyma.refimpl.ir.text.show_loop import show_expr as show_expr
 from didyma.refimpl.ir.text.show_loop import show_line as show_line
-from didyma.refimpl.ir.text.show_loop import show_stmt as show_stmt
 
 _KIND = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*([a-z]+)")
 

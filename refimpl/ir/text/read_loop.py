@@ -5,38 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.graph import Attr
-from didyma.refimpl.ir.loop import (
-    ATOMIC_OPS,
-    INDEX,
-    Accumulator,
-    Allocate,
-    Assert,
-    Atomic,
-    AtomicOp,
-    Axis,
-    Barrier,
-    Block,
-    Buffer,
-    Call,
-    Combiner,
-    Expr,
-    ExternalCall,
-    Fold,
-    For,
-    Free,
-    If,
-    Let,
-    LoopKind,
-    PlacementAllocate,
-    PrimFunc,
-    Scope,
-    Stmt,
-    Store,
-    Var,
-    While,
-    Yield,
-)
 from didyma.refimpl.ir.text.read_expr import ExprReader
 from didyma.refimpl.ir.text.reader import Files
 from didyma.refimpl.ir.text.show_loop import RESERVED
@@ -44,43 +14,43 @@ from didyma.refimpl.ir.text.show_loop import RESERVED
 MAX_SCOPES = 400  # of `let`, `alloc`, `place` and `fold` that reign at one place
 
 _FUNCTIONS = ("kernel", "primfunc")
-_SCOPES = {str(s): s for s in Scope}
-_ATOMICS: dict[str, AtomicOp] = {str(op): op for op in ATOMIC_OPS}
-_KINDS = {str(k): k for k in LoopKind}
+_SCOPES = {str(s): s for s in ir.Scope}
+_ATOMICS: dict[str, ir.AtomicOp] = {str(op): op for op in ir.ATOMIC_OPS}
+_KINDS = {str(k): k for k in ir.LoopKind}
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenLet:
-    var: Var
-    value: Expr
+    var: ir.Var
+    value: ir.Expr
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenAllocate:
-    buffer: Buffer
+    buffer: ir.Buffer
     over: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenFold:
-    accs: tuple[Accumulator, ...]
-    axes: tuple[Axis, ...]
-    combine: Combiner
-    merge: Combiner | None
-    step: Stmt
+    accs: tuple[ir.Accumulator, ...]
+    axes: tuple[ir.Axis, ...]
+    combine: ir.Combiner
+    merge: ir.Combiner | None
+    step: ir.Stmt
 
 
 _Open: TypeAlias = _OpenLet | _OpenAllocate | _OpenFold
 
 
-def _close(s: _Open, body: Stmt) -> Stmt:
+def _close(s: _Open, body: ir.Stmt) -> ir.Stmt:
     if isinstance(s, _OpenFold):
-        return Fold(s.accs, s.axes, s.combine, s.step, body, s.merge)
+        return ir.Fold(s.accs, s.axes, s.combine, s.step, body, s.merge)
     if isinstance(s, _OpenLet):
-        return Let(s.var, s.value, body)
+        return ir.Let(s.var, s.value, body)
     if s.over is None:
-        return Allocate(s.buffer, body)
-    return PlacementAllocate(s.buffer, s.over, body)
+        return ir.Allocate(s.buffer, body)
+    return ir.PlacementAllocate(s.buffer, s.over, body)
 
 
 class LoopReader(ExprReader):
@@ -92,14 +62,14 @@ class LoopReader(ExprReader):
 
     # ---- functions
 
-    def functions(self) -> tuple[PrimFunc, ...]:
+    def functions(self) -> tuple[ir.PrimFunc, ...]:
         """Parse one or more functions, to the end of the text."""
         found = [self.primfunc()]
         while self.kind != "end":
             found.append(self.primfunc())
         return tuple(found)
 
-    def primfunc(self) -> PrimFunc:
+    def primfunc(self) -> ir.PrimFunc:
         """Parse a loop function: ``primfunc @f(...) writes (...) dims ... attrs(...) { ... }``."""
         if self.word not in _FUNCTIONS:
             raise self.error("`kernel` or `primfunc`")
@@ -112,24 +82,24 @@ class LoopReader(ExprReader):
         self.expect("(")
         outputs = self.items(self._buffer_name, ")")
         declared = self.dimvars()
-        self.vars = {v.name: INDEX for v in declared}
+        self.vars = {v.name: ir.INDEX for v in declared}
         attrs = self.attrs()
         self.expect("{")
         functions = self._functions()
-        return PrimFunc(name, params, outputs, self._rest(), declared, attrs, functions)
+        return ir.PrimFunc(name, params, outputs, self._rest(), declared, attrs, functions)
 
-    def _functions(self) -> tuple[PrimFunc, ...]:
+    def _functions(self) -> tuple[ir.PrimFunc, ...]:
         """Take the functions that a function may call."""
         known = self.buffers, self.vars
         self.enter()
-        found: list[PrimFunc] = []
+        found: list[ir.PrimFunc] = []
         while self.word in _FUNCTIONS and self.kinds[self.i + 1] == "global":
             found.append(self.primfunc())
         self.depth -= 1
         self.buffers, self.vars = known
         return tuple(found)
 
-    def _buffer(self) -> Buffer:
+    def _buffer(self) -> ir.Buffer:
         name = self._buffer_name()
         self.expect(":")
         dtype, shape = self.dtype(), self.shape()
@@ -137,22 +107,22 @@ class LoopReader(ExprReader):
         if scope is not None:
             self.next()
         self.buffers[name] = dtype
-        return Buffer(name, dtype, shape, scope or Scope.GLOBAL)
+        return ir.Buffer(name, dtype, shape, scope or ir.Scope.GLOBAL)
 
     # ---- statements
 
-    def _body(self) -> Stmt:
+    def _body(self) -> ir.Stmt:
         self.expect("{")
         return self._rest()
 
-    def _rest(self) -> Stmt:
+    def _rest(self) -> ir.Stmt:
         """Take statements up to and with the closing brace."""
         scopes = self.scopes
-        items: list[Stmt | _Open] = []
+        items: list[ir.Stmt | _Open] = []
         while not self.accept("}"):
             items.append(self._stmt())
         self.scopes = scopes
-        below: list[Stmt] = []
+        below: list[ir.Stmt] = []
         for s in reversed(items):
             if isinstance(s, _Open):
                 below = [_close(s, _join(below))]
@@ -160,23 +130,23 @@ class LoopReader(ExprReader):
                 below.append(s)
         return _join(below)
 
-    def _nested(self) -> Stmt:
+    def _nested(self) -> ir.Stmt:
         self.enter()
         body = self._body()
         self.depth -= 1
         return body
 
-    def _stmt(self) -> Stmt | _Open:
+    def _stmt(self) -> ir.Stmt | _Open:
         match self.word:
             case "for":
                 return self._for()
             case "if":
                 self.next()
                 cond, then = self.expr(), self._nested()
-                return If(cond, then, self._nested() if self.accept("else") else None)
+                return ir.If(cond, then, self._nested() if self.accept("else") else None)
             case "while":
                 self.next()
-                return While(self.expr(), self._nested())
+                return ir.While(self.expr(), self._nested())
             case "let":
                 self.next()
                 return self._scope(_OpenLet(*self._binding()))
@@ -195,7 +165,7 @@ class LoopReader(ExprReader):
             case _:
                 return self._leaf()
 
-    def _scope(self, s: _Open) -> Stmt | _Open:
+    def _scope(self, s: _Open) -> ir.Stmt | _Open:
         if self.accept("in") if isinstance(s, _OpenFold) else self.at("{"):
             return _close(s, self._nested())
         self.scopes += 1
@@ -205,11 +175,11 @@ class LoopReader(ExprReader):
             )
         return s
 
-    def _block(self) -> Stmt:
+    def _block(self) -> ir.Stmt:
         self.next()
         self.expect("{")
         self.enter()
-        body: list[Stmt] = []
+        body: list[ir.Stmt] = []
         while not self.accept("}"):
             at = self.i
             s = self._stmt()
@@ -217,41 +187,41 @@ class LoopReader(ExprReader):
                 raise self.error("braces after it: this stands directly in a `block`", at=at)
             body.append(s)
         self.depth -= 1
-        return Block(tuple(body))
+        return ir.Block(tuple(body))
 
-    def _fold_stmt(self) -> Stmt | _Open:
+    def _fold_stmt(self) -> ir.Stmt | _Open:
         self.next()
         self.expect("(")
-        accs = self.items(lambda: Accumulator(*self._binding()), ")")
+        accs = self.items(lambda: ir.Accumulator(*self._binding()), ")")
         self.expect("over")
         self.expect("(")
-        axes = self.items(lambda: Axis(*self._ranged()), ")")
+        axes = self.items(lambda: ir.Axis(*self._ranged()), ")")
         self.expect("by")
         combine = self._combiner()
         merge = self._combiner() if self.accept("merge") else None
         return self._scope(_OpenFold(accs, axes, combine, merge, self._nested()))
 
-    def _combiner(self) -> Combiner:
+    def _combiner(self) -> ir.Combiner:
         self.expect("(")
         operands = self.items(self._declared, ")")
         for v in operands:
             self.vars[v.name] = v.dtype
         self.expect("->")
         self.expect("(")
-        return Combiner(operands, self._exprs(")"))
+        return ir.Combiner(operands, self._exprs(")"))
 
-    def _declared(self) -> Var:
+    def _declared(self) -> ir.Var:
         name = self._local("the name of a variable")
-        return Var(name, self.dtype() if self.accept(":") else INDEX)
+        return ir.Var(name, self.dtype() if self.accept(":") else ir.INDEX)
 
-    def _ranged(self) -> tuple[Var, Expr]:
+    def _ranged(self) -> tuple[ir.Var, ir.Expr]:
         var = self._declared()
         self.expect("in")
         extent = self.expr()
         self.vars[var.name] = var.dtype
         return var, extent
 
-    def _for(self) -> Stmt:
+    def _for(self) -> ir.Stmt:
         self.next()
         var, extent = self._ranged()
         kind = _KINDS.get(self.word)
@@ -262,25 +232,25 @@ class LoopReader(ExprReader):
         elif not self.at("{"):
             raise self.error(f"`{{` or one of {', '.join(_KINDS)}")
         body = self._nested()
-        return For(var, extent, body, kind or LoopKind.SERIAL, axis)
+        return ir.For(var, extent, body, kind or ir.LoopKind.SERIAL, axis)
 
-    def _leaf(self) -> Stmt:
+    def _leaf(self) -> ir.Stmt:
         match self.word:
             case "free":
                 self.next()
-                return Free(self._buffer_name())
+                return ir.Free(self._buffer_name())
             case "barrier":
                 self.next()
-                return Barrier()
+                return ir.Barrier()
             case "yield":
                 self.next()
                 self.expect("(")
-                return Yield(self._exprs(")"))
+                return ir.Yield(self._exprs(")"))
             case "assert":
                 self.next()
                 cond = self.expr()
                 self.expect(",")
-                return Assert(cond, self.string())
+                return ir.Assert(cond, self.string())
             case "extern":
                 return self._extern()
             case "call":
@@ -296,15 +266,15 @@ class LoopReader(ExprReader):
                 self.expect(",")
                 value = self.expr()
                 self.expect(")")
-                return Atomic(op, buffer, index, value)
+                return ir.Atomic(op, buffer, index, value)
             case _:
                 if self.kind not in ("name", "value") or self.word in RESERVED:
                     raise self.error("a statement, or `}`")
                 buffer, index = self._element()
                 self.expect("=")
-                return Store(buffer, index, self.expr())
+                return ir.Store(buffer, index, self.expr())
 
-    def _extern(self) -> Stmt:
+    def _extern(self) -> ir.Stmt:
         self.next()
         name = self.string()
         self.expect("(")
@@ -321,20 +291,20 @@ class LoopReader(ExprReader):
         self.expect("->")
         self.expect("(")
         outputs = self.items(self._buffer_name, ")")
-        return ExternalCall(name, outputs, tuple(inputs), tuple(attrs))
+        return ir.ExternalCall(name, outputs, tuple(inputs), tuple(attrs))
 
-    def _call_stmt(self) -> Stmt:
+    def _call_stmt(self) -> ir.Stmt:
         self.next()
         callee = self.function()
         self.expect("(")
         args = self.items(self._buffer_name, ")")
         if not self.at("dims") or self.words[self.i + 1] != "(":
-            return Call(callee, args)
+            return ir.Call(callee, args)
         self.next()
         self.next()
-        return Call(callee, args, self._exprs(")"))
+        return ir.Call(callee, args, self._exprs(")"))
 
 
-def _join(below: list[Stmt]) -> Stmt:
+def _join(below: list[ir.Stmt]) -> ir.Stmt:
     """Return the statement that statements between braces mean, given last first."""
-    return below[0] if len(below) == 1 else Block(tuple(reversed(below)))
+    return below[0] if len(below) == 1 else ir.Block(tuple(reversed(below)))

@@ -34,44 +34,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from didyma.refimpl.ir.loop import (
-    BITCASTS,
-    INDEX,
-    INTRINSICS,
-    Allocate,
-    Assert,
-    Atomic,
-    Barrier,
-    Binary,
-    Block,
-    Buffer,
-    Call,
-    Cast,
-    Combiner,
-    Compare,
-    Const,
-    Expr,
-    ExternalCall,
-    Fold,
-    For,
-    Free,
-    If,
-    Intrinsic,
-    Let,
-    LetExpr,
-    Load,
-    LoopKind,
-    PlacementAllocate,
-    PrimFunc,
-    Scope,
-    Select,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    While,
-    Yield,
-)
+from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.text.graph import dims_text
 from didyma.refimpl.ir.text.literals import (
     attrs_text,
@@ -105,31 +68,15 @@ INFIX: dict[str, tuple[str, int]] = {
 }
 COMPARISON = 4  # does not chain
 NEGATION = 8
-RESERVED = frozenset(
-    {
-        *(
-            "true",
-            "false",
-            "nan",
-            "inf",
-            "and",
-            "or",
-            "xor",
-            "in",
-            "let",
-            "for",
-            "while",
-            "if",
-            "else",
-        ),
-        *("alloc", "place", "over", "free", "extern", "call", "barrier", "assert", "atomic"),
-        *("block", "fold", "yield"),
-        *(str(k) for k in LoopKind),
-    }
-)
+_WORDS = (
+    "true", "false", "nan", "inf", "and", "or", "xor", "in", "let", "for", "while", "if", "else",
+    "alloc", "place", "over", "free", "extern", "call", "barrier", "assert", "atomic", "block",
+    "fold", "yield",
+)  # fmt: skip
+RESERVED = frozenset((*_WORDS, *(str(k) for k in ir.LoopKind)))
 
 
-def dtype_of(e: Expr) -> DType | None:
+def dtype_of(e: ir.Expr) -> DType | None:
     """Return the dtype of an expression, or None where it lacks the operand that decides."""
     try:
         return e.dtype
@@ -153,40 +100,40 @@ class LoopPrinter:
 
     # ---- expressions
 
-    def expr(self, e: Expr, level: int = 0) -> str:
+    def expr(self, e: ir.Expr, level: int = 0) -> str:
         """Return the text of an expression, parenthesised if it binds no tighter than ``level``."""
         match e:
-            case Const(value, dtype):
+            case ir.Const(value, dtype):
                 text = scalar_text(value, dtype)
-                plain = dtype is DType.BOOL if isinstance(value, bool) else dtype is INDEX
+                plain = dtype is DType.BOOL if isinstance(value, bool) else dtype is ir.INDEX
                 return text if plain and not isinstance(value, float) else f"{text}:{dtype}"
-            case Var(name, dtype):
-                known = not self.typed or self.vars.get(name, INDEX) is dtype
+            case ir.Var(name, dtype):
+                known = not self.typed or self.vars.get(name, ir.INDEX) is dtype
                 return local_name(name) if known else f"{local_name(name)}:{dtype}"
-            case Load(buffer, index, dtype):
+            case ir.Load(buffer, index, dtype):
                 known = not self.typed or self.buffers.get(buffer) is dtype
                 return f"{self.element(buffer, index)}{'' if known else f':{dtype}'}"
-            case Binary(op, lhs, rhs) | Compare(op, lhs, rhs):
+            case ir.Binary(op, lhs, rhs) | ir.Compare(op, lhs, rhs):
                 return self._binary(op, lhs, rhs, level)
-            case Unary("neg", arg) if not isinstance(arg, Const):
+            case ir.Unary("neg", arg) if not isinstance(arg, ir.Const):
                 text = f"-{self.expr(arg, NEGATION)}"
                 return f"({text})" if level >= NEGATION else text
-            case Unary(op, arg):
+            case ir.Unary(op, arg):
                 return f"{op}({self.expr(arg)})"
-            case Cast(arg, dtype):
+            case ir.Cast(arg, dtype):
                 return f"{dtype}({self.expr(arg)})"
-            case Select(cond, then, other):
+            case ir.Select(cond, then, other):
                 return f"select({self.list((cond, then, other))})"
-            case Intrinsic(name, args):
-                shown = name if name in INTRINSICS or name in BITCASTS else f"%{quote(name)}"
+            case ir.Intrinsic(name, args):
+                shown = name if name in ir.INTRINSICS or name in ir.BITCASTS else f"%{quote(name)}"
                 return f"{shown}({self.list(args)})"
-            case LetExpr(var, value, body):
+            case ir.LetExpr(var, value, body):
                 bound = self.binding(var, value)
                 return f"({bound} in {self.expr(body)})"
             case _:
                 assert_never(e)
 
-    def _binary(self, op: str, lhs: Expr, rhs: Expr, level: int) -> str:
+    def _binary(self, op: str, lhs: ir.Expr, rhs: ir.Expr, level: int) -> str:
         if op not in INFIX:
             return f"{op}({self.list((lhs, rhs))})"
         mark, rank = INFIX[op]
@@ -194,147 +141,148 @@ class LoopPrinter:
         text = f"{left} {mark} {self.expr(rhs, rank)}"
         return f"({text})" if rank <= level else text
 
-    def list(self, es: tuple[Expr, ...]) -> str:
+    def list(self, es: tuple[ir.Expr, ...]) -> str:
         """Return the text of expressions between commas."""
         return ", ".join([self.expr(e) for e in es])
 
-    def element(self, buffer: str, index: tuple[Expr, ...]) -> str:
+    def element(self, buffer: str, index: tuple[ir.Expr, ...]) -> str:
         """Return the text of an element of a buffer: ``a[i, 0]``."""
         return f"{local_name(buffer)}[{self.list(index)}]"
 
-    def binding(self, var: Var, value: Expr) -> str:
+    def binding(self, var: ir.Var, value: ir.Expr) -> str:
         """Return the text of a binding; note the variable."""
         return f"let {self.bound(var, value)}"
 
-    def bound(self, var: Var, value: Expr) -> str:
+    def bound(self, var: ir.Var, value: ir.Expr) -> str:
         """Return the text of a variable and its value; note the variable."""
         text = self.expr(value)
         self.vars[var.name] = var.dtype
         known = not self.typed or dtype_of(value) is var.dtype
         return f"{local_name(var.name)}{'' if known else f': {var.dtype}'} = {text}"
 
-    def declared(self, var: Var) -> str:
+    def declared(self, var: ir.Var) -> str:
         """Return the text of a variable that is i64 unless it says otherwise; note it."""
         self.vars[var.name] = var.dtype
-        return f"{local_name(var.name)}{'' if var.dtype is INDEX else f': {var.dtype}'}"
+        return f"{local_name(var.name)}{'' if var.dtype is ir.INDEX else f': {var.dtype}'}"
 
-    def ranged(self, var: Var, extent: Expr) -> str:
+    def ranged(self, var: ir.Var, extent: ir.Expr) -> str:
         """Return the text of a variable and its extent; note the variable."""
         text = self.expr(extent)
         return f"{self.declared(var)} in {text}"
 
-    def combiner(self, c: Combiner) -> str:
+    def combiner(self, c: ir.Combiner) -> str:
         """Return the text of a combiner; note its operands."""
         return f"({', '.join(map(self.declared, c.operands))}) -> ({self.list(c.results)})"
 
     # ---- statements
 
-    def buffer(self, b: Buffer, scoped: bool) -> str:
+    def buffer(self, b: ir.Buffer, scoped: bool) -> str:
         """Return the text of a declaration; note the buffer."""
         self.buffers[b.name] = b.dtype
-        scope = f" {b.scope}" if scoped or b.scope is not Scope.GLOBAL else ""
+        scope = f" {b.scope}" if scoped or b.scope is not ir.Scope.GLOBAL else ""
         return f"{local_name(b.name)}: {b.dtype}{shape_text(b.shape)}{scope}"
 
-    def head(self, s: Stmt) -> str:
+    def head(self, s: ir.Stmt) -> str:
         """Return the text of a statement without its substatements."""
         match s:
-            case For(var, extent, _, kind, axis):
+            case ir.For(var, extent, _, kind, axis):
                 text = self.ranged(var, extent)
-                how = "" if kind is LoopKind.SERIAL and not axis else f" {kind}"
+                how = "" if kind is ir.LoopKind.SERIAL and not axis else f" {kind}"
                 where = f" {word(axis)}" if axis else ""
                 return f"for {text}{how}{where}"
-            case Fold(accs, axes, combine, merge=merge):
+            case ir.Fold(accs, axes, combine, merge=merge):
                 starts = ", ".join([self.bound(a.var, a.start) for a in accs])
                 ranges = ", ".join([self.ranged(a.var, a.extent) for a in axes])
                 text = f"fold ({starts}) over ({ranges}) by {self.combiner(combine)}"
                 return text if merge is None else f"{text} merge {self.combiner(merge)}"
-            case Yield(values):
+            case ir.Yield(values):
                 return f"yield ({self.list(values)})"
-            case If(cond):
+            case ir.If(cond):
                 return f"if {self.expr(cond)}"
-            case While(cond):
+            case ir.While(cond):
                 return f"while {self.expr(cond)}"
-            case Let(var, value):
+            case ir.Let(var, value):
                 return self.binding(var, value)
-            case Store(buffer, index, value):
+            case ir.Store(buffer, index, value):
                 return f"{self.element(buffer, index)} = {self.expr(value)}"
-            case Atomic(op, buffer, index, value):
+            case ir.Atomic(op, buffer, index, value):
                 return f"atomic {op}({self.element(buffer, index)}, {self.expr(value)})"
-            case Allocate(buffer):
+            case ir.Allocate(buffer):
                 return f"alloc {self.buffer(buffer, True)}"
-            case PlacementAllocate(buffer, over):
+            case ir.PlacementAllocate(buffer, over):
                 return f"place {self.buffer(buffer, True)} over {local_name(over)}"
-            case Free(buffer):
+            case ir.Free(buffer):
                 return f"free {local_name(buffer)}"
-            case ExternalCall(name, outputs, inputs, attrs):
+            case ir.ExternalCall(name, outputs, inputs, attrs):
                 args = [local_name(i) for i in inputs] + attrs_text(attrs)
                 outs = ", ".join(local_name(o) for o in outputs)
                 return f"extern {quote(name)}({', '.join(args)}) -> ({outs})"
-            case Call(callee, args, dims):
+            case ir.Call(callee, args, dims):
                 text = f"call {global_name(callee)}({', '.join(map(local_name, args))})"
                 return f"{text} dims ({self.list(dims)})" if dims else text
-            case Barrier():
+            case ir.Barrier():
                 return "barrier"
-            case Assert(cond, message):
+            case ir.Assert(cond, message):
                 return f"assert {self.expr(cond)}, {quote(message)}"
-            case Block():
+            case ir.Block():
                 return "block"
             case _:
                 assert_never(s)
 
-    def sequence(self, body: Stmt, pad: str) -> None:
+    def sequence(self, body: ir.Stmt, pad: str) -> None:
         """Print what stands between braces."""
         items = _items(body)
         while items:
             for s in items[:-1]:
                 self.stmt(s, pad)
             last = items[-1]
-            if not isinstance(last, (Let, Allocate, PlacementAllocate, Fold)):
+            if not isinstance(last, (ir.Let, ir.Allocate, ir.PlacementAllocate, ir.Fold)):
                 self.stmt(last, pad)
                 return
             self.lines.append(pad + self.head(last))
-            if isinstance(last, Fold):
+            if isinstance(last, ir.Fold):
                 self.lines[-1] += " {"
                 self.sequence(last.step, pad + "  ")
                 self.lines.append(pad + "}")
             items = _items(last.body)
 
-    def stmt(self, s: Stmt, pad: str) -> None:
+    def stmt(self, s: ir.Stmt, pad: str) -> None:
         """Print a statement and what is below it."""
         head = pad + self.head(s)
         match s:
-            case Store() | Atomic() | Free() | ExternalCall() | Call() | Barrier() | Assert():
+            case (
+                ir.Store() | ir.Atomic() | ir.Free() | ir.ExternalCall() | ir.Call() | ir.Barrier()
+                | ir.Assert() | ir.Yield()
+            ):  # fmt: skip
                 self.lines.append(head)
-            case Yield():
-                self.lines.append(head)
-            case Fold(step=step, body=body):
+            case ir.Fold(step=step, body=body):
                 self.lines.append(head + " {")
                 self.sequence(step, pad + "  ")
                 self.lines.append(pad + "} in {")
                 self.sequence(body, pad + "  ")
                 self.lines.append(pad + "}")
-            case Block(body):
+            case ir.Block(body):
                 self.lines.append(head + " {")
                 for b in body:
                     self.stmt(b, pad + "  ")
                 self.lines.append(pad + "}")
-            case If(_, then, other):
+            case ir.If(_, then, other):
                 self.lines.append(head + " {")
                 self.sequence(then, pad + "  ")
                 if other is not None:
                     self.lines.append(pad + "} else {")
                     self.sequence(other, pad + "  ")
                 self.lines.append(pad + "}")
-            case For() | While() | Let() | Allocate() | PlacementAllocate():
+            case ir.For() | ir.While() | ir.Let() | ir.Allocate() | ir.PlacementAllocate():
                 self.lines.append(head + " {")
                 self.sequence(s.body, pad + "  ")
                 self.lines.append(pad + "}")
             case _:
                 assert_never(s)
 
-    def function(self, f: PrimFunc, pad: str = "") -> None:
+    def function(self, f: ir.PrimFunc, pad: str = "") -> None:
         """Print a function."""
-        self.vars = {v.name: INDEX for v in f.dims}
+        self.vars = {v.name: ir.INDEX for v in f.dims}
         self.buffers = {}
         params = ", ".join([self.buffer(b, False) for b in f.params])
         outputs = ", ".join(local_name(o) for o in f.outputs)
@@ -353,28 +301,21 @@ class LoopPrinter:
         self.lines.append(pad + "}")
 
 
-def _items(body: Stmt) -> tuple[Stmt, ...]:
-    return body.body if isinstance(body, Block) and len(body.body) != 1 else (body,)
+def _items(body: ir.Stmt) -> tuple[ir.Stmt, ...]:
+    return body.body if isinstance(body, ir.Block) and len(body.body) != 1 else (body,)
 
 
-def _is_bound(s: Stmt) -> bool:
-    while isinstance(s, (Let, Allocate, PlacementAllocate)):
+def _is_bound(s: ir.Stmt) -> bool:
+    while isinstance(s, (ir.Let, ir.Allocate, ir.PlacementAllocate)):
         s = s.body
-    return isinstance(s, For) and s.kind is LoopKind.BOUND
+    return isinstance(s, ir.For) and s.kind is ir.LoopKind.BOUND
 
 
-def show_stmt(s: Stmt) -> str:
-    """Return the text of a statement for a message, without dtypes that only parsers need."""
-    printer = LoopPrinter(typed=False)
-    printer.stmt(s, "")
-    return "\n".join(printer.lines)
-
-
-def show_line(s: Stmt) -> str:
+def show_line(s: ir.Stmt) -> str:
     """Return the first line of a statement, for a message."""
     return LoopPrinter(typed=False).head(s)
 
 
-def show_expr(e: Expr) -> str:
+def show_expr(e: ir.Expr) -> str:
     """Return the text of an expression for a message, without dtypes that only parsers need."""
     return LoopPrinter(typed=False).expr(e)
