@@ -150,7 +150,7 @@ def _stage(p: Pass) -> Stage:
 def _lower(made: Fused, context: Context) -> Lowered:
     """Lower each Primitive function; equal ones were merged by fusion."""
     loops = {
-        f.name: lower(f, made.fused)
+        f.name: lower(f, made.fused, context.options.device)
         for f in made.fused.functions[:-1]
         if PRIMITIVE in f.attr and RESHAPE_ONLY not in f.attr and COMPILER not in f.attr
     }
@@ -171,7 +171,7 @@ def _schedule(made: Lowered, context: Context) -> Scheduled:
         if name in claims:
             return (claims[name],)
         if name in steps:
-            return stepped(steps[name], loop)
+            return stepped(steps[name], loop, options.device)
         return schedule(loop, options, given.get(name))
 
     kernels = {name: of(name, loop) for name, loop in made.loops.items()}

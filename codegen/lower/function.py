@@ -28,7 +28,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
-from didyma.refimpl.ir.target import PORTABLE
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.types import Shape
 from didyma.refimpl.ir.walk import exprs
 from didyma.refimpl.ops import OPS
@@ -37,19 +37,20 @@ from didyma.refimpl.ops.spec import Kind, Scatter
 StoreOf: TypeAlias = Callable[[Expr], Stmt]
 
 
-def lower(f: Function, m: Module) -> PrimFunc:
+def lower(f: Function, m: Module, target: Target = PORTABLE) -> PrimFunc:
     """Return the loop program of a Primitive function: its params, then a buffer for each result.
 
     Results of one shape share a nest of parallel loops over their elements, in which reductions
-    are folds; a scatter is a copy and a nest of updates.
+    are folds; a scatter is a copy and a nest of updates, which are atomic where the target can.
     """
-    return _Lowering(f, m).run()
+    return _Lowering(f, m, target).run()
 
 
 class _Lowering:
-    def __init__(self, f: Function, m: Module) -> None:
+    def __init__(self, f: Function, m: Module, target: Target) -> None:
         self.f = f
         self.m = m
+        self.target = target
         self.types = f.types()
         self.nodes: dict[str, Node] = {r: n for n in f.nodes for r in n.results}
         self.names = loop_names(d.name for d in m.dims)
@@ -180,7 +181,7 @@ class _Lowering:
         at, counts = rule.target(us)
         # Sums and products of floats depend on their order, and a result must not.
         ordered = op == "set" or (op in ("add", "mul") and out.dtype.is_float)
-        atomic = bool(rule.colliding) and not ordered and out.dtype in PORTABLE.atomics
+        atomic = bool(rule.colliding) and not ordered and out.dtype in self.target.atomics
         roots = [counts, rule.update(us), *(b.index(a) for a in at)]
 
         def final(values: Sequence[Expr]) -> Stmt:

@@ -20,7 +20,7 @@ from didyma.codegen.schedule.recipes import (
     transpose,
 )
 from didyma.codegen.schedule.recipes.point import Point, show
-from didyma.codegen.schedule.recipes.recipe import Recipe
+from didyma.codegen.schedule.recipes.recipe import Recipe, Values
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir.expand import expand
@@ -59,7 +59,7 @@ def schedule(
 def first(p: PrimFunc, options: Options) -> tuple[Point, ...]:
     """Return the points that ``schedule`` takes by itself, one for each loop nest."""
     works = _works(p, options)
-    return tuple(best.first(work) for work, best in ((w, _best(w)) for w in works))
+    return tuple(Point.of(best.name, **values) for best, values in map(_best, works))
 
 
 def points(p: PrimFunc, options: Options) -> Iterator[tuple[Point, ...]]:
@@ -81,15 +81,23 @@ def _works(p: PrimFunc, options: Options) -> list[Work]:
     return [Work.of(p, nest, options) for nest in nests(p.body)]
 
 
-def _best(work: Work) -> Recipe:
-    """Return the recipe that the model ranks first."""
+def _best(work: Work) -> tuple[Recipe, Values]:
+    """Return the recipe that the model ranks first of those that the target has room for."""
     fits = ((recipe.fit(work), recipe) for recipe in RECIPES)
-    return min(((f, r) for f, r in fits if f is not None), key=lambda pair: pair[0])[1]
+    suited = sorted(((f, r) for f, r in fits if f is not None), key=lambda pair: pair[0])
+    for _, recipe in suited:
+        if (values := recipe.usual(work)) is not None:
+            return recipe, values
+    names_ = ", ".join(recipe.name for _, recipe in suited)
+    raise DidymaError(
+        "target-lacks", f"@{work.facts.func.name}", got=work.facts.target.name,
+        want=f"a target with room for blocks of {names_}",
+    )  # fmt: skip
 
 
 def _first(work: Work) -> PrimFunc:
-    best = _best(work)
-    return best.build(work, best.default(work))
+    best, values = _best(work)
+    return best.build(work, values)
 
 
 def _ranked(work: Work) -> list[tuple[tuple[int, float], Point]]:

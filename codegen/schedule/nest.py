@@ -33,8 +33,11 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.target import Target
 from didyma.refimpl.ir.unfold import without_folds
 from didyma.refimpl.ir.walk import expr_children, map_stmt, stmt_children, stmt_exprs, subexprs
+
+WIDE = 16  # bytes of the widest access of several elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,16 @@ def _nest(s: Stmt) -> Nest:
 
 @dataclass(slots=True)
 class NestFacts:
-    """A nest of a function with what schedules ask about it, and a supply of unused names."""
+    """A nest of a function with what schedules ask about it, and a supply of unused names.
+
+    ``block`` and ``wide`` are as the options wish, as far as the target allows.
+    """
 
     func: PrimFunc
     nest: Nest
     options: Options
+    block: int  # threads of a block where the shape asks for no other
+    wide: bool  # whether threads may load and store several elements at once
     names: Names
     affine: Affine
     buffers: dict[str, Buffer]
@@ -110,9 +118,17 @@ class NestFacts:
             elif isinstance(s, Allocate):
                 names.take((s.buffer.name,))
         names.take(e.var.name for e in inside if isinstance(e, LetExpr))
+        target, wish = options.device, options.kernels
         return NestFacts(
-            func, nest, options, names, affine, buffers, tuple(statements), tuple(inside)
-        )
+            func, nest, options, min(wish.block, 1 << target.threads.bit_length() - 1),
+            wish.vectorise and target.access >= WIDE, names, affine, buffers,
+            tuple(statements), tuple(inside),
+        )  # fmt: skip
+
+    @property
+    def target(self) -> Target:
+        """What kernels may rely on."""
+        return self.options.device
 
     def serial(self) -> NestFacts:
         """Return the facts about the nest with loops in place of folds."""
@@ -138,7 +154,7 @@ class NestFacts:
 
     def threads(self, most: int) -> int:
         """Return the block size for a number of threads: a power of two."""
-        return max(1, min(self.options.kernels.block, 1 << max(0, most - 1).bit_length()))
+        return max(1, min(self.block, 1 << max(0, most - 1).bit_length()))
 
     def shape(self, buffer: str) -> tuple[Expr, ...]:
         """Return the shape of a parameter."""

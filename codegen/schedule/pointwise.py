@@ -31,7 +31,7 @@ LANES = 4
 def elementwise(facts: NestFacts, schedule: str = "pointwise") -> PrimFunc:
     """Schedule a nest with one thread for each element, or each four."""
     same = _contiguous(facts)
-    may = facts.options.kernels.vectorise and _is_straight(facts.nest.body)
+    may = facts.wide and _is_straight(facts.nest.body)
     if same is None:
         quarter = _quarter(facts, facts.nest.extents[-1]) if may and facts.nest.index else None
         wide = frozenset[str]() if quarter is None else _wide_in_rows(facts)

@@ -35,7 +35,6 @@ from didyma.refimpl.ir.unfold import folded_into
 At: TypeAlias = Callable[[Expr], tuple[Expr, Expr]]
 
 LANES = 8  # threads to a row, at least
-WARP = 32
 COLUMNS = 32  # results of a block side by side when columns are folded
 LAYERS = 8  # threads for each of them
 
@@ -44,8 +43,8 @@ def row_shape(facts: NestFacts, fold: FoldNest) -> tuple[int, int]:
     """Return how many results share a block, and the threads for each, where terms are a row."""
     length, results = facts.largest(fold.length), facts.largest(fold.nest.numel)
     lanes = LANES
-    block = facts.options.kernels.block
-    while lanes < min(block, WARP) and lanes * 2 < length:
+    block = facts.block
+    while lanes < min(block, facts.target.warp) and lanes * 2 < length:
         lanes *= 2
     while lanes < block and lanes * 32 < length:
         lanes *= 2
@@ -67,7 +66,7 @@ def column_shape(facts: NestFacts, fold: FoldNest) -> tuple[int, int]:
     results = facts.largest(fold.nest.numel)
     side = min(COLUMNS, 1 << max(0, results - 1).bit_length())
     layers = LAYERS
-    while layers < facts.options.kernels.block // side and layers * 32 < facts.largest(fold.length):
+    while layers < facts.block // side and layers * 32 < facts.largest(fold.length):
         layers *= 2
     return side, layers
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from didyma.codegen.schedule.folds import loaded, starts_empty
 from didyma.codegen.schedule.nest import Nest, NestFacts, bound, guarded, let_all, tail
-from didyma.codegen.schedule.reduction import LANES, WARP, combined
+from didyma.codegen.schedule.reduction import LANES, combined
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import coefficient
 from didyma.refimpl.ir.loop import (
@@ -38,7 +38,6 @@ from didyma.refimpl.ir.loop import (
     Var,
     Yield,
 )
-from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.unfold import folded_into
 from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts, subexprs, substitute
 
@@ -114,12 +113,12 @@ def _inside(s: Stmt, depth: int) -> tuple[Stmt, list[For]]:
 def shape(facts: NestFacts, rows: RowNest) -> tuple[int, int]:
     """Return how many rows share a block, and the threads for each."""
     length, results = facts.largest(rows.length), facts.largest(rows.nest.numel)
-    block, side = facts.options.kernels.block, 1 << max(0, results - 1).bit_length()
-    least = min(WARP, side) if across(facts, rows) else 1
+    block, side = facts.block, 1 << max(0, results - 1).bit_length()
+    least = min(facts.target.warp, side) if across(facts, rows) else 1
     lanes = 1 if least > 1 else LANES
     while lanes * least < block and lanes * 4 < length:
         lanes *= 2
-    while lanes * least < PORTABLE.threads and lanes * TURNS < length:
+    while lanes * least < facts.target.threads and lanes * TURNS < length:
         lanes *= 2
     return max(least, min(block // lanes, side)), lanes
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import didyma as dd
-from didyma.codegen.options import Options
+from didyma.codegen.options import GraphOptions, KernelOptions, Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine, targets
+from didyma.codegen.schedule import dispatch
+from didyma.codegen.schedule.recipes import row, rows
+from didyma.codegen.schedule.steps.apply import apply
+from didyma.codegen.schedule.steps.records import Memory, Stage
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import For, LoopKind, PrimFunc
 from didyma.refimpl.ir.target import PORTABLE, SM_90A, TARGETS
 from didyma.refimpl.ir.text import parse_loop, parse_program
+from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.verify import loop, program
 from tests.errors.test_codes import says
 
@@ -41,6 +48,11 @@ STACK = """program @main {
   }
 }
 """
+STEPS = """schedule @fused_negative_0 {
+  split i0 by 128
+  bind i0_outer to blockIdx.x
+  bind i0_inner to threadIdx.x
+}"""
 
 
 class Plain(Host):
@@ -78,11 +90,97 @@ def test_laws_take_the_limits_of_a_target() -> None:
         program.verify(p, target=SMALL)
 
 
-def test_a_compile_keeps_the_laws_of_its_target() -> None:
+def test_a_target_that_has_more_gets_the_same_kernels() -> None:
     m = negated().module
     assert compile(m, Options(target="sm_90a")).text == compile(m).text
-    with says("L-threads", "1 to 64"):
-        compile(m, Options(target=SMALL))
+
+
+def row_sums(x: dd.Tensor) -> dd.Tensor:
+    return dd.sum(x, axis=1)
+
+
+def column_sums(x: dd.Tensor) -> dd.Tensor:
+    return dd.sum(x, axis=0)
+
+
+def total(x: dd.Tensor) -> dd.Tensor:
+    return dd.sum(x)
+
+
+def turned(x: dd.Tensor) -> dd.Tensor:
+    return x.T
+
+
+def product(x: dd.Tensor) -> dd.Tensor:
+    return x @ x.T
+
+
+def softmax(x: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(x, axis=1)
+
+
+FUNCTIONS = (opposite, row_sums, column_sums, total, turned, product, softmax)
+
+
+@pytest.mark.parametrize(("threads", "shared"), [(1, 0), (16, 600), (100, 128)])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_kernels_keep_within_a_target_of_less(
+    function: Callable[[dd.Tensor], dd.Tensor], threads: int, shared: int
+) -> None:
+    target = replace(SMALL, threads=threads, shared=shared, access=4, stack=PORTABLE.stack)
+    options = Options(target=target, graph=GraphOptions(rows=True))
+    x = np.random.default_rng(0).standard_normal((96, 65), np.float32)
+    program = dd.trace(dd.f32[96, 65])(function)
+    made = compile(program.module, options)
+    for k in made.program.kernels:
+        assert isinstance(k, PrimFunc)
+        loop.verify(k, target)
+        assert not any(isinstance(s, For) and s.kind is LoopKind.VECTORIZED for s in stmts(k.body))
+    got = dd.compile(program, engine="simt", options=options)(x)
+    assert dd.interpret(program, x).contains(got)
+
+
+def test_updates_are_atomic_where_the_target_can() -> None:
+    @dd.trace(dd.i32[9], dd.i64[20], dd.i32[20])
+    def counted(x: dd.Tensor, at: dd.Tensor, new: dd.Tensor) -> dd.Tensor:
+        return dd.scatter(x, at, new, axis=0, reduction="add")
+
+    x, at = np.zeros(9, np.int32), np.arange(20) % 9
+    for target, updates in ((PORTABLE, True), (SMALL, False)):
+        made = dd.compile(counted, engine="simt", options=dd.Options(target=target))
+        assert ("atomic" in made.text) == updates
+        assert np.array_equal(np.asarray(made(x, at, x[at] + 1)), np.bincount(at))
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ("row(groups=8, lanes=32)", "256 threads with 1024 bytes"),
+        ("serial(block=128, parts=0, unroll=0, wide=0)", "128 threads with 0 bytes"),
+    ],
+)
+def test_a_choice_with_larger_blocks_is_refused(choice: str, words: str) -> None:
+    m = dd.trace(dd.f32[96, 65])(row_sums).module
+    options = Options(target=SMALL, kernels=KernelOptions(choices=f"fused_sum_0: {choice}"))
+    with says("target-lacks", words, "at most 64 threads and 128 bytes, as small has"):
+        compile(m, options)
+
+
+def test_a_recipe_that_no_target_has_room_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "RECIPES", (rows.RECIPE, row.RECIPE))
+    with says("target-lacks", "small", "a target with room for blocks of row"):
+        compile(
+            dd.trace(dd.f32[96, 65])(row_sums).module,
+            Options(target=replace(SMALL, shared=0)),
+        )
+
+
+def test_steps_keep_the_limits_of_the_target() -> None:
+    m = negated().module
+    options = Options(kernels=KernelOptions(schedules=STEPS))
+    assert compile(m, options).program.kernels
+    with says("L-threads", "128 threads", "1 to 64"):
+        compile(m, options.changed({"target": SMALL}))
 
 
 def test_engines_of_the_cpu_imitate_every_target() -> None:
@@ -109,3 +207,12 @@ def test_a_target_is_recorded_by_its_name() -> None:
     assert Options.recorded({"version": 2}).device == PORTABLE
     with pytest.raises(DidymaError, match="unknown-target"):
         Options(target="sm_10")
+
+
+def test_memory_of_clusters_is_beyond_loops() -> None:
+    (k,) = parse_loop(KERNEL)
+    step = Stage("x", "t", Memory.CLUSTER, "staged")
+    with says("target-lacks", "the portable target"):
+        apply(step, k)
+    with says("bad-step", "memory that the blocks of a cluster share", "registers"):
+        apply(step, k, SM_90A)

@@ -9,7 +9,6 @@ from didyma.codegen.schedule.pointwise import elementwise
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.ir.loop import PrimFunc, Stmt
-from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.unfold import without_folds
 
 
@@ -19,21 +18,26 @@ def straight(name: str) -> Recipe:
     def fit(work: Work) -> Fit | None:
         return Fit.SHORT if work.fold is None and work.kind == name else None
 
-    return Recipe(name, fit, default, space, build)
+    return Recipe(name, fit, default, space, block, build)
 
 
 def default(work: Work) -> Values:
-    """Return what the options say."""
-    options = work.facts.options
-    usual = {"block": options.kernels.block, "wide": int(options.kernels.vectorise)}
-    return usual | {"unroll": options.kernels.unroll} if work.loops else usual
+    """Return what the options say, as far as the target allows."""
+    usual = {"block": work.facts.block, "wide": int(work.facts.wide)}
+    return usual | {"unroll": work.facts.options.kernels.unroll} if work.loops else usual
 
 
 def space(work: Work) -> Space:
     """Return block sizes, wide accesses or not, and how often a body may be copied."""
-    wide = (0, 1) if work.facts.options.kernels.vectorise else (0,)
-    found = {"block": powers(32, PORTABLE.threads), "wide": wide}
+    wide = (0, 1) if work.facts.wide else (0,)
+    found = {"block": powers(32, work.facts.target.threads), "wide": wide}
     return found | {"unroll": (0, 4, 16, 64)} if work.loops else found
+
+
+def block(work: Work, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, which shares no memory."""
+    del work
+    return values["block"], 0
 
 
 def build(work: Work, values: Values, body: Stmt | None = None) -> PrimFunc:
@@ -44,9 +48,7 @@ def build(work: Work, values: Values, body: Stmt | None = None) -> PrimFunc:
     facts = work.serial
     if body is not None:
         facts.nest = replace(facts.nest, body=without_folds(body, facts.names))
-    facts.options = facts.options.changed(
-        {"kernels.block": values["block"], "kernels.vectorise": bool(values["wide"])}
-    )
+    facts.block, facts.wide = values["block"], bool(values["wide"])
     if "unroll" in values:
         facts.nest = replace(facts.nest, body=unrolled(facts.nest.body, values["unroll"]))
     return elementwise(facts, work.kind)

@@ -26,8 +26,16 @@ def _space(work: Work) -> Space:
     return {"side": rows["groups"], "layers": rows["lanes"]}
 
 
+def _block(work: Work, values: Values) -> tuple[int, int]:
+    return row.block(work, _of_row(values))
+
+
 def _legal(work: Work, values: Values) -> bool:
-    return row.legal(work, {"groups": values["side"], "lanes": values["layers"]})
+    return row.legal(work, _of_row(values))
+
+
+def _of_row(values: Values) -> Values:
+    return {"groups": values["side"], "lanes": values["layers"]}
 
 
 def _build(work: Work, values: Values) -> PrimFunc:
@@ -35,4 +43,4 @@ def _build(work: Work, values: Values) -> PrimFunc:
     return reduction.columns(work.facts, work.fold, values["side"], values["layers"])
 
 
-RECIPE = Recipe("column", _fit, _default, _space, _build, _legal)
+RECIPE = Recipe("column", _fit, _default, _space, _block, _build, _legal)

@@ -11,4 +11,4 @@ def _fit(work: Work) -> Fit | None:
     return row.along(work) if work.fold is not None and not work.facts.nest.index else None
 
 
-RECIPE = Recipe("full", _fit, row.default, row.space, row.build, row.legal)
+RECIPE = Recipe("full", _fit, row.default, row.space, row.block, row.build, row.legal)

@@ -22,9 +22,16 @@ def _space(work: Work) -> Space:
     return {"tile": (4, 8, 16, 32)}
 
 
+def _block(work: Work, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes of a tile of each operand."""
+    assert work.product is not None
+    threads = values["tile"] ** 2
+    return threads, threads * (work.product.left.dtype.nbytes + work.product.right.dtype.nbytes)
+
+
 def _build(work: Work, values: Values) -> PrimFunc:
     assert work.product is not None
     return matmul.tiled(work.facts, work.product, values["tile"])
 
 
-RECIPE = Recipe("matmul", _fit, _default, _space, _build)
+RECIPE = Recipe("matmul", _fit, _default, _space, _block, _build)

@@ -46,54 +46,92 @@ class Recipe:
 
     ``fit`` is None where the recipe does not apply.  ``default`` gives the values that the model
     thinks best, ``space`` the values that each parameter may take besides, and ``legal`` says
-    whether values go together.  ``build`` makes the kernel; it takes names from the work.
+    whether values go together.  ``block`` returns the threads of a block with such values, and the
+    bytes of shared memory that it declares.  ``build`` makes the kernel; it takes names from the
+    work.
     """
 
     name: str
     fit: Callable[[Work], Fit | None]
     default: Callable[[Work], Values]
     space: Callable[[Work], Space]
+    block: Callable[[Work, Values], tuple[int, int]]
     build: Callable[[Work, Values], PrimFunc]
     legal: Callable[[Work, Values], bool] = _always
 
-    def first(self, work: Work) -> Point:
-        """Return the point that the model ranks first of this recipe's."""
-        return Point.of(self.name, **self.default(work))
+    def usual(self, work: Work) -> Values | None:
+        """Return the default values, halved as often as the target asks for.
+
+        Halved is, each time, the largest value that makes a block smaller, so that the values still
+        go together if any such does.  None if the target has no room for any.
+        """
+        values = dict(self.default(work))
+        while not self.fits(work, values):
+            now = self.block(work, values)
+            halves = {k: {**values, k: v // 2} for k, v in values.items() if v > 1}
+            smaller = [k for k, less in halves.items() if self.block(work, less) < now]
+            if not smaller:
+                return None
+            best = max(smaller, key=lambda k: (self.legal(work, halves[k]), values[k], k))
+            values = halves[best]
+        return values
+
+    def fits(self, work: Work, values: Values) -> bool:
+        """Return whether the target has the threads and the shared memory of a block."""
+        threads, shared = self.block(work, values)
+        target = work.facts.target
+        return threads <= target.threads and shared <= target.shared
 
     def points(self, work: Work) -> Iterator[tuple[float, Point]]:
         """Return all points of the recipe with their distance from the first, the nearest first.
 
         The distance is the sum of the logarithms, to base 2, of the ratios of the parameters.
         """
-        usual, space = self.default(work), self.space(work)
+        usual, space = self.usual(work), self.space(work)
+        if usual is None:
+            return
         ranges = [sorted({*space[k], usual[k]}) for k in sorted(usual)]
         found: list[tuple[float, Point]] = []
         for numbers in itertools.product(*ranges):
             values = dict(zip(sorted(usual), numbers, strict=True))
-            if values == usual or self.legal(work, values):
+            if values == usual or (self.legal(work, values) and self.fits(work, values)):
                 far = sum(abs(math.log2((1 + v) / (1 + usual[k]))) for k, v in values.items())
                 found.append((far, Point.of(self.name, **values)))
         yield from sorted(found, key=lambda pair: (pair[0], pair[1].values))
 
     def check(self, work: Work, point: Point, where: str) -> None:
-        """Raise ``bad-choice`` unless the point is one of this recipe's for the nest."""
+        """Raise ``bad-choice`` unless the point is one of this recipe's for the nest.
+
+        DidymaError ``target-lacks`` for one whose blocks the target has no room for.
+        """
         if self.fit(work) is None:
             raise DidymaError(
                 "bad-choice", where, got=f"{point}, which does not apply to this loop nest",
                 want="a recipe that applies",
             )  # fmt: skip
-        usual, space, values = self.default(work), self.space(work), point.table
-        if values.keys() != usual.keys():
-            want = f"{self.name} with {', '.join(sorted(usual)) or 'no parameter'}"
+        default, space, values = self.default(work), self.space(work), point.table
+        if values.keys() != default.keys():
+            want = f"{self.name} with {', '.join(sorted(default)) or 'no parameter'}"
             raise DidymaError("bad-choice", where, got=str(point), want=want)
+        if not self.fits(work, values):
+            raise _too_large(work, *self.block(work, values), f"{where}: {point}")
+        usual = self.usual(work) or default
         for k, v in values.items():
             known = sorted({*space[k], usual[k]})
             if v not in known:
                 want = f"{k} of {', '.join(map(str, known))}"
                 raise DidymaError("bad-choice", where, got=str(point), want=want)
         if values != usual and not self.legal(work, values):
-            want = "values that fit in a block of the target"
+            want = "values that go together, for a block of a warp at least"
             raise DidymaError("bad-choice", where, got=str(point), want=want)
+
+
+def _too_large(work: Work, threads: int, shared: int, where: str) -> DidymaError:
+    target = work.facts.target
+    return DidymaError(
+        "target-lacks", where, got=f"blocks of {threads} threads with {shared} bytes of memory",
+        want=f"at most {target.threads} threads and {target.shared} bytes, as {target.name} has",
+    )  # fmt: skip
 
 
 def powers(low: int, high: int) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ from didyma.codegen.schedule import reduction
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.target import PORTABLE
 
 
 def _fit(work: Work) -> Fit | None:
@@ -28,17 +27,21 @@ def default(work: Work) -> Values:
 
 def space(work: Work) -> Space:
     """Return the numbers of results in a block, and of threads for each."""
-    most = min(PORTABLE.threads, at_least(work.length))
-    groups = min(PORTABLE.threads, at_least(work.results))
+    threads = work.facts.target.threads
+    most, groups = (min(threads, at_least(n)) for n in (work.length, work.results))
     return {"groups": powers(1, groups), "lanes": powers(1, most)}
 
 
-def legal(work: Work, values: Values) -> bool:
-    """Return whether a block is neither too small for a warp nor too large for the target."""
+def block(work: Work, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes that they share: a part of each result."""
     assert work.fold is not None
     threads = values["groups"] * values["lanes"]
-    shared = threads * sum(b.dtype.nbytes for b in work.fold.scalars)
-    return 32 <= threads <= PORTABLE.threads and shared <= PORTABLE.shared
+    return threads, threads * sum(b.dtype.nbytes for b in work.fold.scalars)
+
+
+def legal(work: Work, values: Values) -> bool:
+    """Return whether a block is not too small for a warp."""
+    return values["groups"] * values["lanes"] >= work.facts.target.warp
 
 
 def build(work: Work, values: Values) -> PrimFunc:
@@ -47,4 +50,4 @@ def build(work: Work, values: Values) -> PrimFunc:
     return reduction.rows(work.facts, work.fold, values["groups"], values["lanes"])
 
 
-RECIPE = Recipe("row", _fit, default, space, build, legal)
+RECIPE = Recipe("row", _fit, default, space, block, build, legal)

@@ -6,7 +6,6 @@ from didyma.codegen.schedule import rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.ir.loop import Fold, PrimFunc
-from didyma.refimpl.ir.target import PORTABLE
 
 
 def _fit(work: Work) -> Fit | None:
@@ -22,19 +21,24 @@ def _default(work: Work) -> Values:
 def _space(work: Work) -> Space:
     assert work.rows is not None
     length, results = (work.facts.largest(e) for e in (work.rows.length, work.rows.nest.numel))
+    threads = work.facts.target.threads
     return {
-        "groups": powers(1, min(PORTABLE.threads, at_least(results))),
-        "lanes": powers(1, min(PORTABLE.threads, at_least(length))),
+        "groups": powers(1, min(threads, at_least(results))),
+        "lanes": powers(1, min(threads, at_least(length))),
     }
 
 
-def _legal(work: Work, values: Values) -> bool:
-    """Return whether a block is neither too small for a warp nor too large for the target."""
+def _block(work: Work, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes that they share: a part of each fold."""
     assert work.rows is not None
     threads = values["groups"] * values["lanes"]
     folds = (s for s in work.rows.stages if isinstance(s, Fold))
-    nbytes = sum(a.var.dtype.nbytes for s in folds for a in s.accs)
-    return 32 <= threads <= PORTABLE.threads and threads * nbytes <= PORTABLE.shared
+    return threads, threads * sum(a.var.dtype.nbytes for s in folds for a in s.accs)
+
+
+def _legal(work: Work, values: Values) -> bool:
+    """Return whether a block is not too small for a warp."""
+    return values["groups"] * values["lanes"] >= work.facts.target.warp
 
 
 def _build(work: Work, values: Values) -> PrimFunc:
@@ -43,4 +47,4 @@ def _build(work: Work, values: Values) -> PrimFunc:
     return rows.scheduled(work.facts, work.rows, values["groups"], values["lanes"])
 
 
-RECIPE = Recipe("rows", _fit, _default, _space, _build, _legal)
+RECIPE = Recipe("rows", _fit, _default, _space, _block, _build, _legal)

@@ -39,4 +39,4 @@ def _build(work: Work, values: Values) -> PrimFunc:
     return by_thread.build(work, values, serial.in_parts(work.facts, work.fold))
 
 
-RECIPE = Recipe("serial", _fit, _default, _space, _build)
+RECIPE = Recipe("serial", _fit, _default, _space, by_thread.block, _build)

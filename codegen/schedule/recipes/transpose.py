@@ -6,7 +6,6 @@ from didyma.codegen.schedule import transpose
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.target import PORTABLE
 
 
 def _fit(work: Work) -> Fit | None:
@@ -24,11 +23,16 @@ def _space(work: Work) -> Space:
     return {"side": (4, 8, 16, 32, 64), "rows": powers(1, 32)}
 
 
-def _legal(work: Work, values: Values) -> bool:
+def _block(work: Work, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes of a tile."""
     assert work.turned is not None
-    side, rows = values["side"], values["rows"]
-    shared = side * (side + 1) * work.turned.load.dtype.nbytes
-    return rows <= side and side * rows <= PORTABLE.threads and shared <= PORTABLE.shared
+    side = values["side"]
+    return side * values["rows"], side * (side + 1) * work.turned.load.dtype.nbytes
+
+
+def _legal(work: Work, values: Values) -> bool:
+    del work
+    return values["rows"] <= values["side"]
 
 
 def _build(work: Work, values: Values) -> PrimFunc:
@@ -36,4 +40,4 @@ def _build(work: Work, values: Values) -> PrimFunc:
     return transpose.tiled(work.facts, work.turned, values["side"], values["rows"])
 
 
-RECIPE = Recipe("transpose", _fit, _default, _space, _build, _legal)
+RECIPE = Recipe("transpose", _fit, _default, _space, _block, _build, _legal)

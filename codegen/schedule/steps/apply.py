@@ -60,15 +60,14 @@ def apply(
     law of loops what the result would break.  An ``unchecked`` step is taken in spite of a
     dependence, to see whether the result differs.
     """
-    del target
-    g = _taken(step, unfolded(f), unchecked)
+    g = _taken(step, unfolded(f), target, unchecked)
     g = replace(g, body=flattened(g.body))
     for s in nests(g):
-        laws.verify(replace(g, body=s))
+        laws.verify(replace(g, body=s), target)
     return g
 
 
-def _taken(step: Step, f: PrimFunc, unchecked: bool) -> PrimFunc:
+def _taken(step: Step, f: PrimFunc, target: Target, unchecked: bool) -> PrimFunc:
     match step:
         case Split():
             return split(step, f)
@@ -91,13 +90,13 @@ def _taken(step: Step, f: PrimFunc, unchecked: bool) -> PrimFunc:
         case Inline():
             return inline(step, f, unchecked=unchecked)
         case Stage():
-            return stage(step, f)
+            return stage(step, f, target)
         case ComputeAt():
             return compute_at(step, f, unchecked=unchecked)
         case Rfactor():
             return rfactor(step, f)
         case ReduceAcross():
-            return reduce_across(step, f)
+            return reduce_across(step, f, target)
         case Swizzle():
             return swizzle(step, f)
         case Pipeline():

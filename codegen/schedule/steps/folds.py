@@ -47,6 +47,7 @@ from didyma.refimpl.ir.loop import (
     Var,
     While,
 )
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show_line
 from didyma.refimpl.ir.walk import subexprs
 
@@ -143,7 +144,7 @@ def rfactor(step: Rfactor, f: PrimFunc) -> PrimFunc:
     return replace(f, body=replaced(f.body, found.nest, Allocate(part, body)))
 
 
-def reduce_across(step: ReduceAcross, f: PrimFunc) -> PrimFunc:
+def reduce_across(step: ReduceAcross, f: PrimFunc, target: Target = PORTABLE) -> PrimFunc:
     """Return a function whose threads fold a part of the terms each, then combine in a tree.
 
     The loop must be the outermost of its fold, whose accumulator is made with bound loops alone
@@ -152,7 +153,8 @@ def reduce_across(step: ReduceAcross, f: PrimFunc) -> PrimFunc:
     ``name-taken``.
     """
     if step.by is not Across.SHARED:
-        raise lacks(f, f"{step.by} operations")
+        has = step.by is Across.CLUSTER and target.cluster > 1
+        raise lacks(f, target, f"{step.by} operations", has)
     found = fold_loop(f, step.buffer, step.loop)
     loop, acc = found.place.loop, found.buffer
     made, first, rest = _around(f, found)

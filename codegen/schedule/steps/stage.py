@@ -31,9 +31,10 @@ from didyma.refimpl.ir.loop import (
     Var,
     While,
 )
+from didyma.refimpl.ir.target import PORTABLE, Target
 
 
-def stage(step: Stage, f: PrimFunc) -> PrimFunc:
+def stage(step: Stage, f: PrimFunc, target: Target = PORTABLE) -> PrimFunc:
     """Return a function in which each iteration of a loop works on a copy of a buffer's part.
 
     What is only read is copied before.  What is written, too, must be a box whose every element is
@@ -44,7 +45,7 @@ def stage(step: Stage, f: PrimFunc) -> PrimFunc:
     ``target-lacks``.
     """
     if step.memory is Memory.CLUSTER:
-        raise lacks(f, "memory that the blocks of a cluster share")
+        raise lacks(f, target, "memory that the blocks of a cluster share", target.cluster > 1)
     place, known = find(f, step.loop), scan(f)
     loop = place.loop
     touched = [a for a in known.within(loop.body) if a.buffer == step.buffer]
@@ -70,10 +71,12 @@ def stage(step: Stage, f: PrimFunc) -> PrimFunc:
     )
 
 
-def lacks(f: PrimFunc, what: str) -> DidymaError:
-    """Return the error of a step that needs what the target has not."""
+def lacks(f: PrimFunc, target: Target, what: str, has: bool) -> DidymaError:
+    """Return the error of a step that needs what loops cannot say; ``has``: but the target has."""
+    if has:
+        return wrong(f, what, "memory that loops can allocate: registers, or that of a block")
     return DidymaError(
-        "target-lacks", f"@{f.name}", got="the portable target", want=f"a target with {what}"
+        "target-lacks", f"@{f.name}", got=f"the {target.name} target", want=f"a target with {what}"
     )
 
 

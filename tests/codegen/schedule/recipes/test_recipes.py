@@ -157,7 +157,7 @@ def test_text_round_trips() -> None:
         ("row(lanes=8, lanes=8)", "each once"),
         ("row lanes=8", "RECIPE(NAME=NUMBER"),
         ("", "RECIPE(NAME=NUMBER"),
-        ("row(groups=1, lanes=1)", "fit in a block"),
+        ("row(groups=1, lanes=1)", "a warp at least"),
     ],
 )
 def test_what_is_no_point_of_the_function_is_refused(text: str, words: str) -> None:
