@@ -204,14 +204,14 @@ def picked(loops: Mapping[str, PrimFunc], options: Options) -> dict[str, Any]:
 class Tuner:
     """Measures choices of the functions of a module, on one engine, and keeps the picks.
 
-    ``told`` is called with the name of a function, the number of candidates judged, and the last
+    ``listen`` is called with the name of a function, the number of candidates judged, and the last
     of them.
     """
 
     fused: Module
     cache: Cache
     limits: Limits = field(default_factory=Limits)
-    told: Callable[[str, int, Trial], None] = lambda name, count, trial: None
+    listen: Callable[[str, int, Trial], None] = lambda name, count, trial: None
     isolate: Isolate = isolated
 
     def measure(self, request: Request) -> Pick:
@@ -236,7 +236,7 @@ class Tuner:
             count += 1
             if not trial.lost:
                 self.cache.judged(key.digest, Verdict(trial.text, trial.choice, trial.reason))
-            self.told(request.name, count, trial)
+            self.listen(request.name, count, trial)
 
         found = select(task, judge, self.isolate, self.limits, known, heard)
         pick = self._pick(request, found)

@@ -36,7 +36,7 @@ def _first_best(
     new, place = (
         Var(names.fresh(f"{wish}_{n}"), v.dtype) for n, v in (("new", best), ("place", at))
     )
-    combine = _kept(_wins(op, new, best), (new, place), (best, at))
+    combine = _chosen(_wins(op, new, best), (new, place), (best, at))
     other, other_at = (
         Var(names.fresh(f"{wish}_{n}"), v.dtype) for n, v in (("other", best), ("elsewhere", at))
     )
@@ -45,10 +45,11 @@ def _first_best(
         ties = Binary("or", ties, Binary("and", _is_nan(other), _is_nan(best)))
     first = Binary("and", ties, Compare("lt", other_at, at))
     wins = Binary("or", _wins(op, other, best), first)
-    return combine, _kept(wins, (other, other_at), (best, at))
+    return combine, _chosen(wins, (other, other_at), (best, at))
 
 
-def _kept(wins: Expr, new: tuple[Var, ...], old: tuple[Var, ...]) -> Combiner:
+def _chosen(wins: Expr, new: tuple[Var, ...], old: tuple[Var, ...]) -> Combiner:
+    """Return the combiner that takes new values where they win, and the old ones elsewhere."""
     return Combiner(new, tuple(Select(wins, n, o) for n, o in zip(new, old, strict=True)))
 
 
