@@ -202,6 +202,9 @@ class KernelOptions(_Group):
         default="",
         metadata=_about("schedules of steps, as text, for the functions that they name", _TEXT),
     )
+    variants: int = _number(
+        1, "most kernels for one loop nest, among which a run chooses", low=1, high=8
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -28,6 +28,7 @@ from didyma.codegen.passes.stacks import widen_stacks
 from didyma.codegen.schedule import schedule
 from didyma.codegen.schedule.recipes.point import parse_all
 from didyma.codegen.schedule.steps.choose import by_function, stepped
+from didyma.codegen.select.variants import Variant, several
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Module, structural_hash
 from didyma.refimpl.ir.kernel import Kernel, KernelText, TextKernel
@@ -62,9 +63,13 @@ class Lowered(Fused):
 
 @dataclass(frozen=True, slots=True)
 class Scheduled(Lowered):
-    """Also the kernels of each Primitive function, by the function's name, in launch order."""
+    """Also the kernels of each Primitive function, by the function's name, in launch order.
+
+    ``variants`` has, by the name of a kernel, all that may run in its place, the kernel first.
+    """
 
     kernels: Mapping[str, tuple[Kernel, ...]]
+    variants: Mapping[str, tuple[Variant, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +180,20 @@ def _schedule(made: Lowered, context: Context) -> Scheduled:
         return schedule(loop, options, given.get(name))
 
     kernels = {name: of(name, loop) for name, loop in made.loops.items()}
+    variants: Mapping[str, tuple[Variant, ...]] = {}
+    if options.kernels.variants > 1:
+        fixed = {*claims, *steps, *given, *movers(made.fused, made.loops, kernels)}
+        variants = several(made.loops, kernels, options, fixed)
     if options.verify:
-        for ks in kernels.values():
-            for k in ks:
-                kernel_laws.verify(k, context.options.device)
-    return Scheduled(**_fields(made), kernels=kernels)
+        every = [k for ks in kernels.values() for k in ks]
+        for k in (*every, *(x.kernel for row in variants.values() for x in row[1:])):
+            kernel_laws.verify(k, context.options.device)
+    return Scheduled(**_fields(made), kernels=kernels, variants=variants)
 
 
 def _order(made: Scheduled, context: Context) -> Ordered:
-    bare = order(made.fused, made.loops, made.kernels)
+    variants = {name: [x.kernel for x in row] for name, row in made.variants.items()}
+    bare = order(made.fused, made.loops, made.kernels, variants)
     if (streams := context.options.kernels.streams) > 1:
         bare = spread(bare, streams)
     return Ordered(**_fields(made), bare=bare)

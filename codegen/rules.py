@@ -17,6 +17,7 @@ from didyma.refimpl.ir.program import (
     Arena,
     Carry,
     Copy,
+    Dispatch,
     Launch,
     Line,
     Place,
@@ -97,7 +98,7 @@ def _plan_of(x: Line, inside: Mapping[str, str], carried: str) -> Iterator[tuple
     match x:
         case Arena() if x.stack:
             yield STACK, inside.get(x.name, "")
-        case Launch() if x.inplace:
+        case Launch() | Dispatch() if x.inplace:
             yield INPLACE, x.inplace[0][0]
         case Reuse() | PlacementAllocate() | Place():
             yield _PLANS[type(x).__name__], x.value

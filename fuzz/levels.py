@@ -15,7 +15,7 @@ from didyma.codegen.emit import wrapper
 from didyma.codegen.memory import planner
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
-from didyma.codegen.runtime.calls import Routine, unload
+from didyma.codegen.runtime.calls import Dispatcher, Routine, numbered, unload
 from didyma.codegen.runtime.engine import Engine, Fault, KernelFault, Loaded
 from didyma.codegen.runtime.externs import Bound, Implementation, bound, routines
 from didyma.codegen.runtime.simt import Simt
@@ -59,7 +59,7 @@ class EngineBackend:
         return self._loaded
 
     def run_function(
-        self, function: str, inputs: Sequence[Array], env: Mapping[str, int]
+        self, function: str, inputs: Sequence[Array], env: Mapping[str, int], variant: int = 0
     ) -> tuple[Array, ...]:
         """Launch a Primitive's kernels on new buffers, or call an external function."""
         if function in self.externs:
@@ -73,7 +73,9 @@ class EngineBackend:
             else:
                 buffers[p.name] = self.engine.allocate(_nbytes(p, env))
         try:
-            for k in self.compiled.kernels[function]:
+            for first in self.compiled.kernels[function]:
+                each = self.compiled.variants.get(first.name, ())
+                k = each[variant % len(each)].kernel if each else first
                 for b in k.params:
                     if b.name not in buffers:  # a workspace
                         buffers[b.name] = self.engine.allocate(_nbytes(b, env))
@@ -88,7 +90,7 @@ class EngineBackend:
                 self.engine.free(b)
 
     def run_program(
-        self, inputs: Sequence[Array], use: MemoryUse | None = None
+        self, inputs: Sequence[Array], use: MemoryUse | None = None, variant: int = 0
     ) -> tuple[Array, ...]:
         """Run the generated wrapper, on an engine that is watched; ``use`` is told of its memory.
 
@@ -108,7 +110,8 @@ class EngineBackend:
         externs = {k: watched.routine(_unknown(r)) for k, r in routines(self.externs).items()}
         kernels = watched.loaded(self._text(), _named(c))
         try:
-            out = made["call"](watched, list(inputs), kernels, None if own else lent, externs)
+            given = (watched, list(inputs), kernels, None if own else lent, externs)
+            out = made["call"](*given, *_means(c, partial(numbered, variant)))
         except DidymaError as e:
             e.__traceback__ = None  # which holds the wrapper's variables
             watched.demand_let_go()
@@ -119,6 +122,11 @@ class EngineBackend:
                 raise KernelFault([Fault("constant", "", f"the constant %{name} was written")])
         unload(self.engine, weights)  # which checks their guard bytes
         return tuple(out)
+
+
+def _means(c: Compiled, dispatch: Dispatcher) -> list[Dispatcher]:
+    """Return what the wrapper of a program that dispatches takes besides."""
+    return [dispatch] if c.variants else []
 
 
 def _several_streams(p: Program) -> bool:
@@ -200,6 +208,7 @@ def subject(c: Compiled, externs: Mapping[str, Bound] | None = None) -> Subject:
         kernels=c.kernels,
         program=c.program,
         externs=given,
+        variants={name: tuple(x.kernel for x in row) for name, row in c.variants.items()},
     )
 
 

@@ -20,13 +20,19 @@ class Backend(Protocol):
     deterministic: bool  # equal inputs give equal bits; false where float atomics race
 
     def run_function(
-        self, function: str, inputs: Sequence[Array], env: Mapping[str, int]
+        self, function: str, inputs: Sequence[Array], env: Mapping[str, int], variant: int = 0
     ) -> tuple[Array, ...]:
-        """Run a Primitive function by its kernels, with every buffer in memory of its own."""
+        """Run a Primitive function by its kernels, with every buffer in memory of its own.
+
+        Where a kernel has variants, the one that ``variant`` numbers runs, modulo their count.
+        """
         ...
 
     def run_program(
-        self, inputs: Sequence[Array], use: MemoryUse | None = None
+        self, inputs: Sequence[Array], use: MemoryUse | None = None, variant: int = 0
     ) -> tuple[Array, ...]:
-        """Run the module by its planned program; ``use`` is told what memory that takes."""
+        """Run the module by its planned program; ``use`` is told what memory that takes.
+
+        Each dispatch runs its variant of a number, modulo their count.
+        """
         ...

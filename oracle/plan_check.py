@@ -21,7 +21,7 @@ from didyma.oracle.replay_memory import LENT, PlanError, ReplayMemory, listed
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.kernel import Kernel
-from didyma.refimpl.ir.lines import walk
+from didyma.refimpl.ir.lines import most_variants, settled, walk
 from didyma.refimpl.ir.program import Line, Program
 from didyma.refimpl.verify.symbols import caller_symbols
 
@@ -34,9 +34,13 @@ def check(p: Program, env: Mapping[str, int]) -> list[PlanError]:
     """Return the errors of a program's plan under a binding, in order; empty when it is sound.
 
     Symbols that are bound at run time have the value that ``env`` gives them; else the program is
-    replayed with the highest of their ranges, and with the lowest.
+    replayed with the highest of their ranges, and with the lowest.  Of a dispatch each variant is
+    replayed.
     """
-    return list(dict.fromkeys(e for r in _replays(p, env, Overwrites()) for e in r.errors))
+    overwrites = Overwrites()
+    each = (settled(p, number) for number in range(most_variants(p)))
+    replays = (r for q in each for r in _replays(q, env, overwrites))
+    return list(dict.fromkeys(e for r in replays for e in r.errors))
 
 
 def _replays(p: Program, env: Mapping[str, int], overwrites: Overwrites) -> list[ReplayMemory]:
@@ -309,6 +313,8 @@ class _Replay:
                 m.view(value, of, dims.evaluate(offset, m.state.env))
             case ir.Launch():
                 self.launch(line)
+            case ir.Dispatch():
+                self.launch(line.launch(0))
             case ir.Wait(stream, on):
                 clock = m.state.clocks.setdefault(stream, {})
                 for k, tick in m.state.clocks.get(on, {}).items():

@@ -12,8 +12,9 @@ others are counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -47,10 +48,13 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.external import externals
 from didyma.refimpl.ir.graph import CALL, Function, Module, Node, Param
 from didyma.refimpl.ir.kernel import loops
+from didyma.refimpl.ir.lines import most_variants
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Contract
 from didyma.refimpl.verify import program as program_laws
+
+T = TypeVar("T")
 
 __all__ = ["Subject", "judge"]
 
@@ -73,6 +77,12 @@ class _Case:
     end_to_end: Callable[..., Sequence[RingEstimate]]
     in_ring: bool
     launch: LaunchFn
+
+    @property
+    def variants(self) -> tuple[Subject, ...]:
+        """The subject by the number of the variant that each dispatch runs."""
+        s = self.subject
+        return tuple(s.variant(n) for n in range(most_variants(s.program)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +128,8 @@ def judge(
         levels.append(level.level())
 
         def run(
-            name: str, body: Callable[[_Case, _Truth, Recorder], Arrays | None], subject: str = ""
-        ) -> Arrays | None:
+            name: str, body: Callable[[_Case, _Truth, Recorder], T | None], subject: str = ""
+        ) -> T | None:
             progress(name)
             level = Recorder(name, subject)
             attempt = partial(_as_the_reference, truth.refusal, partial(body, case, truth, level))
@@ -131,7 +141,7 @@ def judge(
         run("loop", _loop)
         unplanned = run("kernel", _kernel)
         run("plan", _plan)
-        planned = MemoryUse()
+        planned = tuple(MemoryUse() for _ in case.variants)
         run("program", partial(_program, unplanned, planned))
         for name in s.externs:
             run(f"extern {name}", partial(_extern, name), f"extern {name}")
@@ -168,9 +178,7 @@ def judge_passes(
     return level.level()
 
 
-def _as_the_reference(
-    refusal: DidymaError | None, run: Callable[[], Arrays | None]
-) -> Arrays | None:
+def _as_the_reference(refusal: DidymaError | None, run: Callable[[], T | None]) -> T | None:
     """Run; where the reference refuses the inputs, the run must raise an error of the same code."""
     try:
         results = run()
@@ -301,11 +309,20 @@ def _loop(case: _Case, truth: _Truth, level: Recorder) -> None:
     _judge_primitives(case, level, run, lambda name: (s.loops[name],))
 
 
-def _kernel(case: _Case, truth: _Truth, level: Recorder) -> Arrays | None:
-    """Judge the kernels of each Primitive; return the results of the program if all are right."""
-    del truth
-    s = case.subject
+def _kernel(case: _Case, truth: _Truth, level: Recorder) -> tuple[Arrays, ...] | None:
+    """Judge the kernels of each Primitive, variant by variant.
 
+    Returns the results of the program for each number of a variant, if all are right.
+    """
+    del truth
+    results = [
+        _by_variant(level, n, partial(_kernels_of, case, s, level))
+        for n, s in enumerate(case.variants)
+    ]
+    return None if level.findings else tuple(results)
+
+
+def _kernels_of(case: _Case, s: Subject, level: Recorder) -> Arrays:
     def run(function: str, args: Arrays, env: Env) -> Arrays:
         types = s.fused.function(function).result_types()
         kernels, loop = s.kernels[function], s.loops[function]
@@ -314,8 +331,18 @@ def _kernel(case: _Case, truth: _Truth, level: Recorder) -> Arrays | None:
     def meanings(function: str) -> Sequence[PrimFunc]:
         return tuple(map(loops, s.kernels[function]))
 
-    results = _judge_primitives(case, level, run, meanings)
-    return None if level.findings else results
+    return _judge_primitives(case, level, run, meanings)
+
+
+def _by_variant(level: Recorder, number: int, judged: Callable[[], T]) -> T:
+    """Judge variants of a number; findings about any but the first say which they are about."""
+    before = len(level.findings)
+    result = judged()
+    if number:
+        level.findings[before:] = [
+            replace(f, message=f"{f.message}, by variant {number}") for f in level.findings[before:]
+        ]
+    return result
 
 
 def _judge_primitives(
@@ -340,21 +367,31 @@ def _plan(case: _Case, truth: _Truth, level: Recorder) -> None:
 
 
 def _program(
-    unplanned: Arrays | None, use: MemoryUse, case: _Case, truth: _Truth, level: Recorder
+    unplanned: Sequence[Arrays] | None,
+    uses: Sequence[MemoryUse],
+    case: _Case,
+    truth: _Truth,
+    level: Recorder,
 ) -> None:
     """Demand that the planned program, in poisoned memory, gives the bits of separate kernels."""
     s = case.subject
     missing = sorted(externals(s.fused).keys() - s.externs.keys())
     if missing:
         level.note = f"without an implementation, so run by the reference: {', '.join(missing)}"
-    got = program_interp.run(
-        s.program, case.inputs, case.launch, bodies(s.fused), in_ring=case.in_ring, use=use
-    )
-    values = [plain(a) for a in got]
-    _compare_with_float64(level, truth, values)
-    if unplanned is not None:
-        _demand_same_bits(case, level, unplanned, values)
-        _demand_same_payloads(case, level, got)
+
+    def judged(number: int, use: MemoryUse) -> None:
+        got = program_interp.run(
+            s.program, case.inputs, case.launch, bodies(s.fused), in_ring=case.in_ring, use=use,
+            variant=number,
+        )  # fmt: skip
+        values = [plain(a) for a in got]
+        _compare_with_float64(level, truth, values)
+        if unplanned is not None:
+            _demand_same_bits(case, level, unplanned[number], values)
+            _demand_same_payloads(case, level, got)
+
+    for number, use in enumerate(uses):
+        _by_variant(level, number, partial(judged, number, use))
 
 
 def _extern(name: str, case: _Case, truth: _Truth, level: Recorder) -> None:
@@ -377,7 +414,9 @@ def _extern(name: str, case: _Case, truth: _Truth, level: Recorder) -> None:
     graph_interp.walk(s.fused, case.inputs, visit, case.env)
 
 
-def _backend(b: Backend, planned: MemoryUse, case: _Case, truth: _Truth, level: Recorder) -> None:
+def _backend(
+    b: Backend, planned: Sequence[MemoryUse], case: _Case, truth: _Truth, level: Recorder
+) -> None:
     """Judge a backend: each Primitive by its bar, then the program by the bits of those.
 
     The program may take no more memory than the plan does, at no time.
@@ -385,11 +424,25 @@ def _backend(b: Backend, planned: MemoryUse, case: _Case, truth: _Truth, level: 
     if truth.refusal is not None:
         b.run_program(case.inputs)
         return
-    kernels = case.subject.kernels.__getitem__
-    want = _judge_primitives(case, level, b.run_function, kernels, run_externs=True)
+    for number, s in enumerate(case.variants):
+        judged = partial(_backend_variant, b, planned[number], case, s, truth, level, number)
+        _by_variant(level, number, judged)
+
+
+def _backend_variant(
+    b: Backend,
+    planned: MemoryUse,
+    case: _Case,
+    s: Subject,
+    truth: _Truth,
+    level: Recorder,
+    number: int,
+) -> None:
+    run = partial(b.run_function, variant=number)
+    want = _judge_primitives(case, level, run, s.kernels.__getitem__, run_externs=True)
     if not level.findings:
         use = MemoryUse()
-        got = b.run_program(case.inputs, use)
+        got = b.run_program(case.inputs, use, number)
         values = [plain(a) for a in got]
         _compare_with_float64(level, truth, values)
         if b.deterministic:

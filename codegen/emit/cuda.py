@@ -15,9 +15,9 @@ from didyma.codegen.emit.text_kernel import Head, Reader, renamed
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expr import ONE, of_dim
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, KernelText, Signature
-from didyma.refimpl.ir.lines import walk
+from didyma.refimpl.ir.lines import launches_of, walk
 from didyma.refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
-from didyma.refimpl.ir.program import Launch, Program
+from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.unfold import unfolded
 
 INDENT = "  "
@@ -104,10 +104,10 @@ def in_place(p: Program) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     kernels = p.kernel
     for s in (s for q in (*p.functions, p) for s in walk(q.lines)):
-        if isinstance(s, Launch) and s.inplace:
-            names = {a: b.name for a, b in zip(s.args, kernels[s.kernel].params, strict=True)}
-            pairs = (names[v] for pair in s.inplace for v in pair)
-            found.setdefault(s.kernel, set()).update(pairs)
+        for x in (x for x in launches_of(s) if x.inplace):
+            names = {a: b.name for a, b in zip(x.args, kernels[x.kernel].params, strict=True)}
+            pairs = (names[v] for pair in x.inplace for v in pair)
+            found.setdefault(x.kernel, set()).update(pairs)
     return found
 
 

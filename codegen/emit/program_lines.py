@@ -22,6 +22,7 @@ from didyma.refimpl.ir.program import (
     Call,
     Carry,
     Copy,
+    Dispatch,
     Extern,
     Free,
     If,
@@ -47,6 +48,10 @@ Run on an engine and return the results.
     share; this call loads its own where they are not given.  `externs` are the library routines
     by name, each a function of the engine, output buffers, input buffers and attributes.
     """
+_DISPATCH = """\
+`dispatch` launches one of several kernels that compute the same; where it is not given,
+    the first of them runs.
+    """
 
 
 @dataclass(slots=True)
@@ -54,7 +59,8 @@ class LineWriter:
     """Writes the function ``call``, or one that it calls.
 
     ``python``, ``functions`` and ``kernels`` map values, functions and kernels to their names in
-    the text.  ``streams`` is true if work runs on several, ``called`` for a called function.
+    the text.  ``streams`` is true if work runs on several, ``called`` for a called function, and
+    ``dispatches`` if some line of the whole program chooses among kernels.
     """
 
     program: Program
@@ -63,14 +69,16 @@ class LineWriter:
     functions: Mapping[str, str]
     streams: bool = False
     called: bool = False
+    dispatches: bool = False
     _holders: Holders = field(default_factory=Holders)
     _pad: str = "    "
 
     def call(self) -> Iterator[str]:
         """Yield the lines of the function."""
         p = self.program
-        yield "def call(engine, inputs, kernels=None, weights=None, externs=None):"
-        yield f'    """{_CALL}"""'
+        more, text = (", dispatch=calls.first", _DISPATCH) if self.dispatches else ("", "")
+        yield f"def call(engine, inputs, kernels=None, weights=None, externs=None{more}):"
+        yield f'    """{_CALL}{text}"""'
         yield "    arrays, sizes = bind(inputs)"
         for d in given_dims(p):
             yield f"    {self.python[d.name]} = sizes[{quoted(d.name)}]"
@@ -91,7 +99,7 @@ class LineWriter:
         sizes = [d.name for d in caller_symbols(p)]
         values = (*p.inputs, *p.outputs)
         params = ", ".join(py[v] for v in (*sizes, *values))
-        yield f"def {self.functions[p.name]}(engine, kernels, externs, {params}):"
+        yield f"def {self.functions[p.name]}({self._means()}, {params}):"
         outputs = ", ".join(py[v] for v in p.outputs)
         yield f'    """Write {outputs}."""'
         asked = (s for s in sizes if self._asked(s))
@@ -246,7 +254,11 @@ class LineWriter:
             case Allocate() | Free() | Reuse() | PlacementAllocate() | Arena() | Place() | View():
                 yield from self._memory(line)
             case Launch():
-                yield from self._launch(line)
+                yield from self._inplace(line)
+                launched = f"{quoted(self.kernels[line.kernel])}, {self._list(line.args)}"
+                yield f"kernels.launch({launched}, sizes{self._on(line)})"
+            case Dispatch():
+                yield from self._dispatch(line)
             case Copy(v, source):
                 yield f"engine.copy({py[v]}, {py[source]})"
             case Wait(stream, on):
@@ -273,21 +285,35 @@ class LineWriter:
             case _:
                 assert_never(line)
 
-    def _launch(self, s: Launch) -> Iterator[str]:
+    def _inplace(self, s: Launch | Dispatch) -> Iterator[str]:
         py = self.python
         for v, source in s.inplace:
             self._holders.inherit(v, source)
             yield f"{py[v]} = {py[source]}{self._remark(v, ', written over what is read')}"
-        given = ", ".join(py[a] for a in s.args)
-        on = f", {s.stream}" if s.stream else ""
-        yield f"kernels.launch({quoted(self.kernels[s.kernel])}, [{given}], sizes{on})"
+
+    def _list(self, values: Sequence[str]) -> str:
+        return f"[{', '.join(self.python[v] for v in values)}]"
+
+    def _on(self, s: Launch | Dispatch) -> str:
+        return f", {s.stream}" if s.stream else ""
+
+    def _means(self) -> str:
+        return "engine, kernels, externs" + (", dispatch" if self.dispatches else "")
+
+    def _dispatch(self, s: Dispatch) -> Iterator[str]:
+        yield from self._inplace(s)
+        outputs = ", ".join(f"({self.python[v]}, {self._bytes(v)})" for v in s.outputs)
+        yield f"dispatch(engine, kernels, sizes, [{outputs}], ["
+        for kernel, args in s.variants:
+            yield f"    ({quoted(self.kernels[kernel])}, {self._list(args)}),"
+        yield f"]{self._on(s)})"
 
     def _call(self, s: Call) -> Iterator[str]:
         sizes = (d.name for d in caller_symbols(self.program.function[s.callee]))
         args = ", ".join(self.python[v] for v in (*sizes, *s.inputs, *s.outputs))
         joins = ["engine.join()"] if self.streams else []
         yield from joins
-        yield f"{self.functions[s.callee]}(engine, kernels, externs, {args})"
+        yield f"{self.functions[s.callee]}({self._means()}, {args})"
         yield from joins
 
     def _extern(self, s: Extern) -> Iterator[str]:

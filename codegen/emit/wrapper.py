@@ -23,7 +23,7 @@ from didyma.codegen.emit.names import c_names, sanitise
 from didyma.codegen.emit.program_lines import LineWriter, constant
 from didyma.codegen.options import EMBEDDED
 from didyma.refimpl.ir.kernel import KernelText, Signature
-from didyma.refimpl.ir.lines import walk
+from didyma.refimpl.ir.lines import most_variants, walk
 from didyma.refimpl.ir.program import Arena, Program
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify.streams import several
@@ -50,15 +50,19 @@ def emit(p: Program, text: KernelText, embedded: int = EMBEDDED) -> str:
     Errors: ``unbound-dim`` if no input tells a size, ``device-unsupported``.
     """
     require_one_device(p)
-    names = c_names([*keyword.kwlist, *_OWN.split()])
-    functions = {f.name: names.fresh(f.name) for f in p.functions}
     called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
+
+    dispatches = most_variants(p) > 1
+    own = [*keyword.kwlist, *_OWN.split(), *(["dispatch"] if dispatches else [])]
+    names = c_names(own)
+    functions = {f.name: names.fresh(f.name) for f in p.functions}
 
     def writer(f: Program) -> LineWriter:
         arenas = (s.name for s in walk(f.lines) if isinstance(s, Arena))
-        mine = c_names([*keyword.kwlist, *_OWN.split(), *functions.values()])
+        mine = c_names([*own, *functions.values()])
         python = {v: mine.fresh(v) for v in (*(d.name for d in f.dims), *f.type, *arenas)}
-        return LineWriter(f, python, called, functions, several(f.lines), f is not p)
+        streams = several(f.lines)
+        return LineWriter(f, python, called, functions, streams, f is not p, dispatches)
 
     entry = writer(p)
     sections = [

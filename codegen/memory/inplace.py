@@ -14,8 +14,8 @@ from dataclasses import replace
 from didyma.codegen.memory.liveness import Lives
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.kernel import Kernel
-from didyma.refimpl.ir.lines import rewrite
-from didyma.refimpl.ir.program import Launch, Line, Program
+from didyma.refimpl.ir.lines import launches_of, rewrite, writes
+from didyma.refimpl.ir.program import Dispatch, Launch, Line, Program
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.sharing import may_share
 
@@ -55,23 +55,24 @@ class InPlaceSearch:
 
     def line(self, line: Line, block: int, index: int) -> Line:
         """Return a line, with its results in place where they may be."""
-        if not isinstance(line, Launch) or line.inplace or line.kernel not in self.kernels:
+        if not isinstance(line, Launch | Dispatch) or line.inplace:
             return line
-        k = self.kernels[line.kernel]
-        names = [b.name for b in k.params]
-        read = [a for a, n in zip(line.args, names, strict=True) if n not in k.outputs]
+        launches = launches_of(line)
+        if any(x.kernel not in self.kernels for x in launches):
+            return line
+        written = writes(line, self.kernels)
+        read = [a for a in line.args if a not in written]
         owner = {a: self.owner_of(a) for a in dict.fromkeys(read)}
         dying = [a for a, of in owner.items() if self.dies(of, line, block, index)]
         if not dying:
             return line
-        places = dict(zip(line.args, names, strict=True))
         pairs: list[tuple[str, str]] = []
         given = {a: a for a in line.args}
-        for new in (a for a in line.args if places[a] in k.outputs):
+        for new in written:
             if not self.starts(new, line, block, index):
                 continue
             for old in dying:
-                if self.same(new, owner[old]) and self.may(k, places[new], places[old]):
+                if self.same(new, owner[old]) and all(self.may(x, new, old) for x in launches):
                     pairs.append((new, owner[old]))
                     given[old] = owner[old]  # the kernel is given the owner too
                     dying.remove(old)
@@ -79,7 +80,7 @@ class InPlaceSearch:
         self.found += len(pairs)
         if not pairs:
             return line
-        return replace(line, args=tuple(given[a] for a in line.args), inplace=tuple(pairs))
+        return _given(line, given, tuple(pairs))
 
     def owner_of(self, value: str) -> str:
         """Return the owner of a view that shows all of its elements; any other value as it is.
@@ -93,23 +94,26 @@ class InPlaceSearch:
         same = t.dtype is other.dtype and dims.equal(t.numel, other.numel)
         return root if same else value
 
-    def own(self, value: str, line: Launch) -> bool:
+    def own(self, value: str, line: Launch | Dispatch) -> bool:
         """Return whether a value owns its bytes, and the launch is given them once."""
         root = self.lives.root
         return (
             value in self.lives.of
             and value not in self.alone
-            and [root.get(a, a) for a in line.args].count(root.get(value, value)) == 1
+            and all(
+                [root.get(a, a) for a in x.args].count(root.get(value, value)) <= 1
+                for x in launches_of(line)
+            )
         )
 
-    def dies(self, value: str, line: Launch, block: int, index: int) -> bool:
+    def dies(self, value: str, line: Launch | Dispatch, block: int, index: int) -> bool:
         """Return whether nothing uses a value after the launch."""
         if not self.own(value, line):
             return False
         life = self.lives.of[value]
         return (life.block, life.last) == (block, index) and self.lives.alone_on(value, line.stream)
 
-    def starts(self, value: str, line: Launch, block: int, index: int) -> bool:
+    def starts(self, value: str, line: Launch | Dispatch, block: int, index: int) -> bool:
         """Return whether nothing uses a value before the launch."""
         if not self.own(value, line):
             return False
@@ -121,9 +125,26 @@ class InPlaceSearch:
         a, b = self.types[new], self.types[old]
         return a.nbytes == b.nbytes and a.device == b.device
 
-    def may(self, k: Kernel, new: str, old: str) -> bool:
-        """Return whether a kernel is right when two of its parameters have the same bytes."""
-        key = (k.name, new, old)
+    def may(self, x: Launch, new: str, old: str) -> bool:
+        """Return whether a launch is right when two of its arguments have the same bytes."""
+        k = self.kernels[x.kernel]
+        params = {a: b.name for a, b in zip(x.args, k.params, strict=True)}
+        if old not in params:
+            return False
+        key = (k.name, params[new], params[old])
         if key not in self.shares:
-            self.shares[key] = may_share(k, new, old)
+            self.shares[key] = may_share(k, *key[1:])
         return self.shares[key]
+
+
+def _given(
+    line: Launch | Dispatch, given: Mapping[str, str], pairs: tuple[tuple[str, str], ...]
+) -> Launch | Dispatch:
+    """Return a line with other arguments and with pairs in place."""
+
+    def put(args: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(given[a] for a in args)
+
+    if isinstance(line, Launch):
+        return replace(line, args=put(line.args), inplace=pairs)
+    return replace(line, variants=tuple((k, put(a)) for k, a in line.variants), inplace=pairs)

@@ -12,6 +12,7 @@ from didyma.refimpl.ir.lines import rewrite, walk
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.program import (
     Allocate,
+    Dispatch,
     Free,
     Launch,
     Line,
@@ -106,5 +107,5 @@ class Insertion:
 
 def heirs(lines: Sequence[Line], root: Mapping[str, str]) -> dict[str, str]:
     """Return, for each value whose bytes in-place launches pass on, the last value to have them."""
-    launches = (x for x in walk(lines) if isinstance(x, Launch))
+    launches = (x for x in walk(lines) if isinstance(x, Launch | Dispatch))
     return {root[new]: new for x in launches for new, _ in x.inplace}

@@ -13,6 +13,7 @@ from didyma.refimpl.ir.program import (
     Arena,
     Call,
     Carry,
+    Dispatch,
     Extern,
     Free,
     If,
@@ -85,8 +86,8 @@ class _Meter:
                 self.take(name, -(-evaluate(nbytes, self.env) // ALIGNMENT) * ALIGNMENT)
             case Reuse(value, over) | PlacementAllocate(value, over):
                 self.allocated[value] = self.allocated.pop(over)
-            case Launch(_, _, _, pairs):
-                for new, old in pairs:
+            case Launch() | Dispatch():
+                for new, old in line.inplace:
                     if old in self.allocated:
                         self.allocated[new] = self.allocated.pop(old)
             case Extern(_, _, _, _, allocates):

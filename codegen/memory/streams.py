@@ -9,6 +9,7 @@ from didyma.refimpl.ir.program import (
     Bind,
     Call,
     Copy,
+    Dispatch,
     Extern,
     If,
     Launch,
@@ -17,12 +18,13 @@ from didyma.refimpl.ir.program import (
     While,
 )
 
-_Work = Launch | Copy | Extern | Call | Bind | If | While  # what reads or writes values
+_Launches = Launch | Dispatch
+_Work = _Launches | Copy | Extern | Call | Bind | If | While  # what reads or writes values
 
 
 def stream_of(line: Line) -> int:
     """Return the stream of a line's work; all lines but launches run on stream 0."""
-    return line.stream if isinstance(line, Launch) else 0
+    return line.stream if isinstance(line, _Launches) else 0
 
 
 @dataclass
@@ -49,8 +51,8 @@ class StreamWork:
             case Wait():
                 self.waits.append((step, block, line))
                 return
-            case Launch(_, args):
-                values = args
+            case Launch() | Dispatch():
+                values = line.args
             case Extern(_, outputs, inputs) | Call(_, outputs, inputs):
                 values = (*outputs, *inputs)
             case Copy(value, source):

@@ -33,6 +33,7 @@ from didyma.refimpl.ir.program import (
     Call,
     Carry,
     Copy,
+    Dispatch,
     Extern,
     If,
     Launch,
@@ -58,7 +59,8 @@ class BlockWriter:
     """Writes the lines of one function; ``lines`` are those of the current block.
 
     ``types`` gives the type of each value of the program, and ``root`` the owner of the bytes of
-    each view; names are unique in the program.  ``called`` has the functions that calls may run.
+    each view; names are unique in the program.  ``called`` has the functions that calls may run,
+    and ``variants``, by the name of a kernel, all kernels that may run in its place, itself first.
     """
 
     def __init__(
@@ -67,8 +69,10 @@ class BlockWriter:
         loops: Mapping[str, PrimFunc],
         kernels: Mapping[str, Sequence[Kernel]],
         called: Mapping[str, Callee],
+        variants: Mapping[str, Sequence[Kernel]] | None = None,
     ) -> None:
         self.called = called
+        self.variants = variants or {}
         self.functions = {f.name: f for f in m.functions}
         self.externals = externals(m)
         self.ranges = m.ranges()
@@ -206,12 +210,21 @@ class BlockWriter:
         params = (b.name for b in self.loops[f.name].params)
         values = dict(zip(params, (*args, *results), strict=True))
         for k in self.kernels[f.name]:
-            assert self.used.setdefault(k.name, k) is k, f"two kernels are called {k.name}"
-            for p in k.params:
-                if p.name not in values:
-                    t = TensorType(p.dtype, p.shape)
-                    values[p.name] = self.fresh(f"{results[0]}_{p.name}", t)
-            self.lines.append(Launch(k.name, tuple(values[p.name] for p in k.params)))
+            each = self.variants.get(k.name, (k,))
+            launches = [self._launch(x, values, results[0]) for x in each]
+            if len(each) == 1:
+                self.lines += launches
+                continue
+            outputs = tuple(values[p.name] for p in k.params if p.name in k.outputs)
+            self.lines.append(Dispatch(outputs, tuple((x.kernel, x.args) for x in launches)))
+
+    def _launch(self, k: Kernel, values: dict[str, str], wanted: str) -> Launch:
+        """Return a launch on ``values`` by the names of parameters; scratch is added to them."""
+        assert self.used.setdefault(k.name, k) is k, f"two kernels are called {k.name}"
+        for p in k.params:
+            if p.name not in values:
+                values[p.name] = self.fresh(f"{wanted}_{p.name}", TensorType(p.dtype, p.shape))
+        return Launch(k.name, tuple(values[p.name] for p in k.params))
 
     def _view(self, value: str, of: str, offset: Dim = 0) -> None:
         a, b = self.types[of].numel, self.types[value].numel

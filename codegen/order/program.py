@@ -16,23 +16,27 @@ from didyma.refimpl.verify.symbols import caller_symbols
 
 
 def order(
-    m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, Sequence[Kernel]]
+    m: Module,
+    loops: Mapping[str, PrimFunc],
+    kernels: Mapping[str, Sequence[Kernel]],
+    variants: Mapping[str, Sequence[Kernel]] | None = None,
 ) -> Program:
     """Return the program of a fused module: launches, views, copies and blocks, no allocations.
 
     ``loops`` holds, by name of the Primitive function, its loop program, whose parameters are
     the call's operands and then its results; ``kernels`` what to launch for it, in order.  A
     kernel's parameter that is none of the loop program's is scratch, shared by name among the
-    kernels of one call.  Functions that are not inlined become functions of the program.
+    kernels of one call.  ``variants`` has, by a kernel's name, all kernels that may run in its
+    place, itself first.  Functions that are not inlined become functions of the program.
     """
     called: dict[str, Callee] = {}
     used: dict[str, Kernel] = {}
     for f in control.blocks(m).values():
         if is_called(f) and f is not m.entry:
-            s = BlockWriter(m, loops, kernels, called)
+            s = BlockWriter(m, loops, kernels, called, variants)
             called[f.name] = Callee(_function(f, m, s), tuple(s.constants.items()))
             used |= s.used
-    s = BlockWriter(m, loops, kernels, called)
+    s = BlockWriter(m, loops, kernels, called, variants)
     inputs = _inputs(m.entry, s)
     returned = _give_back(s, s.run(m.entry, inputs), {*inputs, *s.constants})
     s.lines.append(Return(tuple(returned)))

@@ -13,11 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from didyma.refimpl.ir.lines import writes
 from didyma.refimpl.ir.program import (
     Bind,
     Call,
     Carry,
     Copy,
+    Dispatch,
     Extern,
     If,
     Launch,
@@ -44,8 +46,7 @@ class _Spread:
     """Where the work on each value was last done, and what each stream has waited for."""
 
     def __init__(self, p: Program, count: int) -> None:
-        self.outputs = {k.name: {*k.outputs} for k in p.kernels}
-        self.params = {k.name: [b.name for b in k.params] for k in p.kernels}
+        self.kernels = p.kernel
         self.root: dict[str, str] = {}  # the value whose bytes a value shows
         self.work: dict[str, dict[tuple[int, bool], int]] = {}  # (stream, written): last tick
         self.clocks: dict[int, Clock] = {s: {s: 0} for s in range(count)}
@@ -60,13 +61,12 @@ class _Spread:
 
     def _line(self, line: Line) -> Iterator[Line]:
         match line:
-            case Launch(kernel, args):
-                named = list(zip(self.params[kernel], args, strict=True))
-                writes = [a for b, a in named if b in self.outputs[kernel]]
-                reads = [a for b, a in named if b not in self.outputs[kernel]]
+            case Launch() | Dispatch():
+                written = writes(line, self.kernels)
+                reads = [a for a in line.args if a not in written]
                 stream = self._stream(reads)
-                yield from self._waits(stream, reads, writes)
-                self.last |= {self._owner(w): stream for w in writes}
+                yield from self._waits(stream, reads, written)
+                self.last |= {self._owner(w): stream for w in written}
                 yield replace(line, stream=stream)
                 return
             case Extern(_, outputs, inputs) | Call(_, outputs, inputs):

@@ -7,18 +7,21 @@ import hashlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.engine import Engine, Loaded
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType, Tensor, from_memory, nbytes_of
 
 Wanted = tuple[str, DType, int]  # name, dtype, rank
 # Returns the buffers that it allocates itself, if it does: one, or a sequence of several.
 Routine = Callable[[Engine, Sequence[Any], Sequence[Any], Mapping[str, Any]], Any]
+# Launches one of several kernels: as ``numbered``, from its second parameter on.
+Dispatcher = Callable[..., None]
 
 
 def arrays(given: Sequence[Array], wanted: Sequence[Wanted]) -> list[Array]:
@@ -95,6 +98,28 @@ def equal(lhs: int, rhs: int, message: str) -> None:
     """Raise ``assertion`` where a program's two sizes differ."""
     if lhs != rhs:
         raise DidymaError("assertion", message, got=f"{lhs} and {rhs}", want="equal sizes")
+
+
+def numbered(
+    number: int,
+    engine: Engine,
+    kernels: Loaded,
+    sizes: Mapping[str, int],
+    outputs: Sequence[tuple[Any, int]],
+    variants: Sequence[tuple[str, Sequence[Any]]],
+    stream: int = 0,
+) -> None:
+    """Launch the variant of a dispatch that has a number, which is taken modulo their count.
+
+    ``outputs`` are the buffers that each variant writes, and their sizes in bytes; ``variants`` are
+    kernels by name, with a buffer for each parameter.
+    """
+    del engine, outputs
+    kernel, buffers = variants[number % len(variants)]
+    kernels.launch(kernel, buffers, sizes, stream)
+
+
+first = partial(numbered, 0)
 
 
 def routine(externs: Mapping[str, Routine] | None, name: str) -> Routine:

@@ -76,6 +76,21 @@ def points(p: PrimFunc, options: Options) -> Iterator[tuple[Point, ...]]:
         yield (*best[:n], point, *best[n + 1 :])
 
 
+def alternatives(p: PrimFunc, options: Options) -> list[list[Point]]:
+    """Return, for each loop nest of a function, points that the model thinks most different.
+
+    The first is what ``schedule`` takes by itself.  Then come the best points of other recipes,
+    in the order of the model, then the points that are farthest from the best of their recipe.
+    """
+    return [_different(work) for work in _works(p, options)]
+
+
+def _different(work: Work) -> list[Point]:
+    ranked = [point for _, point in _ranked(work)]
+    best = list({point.recipe: point for point in reversed(ranked)}.values())[::-1]
+    return [*best, *(point for point in reversed(ranked) if point not in best)]
+
+
 def _works(p: PrimFunc, options: Options) -> list[Work]:
     p = expand(p)
     return [Work.of(p, nest, options) for nest in nests(p.body)]

@@ -64,7 +64,8 @@ def texts(c: Compiled) -> dict[str, str | bytes]:
     for i, (name, after) in enumerate(c.passes, 1):
         levels[f"{i:02}-{name}.dym"] = show(after)
     levels["loops.dym"] = _functions(tuple(c.loops.values()))
-    kernels = (k for ks in c.kernels.values() for k in ks)
+    others = (x.kernel for row in c.variants.values() for x in row[1:])
+    kernels = (*(k for ks in c.kernels.values() for k in ks), *others)
     levels["kernels.dym"] = _functions(tuple(k for k in kernels if isinstance(k, PrimFunc)))
     levels["program.dym"] = show(c.program)
     levels["program-unplanned.dym"] = show(c.unplanned)

@@ -62,6 +62,8 @@ class _Meaning:
                 self.raw[value] = self.raw[of][start:stop]
             case ir.Launch(kernel, args):
                 self.launch(kernel, args)
+            case ir.Dispatch():
+                self.line(line.launch(0))
             case ir.Extern(name, outputs, inputs, attrs):
                 outs = [self.array(o) for o in outputs]
                 ROUTINES[name](outs, [self.array(i) for i in inputs], dict(attrs))

@@ -47,6 +47,7 @@ def run(
     compare_inputs: bool = False,
     in_ring: bool = False,
     use: MemoryUse | None = None,
+    variant: int = 0,
 ) -> list[Array]:
     """Run a program; the results are copies.
 
@@ -57,12 +58,14 @@ def run(
     is done only when it is waited for, in the order it says where nothing else does, so that a
     missing wait changes the results.  With ``in_ring`` floats are records of their values and
     payloads (``scalar_ring``) to ``launch`` and in the results; those of inputs are embedded.
-    ``use`` is told what memory the run takes.
+    ``use`` is told what memory the run takes.  ``variant`` is the number of the kernel that each
+    dispatch runs.
 
     Raises DidymaError for inputs that do not fit and symbols out of range, ProgramFault for a line
     that touches what is not its own, and what ``launch`` raises.
     """
-    means = _Means(launch, externals or {}, late, compare_inputs, in_ring, use or MemoryUse())
+    use = use or MemoryUse()
+    means = _Means(launch, externals or {}, late, compare_inputs, in_ring, use, variant)
     this = _ProgramRun(p, bind(p, inputs), means)
     for name, array in zip(p.inputs, inputs, strict=True):
         this.borrow(name, array)
@@ -71,7 +74,7 @@ def run(
     for line in p.lines[:-1]:
         this.step(line)
     results = this.finish()
-    means.use.finished = True
+    use.finished = True
     return results
 
 
@@ -101,6 +104,7 @@ class _Means:
     compare_inputs: bool
     in_ring: bool
     use: MemoryUse
+    variant: int
 
 
 class _ProgramRun:
@@ -139,6 +143,8 @@ class _ProgramRun:
         match line:
             case ir.Launch():
                 self._launch(line)
+            case ir.Dispatch():
+                self._launch(line.launch(self.means.variant))
             case ir.Allocate(value):
                 m.allocate(value)
             case ir.Free(value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import TypeAlias, assert_never
 
@@ -75,11 +76,46 @@ def rewrite(
     return block(lines)
 
 
+def settled(p: ir.Program, number: int) -> ir.Program:
+    """Return a program in which each dispatch launches its variant of a number, modulo their count.
+
+    Its functions are settled too.  A program without dispatches is returned as it is.
+    """
+
+    def change(line: ir.Line, block: int, index: int) -> ir.Line:
+        del block, index
+        return line.launch(number) if isinstance(line, ir.Dispatch) else line
+
+    if most_variants(p) == 1:
+        return p
+    functions = tuple(settled(f, number) for f in p.functions)
+    return replace(p, lines=rewrite(p.lines, change), functions=functions)
+
+
+def launches_of(line: ir.Line) -> tuple[ir.Launch, ...]:
+    """Return a launch, or the launches that a dispatch chooses among; none for another line."""
+    match line:
+        case ir.Launch():
+            return (line,)
+        case ir.Dispatch():
+            return line.launches
+        case _:
+            return ()
+
+
+def most_variants(p: ir.Program) -> int:
+    """Return how many variants the widest dispatch of a program or its functions has; else 1."""
+    lines = (line for q in (*p.functions, p) for line in walk(q.lines))
+    return max((len(x.variants) for x in lines if isinstance(x, ir.Dispatch)), default=1)
+
+
 def operands(line: ir.Line) -> tuple[str, ...]:
     """Return the values whose bytes a line itself reads or writes, those of its blocks aside."""
     match line:
         case ir.Launch(_, args):
             return args
+        case ir.Dispatch():
+            return line.args
         case ir.Extern(_, outputs, inputs) | ir.Call(_, outputs, inputs):
             return (*outputs, *inputs)
         case ir.Copy(value, source):
@@ -111,7 +147,7 @@ def writes(line: ir.Line, kernels: Mapping[str, Kernel]) -> tuple[str, ...]:
                 return args
             pairs = zip(args, k.params, strict=True)
             return tuple(a for a, b in pairs if b.name in k.outputs)
-        case ir.Extern(_, outputs) | ir.Call(_, outputs):
+        case ir.Extern(_, outputs) | ir.Call(_, outputs) | ir.Dispatch(outputs):
             return outputs
         case ir.Copy(value):
             return (value,)

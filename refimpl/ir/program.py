@@ -101,6 +101,35 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Run one of several kernels that compute the same; which one is chosen at run time.
+
+    ``variants`` are kernels, each with values for its parameters, of which a variant may take fewer
+    than another.  Each writes all of ``outputs`` and nothing else.  ``stream`` and ``inplace`` are
+    as of ``Launch``, and the same for every variant.
+    """
+
+    outputs: tuple[str, ...]
+    variants: tuple[tuple[str, tuple[str, ...]], ...]
+    stream: int = 0
+    inplace: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def args(self) -> tuple[str, ...]:
+        """The values that any variant takes, each once."""
+        return tuple(dict.fromkeys(a for _, args in self.variants for a in args))
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """What each variant runs."""
+        return tuple(Launch(k, args, self.stream, self.inplace) for k, args in self.variants)
+
+    def launch(self, number: int) -> Launch:
+        """Return what a variant runs, by its number, which is taken modulo their count."""
+        return self.launches[number % len(self.variants)]
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Let later work of ``stream`` start after all earlier work of the stream ``on``."""
 
@@ -214,8 +243,8 @@ class Return:
 
 
 Line: TypeAlias = (
-    Allocate | Free | Reuse | PlacementAllocate | Arena | Place | View | Launch | Wait | Extern
-    | Call | Assert | Copy | Bind | Carry | If | While | Repeat | Return
+    Allocate | Free | Reuse | PlacementAllocate | Arena | Place | View | Launch | Dispatch | Wait
+    | Extern | Call | Assert | Copy | Bind | Carry | If | While | Repeat | Return
 )  # fmt: skip
 
 
@@ -224,8 +253,8 @@ class Program:
     """A program: lines over named values, and what they refer to.
 
     ``types`` gives every value's type (inputs and constants too); ``inputs`` are the caller's
-    buffers in calling order; ``constants`` the weights; ``kernels`` what ``Launch``
-    names.  ``functions`` are what ``Call`` names, callees before callers: programs that
+    buffers in calling order; ``constants`` the weights; ``kernels`` what ``Launch`` and
+    ``Dispatch`` name.  ``functions`` are what ``Call`` names, callees before callers: programs that
     write the caller's ``outputs`` and return nothing, without constants, kernels or functions of
     their own.
     """

@@ -23,6 +23,7 @@
 | P-align | what is placed starts at a multiple of 256 bytes, what a launch or call is given of 16 |
 | P-stack | an arena on the stack has 100 KiB at most |
 | P-view | a view shows bytes of its value alone: sizes are equal, or asserted above to be |
+| P-dispatch | a dispatch names two kernels or more, each once, which write all its outputs alone |
 | P-kernel | a launch names a kernel of the program |
 | P-text | a kernel of text has its meaning's buffers and symbols, and at most 1024 threads |
 | P-args | arguments have the number, dtypes and element counts of the kernel's parameters |
@@ -187,6 +188,8 @@ class _ProgramVerifier:
                 verify_memory(s, self.values)
             case ir.Launch():
                 self.work.launch(s)
+            case ir.Dispatch():
+                self.work.dispatch(s)
             case ir.Wait(stream, on):
                 self.work.wait(stream, on)
             case ir.Extern():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.lines import walk
-from didyma.refimpl.ir.program import Launch, Line, Wait
+from didyma.refimpl.ir.program import Dispatch, Launch, Line, Wait
 from didyma.refimpl.verify.ranges import Ranges
 
 
@@ -73,5 +73,6 @@ class Streams:
 def several(lines: Sequence[Line]) -> bool:
     """Return whether lines use any stream but the first."""
     return any(
-        isinstance(s, Wait) or (isinstance(s, Launch) and s.stream != 0) for s in walk(lines)
+        isinstance(s, Wait) or (isinstance(s, Launch | Dispatch) and s.stream != 0)
+        for s in walk(lines)
     )

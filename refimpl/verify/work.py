@@ -9,7 +9,8 @@ from didyma.refimpl.errors import counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.kernel import Kernel
-from didyma.refimpl.ir.program import Call, Copy, Extern, Launch, Program
+from didyma.refimpl.ir.lines import writes
+from didyma.refimpl.ir.program import Call, Copy, Dispatch, Extern, Launch, Program
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.sharing import may_share
 from didyma.refimpl.verify.state import Region
@@ -31,6 +32,21 @@ class Work:
     shares: dict[tuple[str, str, str], bool] = field(
         default_factory=dict[tuple[str, str, str], bool]
     )
+
+    def dispatch(self, s: Dispatch) -> None:
+        """Verify that each variant of a dispatch may do its work, from one state."""
+        v, names = self.values, [name for name, _ in s.variants]
+        if len({*names}) < max(2, len(names)):
+            got = ", ".join(f"@{name}" for name in names)
+            raise v.broken("P-dispatch", got, "two kernels or more, each once")
+        before, made = v.state, {*v.made}
+        for launch in s.launches:
+            v.state, v.made = before.copy(), {*made}
+            self.launch(launch)
+            if {*(written := writes(launch, self.kernels))} != {*s.outputs}:
+                got = f"@{launch.kernel} writes ({', '.join(f'%{w}' for w in written)})"
+                want = ", ".join(f"%{o}" for o in s.outputs)
+                raise v.broken("P-dispatch", got, f"({want}), as the line says")
 
     def launch(self, s: Launch) -> None:
         """Verify a launch: its arguments are those that the kernel declares."""

@@ -65,9 +65,9 @@ def lies(task: Task, progress: Progress) -> Verdict:
 
     class Liar(levels.EngineBackend):
         def run_function(
-            self, function: str, inputs: Sequence[Array], env: Mapping[str, int]
+            self, function: str, inputs: Sequence[Array], env: Mapping[str, int], variant: int = 0
         ) -> tuple[Array, ...]:
-            (out,) = super().run_function(function, inputs, env)
+            (out,) = super().run_function(function, inputs, env, variant)
             raw = out.view(np.uint32)
             raw[-1, -1] ^= 1 << 12
             return (out,)

@@ -54,6 +54,11 @@ def _pairs(pairs: tuple[tuple[str, str], ...], between: str) -> str:
     return ", ".join(f"{value_name(a)} {between} {value_name(b)}" for a, b in pairs)
 
 
+def _manner(s: ir.Launch | ir.Dispatch) -> str:
+    text = f" stream {s.stream}" if s.stream else ""
+    return text + (f" inplace ({_pairs(s.inplace, 'over')})" if s.inplace else "")
+
+
 def show_instruction(s: ir.Line) -> str:
     """Return the text of a line, without the lines in its blocks."""
     match s:
@@ -73,10 +78,11 @@ def show_instruction(s: ir.Line) -> str:
             return f"place {value_name(value)} in {value_name(arena)} at {dim_text(offset)}"
         case ir.View(value, of, offset):
             return f"view {value_name(value)} of {value_name(of)}{_at(offset)}"
-        case ir.Launch(kernel, args, stream, inplace):
-            text = f"launch {global_name(kernel)}({_names(args)})"
-            text += f" stream {stream}" if stream else ""
-            return text + (f" inplace ({_pairs(inplace, 'over')})" if inplace else "")
+        case ir.Launch(kernel, args):
+            return f"launch {global_name(kernel)}({_names(args)})" + _manner(s)
+        case ir.Dispatch(outputs, variants):
+            each = " or ".join(f"{global_name(k)}({_names(args)})" for k, args in variants)
+            return f"dispatch ({_names(outputs)}) by {each}" + _manner(s)
         case ir.Wait(stream, on):
             return f"wait {stream} on {on}"
         case ir.Extern(name, outputs, inputs, attrs, allocates):

@@ -16,8 +16,8 @@ from didyma.refimpl.ir.types import Tensor, TensorType
 T = TypeVar("T")
 
 _LINES = (
-    "allocate", "free", "reuse", "place", "arena", "view", "launch", "wait", "extern", "call",
-    "assert", "copy", "bind", "carry", "if", "while", "repeat", "return",
+    "allocate", "free", "reuse", "place", "arena", "view", "launch", "dispatch", "wait", "extern",
+    "call", "assert", "copy", "bind", "carry", "if", "while", "repeat", "return",
 )  # fmt: skip
 
 
@@ -169,7 +169,9 @@ class ProgramReader(LoopReader):
     def _effect(self, word: str, at: int) -> ir.Line:
         match word:
             case "launch":
-                return self._launch()
+                return ir.Launch(self.function(), self._values(), *self._manner())
+            case "dispatch":
+                return self._dispatch()
             case "wait":
                 stream = self.integer("the number of a stream")
                 self.expect("on")
@@ -230,12 +232,18 @@ class ProgramReader(LoopReader):
         self.expect("of")
         return ir.Arena(name, self.dim(), device, self.accept("stack"))
 
-    def _launch(self) -> ir.Line:
-        kernel, args = self.function(), self._values()
+    def _dispatch(self) -> ir.Line:
+        outputs = self._values()
+        self.expect("by")
+        variants = [(self.function(), self._values())]
+        while self.accept("or"):
+            variants.append((self.function(), self._values()))
+        return ir.Dispatch(outputs, tuple(variants), *self._manner())
+
+    def _manner(self) -> tuple[int, tuple[tuple[str, str], ...]]:
+        """Take the stream of a launch, and what it does in place."""
         stream = self.integer("the number of a stream") if self.accept("stream") else 0
-        return ir.Launch(
-            kernel, args, stream, self._pairs("over") if self.accept("inplace") else ()
-        )
+        return stream, self._pairs("over") if self.accept("inplace") else ()
 
     def _new_size(self) -> tuple[str, Dim]:
         name = self.name("the name of a dim")

@@ -273,7 +273,13 @@ class Anything:
             return self.some(lambda: self.line(depth - 1))
 
         a, b = self.name(), self.name()
-        match self.r.randrange(9):
+        match self.r.randrange(10):
+            case 9:
+                variants = tuple((self.name(), self.some(self.name)) for _ in range(2))
+                outputs = self.some(self.name)
+                return program.Dispatch(
+                    outputs, variants, self.r.randrange(3), self.some(self.names)
+                )
             case 0:
                 device = self.pick(("", "cuda:1", "a b"))
                 return program.Arena(a, self.dim(), device, self.r.random() < 0.5)
