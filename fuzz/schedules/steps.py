@@ -11,7 +11,8 @@ from didyma.codegen.schedule.steps import records
 from didyma.codegen.schedule.steps.accesses import update_of
 from didyma.codegen.schedule.steps.loops import loops_of, path_to
 from didyma.codegen.schedule.steps.records import Step, Tail
-from didyma.refimpl.ir.loop import AXES, Allocate, Block, For, Let, PrimFunc, Stmt, Store
+from didyma.refimpl.ir.loop import AXES, Allocate, Block, Fold, For, Let, PrimFunc, Stmt, Store
+from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import stmt_children, stmts
 
 _FACTORS = (1, 2, 3, 4, 5, 8)
@@ -20,10 +21,12 @@ _UNUSED = "none"  # the name of no loop
 
 
 class View:
-    """What a random step may name in a function."""
+    """What a random step may name in a function: in its loops, and those of its folds."""
 
     def __init__(self, f: PrimFunc, chance: random.Random) -> None:
         self.chance = chance
+        merging = [s for s in stmts(f.body) if isinstance(s, Fold) and s.merge is not None]
+        f = unfolded(f)
         self.loops = [x.var.name for x in loops_of(f.body)]
         self.chains = [c for c in _chains(f.body, ()) if c]
         self.pairs = [p for b in stmts(f.body) if isinstance(b, Block) for p in _next(b)]
@@ -36,6 +39,7 @@ class View:
         ]
         stores = [(s, x.var.name) for x in loops for s in stmts(x.body) if isinstance(s, Store)]
         self.folds = [(s.buffer, x) for s, x in stores if update_of(s)]
+        self.folds += [(a.var.name, x.var.name) for s in merging for x in s.axes for a in s.accs]
         self.ends = {s.buffer: x for s, x in stores}
         shapes = {s.buffer.name: s.buffer.shape for s in stmts(f.body) if isinstance(s, Allocate)}
         self.computed = [n for n in self.made if shapes[n]]

@@ -15,6 +15,7 @@ from didyma.codegen.schedule.steps.inline import inline
 from didyma.codegen.schedule.steps.kernels import nests
 from didyma.codegen.schedule.steps.kinds import bind, parallel, unroll, vectorize
 from didyma.codegen.schedule.steps.loops import loops_of, sequence
+from didyma.codegen.schedule.steps.merges import rfactor_axis, split_axis
 from didyma.codegen.schedule.steps.records import (
     Bind,
     ComputeAt,
@@ -55,16 +56,27 @@ def apply(
     """Return a function after one step, which does the same.
 
     To the bit, or where the step declares that it reassociates, but for the order of sums and
-    products of floats.  Folds are written out as serial loops first.  DidymaError ``dependence``
+    products of floats.  Folds are written out as serial loops first, but those that say how their
+    parts merge, where the step splits one or takes it apart.  DidymaError ``dependence``
     names two accesses that forbid the step; ``bad-step`` and others say what the step needs, and a
     law of loops what the result would break.  An ``unchecked`` step is taken in spite of a
     dependence, to see whether the result differs.
     """
-    g = _taken(step, unfolded(f), target, unchecked)
+    g = _on_merging_fold(step, f) or _taken(step, unfolded(f), target, unchecked)
     g = replace(g, body=flattened(g.body))
     for s in nests(g):
         laws.verify(replace(g, body=s), target)
     return g
+
+
+def _on_merging_fold(step: Step, f: PrimFunc) -> PrimFunc | None:
+    match step:
+        case Split():
+            return split_axis(step, f)
+        case Rfactor():
+            return rfactor_axis(step, f)
+        case _:
+            return None
 
 
 def _taken(step: Step, f: PrimFunc, target: Target, unchecked: bool) -> PrimFunc:

@@ -102,6 +102,7 @@ CODES = {
     "reorder-refused": "dependence", "split-refused": "indivisible",
     "split-refused-consumed": "no-such-loop", "split-refused-name": "name-taken",
     "compute_at-refused": "dependence", "rfactor-refused": "not-a-fold",
+    "rfactor-refused-unmerged": "not-a-fold", "rfactor-refused-start": "not-a-fold",
     "stage-refused-region": "no-region", "stage-refused-cluster": "target-lacks",
 }  # fmt: skip
 
