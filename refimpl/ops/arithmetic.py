@@ -14,9 +14,10 @@ from didyma.refimpl.ops import powers
 from didyma.refimpl.ops.attributes import Nothing
 from didyma.refimpl.ops.bars import Bar
 from didyma.refimpl.ops.elementwise import intrinsic, numbers, through_f64, unrounded
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.folds import has_negative_zero
 from didyma.refimpl.ops.payloads import larger, scalar
-from didyma.refimpl.ops.pointwise import example, pointwise, within
+from didyma.refimpl.ops.pointwise import pointwise, within
 from didyma.refimpl.ops.spec import Domain, Domains, Laws, Neutral, Op, Use, Work
 
 

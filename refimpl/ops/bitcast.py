@@ -24,9 +24,10 @@ from didyma.refimpl.ops.attributes import attributes, choice
 from didyma.refimpl.ops.bars import Bar, Contract, centre_dtype, store
 from didyma.refimpl.ops.broadcasting import quiet
 from didyma.refimpl.ops.conversion import convert, convert_expr
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.payloads import of_result
 from didyma.refimpl.ops.rules import attr_error
-from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
+from didyma.refimpl.ops.spec import Chooser, Index, Kind, Op, Read, Rules, Sample, Use
 
 _UNSIGNED = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
 TARGETS = tuple(d for d in EVERY if d is not DType.BOOL)
@@ -146,11 +147,7 @@ BITCAST = Op(
         Bitcast, infer=_infer, eval=_eval, bar=quiet(_bar), element=_element, ring=of_result
     ),
     sample=_sample,
-    example=Example(
-        (np.array([1.0, -2.0], np.float32),),
-        np.array([0x3F800000, 0xC0000000], np.uint32),
-        (("dtype", DType.U32),),
-    ),
+    example=example([[1.0, -2.0]], [0x3F800000, 0xC0000000], DType.F32, DType.U32, dtype=DType.U32),
 )
 
 ALL: tuple[Op, ...] = (BITCAST,)

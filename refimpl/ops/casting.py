@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -25,10 +26,10 @@ from didyma.refimpl.ops.conversion import (
     saturate_bar,
     saturate_expr,
 )
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.payloads import larger, of_result, where_decided
-from didyma.refimpl.ops.pointwise import array
 from didyma.refimpl.ops.rules import dtype_error
-from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Rules, Sample, Use
+from didyma.refimpl.ops.spec import Chooser, Index, Kind, Op, Read, Rules, Sample, Use
 
 
 @attributes
@@ -159,13 +160,11 @@ ALL: tuple[Op, ...] = (
             element=_where_element,
         ),
         sample=_where_sample,
-        example=Example(
-            (
-                array([True, False], DType.BOOL),
-                array([1.0, 2.0], DType.F32),
-                array([-1.0], DType.F32),
-            ),
-            array([1.0, -1.0], DType.F32),
+        example=example(
+            [[True, False], [1.0, 2.0], [-1.0]],
+            [1.0, -1.0],
+            (DType.BOOL, DType.F32, DType.F32),
+            DType.F32,
         ),
     ),
     Op(
@@ -194,10 +193,8 @@ ALL: tuple[Op, ...] = (
         sample=_cast_sample,
         nearby=True,
         corners=(0.5, -0.5, 127.5, 255.5, 2147483648.0, 65520.0, 1.00048828125),
-        example=Example(
-            (array([3.9, -3.9, 300.0, float("nan")], DType.F32),),
-            array([3, -3, 127, 0], DType.I8),
-            (("dtype", DType.I8),),
+        example=example(
+            [[3.9, -3.9, 300.0, math.nan]], [3, -3, 127, 0], DType.F32, DType.I8, dtype=DType.I8
         ),
     ),
     Op(
@@ -222,10 +219,12 @@ ALL: tuple[Op, ...] = (
         ),
         sample=_cast_sample,
         corners=(0.5, -0.5, 127.5, 255.5, 2147483648.0, 65520.0, 464.0, 61440.0, 248.0),
-        example=Example(
-            (array([3.9, -3.9, 1000.0, float("-inf")], DType.F32),),
-            array([4.0, -4.0, 448.0, -448.0], DType.F8E4M3),
-            (("dtype", DType.F8E4M3),),
+        example=example(
+            [[3.9, -3.9, 1000.0, -math.inf]],
+            [4.0, -4.0, 448.0, -448.0],
+            DType.F32,
+            DType.F8E4M3,
+            dtype=DType.F8E4M3,
         ),
     ),
 )

@@ -18,20 +18,10 @@ from didyma.refimpl.ops import ring
 from didyma.refimpl.ops.attributes import Ints, attributes, integer
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, pick
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.linear import dense, multiplier, products_bar
 from didyma.refimpl.ops.rules import attr_error, check_same_dtype, shape_error
-from didyma.refimpl.ops.spec import (
-    Chooser,
-    Example,
-    Fold,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Rules,
-    Sample,
-    Use,
-)
+from didyma.refimpl.ops.spec import Chooser, Fold, Index, Kind, Op, Read, Rules, Sample, Use
 from didyma.refimpl.ops.windows import (
     Sliding,
     SlidingWindow,
@@ -204,11 +194,10 @@ CONV = Op(
     rules=Rules(Convolution, infer=_infer, eval=_eval, bar=_bar, element=_element, ring=_ring),
     sample=_sample,
     rereads=True,
-    example=Example(
-        (np.array([[[1, 2, 3, 4]]], np.float32), np.array([[[1, 10]]], np.float32)),
-        np.array([[[21, 43]]], np.float32),
-        freeze({"strides": (2,), "dilations": (1,), "low": (0,), "high": (0,), "groups": 1}),
+    example=example(
+        [[[[1, 2, 3, 4]]], [[[1, 10]]]], [[[21, 43]]],
+        strides=(2,), dilations=(1,), low=(0,), high=(0,), groups=1,
     ),
-)
+)  # fmt: skip
 
 ALL: tuple[Op, ...] = (CONV,)

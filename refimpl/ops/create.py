@@ -14,20 +14,10 @@ from didyma.refimpl.ir.types import NUMBERS, Array, DType, Shape, Tensor, Tensor
 from didyma.refimpl.ops.attributes import attributes, choice, integer, sizes, tensor
 from didyma.refimpl.ops.bars import Bar, Contract, exact
 from didyma.refimpl.ops.choose import pick
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.payloads import of_result
 from didyma.refimpl.ops.rules import attr_error, check_axis, concrete
-from didyma.refimpl.ops.spec import (
-    Chooser,
-    Example,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Rules,
-    Sample,
-    Use,
-    Work,
-)
+from didyma.refimpl.ops.spec import Chooser, Index, Kind, Op, Read, Rules, Sample, Use, Work
 
 
 @attributes
@@ -160,11 +150,7 @@ CONSTANT = Op(
     sample=_constant_sample,
     work=Work.NONE,
     nearby=True,
-    example=Example(
-        (),
-        np.array([1, 2], np.float32),
-        freeze({"value": Tensor.of(np.array([1, 2], np.float32))}),
-    ),
+    example=example([], [1, 2], (), DType.F32, value=Tensor.of(np.array([1, 2], np.float32))),
 )
 
 IOTA = Op(
@@ -187,10 +173,8 @@ IOTA = Op(
     ),
     sample=_iota_sample,
     nearby=True,
-    example=Example(
-        (),
-        np.array([[0, 0], [1, 1], [2, 2]], np.int32),
-        freeze({"dtype": DType.I32, "shape": (3, 2), "axis": 0}),
+    example=example(
+        [], [[0, 0], [1, 1], [2, 2]], (), DType.I32, dtype=DType.I32, shape=(3, 2), axis=0
     ),
 )
 

@@ -20,8 +20,9 @@ from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, DType
 from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops.attributes import Nothing
 from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.payloads import of_result, scalar
-from didyma.refimpl.ops.pointwise import Eval, ToBar, ToExpr, example, pointwise, within
+from didyma.refimpl.ops.pointwise import Eval, ToBar, ToExpr, pointwise, within
 from didyma.refimpl.ops.ring import UNIT
 from didyma.refimpl.ops.spec import Laws, Op, Use, Work
 

@@ -15,20 +15,10 @@ from didyma.refimpl.ir.types import NUMBERS, Array, DType, TensorType
 from didyma.refimpl.ops.attributes import attributes, boolean, integer
 from didyma.refimpl.ops.bars import Bar, Contract, settle
 from didyma.refimpl.ops.choose import flag
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.reduce import reduced, source
 from didyma.refimpl.ops.rules import attr_error, check_axis
-from didyma.refimpl.ops.spec import (
-    Chooser,
-    Example,
-    Fold,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Rules,
-    Sample,
-    Use,
-)
+from didyma.refimpl.ops.spec import Chooser, Fold, Index, Kind, Op, Read, Rules, Sample, Use
 
 _Name = Literal["argmin", "argmax"]
 
@@ -123,11 +113,7 @@ def _search(name: _Name, doc: str, answer: int) -> Op:
             partial(_element, name),
         ),
         sample=_sample,
-        example=Example(
-            (np.array([3, 1, 4, 1, 4], np.int32),),
-            np.array(answer, np.int64),
-            freeze({"axis": 0, "keepdims": False}),
-        ),
+        example=example([[3, 1, 4, 1, 4]], answer, DType.I32, DType.I64, axis=0, keepdims=False),
     )
 
 

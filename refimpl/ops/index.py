@@ -17,6 +17,7 @@ from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops.attributes import attributes, integer
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, pick, size
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.payloads import where_decided
 from didyma.refimpl.ops.rules import check_axis, dtype_error, shape_error
 from didyma.refimpl.ops.spec import (
@@ -24,7 +25,6 @@ from didyma.refimpl.ops.spec import (
     Domain,
     Domains,
     Element,
-    Example,
     Index,
     Infer,
     Kind,
@@ -225,10 +225,8 @@ GATHER = Op(
     rules=_picking(_gather, _gather_infer, _gather_element),
     sample=_gather_sample,
     work=Work.LOOKUP,
-    example=Example(
-        (np.array([10, 20, 30], np.int32), np.array([[2, -3], [9, 0]], np.int64)),
-        np.array([[30, 10], [30, 10]], np.int32),
-        freeze({"axis": 0}),
+    example=example(
+        [[10, 20, 30], [[2, -3], [9, 0]]], [[30, 10], [30, 10]], (DType.I32, DType.I64), axis=0
     ),
 )
 
@@ -246,10 +244,8 @@ GATHER_ELEMENTS = Op(
     rules=_picking(_elements, _elements_infer, _elements_element),
     sample=_elements_sample,
     work=Work.LOOKUP,
-    example=Example(
-        (np.array([[1, 2], [3, 4]], np.int32), np.array([[0, 0], [1, 0]], np.int64)),
-        np.array([[1, 1], [4, 3]], np.int32),
-        freeze({"axis": 1}),
+    example=example(
+        [[[1, 2], [3, 4]], [[0, 0], [1, 0]]], [[1, 1], [4, 3]], (DType.I32, DType.I64), axis=1
     ),
 )
 

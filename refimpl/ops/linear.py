@@ -16,19 +16,9 @@ from didyma.refimpl.ops.attributes import Nothing
 from didyma.refimpl.ops.bar_sums import dot_bar
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, pick, size
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.rules import check_same_dtype, shape_error
-from didyma.refimpl.ops.spec import (
-    Chooser,
-    Example,
-    Fold,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Rules,
-    Sample,
-    Use,
-)
+from didyma.refimpl.ops.spec import Chooser, Fold, Index, Kind, Op, Read, Rules, Sample, Use
 
 
 def _infer(types: Sequence[TensorType], _: Nothing) -> TensorType:
@@ -243,10 +233,7 @@ MATMUL = Op(
     rules=Rules(Nothing, infer=_infer, eval=_eval, bar=_bar, element=_element, ring=_ring),
     sample=_sample,
     rereads=True,
-    example=Example(
-        (np.array([[1, 2], [3, 4]], np.float32), np.array([[5], [6]], np.float32)),
-        np.array([[17], [39]], np.float32),
-    ),
+    example=example([[[1, 2], [3, 4]], [[5], [6]]], [[17], [39]]),
 )
 
 ALL: tuple[Op, ...] = (MATMUL,)

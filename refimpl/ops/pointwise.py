@@ -34,8 +34,6 @@ Eval: TypeAlias = Callable[..., Array]  # on arrays of the compute dtype
 ToBar: TypeAlias = Callable[[Sequence[Bar], DType, Contract], Bar]  # dtype of the operands
 ToExpr: TypeAlias = Callable[..., Expr]  # on operand expressions of the compute dtype
 ByDType: TypeAlias = Callable[[DType], Domains]  # of the operands
-Item: TypeAlias = "float | bool | Sequence[Item]"
-
 
 NO_LAWS = Laws()
 
@@ -53,21 +51,6 @@ def within(*ends: tuple[float, float] | None) -> ByDType:
         return found
 
     return domains
-
-
-def array(values: Item, dtype: DType) -> Array:
-    """Return an example's operand or result as an array of a dtype."""
-    return np.asarray(values).astype(dtype.numpy)
-
-
-def example(
-    operands: Sequence[Item],
-    result: Item,
-    dtype: DType = DType.F32,
-    to: DType | None = None,
-) -> Example:
-    """Return an example; ``to`` is the result's dtype where it differs."""
-    return Example(tuple(array(o, dtype) for o in operands), array(result, to or dtype))
 
 
 def pointwise(

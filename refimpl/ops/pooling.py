@@ -17,20 +17,10 @@ from didyma.refimpl.ops.attributes import attributes, boolean
 from didyma.refimpl.ops.bar_sums import sum_bar
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.folds import divided, extreme_bar, has_negative_zero, lowest
 from didyma.refimpl.ops.ring import UNKNOWN
-from didyma.refimpl.ops.spec import (
-    Chooser,
-    Example,
-    Fold,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Rules,
-    Sample,
-    Use,
-)
+from didyma.refimpl.ops.spec import Chooser, Fold, Index, Kind, Op, Read, Rules, Sample, Use
 from didyma.refimpl.ops.windows import (
     SlidingWindow,
     bordered,
@@ -199,12 +189,11 @@ MAX_POOL = Op(
     ),
     sample=_max_sample,
     rereads=True,
-    example=Example(
-        (np.array([[[1, 5, 2, 4]]], np.float32),),
-        np.array([[[1, 5, 4]]], np.float32),
-        freeze({"window": (2,), "strides": (2,), "dilations": (1,), "low": (1,), "high": (1,)}),
+    example=example(
+        [[[[1, 5, 2, 4]]]], [[[1, 5, 4]]],
+        window=(2,), strides=(2,), dilations=(1,), low=(1,), high=(1,),
     ),
-)
+)  # fmt: skip
 
 AVG_POOL = Op(
     name="avg_pool",
@@ -229,13 +218,9 @@ AVG_POOL = Op(
     ),
     sample=_avg_sample,
     rereads=True,
-    example=Example(
-        (np.array([[[1, 5, 2, 4]]], np.float32),),
-        np.array([[[1, 3.5, 4]]], np.float32),
-        freeze({
-            "window": (2,), "strides": (2,), "dilations": (1,), "low": (1,), "high": (1,),
-            "count_include_pad": False,
-        }),
+    example=example(
+        [[[[1, 5, 2, 4]]]], [[[1, 3.5, 4]]], count_include_pad=False,
+        window=(2,), strides=(2,), dilations=(1,), low=(1,), high=(1,),
     ),
 )  # fmt: skip
 

@@ -14,7 +14,8 @@ from didyma.refimpl.ir.types import PLAIN as ALL_DTYPES
 from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.elementwise import intrinsic, numbers, unrounded
-from didyma.refimpl.ops.pointwise import ToBar, ToExpr, example, pointwise
+from didyma.refimpl.ops.examples import example
+from didyma.refimpl.ops.pointwise import ToBar, ToExpr, pointwise
 from didyma.refimpl.ops.spec import Domain, Domains, Laws, Neutral, Op
 
 BOOL = (DType.BOOL,)
@@ -83,7 +84,7 @@ def _comparison(
         bar=unrounded(compared, f),
         element=partial(Compare, op),
         laws=Laws(commutative=op in ("eq", "ne")),
-        example=example([[1, 2, 3, math.nan], [2, 2, 2, 2]], case, to=DType.BOOL),
+        example=example([[1, 2, 3, math.nan], [2, 2, 2, 2]], case, DType.F32, DType.BOOL),
     )
 
 
@@ -107,7 +108,7 @@ def _predicate(
         bar=bar or unrounded(_tested, f),
         element=rule or intrinsic(name),
         example=example(
-            [[1.0, -0.0, float("-inf"), float("nan")][: len(case)]], case, to=DType.BOOL
+            [[1.0, -0.0, float("-inf"), float("nan")][: len(case)]], case, DType.F32, DType.BOOL
         ),
     )
 

@@ -17,19 +17,9 @@ from didyma.refimpl.ir.types import Array, DType, Shape, TensorType
 from didyma.refimpl.ops.attributes import attributes, choice, integer, sizes
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import pick
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.rules import attr_error, concrete, shape_error
-from didyma.refimpl.ops.spec import (
-    Chooser,
-    Example,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Rules,
-    Sample,
-    Use,
-    Work,
-)
+from didyma.refimpl.ops.spec import Chooser, Index, Kind, Op, Read, Rules, Sample, Use, Work
 
 ROUNDS = 10
 FACTORS = (0xD2511F53, 0xCD9E8D57)
@@ -179,10 +169,8 @@ RANDOM_BITS = Op(
     rules=Rules(RandomBits, infer=_infer, eval=_eval, bar=_bar, element=_element),
     sample=_sample,
     work=Work.ROUNDS,
-    example=Example(
-        (np.array(0, np.uint64),),
-        np.array([0x6627E8D5, 0xF8E4CCA4], np.uint32),
-        freeze({"dtype": DType.U32, "shape": (2,), "stream": 0}),
+    example=example(
+        [0], [0x6627E8D5, 0xF8E4CCA4], DType.U64, DType.U32, dtype=DType.U32, shape=(2,), stream=0
     ),
 )
 

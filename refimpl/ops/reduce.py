@@ -19,11 +19,11 @@ from didyma.refimpl.ops.attributes import attributes, boolean, integers
 from didyma.refimpl.ops.bar_sums import sum_bar
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, subset
+from didyma.refimpl.ops.examples import Item, example
 from didyma.refimpl.ops.folds import Axes, divided, extreme, extreme_bar, prod_bar
 from didyma.refimpl.ops.rules import check_axes
 from didyma.refimpl.ops.spec import (
     Chooser,
-    Example,
     Fold,
     FoldOp,
     Index,
@@ -156,9 +156,11 @@ def _reduction(
     fold: FoldValues,
     bar: FoldBars,
     op: FoldOp,
-    example: tuple[Array, Array],
+    operand: Item,
+    result: Item,
     ring: FoldPayloads | None = None,
 ) -> Op:
+    dtype = DType.F32 if DType.F32 in dtypes else DType.BOOL
     return Op(
         name=name,
         doc=doc,
@@ -176,12 +178,12 @@ def _reduction(
         ),
         sample=partial(_sample, dtypes),
         pending=name in ("sum", "mean"),
-        example=Example((example[0],), example[1], freeze({"axes": (1,), "keepdims": False})),
+        example=example([operand], result, dtype, axes=(1,), keepdims=False),
     )
 
 
-_X = np.array([[1, 5, 2], [4, 0, 3]], np.float32)
-_B = np.array([[True, False], [False, False], [True, True]])
+_X = [[1, 5, 2], [4, 0, 3]]
+_B = [[True, False], [False, False], [True, True]]
 _SUM = "NaN and infinities as in IEEE addition, in no set order; a zero's sign is not set. "
 
 ALL: tuple[Op, ...] = (
@@ -190,7 +192,7 @@ ALL: tuple[Op, ...] = (
         "Sum over axes. The order of additions is free.",
         _SUM + "Empty: 0. Integers wrap in the operand's dtype. bool is cast first.",
         NUMBERS, _sum, sum_bar, "add",
-        (_X, np.array([8, 7], np.float32)), payloads.total,
+        _X, [8, 7], payloads.total,
     ),
     _reduction(
         "prod",
@@ -198,41 +200,41 @@ ALL: tuple[Op, ...] = (
         "NaN, infinities and zeros as in IEEE multiplication, in no set order. Empty: 1. "
         "Integers wrap in the operand's dtype.",
         NUMBERS, partial(_by, np.multiply), prod_bar, "mul",
-        (_X, np.array([10, 0], np.float32)), payloads.product,
+        _X, [10, 0], payloads.product,
     ),
     _reduction(
         "min",
         "Smallest element over axes.",
         "NaN if any element is NaN; -0 is below +0. Empty: +infinity, or the largest integer.",
         NUMBERS, partial(extreme, False), partial(extreme_bar, False), "min",
-        (_X, np.array([1, 0], np.float32)), partial(payloads.extreme_of, False),
+        _X, [1, 0], partial(payloads.extreme_of, False),
     ),
     _reduction(
         "max",
         "Largest element over axes.",
         "NaN if any element is NaN; -0 is below +0. Empty: -infinity, or the smallest integer.",
         NUMBERS, partial(extreme, True), partial(extreme_bar, True), "max",
-        (_X, np.array([5, 4], np.float32)), partial(payloads.extreme_of, True),
+        _X, [5, 4], partial(payloads.extreme_of, True),
     ),
     _reduction(
         "mean",
         "Sum over axes divided by the number of elements; floats only.",
         _SUM + "A sum that overflows overflows the mean. Empty: NaN.",
         FLOATS, _mean, _mean_bar, "add",
-        (_X, np.array([8 / 3, 7 / 3], np.float32)), _mean_ring,
+        _X, [8 / 3, 7 / 3], _mean_ring,
     ),
     _reduction(
         "any",
         "True if an element over the axes is.",
         "Takes bool; cast numbers first (NaN is true). Empty: false.",
         BOOL, _any, partial(_quantifier, True), "or",
-        (_B, np.array([True, False, True])),
+        _B, [True, False, True],
     ),
     _reduction(
         "all",
         "True if all elements over the axes are.",
         "Takes bool; cast numbers first (NaN is true). Empty: true.",
         BOOL, _all, partial(_quantifier, False), "and",
-        (_B, np.array([False, False, True])),
+        _B, [False, False, True],
     ),
 )  # fmt: skip

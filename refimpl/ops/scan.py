@@ -29,21 +29,10 @@ from didyma.refimpl.ops.attributes import attributes, boolean, integer
 from didyma.refimpl.ops.bar_sums import additions, fold
 from didyma.refimpl.ops.bars import BITS, Bar, Contract
 from didyma.refimpl.ops.choose import flag
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.folds import factors, product_bar
 from didyma.refimpl.ops.rules import check_axis
-from didyma.refimpl.ops.spec import (
-    Chooser,
-    Example,
-    Fold,
-    FoldOp,
-    Index,
-    Kind,
-    Op,
-    Read,
-    Rules,
-    Sample,
-    Use,
-)
+from didyma.refimpl.ops.spec import Chooser, Fold, FoldOp, Index, Kind, Op, Read, Rules, Sample, Use
 
 
 @attributes
@@ -178,11 +167,7 @@ def _cumulative(name: str, doc: str, special: str, rules: Rules[Running], answer
         sample=_sample,
         rereads=True,
         pending=name == "cumulative_sum",
-        example=Example(
-            (np.array([2, 3, 4], np.int32),),
-            np.array(answer, np.int32),
-            freeze({"axis": 0, "exclusive": False, "reverse": False}),
-        ),
+        example=example([[2, 3, 4]], answer, DType.I32, axis=0, exclusive=False, reverse=False),
     )
 
 

@@ -16,6 +16,7 @@ from didyma.refimpl.ops.attributes import attributes, choice, integer
 from didyma.refimpl.ops.bar_sums import fold
 from didyma.refimpl.ops.bars import BITS, LEAST, Bar, Contract, as_error, centre_dtype, settle
 from didyma.refimpl.ops.choose import pick
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.folds import factors, product_bar
 from didyma.refimpl.ops.index import (
     INDICES,
@@ -31,7 +32,6 @@ from didyma.refimpl.ops.rules import dtype_error, shape_error
 from didyma.refimpl.ops.spec import (
     Chooser,
     Domains,
-    Example,
     Index,
     Kind,
     Op,
@@ -314,14 +314,12 @@ SCATTER = Op(
         Put, infer=_infer, eval=_eval, bar=_bar, element=_element, ring=_ring, domains=_domains
     ),
     sample=_sample,
-    example=Example(
-        (
-            np.array([1, 2, 3], np.int32),
-            np.array([0, -1, 0, 5], np.int64),
-            np.array([10, 20, 30, 40], np.int32),
-        ),
-        np.array([41, 2, 23], np.int32),
-        freeze({"axis": 0, "reduction": "add"}),
+    example=example(
+        [[1, 2, 3], [0, -1, 0, 5], [10, 20, 30, 40]],
+        [41, 2, 23],
+        (DType.I32, DType.I64, DType.I32),
+        axis=0,
+        reduction="add",
     ),
 )
 

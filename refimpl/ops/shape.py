@@ -12,13 +12,14 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Expr
 from didyma.refimpl.ir.types import ALL as EVERY
-from didyma.refimpl.ir.types import Array, Shape, TensorType
+from didyma.refimpl.ir.types import Array, DType, Shape, TensorType
 from didyma.refimpl.ops.attributes import Ints, attributes, integers, sizes
 from didyma.refimpl.ops.broadcasting import operand_index
 from didyma.refimpl.ops.choose import flag, permutation, pick, size, subset
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.movement import MOVED, moving
 from didyma.refimpl.ops.rules import attr_error, check_axes, concrete, shape_error
-from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Sample, Use
+from didyma.refimpl.ops.spec import Chooser, Index, Kind, Op, Read, Sample, Use
 
 
 @attributes
@@ -218,11 +219,7 @@ RESHAPE = Op(
     dtypes=EVERY,
     rules=moving(Reshape, _reshape_infer, _reshape, _reshape_element, view=True),
     sample=_reshape_sample,
-    example=Example(
-        (np.array([[1, 2], [3, 4]], np.int32),),
-        np.array([1, 2, 3, 4], np.int32),
-        freeze({"shape": (4,)}),
-    ),
+    example=example([[[1, 2], [3, 4]]], [1, 2, 3, 4], DType.I32, shape=(4,)),
 )
 
 PERMUTE_DIMS = Op(
@@ -235,11 +232,7 @@ PERMUTE_DIMS = Op(
     rules=moving(Permutation, _permute_infer, _permute, _permute_element, view=True),
     sample=_permute_sample,
     nearby=True,
-    example=Example(
-        (np.array([[1, 2, 3], [4, 5, 6]], np.int32),),
-        np.array([[1, 4], [2, 5], [3, 6]], np.int32),
-        freeze({"axes": (1, 0)}),
-    ),
+    example=example([[[1, 2, 3], [4, 5, 6]]], [[1, 4], [2, 5], [3, 6]], DType.I32, axes=(1, 0)),
 )
 
 BROADCAST_TO = Op(
@@ -252,11 +245,7 @@ BROADCAST_TO = Op(
     rules=moving(Broadcast, _broadcast_infer, _broadcast, _broadcast_element, view=True),
     sample=_broadcast_sample,
     nearby=True,
-    example=Example(
-        (np.array([[1], [2]], np.int32),),
-        np.array([[1, 1, 1], [2, 2, 2]], np.int32),
-        freeze({"shape": (2, 3)}),
-    ),
+    example=example([[[1], [2]]], [[1, 1, 1], [2, 2, 2]], DType.I32, shape=(2, 3)),
 )
 
 FLIP = Op(
@@ -269,9 +258,7 @@ FLIP = Op(
     rules=moving(Flip, _flip_infer, _flip, _flip_element),
     sample=_flip_sample,
     nearby=True,
-    example=Example(
-        (np.array([1, 2, 3], np.int32),), np.array([3, 2, 1], np.int32), freeze({"axes": (0,)})
-    ),
+    example=example([[1, 2, 3]], [3, 2, 1], DType.I32, axes=(0,)),
 )
 
 ALL: tuple[Op, ...] = (RESHAPE, PERMUTE_DIMS, BROADCAST_TO, FLIP)

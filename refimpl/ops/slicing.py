@@ -14,9 +14,10 @@ from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.loop import Expr
 from didyma.refimpl.ir.types import ALL as EVERY
-from didyma.refimpl.ir.types import Array, Shape, TensorType
+from didyma.refimpl.ir.types import Array, DType, Shape, TensorType
 from didyma.refimpl.ops.attributes import Ints, attributes, choice, integer, integers, sizes
 from didyma.refimpl.ops.choose import flag, pick, size
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.movement import MOVED, moving
 from didyma.refimpl.ops.rules import (
     at_least_zero,
@@ -28,7 +29,7 @@ from didyma.refimpl.ops.rules import (
     concrete,
     shape_error,
 )
-from didyma.refimpl.ops.spec import Chooser, Example, Index, Kind, Op, Read, Sample, Use
+from didyma.refimpl.ops.spec import Chooser, Index, Kind, Op, Read, Sample, Use
 
 Mode: TypeAlias = Literal["constant", "edge", "reflect"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -299,10 +300,8 @@ SLICE = Op(
     rules=moving(Slice, _slice_infer, _slice, _slice_element),
     sample=_slice_sample,
     nearby=True,
-    example=Example(
-        (np.array([0, 1, 2, 3, 4, 5], np.int32),),
-        np.array([4, 2, 0], np.int32),
-        freeze({"starts": (4,), "stops": (-1,), "steps": (-2,)}),
+    example=example(
+        [[0, 1, 2, 3, 4, 5]], [4, 2, 0], DType.I32, starts=(4,), stops=(-1,), steps=(-2,)
     ),
 )
 
@@ -315,11 +314,7 @@ CONCAT = Op(
     dtypes=EVERY,
     rules=moving(Concat, _concat_infer, _concat, _concat_element),
     sample=_concat_sample,
-    example=Example(
-        (np.array([1, 2], np.int32), np.array([3], np.int32)),
-        np.array([1, 2, 3], np.int32),
-        freeze({"axis": 0}),
-    ),
+    example=example([[1, 2], [3]], [1, 2, 3], DType.I32, axis=0),
 )
 
 PAD = Op(
@@ -335,10 +330,8 @@ PAD = Op(
     dtypes=EVERY,
     rules=moving(Pad, _pad_infer, _pad, _pad_element),
     sample=_pad_sample,
-    example=Example(
-        (np.array([1, 2, 3], np.int32), np.array(0, np.int32)),
-        np.array([3, 2, 1, 2, 3, 2], np.int32),
-        freeze({"low": (2,), "high": (1,), "mode": "reflect"}),
+    example=example(
+        [[1, 2, 3], 0], [3, 2, 1, 2, 3, 2], DType.I32, low=(2,), high=(1,), mode="reflect"
     ),
 )
 

@@ -13,8 +13,9 @@ from didyma.refimpl.ir.types import FLOATS, Array, DType
 from didyma.refimpl.ops import bar_math as bm
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.elementwise import OfArray, intrinsic, monotone, numbers, through_f64
+from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.payloads import scalar
-from didyma.refimpl.ops.pointwise import ByDType, anywhere, example, pointwise, within
+from didyma.refimpl.ops.pointwise import ByDType, anywhere, pointwise, within
 from didyma.refimpl.ops.spec import Op, Work
 
 
