@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.graph import Module, Node, Param
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.text import Files as Files
-from didyma.refimpl.ir.text import node_lines, parse
+from didyma.refimpl.ir.text import parse, show_node
+from didyma.refimpl.ir.text.graph import GraphReader
 from didyma.refimpl.verify import graph, loop, program
 
 _WIDE = 100  # characters of a line shown
@@ -30,7 +31,7 @@ def read(
                 for f in found:
                     loop.verify(f)
     except DidymaError as e:
-        lines = node_lines(text, files) if isinstance(found, Module) else {}
+        lines = _node_lines(text, files) if isinstance(found, Module) else {}
         number = lines.get(e.where) or _search(text, e.where)
         if not number:
             raise
@@ -60,3 +61,20 @@ def _search(text: str, where: str) -> int:
         if len(found) == 1:
             return found[0]
     return 0
+
+
+def _node_lines(text: str, files: Files | None) -> dict[str, int]:
+    """Return the line, from 1, of each function, parameter and node, by its name in errors."""
+    reader = GraphReader(text, "", files)
+    reader.module()
+    numbers: dict[str, int] = {}
+    for function, what, at in reader.places:
+        match what:
+            case None:
+                name = f"@{function}"
+            case Param():
+                name = f"@{function}, %{what.name}"
+            case Node():
+                name = f"@{function}: {show_node(what)}"
+        numbers.setdefault(name, text.count("\n", 0, reader.starts[at]) + 1)
+    return numbers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from didyma.codegen.order.blocks import BlockWriter, Callee
+from didyma.codegen.passes.blocks import blocks
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Function, Module, is_called
@@ -31,7 +32,7 @@ def order(
     """
     called: dict[str, Callee] = {}
     used: dict[str, Kernel] = {}
-    for f in control.blocks(m).values():
+    for f in blocks(m).values():
         if is_called(f) and f is not m.entry:
             s = BlockWriter(m, loops, kernels, called, variants)
             called[f.name] = Callee(_function(f, m, s), tuple(s.constants.items()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from didyma.codegen.decisions import Heard, unheard
+from didyma.codegen.passes.blocks import blocks
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import (
     CALL,
@@ -60,16 +61,16 @@ def emit(m: Module, grouping: Grouping, heard: Heard = unheard) -> Module:
     mentioned = control.mentioned(m)
     names = _KernelNames({f.name for f in m.functions})
     made: dict[str, Function] = {}
-    blocks = control.blocks(m)
+    entered = blocks(m)
     new: dict[str, Function] = {}
-    for f in blocks.values():
+    for f in entered.values():
         types = f.types()
         groups = in_order(grouping(f, mentioned))
         nodes = [g.nodes[0] if g.call else _call(g, types, made, names, heard) for g in groups]
         used = {a for n in nodes for a in n.args} | set(f.results)
         constants = tuple(n for n in f.nodes if n.op == "constant" and n.results[0] in used)
         new[f.name] = replace(f, nodes=(*constants, *nodes))
-    kept = (f for f in m.functions if f.name not in blocks)
+    kept = (f for f in m.functions if f.name not in entered)
     return replace(m, functions=(*kept, *made.values(), *new.values()))
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from didyma.codegen.decisions import Heard, Match, unheard
 from didyma.codegen.options import Options
 from didyma.codegen.passes import algebra, folding, movement
+from didyma.codegen.passes.blocks import blocks
 from didyma.codegen.passes.branches import simplify_control
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.inline import used
@@ -67,7 +68,7 @@ def simplify(m: Module, options: Options | None = None, heard: Heard = unheard) 
     table = {f.name: f for f in m.functions}
     mentioned = control.mentioned(m)
     chosen = rules(options or Options())
-    for f in control.blocks(m).values():
+    for f in blocks(m).values():
         table[f.name] = drop_dead(_rewrite(f, chosen, table, heard), mentioned)
     if all(table[f.name] == f for f in m.functions):
         return m

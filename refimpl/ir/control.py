@@ -16,10 +16,8 @@ from didyma.refimpl.ir.graph import (
     SCAN,
     WHILE,
     Attr,
-    Function,
     Module,
     Node,
-    is_called,
 )
 from didyma.refimpl.ir.types import TensorType
 
@@ -88,28 +86,6 @@ def extent(n: Node) -> Dim:
     length = n.attr["length"]
     assert isinstance(length, (int, sympy.Expr)), n
     return length
-
-
-def blocks(m: Module) -> dict[str, Function]:
-    """Return the functions whose nodes run one by one, in the order of the module.
-
-    They are the entry, and from there on what control nodes run and what is called and not
-    inlined.  The other functions are kernels, or callees that are yet to be inlined.
-    """
-    table = {f.name: f for f in m.functions}
-    todo, seen = [m.entry.name], set[str]()
-    while todo:
-        name = todo.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        todo += [
-            r
-            for n in table[name].nodes
-            for r in references(n)
-            if n.op != CALL or is_called(table[r])
-        ]
-    return {f.name: f for f in m.functions if f.name in seen}
 
 
 def input_symbols(m: Module) -> frozenset[str]:

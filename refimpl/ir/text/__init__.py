@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 
-from didyma.refimpl.ir.graph import Module, Node, Param
+from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Program
@@ -80,27 +80,7 @@ def parse(
 
 def parse_module(text: str, source: str = "<text>", files: Files | None = None) -> Module:
     """Read a graph module."""
-    reader = GraphReader(text, source, files)
-    found = reader.module()
-    _end(reader)
-    return found
-
-
-def node_lines(text: str, files: Files | None = None) -> dict[str, int]:
-    """Return the line, from 1, of each function, parameter and node, by its name in errors."""
-    reader = GraphReader(text, "", files)
-    reader.module()
-    numbers: dict[str, int] = {}
-    for function, what, at in reader.places:
-        match what:
-            case None:
-                name = f"@{function}"
-            case Param():
-                name = f"@{function}, %{what.name}"
-            case Node():
-                name = f"@{function}: {show_node(what)}"
-        numbers.setdefault(name, text.count("\n", 0, reader.starts[at]) + 1)
-    return numbers
+    return GraphReader(text, source, files).module()
 
 
 def parse_loop(text: str, source: str = "<text>") -> tuple[PrimFunc, ...]:
@@ -112,10 +92,5 @@ def parse_program(text: str, source: str = "<text>", files: Files | None = None)
     """Read a program."""
     reader = ProgramReader(text, source, files)
     found = reader.program()
-    _end(reader)
+    reader.end()
     return found
-
-
-def _end(reader: Lexer) -> None:
-    if reader.kind != "end":
-        raise reader.error("the end of the text")

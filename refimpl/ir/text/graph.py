@@ -70,7 +70,7 @@ class GraphReader(Reader):
         self.places: list[tuple[str, Param | Node | None, int]] = []
 
     def module(self) -> Module:
-        """Parse a module: ``module { dims ... func ... }``."""
+        """Parse a text that is a module: ``module { dims ... func ... }``."""
         self.expect("module")
         self.expect("{")
         declared = self.dimvars()
@@ -79,6 +79,7 @@ class GraphReader(Reader):
             if not self.at("func"):
                 raise self.error("`func` or `}`")
             functions.append(self._function())
+        self.end()
         return Module(tuple(functions), declared)
 
     def _function(self) -> Function:

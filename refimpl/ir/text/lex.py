@@ -116,6 +116,11 @@ class Lexer:
             raise self.error(f"`{word}`")
         self.i += 1
 
+    def end(self) -> None:
+        """Take no more: fail if any word is left."""
+        if self.kind != "end":
+            raise self.error("the end of the text")
+
     def enter(self) -> None:
         """Go one level down; fail beyond ``MAX_DEPTH``."""
         self.depth += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
 
 import sympy
@@ -30,50 +30,40 @@ Files: TypeAlias = Callable[[str], bytes | None]
 MAX_TERMS = 64  # of a size
 MAX_POWER = 16
 _LIMIT = 10**MAX_DIGITS
-_DIM_MARKS = {"+": 1, "-": 1, "*": 2, "/": 2, "//": 2, "%": 2, "**": 4}
+
+
+def _remainder(a: Dim, b: Dim) -> Dim:
+    return dims.canonical(sympy.Mod(sympy.sympify(a), b))
+
+
+def _power(a: Dim, b: Dim) -> Dim:
+    return dims.canonical(sympy.sympify(a) ** b)
+
+
+def _quotient(a: Dim, b: Dim) -> Dim:
+    return dims.canonical(sympy.sympify(a) / b)
+
+
+def _floor(d: Dim) -> Dim:
+    return dims.floordiv(d, 1)
+
+
+def _ceiling(d: Dim) -> Dim:
+    return dims.canonical(sympy.ceiling(d))
+
+
+_Fold: TypeAlias = Callable[..., Dim]
 _NEGATION = 3
-_DIM_CALLS = {
-    "floor": (1, 1),
-    "ceiling": (1, 1),
-    "Mod": (2, 2),
-    "mod": (2, 2),
-    "Max": (1, MAX_POWER),
-    "max": (1, MAX_POWER),
-    "Min": (1, MAX_POWER),
-    "min": (1, MAX_POWER),
-}
-
-
-def _combine(op: str, a: Dim, b: Dim) -> Dim:
-    match op:
-        case "+":
-            return dims.add(a, b)
-        case "-":
-            return dims.sub(a, b)
-        case "*":
-            return dims.mul(a, b)
-        case "//":
-            return dims.floordiv(a, b)
-        case "%":
-            return dims.canonical(sympy.Mod(sympy.sympify(a), b))
-        case "**":
-            return dims.canonical(sympy.sympify(a) ** b)
-        case _:
-            return dims.canonical(sympy.sympify(a) / b)
-
-
-def _function(name: str, args: list[Dim]) -> Dim:
-    match name:
-        case "floor":
-            return dims.floordiv(args[0], 1)
-        case "ceiling":
-            return dims.canonical(sympy.ceiling(args[0]))
-        case "Mod" | "mod":
-            return _combine("%", args[0], args[1])
-        case "Max" | "max":
-            return dims.maximum(*args)
-        case _:
-            return dims.minimum(*args)
+_MARKS: Mapping[str, tuple[_Fold, int]] = {  # and how tightly they bind
+    "+": (dims.add, 1), "-": (dims.sub, 1), "*": (dims.mul, 2), "/": (_quotient, 2),
+    "//": (dims.floordiv, 2), "%": (_remainder, 2), "**": (_power, 4),
+}  # fmt: skip
+_CALLS: Mapping[str, tuple[_Fold, int, int]] = {  # and how few and many operands they take
+    "floor": (_floor, 1, 1), "ceiling": (_ceiling, 1, 1),
+    "Mod": (_remainder, 2, 2), "mod": (_remainder, 2, 2),
+    "Max": (dims.maximum, 1, MAX_POWER), "max": (dims.maximum, 1, MAX_POWER),
+    "Min": (dims.minimum, 1, MAX_POWER), "min": (dims.minimum, 1, MAX_POWER),
+}  # fmt: skip
 
 
 class Reader(Lexer):
@@ -118,7 +108,7 @@ class Reader(Lexer):
     def _dim_tail(self, left: Dim, level: int) -> Dim:
         while True:
             op = self.word
-            rank = _DIM_MARKS.get(op, 0)
+            rank = _MARKS[op][1] if op in _MARKS else 0
             if rank <= level or self.kind != "mark":
                 return left
             at = self.i
@@ -133,11 +123,11 @@ class Reader(Lexer):
         if kind == "name" and self.words[self.i + 1] == "(":
             at = self.i
             name = self.next()
-            if name not in _DIM_CALLS:
-                raise self.error(f"one of {', '.join(_DIM_CALLS)}", at=at)
+            if name not in _CALLS:
+                raise self.error(f"one of {', '.join(_CALLS)}", at=at)
             self.next()
             args = self.items(lambda: self._dim(0), ")")
-            low, high = _DIM_CALLS[name]
+            _, low, high = _CALLS[name]
             if not low <= len(args) <= high:
                 raise self.error(f"{low} to {high} operands of {name}", got=str(len(args)), at=at)
             return self._fold((name, *args), at)
@@ -167,11 +157,10 @@ class Reader(Lexer):
         if size > MAX_TERMS:
             raise self.error(f"at most {MAX_TERMS} terms", got="a longer size", at=at)
         try:
-            d = _function(op, args) if op in _DIM_CALLS else _combine(op, *args)
+            d = (_CALLS if op in _CALLS else _MARKS)[op][0](*args)
         except (ArithmeticError, AttributeError, TypeError, ValueError) as e:
-            raise self.error(
-                "a size that sympy can fold", got=str(e), at=at
-            ) from e  # e.g. Mod of infinities
+            # such as Mod of infinities
+            raise self.error("a size that sympy can fold", got=str(e), at=at) from e
         if isinstance(d, int) and abs(d) >= _LIMIT:
             raise self.error(f"at most {MAX_DIGITS} digits", got="a larger number", at=at)
         self._folded[key] = d

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from didyma.codegen.passes.blocks import blocks
 from didyma.codegen.passes.fuse import fuse, separate
 from didyma.codegen.passes.inline import inline
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.passes.slices import unroll_slices
 from didyma.codegen.passes.stacks import widen_stacks
 from didyma.refimpl.interp.graph import run
-from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import CALL, CONTROL, PRIMITIVE, Module
 from didyma.refimpl.ir.text import parse_module, show
 from didyma.refimpl.ir.types import Array
@@ -123,7 +123,7 @@ def test_passes_keep_every_bit(chain: str) -> None:
 def check_fused(m: Module) -> None:
     """Blocks hold constants, calls to Primitives and control nodes; scans gather by themselves."""
     table = {f.name: f for f in m.functions}
-    for f in control.blocks(m).values():
+    for f in blocks(m).values():
         assert {n.op for n in f.nodes} <= {CALL, "constant", *CONTROL}
         assert all(PRIMITIVE in table[n.callee].attr for n in f.nodes if n.op == CALL)
         assert all(n.attr["scanned"] == 0 for n in f.nodes if n.op == "scan")
@@ -131,7 +131,7 @@ def check_fused(m: Module) -> None:
 
 def test_one_kernel_for_all_blocks() -> None:
     m = fuse(inline(control_cases.module(SHARED)))
-    assert len(m.functions) == len(control.blocks(m)) + 2  # x * 2, and (x * 2) * 2
+    assert len(m.functions) == len(blocks(m)) + 2  # x * 2, and (x * 2) * 2
 
 
 def settled(text: str) -> Module:

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from didyma.codegen.passes.blocks import blocks
 from didyma.codegen.passes.inline import inline
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.levels import runner
-from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Module
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import DType
@@ -103,5 +103,5 @@ def test_functions_that_ask_for_it_stay() -> None:
     assert [f.name for f in m.functions] == ["kept", "main"]
     assert [n.op for n in m.function("kept").nodes] == ["exp"]
     assert [n.callee for n in m.entry.nodes] == ["kept", "kept"]
-    assert list(control.blocks(m)) == ["kept", "main"]
+    assert list(blocks(m)) == ["kept", "main"]
     assert inline(m) == m
