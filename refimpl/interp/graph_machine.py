@@ -15,7 +15,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import sympy
 
-from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir import dims as d
 from didyma.refimpl.ir.graph import CALL, CONTROL, Attr, Function, Module, Node
@@ -205,15 +204,7 @@ class Machine(ABC, Generic[V]):
 
     def bind(self, symbol: str, size: int) -> None:
         """Give a symbol its value; DidymaError ``dim-out-of-range``."""
-        v = self.ranges[symbol]
-        if not v.lo <= size <= v.hi:
-            raise DidymaError(
-                "dim-out-of-range",
-                symbol,
-                got=f"{symbol} = {size}",
-                want=f"{v.lo} <= {symbol} <= {v.hi}",
-                help="declare a wider range, or see that the value stays within it",
-            )
+        d.check_ranges({symbol: size}, [self.ranges[symbol]])
         self.env[symbol] = size
 
     def rebind(self, n: Node, types: Sequence[TensorType], values: Sequence[V]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from didyma.refimpl.ir.types import DType
@@ -72,17 +72,11 @@ PORTABLE = Target(
 )
 
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and the H100 SXM.
-SM_90A = Target(
+SM_90A = replace(
+    PORTABLE,
     name="sm_90a",
     architecture="sm_90a",
-    threads=1024,
-    warp=32,
-    shared=48 << 10,
     dynamic=227 << 10,
-    registers=255,
-    access=16,
-    stack=100 << 10,
-    atomics=PORTABLE.atomics,
     cluster=8,
     processors=132,
     families=("mma", "wgmma", "tma", "mbarrier"),

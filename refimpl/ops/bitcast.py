@@ -141,7 +141,6 @@ BITCAST = Op(
         " it is stored is rounded first. true is 1; no bits become bool."
     ),
     kind=Kind.ELEMENTWISE,
-    arity=(1, 1),
     dtypes=EVERY,
     rules=Rules(
         Bitcast, infer=_infer, eval=_eval, bar=quiet(_bar), element=_element, ring=of_result

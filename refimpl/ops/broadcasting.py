@@ -7,7 +7,6 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.expr import ZERO
 from didyma.refimpl.ir.types import DType, Shape, TensorType
@@ -31,19 +30,12 @@ def quiet(f: Callable[P, R]) -> Callable[P, R]:
 def broadcast(name: str, types: Sequence[TensorType]) -> tuple[Shape, str]:
     """Return the shape and device of an elementwise op's result, of broadcast operands.
 
-    Errors: ``shape-mismatch``, ``device-mismatch``.
+    The operands are on one device.  Error: ``shape-mismatch``.
 
     >>> broadcast("add", [TensorType(DType.F32, (2, 1)), TensorType(DType.F32, (3,))])
     ((2, 3), '')
     """
     first = types[0]
-    if any(t.device != first.device for t in types):
-        raise DidymaError(
-            "device-mismatch",
-            call_text(name, types),
-            got=", ".join(t.device or "the program's own" for t in types),
-            want="operands on one device",
-        )
     if all(t.shape == first.shape for t in types):
         return first.shape, first.device
     rank = max(t.rank for t in types)

@@ -180,7 +180,6 @@ ALL: tuple[Op, ...] = (
             " halves to the larger; 0, negative numbers and what is beyond the largest are NaN."
         ),
         kind=Kind.ELEMENTWISE,
-        arity=(1, 1),
         dtypes=ALL_DTYPES,
         rules=Rules(
             Conversion,
@@ -207,7 +206,6 @@ ALL: tuple[Op, ...] = (
             " Also from a dtype to itself, where an infinity becomes finite."
         ),
         kind=Kind.ELEMENTWISE,
-        arity=(1, 1),
         dtypes=ALL_DTYPES,
         rules=Rules(
             Conversion,

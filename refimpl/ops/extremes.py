@@ -103,7 +103,6 @@ def _search(name: _Name, doc: str, answer: int) -> Op:
             "A statically empty axis is an error; one that is found empty in the run gives 0."
         ),
         kind=Kind.REDUCTION,
-        arity=(1, 1),
         dtypes=NUMBERS,
         rules=Rules(
             Search,

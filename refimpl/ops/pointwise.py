@@ -28,6 +28,7 @@ from didyma.refimpl.ops.spec import (
     Sample,
     Use,
     Work,
+    anywhere,
 )
 
 Eval: TypeAlias = Callable[..., Array]  # on arrays of the compute dtype
@@ -36,11 +37,6 @@ ToExpr: TypeAlias = Callable[..., Expr]  # on operand expressions of the compute
 ByDType: TypeAlias = Callable[[DType], Domains]  # of the operands
 
 NO_LAWS = Laws()
-
-
-def anywhere(_: DType) -> Domains:
-    """Return no domain for each operand: every value is worth trying."""
-    return (None, None, None)
 
 
 def within(*ends: tuple[float, float] | None) -> ByDType:
@@ -65,7 +61,7 @@ def pointwise(
     element: ToExpr,
     example: Example,
     to: DType | None = None,
-    domains: ByDType = anywhere,
+    domains: ByDType | None = None,
     corners: tuple[float, ...] = (),
     laws: Laws = NO_LAWS,
     work: Work = Work.PLAIN,
@@ -106,7 +102,7 @@ def pointwise(
         return Sample((*others, t) if flip else (t, *others))
 
     def domain(types: Sequence[TensorType], _: Nothing) -> Domains:
-        return domains(types[0].dtype)[: len(types)]
+        return domains(types[0].dtype)[: len(types)] if domains else anywhere(types, None)
 
     return Op(
         name=name,

@@ -177,7 +177,6 @@ MAX_POOL = Op(
         "padding alone gives -infinity, or the smallest integer."
     ),
     kind=Kind.OPAQUE,
-    arity=(1, 1),
     dtypes=NUMBERS,
     rules=Rules(
         SlidingWindow,
@@ -206,7 +205,6 @@ AVG_POOL = Op(
         "Padding adds 0. A window of padding alone gives 0, or NaN if padding is not counted."
     ),
     kind=Kind.OPAQUE,
-    arity=(1, 1),
     dtypes=FLOATS,
     rules=Rules(
         Average,

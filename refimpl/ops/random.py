@@ -164,7 +164,6 @@ RANDOM_BITS = Op(
     ),
     special="Other streams of one seed are independent. An empty shape gives nothing.",
     kind=Kind.INJECTIVE,
-    arity=(1, 1),
     dtypes=(DType.U64,),
     rules=Rules(RandomBits, infer=_infer, eval=_eval, bar=_bar, element=_element),
     sample=_sample,

@@ -166,7 +166,6 @@ def _reduction(
         doc=doc,
         special=special,
         kind=Kind.REDUCTION,
-        arity=(1, 1),
         dtypes=dtypes,
         rules=Rules(
             Reduction,

@@ -161,7 +161,6 @@ def _cumulative(name: str, doc: str, special: str, rules: Rules[Running], answer
         doc=doc,
         special=special + " Integers wrap in the operand's dtype.",
         kind=Kind.OPAQUE,
-        arity=(1, 1),
         dtypes=NUMBERS,
         rules=rules,
         sample=_sample,

@@ -295,7 +295,6 @@ SLICE = Op(
     ),
     special=MOVED,
     kind=Kind.INJECTIVE,
-    arity=(1, 1),
     dtypes=EVERY,
     rules=moving(Slice, _slice_infer, _slice, _slice_element),
     sample=_slice_sample,

@@ -256,7 +256,7 @@ class Op:
     doc: str
     special: str  # NaN, infinities, signed zero, empty operands, integer overflow
     kind: Kind
-    arity: tuple[int, int]
+    arity: tuple[int, int] = (1, 1)  # the least and the greatest number of operands
     dtypes: tuple[DType, ...]  # of the first operand; of the result where there is none
     rules: Rules[Any]
     sample: Callable[[Chooser, TensorType], Sample | None]

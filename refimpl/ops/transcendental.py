@@ -15,7 +15,7 @@ from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.elementwise import OfArray, intrinsic, monotone, numbers, through_f64
 from didyma.refimpl.ops.examples import example
 from didyma.refimpl.ops.payloads import scalar
-from didyma.refimpl.ops.pointwise import ByDType, anywhere, pointwise, within
+from didyma.refimpl.ops.pointwise import ByDType, pointwise, within
 from didyma.refimpl.ops.spec import Op, Work
 
 
@@ -25,7 +25,7 @@ def _math(
     doc: str,
     special: str,
     case: tuple[float, float],
-    domains: ByDType = anywhere,
+    domains: ByDType | None = None,
     corners: tuple[float, ...] = (),
     bar: Callable[..., Bar] | None = None,
     on: tuple[float, float] = (-np.inf, np.inf),

@@ -25,22 +25,8 @@ import sympy
 
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir import graph as ir
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.graph import (
-    BIND,
-    CALL,
-    COMPILER,
-    IF,
-    NO_INLINE,
-    PRIMITIVE,
-    SCAN,
-    WHILE,
-    Attr,
-    Function,
-    Module,
-    Node,
-    Param,
-)
 from didyma.refimpl.ir.text import show_node
 from didyma.refimpl.ir.text.literals import attr_text
 from didyma.refimpl.ir.types import DType, TensorType
@@ -49,22 +35,22 @@ from didyma.refimpl.verify.sizes import Sizes
 _BOOL = TensorType(DType.BOOL)
 
 
-def is_a(kind: type, a: Attr) -> bool:
+def is_a(kind: type, a: ir.Attr) -> bool:
     """Return whether an attribute is of a type, and of no type below it."""
     return type(a) is kind
 
 
-def is_dim(a: Attr) -> bool:
+def is_dim(a: ir.Attr) -> bool:
     """Return whether an attribute is a size."""
     return type(a) is int or isinstance(a, sympy.Expr)
 
 
-def are(fits: Callable[[Attr], bool], a: Attr) -> bool:
+def are(fits: Callable[[ir.Attr], bool], a: ir.Attr) -> bool:
     """Return whether an attribute is a tuple whose items fit."""
     return isinstance(a, tuple) and all(map(fits, a))
 
 
-def _is_count(a: Attr) -> bool:
+def _is_count(a: ir.Attr) -> bool:
     return type(a) is int and a >= 0
 
 
@@ -72,17 +58,17 @@ _is_name = partial(is_a, str)
 _NAMES = (partial(are, _is_name), "names of dims")
 _FUNCTION = (_is_name, "the name of a function")
 _COUNT = (_is_count, "a count")
-_ATTRS: Mapping[str, Mapping[str, tuple[Callable[[Attr], bool], str]]] = {
-    IF: {"binds": _NAMES, "otherwise": _FUNCTION, "then": _FUNCTION},
-    WHILE: {"binds": _NAMES, "body": _FUNCTION, "carried": _COUNT, "cond": _FUNCTION},
-    SCAN: {
+_ATTRS: Mapping[str, Mapping[str, tuple[Callable[[ir.Attr], bool], str]]] = {
+    ir.IF: {"binds": _NAMES, "otherwise": _FUNCTION, "then": _FUNCTION},
+    ir.WHILE: {"binds": _NAMES, "body": _FUNCTION, "carried": _COUNT, "cond": _FUNCTION},
+    ir.SCAN: {
         "body": _FUNCTION,
         "index": (_is_name, "the name of a dim, or nothing"),
         "length": (is_dim, "a size"),
         "scanned": _COUNT,
         "states": _COUNT,
     },
-    BIND: {"dim": (_is_name, "the name of a dim")},
+    ir.BIND: {"dim": (_is_name, "the name of a dim")},
 }
 
 
@@ -96,7 +82,7 @@ def signature(params: Iterable[TensorType], results: Iterable[TensorType]) -> st
     return f"({listed(params)}) -> ({listed(results)})"
 
 
-_Place: TypeAlias = tuple[Function, "Node | Param"]
+_Place: TypeAlias = tuple[ir.Function, ir.Node | ir.Param]
 
 
 def broken_law(code: str, got: str, want: str, help: str = "", where: str = "") -> DidymaError:
@@ -117,10 +103,10 @@ class _Scope:
 class Control:
     """Checks control nodes against the functions known so far, and symbols at the end."""
 
-    known: Mapping[str, Function]
+    known: Mapping[str, ir.Function]
     sizes: Sizes
 
-    def node(self, n: Node, operands: Sequence[TensorType]) -> None:
+    def node(self, n: ir.Node, operands: Sequence[TensorType]) -> None:
         """Check the laws of one control node."""
         self.attrs(n)
         for name in control.references(n):
@@ -135,7 +121,7 @@ class Control:
             case _:
                 self.bind(n, operands)
 
-    def attrs(self, n: Node) -> None:
+    def attrs(self, n: ir.Node) -> None:
         """Check law G-control-attrs, and D-undeclared for the dims that attributes name."""
         wanted, attr = _ATTRS[n.op], n.attr
         if attr.keys() != wanted.keys():
@@ -152,7 +138,7 @@ class Control:
         symbols = (*control.binds(n), *control.inner(n))
         self.sizes.declared([dims.symbol(s) for s in symbols], "")
 
-    def callee(self, name: Attr | None) -> Function:
+    def callee(self, name: ir.Attr | None) -> ir.Function:
         """Return the function above that an attribute names, by law G-callee."""
         f = self.known.get(name) if type(name) is str else None
         if f is None:
@@ -163,12 +149,12 @@ class Control:
     def reference(self, name: str) -> None:
         """Check laws G-callee and G-block for a function that a node runs."""
         f = self.callee(name)
-        if f.attr.keys() & {PRIMITIVE, COMPILER, NO_INLINE}:
+        if f.attr.keys() & {ir.PRIMITIVE, ir.COMPILER, ir.NO_INLINE}:
             raise broken_law(
                 "G-block", f"@{name} with {', '.join(f.attr)}", "none of these attributes"
             )
 
-    def branch(self, n: Node, operands: Sequence[TensorType]) -> None:
+    def branch(self, n: ir.Node, operands: Sequence[TensorType]) -> None:
         """Check law G-if."""
         if tuple(operands[:1]) != (_BOOL,):
             got = f"operands {listed(operands) or 'none'}"
@@ -187,7 +173,7 @@ class Control:
                 got = f"@{name}: {signature(params, results)}"
                 raise broken_law("G-if", got, signature(captures, n.types))
 
-    def loop(self, n: Node, operands: Sequence[TensorType]) -> None:
+    def loop(self, n: ir.Node, operands: Sequence[TensorType]) -> None:
         """Check law G-while: at entry and after each round the carried types fit some sizes."""
         k, new = control.count(n, "carried"), control.rebound(n)
         if k > len(operands):
@@ -218,7 +204,7 @@ class Control:
             got = f"{counted(len(n.results), 'result')} of {listed(n.types)}"
             raise broken_law("G-while", got, f"{counted(k, 'result')} of {listed(carried)}")
 
-    def scan(self, n: Node, operands: Sequence[TensorType]) -> None:
+    def scan(self, n: ir.Node, operands: Sequence[TensorType]) -> None:
         """Check law G-scan."""
         k, s = control.count(n, "states"), control.count(n, "scanned")
         if k + s > len(operands):
@@ -244,7 +230,7 @@ class Control:
                 "G-scan", got, f"{counted(len(stacked), 'result')} of {listed(stacked)}"
             )
 
-    def index(self, n: Node) -> None:
+    def index(self, n: ir.Node) -> None:
         """Check law G-scan for the index: its range holds all its values."""
         for name in control.inner(n):
             most = max(0, dims.bounds(control.extent(n), self.sizes.ranges)[1] - 1)
@@ -254,13 +240,13 @@ class Control:
                     "G-scan", f"{name} in [{lo}, {hi}]", f"a range from 0 to {most} or more"
                 )
 
-    def bind(self, n: Node, operands: Sequence[TensorType]) -> None:
+    def bind(self, n: ir.Node, operands: Sequence[TensorType]) -> None:
         """Check law G-bind."""
         if tuple(operands) != (TensorType(DType.I64),) or n.results or n.types:
             got = f"operands {listed(operands)}; {counted(len(n.results), 'result')}"
             raise broken_law("G-bind", got, "one i64[], no results")
 
-    def stand(self, n: Node, types: Sequence[TensorType]) -> None:
+    def stand(self, n: ir.Node, types: Sequence[TensorType]) -> None:
         """Check law G-binds for the types in which symbols are bound anew."""
         new = control.rebound(n)
         alone = control.solve(types, types, new)
@@ -270,7 +256,7 @@ class Control:
                     "G-binds", f"{s} in {listed(types)}", f"an axis of size {s}, bound once"
                 )
 
-    def symbols(self, m: Module) -> None:
+    def symbols(self, m: ir.Module) -> None:
         """Check the laws about symbols, once all functions are known."""
         s = _Symbols()
         for f in m.functions:
@@ -296,17 +282,17 @@ class _Symbols:
         self.binders: dict[str, _Place] = {}
         self.users: dict[str, _Place] = {}
 
-    def function(self, f: Function) -> None:
+    def function(self, f: ir.Function) -> None:
         scope = self.scopes[f.name] = _Scope()
         for p in f.params:
             for s in dims.free(d for d in p.type.shape if not isinstance(d, int)):
                 scope.needs.setdefault(s, (f, p))
         for n in f.nodes:
             self.node((f, n), n, scope)
-        if f.attr.keys() & {COMPILER, NO_INLINE}:  # each call binds them anew
+        if f.attr.keys() & {ir.COMPILER, ir.NO_INLINE}:  # each call binds them anew
             scope.bound, scope.binds = set(), False
 
-    def node(self, place: _Place, n: Node, scope: _Scope) -> None:
+    def node(self, place: _Place, n: ir.Node, scope: _Scope) -> None:
         inside, new = control.inner(n), control.binds(n)
         for s in dict.fromkeys((*inside, *new)):
             if s in self.binders:
@@ -315,7 +301,7 @@ class _Symbols:
             scope.binds = True
         for name in control.references(n):
             self.reference(place, name, scope, inside)
-        if n.op == CALL:
+        if n.op == ir.CALL:
             scope.bound |= self.scopes[n.callee].bound
         scope.bound.update(new)
         for s in control.symbols(n):
@@ -338,7 +324,9 @@ class _Symbols:
 
 def _text(place: _Place) -> str:
     f, what = place
-    return f"@{f.name}: {show_node(what)}" if isinstance(what, Node) else f"@{f.name}, %{what.name}"
+    return (
+        f"@{f.name}: {show_node(what)}" if isinstance(what, ir.Node) else f"@{f.name}, %{what.name}"
+    )
 
 
 def _fits(want: Sequence[TensorType], got: Sequence[TensorType], sizes: Mapping[str, Dim]) -> bool:

@@ -37,18 +37,8 @@ import sympy
 
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import graph as ir
 from didyma.refimpl.ir.control import attr_symbols
-from didyma.refimpl.ir.graph import (
-    CALL,
-    CONTROL,
-    PRIMITIVE,
-    RESHAPE_ONLY,
-    Attr,
-    Attrs,
-    Function,
-    Module,
-    Node,
-)
 from didyma.refimpl.ir.text import show_node
 from didyma.refimpl.ir.text.literals import attr_text
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
@@ -60,7 +50,7 @@ from didyma.refimpl.verify.sizes import Sizes
 
 _FOLDING = (Kind.REDUCTION, Kind.OPAQUE)
 _is_int = partial(is_a, int)
-_KINDS: Mapping[AttrKind, tuple[Callable[[Attr], bool], str]] = {
+_KINDS: Mapping[AttrKind, tuple[Callable[[ir.Attr], bool], str]] = {
     "int": (_is_int, "an integer"),
     "ints": (partial(are, _is_int), "a tuple of integers"),
     "dims": (partial(are, is_dim), "a tuple of sizes"),
@@ -71,16 +61,16 @@ _KINDS: Mapping[AttrKind, tuple[Callable[[Attr], bool], str]] = {
 }
 
 
-def verify(m: Module) -> None:
+def verify(m: ir.Module) -> None:
     """Raise DidymaError at the first broken law."""
     _GraphVerifier(m).module()
 
 
 class _GraphVerifier:
-    def __init__(self, m: Module) -> None:
+    def __init__(self, m: ir.Module) -> None:
         self.m = m
         self.sizes = Sizes(m.dims, "module")
-        self.known: dict[str, Function] = {}
+        self.known: dict[str, ir.Function] = {}
         self.control = Control(self.known, self.sizes)
         self.checked: set[TensorType] = set()
 
@@ -102,7 +92,7 @@ class _GraphVerifier:
         if self.m.dims:
             self.control.symbols(self.m)
 
-    def function(self, f: Function) -> None:
+    def function(self, f: ir.Function) -> None:
         types: dict[str, TensorType] = {}
         for p in f.params:
             where = f"@{f.name}, %{p.name}"
@@ -116,9 +106,9 @@ class _GraphVerifier:
                     "G-result", f"%{r}", _defined(types), _near(r, types), where=f"@{f.name}"
                 )
         attrs = f.attr
-        if PRIMITIVE in attrs:
+        if ir.PRIMITIVE in attrs:
             self.primitive(f)
-        if RESHAPE_ONLY in attrs:
+        if ir.RESHAPE_ONLY in attrs:
             self.reshape_only(f)
 
     def define(self, types: dict[str, TensorType], name: str, t: TensorType, where: str) -> None:
@@ -131,7 +121,7 @@ class _GraphVerifier:
             self.checked.add(t)
         types[name] = t
 
-    def node(self, f: Function, n: Node, types: dict[str, TensorType]) -> None:
+    def node(self, f: ir.Function, n: ir.Node, types: dict[str, TensorType]) -> None:
         def where() -> str:
             return f"@{f.name}: {show_node(n)}"
 
@@ -144,9 +134,9 @@ class _GraphVerifier:
             operands.append(types[a])
         try:
             self.attrs(n.attrs, "")
-            if n.op == CALL:
+            if n.op == ir.CALL:
                 self.call(n, operands)
-            elif n.op in CONTROL:
+            elif n.op in ir.CONTROL:
                 self.control.node(n, operands)
             else:
                 self.op(n, operands)
@@ -155,7 +145,7 @@ class _GraphVerifier:
         except DidymaError as e:
             raise DidymaError(e.code, where(), got=e.got, want=e.want, help=e.help) from None
 
-    def attrs(self, attrs: Attrs, where: str) -> None:
+    def attrs(self, attrs: ir.Attrs, where: str) -> None:
         for (a, _), (b, _) in itertools.pairwise(attrs):
             if a >= b:
                 raise broken_law(
@@ -167,7 +157,7 @@ class _GraphVerifier:
             if isinstance(value, Tensor):
                 _data(value, where)
 
-    def op(self, n: Node, operands: Sequence[TensorType]) -> None:
+    def op(self, n: ir.Node, operands: Sequence[TensorType]) -> None:
         op = OPS.get(n.op)
         if op is None:
             near = difflib.get_close_matches(n.op, OPS, 3)
@@ -193,7 +183,7 @@ class _GraphVerifier:
         if inferred != n.types[0]:
             raise broken_law("G-type", str(n.types[0]), str(inferred))
 
-    def call(self, n: Node, operands: Sequence[TensorType]) -> None:
+    def call(self, n: ir.Node, operands: Sequence[TensorType]) -> None:
         f = self.control.callee(n.attr.get("callee"))
         params, results = tuple(p.type for p in f.params), f.result_types()
         if tuple(operands) != params or n.types != results or len(n.results) != len(results):
@@ -203,23 +193,23 @@ class _GraphVerifier:
                 f"{counted(len(results), 'result')}: {signature(params, results)}",
             )
 
-    def primitive(self, f: Function) -> None:
-        calls = [n for n in f.nodes if n.op == CALL or n.op in CONTROL]
+    def primitive(self, f: ir.Function) -> None:
+        calls = [n for n in f.nodes if n.op == ir.CALL or n.op in ir.CONTROL]
         folds = [n for n in f.nodes if n.op in OPS and OPS[n.op].kind in _FOLDING]
-        if calls or not _same_rows(f, folds) or f.attr[PRIMITIVE] != 1:
+        if calls or not _same_rows(f, folds) or f.attr[ir.PRIMITIVE] != 1:
             wrong = calls or folds
             raise broken_law(
                 "G-primitive",
-                "; ".join(show_node(n) for n in wrong) or f"{PRIMITIVE}={f.attr[PRIMITIVE]}",
-                f"{PRIMITIVE}=1, no call, at most one node that is opaque or several that reduce "
-                "one shape over the same axes",
+                "; ".join(show_node(n) for n in wrong) or f"{ir.PRIMITIVE}={f.attr[ir.PRIMITIVE]}",
+                f"{ir.PRIMITIVE}=1, no call, at most one node that is opaque or several that "
+                "reduce one shape over the same axes",
                 where=f"@{f.name}",
             )
 
-    def reshape_only(self, f: Function) -> None:
+    def reshape_only(self, f: ir.Function) -> None:
         others = [n for n in f.nodes if n.op not in OPS or OPS[n.op].kind is not Kind.RESHAPE]
         operands, results = counted(len(f.params), "operand"), counted(len(f.results), "result")
-        if others or PRIMITIVE not in f.attr or len(f.params) != 1 or len(f.results) != 1:
+        if others or ir.PRIMITIVE not in f.attr or len(f.params) != 1 or len(f.results) != 1:
             raise broken_law(
                 "G-reshape-only",
                 "; ".join(show_node(n) for n in others)
@@ -247,7 +237,7 @@ def _data(t: Tensor, where: str) -> None:
         )
 
 
-def _check_attrs(op: Op, attrs: dict[str, Attr]) -> None:
+def _check_attrs(op: Op, attrs: dict[str, ir.Attr]) -> None:
     wanted = {s.name for s in op.attrs}
     if attrs.keys() != wanted:
         raise broken_law(
@@ -259,7 +249,7 @@ def _check_attrs(op: Op, attrs: dict[str, Attr]) -> None:
         _check_attr(spec, attrs[spec.name])
 
 
-def _check_attr(spec: AttrSpec, value: Attr) -> None:
+def _check_attr(spec: AttrSpec, value: ir.Attr) -> None:
     choice = not spec.choices or (isinstance(value, str) and str(value) in spec.choices)
     fits, kind = _KINDS[spec.kind]
     if not fits(value) or not choice:
@@ -267,7 +257,7 @@ def _check_attr(spec: AttrSpec, value: Attr) -> None:
         raise broken_law("G-attr-kind", f"{spec.name}={attr_text(value, elide=True)}", want)
 
 
-def _same_rows(f: Function, folds: Sequence[Node]) -> bool:
+def _same_rows(f: ir.Function, folds: Sequence[ir.Node]) -> bool:
     """Return whether nodes that fold are one, or reductions of one shape over the same axes."""
     if len(folds) < 2:
         return True

@@ -24,29 +24,11 @@ from collections.abc import Iterable
 from typing import TypeAlias, assert_never
 
 from didyma.refimpl.errors import DidymaError, counted
-from didyma.refimpl.ir.loop import (
-    BITCASTS,
-    INDEX,
-    INTRINSICS,
-    PREDICATES,
-    Binary,
-    Buffer,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Intrinsic,
-    LetExpr,
-    Load,
-    Select,
-    Stmt,
-    Unary,
-    Var,
-)
+from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.text import show_expr, show_line
 from didyma.refimpl.ir.types import BYTES, INTS, DType
 
-Construct: TypeAlias = Expr | Stmt | str  # what breaks a law
+Construct: TypeAlias = ir.Expr | ir.Stmt | str  # what breaks a law
 
 _F32, _F64 = DType.F32, DType.F64
 _REALS = frozenset({_F32, _F64})
@@ -62,21 +44,15 @@ _DEFINED: dict[str, frozenset[DType]] = {
     **dict.fromkeys(("and", "or", "xor", "not"), _BITS),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _NUMERIC | {DType.BOOL}),
 }
-_BITCAST = frozenset(BITCASTS.values())
+_BITCAST = frozenset(ir.BITCASTS.values())
 _STORAGE = frozenset(BYTES) - _NUMERIC - {DType.BOOL}
 _LIMITS = {d: d.limits for d in INTS}
 
 
 def _text(e: Construct) -> str:
-    match e:
-        case str():
-            return e
-        case Const() | Var() | Cast() | Binary() | Compare() | Unary() | Intrinsic() | Select():
-            return show_expr(e)
-        case Load() | LetExpr():
-            return show_expr(e)
-        case _:
-            return show_line(e)
+    if isinstance(e, str):
+        return e
+    return show_expr(e) if isinstance(e, ir.Expr) else show_line(e)
 
 
 class Scalars:
@@ -87,7 +63,7 @@ class Scalars:
 
     def __init__(self, where: str, written: Iterable[str] = ()) -> None:
         self.where = where
-        self.buffers: dict[str, Buffer] = {}
+        self.buffers: dict[str, ir.Buffer] = {}
         self.vars: dict[str, DType] = {}
         self.freed: set[str] = set()
         self.names: set[str] = set()  # all that were declared, seen from here or not
@@ -97,13 +73,13 @@ class Scalars:
         """Return the error of a law that an expression or statement breaks."""
         return DidymaError(law, f"@{self.where}: {_text(e)}", got=got, want=want, help=help)
 
-    def condition(self, e: Expr) -> None:
+    def condition(self, e: ir.Expr) -> None:
         """Check an expression that decides."""
         dtype = self.expr(e)
         if dtype is not DType.BOOL:
             raise self.broken("L-condition", e, str(dtype), "bool")
 
-    def buffer(self, name: str, at: Construct) -> Buffer:
+    def buffer(self, name: str, at: Construct) -> ir.Buffer:
         """Return the buffer of that name."""
         b = self.buffers.get(name)
         if b is None:
@@ -115,13 +91,13 @@ class Scalars:
             )
         return b
 
-    def writable(self, s: Stmt, name: str) -> None:
+    def writable(self, s: ir.Stmt, name: str) -> None:
         """Check law L-store, of ``loop``: a statement may store to the buffer of that name."""
         if name not in self.written:
             want = f"an output or a buffer made inside: {', '.join(sorted(self.written)) or 'none'}"
             raise self.broken("L-store", s, name, want)
 
-    def access(self, name: str, index: tuple[Expr, ...], at: Construct) -> Buffer:
+    def access(self, name: str, index: tuple[ir.Expr, ...], at: Construct) -> ir.Buffer:
         """Check an access to an element."""
         b = self.buffer(name, at)
         if len(index) != len(b.shape):
@@ -129,51 +105,51 @@ class Scalars:
             raise self.broken("L-rank", at, got, f"{want}, as {name} has")
         for i in index:
             dtype = self.expr(i)
-            if dtype is not INDEX:
-                raise self.broken("L-index-dtype", at, f"{show_expr(i)}: {dtype}", str(INDEX))
+            if dtype is not ir.INDEX:
+                raise self.broken("L-index-dtype", at, f"{show_expr(i)}: {dtype}", str(ir.INDEX))
         return b
 
-    def expr(self, e: Expr) -> DType:
+    def expr(self, e: ir.Expr) -> DType:
         """Check an expression; return its dtype."""
         match e:
-            case Const(value, dtype):
+            case ir.Const(value, dtype):
                 self._const(e, value, dtype)
                 return dtype
-            case Var(name, dtype):
+            case ir.Var(name, dtype):
                 declared = self.vars.get(name)
                 if declared is not dtype:
                     self._var(e, name, declared)
                 return dtype
-            case Load(name, index, dtype):
+            case ir.Load(name, index, dtype):
                 b = self.access(name, index, e)
                 if b.dtype is not dtype:
                     raise self.broken(
                         "L-load-dtype", e, str(dtype), f"{b.dtype}, the dtype of {name}"
                     )
                 return dtype
-            case Binary(op, lhs, rhs):
+            case ir.Binary(op, lhs, rhs):
                 return self._operation(e, op, self._same(e, lhs, rhs))
-            case Compare(op, lhs, rhs):
+            case ir.Compare(op, lhs, rhs):
                 self._operation(e, op, self._same(e, lhs, rhs))
                 return DType.BOOL
-            case Unary(op, arg):
+            case ir.Unary(op, arg):
                 return self._operation(e, op, self.expr(arg))
-            case Cast(arg, dtype):
+            case ir.Cast(arg, dtype):
                 self.expr(arg)
                 self.unpacked(dtype, e)
                 return dtype
-            case Select(cond, then, other):
+            case ir.Select(cond, then, other):
                 self.condition(cond)
                 return self._same(e, then, other)
-            case Intrinsic():
+            case ir.Intrinsic():
                 return self._intrinsic(e)
-            case LetExpr(var, value, body):
+            case ir.LetExpr(var, value, body):
                 self.bind(var, self.expr(value), e)
                 return self.expr(body)
             case _:
                 assert_never(e)
 
-    def bind(self, var: Var, dtype: DType, at: Construct) -> None:
+    def bind(self, var: ir.Var, dtype: DType, at: Construct) -> None:
         """Declare a variable for a value of a dtype."""
         if dtype is not var.dtype:
             raise self.broken(
@@ -195,7 +171,7 @@ class Scalars:
         if dtype.is_packed:
             raise self.broken("L-packed", at, str(dtype), "u8, which holds several of it")
 
-    def _var(self, e: Var, name: str, known: DType | None) -> None:
+    def _var(self, e: ir.Var, name: str, known: DType | None) -> None:
         if known is None:
             names = ", ".join(self.vars) or "none"
             raise self.broken(
@@ -203,7 +179,7 @@ class Scalars:
             )
         raise self.broken("L-var-dtype", e, str(e.dtype), f"{known}, as declared")
 
-    def _const(self, e: Const, value: int | float | bool, dtype: DType) -> None:
+    def _const(self, e: ir.Const, value: int | float | bool, dtype: DType) -> None:
         self.unpacked(dtype, e)
         if dtype in _LIMITS:
             lo, hi = _LIMITS[dtype]
@@ -215,13 +191,13 @@ class Scalars:
         if not fits:
             raise self.broken("L-const", e, repr(value), f"a literal of {dtype}")
 
-    def _same(self, e: Expr, lhs: Expr, rhs: Expr) -> DType:
+    def _same(self, e: ir.Expr, lhs: ir.Expr, rhs: ir.Expr) -> DType:
         a, b = self.expr(lhs), self.expr(rhs)
         if a is not b:
             raise self.broken("L-operands", e, f"{a} and {b}", "one dtype", "cast one of them")
         return a
 
-    def _operation(self, e: Expr, op: str, dtype: DType) -> DType:
+    def _operation(self, e: ir.Expr, op: str, dtype: DType) -> DType:
         if dtype not in _DEFINED[op]:
             if dtype in _STORAGE:
                 raise self.broken("L-storage", e, f"{op} on {dtype}", "f32", "cast to f32 first")
@@ -229,20 +205,20 @@ class Scalars:
             raise self.broken("L-op-dtype", e, f"{op} on {dtype}", f"one of {want}")
         return dtype
 
-    def _bitcast(self, e: Intrinsic, source: DType) -> DType:
-        to = BITCASTS[e.name]
+    def _bitcast(self, e: ir.Intrinsic, source: DType) -> DType:
+        to = ir.BITCASTS[e.name]
         if source.nbytes != to.nbytes or source.is_float is to.is_float or source not in _BITCAST:
             want = "a float and the unsigned integer of its width"
             raise self.broken("L-bits", e, f"{e.name}({source})", want)
         return to
 
-    def _intrinsic(self, e: Intrinsic) -> DType:
+    def _intrinsic(self, e: ir.Intrinsic) -> DType:
         dtypes = [self.expr(a) for a in e.args]
-        if e.name in BITCASTS and len(dtypes) == 1:
+        if e.name in ir.BITCASTS and len(dtypes) == 1:
             return self._bitcast(e, dtypes[0])
-        count = INTRINSICS.get(e.name)
+        count = ir.INTRINSICS.get(e.name)
         if count is None or len(dtypes) != count or not set(dtypes) <= _REALS:
-            known = ", ".join(INTRINSICS)
+            known = ", ".join(ir.INTRINSICS)
             want = (
                 f"one of {known}"
                 if count is None
@@ -251,4 +227,4 @@ class Scalars:
             raise self.broken("L-intrinsic", e, f"{e.name}({', '.join(dtypes)})", want)
         if len(set(dtypes)) != 1:
             raise self.broken("L-operands", e, ", ".join(dtypes), "one dtype")
-        return DType.BOOL if e.name in PREDICATES else dtypes[0]
+        return DType.BOOL if e.name in ir.PREDICATES else dtypes[0]

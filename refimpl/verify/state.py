@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from didyma.refimpl.ir import dims
@@ -53,29 +53,25 @@ class Shown:
     stamp: int
 
 
+@dataclass
 class State:
     """What is known of values and symbols before a line; branches work on copies."""
 
-    def __init__(self) -> None:
-        self.values: dict[str, Shown] = {}
-        self.regions: dict[str, Region] = {}
-        self.arenas: dict[str, Storage] = {}
-        self.placed: dict[str, dict[str, None]] = {}  # owners with live bytes in an arena
-        self.bound: set[str] = set()
-        self.changed: dict[str, int] = {}  # when a symbol last got a value
-        self.equal: set[tuple[Dim, Dim]] = set()  # sizes that lines have asserted to be equal
+    values: dict[str, Shown] = field(default_factory=dict[str, Shown])
+    regions: dict[str, Region] = field(default_factory=dict[str, Region])
+    arenas: dict[str, Storage] = field(default_factory=dict[str, Storage])
+    # Owners with live bytes in an arena.
+    placed: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
+    bound: set[str] = field(default_factory=set[str])
+    changed: dict[str, int] = field(default_factory=dict[str, int])  # when symbols last got values
+    # Sizes that lines have asserted to be equal.
+    equal: set[tuple[Dim, Dim]] = field(default_factory=set[tuple[Dim, Dim]])
 
     def copy(self) -> State:
         """Return a copy that may be changed apart."""
-        other = State()
-        other.values = dict(self.values)
-        other.regions = dict(self.regions)
-        other.arenas = dict(self.arenas)
-        other.placed = {k: dict(v) for k, v in self.placed.items()}
-        other.bound = set(self.bound)
-        other.changed = dict(self.changed)
-        other.equal = set(self.equal)
-        return other
+        placed = {k: dict(v) for k, v in self.placed.items()}
+        own = (dict(self.values), dict(self.regions), dict(self.arenas), placed)
+        return State(*own, set(self.bound), dict(self.changed), set(self.equal))
 
     def own(self, r: Region, stamp: int) -> None:
         """Let a value own a region from the time ``stamp`` on."""

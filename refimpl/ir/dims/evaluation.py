@@ -83,7 +83,7 @@ def check_ranges(env: Mapping[str, int], declared: Iterable[DimVar]) -> None:
                 v.name,
                 got=f"{v.name} = {env[v.name]}",
                 want=f"{v.lo} <= {v.name} <= {v.hi}",
-                help="pass an input of a size in the declared range, or declare a wider one",
+                help="declare a wider range, or see that the size stays within it",
             )
 
 
