@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -210,6 +211,24 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command_line = [sys.executable, "-m", "didyma", *words, "--cache", "c.sqlite"]
     return subprocess.run(command_line, cwd=folder, capture_output=True, text=True, check=True)
+
+
+def test_a_killed_command_loses_nothing(tmp_path: Path) -> None:
+    """What was judged before the kill stands in the file, and the next run ends what is left."""
+    (tmp_path / "pair.dym").write_text(str(pair), encoding="utf-8")
+    _, r = request(pair)
+    cache = Cache(tmp_path / "c.sqlite")
+    words = ("tune", "pair.dym", "--seconds", "600", "--jobs", "1", "--cache", "c.sqlite")
+    with subprocess.Popen([sys.executable, "-m", "didyma", *words], cwd=tmp_path) as killed:
+        while not (before := cache.verdicts(r.key.digest)):
+            assert killed.poll() is None
+            time.sleep(0.01)
+        killed.kill()
+    assert before.items() <= cache.verdicts(r.key.digest).items()
+    assert cache.picks() == []
+    run(tmp_path, "tune", "pair.dym", "--seconds", "1", "--jobs", "1")
+    assert [p.key for p in cache.picks()] == [r.key.digest]
+    assert before.items() <= cache.verdicts(r.key.digest).items()
 
 
 def test_the_command_prints_a_table_and_progress(tuned: Path) -> None:
