@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutants.equivalents import Entry, reason, unmatched
+from tests.mutants.equivalents import Entry, load, reason, unmatched
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.mutate import c, python
 from tests.mutants.planting import compiles, identical
@@ -155,6 +155,10 @@ def test_equivalents_match_ids_and_functions_and_stale_ones_are_told() -> None:
     assert kinds == {"constant"}
     assert not any(reason(m, [by_scope], reached=False) for m in mutants)
     assert unmatched([by_id, by_scope, stale], mutants) == ["0" * 12]
+
+
+def test_every_equivalent_of_the_list_is_still_there(mutants: list[Mutant]) -> None:
+    assert not unmatched(load(), mutants), "drop these entries, or give them their new ids"
 
 
 def test_definitions_of_the_prelude_are_found_by_what_they_look_like() -> None:
