@@ -7,15 +7,8 @@ from typing import Any
 
 from didyma.codegen.emit import cuda
 from didyma.codegen.runtime.engine import Engine, Loaded
-from didyma.oracle.conformance import (
-    KernelSignature,
-    KernelSource,
-    LaunchCase,
-    LoopCase,
-    calls,
-    cases,
-)
-from didyma.refimpl.ir.kernel import KernelText, Signature
+from didyma.oracle.conformance import LaunchCase, LoopCase, calls, cases
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.types import Array
 
 
@@ -28,10 +21,8 @@ def suite() -> Iterator[LaunchCase]:
 def emitted(case: LoopCase) -> LaunchCase:
     """Return a case of a loop program with its text."""
     text = cuda.emit([case.kernel])
-    (s,) = text.kernels
-    kernel = KernelSignature(s.name, s.buffers, s.sizes, s.outputs, s.dims, s.grid, s.block)
-    source = KernelSource(text.source, (kernel,))
-    return LaunchCase("calls", case.name, source, kernel, case.initial, case.expected, case.dims)
+    (kernel,) = text.kernels
+    return LaunchCase("calls", case.name, text, kernel, case.initial, case.expected, case.dims)
 
 
 class Runner:
@@ -40,12 +31,12 @@ class Runner:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._loaded: Loaded | None = None
-        self._text: KernelSource | None = None
+        self._text: KernelText | None = None
 
     def __call__(self, case: LaunchCase) -> list[Array]:
         """Return the outputs of a case; raises what the engine raises."""
         if self._loaded is None or self._text is not case.text:
-            self._loaded = self._engine.load(kernel_text(case.text))
+            self._loaded = self._engine.load(case.text)
             self._text = case.text
         engine = self._engine
         buffers: list[Any] = [engine.upload(a) for a in case.initial]
@@ -60,12 +51,3 @@ class Runner:
         finally:
             for b in buffers:
                 engine.free(b)
-
-
-def kernel_text(text: KernelSource) -> KernelText:
-    """A conformance text as an engine takes it."""
-    return KernelText(text.source, tuple(_signature(k) for k in text.kernels))
-
-
-def _signature(k: KernelSignature) -> Signature:
-    return Signature(k.name, k.buffers, k.sizes, k.outputs, k.dims, k.grid, k.block)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from didyma.codegen.options import USUAL, Options
-from didyma.fuzz import disk, given, shown
+from didyma.fuzz import disk, given, saved, shown
 from didyma.fuzz.graphs import Case
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
@@ -129,7 +129,7 @@ def load(path: Path) -> Recorded:
             want=f"a first line that starts with `{_HEAD.strip()}`",
             help="`didyma check` judges plain .dym and ONNX files",
         )
-    head = _head(path, first[len(_HEAD) :])
+    head = saved.parse_head(path, first[len(_HEAD) :], FORMAT)
     m = parse_module(content, str(path))
     graph.verify(m)
     try:
@@ -150,38 +150,20 @@ def load(path: Path) -> Recorded:
             str(head.get("covers", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise _broken(path, f"a broken head: {e}") from None
+        raise saved.broken(path, f"a broken head: {e}") from None
     if len(recorded.seeds) != len(m.entry.params):
-        raise _broken(path, f"{len(recorded.seeds)} seeds for {len(m.entry.params)} inputs")
+        raise saved.broken(path, f"{len(recorded.seeds)} seeds for {len(m.entry.params)} inputs")
     input_symbols = set(control.input_symbols(m))
     if set(recorded.env) != input_symbols:
-        raise _broken(path, f"sizes for {sorted(recorded.env)}, symbols {sorted(input_symbols)}")
+        raise saved.broken(
+            path, f"sizes for {sorted(recorded.env)}, symbols {sorted(input_symbols)}"
+        )
     dims.check_ranges(recorded.env, m.dims)
     if got := given.misfit(m, recorded.env, recorded.values):
-        raise _broken(path, got)
+        raise saved.broken(path, got)
     return recorded
 
 
 def is_finding(path: Path) -> bool:
     """Return whether a file begins as findings do; DidymaError ``unreadable-file``."""
     return disk.read_text(path).startswith(_HEAD)
-
-
-def _head(path: Path, text: str) -> Mapping[str, Any]:
-    """Parse the head; DidymaError ``not-a-finding`` if broken, ``newer-format`` if of a later."""
-    try:
-        head: Mapping[str, Any] = json.loads(text)
-        number, version = int(head.get("format", 1)), str(head.get("didyma", "of a later version"))
-    except (ValueError, TypeError, AttributeError) as e:
-        raise _broken(path, f"a broken head: {e}") from None
-    if number > FORMAT:
-        raise DidymaError(
-            "newer-format", str(path), got=f"format {number}, written by didyma {version}",
-            want=f"format {FORMAT} or lower: this is didyma {VERSION}", help="install that version",
-            file=str(path), line=1, shown=text[:60],
-        )  # fmt: skip
-    return head
-
-
-def _broken(path: Path, got: str) -> DidymaError:
-    return DidymaError("not-a-finding", str(path), got=got, want="the head as it was written")

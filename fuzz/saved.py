@@ -1,7 +1,8 @@
-"""The head of a file that holds a case of a domain other than graphs: its first line, a comment.
+"""The head of a file that holds a case: its first line, a comment with JSON.
 
-It says in JSON what the case is, beside what the text below holds: the domain, and what that
-needs.  ``didyma.fuzz.replay`` is for graphs, ``didyma.fuzz.cases`` reads these files back.
+``head`` and ``facts`` are for cases of domains other than graphs, which ``didyma.fuzz.cases`` reads
+back: their heads name the domain, and what it needs beside the text below.  Findings on graphs have
+heads of their own (``didyma.fuzz.replay``), parsed by the same ``parse_head``.
 """
 
 from __future__ import annotations
@@ -30,18 +31,29 @@ def is_case(path: Path) -> bool:
 
 
 def facts(path: Path, content: str) -> Mapping[str, Any]:
-    """Read the first line back; DidymaError ``not-a-finding`` or ``newer-format``."""
+    """Read the first line back; errors as of ``parse_head``."""
     first = content.partition("\n")[0]
+    return parse_head(path, first[len(HEAD) :], FORMAT)
+
+
+def parse_head(path: Path, text: str, newest: int) -> Mapping[str, Any]:
+    """Parse the JSON in a file's first line, whose format is 1 where it does not say.
+
+    Errors: ``not-a-finding`` if it is broken, ``newer-format`` if its format is above ``newest``.
+    """
     try:
-        found: Mapping[str, Any] = json.loads(first[len(HEAD) :])
-        number, version = int(found["format"]), str(found["didyma"])
-    except (ValueError, TypeError, KeyError) as e:
+        found: Mapping[str, Any] = json.loads(text)
+        number, version = (
+            int(found.get("format", 1)),
+            str(found.get("didyma", "of a later version")),
+        )
+    except (ValueError, TypeError, AttributeError) as e:
         raise broken(path, f"a broken head: {e}") from None
-    if number > FORMAT:
+    if number > newest:
         raise DidymaError(
             "newer-format", str(path), got=f"format {number}, written by didyma {version}",
-            want=f"format {FORMAT} or lower: this is didyma {VERSION}", help="install that version",
-            file=str(path), line=1, shown=first[:60],
+            want=f"format {newest} or lower: this is didyma {VERSION}", help="install that version",
+            file=str(path), line=1, shown=text[:60],
         )  # fmt: skip
     return found
 

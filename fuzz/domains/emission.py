@@ -9,14 +9,12 @@ from typing import Any
 
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz import saved, traits
-from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
+from didyma.fuzz import saved
+from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.fuzz.domains.graphs import EngineChoice
+from didyma.fuzz.domains.kernels import Kernels, outcome
 from didyma.fuzz.emission.judge import judge
 from didyma.fuzz.emission.kernels import SHORT, Case, draw
-from didyma.fuzz.emission.shrink import smaller
-from didyma.fuzz.minimise.search import greedy
-from didyma.oracle.report import Finding
 from didyma.refimpl.ir.loop import Binary, Cast, Compare, Const, Expr, Intrinsic, Stmt, Unary
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.walk import expr_children, stmt_exprs, stmts, subexprs
@@ -26,7 +24,7 @@ SELDOM = 5  # one kernel in so many is judged on slow engines, unless there are 
 
 
 @dataclass(frozen=True, slots=True)
-class Emission(Domain[Case]):
+class Emission(Kernels):
     """Kernels of expressions and small statements, on engines given by name or as objects.
 
     With ``every`` each kernel is judged on slow engines, too.
@@ -56,18 +54,9 @@ class Emission(Domain[Case]):
 
         def judged(case: Case) -> Outcome:
             often = self.every or not quick or case.seed % SELDOM == 0
-            return outcome(case, every if often or reads_behind_guards(case) else quick)
+            return judged_on(case, every if often or reads_behind_guards(case) else quick)
 
         return judged
-
-    def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
-        """Return what makes kernels smaller."""
-        del finding
-        return ((1.0, lambda case: greedy(case, smaller)),)
-
-    def size(self, case: Case) -> tuple[int, ...]:
-        """Return the number of expressions and statements."""
-        return (_size(case),)
 
     def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
         """Return the file that ``didyma replay`` reads: the loop program below what it needs."""
@@ -87,27 +76,15 @@ class Emission(Domain[Case]):
         return {"operations": len(kinds), "pairs": len(covered) - len(kinds)}
 
 
-def outcome(case: Case, engines: Sequence[Engine]) -> Outcome:
+def judged_on(case: Case, engines: Sequence[Engine]) -> Outcome:
     """Judge a kernel on engines."""
     found = judge(case, engines)
-    return Outcome(
-        tuple(found.findings),
-        traits.of_kernel(case.kernel) if found.findings else frozenset(),
-        _size(case),
-        found.total,
-        found.total,
-        tuple(dict.fromkeys(keys(case))),
-    )
+    return outcome(case, found.findings, found.total, keys(case))
 
 
 def reads_behind_guards(case: Case) -> bool:
     """Return whether a kernel may read out of bounds, which not every engine sees."""
     return any(b.shape == (SHORT,) for b in case.kernel.params)
-
-
-def _size(case: Case) -> int:
-    many = list(stmts(case.kernel.body))
-    return len(many) + sum(1 for s in many for e in stmt_exprs(s) for _ in subexprs(e))
 
 
 def keys(case: Case) -> Iterator[Key]:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from didyma.codegen.options import Options
-from didyma.fuzz import traits
-from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
+from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
+from didyma.fuzz.domains.kernels import Kernels, outcome
 from didyma.fuzz.emission.kernels import Case
-from didyma.fuzz.emission.shrink import smaller
 from didyma.fuzz.indices.judge import Judged, judge
 from didyma.fuzz.indices.nests import draw
-from didyma.fuzz.minimise.search import greedy
-from didyma.oracle.report import Finding
 from didyma.refimpl.ir.loop import INDEX, Binary, Expr
 from didyma.refimpl.ir.text import show
-from didyma.refimpl.ir.walk import expr_children, exprs, stmt_exprs, stmts, subexprs
+from didyma.refimpl.ir.walk import expr_children, exprs
 
 
 @dataclass(frozen=True, slots=True)
-class Indices(Domain[Case]):
+class Indices(Kernels):
     """Nests that read and write at random indices, judged by all values of the indices."""
 
     options: Options = field(default_factory=Options)
@@ -48,23 +45,7 @@ class Indices(Domain[Case]):
     def outcome(self, case: Case) -> Outcome:
         """Judge a nest."""
         found = judge(case, self.options)
-        return Outcome(
-            tuple(found.findings),
-            traits.of_kernel(case.kernel) if found.findings else frozenset(),
-            _size(case),
-            found.total,
-            found.total,
-            tuple(dict.fromkeys(_keys(case, found))),
-        )
-
-    def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
-        """Return what makes nests smaller."""
-        del finding
-        return ((1.0, lambda case: greedy(case, smaller)),)
-
-    def size(self, case: Case) -> tuple[int, ...]:
-        """Return the number of expressions and statements."""
-        return (_size(case),)
+        return outcome(case, found.findings, found.total, _keys(case, found))
 
     def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
         """Return the loop program, which the text form of loops reads back."""
@@ -76,11 +57,6 @@ class Indices(Domain[Case]):
         """Return how many kernels of each schedule there were."""
         schedules = {k[1]: n for k, n in sorted(covered.items()) if k[0] == "schedule"}
         return {"schedules": schedules, "keys": len(covered)}
-
-
-def _size(case: Case) -> int:
-    many = list(stmts(case.kernel.body))
-    return len(many) + sum(1 for s in many for e in stmt_exprs(s) for _ in subexprs(e))
 
 
 def _keys(case: Case, found: Judged) -> Iterator[Key]:

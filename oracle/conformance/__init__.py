@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from didyma.oracle.conformance import bits, scalars, structure
 from didyma.oracle.conformance.calls import LoopCase
 from didyma.oracle.conformance.case import (
-    KernelSignature,
-    KernelSource,
     LaunchCase,
     LaunchOutcome,
     Run,
@@ -23,8 +21,6 @@ from didyma.oracle.conformance.case import (
 )
 
 __all__ = [
-    "KernelSignature",
-    "KernelSource",
     "LaunchCase",
     "LaunchOutcome",
     "LoopCase",

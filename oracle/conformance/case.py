@@ -8,29 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.refimpl.ir.loop import Expr
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.types import Array, DType
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSignature:
-    """How a kernel is launched: its buffers in order, then dims; sizes and grid are over dims."""
-
-    name: str
-    buffers: tuple[tuple[str, DType], ...]
-    sizes: tuple[Expr, ...]
-    outputs: tuple[str, ...]
-    dims: tuple[str, ...]
-    grid: tuple[Expr, Expr, Expr]
-    block: tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSource:
-    """CUDA C in the project's subset, and the signatures of its kernels."""
-
-    source: str
-    kernels: tuple[KernelSignature, ...]
 
 
 @dataclass(frozen=True)
@@ -44,8 +23,8 @@ class LaunchCase:
 
     group: str
     name: str
-    text: KernelSource
-    kernel: KernelSignature
+    text: KernelText
+    kernel: Signature
     initial: tuple[Array, ...]
     expected: tuple[Array, ...]
     dims: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -11,8 +11,9 @@ from itertools import product
 import numpy as np
 
 from didyma.oracle.conformance import exact
-from didyma.oracle.conformance.case import KernelSignature, KernelSource, LaunchCase
+from didyma.oracle.conformance.case import LaunchCase
 from didyma.refimpl.ir.expr import ceildiv, index
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.loop import Var
 from didyma.refimpl.ir.narrow import narrow
 from didyma.refimpl.ir.types import F8, INTS, PLAIN, Array, DType
@@ -52,8 +53,8 @@ class Sweep:
     def __init__(self, group: str) -> None:
         self.group = group
         self.sources: list[str] = []
-        self.kernels: list[KernelSignature] = []
-        self.pending: list[tuple[str, KernelSignature, tuple[Array, ...], Array, int]] = []
+        self.kernels: list[Signature] = []
+        self.pending: list[tuple[str, Signature, tuple[Array, ...], Array, int]] = []
 
     def add(
         self, name: str, expression: str, inputs: Sequence[Array], want: Array, steps: int = 0
@@ -73,7 +74,7 @@ class Sweep:
             "  if (i < n) {\n" + "\n".join([*loads, f"    y[i] = {expression};"]) + "\n  }\n}\n"
         )
         n = Var("n")
-        kernel = KernelSignature(
+        kernel = Signature(
             function,
             (*((f"{b}_in", t) for b, t in buffers), ("y", out)),
             (n,) * (len(inputs) + 1),
@@ -88,7 +89,7 @@ class Sweep:
 
     def cases(self) -> Iterator[LaunchCase]:
         """The cases of everything added."""
-        text = KernelSource("\n".join(self.sources), tuple(self.kernels))
+        text = KernelText("\n".join(self.sources), tuple(self.kernels))
         for name, kernel, initial, want, steps in self.pending:
             dims = {"n": want.size}
             yield LaunchCase(self.group, name, text, kernel, initial, (want,), dims, steps)
@@ -322,7 +323,7 @@ def _literals(printed: Mapping[str, float | int], dtype: DType) -> LaunchCase:
     want = array(list(printed.values()), dtype)
     stores = "".join(f"  y[{i}] = {text};\n" for i, text in enumerate(printed))
     one = index(1)
-    kernel = KernelSignature(
+    kernel = Signature(
         "literals", (("y", dtype),), (index(want.size),), ("y",), (), (one, one, one), (1, 1, 1)
     )
     source = (
@@ -331,5 +332,5 @@ def _literals(printed: Mapping[str, float | int], dtype: DType) -> LaunchCase:
     )
     empty = np.zeros_like(want)
     return LaunchCase(
-        "literals", f"{dtype}", KernelSource(source, (kernel,)), kernel, (empty,), (want,)
+        "literals", f"{dtype}", KernelText(source, (kernel,)), kernel, (empty,), (want,)
     )

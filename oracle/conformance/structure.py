@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from didyma.oracle.conformance.case import KernelSignature, KernelSource, LaunchCase
+from didyma.oracle.conformance.case import LaunchCase
 from didyma.oracle.conformance.scalars import c
 from didyma.refimpl.ir.expr import ceildiv, index, mul
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.loop import Expr, Var
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import BYTES, Array, DType
@@ -46,7 +47,7 @@ def _case(
         for n, a, _ in buffers
     ] + [f"i64 {d}" for d in dims]
     head = f'extern "C" __global__ void __launch_bounds__({threads})\nkernel_({", ".join(params)})'
-    kernel = KernelSignature(
+    kernel = Signature(
         "kernel_",
         tuple((n, DType.of(a)) for n, a, _ in buffers),
         tuple(size for _, _, size in buffers),
@@ -55,7 +56,7 @@ def _case(
         grid,
         block,
     )
-    text = KernelSource(f"{head} {{\n{source}}}\n", (kernel,))
+    text = KernelText(f"{head} {{\n{source}}}\n", (kernel,))
     initial = tuple(a for _, a, _ in buffers)
     return LaunchCase("structure", name, text, kernel, initial, tuple(outputs.values()), dict(dims))
 

@@ -52,13 +52,13 @@ def _ceiling(d: Dim) -> Dim:
     return dims.canonical(sympy.ceiling(d))
 
 
-_Fold: TypeAlias = Callable[..., Dim]
+_SizeFunction: TypeAlias = Callable[..., Dim]
 _NEGATION = 3
-_MARKS: Mapping[str, tuple[_Fold, int]] = {  # and how tightly they bind
+_MARKS: Mapping[str, tuple[_SizeFunction, int]] = {  # and how tightly they bind
     "+": (dims.add, 1), "-": (dims.sub, 1), "*": (dims.mul, 2), "/": (_quotient, 2),
     "//": (dims.floordiv, 2), "%": (_remainder, 2), "**": (_power, 4),
 }  # fmt: skip
-_CALLS: Mapping[str, tuple[_Fold, int, int]] = {  # and how few and many operands they take
+_CALLS: Mapping[str, tuple[_SizeFunction, int, int]] = {  # and how few and many operands they take
     "floor": (_floor, 1, 1), "ceiling": (_ceiling, 1, 1),
     "Mod": (_remainder, 2, 2), "mod": (_remainder, 2, 2),
     "Max": (dims.maximum, 1, MAX_POWER), "max": (dims.maximum, 1, MAX_POWER),
