@@ -205,6 +205,16 @@ class KernelOptions(_Group):
     variants: int = _number(
         1, "most kernels for one loop nest, among which a run chooses", low=1, high=8
     )
+    force: str = field(
+        default="",
+        metadata=_about(
+            "what a run chooses without timing: the number of a variant, or a recipe", _TEXT
+        ),
+    )
+    finite: bool = field(
+        default=False,
+        metadata=_about("whether a NaN or infinity that a chosen kernel writes is an error", _FLAG),
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -237,6 +237,14 @@ _CACHE = _table(
      "a file `choices.sqlite` that was cut off; it is never deleted unless the user asks for that"),
     ("newer-cache", "The cache of measured choices was written by a later version of Didyma.",
      "a file `choices.sqlite` whose tables have a later version"),
+    ("not-finite", "A kernel that a run chose wrote a NaN or an infinity, and the option "
+     "kernels.finite makes that an error.",
+     ">>> o = dd.Options(kernels=dd.KernelOptions(variants=2, force=\"0\", finite=True))\n"
+     ">>> log = dd.compile(dd.trace(dd.f32[64])(dd.log), options=o)\n"
+     ">>> log(np.zeros(64, np.float32))"),
+    ("unknown-variant", "The option kernels.force names no variant of any kernel of the program.",
+     ">>> o = dd.Options(kernels=dd.KernelOptions(variants=2, force=\"row\"))\n"
+     ">>> dd.compile(dd.trace(dd.f32[64])(lambda x: -x), options=o)"),
     ("no-valid-choices", "No schedule of a function is right, or in time; the error says why.",
      "didyma tune on an engine that computes everything wrong"),
 )  # fmt: skip

@@ -17,7 +17,9 @@ from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.runtime.registry import engine as made
 from didyma.codegen.runtime.registry import require_target
+from didyma.codegen.select.at_run import AtRun
 from didyma.codegen.select.choosers import Chooser
+from didyma.codegen.select.metrics import table
 from didyma.fuzz import levels
 from didyma.loops import LoopExecutable, LoopProgram
 from didyma.loops import compiled as compiled_loops
@@ -45,6 +47,7 @@ class Executable:
     engine: Engine
     run: Callable[..., list[Any]]
     options: Options
+    at_run: AtRun | None = None
 
     def __call__(self, /, *inputs: AnyArray, **named: AnyArray) -> Array | tuple[Array, ...]:
         """Run on arrays, by position or by the input's name: one result, or several as a tuple.
@@ -67,8 +70,16 @@ class Executable:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """The schedule of each function, as plain data that ``compile`` takes as ``choose``."""
-        return tuning.picked(self.compiled.loops, self.options)
+        """The schedule of each function, as plain data that ``compile`` takes as ``choose``.
+
+        Where calls choose among variants, it is what they have picked.
+        """
+        return tuning.picked(self.compiled.loops, self.options, self.at_run)
+
+    @property
+    def metrics(self) -> str:
+        """A CSV table of the variants that calls have timed, with their times and speed-ups."""
+        return table(self.at_run.timings if self.at_run is not None else ())
 
     def __repr__(self) -> str:
         return brief.executable(self.compiled, self.engine.name)
@@ -121,13 +132,14 @@ def compile(
 
     ``choose`` picks the schedules: ``"heuristic"`` by a model, without timing; ``"cached"`` takes
     those that were measured before; ``"tuned"`` measures the others too, for half a minute each;
-    a file or mapping pins them, as ``Executable.choices`` records them.
+    ``"at-run"`` leaves it to the first call at some sizes, which times variants of each kernel; a
+    file or mapping pins them, as ``Executable.choices`` records them.
 
     Errors: ``not-a-program``, ``unknown-engine``, ``unknown-planner``, ``bad-engine``,
     ``bad-planner``, ``unknown-extern``, ``unknown-primitive``, ``bad-kernel``,
     ``wrong-target``, ``device-unsupported``, ``bad-choice``, ``unreadable-file``,
-    ``no-valid-choices``, and those of the cache; EngineMissing where the machine lacks what the
-    engine needs.
+    ``no-valid-choices``, ``unknown-variant``, and those of the cache; EngineMissing where the
+    machine lacks what the engine needs.
     """
     given, chosen = read_schedules(schedules), made(engine)
     if isinstance(program, LoopProgram):
@@ -141,7 +153,9 @@ def compile(
     wanted = tuning.chosen(m, wanted, chosen, choose)
     with given.placed():
         compiled = compile_module(m, wanted, kernels=kernels)
-    return Executable(compiled, chosen, levels.runner(compiled, chosen, externs), wanted)
+    at_run = tuning.at_run(compiled, chosen, wanted, choose)
+    run = levels.runner(compiled, chosen, externs, at_run)
+    return Executable(compiled, chosen, run, wanted, at_run)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

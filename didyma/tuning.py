@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled
 from didyma.codegen.pipeline import compile as compile_module
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.simt import Simt
 from didyma.codegen.schedule.recipes.point import parse_all, show_all
+from didyma.codegen.select.at_run import AtRun, Site
 from didyma.codegen.select.cache import Cache, Pick, Verdict, default_path
 from didyma.codegen.select.choice import Candidate, Choice, first
 from didyma.codegen.select.choosers import (
     Chooser,
     Heuristic,
+    Pinned,
     Request,
     Tuned,
     choose_all,
@@ -33,7 +36,7 @@ from didyma.codegen.select.inputs import example
 from didyma.codegen.select.keys import arguments
 from didyma.codegen.select.runs import Bench, run_once
 from didyma.codegen.select.selector import Isolate, Limits, Lost, Selection, Trial, select
-from didyma.codegen.select.worker import Say, Task
+from didyma.codegen.select.worker import Say, Task, clock_of
 from didyma.fuzz.watchdog import Died, Raised, guarded
 from didyma.oracle.compare import compare
 from didyma.oracle.primitives import PrimitiveBars, concrete
@@ -44,6 +47,8 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array, from_memory
 from didyma.refimpl.ops.bars import Contract
 
+AT_RUN = "at-run"
+VARIANTS = 3  # of a kernel, where the run chooses and no option says how many
 LANES = 1 << 14  # threads that simt runs of a large grid, half of them of its last blocks
 
 
@@ -144,14 +149,14 @@ def _processor() -> str:
 def chooser(given: str | Path | Mapping[str, Any] | Chooser, fused: Module) -> Chooser:
     """Return the chooser that a caller asks for.
 
-    ``"heuristic"`` takes what the model ranks first, ``"cached"`` what the cache has, and
-    ``"tuned"`` measures what it lacks.  Any other string or path is a JSON file of choices, such as
-    ``didyma explain`` writes, and a mapping is such a record, or the texts of choices by the names
-    of functions.
+    ``"heuristic"`` and ``"at-run"`` take what the model ranks first, ``"cached"`` what the cache
+    has, and ``"tuned"`` measures what it lacks.  Any other string or path is a JSON file of
+    choices, such as ``didyma explain`` writes, and a mapping is such a record, or the texts of
+    choices by the names of functions.
 
     Errors: ``unreadable-file``, ``bad-choice``, ``newer-format``.
     """
-    if given == "heuristic":
+    if given in ("heuristic", AT_RUN):
         return Heuristic()
     if given in ("cached", "tuned"):
         cache = Cache(default_path())
@@ -167,7 +172,7 @@ def _read(file: Path) -> Any:
     except (OSError, ValueError) as e:
         raise DidymaError(
             "unreadable-file", str(file), got=str(e), want="a JSON file of choices",
-            help='"heuristic", "cached" and "tuned" are the other ways to choose',
+            help='"heuristic", "at-run", "cached" and "tuned" are the other ways to choose',
         ) from None  # fmt: skip
 
 
@@ -179,25 +184,72 @@ def chosen(
 ) -> Options:
     """Return the options that make a module with the choices that a chooser picks.
 
-    Errors as of ``chooser`` and ``choose_all``.
+    ``"at-run"`` gives the kernels variants.  With variants, functions of a record that ran with
+    several choices keep them all.  Errors as of ``chooser`` and ``choose_all``.
     """
+    if given == AT_RUN:
+        usual = options.kernels.variants
+        return options.changed({"kernels.variants": VARIANTS if usual == 1 else usual})
     if given == "heuristic":
         return options
     lowered = compile_module(m, options, until="lower")
     picker = chooser(given, lowered.fused)
     choices = choose_all(lowered.loops, options, picker, engine.name, target(engine))
-    text = show_all({name: choice.points for name, choice in choices.items()})
+    several = options.kernels.variants > 1
+    open_ = _open(picker, lowered.loops) if several else frozenset[str]()
+    text = show_all({name: c.points for name, c in choices.items() if name not in open_})
     return options.changed({"kernels.choices": text})
 
 
-def picked(loops: Mapping[str, PrimFunc], options: Options) -> dict[str, Any]:
-    """Return the record of the choices that a compile with these options takes."""
+def _open(picker: Chooser, loops: Mapping[str, PrimFunc]) -> frozenset[str]:
+    """Return the functions whose choice is left to the run, where kernels have variants."""
+    if not isinstance(picker, Pinned):
+        return frozenset()
+    return frozenset(name for name in loops if (x := picker.entries.get(name)) is None or x.buckets)
+
+
+def at_run(
+    c: Compiled,
+    engine: Engine,
+    options: Options,
+    given: str | Path | Mapping[str, Any] | Chooser = "heuristic",
+    **how: Any,
+) -> AtRun | None:
+    """Return what chooses among the variants of a compiled module; None where it has none.
+
+    It takes the picks of a record, and else those of the cache.  ``how`` are fields of ``AtRun``
+    that take the place of the usual ones.  Errors as of ``chooser``, and ``unknown-variant``.
+    """
+    names = {k.name: s.name for k, s in zip(c.program.kernels, c.text.kernels, strict=True)}
+    sites = {names[k]: Site(c.loops[v[0].function], v) for k, v in c.variants.items()}
+    if not (sites or options.kernels.force):
+        return None
+    picker = chooser(given, c.fused)
+    entries = picker.entries if isinstance(picker, Pinned) else {}
+    usual: dict[str, Any] = {
+        "clock": clock_of(engine.name),
+        "cache": Cache(default_path()),
+        "recorded": {(f, at): choice for f, e in entries.items() for at, choice in e.buckets},
+    }
+    return AtRun(sites, options, target(engine), **(usual | how))
+
+
+def picked(
+    loops: Mapping[str, PrimFunc], options: Options, run: AtRun | None = None
+) -> dict[str, Any]:
+    """Return the record of the choices that a compile with these options takes.
+
+    Of functions that have run with variants, it is what the run has picked.
+    """
     given = parse_all(options.kernels.choices)
     rows = {
         name: Choice(given[name]) if name in given else first(loop, options)
         for name, loop in loops.items()
     }
-    return record(loops, rows)
+    found = run.choices() if run is not None else {}
+    several = {name: at for name, at in found.items() if len({*at.values()}) > 1}
+    latest = {name: [*at.values()][-1] for name, at in found.items()}
+    return record(loops, rows | latest, several)
 
 
 @dataclass(frozen=True, slots=True)

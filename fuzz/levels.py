@@ -111,7 +111,7 @@ class EngineBackend:
         kernels = watched.loaded(self._text(), _named(c))
         try:
             given = (watched, list(inputs), kernels, None if own else lent, externs)
-            out = made["call"](*given, *_means(c, partial(numbered, variant)))
+            out = made["call"](*given, *([partial(numbered, variant)] if c.variants else []))
         except DidymaError as e:
             e.__traceback__ = None  # which holds the wrapper's variables
             watched.demand_let_go()
@@ -122,11 +122,6 @@ class EngineBackend:
                 raise KernelFault([Fault("constant", "", f"the constant %{name} was written")])
         unload(self.engine, weights)  # which checks their guard bytes
         return tuple(out)
-
-
-def _means(c: Compiled, dispatch: Dispatcher) -> list[Dispatcher]:
-    """Return what the wrapper of a program that dispatches takes besides."""
-    return [dispatch] if c.variants else []
 
 
 def _several_streams(p: Program) -> bool:
@@ -166,12 +161,16 @@ def in_ring(e: Engine) -> Engine:
 
 
 def runner(
-    c: Compiled, e: Engine, externs: Mapping[str, Implementation] | None = None
+    c: Compiled,
+    e: Engine,
+    externs: Mapping[str, Implementation] | None = None,
+    dispatch: Dispatcher | None = None,
 ) -> Callable[..., list[Any]]:
     """Return the generated wrapper's ``call``; kernels and constants are loaded once, here.
 
     The constants are freed on the engine when the returned function is garbage-collected.
     ``externs`` are implementations of external functions, by the name of a function or compiler.
+    ``dispatch`` chooses among variants of kernels; else their first runs.
     """
     weights = _weights(c, e)
     run = partial(
@@ -179,6 +178,7 @@ def runner(
         kernels=e.load(c.text),
         weights=weights,
         externs=routines(bound(c.fused, externs)),
+        **({"dispatch": dispatch} if dispatch is not None and c.variants else {}),
     )
     weakref.finalize(run, unload, e, weights).atexit = False  # the engine may be gone by then
     return run

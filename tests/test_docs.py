@@ -49,6 +49,7 @@ def test_a_page_runs_from_top_to_bottom(
 ) -> None:
     """Files are written, Python blocks are one script, and commands print what the page shows."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     env = shell(tmp_path)
     space: dict[str, object] = {"__name__": "page"}

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 from didyma.codegen.options import Options
 from didyma.codegen.select.cache import Cache, Pick
 from didyma.codegen.select.choice import Choice, build, first
-from didyma.codegen.select.keys import Key, function, hints, key_of
+from didyma.codegen.select.keys import Bucket, Key, bucket_of, function, hints, key_of
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
 
@@ -56,10 +56,15 @@ class Heuristic:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A choice of a record; ``function`` is the hash of the function that it is for, if known."""
+    """A choice of a record; ``function`` is the hash of the function that it is for, if known.
+
+    ``buckets`` has the choices of a function that ran with several, by bucket of sizes; ``choice``
+    is one of them.
+    """
 
     choice: Choice
     function: str = ""
+    buckets: tuple[tuple[Bucket, Choice], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,12 @@ class Pinned:
         entry = self.entries.get(request.name)
         if entry is None:
             return first(request.loop, request.options)
+        self._require(entry, request)
+        if at := dict(entry.buckets):
+            return at.get(bucket_of(request.loop, request.env), entry.choice)
+        return entry.choice
+
+    def _require(self, entry: Entry, request: Request) -> None:
         if entry.function and entry.function != function(request.loop):
             raise DidymaError(
                 "bad-choice", f"{self.where}: {request.name}",
@@ -84,7 +95,6 @@ class Pinned:
                 want=f"a choice for the function with the hash {function(request.loop)}",
                 help="compile once without the record, and record the choices again",
             )  # fmt: skip
-        return entry.choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +151,21 @@ def choose_all(
     }
 
 
-def record(loops: Mapping[str, PrimFunc], choices: Mapping[str, Choice]) -> dict[str, Any]:
-    """Return choices as plain data, with the hashes of their functions; ``pinned`` reads it."""
-    rows = {
+def record(
+    loops: Mapping[str, PrimFunc],
+    choices: Mapping[str, Choice],
+    buckets: Mapping[str, Mapping[Bucket, Choice]] | None = None,
+) -> dict[str, Any]:
+    """Return choices as plain data, with the hashes of their functions; ``pinned`` reads it.
+
+    ``buckets`` has the choices of functions that differ among buckets of sizes.
+    """
+    rows: dict[str, dict[str, Any]] = {
         name: {"choice": str(choice), "function": function(loops[name])}
         for name, choice in choices.items()
     }
+    for name, at in (buckets or {}).items():
+        rows[name]["buckets"] = [{"sizes": dict(b), "choice": str(c)} for b, c in at.items()]
     return {"version": VERSION, "choices": rows}
 
 
@@ -176,4 +195,14 @@ def _entry(given: Any, where: str) -> Entry:
     row: Mapping[str, Any] = {"choice": given} if isinstance(given, str) else _object(given, where)
     if not isinstance(row.get("choice"), str):
         raise DidymaError("bad-choice", where, got=json.dumps(given, default=str), want="a text")
-    return Entry(Choice.parse(row["choice"], where), str(row.get("function", "")))
+    return Entry(
+        Choice.parse(row["choice"], where),
+        str(row.get("function", "")),
+        tuple(_at(_object(r, where), where) for r in row.get("buckets", ())),
+    )
+
+
+def _at(row: Mapping[str, Any], where: str) -> tuple[Bucket, Choice]:
+    sizes = _object(row.get("sizes"), where)
+    at = tuple(sorted((str(k), int(v)) for k, v in sizes.items()))
+    return at, Choice.parse(str(row.get("choice")), where)

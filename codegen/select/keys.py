@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from didyma.codegen.options import Options
 from didyma.codegen.select.choice import digest
@@ -16,6 +16,8 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import ALIGNMENT
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import DType
+
+Bucket: TypeAlias = tuple[tuple[str, int], ...]  # the largest size of each dim, sorted
 
 HINT = 1024  # what a symbolic size is taken to be where nothing else is said
 
@@ -111,7 +113,8 @@ def conditions(options: Options) -> str:
     return digest(json.dumps(record, sort_keys=True))
 
 
-_OTHER = frozenset({"streams", "choices"})  # which launch kernels, or say what was picked
+# Choices that launch kernels, or say what was picked and how.
+_OTHER = frozenset({"streams", "choices", "variants", "force", "finite"})
 
 
 def arguments(loop: PrimFunc, env: Mapping[str, int]) -> tuple[Argument, ...]:
@@ -127,6 +130,11 @@ def bucket(loop: PrimFunc, env: Mapping[str, int]) -> dict[str, int]:
     It is never outside the dim's declared range.
     """
     return {d.name: _rounded(d, env[d.name]) for d in loop.dims}
+
+
+def bucket_of(loop: PrimFunc, sizes: Mapping[str, int]) -> Bucket:
+    """Return ``bucket`` as data that sorts; a dim without a size has its hint."""
+    return tuple(sorted(bucket(loop, hints(loop, sizes)).items()))
 
 
 def _rounded(d: DimVar, size: int) -> int:
