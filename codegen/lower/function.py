@@ -9,7 +9,7 @@ from typing import TypeAlias
 from didyma.codegen.lower.build import ScalarBuilder
 from didyma.codegen.lower.names import identifier, loop_names
 from didyma.codegen.lower.place import Placer, Root
-from didyma.codegen.lower.rows import Rows, rows_of
+from didyma.codegen.lower.rows import Along, Rows, rows_of
 from didyma.codegen.lower.scalar import combine, narrowed
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import DimVar
@@ -119,10 +119,10 @@ class _Lowering:
         rows = rows_of(self.f.nodes, self.types)
         if rows is None or any(self.types[r].dtype.is_packed for r in self.f.results):
             return None
-        shapes = {self.types[r].shape for r in self.f.results}
+        shapes = {r: self.types[r].shape for r in self.f.results}
         folds = sum(OPS[n.op].kind is Kind.REDUCTION for n in self.f.nodes)
-        used = folds > 1 or rows.shape in shapes
-        return rows if used and shapes <= {rows.shape, rows.kept, rows.dropped} else None
+        used = folds > 1 or Along.ELEMENT in map(rows.along.get, shapes)
+        return rows if used and all(rows.at(r, s) for r, s in shapes.items()) else None
 
     def _row_nest(self, rows: Rows) -> Stmt:
         """Return the nest of rows: folds one after another, then stores all along the row."""
@@ -135,8 +135,12 @@ class _Lowering:
         index = {rows.dropped: tuple(at[a] for a in outer), rows.kept: zeros, rows.shape: elements}
         each, once = list[Root](), list[Root]()
         for name, out in self.outputs:
+            inside = rows.at(name, out.shape) is Along.ELEMENT
+            if out.shape not in index:
+                near = rows.shape if inside else rows.dropped
+                index[out.shape] = _reshaped(b, index[near], near, out.shape)
             root = narrowed(b.read(name, index[out.shape]), out.dtype)
-            (each if out.shape == rows.shape else once).append((root, self._store(out, index)))
+            (each if inside else once).append((root, self._store(out, index)))
         loops, ends = [at[a] for a in rows.axes], [extents[a] for a in rows.axes]
         body = Placer(b, self.shapes).rows(
             each, once, frozenset(v.name for v in loops), partial(_nested, loops, ends)
@@ -207,6 +211,14 @@ class _Lowering:
 def _loops(b: ScalarBuilder, prefix: str, shape: Shape) -> tuple[tuple[Var, ...], list[Expr]]:
     extents = [ix.of_dim(d) for d in shape]
     return tuple(b.loop(prefix, e) for e in extents), extents
+
+
+def _reshaped(
+    b: ScalarBuilder, index: Sequence[Expr], shape: Shape, other: Shape
+) -> tuple[Expr, ...]:
+    """Return the index, in another shape, of the element that has an index in a shape."""
+    flat = ix.flatten(index, [ix.of_dim(d) for d in shape])
+    return tuple(map(b.affine.simplify, ix.unflatten(flat, [ix.of_dim(d) for d in other])))
 
 
 def _nested(index: Sequence[Var], extents: Sequence[Expr], body: Stmt) -> Stmt:

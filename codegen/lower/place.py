@@ -137,6 +137,7 @@ class Placer:
         self._mentioned: dict[str, tuple[frozenset[str], bool]] = {}
         self._pending: set[str] = set()
         self._emitted: set[CodeScope] = set()
+        self._in_rows = False
 
     def body(self, roots: Sequence[Expr], final: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
         """Return the statements that compute the roots and then do ``final``."""
@@ -154,8 +155,9 @@ class Placer:
         """Return the statements of a row: roots of ``each`` element of it, and of it all ``once``.
 
         ``around`` puts the loops over the row, whose variables are ``loops``, around a statement.
-        What comes of folds and is the same all along a row is computed once, before these loops.
+        What is the same all along a row is computed once, before these loops.
         """
+        self._in_rows = True
         top = CodeScope(None, 0)
         inner = CodeScope(top, 1, loops=loops)
         for e, _ in each:
@@ -250,9 +252,12 @@ class Placer:
         self._walk(fold.body, loop)
 
     def _outside(self, v: Scalar, p: CodeScope) -> CodeScope:
-        """Return the scope around the loops that change nothing of what comes of a fold."""
+        """Return the scope around the loops that change nothing of a value.
+
+        Away from rows, a value that does not come of a fold stays where it is.
+        """
         mentioned, folds = self._mentions(v)
-        found, at = p, p if folds and self._harmless(v) else None
+        found, at = p, p if (folds or self._in_rows) and self._harmless(v) else None
         while at is not None and not at.loops & mentioned:
             if at.loops:
                 assert at.parent is not None

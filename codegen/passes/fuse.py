@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from didyma.codegen.decisions import Heard, unheard
+from didyma.codegen.lower.rows import picks_one
 from didyma.codegen.options import Options
 from didyma.codegen.passes import cost, rows
 from didyma.codegen.passes.dead import drop_dead
@@ -185,12 +186,19 @@ class _Partition:
         n = self.nodes[i]
         if n.op == "constant":
             return False
-        if n.op in RUNS or not self.results.isdisjoint(n.results):
+        if n.op in RUNS or not self.results.isdisjoint(n.results) or self.picks(i):
             return True
         if self.kinds[i] != Kind.RESHAPE:
             return False
         of = self.at.get(n.args[0], -1)
         return of < 0 or of in self.stored or self.folds(of) or self.is_weight(of)
+
+    def picks(self, i: int) -> bool:
+        """Return whether a node picks one element of each row, where rows may be joined.
+
+        It is stored, so that its operand, which has whole rows, need not be.
+        """
+        return self.options.graph.rows and picks_one(self.nodes[i], self.types) is not None
 
     def is_weight(self, i: int) -> bool:
         """Return whether a node is a constant with axes, which kernels take as an operand."""
@@ -258,7 +266,7 @@ class _Partition:
                 self.heard(PRODUCT, self.nodes[i].results[0])
             return again
         operand = self.types[reader.args[pos]]
-        spread = cost.spreads(reader, operand) or (
+        spread = (cost.spreads(reader, operand) and not self.picks(j)) or (
             self.kinds[j] == Kind.ELEMENTWISE and operand.shape != reader.types[0].shape
         )
         return not spread or repeat <= self.options.graph.spread_cost

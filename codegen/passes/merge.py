@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -88,16 +88,20 @@ class GroupGraph:
             set(b.writes) & set(a.reads)
         )
 
-    def between(self, i: int, j: int) -> bool:
-        """Return whether a path leads from one group to the other through a third."""
-        return self._through(i, j) or self._through(j, i)
+    def between(self, i: int, j: int, inside: Collection[int] = ()) -> bool:
+        """Return whether a path leads from one group to the other through a third.
 
-    def _through(self, source: int, target: int) -> bool:
-        todo = list(self.needs[target] - {source})
+        Groups ``inside``, which only read what group ``i`` writes, count as a part of it.
+        """
+        one = {i, *inside}
+        return self._through(one, {j}) or self._through({j}, one)
+
+    def _through(self, sources: Set[int], targets: Set[int]) -> bool:
+        todo = list({k for t in targets for k in self.needs[t]} - sources - targets)
         seen = set(todo)
         while todo:
             k = todo.pop()
-            if k == source:
+            if not sources.isdisjoint(self.needs[k]):
                 return True
             new = self.needs[k] - seen
             seen |= new

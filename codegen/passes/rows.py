@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from didyma.codegen.decisions import Heard
 from didyma.codegen.lower.rows import Rows, rows_of
@@ -17,6 +18,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.passes import cost
 from didyma.codegen.passes.groups import FusionGroup, in_order
 from didyma.codegen.passes.merge import GroupGraph
+from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.types import TensorType
 
 JOINED = "join folds of the same rows"
@@ -33,8 +35,8 @@ def join(
 ) -> list[FusionGroup]:
     """Join groups of the same rows, of which one reads what the other writes or both fold.
 
-    They must share an array of the size of what is folded, which is then read once.  No third group
-    may lie on a path between two that are joined.  ``results`` are values that are stored anyhow.
+    That must save traffic (``_saved``).  No third group may lie on a path between two that are
+    joined.  ``results`` are values that are stored anyhow.
     """
     todo = GroupGraph(types, options)
     for g in in_order(groups):
@@ -42,7 +44,8 @@ def join(
     for i in range(len(groups)):
         while (found := _partner(todo, i, results)) is not None:
             heard(JOINED, todo.groups[found].writes[0])
-            todo.join(i, found)
+            for j in (*_views(todo, i, found), found):
+                todo.join(i, j)
             g = todo.groups[i]
             writes = tuple(w for w in g.writes if _is_wanted(todo, (i,), w, results))
             todo.groups[i] = replace(g, writes=writes, pointwise=False, aligned=frozenset())
@@ -57,29 +60,70 @@ def _partner(todo: GroupGraph, i: int, results: frozenset[str]) -> int | None:
     rows = rows_of(g.nodes, todo.types)
     if rows is None or _is_long(rows):
         return None
-    near = {j for a in (*g.reads, *g.writes) for j in todo.readers.get(a, ())}
-    near |= {todo.writer[a] for a in g.reads if a in todo.writer}
-    fit = (j for j in sorted(near - {i}) if _fits(todo, i, j, rows, results))
-    return next(fit, None)
+    near = set[int]()
+    for a in (*g.reads, *g.writes):
+        if rows.is_whole(todo.types[a].shape):
+            near |= {j for j in (*todo.readers.get(a, ()), todo.writer.get(a, i)) if j != i}
+    near |= {j for a in g.writes for v in todo.readers.get(a, ()) for j in _readers(todo, v)}
+    return next((j for j in sorted(near - {i}) if _fits(todo, i, j, results)), None)
 
 
-def _fits(todo: GroupGraph, i: int, j: int, rows: Rows, results: frozenset[str]) -> bool:
+def _readers(todo: GroupGraph, i: int) -> Sequence[int]:
+    """Return the groups that read a group that shows an array in another shape; else none."""
+    g = todo.groups.get(i)
+    return todo.readers.get(g.writes[0], ()) if g is not None and g.view else ()
+
+
+def _views(todo: GroupGraph, i: int, j: int) -> list[int]:
+    """Return the groups through which one group sees what another writes in another shape."""
+    shown = (v for a in todo.groups[i].writes for v in todo.readers.get(a, ()))
+    return [v for v in dict.fromkeys(shown) if j in _readers(todo, v)]
+
+
+def _fits(todo: GroupGraph, i: int, j: int, results: frozenset[str]) -> bool:
+    """Return whether one kernel can compute two groups, and moves fewer bytes than two."""
     a, b = todo.groups[i], todo.groups.get(j)
     if b is None or b.call or b.view:
         return False
-    nodes = (*a.nodes, *b.nodes)
-    if rows_of(nodes, todo.types) != rows or not all(
-        todo.types[w].shape in (rows.shape, rows.kept, rows.dropped) for w in (*a.writes, *b.writes)
-    ):
+    between = _views(todo, i, j)
+    groups = [a, *(todo.groups[v] for v in between), b]
+    written = [w for g in groups for w in g.writes]
+    if b.pointwise and set(written).isdisjoint(b.reads):
         return False
-    if b.pointwise and set(a.writes).isdisjoint(b.reads):
+    wanted = [w for w in written if _is_wanted(todo, (i, *between, j), w, results)]
+    nodes, most = _together(groups), todo.options.graph
+    if len(wanted) > most.outputs or sum(map(cost.weight, nodes)) > most.kernel_cost:
         return False
-    wanted = sum(_is_wanted(todo, (i, j), w, results) for w in (*a.writes, *b.writes))
-    most = todo.options.graph
-    if wanted > most.outputs or sum(map(cost.weight, nodes)) > most.kernel_cost:
+    rows = rows_of(nodes, todo.types)
+    if rows is None or not all(rows.at(w, todo.types[w].shape) for w in wanted):
         return False
-    shared = {*a.reads, *a.writes} & {*b.reads, *b.writes}
-    return any(todo.types[x].shape == rows.shape for x in shared) and not todo.between(i, j)
+    return _saved(groups, wanted, rows, todo.types) > 0 and not todo.between(i, j, between)
+
+
+def _together(groups: Sequence[FusionGroup]) -> list[Node]:
+    """Return the nodes of groups in order; a node of several groups once."""
+    nodes = {i: n for g in groups for i, n in zip(g.at, g.nodes, strict=True)}
+    return [n for _, n in sorted(nodes.items(), key=itemgetter(0))]
+
+
+def _saved(
+    groups: Sequence[FusionGroup],
+    wanted: Sequence[str],
+    rows: Rows,
+    types: Mapping[str, TensorType],
+) -> int:
+    """Return how many bits fewer one kernel moves than several, for each element of a row.
+
+    Arrays that do not have all elements of all rows are too small to count, and views move nothing.
+    """
+    apart = [x for g in groups if not g.view for x in (*g.reads, *g.writes)]
+    written = {w for g in groups for w in g.writes}
+    joined = [*({x for g in groups for x in g.reads} - written), *wanted]
+
+    def moved(arrays: Sequence[str]) -> int:
+        return sum(types[x].dtype.bits for x in arrays if rows.is_whole(types[x].shape))
+
+    return moved(apart) - moved(joined)
 
 
 def _is_wanted(

@@ -8,8 +8,8 @@ order is fixed.  A row that is longer than registers hold is read again by each 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from didyma.codegen.schedule.folds import loaded, starts_empty
@@ -23,7 +23,6 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Block,
     Buffer,
-    Const,
     Expr,
     Fold,
     For,
@@ -39,7 +38,15 @@ from didyma.refimpl.ir.loop import (
     Yield,
 )
 from didyma.refimpl.ir.unfold import folded_into
-from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts, subexprs, substitute
+from didyma.refimpl.ir.walk import (
+    exprs,
+    map_expr,
+    map_stmt,
+    stmts,
+    subexprs,
+    substitute,
+    substitute_expr,
+)
 
 KEPT = 64  # registers of a thread that may hold elements of the row
 TURNS = 16  # elements of a row that a thread takes, where there are threads enough
@@ -66,6 +73,14 @@ class RowNest:
     def length(self) -> Expr:
         """Return the number of elements of a row."""
         return ix.mul(*self.extents)
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """The element of a row at a place, where a thread of the row keeps what a load yields."""
+
+    kept: Load
+    place: Expr
 
 
 def find(nest: Nest) -> RowNest | None:
@@ -145,7 +160,11 @@ def scheduled(facts: NestFacts, rows: RowNest, groups: int, lanes: int) -> PrimF
     block, group, lane, row = (Var(fresh(n)) for n in ("bx", "group", "lane", "row"))
     count = rows.nest.numel
     exists = tail(row, count, groups)
-    kept = _kept(facts, rows, lanes)
+    turns = _turns(facts, rows, lanes) or 0
+    kept = {
+        x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, (turns,), Scope.LOCAL)
+        for x in kept_loads(facts, rows, lanes)
+    }
     stages = _Stages(facts, rows, group, lane, lanes, groups, across(facts, rows), kept)
     body = stages.write(rows.stages, exists)
     for load, b in reversed(list(kept.items())):
@@ -170,19 +189,25 @@ def _filled(b: Buffer, load: Load, turn: Expr) -> Stmt:
     return Store(b.name, (turn,), load)
 
 
-def _kept(facts: NestFacts, rows: RowNest, lanes: int) -> dict[Load, Buffer]:
-    """Return registers for what several stages load at one element of a row, as far as they do."""
-    n = rows.length
-    turns = -(-int(n.value) // lanes) if isinstance(n, Const) else TURNS + 1
+def _turns(facts: NestFacts, rows: RowNest, lanes: int) -> int | None:
+    """Return how many elements a thread holds at most; None if they are too many for registers."""
+    turns = -(-facts.largest(rows.length) // lanes)
+    return turns if turns <= TURNS else None
+
+
+def kept_loads(facts: NestFacts, rows: RowNest, lanes: int) -> tuple[Load, ...]:
+    """Return what several stages load at one element of a row, as far as registers hold it."""
+    turns = _turns(facts, rows, lanes)
+    if turns is None:
+        return ()
     many = Counter(x for part in _parts(rows) for x in set(_loads(facts, rows, part)))
-    found, room = dict[Load, Buffer](), KEPT if turns <= TURNS else 0
+    found, room = list[Load](), KEPT
     for load, count in sorted(many.items(), key=lambda item: item[0].buffer):
         words = turns * max(1, load.dtype.nbytes // 4)
         if count > 1 and words <= room:
-            name = facts.names.fresh(f"{load.buffer}_row")
-            found[load] = Buffer(name, load.dtype, (turns,), Scope.LOCAL)
+            found.append(load)
             room -= words
-    return found
+    return tuple(found)
 
 
 def _parts(rows: RowNest) -> Iterator[Stmt]:
@@ -206,6 +231,7 @@ def _loads(facts: NestFacts, rows: RowNest, part: Stmt) -> Iterator[Load]:
     for e in exprs(part):
         if not isinstance(e, Load) or e.buffer not in facts.func.inputs:
             continue
+        e = _written_out(facts, e)
         inner = [x for i in e.index for x in subexprs(i)]
         names = {x.name for x in inner if isinstance(x, Var)}
         if names <= known and names & ks and not any(isinstance(x, Load) for x in inner):
@@ -213,6 +239,32 @@ def _loads(facts: NestFacts, rows: RowNest, part: Stmt) -> Iterator[Load]:
             poly, within = facts.affine.poly, facts.affine.within
             if all(within(poly(i), poly(n)) for i, n in pairs):
                 yield e
+
+
+def picks(facts: NestFacts, rows: RowNest, kept: Iterable[Load]) -> dict[Load, Pick]:
+    """Return the loads, done once a row, of an element that a thread of the row keeps."""
+    found = dict[Load, Pick]()
+    lets = {x.var.name for x in rows.stages if isinstance(x, Let)}
+    known = lets | {v.name for v in rows.nest.index} | {d.name for d in facts.func.dims}
+    for e in (x for s in rows.once for x in exprs(s) if isinstance(x, Load)):
+        inside = {x.name for i in e.index for x in subexprs(i) if isinstance(x, Var)}
+        for load in kept:
+            at = [n for n, i in enumerate(load.index) if i == rows.axes[0]]
+            if len(rows.axes) == len(at) == 1 and e.buffer == load.buffer and inside <= known:
+                place = e.index[at[0]]
+                row = replace(load, index=(*load.index[: at[0]], place, *load.index[at[0] + 1 :]))
+                if _written_out(facts, row) == _written_out(facts, e):
+                    found[e] = Pick(load, place)
+    return found
+
+
+def _written_out(facts: NestFacts, load: Load) -> Load:
+    """Return a load whose index uses no variables that stand for longer indices."""
+    index, lets = load.index, facts.affine.lets
+    while used := {e.name for i in index for e in subexprs(i) if isinstance(e, Var)} & lets.keys():
+        table = {name: lets[name] for name in used}
+        index = tuple(substitute_expr(i, table) for i in index)
+    return replace(load, index=index)
 
 
 @dataclass(slots=True)
@@ -273,9 +325,23 @@ class _Stages:
         each, once = self.rows.each, self.rows.once
         last = [] if each is None else [self.over(lambda _: each, exists)]
         if once:
+            table = dict[Load, Load]()
+            for load, pick in picks(self.facts, self.rows, self.kept).items():
+                name = self.facts.names.fresh(f"{load.buffer}_pick")
+                self.tiles.append(Buffer(name, load.dtype, (self.groups,), Scope.SHARED))
+                table[load] = Load(name, (self.group,), load.dtype)
+                last.append(self.over(partial(self._picked, pick, name), exists))
+            last += [Barrier()] if table else []
             first = [ix.compare("eq", self.lane, ix.ZERO), *exists]
-            last.append(guarded(first, once[0] if len(once) == 1 else Block(once)))
+            body = once[0] if len(once) == 1 else Block(once)
+            last.append(guarded(first, _with(body, table.get)))
         return last[0] if len(last) == 1 else Block(tuple(last))
+
+    def _picked(self, pick: Pick, tile: str, turn: Expr) -> Stmt:
+        """Return the statement by which the thread that has an element shares it."""
+        b = self.kept[pick.kept]
+        here = ix.compare("eq", self.rows.axes[0], pick.place)
+        return If(here, Store(tile, (self.group,), Load(b.name, (turn,), b.dtype)))
 
     def over(self, inside: Callable[[Expr], Stmt], conds: list[Expr], fill: bool = False) -> Stmt:
         """Return the loop over a thread's elements; ``inside`` gets the number of the turn."""
@@ -283,22 +349,32 @@ class _Stages:
         turn, k = Var(fresh("turn")), Var(fresh("k"))
         body = inside(turn)
         if not fill:
-            body = _instead(body, {x: Load(b.name, (turn,), b.dtype) for x, b in self.kept.items()})
+            body = self._from_registers(body, turn)
         new = [Var(fresh(v.name)) for v in axes]
         body = substitute(body, {v.name: n for v, n in zip(axes, new, strict=True)})
         body = let_all(dict(zip(new, ix.unflatten(k, self.rows.extents), strict=True)), body)
         body = guarded([*conds, *tail(k, length, self.lanes)], body)
         body = Let(k, ix.add(ix.mul(turn, ix.index(self.lanes)), self.lane), body)
-        turns = ix.ceildiv(length, ix.index(self.lanes))
-        short = isinstance(turns, Const) and int(turns.value) <= TURNS
-        return For(turn, turns, body, LoopKind.UNROLLED if short else LoopKind.SERIAL)
+        most = _turns(self.facts, self.rows, self.lanes)
+        if most is not None:
+            return For(turn, ix.index(most), body, LoopKind.UNROLLED)
+        return For(turn, ix.ceildiv(length, ix.index(self.lanes)), body)
+
+    def _from_registers(self, s: Stmt, turn: Expr) -> Stmt:
+        """Read registers in place of what they keep."""
+
+        def kept(load: Load) -> Load | None:
+            b = self.kept.get(_written_out(self.facts, load))
+            return None if b is None else Load(b.name, (turn,), b.dtype)
+
+        return _with(s, kept)
 
 
-def _instead(s: Stmt, table: Mapping[Load, Load]) -> Stmt:
-    """Replace loads by others."""
+def _with(s: Stmt, new: Callable[[Load], Load | None]) -> Stmt:
+    """Replace those loads for which there is a new one."""
 
     def on_expr(e: Expr) -> Expr:
-        found = table.get(e) if isinstance(e, Load) else None
+        found = new(e) if isinstance(e, Load) else None
         return map_expr(on_expr, e) if found is None else found
 
     def on_stmt(b: Stmt) -> Stmt:

@@ -262,5 +262,5 @@ def _same_rows(f: ir.Function, folds: Sequence[ir.Node]) -> bool:
     if len(folds) < 2:
         return True
     types = f.types()
-    rows = {(types[n.args[0]].shape, n.attr.get("axes")) for n in folds}
+    rows = {(types[n.args[0]].shape, n.attr.get("axes", (n.attr.get("axis"),))) for n in folds}
     return len(rows) == 1 and all(OPS[n.op].kind is Kind.REDUCTION for n in folds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -18,10 +19,22 @@ Value: TypeAlias = Any  # an array of lanes, a NumPy scalar where uniform, a dic
 
 
 @dataclass(slots=True)
+class Traffic:
+    """The bytes of global memory that threads have loaded and stored, by kernel and parameter.
+
+    An element that is loaded twice counts twice; an atomic update is a load and a store.
+    """
+
+    read: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    written: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+
+
+@dataclass(slots=True)
 class Run:
     """One launch of some blocks: variables by name, arrays by name, the threads, the reports.
 
     ``fresh`` marks the lanes in which a variable declared without a value has none yet.
+    ``traffic``, if there is one, counts what the kernel loads and stores.
     """
 
     warps: Warps
@@ -30,6 +43,8 @@ class Run:
     arrays: dict[str, LaneArray]
     report: Callable[[str, str, int, int], None]  # kind, detail, lanes, line
     fresh: dict[str, NDArray[np.bool_]] = field(default_factory=dict[str, NDArray[np.bool_]])
+    kernel: str = ""
+    traffic: Traffic | None = None
     everyone: Lanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,10 +86,19 @@ def _reach(
     return at, who, report
 
 
+def _count(r: Run, a: LaneArray, at: Lanes, read: int, written: int) -> None:
+    """Count accesses of some elements, each read and written so many times."""
+    if r.traffic is not None and a.kind == "global":
+        nbytes, place = int(at.size) * a.data.itemsize, (r.kernel, a.name)
+        r.traffic.read[place] += read * nbytes
+        r.traffic.written[place] += written * nbytes
+
+
 def load(r: Run, a: LaneArray, index: Value, m: Mask, line: int) -> Value:
     """Read elements, with every check; inactive lanes yield 0."""
     at, who, report = _reach(r, a, index, m, line)
     a.check_read(at, r.warps, who, report)
+    _count(r, a, at, 1, 0)
     elements = a.read(at)
     if who.size == r.warps.size:
         return elements
@@ -87,6 +111,7 @@ def store(r: Run, a: LaneArray, index: Value, v: Value, m: Mask, line: int) -> N
     """Write elements, with every check."""
     at, who, report = _reach(r, a, index, m, line)
     a.check_write(at, r.warps, who, report)
+    _count(r, a, at, 0, 1)
     a.write(at, r.lanes(v)[who])
 
 
@@ -104,6 +129,7 @@ def atomic(r: Run, op: AtomicOp, a: LaneArray, index: Value, v: Value, m: Mask, 
     if a.written is not None and not a.written[at].all():
         report("uninitialised", f"{a.kind} {a.name} is updated", int((~a.written[at]).sum()))
     a.check_write(at, r.warps, who, report, atomic=True)
+    _count(r, a, at, 1, 1)
     given = r.lanes(v)[who]
     if a.payloads is None:
         _update(op, a.data, at, given.astype(a.data.dtype))

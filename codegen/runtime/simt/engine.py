@@ -13,7 +13,7 @@ from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.subset import to_c99
 from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
-from didyma.codegen.runtime.simt.access import Run
+from didyma.codegen.runtime.simt.access import Run, Traffic
 from didyma.codegen.runtime.simt.in_ring import InRing
 from didyma.codegen.runtime.simt.machine import Exec, HangError, Translator
 from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
@@ -54,6 +54,7 @@ class SimtKernels:
     text: KernelText
     arithmetic: Arithmetic = field(default_factory=Plain)
     blocks: int | None = None
+    traffic: Traffic | None = None
     compiled: dict[str, tuple[Exec, tuple[str, ...]]] = field(
         default_factory=dict[str, tuple[Exec, tuple[str, ...]]]
     )
@@ -98,6 +99,7 @@ class SimtKernels:
             for first, count in _batches(total, max(1, _BATCH // threads), self.blocks):
                 warps = Warps(first, count, threads)
                 run = Run(warps, _axes(warps, s, g), dict(scalars), dict(arrays), reports.add)
+                run.kernel, run.traffic = kernel, self.traffic
                 try:
                     body(run, None)
                 except HangError as e:
@@ -171,16 +173,19 @@ class Simt:
 
     Of a grid with more than ``blocks`` blocks, only that many run, from both of its ends.  Its
     outputs then count as written.
+
+    ``traffic``, if given, counts the bytes that kernels load and store.
     """
 
     name: str = "simt"
     ring: bool = False
     targets: tuple[Target, ...] = (PORTABLE, SM_90A)
     blocks: int | None = None
+    traffic: Traffic | None = None
 
     def load(self, text: KernelText) -> SimtKernels:
         """Return kernels that are parsed at the first launch."""
-        return SimtKernels(text, InRing() if self.ring else Plain(), self.blocks)
+        return SimtKernels(text, InRing() if self.ring else Plain(), self.blocks, self.traffic)
 
     def allocate(self, nbytes: int) -> SimtBuffer:
         """Return uninitialised bytes."""
@@ -226,7 +231,7 @@ class Simt:
 
     def in_ring(self) -> Simt:
         """Return the engine that computes in the ring."""
-        return Simt(self.name, ring=True, blocks=self.blocks)
+        return Simt(self.name, ring=True, blocks=self.blocks, traffic=self.traffic)
 
     def forget(self, buffer: SimtBuffer) -> None:
         """Make the payloads of a buffer UNKNOWN, which something else than a kernel has written."""

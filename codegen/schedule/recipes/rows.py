@@ -29,11 +29,14 @@ def _space(work: Work) -> Space:
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
-    """Return the threads of a block, and the bytes that they share: a part of each fold."""
+    """Return the threads of a block, and the bytes that they share: parts of folds, and picks."""
     assert work.rows is not None
-    threads = values["groups"] * values["lanes"]
+    groups, lanes = values["groups"], values["lanes"]
     folds = (s for s in work.rows.stages if isinstance(s, Fold))
-    return threads, threads * sum(a.var.dtype.nbytes for s in folds for a in s.accs)
+    parts = sum(a.var.dtype.nbytes for s in folds for a in s.accs)
+    kept = rows.kept_loads(work.facts, work.rows, lanes)
+    picks = sum(x.dtype.nbytes for x in rows.picks(work.facts, work.rows, kept))
+    return groups * lanes, groups * (lanes * parts + picks)
 
 
 def _legal(work: Work, values: Values) -> bool:

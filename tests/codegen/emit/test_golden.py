@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from didyma.codegen.emit import cuda, wrapper
+from didyma.codegen.pipeline import compile
 from didyma.oracle.conformance import calls
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import DimVar, symbol
@@ -40,6 +41,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.program import Allocate as AllocateValue
 from didyma.refimpl.ir.program import Free, Launch, Program, Return
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
+from tests.codegen.row_programs import PROGRAMS, ROWS
 
 FOLDER = Path(__file__).parent / "golden"
 F32 = DType.F32
@@ -140,6 +142,16 @@ def texts() -> dict[str, str]:
     return {**found, "module.py.txt": module()}
 
 
+def rows(name: str) -> str:
+    """All kernels of a program that folds rows several times."""
+    return compile(PROGRAMS[name].program().module, ROWS).text.source
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_text_of_joined_rows(name: str) -> None:
+    assert rows(name) == (FOLDER / "rows" / f"{name}.cu").read_text()
+
+
 @pytest.mark.parametrize(
     "name", ["elementwise.cu", "row_sum.cu", "wide.cu", "norms.cu", "module.py.txt"]
 )
@@ -148,6 +160,8 @@ def test_text(name: str) -> None:
 
 
 if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / "rows").mkdir(parents=True, exist_ok=True)
+    for name in PROGRAMS:
+        (FOLDER / "rows" / f"{name}.cu").write_text(rows(name))
     for name, text in texts().items():
         (FOLDER / name).write_text(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,58 +11,22 @@ import pytest
 
 import didyma as dd
 from didyma.codegen.options import Options
+from didyma.codegen.passes.rows import JOINED
 from didyma.codegen.pipeline import Compiled, compile
-from didyma.codegen.runtime.simt.memory import LaneArray
+from didyma.codegen.runtime.registry import engine
+from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.codegen.schedule import dispatch
 from didyma.codegen.schedule.recipes.point import Point
+from didyma.fuzz import levels
 from didyma.oracle import lanes
+from didyma.refimpl.ir.graph import CALL
 from didyma.refimpl.ir.loop import Fold, For, PrimFunc, Stmt
+from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.verify import loop as laws
 from didyma.tracer.tracing import Program
+from tests.codegen.row_programs import PROGRAMS, ROWS, X, log_softmax, softmax
 
-ROWS = Options().changed({"graph.rows": True})
-X, W = dd.f32[6, 100], dd.f32[100]
-
-
-def layer_norm_backward(x: dd.Tensor, g: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
-    centred = x - dd.mean(x, axis=-1, keepdims=True)
-    scale = 1.0 / dd.sqrt(dd.mean(centred * centred, axis=-1, keepdims=True) + 1e-5)
-    unit, gw = centred * scale, g * w
-    shift = dd.mean(gw * unit, axis=-1, keepdims=True)
-    return scale * (gw - dd.mean(gw, axis=-1, keepdims=True) - unit * shift)
-
-
-def softmax_backward(y: dd.Tensor, g: dd.Tensor) -> dd.Tensor:
-    return y * (g - dd.sum(g * y, axis=-1, keepdims=True))
-
-
-def batch_statistics(x: dd.Tensor) -> dd.Tensor:
-    centred = x - dd.mean(x, axis=(0, 2), keepdims=True)
-    return centred / dd.sqrt(dd.mean(centred * centred, axis=(0, 2), keepdims=True) + 1e-5)
-
-
-def scores(s: dd.Tensor, mask: dd.Tensor) -> dd.Tensor:
-    return dd.softmax(s * 0.125 + mask, axis=-1)
-
-
-def softmax(x: dd.Tensor) -> dd.Tensor:
-    return dd.softmax(x, axis=-1)
-
-
-def log_softmax(x: dd.Tensor) -> dd.Tensor:
-    return dd.log_softmax(x, axis=-1)
-
-
-def logsumexp(x: dd.Tensor) -> dd.Tensor:
-    return dd.logsumexp(x, axis=-1)
-
-
-def layer_norm(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
-    return dd.layer_norm(x, w, b)
-
-
-def rms_norm(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
-    return dd.rms_norm(x, w)
+N = dd.dim("n", 0, 3000)
 
 
 def spread(x: dd.Tensor) -> dd.Tensor:
@@ -77,95 +41,148 @@ def two_results(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
     return dd.softmax(x, axis=-1), dd.max(x, axis=-1)
 
 
-PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-    "softmax": (softmax, (X,)),
-    "log_softmax": (log_softmax, (X,)),
-    "logsumexp": (logsumexp, (X,)),
-    "layer_norm": (layer_norm, (X, W, W)),
-    "rms_norm": (rms_norm, (X, W)),
-    "batch_statistics": (batch_statistics, (dd.f32[4, 3, 25],)),
-    "spread": (spread, (X,)),
-    "scores": (scores, (X, X)),
-    "softmax_backward": (softmax_backward, (X, X)),
-    "layer_norm_backward": (layer_norm_backward, (X, X, W)),
-    "columns": (columns, (X,)),
-    "halves": (softmax, (dd.f16[5, 33],)),
-    "two results": (two_results, (X,)),
-}
+def statistics(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor, dd.Tensor]:
+    mean = dd.mean(x, axis=(0, 2, 3))
+    centred = x - dd.reshape(mean, (6, 1, 1))
+    variance = dd.mean(centred * centred, axis=(0, 2, 3))
+    return centred / dd.sqrt(dd.reshape(variance, (6, 1, 1)) + 1e-5), mean, variance
 
 
-def program(name: str) -> Program:
-    f, types = PROGRAMS[name]
+def centred_turned(x: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(dd.permute_dims(x, (1, 0)), axis=1)
+
+
+def program(f: Callable[..., Any], *types: Any) -> Program:
     found: Program = dd.trace(*types)(f)
     return found
 
 
-def made(p: Program, options: Options = ROWS) -> tuple[Compiled, list[PrimFunc]]:
+SHAPES: dict[str, Program] = {
+    "spread": program(spread, X),
+    "columns": program(columns, X),
+    "halves": program(softmax, dd.f16[5, 33]),
+    "two results": program(two_results, X),
+    "statistics": program(statistics, dd.f32[4, 6, 5, 5]),
+    "turned": program(centred_turned, X),
+}
+ALL = {name: r.program() for name, r in PROGRAMS.items()} | SHAPES
+
+
+def kernels(p: Program, options: Options = ROWS) -> tuple[Compiled, list[PrimFunc]]:
     c = compile(p.module, options)
     return c, [k for ks in c.kernels.values() for k in ks if isinstance(k, PrimFunc)]
 
 
+def drawn(p: Program, seed: int = 0) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    found = list[Array]()
+    for x in p.module.entry.params:
+        shape = tuple(d if isinstance(d, int) else 37 for d in x.type.shape)
+        if x.type.dtype.is_float:
+            found.append(rng.standard_normal(shape).astype(x.type.dtype.numpy))
+        else:
+            found.append(rng.integers(0, 2, shape).astype(x.type.dtype.numpy))
+    return found
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_one_kernel_reads_and_writes_each_element_once(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    p = program(name)
-    _, (kernel,) = made(p)
-    assert dict(kernel.attrs)["schedule"] == "rows"
-    laws.verify(kernel)
-    moved: Counter[str] = Counter()
-
-    def counting(method: str) -> Callable[..., Any]:
-        plain = getattr(LaneArray, method)
-
-        def count(a: LaneArray, at: Any, *rest: Any) -> Any:
-            if a.kind == "global":
-                moved[a.name] += at.size
-            return plain(a, at, *rest)
-
-        return count
-
-    for method in ("read", "write"):
-        monkeypatch.setattr(LaneArray, method, counting(method))
-    report = dd.check(p, engines=["simt"], options=ROWS, tries=1)
-    assert report.agree, [str(f) for f in report.findings]
-    runs = moved[kernel.outputs[0]] // _numel(kernel, kernel.outputs[0])
-    assert runs >= 1
-    for b in kernel.params:
-        if b.shape != (100,):  # a weight, which every row reads
-            assert moved[b.name] == runs * _numel(kernel, b.name), b.name
+def test_programs_of_rows_are_one_or_two_kernels(name: str) -> None:
+    r = PROGRAMS[name]
+    joined, apart = kernels(ALL[name])[1], kernels(ALL[name], Options())[1]
+    assert [len(joined), len(apart)] == [r.joined, r.apart]
+    assert r.joined <= 2
+    assert dict(joined[0].attrs)["schedule"] == "rows"
+    for k in joined:
+        laws.verify(k)
 
 
-def _numel(k: PrimFunc, name: str) -> int:
+@pytest.mark.parametrize("name", ALL)
+def test_each_byte_is_read_and_written_once(name: str) -> None:
+    p, traffic = ALL[name], Traffic()
+    dd.compile(p, engine=Simt(traffic=traffic), options=ROWS)(*drawn(p))
+    for k in kernels(p)[1]:
+        row = max(_nbytes(k, b.name) for b in k.params)
+        for b in k.params:
+            loaded, stored = (t[k.name, b.name] for t in (traffic.read, traffic.written))
+            if b.name in k.outputs:
+                assert (loaded, stored) == (0, _nbytes(k, b.name)), b.name
+            elif _nbytes(k, b.name) == row or len(k.params) == 2:
+                assert (loaded, stored) == (_nbytes(k, b.name), 0), b.name
+            else:  # every row reads it, and no row reads it twice
+                assert stored == 0
+                assert loaded <= max(row, 256 * _nbytes(k, b.name)), b.name
+
+
+def _nbytes(k: PrimFunc, name: str) -> int:
     (b,) = (b for b in k.params if b.name == name)
-    n = 1
-    for d in b.shape:
-        assert isinstance(d, int)
-        n *= d
-    return n
+    return math.prod(d for d in b.shape if isinstance(d, int)) * b.dtype.nbytes
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_level_and_engine_agrees(name: str) -> None:
+    report = dd.check(ALL[name], engines=["host", "simt"], options=ROWS, tries=1)
+    assert report.agree, [str(f) for f in report.findings]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_level_and_the_host_agree(name: str) -> None:
-    report = dd.check(program(name), engines=["host"], options=ROWS, tries=2)
-    assert report.agree, [str(f) for f in report.findings]
+def test_joined_and_separate_kernels_lie_in_the_same_bars(name: str) -> None:
+    p = ALL[name]
+    inputs = drawn(p, 1)
+    truth = dd.interpret(p, *inputs)
+    for options in (ROWS, Options()):
+        assert truth.contains(dd.compile(p, engine="host", options=options)(*inputs))
 
 
-N = dd.dim("n", 0, 3000)
-
-
-@pytest.mark.parametrize("shape", [(5, N), (N, 5), (2, 5, N), (70, 5000)])
+@pytest.mark.parametrize("shape", [(5, N), (N, 5), (2, 5, N), (70, 5000), (5, 0), (0, 5), (1, 5)])
 def test_rows_of_any_length_and_number(shape: tuple[Any, ...]) -> None:
-    p = dd.trace(dd.f32[shape])(log_softmax)
-    _, kernels = made(p)
-    assert len(kernels) == 1
+    p = program(log_softmax, dd.f32[shape])
+    assert len(kernels(p)[1]) == 1
     report = dd.check(p, engines=["host"], options=ROWS, tries=1)
-    assert report.agree, [str(f) for f in report.findings]
+    assert not report.findings, [str(f) for f in report.findings]
+
+
+def test_a_short_symbolic_row_is_kept_and_a_long_one_is_read_at_each_stage() -> None:
+    for most, reads in ((3000, 1), (1 << 20, 3)):
+        p = program(softmax, dd.f32[3, dd.dim("n", 0, most)])
+        traffic, (kernel,) = Traffic(), kernels(p)[1]
+        dd.compile(p, engine=Simt(traffic=traffic), options=ROWS)(*drawn(p))
+        assert traffic.read[kernel.name, "x"] == reads * 3 * 37 * 4
+
+
+SPECIAL = ([math.inf, 1, 2, 3], [-math.inf] * 4, [math.nan, 0, 1, 2], [-math.inf, 5, 5, -math.inf],
+           [math.inf, -math.inf, 0, 1], [0.0, -0.0, -0.0, 0.0], [math.nan] * 4)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32, DType.F64], ids=str)
+@pytest.mark.parametrize("name", ["softmax", "logsumexp", "rms_norm", "softmax_backward"])
+def test_rows_with_special_values(name: str, dtype: DType) -> None:
+    t, f = getattr(dd, str(dtype))[len(SPECIAL), 4], PROGRAMS[name].f
+    p = program(f, *[t for _ in PROGRAMS[name].types])
+    special = np.array(SPECIAL).astype(dtype.numpy)
+    others = [np.ones((len(SPECIAL), 4), dtype.numpy) for x in p.module.entry.params[1:]]
+    agrees(p, [special, *others])
+
+
+def agrees(p: Program, inputs: list[Array]) -> None:
+    engines = [engine(name) for name in ("host", "simt")]
+    report = levels.check(p.module, inputs, engines, ROWS)
+    assert not report.findings, [str(f) for f in report.findings]
+
+
+@pytest.mark.parametrize("dtype", [DType.I8, DType.U8, DType.I32, DType.I64, DType.U64], ids=str)
+def test_rows_of_integers(dtype: DType) -> None:
+    def ranges(x: dd.Tensor) -> Any:
+        top, first = dd.max(x, axis=1, keepdims=True), dd.argmax(x, axis=1)
+        return dd.sum(dd.where(x == top, x, top - x), axis=1), first, top - x
+
+    p = program(ranges, getattr(dd, str(dtype))[9, 50])
+    rng = np.random.default_rng(0)
+    assert len(kernels(p)[1]) == 1
+    agrees(p, [rng.integers(0, 100, (9, 50)).astype(dtype.numpy)])
 
 
 def test_a_row_is_its_folds_and_then_its_elements() -> None:
-    c, _ = made(program("softmax"))
-    (loops,) = c.loops.values()
+    (loops,) = kernels(ALL["softmax"])[0].loops.values()
     s: Stmt = loops.body
     kinds: list[type[Stmt]] = []
     while isinstance(s, (For, Fold)):
@@ -176,8 +193,7 @@ def test_a_row_is_its_folds_and_then_its_elements() -> None:
 
 @pytest.mark.parametrize(("groups", "width"), [(1, 32), (4, 64), (8, 4), (8, 128)])
 def test_points_of_the_recipe_compute_the_same(groups: int, width: int) -> None:
-    c, _ = made(program("softmax_backward"))
-    (loops,) = c.loops.values()
+    (loops,) = kernels(ALL["softmax_backward"])[0].loops.values()
     (kernel,) = dispatch.schedule(loops, ROWS, [Point.of("rows", groups=groups, lanes=width)])
     laws.verify(kernel)
     rng = np.random.default_rng(0)
@@ -189,30 +205,55 @@ def test_points_of_the_recipe_compute_the_same(groups: int, width: int) -> None:
     np.testing.assert_allclose(next(iter(out.values())), want, rtol=1e-4, atol=1e-5)
 
 
-def test_without_the_option_each_fold_is_a_kernel() -> None:
-    assert len(made(program("softmax"), Options())[1]) == 3
+def turned(x: dd.Tensor) -> Any:
+    return dd.sum(x, axis=0), dd.sum(x, axis=1)
 
 
-def test_folds_of_other_rows_or_without_a_shared_array_stay_apart() -> None:
-    def turned(x: dd.Tensor) -> Any:
-        return dd.sum(x, axis=0), dd.sum(x, axis=1)
-
-    def apart(x: dd.Tensor, y: dd.Tensor) -> Any:
-        return y - dd.sum(x, axis=1, keepdims=True)
-
-    def long(x: dd.Tensor) -> Any:
-        return dd.softmax(x, axis=1)
-
-    assert len(made(dd.trace(X)(turned))[1]) == 2
-    assert len(made(dd.trace(X, X)(apart))[1]) == 2
-    assert len(made(dd.trace(dd.f32[2, 100_000])(long))[1]) == 3
+def unrelated(x: dd.Tensor, y: dd.Tensor) -> dd.Tensor:
+    return y - dd.sum(x, axis=1, keepdims=True)
 
 
-def test_a_kernel_between_two_keeps_them_apart() -> None:
-    def f(x: dd.Tensor, w: dd.Tensor) -> Any:
-        centred = x - dd.mean(x, axis=1, keepdims=True)
-        return centred - dd.mean((centred @ w) * x, axis=1, keepdims=True)
+def crosswise(x: dd.Tensor) -> dd.Tensor:
+    """Each element is read with the sum of another row than its own."""
+    return x - dd.sum(x, axis=1)
 
-    _, kernels = made(dd.trace(dd.f32[8, 8], dd.f32[8, 8])(f))
-    assert len(kernels) > 2
-    assert dd.check(dd.trace(dd.f32[8, 8], dd.f32[8, 8])(f), engines=["host"], options=ROWS).agree
+
+def mixed(x: dd.Tensor) -> dd.Tensor:
+    """Rows are of other elements after the reshape."""
+    total = dd.sum(x, axis=1, keepdims=True)
+    return dd.reshape(x, (4, 9)) - dd.sum(dd.reshape(x - total, (4, 9)), axis=1, keepdims=True)
+
+
+def product(x: dd.Tensor) -> dd.Tensor:
+    """A matrix product stands between two folds of the same rows."""
+    centred = x - dd.mean(x, axis=1, keepdims=True)
+    return centred - dd.mean((centred @ x) * x, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("f", "types", "times"),
+    [
+        (softmax, (X,), 2),
+        (two_results, (X,), 3),
+        (turned, (X,), 0),
+        (unrelated, (X, X), 0),
+        (crosswise, (dd.f32[8, 8],), 0),
+        (mixed, (dd.f32[6, 6],), 0),
+        (product, (dd.f32[8, 8],), 1),
+        (softmax, (dd.f32[2, 100_000],), 0),
+    ],
+)
+def test_groups_are_joined_where_that_saves_traffic(
+    f: Callable[..., Any], types: tuple[Any, ...], times: int
+) -> None:
+    p, heard = program(f, *types), list[str]()
+    joined = compile(p.module, ROWS, heard=lambda decision, _: heard.append(decision))
+    assert heard.count(JOINED) == times
+    assert _calls(joined) == _calls(kernels(p, Options())[0]) - times
+    if times:
+        report = dd.check(p, engines=["host"], options=ROWS, tries=1)
+        assert report.agree, [str(x) for x in report.findings]
+
+
+def _calls(c: Compiled) -> int:
+    return sum(n.op == CALL for n in c.fused.entry.nodes)

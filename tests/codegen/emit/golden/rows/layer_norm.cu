@@ -1,0 +1,139 @@
+// computes mean, subtract, square, mean_1, constant, add, rsqrt, multiply, multiply_1, add_1
+// kernel @fused_mean_subtract_square_mean_add_rs_0(x: f32[6, 100], w: f32[100], b: f32[100], add_1: f32[6, 100]) writes (add_1) attrs(schedule='rows', source=('mean', 'subtract', 'square', 'mean_1', 'constant', 'add', 'rsqrt', 'multiply', 'multiply_1', 'add_1')) {
+//   for bx in 1 bound blockIdx.x {
+//     alloc mean_acc_tile: f32[8, 32] shared
+//     alloc mean_1_acc_tile: f32[8, 32] shared
+//     for group in 8 bound threadIdx.y {
+//       for lane in 32 bound threadIdx.x {
+//         let row = bx * 8 + group
+//         let at = min(row, 5)
+//         let i0 = at
+//         alloc x_row: f32[4] local
+//         for turn_3 in 4 unrolled {
+//           let k_3 = turn_3 * 32 + lane
+//           if row < 6 and k_3 < 100 {
+//             let i1_4 = k_3
+//             x_row[turn_3] = x[i0, i1_4]
+//           }
+//         }
+//         alloc mean_acc_part: f32[] local
+//         mean_acc_part[] = 0.0:f32
+//         for turn_2 in 4 unrolled {
+//           let k_2 = turn_2 * 32 + lane
+//           if row < 6 and k_2 < 100 {
+//             mean_acc_part[] = mean_acc_part[] + x_row[turn_2]
+//           }
+//         }
+//         mean_acc_tile[group, lane] = mean_acc_part[]
+//         barrier
+//         for level_1 in 5 {
+//           let half_1 = 16 >> level_1
+//           if lane < half_1 {
+//             mean_acc_tile[group, lane] = mean_acc_tile[group, lane] + mean_acc_tile[group, lane + half_1]
+//           }
+//           barrier
+//         }
+//         let mean_acc = mean_acc_tile[group, 0]
+//         let mean = mean_acc / f32(100)
+//         alloc mean_1_acc_part: f32[] local
+//         mean_1_acc_part[] = 0.0:f32
+//         for turn_1 in 4 unrolled {
+//           let k_1 = turn_1 * 32 + lane
+//           if row < 6 and k_1 < 100 {
+//             let subtract_1 = x_row[turn_1] - mean
+//             mean_1_acc_part[] = mean_1_acc_part[] + subtract_1 * subtract_1
+//           }
+//         }
+//         mean_1_acc_tile[group, lane] = mean_1_acc_part[]
+//         barrier
+//         for level in 5 {
+//           let half = 16 >> level
+//           if lane < half {
+//             mean_1_acc_tile[group, lane] = mean_1_acc_tile[group, lane] + mean_1_acc_tile[group, lane + half]
+//           }
+//           barrier
+//         }
+//         let mean_1_acc = mean_1_acc_tile[group, 0]
+//         let rsqrt = rsqrt(mean_1_acc / f32(100) + 1e-05:f32)
+//         for turn in 4 unrolled {
+//           let k = turn * 32 + lane
+//           if row < 6 and k < 100 {
+//             let i1_1 = k
+//             add_1[i0, i1_1] = (x_row[turn] - mean) * rsqrt * w[i1_1] + b[i1_1]
+//           }
+//         }
+//       }
+//     }
+//   }
+// }
+extern "C" __global__ void __launch_bounds__(256)
+fused_mean_subtract_square_mean_add_rs_0(
+    const f32 *__restrict__ x,
+    const f32 *__restrict__ w,
+    const f32 *__restrict__ b,
+    f32 *__restrict__ add_1) {
+  const i64 bx = blockIdx.x;
+  __shared__ f32 mean_acc_tile[256];
+  __shared__ f32 mean_1_acc_tile[256];
+  const i64 group = threadIdx.y;
+  const i64 lane = threadIdx.x;
+  const i64 row = bx * 8 + group;
+  const i64 at = min_i64(row, 5);
+  const i64 i0 = at;
+  f32 x_row[4];
+  #pragma unroll
+  for (i64 turn_3 = 0; turn_3 < 4; ++turn_3) {
+    const i64 k_3 = turn_3 * 32 + lane;
+    if (row < 6 && k_3 < 100) {
+      const i64 i1_4 = k_3;
+      x_row[turn_3] = x[i0 * 100 + i1_4];
+    }
+  }
+  f32 mean_acc_part = 0.0f;
+  #pragma unroll
+  for (i64 turn_2 = 0; turn_2 < 4; ++turn_2) {
+    const i64 k_2 = turn_2 * 32 + lane;
+    if (row < 6 && k_2 < 100) {
+      mean_acc_part = mean_acc_part + x_row[turn_2];
+    }
+  }
+  mean_acc_tile[group * 32 + lane] = mean_acc_part;
+  __syncthreads();
+  for (i64 level_1 = 0; level_1 < 5; ++level_1) {
+    const i64 half_1 = shr_i64(16, level_1);
+    if (lane < half_1) {
+      mean_acc_tile[group * 32 + lane] = mean_acc_tile[group * 32 + lane] + mean_acc_tile[group * 32 + (lane + half_1)];
+    }
+    __syncthreads();
+  }
+  const f32 mean_acc = mean_acc_tile[group * 32];
+  const f32 mean = mean_acc / cast_i64_f32(100);
+  f32 mean_1_acc_part = 0.0f;
+  #pragma unroll
+  for (i64 turn_1 = 0; turn_1 < 4; ++turn_1) {
+    const i64 k_1 = turn_1 * 32 + lane;
+    if (row < 6 && k_1 < 100) {
+      const f32 subtract_1 = x_row[turn_1] - mean;
+      mean_1_acc_part = mean_1_acc_part + subtract_1 * subtract_1;
+    }
+  }
+  mean_1_acc_tile[group * 32 + lane] = mean_1_acc_part;
+  __syncthreads();
+  for (i64 level = 0; level < 5; ++level) {
+    const i64 half = shr_i64(16, level);
+    if (lane < half) {
+      mean_1_acc_tile[group * 32 + lane] = mean_1_acc_tile[group * 32 + lane] + mean_1_acc_tile[group * 32 + (lane + half)];
+    }
+    __syncthreads();
+  }
+  const f32 mean_1_acc = mean_1_acc_tile[group * 32];
+  const f32 rsqrt = rsqrt_f32(mean_1_acc / cast_i64_f32(100) + 1e-05f);
+  #pragma unroll
+  for (i64 turn = 0; turn < 4; ++turn) {
+    const i64 k = turn * 32 + lane;
+    if (row < 6 && k < 100) {
+      const i64 i1_1 = k;
+      add_1[i0 * 100 + i1_1] = (x_row[turn] - mean) * rsqrt * w[i1_1] + b[i1_1];
+    }
+  }
+}
