@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from didyma.codegen.emit.terms import ADD, I64_MAX, I64_MIN, MUL, UNARY, Term, index_literal
+from didyma.codegen.emit.terms import (
+    ADD,
+    I64_MAX,
+    I64_MIN,
+    INT_MAX,
+    MUL,
+    UNARY,
+    Term,
+    index_literal,
+)
 
 Interval = tuple[int, int]
 
@@ -75,12 +84,16 @@ def plain(op: str, a: Term, b: Term) -> Term:
         op, b = ("sub" if op == "add" else "add"), index_literal(-b.value)
     lo, hi = INTERVALS[op](a, b)
     level = MUL if op == "mul" else ADD
+    is_int = a.is_int and b.is_int
+    if is_int and not (lo >= -INT_MAX and hi <= INT_MAX):  # C would compute a choice as int
+        a, is_int = Term(f"(i64){a.at(UNARY)}", UNARY, a.lo, a.hi, a.plain), False
     return Term(
         f"{a.at(level)} {_SIGN[op]} {b.at(level + 1)}",
         level,
         max(lo, I64_MIN),
         min(hi, I64_MAX),
         a.plain and b.plain,
+        is_int=is_int,
     )
 
 
@@ -88,8 +101,9 @@ def divide(op: str, a: Term, b: Term) -> Term | None:
     """Write ``/`` or ``%`` of nonnegative by positive numbers, where C rounds down too."""
     if a.lo < 0 or b.lo <= 0:
         return None
-    plain = a.plain and b.plain
+    plain, is_int = a.plain and b.plain, a.is_int and b.is_int
     if op == "floordiv":
         text = f"{a.at(MUL)} / {b.at(UNARY)}"
-        return Term(text, MUL, a.lo // b.hi, a.hi // b.lo, plain)
-    return Term(f"{a.at(MUL)} % {b.at(UNARY)}", MUL, 0, min(a.hi, b.hi - 1), plain)
+        return Term(text, MUL, a.lo // b.hi, a.hi // b.lo, plain, is_int=is_int)
+    text = f"{a.at(MUL)} % {b.at(UNARY)}"
+    return Term(text, MUL, 0, min(a.hi, b.hi - 1), plain, is_int=is_int)

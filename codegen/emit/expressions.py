@@ -157,7 +157,7 @@ class Expressions:
             return
         name = self.names.fresh(var.name)
         self.lines.add(f"const {c_type(var.dtype)} {name} = {value.text};")
-        self.variables[var.name] = value._replace(text=name, level=PRIMARY)
+        self.variables[var.name] = value._replace(text=name, level=PRIMARY, is_int=False)
 
     # Memory
 
@@ -272,7 +272,8 @@ class Expressions:
         else:
             text = f"{cond.at(COND + 1)} ? {then.at(COND + 1)} : {other.at(COND + 1)}"
             term = Term(text, COND)
-        return term._replace(lo=min(then.lo, other.lo), hi=max(then.hi, other.hi))
+        is_int = then.is_int and other.is_int and term.level == COND
+        return term._replace(lo=min(then.lo, other.lo), hi=max(then.hi, other.hi), is_int=is_int)
 
     def _branch(
         self,

@@ -207,7 +207,7 @@ class Statements:
         if not extent.plain:  # the loop might change what it reads
             end = self.names.fresh(f"{s.var.name}_end")
             self.lines.add(f"const i64 {end} = {extent.text};")
-            extent = extent._replace(text=end, level=PRIMARY)
+            extent = extent._replace(text=end, level=PRIMARY, is_int=False)
         name = self._declare(s.var, extent)
         if s.kind in (LoopKind.UNROLLED, LoopKind.VECTORIZED):
             self.lines.add("#pragma unroll")

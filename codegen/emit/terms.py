@@ -22,7 +22,7 @@ class Term(NamedTuple):
     """C text, its precedence, and for i64 the interval that its value lies in.
 
     ``plain`` says that it is made of loop variables, sizes and literals alone.  ``value`` is that
-    of an index literal.
+    of an index literal.  ``is_int`` says that C gives the text of an i64 the type int.
     """
 
     text: str
@@ -31,6 +31,7 @@ class Term(NamedTuple):
     hi: int = I64_MAX
     plain: bool = False
     value: int | None = None
+    is_int: bool = False
 
     def at(self, level: int) -> str:
         """Return the text, in parentheses if an operator of this level binds tighter."""
@@ -43,10 +44,11 @@ def index_literal(value: int) -> Term:
     >>> index_literal(-(2**63)).text, index_literal(2**31).text, index_literal(7).text
     ('(-9223372036854775807LL - 1)', '2147483648LL', '7')
     """
-    text = str(value) if -INT_MAX <= value <= INT_MAX else f"{value}LL"
+    is_int = -INT_MAX <= value <= INT_MAX
+    text = str(value) if is_int else f"{value}LL"
     if value == I64_MIN:
         return Term(f"(-{I64_MAX}LL - 1)", PRIMARY, value, value, True, value)
-    return Term(text, PRIMARY if value >= 0 else UNARY, value, value, True, value)
+    return Term(text, PRIMARY if value >= 0 else UNARY, value, value, True, value, is_int)
 
 
 def literal(value: int | float | bool, dtype: DType) -> Term:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from didyma.codegen.emit.arithmetic import bounded, divide, plain
-from didyma.codegen.emit.terms import Term, index_literal
+from didyma.codegen.emit.terms import COND, Term, index_literal
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.ir.loop import BinaryOp
 
@@ -62,3 +62,15 @@ def test_negative_terms_read_as_subtraction() -> None:
     assert plain("sub", i, plain("sub", i, i)).text == "i - (i - i)"
     smallest = plain("add", i, index_literal(-(2**63)))
     assert smallest.text == "i + (-9223372036854775807LL - 1)"
+
+
+def test_choices_of_literals_are_no_ints_where_these_overflow() -> None:
+    most = 2**31 - 1
+    choice = Term("c ? 2147483647 : 3", COND, 3, most, is_int=True)
+    doubled = plain("mul", choice, index_literal(2))
+    assert doubled.text == "(i64)(c ? 2147483647 : 3) * 2"
+    assert not doubled.is_int
+    assert plain("sub", choice, index_literal(3)).text == "(c ? 2147483647 : 3) - 3"
+    half = divide("floordiv", choice, index_literal(2))
+    assert half is not None
+    assert plain("mul", half, index_literal(4)).text == "(i64)((c ? 2147483647 : 3) / 2) * 4"
