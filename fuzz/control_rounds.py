@@ -8,6 +8,7 @@ from types import MappingProxyType
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser
 from didyma.fuzz.control import BOOL, COUNT, Body, Drawer
+from didyma.fuzz.steering.opsets import PAIRED
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import CALL, IF, SCAN, WHILE, Attr
 from didyma.refimpl.ir.types import PLAIN, DType, TensorType
@@ -26,9 +27,11 @@ def long_body(f: Body, c: Chooser, names: Sequence[str], t: TensorType) -> list[
     """
     have = list(names)
     runs = t.rank > 0 and t.dtype in OPS["cumulative_sum"].dtypes
-    pairs = [op for op in _BINARY if t.dtype in OPS[op].dtypes]
+    usual = [op for op in _BINARY if t.dtype in OPS[op].dtypes]
+    every = [op for op in PAIRED if OPS[op].arity == (2, 2) and _keeps(op, t)]
     for _ in range(1 + c.below(5)):
         x = c.pick((have[-1], c.pick(have)))
+        pairs = every if c.chance(4) else usual
         if pairs and c.chance(2):
             x = f.node(c.pick(pairs), (x, c.pick(have)), t)
         elif t.dtype in OPS["negative"].dtypes:
@@ -43,6 +46,11 @@ def long_body(f: Body, c: Chooser, names: Sequence[str], t: TensorType) -> list[
             x = x if u == t else f.node("reshape", (x,), t, shape=t.shape)
         have.append(x)
     return have
+
+
+def _keeps(op: str, t: TensorType) -> bool:
+    """Return whether an op makes of two values of a type another of that type."""
+    return t.dtype in OPS[op].dtypes and OPS[op].infer([t, t], {}) == t
 
 
 def _before(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> str:
@@ -199,6 +207,70 @@ def _fixed(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     return True
 
 
+def _latched(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """A loop whose test is a truth value that it carries: testing takes no kernel."""
+    carried = (BOOL, COUNT, t, t)
+    test = Body(b)
+    go, *_ = (test.param(u) for u in (*carried, COUNT))
+    cond = test.function("test", go).name
+    f = Body(b)
+    _, at, x, y = (f.param(u) for u in carried)
+    limit = f.param(COUNT)
+    nxt = f.node("add", (at, f.number(1, DType.I64)), COUNT)
+    more = f.node("less", (nxt, limit), BOOL) if c.chance(2) else f.number(False, DType.BOOL)
+    have = long_body(f, c, (x, y), t)
+    body = f.function("body", more, nxt, *c.pick(((have[-1], x), (y, have[-1]), (y, x), (x, y))))
+    attrs: dict[str, Attr] = {"cond": cond, "body": body.name, "carried": 4, "binds": ()}
+    asked = b.operand(BOOL, c) if c.chance(2) else None
+    limit = _rounds(b, c)
+    first = asked or b.number(not c.chance(3), DType.BOOL)
+    given = (first, b.number(0, DType.I64), name, _before(b, c, name, t), limit)
+    _, _, *results = b.emit(WHILE, given, carried, attrs)
+    _read_again(b, c, (*results, name), t)
+    return True
+
+
+def _idle(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """A branch of which one side, or each, gives back what it is given and computes nothing."""
+    condition = b.operand(BOOL, c)
+    if condition is None:
+        return False
+    given = [_before(b, c, name, t) for _ in range(2)]
+    busy = c.pick((0, 1, 2))  # the side that computes; none for 2
+    sides: list[str] = []
+    for kind in ("then", "otherwise"):
+        f = Body(b)
+        params = [f.param(t) for _ in given]
+        have = long_body(f, c, params, t) if len(sides) == busy else params
+        sides.append(
+            f.function(kind, have[-1] if len(sides) == busy else params[0], params[1]).name
+        )
+    attrs: dict[str, Attr] = {"then": sides[0], "otherwise": sides[1], "binds": ()}
+    made = b.emit(IF, (condition, *given), (t, t), attrs)
+    _read_again(b, c, made, t)
+    return True
+
+
+def _shown(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """A function that stays and returns views: of what it is given, of what it computes, twice."""
+    b.staying = 1
+    f = Body(b)
+    x, y = f.param(t), f.param(t)
+    have = long_body(f, c, (x, y), t)
+    u = t.with_shape(t.numel) if t.rank != 1 else t.with_shape(1, t.numel)
+    shown = (have[-1], c.pick((x, have[-1], c.pick(have))))
+    results = [have[-1], *(f.node("reshape", (of,), u, shape=u.shape) for of in shown)]
+    if c.chance(3):
+        results.append(f.node("reshape", (results[-1],), t, shape=t.shape))
+    kept = f.function("shown", *results[c.below(2) :], stays=True)
+    types = kept.result_types()
+    once = b.emit(CALL, (name, _before(b, c, name, t)), types, {"callee": kept.name})
+    same = [r for r, v in zip(once, types, strict=True) if v == t]
+    again = c.pick(same) if same else name
+    b.emit(CALL, (again, name), types, {"callee": kept.name})
+    return True
+
+
 def add(b: GraphBuilder, c: Chooser, kind: str, focus: tuple[str, TensorType]) -> bool:
     """Add a control node of a kind that reads a value; return whether one could be added."""
     if focus[1].dtype not in PLAIN or focus[1].dtype is DType.BOOL:
@@ -214,6 +286,9 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
         "states": _states,
         "given back": _given_back,
         "fixed results": _fixed,
+        "carried test": _latched,
+        "idle sides": _idle,
+        "views returned": _shown,
     }
 )
 KINDS = tuple(DRAWERS)

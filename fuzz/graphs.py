@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from didyma.codegen.memory import PLANNERS
 from didyma.codegen.options import USUAL, Options
-from didyma.fuzz import control, values
+from didyma.fuzz import control, kits, values
 from didyma.fuzz.builder import CONTROLLED, GraphBuilder
 from didyma.fuzz.chooser import Bytes, Chooser
 from didyma.refimpl.ir import control as control_
@@ -122,15 +122,16 @@ def readers_of(f: Function) -> dict[str, values.Readers]:
     """Return what the ops that read each parameter, or what is moved from it, ask of its values."""
     corners: dict[str, tuple[float, ...]] = {}
     summed: set[str] = set()
+    types = f.types()
     for n in reversed(f.nodes):
         op = OPS.get(n.op)
         if op is None:
             continue
         below = [r for r in n.results if r in corners] if op.kind in _MOVED or op.nearby else []
         passed = [x for r in below for x in corners[r]]
-        for a in n.args:
-            found = dict.fromkeys((*corners.get(a, ()), *op.corners, *passed))
-            corners[a] = tuple(found)
+        for place, a in enumerate(n.args):
+            kit = kits.of_node(n, place, types[a].dtype) if a in types else op.corners
+            corners[a] = tuple(dict.fromkeys((*corners.get(a, ()), *kit, *passed)))
         if n.op in _SUMS or (len(n.args) == 1 and not summed.isdisjoint(n.results)):
             summed.update(n.args[:2])
     return {p.name: values.Readers(corners.get(p.name, ()), p.name in summed) for p in f.params}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from didyma.fuzz.floats import limits_of
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.spec import Domain
 
@@ -69,7 +71,7 @@ def corners(dtype: DType) -> Array:
         numbers = [*_INT_CORNERS, least, least + 1, most, most - 1, *_inexact(dtype.bits)]
         return np.array(list(dict.fromkeys(v for v in numbers if least <= v <= most)), dtype.numpy)
     with np.errstate(all="ignore"):
-        tiny, normal, largest, eps = _float_limits(dtype)
+        tiny, normal, largest, eps = limits_of(dtype)
         edges = [tiny, -tiny, normal, -normal, largest, -largest, 1 + eps, 1 - eps / 2]
         powers = [v for k in _POWERS for v in _near(2.0**k, eps)]
         turns = [v for x in (*_OVERFLOWS, *_UNDERFLOWS, 0.5, 1.5) for v in _near(x, eps)]
@@ -145,31 +147,10 @@ def core(dtype: DType) -> Array:
             [v if least <= v <= most else v % 8 for v in (0, 1, least, most, 2, *some, *near)],
             dtype.numpy,
         )
-    tiny, _, largest, _ = _float_limits(dtype)
+    tiny, _, largest, _ = limits_of(dtype)
     ends = (0.0, -0.0, np.nan, 1.0, np.inf, -1.0, -np.inf, 2.0, -3.0, 0.5, largest, -largest, tiny)
     with np.errstate(all="ignore"):
         return np.array(ends).astype(dtype.numpy)
-
-
-def _float_limits(dtype: DType) -> tuple[float, float, float, float]:
-    """Smallest subnormal, smallest normal, largest, epsilon."""
-    if dtype in _SMALL_LIMITS:
-        return _SMALL_LIMITS[dtype]
-    bits = {DType.F64: (11, 52), DType.F32: (8, 23), DType.F16: (5, 10), DType.BF16: (8, 7)}
-    exponent, mantissa = bits[dtype]
-    bias = 2 ** (exponent - 1) - 1
-    eps = 2.0**-mantissa
-    return 2.0 ** (1 - bias - mantissa), 2.0 ** (1 - bias), (2 - eps) * 2.0**bias, eps
-
-
-_SMALL_LIMITS = {
-    DType.F8E4M3: (2.0**-9, 2.0**-6, 448.0, 2.0**-3),
-    DType.F8E4M3FNUZ: (2.0**-10, 2.0**-7, 240.0, 2.0**-3),
-    DType.F8E5M2: (2.0**-16, 2.0**-14, 57344.0, 2.0**-2),
-    DType.F8E5M2FNUZ: (2.0**-17, 2.0**-15, 57344.0, 2.0**-2),
-    DType.F8E8M0: (2.0**-127, 2.0**-127, 2.0**127, 1.0),
-    DType.F4E2M1: (0.5, 1.0, 6.0, 0.5),
-}
 
 
 def _ramp(rng: np.random.Generator, n: int, dtype: DType) -> Array:
@@ -305,22 +286,29 @@ def focused(
         bounded = dtype.is_int or kind not in (Kind.SWEEP, Kind.READ)
         if domain is not None and bounded:
             x = _within(rng, x, dtype, domain, 0.6)
-        own = np.array(readers.corners, np.float64)
-        if own.size and kind in (Kind.READ, Kind.SWEEP, Kind.MIXED):
-            chosen = rng.choice(own, n) * rng.choice(_SIGNS, n)
+        if readers.corners and kind in (Kind.READ, Kind.SWEEP, Kind.MIXED):
             there = rng.random(n) < (0.5 if kind is Kind.READ else 0.2)
-            x = np.where(there, _fitting(chosen, dtype), x)
+            x = np.where(there, _chosen(rng, n, dtype, readers.corners), x)
     return np.asarray(x.reshape(shape), order="C")
 
 
-_SIGNS = np.array([1.0, 1.0, 1.0, -1.0])
+def mixed_in(x: Array, dtype: DType, corners: Sequence[float], share: float, seed: int) -> Array:
+    """Return an array of a dtype in which some corners take the place of a share of the numbers."""
+    rng = np.random.Generator(np.random.SFC64(seed))
+    with np.errstate(all="ignore"):
+        chosen = _chosen(rng, x.size, dtype, corners).reshape(x.shape)
+    return np.where(rng.random(x.shape) < share, chosen, x)
 
 
-def _fitting(x: Array, dtype: DType) -> Array:
-    if dtype is DType.BOOL or not dtype.is_int:
-        return x.astype(dtype.numpy)
+def _chosen(rng: np.random.Generator, n: int, dtype: DType, corners: Sequence[float]) -> Array:
+    """Numbers among some corners that a dtype has, integers exactly; a quarter are negated."""
+    if not dtype.is_int:
+        x = np.array(corners, np.float64)[rng.integers(0, len(corners), n)]
+        return np.where(rng.random(n) < 0.25, -x, x).astype(dtype.numpy)
     least, most = dtype.limits
-    return np.clip(x, float(max(least, -(2**53))), float(min(most, 2**53))).astype(dtype.numpy)
+    whole = [int(v) for v in corners if math.isfinite(v)]
+    fitting = [v for v in (*whole * 3, *(-v for v in whole)) if least <= v <= most] or [0]
+    return np.asarray(np.array(fitting, dtype.numpy)[rng.integers(0, len(fitting), n)])
 
 
 def array(

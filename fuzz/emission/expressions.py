@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from didyma.fuzz import values
-from didyma.fuzz.steering.names import C_WORDS
+from didyma.fuzz import kits, values
+from didyma.fuzz.steering.names import C_WORDS, TAKEN
 from didyma.refimpl.ir.loop import (
     BITCASTS,
     INDEX,
@@ -56,6 +56,8 @@ INEXACT = tuple(
     if name not in (*_ROUNDING, "isnan", "isinf", "signbit", "copysign", "fma")
 )  # fmt: skip
 INEXACT_OPS: tuple[BinaryOp, ...] = ("pow", "atan2")
+_WORDS = (*C_WORDS, *TAKEN)
+_LARGE = (2**31 - 1, 2**31, -(2**31) - 1, 2**32 + 3, 2**40)  # beyond an int of C
 
 
 class Expressions:
@@ -78,9 +80,9 @@ class Expressions:
         self._names = 0
         self._words: set[str] = set()
 
-    def fresh(self, stem: str) -> str:
-        """Return a name that no other variable of the kernel has, sometimes a word of C."""
-        word = self.r.choice(C_WORDS) if self.r.random() < 0.1 else ""
+    def fresh(self, stem: str, words: Sequence[str] = _WORDS) -> str:
+        """Return a name that no other variable of the kernel has, sometimes one that C has."""
+        word = self.r.choice(words) if self.r.random() < 0.1 else ""
         if word and word not in self._words:
             self._words.add(word)
             return word
@@ -105,7 +107,7 @@ class Expressions:
         if r.random() < 0.15:
             return self.select(dtype, depth)
         if r.random() < 0.2:
-            return Cast(self.value(r.choice(DTYPES), depth - 1), dtype)
+            return self.cast(dtype, depth)
         if r.random() < 0.06:
             return self.let(dtype, depth)
         if dtype in STORED:
@@ -115,6 +117,15 @@ class Expressions:
         if dtype in REAL:
             return self.real(dtype, depth)
         return self.integer(dtype, depth)
+
+    def cast(self, dtype: DType, depth: int) -> Expr:
+        """Draw a conversion, often of an element or of a number at which it changes course."""
+        r = self.r
+        source = r.choice(DTYPES)
+        kit = kits.converted(source, dtype)
+        if kit and r.random() < 0.15:
+            return Cast(_const(r.choice(kit), source), dtype)
+        return Cast(self.value(source, 0 if r.random() < 0.5 else depth - 1), dtype)
 
     def leaf(self, dtype: DType) -> Expr:
         """Draw a loaded element, a variable or a literal."""
@@ -168,7 +179,9 @@ class Expressions:
         """Draw an index expression whose intermediate results are small."""
         r = self.r
         if depth <= 0 or r.random() < 0.15:
-            return r.choice(self.counters) if r.random() < 0.7 else Const(r.randrange(-5, 9), INDEX)
+            if r.random() < 0.7:
+                return r.choice(self.counters)
+            return Const(r.choice(_LARGE) if r.random() < 0.15 else r.randrange(-5, 9), INDEX)
         a = self.count(depth - 1)
         match r.randrange(10):
             case 0 | 1:
@@ -184,7 +197,8 @@ class Expressions:
                 return Binary(r.choice(("shl", "shr")), a, Const(r.randrange(4), INDEX))
             case _:
                 test = Compare(r.choice(_COMPARE), a, self.count(depth - 1))
-                return Select(test, self.count(depth - 1), Const(r.randrange(9), INDEX))
+                most = 2**31 - 1 if r.random() < 0.2 else r.randrange(9)
+                return Select(test, self.count(depth - 1), Const(most, INDEX))
 
     def divisor(self) -> Expr:
         """Draw a small number, or a sum, product, quotient or extreme of positive numbers."""
@@ -224,14 +238,21 @@ class Expressions:
         """Draw integer arithmetic."""
         r = self.r
         if r.random() < 0.12:
-            op: UnaryOp = r.choice(("neg", "abs", "not"))
-            return Unary(op, self.value(dtype, depth - 1))
+            return self.signed(("neg", "abs", "not"), dtype, depth)
         floats = [d for d in (*REAL, *STORED) if d.nbytes == dtype.nbytes and f"as_{d}" in BITCASTS]
         if floats and f"as_{dtype}" in BITCASTS and r.random() < 0.1:
             return Intrinsic(f"as_{dtype}", (self.given(r.choice(floats)),))
-        op_ = r.choice(_INT_OPS)
+        op = r.choice(_INT_OPS)
         rhs = self.value(dtype, depth - 1) if r.random() < 0.7 else self.literal(dtype)
-        return Binary(op_, self.value(dtype, depth - 1), rhs)
+        kit = kits.combined(op, 1, dtype)
+        if kit and r.random() < 0.1:
+            rhs = _const(r.choice(kit), dtype)
+        return Binary(op, self.value(dtype, depth - 1), rhs)
+
+    def signed(self, ops: Sequence[UnaryOp], dtype: DType, depth: int) -> Expr:
+        """Draw a unary operator, now and then on a literal, which may have a sign itself."""
+        arg = self.literal(dtype) if self.r.random() < 0.25 else self.value(dtype, depth - 1)
+        return Unary(self.r.choice(ops), arg)
 
     def decision(self, depth: int) -> Expr:
         """Draw a truth value."""
@@ -260,7 +281,7 @@ class Expressions:
         r = self.r
         match r.randrange(10):
             case 0:
-                return Unary(r.choice(("neg", "abs")), self.value(dtype, depth - 1))
+                return self.signed(("neg", "abs"), dtype, depth)
             case 1 | 2:
                 return Intrinsic(r.choice(_ROUNDING), (self.value(dtype, depth - 1),))
             case 3:
@@ -271,3 +292,7 @@ class Expressions:
             case _:
                 op = r.choice(_REAL_OPS)
                 return Binary(op, self.value(dtype, depth - 1), self.value(dtype, depth - 1))
+
+
+def _const(x: float, dtype: DType) -> Const:
+    return Const(int(x) if dtype.is_int else x, dtype)

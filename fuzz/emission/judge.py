@@ -12,7 +12,7 @@ import numpy as np
 
 from didyma.codegen.emit import cuda
 from didyma.codegen.runtime.engine import Engine, KernelFault
-from didyma.fuzz import values
+from didyma.fuzz import kits, values
 from didyma.fuzz.emission.expressions import INEXACT, INEXACT_OPS
 from didyma.fuzz.emission.kernels import Case
 from didyma.fuzz.values import Kind
@@ -22,13 +22,14 @@ from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.kernel import KernelText
-from didyma.refimpl.ir.loop import Binary, Expr, Intrinsic, PrimFunc, Store
+from didyma.refimpl.ir.loop import Binary, Cast, Expr, Intrinsic, Load, PrimFunc, Store
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.unfold import unfolded
-from didyma.refimpl.ir.walk import stmts
+from didyma.refimpl.ir.walk import exprs, stmts
 from didyma.refimpl.ops.bars import Contract
 from didyma.refimpl.verify import loop as laws
 
+SHARE = 0.3  # of the elements that are corners of the operations that read them
 KINDS = (Kind.MIXED, Kind.MIXED, Kind.CORNERS, Kind.SMALL, Kind.NORMAL, Kind.BITS)
 
 
@@ -69,12 +70,36 @@ def initial(case: Case) -> list[Array]:
     """Return what the parameters hold before the launch."""
     f = case.kernel
     kind = KINDS[case.seed % len(KINDS)]
-    shapes = [dims.values(b.shape, dict(case.env)) for b in f.params]
-    kinds = [Kind.SMALL if b.name in f.outputs else kind for b in f.params]
-    return [
-        values.array(case.seed + k, b.dtype, shapes[k], None, kinds[k])
-        for k, b in enumerate(f.params)
-    ]
+    wanted = corners(f)
+    found: list[Array] = []
+    for k, b in enumerate(f.params):
+        shape = dims.values(b.shape, dict(case.env))
+        of_kind = Kind.SMALL if b.name in f.outputs else kind
+        x = values.array(case.seed + k, b.dtype, shape, None, of_kind)
+        if b.name in wanted:
+            x = values.mixed_in(x, b.dtype, wanted[b.name], SHARE, case.seed + k)
+        found.append(x)
+    return found
+
+
+def corners(f: PrimFunc) -> dict[str, tuple[float, ...]]:
+    """Return values for each buffer at which operations that read its elements change course."""
+    found: dict[str, dict[float, None]] = {}
+
+    def add(e: Expr, kit: kits.Kit) -> None:
+        if isinstance(e, Load) and kit:
+            found.setdefault(e.buffer, {}).update(dict.fromkeys(kit))
+
+    for e in (e for g in (f, *f.functions) for e in exprs(g.body)):
+        match e:
+            case Cast(arg, dtype):
+                add(arg, kits.converted(arg.dtype, dtype))
+            case Binary(op, lhs, rhs):
+                add(lhs, kits.combined(op, 0, lhs.dtype))
+                add(rhs, kits.combined(op, 1, rhs.dtype))
+            case _:
+                pass
+    return {name: tuple(kit) for name, kit in found.items()}
 
 
 def _on_engine(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from didyma.fuzz.emission.expressions import DTYPES, Expressions
+from didyma.fuzz.steering.names import C_WORDS
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import Dim, DimVar
@@ -197,7 +198,7 @@ class _Kernel:
         del depth
         dtype = self.r.choice(DTYPES)
         inner = _Kernel(self.r)
-        place, i = self.output(dtype), DimVar(self.x.fresh("own"), 0, SIZE - 1)
+        place, i = self.output(dtype), DimVar(self.x.fresh("own", C_WORDS), 0, SIZE - 1)
         inner.x.counters = [Var(i.name)]
         inner.x.places = [Var(i.name)]
         value = inner.x.root(dtype, 2)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import ALL, PLAIN, Array, DType, TensorType
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.spec import Sample
+from didyma.refimpl.ops.spec import Kind, Sample
 
 MATCHES = tuple(m for d in rules() for m in d.matches if m.source != "constant")
 FOLDED = tuple(dict.fromkeys(m.op for d in rules() for m in d.matches if m.source == "constant"))
@@ -102,11 +103,15 @@ def constants(s: Sketch, op: str, place: str, kind: str) -> None:
 
 
 def _with_constant(
-    s: Sketch, op: str, at: int, value_of: Callable[[DType], Array | None]
+    s: Sketch,
+    op: str,
+    at: int,
+    value_of: Callable[[DType], Array | None],
+    dtypes: Sequence[DType] = (),
 ) -> str | None:
     """Use an op with one constant operand, then at the other side, and with other constants."""
     for _ in range(TRIES):
-        sample = s.sampled(op, s.type(OPS[op].dtypes))
+        sample = s.sampled(op, s.type(dtypes or OPS[op].dtypes))
         if sample is None or at >= len(sample.operands):
             continue
         t = sample.operands[at]
@@ -158,10 +163,10 @@ def _formed(s: Sketch, value: Array, t: TensorType, form: str) -> str:
     return s.apply("broadcast_to", (scalar,), freeze({"shape": shape})) or scalar
 
 
-def equals(s: Sketch, op: str) -> None:
+def equals(s: Sketch, op: str, dtypes: Sequence[DType] = ()) -> None:
     """Give an op one operand twice, and two operands in both orders."""
     record = OPS[op]
-    t = s.type(record.dtypes)
+    t = s.type(dtypes or record.dtypes)
     x, y = s.value(t), s.value(t)
     if x is None or y is None:
         return
@@ -185,16 +190,49 @@ def equals(s: Sketch, op: str) -> None:
         s.apply(op, (y, x, x))
 
 
-def matched(s: Sketch, number: str) -> None:
-    """Draw what a rewrite rule looks for, and what nearly is that."""
+# Of dtypes: a rule may hold for some alone.
+_CLASSES: Mapping[str, Callable[[DType], bool]] = MappingProxyType(
+    {
+        "signed": lambda d: d.is_int and d.is_signed,
+        "unsigned": lambda d: d.is_int and not d.is_signed,
+        "float": lambda d: d in (DType.F32, DType.F64),
+        "half": lambda d: d in (DType.F16, DType.BF16),
+        "bool": lambda d: d is DType.BOOL,
+    }
+)
+
+
+def _of_class(op: str, kind: str) -> Sequence[DType]:
+    return [d for d in OPS[op].dtypes if d in PLAIN and (not kind or _CLASSES[kind](d))]
+
+
+def _turns(number: int) -> Sequence[str]:
+    """Return what ``matched`` is to draw of a match: with each class of dtypes, or in any thrice.
+
+    Movement is the same for every dtype, and has attributes that differ instead.
+    """
+    op = OPS[MATCHES[number].op]
+    if op.kind is not Kind.ELEMENTWISE or op.attrs or MATCHES[number].op == "where":
+        return (str(number),) * 3
+    return [f"{number} {kind}" for kind in _CLASSES if _of_class(op.name, kind)]
+
+
+MATCHED = tuple(turn for number in range(len(MATCHES)) for turn in _turns(number))
+
+
+def matched(s: Sketch, what: str) -> None:
+    """Draw what a rewrite rule looks for, a match by number, and what nearly is that."""
+    number, _, kind = what.partition(" ")
     m = MATCHES[int(number)]
+    dtypes = _of_class(m.op, kind) if kind else OPS[m.op].dtypes
     if m.value is not None:
         value = np.array(m.value)
-        _with_constant(s, m.op, m.operand, lambda d: value if _holds(m.value, d) else None)
+        known = dtypes if m.op != "where" else ()
+        _with_constant(s, m.op, m.operand, lambda d: value if _holds(m.value, d) else None, known)
     elif m.same is not None:
-        equals(s, m.op)
+        equals(s, m.op, dtypes)
     elif m.source:
-        _twice(s, m.source, m.op)
+        _twice(s, m.source, m.op, dtypes if kind else OPS[m.source].dtypes)
     elif m.kept:
         _unchanged(s, m.op)
     else:
@@ -211,10 +249,14 @@ def _holds(value: float | None, dtype: DType) -> bool:
     return dtype.is_float or (dtype.limits[0] <= value <= dtype.limits[1])
 
 
-def _twice(s: Sketch, inner: str, outer: str) -> None:
-    """Use one op on the result of another, and both again with attributes that differ little."""
+def _twice(s: Sketch, inner: str, outer: str, dtypes: Sequence[DType]) -> None:
+    """Use one op on the result of another, and both again with attributes that differ little.
+
+    Permutations of two axes are all the same when done twice, so that there are mostly three.
+    """
+    least = 0 if inner not in TUNED else 2 if s.c.chance(4) else 3
     for _ in range(TRIES):
-        x = s.start(OPS[inner].dtypes, 2 if inner in TUNED else 0, 4)
+        x = s.start(dtypes, least, 4)
         first = None if x is None else s.on(inner, x)
         if x is None or first is None:
             continue
@@ -229,10 +271,15 @@ def _twice(s: Sketch, inner: str, outer: str) -> None:
         return
 
 
+_EQUAL = ((4, 4), (3, 3, 2), (2, 3, 3), (3, 1, 3), (2, 2, 2), (1, 5, 1))
+
+
 def _unchanged(s: Sketch, op: str) -> None:
     """Use a movement that keeps its operand's type: it may move nothing, or a little."""
     for _ in range(TRIES):
         t = s.type(OPS[op].dtypes, 1, 3)
+        if s.c.chance(2):  # any order of equal axes has the same type
+            t = t.with_shape(*s.c.pick(_EQUAL))
         sample = _backwards(s, t) if op == "slice" and s.c.chance(2) else s.sampled(op, t)
         if sample is None or s.result(op, sample.operands, sample.attrs) != t:
             continue

@@ -27,8 +27,12 @@ from didyma.fuzz.steering.motifs import MOTIFS, RULES, Motif
 from didyma.fuzz.steering.names import renamed
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.steering.wishes import grant
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.graph import COMPILER, NO_INLINE, PRIMITIVE
 from didyma.refimpl.ir.types import PLAIN
+from didyma.refimpl.verify.graph import verify
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Repertoire:
 WHOLE = Repertoire(MOTIFS, 3)  # for every level and engine
 REWRITES = Repertoire(RULES, 3)  # for graph passes alone
 RENAMED = 16  # one graph in so many has awkward names
+ENTERED = 24  # and one in so many an entry with an attribute
 _RANGES = ((1, 8), (2, 13), (0, 5), (3, 24), (1, 40), (2, 3), (6, 6))
 
 
@@ -71,7 +76,23 @@ def _drawn(
         s.start(PLAIN)
     case = replace(finished(s.b, c, RESULTS), changes=changes(c))
     case = replace(case, given=tuple(s.given.items()))
-    return renamed(case, c) if c.chance(RENAMED) else case
+    case = renamed(case, c) if c.chance(RENAMED) else case
+    return entered(case, c) if c.chance(ENTERED) else case
+
+
+def entered(case: Case, c: Chooser) -> Case:
+    """Return a case whose entry is external, a Primitive, or not to be inlined, where it may be."""
+    named = c.pick(((COMPILER, "library"), (NO_INLINE, 1), (PRIMITIVE, 1)))
+    entry = replace(case.module.entry, attrs=(named,))
+    given = {s for p in entry.params for s in dims.free(p.type.shape)}
+    if any(not given.issuperset(dims.free(t.shape)) for t in entry.result_types()):
+        return case  # a function hands on no size that it binds itself
+    m = replace(case.module, functions=(*case.module.functions[:-1], entry))
+    try:
+        verify(m)
+    except DidymaError:
+        return case
+    return replace(case, module=m)
 
 
 def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:

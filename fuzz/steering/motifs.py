@@ -13,7 +13,7 @@ from typing import Any
 from didyma.fuzz import control_rounds, control_sizes
 from didyma.fuzz.steering.around_rules import (
     FOLDED,
-    MATCHES,
+    MATCHED,
     again,
     casts,
     constants,
@@ -276,7 +276,7 @@ _PLAIN = tuple(str(d) for d in PLAIN)
 _CASTS = (*_PLAIN, *_PLAIN, *DTYPES)
 _USES = tuple(f"{o.name} {d}" for o in OPS.values() if o.arity[0] for d in o.dtypes)
 RULES = (
-    _motif("matched", matched, 5, _numbers(len(MATCHES))),
+    _motif("matched", matched, 8, MATCHED),
     _motif("casts", casts, 4, _CASTS, _CASTS, _CASTS),
     _motif("folded", folded, 1, FOLDED),
     _motif("constants", constants, 3, (*PAIRED, "pad", "matmul"), ("0", "1", "2"), CONSTANTS),
@@ -290,7 +290,7 @@ RULES = (
 )
 MOTIFS: tuple[Motif, ...] = (
     _motif("pair", pair, 5, EVERY, EVERY),
-    _motif("matched", matched, 3, _numbers(len(MATCHES))),
+    _motif("matched", matched, 3, MATCHED),
     _motif("again", again, 1, EVERY),
     _motif("casts", casts, 1, _CASTS, _CASTS, _CASTS),
     _motif("twins", twins, 1, (*PAIRED, "where"), PATTERNS),
@@ -301,7 +301,7 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("moves", moves, 2, MOVES, MOVES, MOVES),
     _motif("use", use, 2, _USES, LAYOUTS),
     _motif("control", controlled, 2, control_sizes.KINDS),
-    _motif("carried", carried, 2, control_rounds.KINDS),
+    _motif("carried", carried, 3, control_rounds.KINDS),
     _motif("shared", shared, 2, tuple(SHARED)),
     _motif("structure", structure, 1, tuple(KINDS)),
     _motif("anything", anything, 1, ("",)),

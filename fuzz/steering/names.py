@@ -15,11 +15,16 @@ C_WORDS = (
     "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
     "union", "unsigned", "void", "volatile", "while",
 )  # fmt: skip
+TAKEN = (
+    "i64", "f32", "b8", "u8", "i8", "f16", "bf16", "f64", "u64", "f32x4", "i8x4", "exp_f32",
+    "cast_i32_f32", "min_f32", "inf_f32", "nan_f64", "add_i32", "load4_f32", "store4_f32", "sizeof",
+    "blockIdx", "threadIdx", "blockDim", "NULL", "main", "assert", "exp", "abs",
+)  # fmt: skip
 AWKWARD = (
-    *C_WORDS, "i64", "f32", "b8", "exp_f32", "cast_i32_f32", "blockIdx", "threadIdx", "NULL",
-    "main", "class", "this", "new", "template", "and", "or", "not", "bool", "def", "lambda", "None",
-    "is", "engine", "kernels", "inputs", "i", "i0", "k0", "tx", "bx", "acc", "x_1", "x.1", "1x",
-    "a b", "é", "layer/0:bias", "__half", "_x", "x" * 70,
+    *C_WORDS, *TAKEN, "class", "this", "new", "template", "and", "or", "not", "bool", "def",
+    "lambda", "None", "is", "engine", "kernels", "inputs", "i", "i0", "k0", "tx", "bx",
+    "acc", "x_1", "x.1", "1x",
+    "a b", "é", "größe", "a\\b", "*/", "x\u200b", "layer/0:bias", "__half", "_x", "x" * 70,
 )  # fmt: skip
 
 

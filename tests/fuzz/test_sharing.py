@@ -19,6 +19,7 @@ from didyma.refimpl.verify.graph import verify
 
 WANTED = {
     "rotated": "while", "states": "scan", "given back": "if", "fixed results": CALL,
+    "carried test": "while", "idle sides": "if", "views returned": CALL,
     "parts": "concat", "views": "slice", "results": "reshape", "packed": "slice",
 }  # fmt: skip
 

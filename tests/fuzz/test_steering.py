@@ -17,7 +17,7 @@ from didyma.fuzz import control, control_sizes
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.graphs import Case, finished, readers_of
-from didyma.fuzz.steering.around_rules import MATCHES
+from didyma.fuzz.steering.around_rules import MATCHED, MATCHES
 from didyma.fuzz.steering.draw import (
     RESULTS,
     REWRITES,
@@ -25,6 +25,7 @@ from didyma.fuzz.steering.draw import (
     Repertoire,
     chosen,
     draw,
+    entered,
     position,
     symbols,
 )
@@ -35,7 +36,7 @@ from didyma.fuzz.steering.structure import KINDS, structure
 from didyma.fuzz.steering.twins import PATTERNS, SPOILED, spoiled, twins
 from didyma.fuzz.values import FOCUSED, Readers, corners, focused
 from didyma.refimpl.interp import graph
-from didyma.refimpl.ir.graph import BIND, CALL, CONTROL, PRIMITIVE
+from didyma.refimpl.ir.graph import BIND, CALL, COMPILER, CONTROL, NO_INLINE, PRIMITIVE
 from didyma.refimpl.ir.text import parse_module, show
 from didyma.refimpl.ir.types import ALL, DType, TensorType
 from didyma.refimpl.ops import OPS
@@ -66,10 +67,12 @@ def test_turns_visit_every_kind_of_a_motif_once_a_lap() -> None:
     for length in (1, 2, 97, 96, 9409):
         assert sorted(position(length, "x", k) for k in range(length)) == list(range(length))
     (pair,) = (m for m in WHOLE.motifs if m.name == "matched")
-    turns = sum(m.weight for m in WHOLE.motifs) * (len(MATCHES) // pair.weight + 1)
-    kinds = [kind for t in range(turns) for m, kind in [chosen(t, 5, WHOLE.motifs)] if m is pair]
-    assert set(kinds) == {(str(i),) for i in range(len(MATCHES))}
-    assert max(Counter(kinds).values()) <= 2
+    turns = sum(m.weight for m in WHOLE.motifs) * (len(MATCHED) // pair.weight + 1)
+    drawn = (kind for t in range(turns) for m, kind in [chosen(t, 5, WHOLE.motifs)] if m is pair)
+    kinds, once = Counter(drawn), Counter((kind,) for kind in MATCHED)
+    assert {int(kind.split()[0]) for kind in MATCHED} == set(range(len(MATCHES)))
+    assert all(once[k] <= kinds[k] <= 2 * once[k] for k in once)
+    assert kinds.keys() == once.keys()
 
 
 def test_axes_of_a_shape_and_symbols_differ() -> None:
@@ -232,3 +235,11 @@ def test_awkward_names_change_nothing_else() -> None:
             got = graph.run(other.module, other.inputs())
         assert [a.tobytes() for a in want] == [b.tobytes() for b in got]
     assert awkward >= 5
+
+
+def test_entries_have_attributes_where_these_are_lawful() -> None:
+    made = [entered(draw(3, index), Dice(index)).module for index in range(40)]
+    for m in made:
+        verify(m)
+    kinds = {name for m in made for name, _ in m.entry.attrs}
+    assert kinds == {COMPILER, NO_INLINE, PRIMITIVE}
