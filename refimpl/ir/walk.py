@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from operator import is_
 from typing import TypeAlias, assert_never
 
 from didyma.refimpl.ir.loop import (
@@ -46,20 +47,20 @@ StmtFn: TypeAlias = Callable[[Stmt], Stmt]
 def expr_children(e: Expr) -> tuple[Expr, ...]:
     """Return the direct subexpressions, in order of evaluation."""
     match e:
-        case Const() | Var():
+        case Var() | Const():
             return ()
-        case Cast(arg) | Unary(_, arg):
-            return (arg,)
-        case Binary(_, a, b) | Compare(_, a, b):
-            return (a, b)
-        case Intrinsic(_, args):
-            return args
-        case Select(c, a, b):
-            return (c, a, b)
-        case Load(_, index, _):
-            return index
-        case LetExpr(_, value, body):
-            return (value, body)
+        case Binary() | Compare():
+            return (e.lhs, e.rhs)
+        case Load():
+            return e.index
+        case Cast() | Unary():
+            return (e.arg,)
+        case Intrinsic():
+            return e.args
+        case Select():
+            return (e.cond, e.then, e.other)
+        case LetExpr():
+            return (e.value, e.body)
         case _:
             assert_never(e)
 
@@ -72,8 +73,8 @@ def certain_children(e: Expr) -> tuple[Expr, ...]:
 def map_expr(f: ExprFn, e: Expr) -> Expr:
     """Return an expression with ``f`` applied to its direct subexpressions."""
     old = expr_children(e)
-    new = tuple(f(c) for c in old)
-    if all(a is b for a, b in zip(old, new, strict=True)):
+    new = tuple([f(c) for c in old])
+    if all(map(is_, old, new)):
         return e
     match e:
         case Const() | Var():
@@ -101,24 +102,24 @@ def map_expr(f: ExprFn, e: Expr) -> Expr:
 def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
     """Return the expressions that stand directly in a statement."""
     match s:
-        case For(_, extent):
-            return (extent,)
-        case If(cond) | While(cond) | Assert(cond):
-            return (cond,)
-        case Let(_, value):
-            return (value,)
-        case Store(_, index, value) | Atomic(_, _, index, value):
-            return (*index, value)
-        case Call(_, _, dims):
-            return dims
-        case Fold(accs, axes, combine):
-            merged = () if s.merge is None else s.merge.results
-            bounds = (*(a.start for a in accs), *(a.extent for a in axes))
-            return (*bounds, *combine.results, *merged)
-        case Yield(values):
-            return values
         case Block() | Allocate() | PlacementAllocate() | Free() | ExternalCall() | Barrier():
             return ()
+        case Store() | Atomic():
+            return (*s.index, s.value)
+        case For():
+            return (s.extent,)
+        case Let():
+            return (s.value,)
+        case If() | While() | Assert():
+            return (s.cond,)
+        case Fold():
+            merged = () if s.merge is None else s.merge.results
+            bounds = (*(a.start for a in s.accs), *(a.extent for a in s.axes))
+            return (*bounds, *s.combine.results, *merged)
+        case Yield():
+            return s.values
+        case Call():
+            return s.dims
         case _:
             assert_never(s)
 
@@ -126,12 +127,12 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
 def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
     """Return the direct substatements, in order."""
     match s:
-        case Block(body):
-            return body
-        case For() | While() | Let() | Allocate() | PlacementAllocate():
+        case Block():
+            return s.body
+        case For() | Let() | Allocate() | While() | PlacementAllocate():
             return (s.body,)
-        case If(_, then, other):
-            return (then,) if other is None else (then, other)
+        case If():
+            return (s.then,) if s.other is None else (s.then, s.other)
         case Fold():
             return (s.step, s.body)
         case Store() | Atomic() | Free() | ExternalCall() | Call() | Barrier() | Assert() | Yield():
@@ -186,26 +187,27 @@ def _combiner(c: Combiner, on_expr: ExprFn) -> Combiner:
     return Combiner(c.operands, tuple(on_expr(e) for e in c.results))
 
 
-def exprs(s: Stmt) -> Iterator[Expr]:
-    """Yield every expression of a statement and its substatements, parents first."""
-    for e in stmt_exprs(s):
-        yield from subexprs(e)
-    for child in stmt_children(s):
-        yield from exprs(child)
+def exprs(s: Stmt) -> list[Expr]:
+    """Return every expression of a statement and its substatements, parents first."""
+    return [e for below in stmts(s) for root in stmt_exprs(below) for e in subexprs(root)]
 
 
-def subexprs(e: Expr) -> Iterator[Expr]:
-    """Yield an expression and everything below it, parents first."""
-    yield e
-    for c in expr_children(e):
-        yield from subexprs(c)
+def subexprs(e: Expr) -> list[Expr]:
+    """Return an expression and everything below it, parents first, in order of evaluation."""
+    found, todo = list[Expr](), [e]
+    while todo:
+        found.append(e := todo.pop())
+        todo += expr_children(e)[::-1]
+    return found
 
 
-def stmts(s: Stmt) -> Iterator[Stmt]:
-    """Yield a statement and everything below it, parents first."""
-    yield s
-    for child in stmt_children(s):
-        yield from stmts(child)
+def stmts(s: Stmt) -> list[Stmt]:
+    """Return a statement and everything below it, parents first, in order."""
+    found, todo = list[Stmt](), [s]
+    while todo:
+        found.append(s := todo.pop())
+        todo += stmt_children(s)[::-1]
+    return found
 
 
 def substitute_expr(e: Expr, table: Mapping[str, Expr]) -> Expr:
