@@ -297,11 +297,10 @@ class Options(_Group):
             if path not in USUAL:
                 raise _unknown(path)
         return replace(
-            self,
+            _with(self, choices),
             graph=_with(self.graph, choices),
             kernels=_with(self.kernels, choices),
             memory=_with(self.memory, choices),
-            **{name: choices[name] for name in _own(Options) if name in choices},
         )
 
     def record(self) -> dict[str, Any]:
@@ -334,9 +333,9 @@ class Options(_Group):
 
 def _with(group: G, choices: Mapping[str, Any]) -> G:
     """Return a group with those choices whose paths name one of its own."""
-    paths = {name: group.path + name for name in _own(type(group))}
-    given = {name: choices[p] for name, p in paths.items() if p in choices}
-    return replace(group, **{name: _frozen(value) for name, value in given.items()})
+    mine = [p for p in choices if p.rpartition(".")[0] == group.path[:-1]]
+    given = {p.rpartition(".")[2]: _frozen(choices[p]) for p in mine}
+    return replace(group, **given) if given else group
 
 
 def _frozen(value: Any) -> Any:

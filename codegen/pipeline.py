@@ -168,7 +168,8 @@ def _lower(made: Fused, context: Context) -> Lowered:
 def _schedule(made: Lowered, context: Context) -> Scheduled:
     options = context.options
     given = parse_all(options.kernels.choices)
-    hashes = {f.name: structural_hash(f) for f in made.fused.functions if f.name in made.loops}
+    named = made.fused.functions if options.kernels.schedules else ()
+    hashes = {f.name: structural_hash(f) for f in named if f.name in made.loops}
     steps = by_function(options.kernels.schedules, hashes)
     claims = claimed(made.fused, made.loops, context.kernels)
 
