@@ -103,15 +103,14 @@ def attr_symbols(a: Attr) -> tuple[str, ...]:
     if isinstance(a, sympy.Expr):
         return dims.free(a)
     if isinstance(a, tuple):
-        return tuple(s for x in a for s in attr_symbols(x))
+        return tuple(s for x in a if not isinstance(x, int) for s in attr_symbols(x))
     return ()
 
 
 def symbols(n: Node) -> frozenset[str]:
     """Return the symbols in the types and attributes of a node."""
-    names = {s for _, a in n.attrs for s in attr_symbols(a)}
-    names.update(dims.free(d for t in n.types for d in t.shape if not isinstance(d, int)))
-    return frozenset(names)
+    sizes = [d for t in n.types for d in t.shape if not isinstance(d, int)]
+    return frozenset((*dims.free(sizes), *(s for _, a in n.attrs for s in attr_symbols(a))))
 
 
 def solve(

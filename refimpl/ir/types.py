@@ -69,7 +69,7 @@ class DType(StrEnum):
     @property
     def is_packed(self) -> bool:
         """Return whether several elements share a byte of memory."""
-        return self in PACKED
+        return self in _BITS
 
     @property
     def is_float(self) -> bool:
@@ -181,7 +181,7 @@ class TensorType:
         """The number of bytes in memory, unpadded; packed elements fill whole bytes."""
         if self.dtype.is_packed:
             return dims.ceildiv(self.numel, 8 // self.dtype.bits)
-        return dims.mul(self.numel, self.dtype.nbytes)
+        return dims.mul(*self.shape, self.dtype.nbytes)
 
     @property
     def memory(self) -> TensorType:

@@ -43,6 +43,8 @@ def evaluate(d: Dim, env: Mapping[str, int]) -> int:
     if isinstance(d, int):
         return d
     value = _rational(d, env)
+    if type(value) is int:
+        return value
     if value.denominator != 1:
         raise DidymaError("fractional-dim", text(d), got=str(value), want="an integer size")
     return int(value)
@@ -54,7 +56,7 @@ def values(shape: Iterable[Dim], env: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _rational(e: Any, env: Mapping[str, int]) -> Any:
-    if isinstance(e, sympy.Symbol):
+    if e.is_Symbol:
         if e.name not in env:
             raise DidymaError(
                 "unbound-dim", e.name, got=f"values for {sorted(env)}", want=f"a value for {e.name}"
@@ -65,11 +67,11 @@ def _rational(e: Any, env: Mapping[str, int]) -> Any:
     if e.is_Rational:
         return sympy.Rational(e)
     args = [_rational(a, env) for a in e.args]
-    if fold := FOLDS.get(e.func):
+    if fold := FOLDS.get(type(e)):
         return fold(args)
-    if e.func is sympy.Mod:
+    if isinstance(e, sympy.Mod):
         return args[0] % args[1]
-    if e.func is sympy.Pow:
+    if isinstance(e, sympy.Pow):
         return sympy.Integer(args[0]) ** args[1]
     raise DidymaError("bad-dim", str(e), got=str(e.func), want="+ * // min max over symbols")
 
@@ -102,13 +104,14 @@ def bind(
     >>> bind([("x", (2 * n + 1, 3), (9, 3))], [DimVar("n", 1, 8)])
     {'n': 4}
     """
-    pairs: list[tuple[str, int, Dim, int]] = []
+    pairs: list[tuple[str, int, Dim, int]] = []  # but for those of equal ints
     for name, want, got in shapes:
         if len(want) != len(got):
             raise DidymaError(
                 "rank-mismatch", name, got=f"shape {tuple(got)}", want=f"rank {len(want)}"
             )
-        pairs += [(name, i, w, g) for i, (w, g) in enumerate(zip(want, got, strict=True))]
+        axes = enumerate(zip(want, got, strict=True))
+        pairs += [(name, i, w, g) for i, (w, g) in axes if not isinstance(w, int) or w != g]
     env: dict[str, int] = {}
     for _, _, w, g in pairs:
         if isinstance(w, sympy.Symbol):

@@ -43,8 +43,11 @@ def canonical(e: Any) -> Dim:
     """
     if isinstance(e, int):
         return int(e)
-    expanded = sympy.expand(e)
-    return int(expanded) if expanded.is_Integer else expanded
+    return _int_if_whole(sympy.expand(e))
+
+
+def _int_if_whole(e: Any) -> Dim:
+    return int(e) if e.is_Integer else e
 
 
 def _ints(ds: Sequence[Dim]) -> list[int] | None:
@@ -77,7 +80,8 @@ def mul(*ds: Dim) -> Dim:
             "D-too-large", "a product of sizes", got=f"{count:,} terms",
             want=f"at most {MOST_TERMS:,}",
         )  # fmt: skip
-    return canonical(sympy.Mul(*ds))
+    product = sympy.Mul(*ds)
+    return _int_if_whole(product) if count == 1 else canonical(product)
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
@@ -136,8 +140,7 @@ def _quotient(parts: Polynomial, by: int, times: int = 1) -> Dim:
     elif inside:
         rest = (sympy.Mul(sympy.Rational(c, by), *m) for m, c in inside.items())
         whole.append(sympy.Mul(times, sympy.floor(sympy.Add(*rest), evaluate=False)))
-    e = sympy.Add(*whole)
-    return int(e) if e.is_Integer else e
+    return _int_if_whole(sympy.Add(*whole))
 
 
 def maximum(*ds: Dim) -> Dim:
@@ -199,9 +202,11 @@ def free(ds: Dim | Iterable[Dim]) -> tuple[str, ...]:
     >>> free([2, symbol("n") * symbol("m")])
     ('m', 'n')
     """
-    many = [ds] if isinstance(ds, (int, sympy.Expr)) else ds
-    names = {s.name for d in many if not isinstance(d, int) for s in d.free_symbols}
-    return tuple(sorted(names))
+    if isinstance(ds, int):
+        return ()
+    many = (ds,) if isinstance(ds, sympy.Expr) else ds
+    symbolic = [d for d in many if not isinstance(d, int)]
+    return tuple(sorted({s.name for d in symbolic for s in d.free_symbols})) if symbolic else ()
 
 
 def terms(d: Dim) -> int:
