@@ -7,7 +7,7 @@ is made, so that a serial loop repeats only what it must.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -51,31 +51,22 @@ from didyma.refimpl.ir.types import Array
 def compile_expr(site: Site, e: Expr) -> Code:
     """Compile an expression of the site's statement."""
     match e:
-        case Var(name):
-            return site.frame.vars[name]
-        case Binary(op, a, b):
-            x, y = compile_expr(site, a), compile_expr(site, b)
-            return _once(site, (op, x, y), partial(_binary, site, e, x, y))
+        case Var():
+            return site.frame.vars[e.name]
+        case Binary():
+            return _binary(site, e)
         case Const():
             return _constant(site, e)
         case Load():
             return _load(site, e)
-        case Cast(arg, dtype):
-            x = compile_expr(site, arg)
-            f = site.launch.arithmetic.cast_fn(arg.dtype, dtype)
-            return _once(site, (dtype, x), lambda: apply1(f, x))
-        case Compare(op, a, b):
-            x, y = compile_expr(site, a), compile_expr(site, b)
-            f = site.launch.arithmetic.compare_fn(op, a.dtype)
-            return _once(site, (op, x, y), lambda: apply2(f, x, y))
-        case Unary(op, arg):
-            x = compile_expr(site, arg)
-            f = site.launch.arithmetic.unary_fn(op, arg.dtype)
-            return _once(site, (op, x), lambda: apply1(f, x))
-        case Intrinsic(name, args):
-            xs = tuple(compile_expr(site, a) for a in args)
-            f = site.launch.arithmetic.intrinsic_fn(name, args[0].dtype)
-            return _once(site, (name, *xs), lambda: apply(f, xs))
+        case Cast():
+            return _cast(site, e)
+        case Compare():
+            return _compare(site, e)
+        case Unary():
+            return _unary(site, e)
+        case Intrinsic():
+            return _intrinsic(site, e)
         case Select():
             return _select(site, e)
         case LetExpr():
@@ -84,16 +75,13 @@ def compile_expr(site: Site, e: Expr) -> Code:
             assert_never(e)
 
 
-def _once(site: Site, key: Hashable, make: Callable[[], Code]) -> Code:
-    """Return the code of an operation on operands: one for all that are equal in a statement."""
-    code = site.codes.get(key)
-    if code is None:
-        code = make()
-        if not code.loads:
-            launch = site.launch
-            if not (code.known or code.uniform) and math.prod(launch.lanes.shape) >= MANY_LANES:
-                code = remembering(code, launch.clock)
-            site.codes[key] = code
+def _shared(site: Site, key: Hashable, code: Code) -> Code:
+    """Return the code of an operation, and keep it for all that are equal in the statement."""
+    if not code.loads:
+        launch = site.launch
+        if not (code.known or code.uniform) and math.prod(launch.lanes.shape) >= MANY_LANES:
+            code = remembering(code, launch.clock)
+        site.codes[key] = code
     return code
 
 
@@ -107,10 +95,37 @@ def _constant(site: Site, e: Const) -> Code:
     return code
 
 
-def _binary(site: Site, e: Binary, x: Code, y: Code) -> Code:
-    dtype = e.lhs.dtype
-    interval = index_interval(e.op, x.interval, y.interval) if dtype == INDEX else None
-    return apply2(site.launch.arithmetic.binary_fn(e.op, dtype), x, y, interval)
+def _binary(site: Site, e: Binary) -> Code:
+    op, x, y = e.op, compile_expr(site, e.lhs), compile_expr(site, e.rhs)
+    code = site.codes.get((op, x, y))
+    if code is None:
+        dtype = e.lhs.dtype
+        interval = index_interval(op, x.interval, y.interval) if dtype is INDEX else None
+        f = site.launch.arithmetic.binary_fn(op, dtype)
+        code = _shared(site, (op, x, y), apply2(f, x, y, interval))
+    return code
+
+
+def _cast(site: Site, e: Cast) -> Code:
+    x, f = compile_expr(site, e.arg), site.launch.arithmetic.cast_fn(e.arg.dtype, e.dtype)
+    return site.codes.get((e.dtype, x)) or _shared(site, (e.dtype, x), apply1(f, x))
+
+
+def _compare(site: Site, e: Compare) -> Code:
+    x, y = compile_expr(site, e.lhs), compile_expr(site, e.rhs)
+    f = site.launch.arithmetic.compare_fn(e.op, e.lhs.dtype)
+    return site.codes.get((e.op, x, y)) or _shared(site, (e.op, x, y), apply2(f, x, y))
+
+
+def _unary(site: Site, e: Unary) -> Code:
+    x, f = compile_expr(site, e.arg), site.launch.arithmetic.unary_fn(e.op, e.arg.dtype)
+    return site.codes.get((e.op, x)) or _shared(site, (e.op, x), apply1(f, x))
+
+
+def _intrinsic(site: Site, e: Intrinsic) -> Code:
+    xs = tuple(compile_expr(site, a) for a in e.args)
+    f = site.launch.arithmetic.intrinsic_fn(e.name, e.args[0].dtype)
+    return site.codes.get((e.name, *xs)) or _shared(site, (e.name, *xs), apply(f, xs))
 
 
 def _let(site: Site, e: LetExpr) -> Code:
@@ -140,7 +155,8 @@ def _select(site: Site, e: Select) -> Code:
     then, other = compile_expr(masked, e.then), compile_expr(masked, e.other)
     if not (then.loads or other.loads):
         parts = (cond, then, other)
-        return _once(site, ("select", *parts), lambda: apply(scalar.where, parts))
+        key = ("select", *parts)
+        return site.codes.get(key) or _shared(site, key, apply(scalar.where, parts))
     choose, a, b = cond.run, then.run, other.run
 
     def run(mask: Mask) -> Value:

@@ -30,7 +30,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
-from didyma.refimpl.ir.walk import expr_children, stmt_children, stmt_exprs
+from didyma.refimpl.ir.walk import expr_children, stmt_children, stmt_exprs, stmts
 
 LANE_KINDS = (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.BOUND)
 
@@ -46,9 +46,7 @@ def in_memory(f: PrimFunc) -> frozenset[tuple[str, str]]:
 
 
 def _has_locals(s: Stmt) -> bool:
-    if isinstance(s, Allocate) and s.buffer.scope is Scope.LOCAL:
-        return True
-    return any(map(_has_locals, stmt_children(s)))
+    return any(isinstance(x, Allocate) and x.buffer.scope is Scope.LOCAL for x in stmts(s))
 
 
 @dataclass(frozen=True, slots=True)

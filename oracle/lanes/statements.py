@@ -48,7 +48,7 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ir.unfold import unfolded
-from didyma.refimpl.ir.walk import stmt_children
+from didyma.refimpl.ir.walk import stmt_children, stmts
 
 
 def run(
@@ -226,7 +226,7 @@ def _assert(site: Site, s: Assert) -> Run:
 
 def _lane_depth(s: Stmt, functions: Mapping[str, PrimFunc]) -> int:
     """Deepest nesting of lane loops."""
-    below = max((_lane_depth(b, functions) for b in stmt_children(s)), default=0)
+    below = max([_lane_depth(b, functions) for b in stmt_children(s)], default=0)
     match s:
         case For():
             return below + (s.kind in LANE_KINDS)
@@ -238,18 +238,17 @@ def _lane_depth(s: Stmt, functions: Mapping[str, PrimFunc]) -> int:
 
 def _writes(s: Stmt, functions: Mapping[str, PrimFunc]) -> Iterator[str]:
     """Name of the buffer of every store, atomic, free and the like, once for each."""
-    match s:
-        case Store() | Atomic() | Free():
-            yield s.buffer
-        case PlacementAllocate():
-            yield s.over
-        case ExternalCall(_, outputs):
-            yield from outputs
-        case Call(callee, args):
-            f = functions[callee]
-            given = dict(zip((p.name for p in f.params), args, strict=True))
-            yield from (given[name] for name in _writes(f.body, functions) if name in given)
-        case _:
-            pass
-    for below in stmt_children(s):
-        yield from _writes(below, functions)
+    for below in stmts(s):
+        match below:
+            case Store() | Atomic() | Free():
+                yield below.buffer
+            case PlacementAllocate():
+                yield below.over
+            case ExternalCall(_, outputs):
+                yield from outputs
+            case Call(callee, args):
+                f = functions[callee]
+                given = dict(zip((p.name for p in f.params), args, strict=True))
+                yield from (given[name] for name in _writes(f.body, functions) if name in given)
+            case _:
+                pass
