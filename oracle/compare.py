@@ -68,6 +68,8 @@ def rewritten(name: str, want: Array, bar: Bar, got: Array, type: TensorType) ->
     """Judge an output by the bits of another, and by its bar where the bits differ."""
     if want.dtype == got.dtype and want.shape == got.shape:
         same = ~_differ(want, got)
+        if same.all() and got.dtype == type.dtype.numpy and got.shape == type.shape:
+            return Comparison(got.size, got.size, 0.0)
         bar = Bar(bar.c, np.where(same, np.inf, bar.e))
         rest = compare(name, bar, got, type)
         return Comparison(rest.checked + int(same.sum()), rest.total, rest.worst, rest.message)

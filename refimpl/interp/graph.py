@@ -217,6 +217,7 @@ class _Visited(_Copies):
 
         def by_reference() -> Sequence[Array]:
             plain = _Copies(self.m, self.env)
+            plain.prepared = self.prepared
             return plain.node(f, step, list(given))
 
         return self.visit(f, n, given, self.env, by_reference)

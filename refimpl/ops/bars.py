@@ -300,10 +300,13 @@ def judge(b: Bar, out: Array, dtype: DType) -> Verdict:
         return Verdict(same | undecided, undecided)
     with np.errstate(all="ignore"):
         o = out.astype(centre_dtype(dtype))
-        same = o == b.c
-        signs = same & (b.c == 0) & (b.e == 0) & (np.signbit(o) != np.signbit(b.c))
-        ok = same | (np.abs(o - b.c) <= b.e) | (np.isnan(o) & np.isnan(b.c))
-        return Verdict((ok & ~signs) | undecided, undecided)
+        ok = same = o == b.c
+        if not same.all():
+            ok = same | (np.abs(o - b.c) <= b.e) | (np.isnan(o) & np.isnan(b.c))
+        zero = same & (b.c == 0)
+        if zero.any():
+            ok = ok & ~(zero & (b.e == 0) & (np.signbit(o) != np.signbit(b.c)))
+        return Verdict(ok | undecided, undecided)
 
 
 def hull(decided: Array, chosen: Bar, other: Bar) -> Bar:
