@@ -31,7 +31,7 @@ Env: TypeAlias = Mapping[str, int]
 Buffers: TypeAlias = Mapping[str, Array]
 Run: TypeAlias = Callable[[Buffers], Buffers]
 
-ROUNDS = (values.Kind.SMALL, values.Kind.NORMAL, values.Kind.CORNERS)
+ROUNDS = (values.Distribution.SMALL, values.Distribution.NORMAL, values.Distribution.CORNERS)
 SIZE = 5  # of a dim that nobody gave, if its range has it
 
 
@@ -105,7 +105,7 @@ def _sizes(f: PrimFunc, sizes: Env) -> dict[str, int]:
     return env
 
 
-def drawn(f: PrimFunc, env: Env, seed: int, kind: values.Kind) -> dict[str, Array]:
+def drawn(f: PrimFunc, env: Env, seed: int, kind: values.Distribution) -> dict[str, Array]:
     """Return random content for each parameter."""
     return {
         b.name: values.array(seed + n, b.dtype, dims.values(b.shape, env), None, kind)

@@ -25,7 +25,7 @@ from didyma.fuzz import levels
 from didyma.fuzz.graphs import domains
 from didyma.fuzz.peers import judge as peer_judge
 from didyma.fuzz.peers.peer import Peer
-from didyma.fuzz.values import CORE, Kind, array, core, corners
+from didyma.fuzz.values import CORE, Distribution, array, core, corners
 from didyma.oracle.report import Report, Setting, merged
 from didyma.oracle.stages import judge
 from didyma.refimpl.errors import DidymaError
@@ -39,11 +39,15 @@ WORK = 1 << 15  # elements in all the rounds of a program, when nobody says how 
 NODE = 64  # elements that cost as much as judging one node at all levels
 LARGE = 1 << 17  # elements of a program of which the slowest engines judge one round
 SLOW = frozenset(("simt",))  # it runs every thread in NumPy
-ORDINARY = frozenset((Kind.NORMAL, Kind.SMALL, Kind.UNIT))  # values that peers are judged on
+# The values that peers are judged on.
+ORDINARY = frozenset((Distribution.NORMAL, Distribution.SMALL, Distribution.UNIT))
 
 STRIDE = 71  # coprime to CORE squared, so that steps of it reach every pair of corners
 _LAW = re.compile(r"[DGLP]-")
-_KINDS = (Kind.SPARSE, Kind.NEUTRAL, Kind.SMALL, Kind.BITS, Kind.SCALES, Kind.UNIT)
+_KINDS = (
+    Distribution.SPARSE, Distribution.NEUTRAL, Distribution.SMALL, Distribution.BITS,
+    Distribution.SCALES, Distribution.UNIT,
+)  # fmt: skip
 PAIRS, EVERY = "corners in pairs", "every corner"
 
 
@@ -56,7 +60,7 @@ class Round:
 
     number: int
     name: str
-    kind: Kind | None = None
+    kind: Distribution | None = None
     sweep: int = 0
 
 
@@ -100,7 +104,7 @@ class Source:
             if p.name in self.given:
                 x = np.broadcast_to(self.given[p.name].array(), shape).copy()
             elif counts and dtype.is_int:  # it may be the trip count of a loop
-                x = array(seed, dtype, shape, near.get(p.name), Kind.SMALL)
+                x = array(seed, dtype, shape, near.get(p.name), Distribution.SMALL)
             elif r.kind is not None:
                 x = array(seed, dtype, shape, near.get(p.name), r.kind)
             elif r.name == PAIRS:
@@ -184,11 +188,11 @@ def schedule(source: Source, tries: int | None = None) -> tuple[Round, ...]:
         return (Round(0, "recorded"),)
     m = source.module
     if all(p.name in source.given or not source.size(p) for p in m.entry.params):
-        return (Round(0, "given values" if source.given else "no inputs", Kind.NORMAL),)
+        return (Round(0, "given values" if source.given else "no inputs", Distribution.NORMAL),)
     first = list(_first(source))
     worth = max(FEWEST, WORK // max(1, work(m, source.env)))
     count = min(worth, len(first)) if tries is None else tries
-    more = (Round(0, k.value, k) for k in cycle((Kind.MIXED, Kind.NORMAL, *_KINDS)))
+    more = (Round(0, k.value, k) for k in cycle((Distribution.MIXED, Distribution.NORMAL, *_KINDS)))
     chosen = [*first, *islice(more, max(0, count - len(first)))][:count]
     return tuple(replace(r, number=i) for i, r in enumerate(chosen))
 
@@ -196,7 +200,7 @@ def schedule(source: Source, tries: int | None = None) -> tuple[Round, ...]:
 def _first(source: Source) -> Iterator[Round]:
     """Yield the rounds that cover every kind and corner once, the most valuable first."""
     pairs, every = source.sweeps()
-    yield from (Round(0, k.value, k) for k in (Kind.NORMAL, Kind.MIXED))
+    yield from (Round(0, k.value, k) for k in (Distribution.NORMAL, Distribution.MIXED))
     yield from (Round(0, PAIRS), Round(0, EVERY))
     yield from (Round(0, k.value, k) for k in _KINDS)
     for i, j in zip_longest(range(1, pairs), range(1, every)):

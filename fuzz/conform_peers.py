@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from didyma.fuzz.peers.judge import end_to_end
 from didyma.fuzz.peers.peer import REFUSALS, Peer
-from didyma.fuzz.values import Kind, array
+from didyma.fuzz.values import Distribution, array
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Function, Module, Node, Param, attrs
@@ -66,7 +66,8 @@ def suite() -> Iterator[tuple[str, Check]]:
         m = parse_module(f"module {{{text}\n}}")
         types = [p.type for p in m.entry.params]
         inputs = [
-            array(seed + i, t.dtype, _shape(t), None, Kind.NORMAL) for i, t in enumerate(types)
+            array(seed + i, t.dtype, _shape(t), None, Distribution.NORMAL)
+            for i, t in enumerate(types)
         ]
         yield name, partial(_judged, m, inputs)
 

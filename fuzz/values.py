@@ -38,8 +38,8 @@ _OVERFLOWS = (
 _UNDERFLOWS = tuple(2.0**-n for n in (2, 10, 11, 17, 18, 25, 128, 134, 150))
 
 
-class Kind(StrEnum):
-    """A distribution of values; every kind exists for every dtype."""
+class Distribution(StrEnum):
+    """A distribution that random values are drawn from; each exists for every dtype."""
 
     RAMP = "ramp"
     SMALL = "small"
@@ -216,49 +216,53 @@ def _every(rng: np.random.Generator, n: int, dtype: DType) -> Array:
 
 _Draw: TypeAlias = Callable[[np.random.Generator, int, DType], Array]
 _MIXED: tuple[_Draw, ...] = (_small, _normal, _neutral, _scales, _corners, _bits)
-_DRAWS: Mapping[Kind, _Draw] = MappingProxyType(
+_DRAWS: Mapping[Distribution, _Draw] = MappingProxyType(
     {
-        Kind.RAMP: _ramp,
-        Kind.SMALL: _small,
-        Kind.NORMAL: _normal,
-        Kind.UNIT: _unit,
-        Kind.SPARSE: _mostly_normal,
-        Kind.NEUTRAL: _neutral,
-        Kind.SCALES: _scales,
-        Kind.CORNERS: _corners,
-        Kind.BITS: _bits,
-        Kind.MIXED: _mixed,
-        Kind.SWEEP: _every,
-        Kind.READ: _mostly_normal,
+        Distribution.RAMP: _ramp,
+        Distribution.SMALL: _small,
+        Distribution.NORMAL: _normal,
+        Distribution.UNIT: _unit,
+        Distribution.SPARSE: _mostly_normal,
+        Distribution.NEUTRAL: _neutral,
+        Distribution.SCALES: _scales,
+        Distribution.CORNERS: _corners,
+        Distribution.BITS: _bits,
+        Distribution.MIXED: _mixed,
+        Distribution.SWEEP: _every,
+        Distribution.READ: _mostly_normal,
     }
 )
-# Kinds that keep results decidable are listed more than once.
+# Distributions that keep results decidable are listed more than once.
 _USUAL = (
-    Kind.RAMP, Kind.SMALL, Kind.NORMAL, Kind.NORMAL, Kind.UNIT, Kind.SPARSE, Kind.NEUTRAL,
-    Kind.SCALES, Kind.CORNERS, Kind.BITS,
+    Distribution.RAMP, Distribution.SMALL, Distribution.NORMAL, Distribution.NORMAL,
+    Distribution.UNIT, Distribution.SPARSE, Distribution.NEUTRAL, Distribution.SCALES,
+    Distribution.CORNERS, Distribution.BITS,
 )  # fmt: skip
 _FOCUSED = (
-    Kind.SWEEP, Kind.SWEEP, Kind.READ, Kind.READ, Kind.READ, Kind.NORMAL, Kind.NORMAL, Kind.SPARSE,
-    Kind.SMALL, Kind.NEUTRAL, Kind.SCALES, Kind.BITS, Kind.MIXED,
+    Distribution.SWEEP, Distribution.SWEEP, Distribution.READ, Distribution.READ,
+    Distribution.READ, Distribution.NORMAL, Distribution.NORMAL, Distribution.SPARSE,
+    Distribution.SMALL, Distribution.NEUTRAL, Distribution.SCALES, Distribution.BITS,
+    Distribution.MIXED,
 )  # fmt: skip
 # One corner may decide a whole sum or product, and hide every other term.
 _SUMMED = (
-    Kind.NORMAL, Kind.NORMAL, Kind.SMALL, Kind.RAMP, Kind.UNIT, Kind.READ, Kind.SPARSE, Kind.SCALES,
+    Distribution.NORMAL, Distribution.NORMAL, Distribution.SMALL, Distribution.RAMP,
+    Distribution.UNIT, Distribution.READ, Distribution.SPARSE, Distribution.SCALES,
 )  # fmt: skip
 
 
-def kind_of(seed: int) -> Kind:
-    """Return the kind of values that a seed stands for; neighbouring seeds have unrelated kinds.
+def distribution_of(seed: int) -> Distribution:
+    """Return the distribution that a seed stands for; those of neighbouring seeds are unrelated.
 
-    >>> kind_of(0)
-    <Kind.RAMP: 'ramp'>
+    >>> distribution_of(0)
+    <Distribution.RAMP: 'ramp'>
     """
     if seed == 0:
-        return Kind.RAMP
+        return Distribution.RAMP
     return _one_of(_USUAL, seed)
 
 
-def _one_of(kinds: Sequence[Kind], seed: int) -> Kind:
+def _one_of(kinds: Sequence[Distribution], seed: int) -> Distribution:
     (word,) = np.random.SeedSequence(seed).generate_state(1)
     return kinds[int(word) % len(kinds)]
 
@@ -283,11 +287,11 @@ def focused(
     kind = _one_of(_SUMMED if readers.summed else _FOCUSED, seed)
     with np.errstate(all="ignore"):
         x = np.asarray(_DRAWS[kind](rng, n, dtype)).astype(dtype.numpy)
-        bounded = dtype.is_int or kind not in (Kind.SWEEP, Kind.READ)
+        bounded = dtype.is_int or kind not in (Distribution.SWEEP, Distribution.READ)
         if domain is not None and bounded:
             x = _within(rng, x, dtype, domain, 0.6)
-        if readers.corners and kind in (Kind.READ, Kind.SWEEP, Kind.MIXED):
-            there = rng.random(n) < (0.5 if kind is Kind.READ else 0.2)
+        if readers.corners and kind in (Distribution.READ, Distribution.SWEEP, Distribution.MIXED):
+            there = rng.random(n) < (0.5 if kind is Distribution.READ else 0.2)
             x = np.where(there, _chosen(rng, n, dtype, readers.corners), x)
     return np.asarray(x.reshape(shape), order="C")
 
@@ -316,7 +320,7 @@ def array(
     dtype: DType,
     shape: tuple[int, ...],
     domain: Domain | None = None,
-    kind: Kind | None = None,
+    kind: Distribution | None = None,
 ) -> Array:
     """Values of a tensor, of the given kind or else of the seed's; seed 0 is a short ramp.
 
@@ -328,7 +332,7 @@ def array(
     """
     rng = np.random.Generator(np.random.SFC64(seed))
     n = int(np.prod(shape, dtype=np.int64))
-    draw = _DRAWS[kind_of(seed) if kind is None else kind]
+    draw = _DRAWS[distribution_of(seed) if kind is None else kind]
     with np.errstate(all="ignore"):
         x = np.asarray(draw(rng, n, dtype)).astype(dtype.numpy)
         if domain is not None:

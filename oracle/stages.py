@@ -60,7 +60,7 @@ __all__ = ["Subject", "judge"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _SubjectRun:
     """A subject, the inputs on which it is judged, and the bars of its Primitives.
 
     ``payloads`` are those of its Primitives in the ring, and ``end_to_end`` gives the results with
@@ -128,7 +128,7 @@ def judge(
         levels.append(level.level())
 
         def run(
-            name: str, body: Callable[[_Case, _Truth, Recorder], T | None], subject: str = ""
+            name: str, body: Callable[[_SubjectRun, _Truth, Recorder], T | None], subject: str = ""
         ) -> T | None:
             progress(name)
             level = Recorder(name, subject)
@@ -151,13 +151,17 @@ def judge(
     return Report(tuple(levels), str(refusal or ""), refusals=int(refusal is not None))
 
 
-def _case(s: Subject, inputs: Arrays, contract: Contract, details: bool, in_ring: bool) -> _Case:
+def _case(
+    s: Subject, inputs: Arrays, contract: Contract, details: bool, in_ring: bool
+) -> _SubjectRun:
     params = zip(s.source.entry.params, inputs, strict=True)
     env = dims.bind([(p.name, p.type.shape, a.shape) for p, a in params], s.source.dims)
     payloads, bars = PrimitivePayloads(s.fused, contract), PrimitiveBars(s.fused, contract)
     end_to_end = cache(partial(_end_to_end, s.source, tuple(inputs), env, contract))
     launch = partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run
-    return _Case(s, inputs, env, contract, details, bars, payloads, end_to_end, in_ring, launch)
+    return _SubjectRun(
+        s, inputs, env, contract, details, bars, payloads, end_to_end, in_ring, launch
+    )
 
 
 def judge_passes(
@@ -191,7 +195,7 @@ def _as_the_reference(refusal: DidymaError | None, run: Callable[[], T | None]) 
     return results
 
 
-def _graph(case: _Case, level: Recorder) -> _Truth:
+def _graph(case: _SubjectRun, level: Recorder) -> _Truth:
     """Judge each op's NumPy meaning by its own bar, on the values that reach it."""
     m = case.subject.source
     types: dict[str, dict[str, TensorType]] = {}
@@ -229,7 +233,7 @@ def _end_to_end(
     return graph_ring.payloads(m.entry, m, inputs, env, contract, stored=True, folds=folds)
 
 
-def _in_float64(case: _Case) -> Arrays | None:
+def _in_float64(case: _SubjectRun) -> Arrays | None:
     """Return the results in float64, if asked for; None where they bind a size out of its range."""
     if not case.details:
         return None
@@ -241,7 +245,7 @@ def _in_float64(case: _Case) -> Arrays | None:
         return None
 
 
-def _passes(case: _Case, truth: _Truth, level: Recorder) -> None:
+def _passes(case: _SubjectRun, truth: _Truth, level: Recorder) -> None:
     """Judge each graph pass end to end: the same bits, or within the source's accumulated bars."""
     s = case.subject
     if truth.refusal is not None:
@@ -300,7 +304,7 @@ def _rewritten(name: str, want: Array, bound: Estimate, got: Array, type: Tensor
     return compare.bitwise(name, want, got)
 
 
-def _loop(case: _Case, truth: _Truth, level: Recorder) -> None:
+def _loop(case: _SubjectRun, truth: _Truth, level: Recorder) -> None:
     """Judge the loop program of each Primitive."""
     del truth
     s = case.subject
@@ -313,7 +317,7 @@ def _loop(case: _Case, truth: _Truth, level: Recorder) -> None:
     _judge_primitives(case, level, run, lambda name: (s.loops[name],))
 
 
-def _kernel(case: _Case, truth: _Truth, level: Recorder) -> tuple[Arrays, ...] | None:
+def _kernel(case: _SubjectRun, truth: _Truth, level: Recorder) -> tuple[Arrays, ...] | None:
     """Judge the kernels of each Primitive, variant by variant.
 
     Returns the results of the program for each number of a variant, if all are right.
@@ -326,7 +330,7 @@ def _kernel(case: _Case, truth: _Truth, level: Recorder) -> tuple[Arrays, ...] |
     return None if level.findings else tuple(results)
 
 
-def _kernels_of(case: _Case, s: Subject, level: Recorder) -> Arrays:
+def _kernels_of(case: _SubjectRun, s: Subject, level: Recorder) -> Arrays:
     def run(function: str, args: Arrays, env: Env) -> Arrays:
         types = s.fused.function(function).result_types()
         kernels, loop = s.kernels[function], s.loops[function]
@@ -350,7 +354,7 @@ def _by_variant(level: Recorder, number: int, judged: Callable[[], T]) -> T:
 
 
 def _judge_primitives(
-    case: _Case, level: Recorder, run: Runner, kernels: Kernels, *, run_externs: bool = False
+    case: _SubjectRun, level: Recorder, run: Runner, kernels: Kernels, *, run_externs: bool = False
 ) -> Arrays:
     return judge_primitives(
         level, case.bars, case.inputs, case.env, run, kernels,
@@ -358,7 +362,7 @@ def _judge_primitives(
     )  # fmt: skip
 
 
-def _plan(case: _Case, truth: _Truth, level: Recorder) -> None:
+def _plan(case: _SubjectRun, truth: _Truth, level: Recorder) -> None:
     """Replay the plan over memory that knows whose every byte is."""
     program = case.subject.program
     for e in plan_check.check(program, case.env):
@@ -373,7 +377,7 @@ def _plan(case: _Case, truth: _Truth, level: Recorder) -> None:
 def _program(
     unplanned: Sequence[Arrays] | None,
     uses: Sequence[MemoryUse],
-    case: _Case,
+    case: _SubjectRun,
     truth: _Truth,
     level: Recorder,
 ) -> None:
@@ -398,7 +402,7 @@ def _program(
         _by_variant(level, number, partial(judged, number, use))
 
 
-def _extern(name: str, case: _Case, truth: _Truth, level: Recorder) -> None:
+def _extern(name: str, case: _SubjectRun, truth: _Truth, level: Recorder) -> None:
     """Judge an implementation of an external function by the bars of its body."""
     del truth
     s = case.subject
@@ -419,7 +423,7 @@ def _extern(name: str, case: _Case, truth: _Truth, level: Recorder) -> None:
 
 
 def _backend(
-    b: Backend, planned: Sequence[MemoryUse], case: _Case, truth: _Truth, level: Recorder
+    b: Backend, planned: Sequence[MemoryUse], case: _SubjectRun, truth: _Truth, level: Recorder
 ) -> None:
     """Judge a backend: each Primitive by its bar, then the program by the bits of those.
 
@@ -436,7 +440,7 @@ def _backend(
 def _backend_variant(
     b: Backend,
     planned: MemoryUse,
-    case: _Case,
+    case: _SubjectRun,
     s: Subject,
     truth: _Truth,
     level: Recorder,
@@ -461,13 +465,13 @@ def _demand_same_memory(level: Recorder, planned: MemoryUse, use: MemoryUse) -> 
         level.find("plan", "memory", why)
 
 
-def _demand_same_bits(case: _Case, level: Recorder, want: Arrays, got: Arrays) -> None:
+def _demand_same_bits(case: _SubjectRun, level: Recorder, want: Arrays, got: Arrays) -> None:
     names = case.subject.source.entry.results
     rows = zip(names, want, got, strict=True)
     level.compare("plan", [compare.bitwise(name, w, g) for name, w, g in rows])
 
 
-def _demand_same_payloads(case: _Case, level: Recorder, got: Arrays) -> None:
+def _demand_same_payloads(case: _SubjectRun, level: Recorder, got: Arrays) -> None:
     """Demand the payloads of the source, where the values are right."""
     if not level.findings:
         names = case.subject.source.entry.results

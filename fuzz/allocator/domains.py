@@ -52,7 +52,7 @@ SHAPES: Mapping[str, Shape] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class JudgedCase:
     """A judged case: its planner, and what each check has against the plan."""
 
     domain: str
@@ -61,7 +61,7 @@ class Case:
     verdicts: tuple[Verdict, ...]
 
 
-def programs(domain: str, seed: int, *, run: bool = False) -> Case:
+def programs(domain: str, seed: int, *, run: bool = False) -> JudgedCase:
     """Plan and judge a random program; ``run`` also runs it."""
     wrapped = domain == "wrappers"
     shape = shapes.wrapped(seed) if wrapped else SHAPES.get(domain) or shapes.mixed(seed)
@@ -69,7 +69,7 @@ def programs(domain: str, seed: int, *, run: bool = False) -> Case:
     if (domain == "mixed" and seed % 8 == 5) or (wrapped and seed % 3 == 2):
         bare = outlined(bare, seed)
     name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
-    return Case(domain, seed, name, judged(bare, name, seed, run=run, wrapped=wrapped))
+    return JudgedCase(domain, seed, name, judged(bare, name, seed, run=run, wrapped=wrapped))
 
 
 def judged(
@@ -105,7 +105,7 @@ def every(bare: Program, plan: Program, seed: int, *, run: bool) -> list[Verdict
 # ---- arenas
 
 
-def arena(domain: str, seed: int) -> Case:
+def arena(domain: str, seed: int) -> JudgedCase:
     """Place a random problem and judge the placement."""
     match domain:
         case "search":
@@ -118,7 +118,7 @@ def arena(domain: str, seed: int) -> Case:
         case _:
             name = QUICK[seed % len(QUICK)]
             p = traces.arena(seed)
-    return Case(domain, seed, name, tuple(placed(p, name, seed)))
+    return JudgedCase(domain, seed, name, tuple(placed(p, name, seed)))
 
 
 def placed(p: Problem, name: str | ArenaPlanner, seed: int) -> list[Verdict]:
@@ -195,7 +195,7 @@ def _permuted(
 # ---- symbolic sizes
 
 
-def orientations(domain: str, seed: int) -> Case:
+def orientations(domain: str, seed: int) -> JudgedCase:
     """Plan buffers of symbolic sizes; judge what the code says at bindings."""
     r = Random(seed)
     n, m, k = symbol("n"), symbol("m"), symbol("k")
@@ -213,7 +213,7 @@ def orientations(domain: str, seed: int) -> Case:
         size = dims.mul(r.choice((1, 4, 64, 256)), r.choice(pool))
         buffers.append(SymbolicBuffer(f"b{i}", size, lower, lower + r.choice((1, 1, 2, 4))))
     verdicts = oriented(buffers, declared, r.choice((1, 16, 256)), seed)
-    return Case(domain, seed, "orientations", tuple(verdicts))
+    return JudgedCase(domain, seed, "orientations", tuple(verdicts))
 
 
 def oriented(
@@ -240,9 +240,9 @@ def oriented(
 # ---- traces as text
 
 
-def texts(domain: str, seed: int) -> Case:
+def texts(domain: str, seed: int) -> JudgedCase:
     """Read a random trace: a sound one holds its rows, any other is refused with a coded error."""
-    return Case(domain, seed, "trace", tuple(read(traces.text(seed))))
+    return JudgedCase(domain, seed, "trace", tuple(read(traces.text(seed))))
 
 
 def read(t: traces.Text) -> list[Verdict]:
@@ -276,7 +276,9 @@ def domain_of(seed: int, domains: Sequence[str]) -> str:
     return Random(seed).choices(domains, [DOMAINS[d] for d in domains])[0]
 
 
-def judge_case(seed: int, domains: Sequence[str] = tuple(DOMAINS), run_every: int = 0) -> Case:
+def judge_case(
+    seed: int, domains: Sequence[str] = tuple(DOMAINS), run_every: int = 0
+) -> JudgedCase:
     """Make and judge the case of a seed, of one of the domains."""
     chosen = domain_of(seed, domains)
     match chosen:

@@ -31,7 +31,7 @@ from didyma.refimpl.verify.streams import several
 FRESH = 0xA5  # what bytes hold before they are written, and after they are freed
 
 
-class Interpreted:
+class LoopEngine:
     """An engine on arrays of bytes; kernels are run by the loop interpreter."""
 
     name = "interpreted"
@@ -127,7 +127,7 @@ def run(p: Program, inputs: Sequence[Array], use: MemoryUse) -> list[Array]:
     source = wrapper.emit(p, text_of(p))
     made: dict[str, Any] = dict(wrapper.module(source))
     streams = any(several(f.lines) for f in (p, *p.functions))
-    watched = WatchedEngine(Interpreted(), use, source, streams=streams)
+    watched = WatchedEngine(LoopEngine(), use, source, streams=streams)
     names = {k.name: (k.name, tuple(b.name in k.outputs for b in k.params)) for k in p.kernels}
     kernels = watched.loaded(InterpretedKernels({k.name: loops(k) for k in p.kernels}), names)
     externs = {"mix": watched.routine(_routine(p))}

@@ -15,7 +15,7 @@ from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.fuzz import kits, values
 from didyma.fuzz.emission.expressions import INEXACT, INEXACT_OPS
 from didyma.fuzz.emission.kernels import Case
-from didyma.fuzz.values import Kind
+from didyma.fuzz.values import Distribution
 from didyma.oracle import lanes
 from didyma.oracle.report import Finding
 from didyma.refimpl.interp.faults import LoopFault
@@ -30,7 +30,14 @@ from didyma.refimpl.ops.bars import Contract
 from didyma.refimpl.verify import loop as laws
 
 SHARE = 0.3  # of the elements that are corners of the operations that read them
-KINDS = (Kind.MIXED, Kind.MIXED, Kind.CORNERS, Kind.SMALL, Kind.NORMAL, Kind.BITS)
+KINDS = (
+    Distribution.MIXED,
+    Distribution.MIXED,
+    Distribution.CORNERS,
+    Distribution.SMALL,
+    Distribution.NORMAL,
+    Distribution.BITS,
+)
 
 
 @dataclass(slots=True)
@@ -74,7 +81,7 @@ def initial(case: Case) -> list[Array]:
     found: list[Array] = []
     for k, b in enumerate(f.params):
         shape = dims.values(b.shape, dict(case.env))
-        of_kind = Kind.SMALL if b.name in f.outputs else kind
+        of_kind = Distribution.SMALL if b.name in f.outputs else kind
         x = values.array(case.seed + k, b.dtype, shape, None, of_kind)
         if b.name in wanted:
             x = values.mixed_in(x, b.dtype, wanted[b.name], SHARE, case.seed + k)

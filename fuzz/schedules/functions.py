@@ -62,7 +62,11 @@ class Subject:
         found: dict[str, Array] = {}
         for n, p in enumerate(self.func.params):
             shape = dims.values(p.shape, env)
-            kind = values.Kind.SMALL if p.name in self.func.outputs else values.Kind.MIXED
+            kind = (
+                values.Distribution.SMALL
+                if p.name in self.func.outputs
+                else values.Distribution.MIXED
+            )
             drawn = values.array(self.seed + n, p.dtype, shape, None, kind)
             found[p.name] = given.get(p.name, drawn)
         return found

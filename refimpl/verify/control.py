@@ -82,7 +82,7 @@ def signature(params: Iterable[TensorType], results: Iterable[TensorType]) -> st
     return f"({listed(params)}) -> ({listed(results)})"
 
 
-_Place: TypeAlias = tuple[ir.Function, ir.Node | ir.Param]
+_Site: TypeAlias = tuple[ir.Function, ir.Node | ir.Param]
 
 
 def broken_law(code: str, got: str, want: str, help: str = "", where: str = "") -> DidymaError:
@@ -94,7 +94,7 @@ def broken_law(code: str, got: str, want: str, help: str = "", where: str = "") 
 class _Scope:
     """Symbols of one function: those it needs from outside, and those bound when it ends."""
 
-    needs: dict[str, _Place] = field(default_factory=dict[str, "_Place"])  # and a user of each
+    needs: dict[str, _Site] = field(default_factory=dict[str, "_Site"])  # and a user of each
     bound: set[str] = field(default_factory=set[str])
     binds: bool = False  # at any depth
 
@@ -279,8 +279,8 @@ class _Symbols:
 
     def __init__(self) -> None:
         self.scopes: dict[str, _Scope] = {}
-        self.binders: dict[str, _Place] = {}
-        self.users: dict[str, _Place] = {}
+        self.binders: dict[str, _Site] = {}
+        self.users: dict[str, _Site] = {}
 
     def function(self, f: ir.Function) -> None:
         scope = self.scopes[f.name] = _Scope()
@@ -292,7 +292,7 @@ class _Symbols:
         if f.attr.keys() & {ir.COMPILER, ir.NO_INLINE}:  # each call binds them anew
             scope.bound, scope.binds = set(), False
 
-    def node(self, place: _Place, n: ir.Node, scope: _Scope) -> None:
+    def node(self, place: _Site, n: ir.Node, scope: _Scope) -> None:
         inside, new = control.inner(n), control.binds(n)
         for s in dict.fromkeys((*inside, *new)):
             if s in self.binders:
@@ -308,7 +308,7 @@ class _Symbols:
             if s not in scope.bound:
                 scope.needs.setdefault(s, place)
 
-    def reference(self, place: _Place, name: str, scope: _Scope, inside: tuple[str, ...]) -> None:
+    def reference(self, place: _Site, name: str, scope: _Scope, inside: tuple[str, ...]) -> None:
         callee = self.scopes[name]
         if callee.binds:
             scope.binds = True
@@ -322,7 +322,7 @@ class _Symbols:
                 scope.needs.setdefault(s, at)
 
 
-def _text(place: _Place) -> str:
+def _text(place: _Site) -> str:
     f, what = place
     return (
         f"@{f.name}: {show_node(what)}" if isinstance(what, ir.Node) else f"@{f.name}, %{what.name}"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import didyma as dd
-from didyma.fuzz.values import CORE, Kind, core, corners, kind_of
+from didyma.fuzz.values import CORE, Distribution, core, corners, distribution_of
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import DType
@@ -50,7 +50,7 @@ def test_every_parameter_meets_every_kind(seed: int) -> None:
     source = Source(many(12), {}, seed)
     rounds = schedule(source)
     assert {r.name for r in rounds} >= {"corners in pairs", "every corner", "mostly normal"}
-    assert {r.kind for r in rounds} >= {Kind.MIXED, Kind.NEUTRAL, Kind.BITS}
+    assert {r.kind for r in rounds} >= {Distribution.MIXED, Distribution.NEUTRAL, Distribution.BITS}
     drawn = [source.values(r) for r in rounds]
     for i in range(12):
         x = np.concatenate([arrays[i] for arrays in drawn])
@@ -73,7 +73,7 @@ def test_a_small_program_meets_every_corner_in_every_parameter(dtype: DType) -> 
 
 
 def test_seeds_give_other_values_of_other_kinds_to_the_first_parameter() -> None:
-    assert len({kind_of(1000 * seed) for seed in range(40)}) == 9
+    assert len({distribution_of(1000 * seed) for seed in range(40)}) == 9
     sources = [Source(many(2), {}, seed) for seed in range(20)]
     assert len({s.values(schedule(s)[0])[0].tobytes() for s in sources}) == 20
 

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from didyma.fuzz.values import CORE, Kind, array, core, corners, kind_of
+from didyma.fuzz.values import CORE, Distribution, array, core, corners, distribution_of
 from didyma.refimpl.ir.types import ALL, FLOATS, INTS, DType
 from didyma.refimpl.ops.spec import Domain
 
@@ -48,15 +48,19 @@ def test_a_domain_holds_nine_values_in_ten() -> None:
 
 def test_a_kind_that_is_asked_for_does_not_depend_on_the_seed() -> None:
     for seed in range(1, 30):
-        assert set(array(seed, DType.F32, (99,), kind=Kind.RAMP)) == {-2, -1, 0, 1, 2}
-        assert (array(seed, DType.I64, (99,), kind=Kind.SMALL) < 5).all()
+        assert set(array(seed, DType.F32, (99,), kind=Distribution.RAMP)) == {-2, -1, 0, 1, 2}
+        assert (array(seed, DType.I64, (99,), kind=Distribution.SMALL) < 5).all()
     assert (array(0, DType.F32, (5,)) == [-2, -1, 0, 1, 2]).all()
 
 
 def test_neighbouring_seeds_have_unrelated_kinds() -> None:
     for step in (1, 10, 1000, 1000000):
-        kinds = Counter(kind_of(step * i + 1) for i in range(400))
-        assert set(kinds) == set(Kind) - {Kind.MIXED, Kind.SWEEP, Kind.READ}
+        kinds = Counter(distribution_of(step * i + 1) for i in range(400))
+        assert set(kinds) == set(Distribution) - {
+            Distribution.MIXED,
+            Distribution.SWEEP,
+            Distribution.READ,
+        }
         assert min(kinds.values()) > 15
 
 

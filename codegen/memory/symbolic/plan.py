@@ -29,7 +29,7 @@ from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.dims.polynomial import Poly, constant, plus
 from didyma.refimpl.ir.program import ALIGNMENT
 
-Place: TypeAlias = Callable[..., tuple[int, int, tuple[int, ...]]]
+PlaceFunction: TypeAlias = Callable[..., tuple[int, int, tuple[int, ...]]]
 
 REFINEMENTS = 4  # times that the worst binding found becomes a sample
 WORTH = 1.002  # by how much it must be worse than the samples for that
@@ -73,9 +73,9 @@ class SymbolicPlan:
     scales: bool
 
     @cached_property
-    def function(self) -> Place:
+    def function(self) -> PlaceFunction:
         """The compiled ``place``."""
-        names: dict[str, Place] = {}
+        names: dict[str, PlaceFunction] = {}
         exec(compile(self.code, "<plan>", "exec"), names)
         return names["place"]
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 from didyma.codegen.lower.scalar import identity
 from didyma.codegen.schedule.steps.accesses import scan, update_of
 from didyma.codegen.schedule.steps.loops import (
-    Place,
+    LoopSite,
     claim,
     find,
     items,
@@ -64,7 +64,7 @@ class FoldLoop:
     its index does not vary.
     """
 
-    place: Place
+    place: LoopSite
     update: Store
     op: Folding
     buffer: Buffer

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from didyma.codegen.schedule.steps.accesses import scan
 from didyma.codegen.schedule.steps.dependence import AT_ONCE, Dependences, carried, refuse
-from didyma.codegen.schedule.steps.loops import Place, find, replaced
+from didyma.codegen.schedule.steps.loops import LoopSite, find, replaced
 from didyma.codegen.schedule.steps.records import Bind, Parallel, Unroll, Vectorize
 from didyma.codegen.schedule.steps.split import wrong
 from didyma.refimpl.ir.loop import (
@@ -85,7 +85,7 @@ def bind(step: Bind, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:
     return replace(f, body=replaced(f.body, loop, bound))
 
 
-def _of_nest(place: Place) -> tuple[Stmt, ...]:
+def _of_nest(place: LoopSite) -> tuple[Stmt, ...]:
     """Return what stands around a loop, without the block of nests that is the whole body."""
     around = place.around
     return around[1:] if around and isinstance(around[0], Block) else around

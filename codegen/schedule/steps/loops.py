@@ -15,7 +15,7 @@ from didyma.refimpl.ir.walk import map_stmt, stmt_children, stmts
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LoopSite:
     """A loop of a function, and the statements around it, outermost first."""
 
     loop: For
@@ -32,7 +32,7 @@ def loops_of(s: Stmt) -> list[For]:
     return [x for x in stmts(s) if isinstance(x, For)]
 
 
-def find(f: PrimFunc, name: str) -> Place:
+def find(f: PrimFunc, name: str) -> LoopSite:
     """Return the place of a loop; DidymaError ``no-such-loop`` lists the loops there are."""
     path = _path(f.body, name)
     if path is None:
@@ -42,7 +42,7 @@ def find(f: PrimFunc, name: str) -> Place:
         )
     *around, loop = path
     assert isinstance(loop, For)
-    return Place(loop, tuple(around))
+    return LoopSite(loop, tuple(around))
 
 
 def _path(s: Stmt, name: str) -> list[Stmt] | None:

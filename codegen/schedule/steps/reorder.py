@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from didyma.codegen.schedule.steps.accesses import Access, scan
 from didyma.codegen.schedule.steps.dependence import Dependences, carried, refuse, reversed_by
-from didyma.codegen.schedule.steps.loops import Place, find, replaced
+from didyma.codegen.schedule.steps.loops import LoopSite, find, replaced
 from didyma.codegen.schedule.steps.records import Reorder, Split, Tile
 from didyma.codegen.schedule.steps.split import split, wrong
 from didyma.refimpl.errors import DidymaError
@@ -68,7 +68,7 @@ def _of_wrappers(known: Dependences, wrappers: Sequence[Stmt]) -> list[Access]:
     return [a for a in known.scan.accesses if any(a.stmt is w for w in wrappers)]
 
 
-def nest(f: PrimFunc, outer: For, inner: Place) -> tuple[list[For], list[If | Let]]:
+def nest(f: PrimFunc, outer: For, inner: LoopSite) -> tuple[list[For], list[If | Let]]:
     """Return the loops from an outer to an inner one, and the statements between them.
 
     DidymaError ``not-nested`` where one does not stand in the other, or other statements than

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from didyma.codegen.schedule.nest import guarded
 from didyma.codegen.schedule.steps.accesses import Access, Scan, scan
-from didyma.codegen.schedule.steps.loops import Place, claim, find, items, replaced, sequence
+from didyma.codegen.schedule.steps.loops import LoopSite, claim, find, items, replaced, sequence
 from didyma.codegen.schedule.steps.records import Memory, Stage
 from didyma.codegen.schedule.steps.regions import Region, Regions, nested, redirected
 from didyma.codegen.schedule.steps.split import wrong
@@ -80,7 +80,7 @@ def lacks(f: PrimFunc, target: Target, what: str, has: bool) -> DidymaError:
     )
 
 
-def _require(step: Stage, known: Scan, place: Place, touched: Sequence[Access]) -> None:
+def _require(step: Stage, known: Scan, place: LoopSite, touched: Sequence[Access]) -> None:
     f = known.func
     if step.buffer not in known.buffers:
         raise DidymaError(
@@ -164,7 +164,7 @@ def _copied(f: PrimFunc, old: Buffer, new: Buffer, region: Region, mark: str) ->
 def _shared(
     f: PrimFunc,
     known: Scan,
-    place: Place,
+    place: LoopSite,
     threads: Sequence[For],
     old: Buffer,
     new: Buffer,

@@ -51,7 +51,9 @@ def test_casts_and_moves(dtype: DType, shape: tuple[int, ...]) -> None:
     ]
     m = Module((b.function("main", made),))
     report = check(
-        m, [values.array(9, dtype, shape, kind=values.Kind.BITS)], [engine(e) for e in ENGINES]
+        m,
+        [values.array(9, dtype, shape, kind=values.Distribution.BITS)],
+        [engine(e) for e in ENGINES],
     )
     assert report.agree or not np.prod(shape)
     assert not report.findings, [f.message for level in report.levels for f in level.findings][:3]
@@ -69,7 +71,7 @@ def test_sizes_known_late(dtype: DType, planner: str) -> None:
     m = Module((b.function("main", [again, total]),), (DimVar("n", 0, 20),))
     for size in (0, 1, 6, 9):
         inputs = [
-            values.array(9, dtype, (size, 3), kind=values.Kind.BITS),
+            values.array(9, dtype, (size, 3), kind=values.Distribution.BITS),
             values.array(2, DType.F32, (size, 1)),
         ]
         report = check(m, inputs, [engine("host")], Options(memory=MemoryOptions(planner=planner)))

@@ -58,7 +58,9 @@ def test_text(name: str) -> None:
 
 def buffers(f: PrimFunc, env: dict[str, int], seed: int) -> dict[str, Array]:
     return {
-        b.name: values.array(seed + n, b.dtype, dims.values(b.shape, env), None, values.Kind.SMALL)
+        b.name: values.array(
+            seed + n, b.dtype, dims.values(b.shape, env), None, values.Distribution.SMALL
+        )
         for n, b in enumerate(f.params)
     }
 
