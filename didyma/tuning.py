@@ -18,7 +18,7 @@ from didyma.codegen.pipeline import compile as compile_module
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.simt import Simt
 from didyma.codegen.schedule.recipes.point import parse_all, show_all
-from didyma.codegen.select.at_run import AtRun, Site
+from didyma.codegen.select.at_run import AtRun, sites
 from didyma.codegen.select.cache import Cache, Pick, Verdict, default_path
 from didyma.codegen.select.choice import Candidate, Choice, first
 from didyma.codegen.select.choosers import (
@@ -220,9 +220,8 @@ def at_run(
     It takes the picks of a record, and else those of the cache.  ``how`` are fields of ``AtRun``
     that take the place of the usual ones.  Errors as of ``chooser``, and ``unknown-variant``.
     """
-    names = {k.name: s.name for k, s in zip(c.program.kernels, c.text.kernels, strict=True)}
-    sites = {names[k]: Site(c.loops[v[0].function], v) for k, v in c.variants.items()}
-    if not (sites or options.kernels.force):
+    found = sites(c.program, c.text, c.loops, c.variants)
+    if not (found or options.kernels.force):
         return None
     picker = chooser(given, c.fused)
     entries = picker.entries if isinstance(picker, Pinned) else {}
@@ -231,7 +230,7 @@ def at_run(
         "cache": Cache(default_path()),
         "recorded": {(f, at): choice for f, e in entries.items() for at, choice in e.buckets},
     }
-    return AtRun(sites, options, target(engine), **(usual | how))
+    return AtRun(found, options, target(engine), **(usual | how))
 
 
 def picked(

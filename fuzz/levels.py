@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from didyma.codegen.runtime.calls import Dispatcher, Routine, numbered, unload
 from didyma.codegen.runtime.engine import Engine, Fault, KernelFault, Loaded
 from didyma.codegen.runtime.externs import Bound, Implementation, bound, routines
 from didyma.codegen.runtime.simt import Simt
+from didyma.fuzz import at_run
 from didyma.oracle.backend import Backend
 from didyma.oracle.report import Finding, Level, Report
 from didyma.oracle.stages import judge
@@ -272,14 +273,20 @@ def judged(
 ) -> Report:
     """Judge every level of a compiled module, and implementations of its external functions.
 
-    ``details`` are as of ``stages.judge``.  With ``ring`` the levels below the graph, and engines
-    that can, also run in the ring.
+    A module that has variants is also judged where a run chooses among them, on ``host``: level
+    ``at-run``.  ``details`` are as of ``stages.judge``.  With ``ring`` the levels below the graph,
+    and engines that can, also run in the ring.
     """
     given = bound(c.fused, externs)
-    chosen = [in_ring(e) for e in engines] if ring else engines
+    chosen = [in_ring(e) if ring else e for e in engines]
     backends: list[Backend] = [EngineBackend(e, c, externs=given) for e in chosen]
     s = subject(c, given)
-    return judge(s, inputs, backends, contract, progress, details=details, in_ring=ring)
+    report = judge(s, inputs, backends, contract, progress, details=details, in_ring=ring)
+    if not c.variants or report.findings or report.refusals:
+        return report
+    fast = (e for e in chosen if e.name == "host")
+    more = (at_run.judged(c, inputs, e, partial(runner, c, e, externs)) for e in fast)
+    return replace(report, levels=(*report.levels, *more))
 
 
 def check(

@@ -24,7 +24,9 @@ from didyma.codegen.select.race import Clock, decide
 from didyma.codegen.select.variants import Variant
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import Buffer, PrimFunc
+from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.types import Array
 
 Launches: TypeAlias = Sequence[tuple[str, Sequence[Any]]]  # kernels by name, with their buffers
@@ -60,6 +62,21 @@ class Site:
         """Return the number of the variant that a choice of the function names for this nest."""
         point = choice.points[self.nest] if self.nest < len(choice.points) else None
         return next((n for n, v in enumerate(self.variants) if v.point == point), None)
+
+
+def sites(
+    p: Program,
+    text: KernelText,
+    loops: Mapping[str, PrimFunc],
+    variants: Mapping[str, tuple[Variant, ...]],
+) -> dict[str, Site]:
+    """Return the sites of a program, whose kernels are ``text``, by what the text calls the first.
+
+    ``loops`` are the functions before scheduling, ``variants`` as of ``variants.several``.
+    """
+    names = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
+    each = ((names[name], row) for name, row in variants.items() if name in names)
+    return {name: Site(loops[row[0].function], row) for name, row in each}
 
 
 @dataclass(frozen=True, slots=True)

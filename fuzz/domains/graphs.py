@@ -12,7 +12,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz import coverage, levels, replay, traits
+from didyma.fuzz import at_run, coverage, levels, replay, traits
 from didyma.fuzz.builder import CONTROLLED
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
@@ -35,6 +35,7 @@ from didyma.refimpl.ir.graph import Module
 CUT = 0.1  # of the graphs drawn around what compilers do: their Primitive functions are drawn
 STREAMED = 8  # of so many graphs, one has several streams
 CONTROL_STREAMED = 4  # and of so many that have branches, loops or calls
+DISPATCHED = 17  # of so many graphs, one has several kernels for each loop nest
 RING_EVERY = 15  # so that programs a minute hardly change; coprime to ``STREAMED``
 
 EngineChoice: TypeAlias = str | Engine  # the name of an engine, or the engine itself
@@ -73,7 +74,8 @@ class Graphs(Domain[Case]):
 
         Three in four are drawn around what compilers do, the others decoded from random bytes.  The
         launches of one in ``STREAMED`` are spread over two or three streams, and of one in
-        ``CONTROL_STREAMED`` of those with control flow.
+        ``CONTROL_STREAMED`` of those with control flow.  One in ``DISPATCHED`` has two or three
+        kernels for each loop nest, which are all judged.
         """
         chance = random.Random((seed << 64) + index)
         if self.controlled == 1 or chance.random() < 0.25:
@@ -97,15 +99,16 @@ class Graphs(Domain[Case]):
         return self._finished(decode(chance.randbytes(BYTES), self.controlled), index)
 
     def _finished(self, case: Case, index: int) -> Case:
-        """Say whether a graph is judged in the ring, and spread its launches over streams."""
+        """Say whether a graph is judged in the ring, has several streams, and several kernels."""
         ring = self.ring_every > 0 and index % self.ring_every == 0
         case = replace(case, ring=ring)
         one_in = CONTROL_STREAMED if len(case.module.functions) > 1 else STREAMED
-        if index % one_in != one_in - 1:
-            return case
-        return replace(
-            case, changes=(*case.changes, ("kernels.streams", 2 + index // STREAMED % 2))
-        )
+        changes = list(case.changes)
+        if index % one_in == one_in - 1:
+            changes.append(("kernels.streams", 2 + index // STREAMED % 2))
+        if index % DISPATCHED == DISPATCHED - 1:
+            changes.append(("kernels.variants", 2 + index // DISPATCHED % 2))
+        return replace(case, changes=tuple(changes))
 
     def judge(self) -> GraphJudge:
         """Start the engines; ``unknown-engine`` or EngineMissing if one cannot run here."""
@@ -215,7 +218,7 @@ class GraphJudge:
         """Return what to group a wrong value or a failed compile by; reasons are enough else."""
         if isinstance(made, Failed):
             return traits.of_error(made.error)
-        if f.kind not in ("value", "fault", "ring") or f.level == "passes":
+        if f.kind not in ("value", "fault", "ring") or f.level in ("passes", at_run.NAME):
             return frozenset()
         if f.level == "graph":
             return frozenset({f.where})

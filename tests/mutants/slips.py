@@ -290,16 +290,17 @@ _MEMORY = (
     ),
     _slip(
         "a result in place of what the kernel reads twice", "memory/inplace.py",
-        "and [root.get(a, a) for a in line.args].count(root.get(value, value)) == 1",
-        "and True", "plan", "program",
+        "[root.get(a, a) for a in x.args].count(root.get(value, value)) <= 1",
+        "True", "plan", "program",
     ),
     _slip(
         "a result in place whatever the kernel reads", "memory/inplace.py",
-        "self.shares[key] = may_share(k, new, old)", "self.shares[key] = True", "plan", "program",
+        "self.shares[key] = may_share(k, *key[1:])", "self.shares[key] = True", "plan", "program",
     ),
     _slip(
         "kernels told apart by their parameters alone", "memory/inplace.py",
-        "key = (k.name, new, old)", 'key = ("", new, old)', "plan", "program",
+        "key = (k.name, params[new], params[old])", 'key = ("", params[new], params[old])',
+        "plan", "program",
     ),
     _slip(
         "a copy left out whose source is written later", "memory/elide.py",
@@ -341,6 +342,36 @@ _RUNTIME = (
     ),
 )  # fmt: skip
 
+_VARIANTS = (
+    _slip(
+        "a dispatch that leaves an output unwritten", "select/at_run.py",
+        "self.picks[key] = self._pick(site, key[1], trial)",
+        "self.picks[key] = self._pick(site, key[1], trial); return", "at-run",
+    ),
+    _slip(
+        "a dispatch that writes but one of its results", "order/blocks.py",
+        "outputs = tuple(values[p.name] for p in k.params if p.name in k.outputs)",
+        "outputs = tuple(values[p.name] for p in k.params if p.name in k.outputs)[:1]", "plan",
+    ),
+    _slip(
+        "a variant with another argument order", "order/blocks.py",
+        "tuple((x.kernel, x.args) for x in launches)",
+        "tuple((x.kernel, x.args if x is launches[0] else (*x.args[-2::-1], x.args[-1]))"
+        " for x in launches)", "plan", "program",
+    ),
+    _slip(
+        "variants timed on the program's own buffers", "select/at_run.py",
+        "return [next((c for b, c in pairs if b is a), a) for a in self.variants[number][1]]",
+        "return [a for a in self.variants[number][1] if pairs or True]", "at-run",
+    ),
+    _slip(
+        "a cache key without strides", "select/keys.py",
+        'rows = [asdict(a) | {"dtype": str(a.dtype)} for a in self.arguments]',
+        'rows = [asdict(a) | {"dtype": str(a.dtype), "strides": ()} for a in self.arguments]',
+        "at-run",
+    ),
+)  # fmt: skip
+
 SLIPS: Mapping[str, tuple[Fault, ...]] = {
     "graph passes": _PASSES,
     "emission": _EMISSION,
@@ -348,6 +379,7 @@ SLIPS: Mapping[str, tuple[Fault, ...]] = {
     "schedules": _SCHEDULES,
     "memory": _MEMORY,
     "wrapper and runtime": _RUNTIME,
+    "variants": _VARIANTS,
 }
 
 FAULTS: tuple[Fault, ...] = tuple(f for many in SLIPS.values() for f in many)
