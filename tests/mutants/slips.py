@@ -99,7 +99,8 @@ _PASSES = (
     ),
     _slip(
         "a path between merged kernels seen one way", "passes/merge.py",
-        "return self._through(i, j) or self._through(j, i)", "return self._through(j, i)",
+        "return self._through(one, {j}) or self._through({j}, one)",
+        "return self._through({j}, one)",
         "fuse", "passes",
     ),
     _slip(
