@@ -41,11 +41,15 @@ def claimed(
             raise DidymaError(
                 "bad-kernel", key, got=f"a second kernel for {name}", want="one kernel a function"
             )
-        found[name] = _claim(text, loops[name], f"the kernel for {key}")
+        found[name] = claim(text, loops[name], f"the kernel for {key}")
     return found
 
 
-def _claim(text: TextKernel, loop: PrimFunc, where: str) -> ClaimedKernel:
+def claim(text: TextKernel, loop: PrimFunc, where: str) -> ClaimedKernel:
+    """Return a text as the kernel of a function with these loops; ``where`` is for errors.
+
+    Errors: ``bad-kernel``, ``P-text``.
+    """
     reader = Reader(text.source, where)
     head = reader.head()
     fresh = _apart(text, loop)

@@ -15,7 +15,9 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import PORTABLE, TARGETS, Target
 
 if TYPE_CHECKING:
+    from didyma.codegen.codegens import Codegen
     from didyma.codegen.memory.planners import Choice
+    from didyma.codegen.schedule.recipes.recipe import Recipe
     from didyma.refimpl.ir.graph import Module
 
 EMBEDDED = 1 << 16
@@ -117,7 +119,7 @@ def _is_usual(group: _Group, f: Field[Any]) -> bool:
 def _named(value: Any) -> Any:
     """Return a value as plain data: planners and passes that are objects by their names."""
     if _is_tuple(value):
-        return tuple(getattr(v, "__name__", v) for v in value)
+        return tuple(getattr(v, "__name__", getattr(v, "name", v)) for v in value)
     return getattr(value, "name", value)
 
 
@@ -164,6 +166,10 @@ class GraphOptions(_Group):
     spread_cost: int = _number(4, "most that is recomputed for each of many readers of one element")
     product_cost: int = _number(2, "most that a product recomputes at each read of an operand")
     outputs: int = _number(4, "most results of one kernel", low=1)
+    routines: tuple[str, ...] = field(
+        default=(),
+        metadata=_about("registered routines of libraries that take over functions", _NAMES),
+    )
     rows: bool = field(
         default=False,
         metadata=_about("whether folds of the same rows and what uses them are one kernel", _FLAG),
@@ -190,6 +196,20 @@ class KernelOptions(_Group):
         8, "rows and columns from which on gathered tiles of a product are filled"
     )
     gathered: int = _number(32, "terms from which on gathered tiles of a product are filled")
+    codegens: tuple[str | Codegen, ...] = field(
+        default=(),
+        metadata=_about(
+            "codegens and templates of your own that are asked for kernels first: objects, or"
+            " registered names",
+            _TUPLE,
+        ),
+    )
+    recipes: tuple[str | Recipe, ...] = field(
+        default=(),
+        metadata=_about(
+            "recipes of your own that the model ranks, too: objects, or registered names", _TUPLE
+        ),
+    )
     choices: str = field(
         default="",
         metadata=_about(

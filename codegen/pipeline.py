@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from time import perf_counter
 from typing import Any, Literal, TypeAlias, overload
 
-from didyma.codegen.claims import claimed
+from didyma.codegen import codegens
+from didyma.codegen.claims import claim, claimed
+from didyma.codegen.codegens import Asked
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import cuda, wrapper
@@ -25,8 +27,9 @@ from didyma.codegen.passes.running import block_runs
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.passes.slices import unroll_slices
 from didyma.codegen.passes.stacks import widen_stacks
+from didyma.codegen.routines import hand_over
 from didyma.codegen.schedule import schedule
-from didyma.codegen.schedule.recipes.point import parse_all
+from didyma.codegen.schedule.recipes.point import Point, parse_all
 from didyma.codegen.schedule.steps.choose import by_function, stepped
 from didyma.codegen.select.variants import Variant, several
 from didyma.refimpl.errors import DidymaError
@@ -109,6 +112,10 @@ def _fuses(options: GraphOptions) -> bool:
     return options.fuse
 
 
+def _has_routines(options: GraphOptions) -> bool:
+    return bool(options.routines)
+
+
 PASSES: tuple[Pass, ...] = (
     Pass("inline", plain(inline)),
     Pass("simplify", simplify, 1, _simplifies),
@@ -117,6 +124,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("stacks", plain(widen_stacks), 1),
     Pass("fuse", fuse, 2, _fuses),
     Pass("separate", plain(separate), unless="fuse"),
+    Pass("routines", hand_over, wanted=_has_routines),
 )
 
 
@@ -172,24 +180,39 @@ def _schedule(made: Lowered, context: Context) -> Scheduled:
     hashes = {f.name: structural_hash(f) for f in named if f.name in made.loops}
     steps = by_function(options.kernels.schedules, hashes)
     claims = claimed(made.fused, made.loops, context.kernels)
+    functions = {f.name: f for f in made.fused.functions}
 
     def of(name: str, loop: PrimFunc) -> tuple[Kernel, ...]:
         if name in claims:
             return (claims[name],)
         if name in steps:
             return stepped(steps[name], loop, options.device)
-        return schedule(loop, options, given.get(name))
+        points = given.get(name)
+        asked = Asked(functions[name], loop, options.device)
+        if (text := _text(asked, options, points)) is not None:
+            return (claim(text, loop, f"the kernel for {name}"),)
+        return schedule(loop, options, points)
 
     kernels = {name: of(name, loop) for name, loop in made.loops.items()}
     variants: Mapping[str, tuple[Variant, ...]] = {}
+    texts = [name for name, (k, *_) in kernels.items() if not isinstance(k, PrimFunc)]
     if options.kernels.variants > 1:
-        fixed = {*claims, *steps, *given, *movers(made.fused, made.loops, kernels)}
+        fixed = {*texts, *steps, *given, *movers(made.fused, made.loops, kernels)}
         variants = several(made.loops, kernels, options, fixed)
     if options.verify:
         every = [k for ks in kernels.values() for k in ks]
         for k in (*every, *(x.kernel for row in variants.values() for x in row[1:])):
             kernel_laws.verify(k, context.options.device)
     return Scheduled(**_fields(made), kernels=kernels, variants=variants)
+
+
+def _text(asked: Asked, options: Options, points: Sequence[Point] | None) -> TextKernel | None:
+    """Return the text that a template or another codegen makes of a function, if one is chosen."""
+    if points is None:
+        return codegens.kernel(asked, options)
+    if len(points) == 1 and (found := codegens.template(points[0], options)) is not None:
+        return found.at(asked, points[0])
+    return None
 
 
 def _order(made: Scheduled, context: Context) -> Ordered:

@@ -1,7 +1,8 @@
-"""What other distributions register by entry points: engines, planners, peers, externals.
+"""Parts that others register by name, each by an entry point of its distribution or by a call.
 
-A group is read each time a name is looked up that is not Didyma's own, and only the entry point
-of that name is loaded, so that one broken plug-in disturbs no other.
+A group of entry points is read each time a name is looked up that is not Didyma's own, and only the
+entry point of that name is loaded, so that one broken plug-in disturbs no other.  What a call
+registers lives in this process alone; it is the one table that modules write to.
 """
 
 from __future__ import annotations
@@ -9,28 +10,59 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from importlib import metadata
+from typing import TypeVar
 
 from didyma.refimpl.errors import DidymaError
 
 ENGINES, PLANNERS = "didyma.engines", "didyma.planners"
 PEERS, EXTERNS, PASSES = "didyma.peers", "didyma.externs", "didyma.passes"
+CODEGENS, TEMPLATES, RECIPES = "didyma.codegens", "didyma.templates", "didyma.recipes"
+ROUTINES, INTRINSICS = "didyma.routines", "didyma.intrinsics"
+CALL = "a call of didyma.register"  # where a part is from that no distribution registers
+_CALLED: dict[tuple[str, str], object] = {}  # by group and name
+T = TypeVar("T")
+
+
+def add(group: str, name: str, part: object) -> None:
+    """Register a part in this process.
+
+    DidymaError ``registered-twice`` if the group has the name already.
+    """
+    if (group, name) in _CALLED or name in metadata.entry_points(group=group).names:
+        raise twice(group, name, origin(group, name))
+    _CALLED[group, name] = part
+
+
+def remove(group: str, name: str) -> None:
+    """Forget a part that ``add`` registered."""
+    del _CALLED[group, name]
+
+
+def twice(group: str, name: str, by: str) -> DidymaError:
+    """Return the error of a name that has a part already."""
+    return DidymaError(
+        "registered-twice", f"{group}: {name}", got=name, want=f"another name: {by} registers it"
+    )
 
 
 def names(group: str) -> tuple[str, ...]:
-    """Return the names that installed distributions register in a group, sorted.
+    """Return the names that others register in a group, sorted.
 
     >>> names("didyma.nothing")
     ()
     """
-    return tuple(sorted(metadata.entry_points(group=group).names))
+    called = (name for g, name in _CALLED if g == group)
+    return tuple(sorted({*metadata.entry_points(group=group).names, *called}))
 
 
 def value(group: str, name: str) -> object:
-    """Return the object that a distribution registers under a name; None if none does.
+    """Return the object that is registered under a name; None if none is.
 
     DidymaError ``broken-plugin`` if it cannot be imported, or if several distributions claim the
     name.
     """
+    if (group, name) in _CALLED:
+        return _CALLED[group, name]
     found = list(metadata.entry_points(group=group, name=name))
     if not found:
         return None
@@ -45,7 +77,7 @@ def value(group: str, name: str) -> object:
 
 
 def load(group: str, name: str) -> object:
-    """Return what a distribution registers under a name, called if it can be; None if none does.
+    """Return what is registered under a name, called if it can be; None if nothing is.
 
     DidymaError ``broken-plugin`` as from ``value``, if it cannot be made, or if it calls itself
     something else.
@@ -60,6 +92,26 @@ def load(group: str, name: str) -> object:
     if (own := getattr(made, "name", name)) != name:
         raise _broken(group, name, f"an object whose name is {own!r}")
     return made
+
+
+def part(group: str, which: str | T, kind: type[T]) -> T:
+    """Return a part of a class that is given by its name or as an object.
+
+    Errors: ``unknown-part`` lists the names that are registered, ``bad-part`` for an object of
+    another class, ``broken-plugin``.
+    """
+    found = value(group, which) if isinstance(which, str) else which
+    if found is None:
+        known = ", ".join(names(group)) or "none is registered"
+        raise DidymaError("unknown-part", f"{group}: {which}", got=str(which), want=known)
+    if not isinstance(found, kind):
+        name = which if isinstance(which, str) else getattr(which, "name", "")
+        where = f"{name} of {origin(group, name)}" if isinstance(which, str) else group
+        raise DidymaError(
+            "bad-part", where, got=f"a {type(found).__name__}",
+            want=f"a name, or a {kind.__module__}.{kind.__qualname__}",
+        )  # fmt: skip
+    return found
 
 
 def checked(found: object, protocol: type, code: str, where: str) -> object:
@@ -88,7 +140,9 @@ def _lacking(found: object, protocol: type) -> Iterator[str]:
 
 
 def origin(group: str, name: str) -> str:
-    """Return the distributions, with versions, that register a name."""
+    """Return the distributions, with versions, that register a name; or that a call did."""
+    if (group, name) in _CALLED:
+        return CALL
     return ", ".join(sorted(map(_distribution, metadata.entry_points(group=group, name=name))))
 
 

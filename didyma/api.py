@@ -34,6 +34,7 @@ from didyma.functions.shaping import *
 from didyma.functions.windows import *
 from didyma.loops import LoopExecutable as LoopExecutable
 from didyma.loops import LoopProgram as LoopProgram
+from didyma.parts import register as register
 from didyma.refimpl.errors import DidymaError as DidymaError
 from didyma.refimpl.ir.kernel import TextKernel as TextKernel
 from didyma.refimpl.ir.loop import Buffer as Buffer

@@ -312,6 +312,14 @@ def doctor(json: Json = False) -> None:
     raise typer.Exit(command.doctor(json))
 
 
+@app.command(short_help="List what has a name: engines, planners, passes, recipes and more.")
+def parts(json: Json = False) -> None:
+    """List what can be chosen by name, of each kind, and which package registers it."""
+    from didyma.commands import parts as command
+
+    raise typer.Exit(command.show(json))
+
+
 # The base of click's errors, which typer raises but does not export.
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 

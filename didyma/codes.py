@@ -184,6 +184,9 @@ _CHOICES = _table(
      "a text that calls `expf`, which no prelude implements: the intrinsic is exp_f32"),
     ("bad-option", "An option of a command or call has a value that it does not take.",
      "$ didyma plan MODEL.dym --dim n"),
+    ("bad-part", "An object given as a recipe, template, codegen or routine is none.",
+     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), "
+     "options=dd.Options(kernels=dd.KernelOptions(recipes=(3,))))"),
     ("bad-pass", "An object given as a graph pass is no function from a module to a module.",
      ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), "
      "options=dd.Options(graph=dd.GraphOptions(passes=(3,))))"),
@@ -193,13 +196,15 @@ _CHOICES = _table(
      ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), planner=3)"),
     ("bad-planner-option", "An option of a memory planner is out of range.",
      "a planner of symbolic sizes that may try no order"),
-    ("broken-plugin", "A package registers an engine, planner, peer or external function that "
-     "cannot be loaded or made.",
+    ("broken-plugin", "A package registers an engine, a planner or another part that cannot be "
+     "loaded or made.",
      "an entry point `didyma.engines` that names a module which is not there"),
     ("engine-missing", "The engine asked for lacks something on this machine.",
      "$ didyma check MODEL.dym --engine cuda"),
     ("extra-missing", "A package is not installed that this use of Didyma needs.",
      "$ didyma check MODEL.onnx"),
+    ("registered-twice", "A part is registered under a name that another part of its kind has.",
+     '>>> dd.register("engines", "simt", object())'),
     ("unknown-domain", "There is no domain of campaigns of that name.",
      "$ didyma fuzz --domain kernels"),
     ("unknown-engine", "There is no engine of that name.",
@@ -213,6 +218,10 @@ _CHOICES = _table(
      "$ didyma ops maximun"),
     ("unknown-option", "A choice of the compiler is named by a path that it does not have.",
      '>>> dd.Options().changed({"kernels.blocks": 64})'),
+    ("unknown-part", "There is no recipe, template, codegen or routine of that name, or no such "
+     "kind of parts.",
+     ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), "
+     'options=dd.Options(kernels=dd.KernelOptions(codegens=("gemm",))))'),
     ("unknown-pass", "There is no graph pass of that name.",
      '>>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), options=dd.Options(graph=dd.GraphOptions('
      'disabled=("fold",))))'),

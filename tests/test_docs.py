@@ -21,6 +21,7 @@ from typer.main import get_command
 import didyma as dd
 import noxfile
 from didyma.cli import app
+from didyma.codegen import plugins
 from didyma.pages.index import PAGES
 from didyma.refimpl.ir.text import parse
 from tests.pages import ROOT, blocks, commands, perform, same, shell, text
@@ -51,6 +52,7 @@ def test_a_page_runs_from_top_to_bottom(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(plugins, "_CALLED", {})  # what a page registers goes with it
     env = shell(tmp_path)
     space: dict[str, object] = {"__name__": "page"}
     before = {*sys.modules}

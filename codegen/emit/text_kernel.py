@@ -83,6 +83,9 @@ class Reader:
     def _words(self, f: c.FuncDef, head: Head) -> None:
         """Refuse words that the text does not declare and the preludes do not implement."""
         declared = {n.name for n in _nodes(f) if isinstance(n, c.Decl)}
+        for n in _nodes(f.body):
+            if isinstance(n, c.ArrayDecl) and not isinstance(n.dim, c.Constant):
+                raise self.error(_line(n), "an array of another size", "an array of a literal size")
         fields = {id(n.field) for n in _nodes(f) if isinstance(n, c.StructRef)}
         called = {id(n.name) for n in _nodes(f) if isinstance(n, c.FuncCall)}
         for n in _nodes(f.body):

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from didyma.codegen import plugins
-from didyma.codegen.runtime.calls import Routine
+from didyma.codegen.routines import Routine
+from didyma.codegen.runtime.calls import Routine as Call
 from didyma.codegen.runtime.engine import Engine
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
@@ -78,7 +79,7 @@ def bound(
     """Return the external functions of a module by name.
 
     An implementation is given by the name of a function, or of a compiler for all its functions;
-    installed packages offer more as entry points of the group ``didyma.externs``.
+    more are registered in the groups ``didyma.externs`` and ``didyma.routines``.
     DidymaError ``unknown-extern`` for a name that is neither.
     """
     given = dict(implementations or {})
@@ -99,13 +100,17 @@ def bound(
     }
 
 
-def routines(externs: Mapping[str, Bound]) -> dict[str, Routine]:
+def routines(externs: Mapping[str, Bound]) -> dict[str, Call]:
     """Return what a wrapper's ``call`` takes as ``externs``."""
     return {x.external.routine: x.routine for x in externs.values()}
 
 
 def _registered(names: set[str]) -> dict[str, Implementation]:
     found = {name: plugins.value(plugins.EXTERNS, name) for name in sorted(names)}
+    found |= {
+        name: plugins.part(plugins.ROUTINES, name, Routine).call
+        for name in sorted(names & {*plugins.names(plugins.ROUTINES)})
+    }
     return {name: x for name, x in found.items() if callable(x)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from didyma.codegen import plugins
 from didyma.codegen.options import Options
 from didyma.codegen.schedule.nest import nests
 from didyma.codegen.schedule.recipes import (
@@ -96,9 +97,23 @@ def _works(p: PrimFunc, options: Options) -> list[Work]:
     return [Work.of(p, nest, options) for nest in nests(p.body)]
 
 
+def recipes(options: Options) -> tuple[Recipe, ...]:
+    """Return the recipes that the model ranks: those of the options, then Didyma's own.
+
+    Errors: those of ``plugins.part``, ``registered-twice`` for one with the name of another.
+    """
+    if not options.kernels.recipes:
+        return RECIPES
+    found = (*(plugins.part(plugins.RECIPES, r, Recipe) for r in options.kernels.recipes), *RECIPES)
+    for n, recipe in enumerate(found):
+        if recipe.name in {r.name for r in found[n + 1 :]}:
+            raise plugins.twice(plugins.RECIPES, recipe.name, "didyma, or a recipe before it,")
+    return found
+
+
 def _best(work: Work) -> tuple[Recipe, Values]:
     """Return the recipe that the model ranks first of those that the target has room for."""
-    fits = ((recipe.fit(work), recipe) for recipe in RECIPES)
+    fits = ((recipe.fit(work), recipe) for recipe in recipes(work.facts.options))
     suited = sorted(((f, r) for f, r in fits if f is not None), key=lambda pair: pair[0])
     for _, recipe in suited:
         if (values := recipe.usual(work)) is not None:
@@ -116,7 +131,7 @@ def _first(work: Work) -> PrimFunc:
 
 
 def _ranked(work: Work) -> list[tuple[tuple[int, float], Point]]:
-    fits = ((recipe.fit(work), recipe) for recipe in RECIPES)
+    fits = ((recipe.fit(work), recipe) for recipe in recipes(work.facts.options))
     rows = (
         ((int(fit), far), point)
         for fit, recipe in fits
@@ -127,11 +142,12 @@ def _ranked(work: Work) -> list[tuple[tuple[int, float], Point]]:
 
 
 def _build(work: Work, point: Point, where: str) -> PrimFunc:
-    found = next((r for r in RECIPES if r.name == point.recipe), None)
+    found = next((r for r in recipes(work.facts.options) if r.name == point.recipe), None)
+    if found is None and point.recipe in plugins.names(plugins.RECIPES):
+        found = plugins.part(plugins.RECIPES, point.recipe, Recipe)
     if found is None:
-        raise DidymaError(
-            "bad-choice", where, got=point.recipe, want=f"one of {', '.join(sorted(names()))}"
-        )
+        known = sorted({*names(), *plugins.names(plugins.RECIPES)})
+        raise DidymaError("bad-choice", where, got=point.recipe, want=f"one of {', '.join(known)}")
     found.check(work, point, where)
     return found.build(work, point.table)
 

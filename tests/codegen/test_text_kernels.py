@@ -63,6 +63,12 @@ def program() -> Program:
     return g
 
 
+def test_an_array_has_a_literal_size(program: Program) -> None:
+    kernel = changed("  i64 t = ", "  __shared__ f32 kept[2 * 16];\n  i64 t = ")
+    with says("bad-kernel", "an array of a literal size"):
+        dd.compile(program, kernels={NAME: kernel})
+
+
 def changed(old: str, new: str) -> dd.TextKernel:
     assert old in ROWS
     return replace(KERNEL, source=ROWS.replace(old, new))

@@ -16,6 +16,12 @@ GRAPH = """module {
   }
 }
 """
+TWO = """module {
+  func @main(%a: f32[8, 8], %b: f32[8, 8]) -> (%c) {
+    %c = matmul(%a, %b) : f32[8, 8]
+  }
+}
+"""
 TRACE = "id,lower,upper,size\na,0,2,100\nb,1,3,200\nc,2,4,100\n"
 
 BROKEN = """
@@ -89,6 +95,28 @@ def test_plan_takes_the_planner(site: Path) -> None:
     found = {row["planner"]: row.get("peak", row.get("error")) for row in rows}
     assert found["first_fit"] == 300
     assert found["stranded"] == "broken-plugin"
+
+
+def test_options_take_the_names(site: Path) -> None:
+    (site / "two.dym").write_text(TWO)
+    more = ("passes=even", "routines=gemm")
+    options = [word for choice in more for word in ("--option", f"graph.{choice}")]
+    words = ("-m", "didyma", "check", "two.dym", "--tries", "1", "--json", "--engine", "host")
+    own = ("--option", "kernels.codegens=tiled", "--option", "kernels.recipes=narrow")
+    done = run(*words, *options, *own, path=str(site), cwd=site)
+    assert done.returncode == 0, done.stderr
+    levels = [level["name"] for level in json.loads(done.stdout)["levels"]]
+    assert "extern fused_matmul_0" in levels
+
+
+def test_parts_lists_what_is_registered(site: Path) -> None:
+    done = run("-m", "didyma", "parts", "--json", path=str(site), cwd=site)
+    rows = {(p["kind"], p["name"]): p["origin"] for p in json.loads(done.stdout)["parts"]}
+    assert rows["passes", "even"] == rows["routines", "gemm"] == "abacus 1.0"
+    assert rows["engines", "sunken"] == "wreck 2.0"
+    assert rows["recipes", "row"] == rows["codegens", "loops"] == "didyma"
+    shown = run("-m", "didyma", "parts", path=str(site), cwd=site).stdout
+    assert "narrow" in shown
 
 
 def test_doctor_lists_what_is_registered(site: Path) -> None:

@@ -1,0 +1,43 @@
+"""Routines of libraries that take over whole Primitive functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from didyma.codegen import plugins
+from didyma.codegen.decisions import Heard
+from didyma.codegen.options import Options
+from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Function, Module, attrs
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """A routine that computes Primitive functions outside of Didyma.
+
+    ``suits`` says which.  Such a function becomes an external one, whose body says what the routine
+    must compute, and by which it is judged.  ``call`` takes the arrays of the operands and returns
+    that of the result, or a sequence of several; equal operands must give equal bits.
+    """
+
+    name: str
+    suits: Callable[[Function], bool]
+    call: Callable[..., Any]
+
+
+def hand_over(m: Module, options: Options, heard: Heard) -> Module:
+    """Mark each Primitive function that a routine of the options suits as that routine's."""
+    del heard
+    found = [plugins.part(plugins.ROUTINES, name, Routine) for name in options.graph.routines]
+
+    def marked(f: Function) -> Function:
+        if PRIMITIVE not in f.attr or f.attr.keys() & {COMPILER, RESHAPE_ONLY}:
+            return f
+        routine = next((r for r in found if r.suits(f)), None)
+        if routine is None:
+            return f
+        kept = {k: v for k, v in f.attr.items() if k != PRIMITIVE}
+        return replace(f, attrs=attrs({**kept, COMPILER: routine.name}))
+
+    return replace(m, functions=(*map(marked, m.functions[:-1]), m.entry))
