@@ -72,7 +72,8 @@ def read_loops(path: Path) -> PrimFunc | None:
 def beside(path: Path) -> texts.Files:
     """Return a reader for the constants that a text keeps in files beside it.
 
-    It returns None for a name that ``explain`` does not give, and for bytes that it did not write.
+    The reader returns None for a file name that ``didyma explain`` would not have chosen, and for
+    a file whose bytes are not those that it wrote.
     """
 
     def read(name: str) -> bytes | None:

@@ -29,7 +29,7 @@ class LoopProgram:
     """A loop function from a text: what ``dd.load`` gives for one, and ``dd.compile`` takes.
 
     It is called with an array for each of ``inputs``: the parameters that it reads before it
-    writes them, as the text goes.
+    writes them, in the order of its text.
     """
 
     func: PrimFunc

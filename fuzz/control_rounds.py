@@ -252,7 +252,7 @@ def _idle(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
 
 
 def _shown(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
-    """A function that stays and returns views: of what it is given, of what it computes, twice."""
+    """Add a function that is not inlined and that returns views; call it twice."""
     b.staying = 1
     f = Body(b)
     x, y = f.param(t), f.param(t)

@@ -51,7 +51,7 @@ class Watcher:
         return self._never_again
 
     def drain(self) -> Reached:
-        """Return the lines that ran since the last call for the first time."""
+        """Return the lines that have run for the first time since the last call of this method."""
         new, self._new = frozenset(self._new), set()
         return new
 

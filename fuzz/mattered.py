@@ -128,7 +128,7 @@ def reversed_(was: str, value: str, t: TensorType) -> Iterable[Node] | None:
 
 
 def replaced(was: str, value: str, t: TensorType) -> Iterable[Node] | None:
-    """Put 3 in place of every number, and 1 in place of 3; None of dtypes without arithmetic."""
+    """Return 3 for every number and 1 for 3; None for dtypes without arithmetic."""
     if t.dtype not in PLAIN:
         return None
     one, other = (1, 0) if t.dtype is DType.BOOL else (3, 1)

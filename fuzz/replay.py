@@ -104,11 +104,11 @@ def text(r: Recorded, message: str = "") -> str:
         head["given"] = {name: given.record(t) for name, t in r.given.items()}
     head["drawn"] = {name: given.record(t) for name, t in drawn.items()}
     values = [f"%{name}: {shown.value(t)}" for name, t in inputs.items()]
-    said = [f"why: {r.why}"] if r.why else []
-    said += [f"covers: {r.covers}"] if r.covers else []
+    facts = [f"why: {r.why}"] if r.why else []
+    facts += [f"covers: {r.covers}"] if r.covers else []
     if f := r.finding:
-        said.append(f"{'once ' * bool(r.why)}{f.level} ({f.kind}) in {f.where}: {f.message}")
-    lines = "\n".join([*said, message, *values]).splitlines()
+        facts.append(f"{'once ' * bool(r.why)}{f.level} ({f.kind}) in {f.where}: {f.message}")
+    lines = "\n".join([*facts, message, *values]).splitlines()
     comments = [f"# {line}" for line in lines if line]
     return "\n".join([_HEAD + json.dumps(head), *comments, show(r.module)])
 

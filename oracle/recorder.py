@@ -41,7 +41,7 @@ class Recorder:
         self.findings.append(Finding(self.name, where, kind, message))
 
     def guard(self, where: str, run: Callable[[], T]) -> T | None:
-        """Run; an exception becomes a finding, since a crash is a result too."""
+        """Run a function; an exception becomes a finding, since a crash is a result too."""
         try:
             return run()
         except Exception as e:

@@ -39,7 +39,7 @@ def judged(
     if all(c.agree for c in found):
         return found
     folded = want(folds=True)
-    return [_compared(names[i], _alike(plain[i], folded[i]), got[i]) for i in records]
+    return [_compared(names[i], _where_equal(plain[i], folded[i]), got[i]) for i in records]
 
 
 def _compared(name: str, want: RingEstimate, got: Array) -> Comparison:
@@ -48,7 +48,7 @@ def _compared(name: str, want: RingEstimate, got: Array) -> Comparison:
     return compare.payloads(name, want.payload, got["payload"], (want.bar.c, got["value"]))
 
 
-def _alike(plain: RingEstimate, folded: RingEstimate) -> RingEstimate:
+def _where_equal(plain: RingEstimate, folded: RingEstimate) -> RingEstimate:
     same = plain.payload == folded.payload
     return replace(plain, payload=np.where(same, plain.payload, UNKNOWN))
 

@@ -26,7 +26,7 @@ def in_place(
     alone: Collection[str] = (),
     shares: dict[tuple[str, str, str], bool] | None = None,
 ) -> Program:
-    """Return the program with results in place wherever they may be, or the program itself.
+    """Return the program with results in place wherever they may be, or itself without any.
 
     Values ``alone`` keep the bytes they have.  ``shares`` caches, by kernel and two parameters,
     whether these may share bytes; programs with the same kernels may share it.

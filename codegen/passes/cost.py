@@ -19,6 +19,6 @@ def weight(n: Node) -> int:
 
 
 def spreads(n: Node, operand: TensorType) -> bool:
-    """Return whether a node may read one element of an operand for many of its result."""
+    """Return whether a node may read one element of an operand for many elements of its result."""
     repeats = n.op == "broadcast_to" or OPS[n.op].work is Work.LOOKUP
     return repeats and operand.shape != n.types[0].shape

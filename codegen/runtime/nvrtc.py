@@ -111,43 +111,43 @@ class Nvrtc:
         return NvrtcLoaded(self._compiler.compile(self._compiler.source(text)))
 
     def allocate(self, nbytes: int) -> NoReturn:
-        """Raise EngineMissing."""
+        """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
     def free(self, buffer: Any) -> None:
-        """Raise EngineMissing."""
+        """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
     def view(self, buffer: Any, offset: int, nbytes: int) -> NoReturn:
-        """Raise EngineMissing."""
+        """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
     def upload(self, array: Array) -> NoReturn:
-        """Raise EngineMissing."""
+        """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
     def download(self, buffer: Any, dtype: DType, shape: Sequence[int]) -> Array:
-        """Raise EngineMissing."""
+        """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
     def copy(self, target: Any, source: Any) -> None:
-        """Raise EngineMissing."""
+        """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
     def stack(self, nbytes: int) -> NoReturn:
-        """Raise EngineMissing."""
+        """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
     def unstack(self, buffer: Any) -> None:
-        """Raise EngineMissing."""
+        """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
     def wait(self, stream: int, on: int) -> None:
-        """Raise EngineMissing."""
+        """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
     def join(self) -> None:
-        """Raise EngineMissing."""
+        """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
 
@@ -160,7 +160,7 @@ class NvrtcLoaded:
     def launch(
         self, kernel: str, buffers: Sequence[Any], dims: Mapping[str, int], stream: int = 0
     ) -> None:
-        """Raise EngineMissing."""
+        """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
 

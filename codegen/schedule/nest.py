@@ -271,7 +271,7 @@ def guarded(conds: Iterable[Expr], body: Stmt) -> Stmt:
 
 
 def let_all(table: Mapping[Var, Expr], body: Stmt) -> Stmt:
-    """Bind those variables that the body uses."""
+    """Return the body inside bindings of those variables of a table that it uses."""
     used = variables(body)
     for var, value in reversed(list(table.items())):
         if var.name in used:

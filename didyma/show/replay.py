@@ -48,7 +48,7 @@ def origin(r: Recorded) -> None:
 
 
 def inputs(r: Recorded) -> None:
-    """Print the inputs: small ones in full, of large ones the type and a summary."""
+    """Print the inputs: small ones in full, large ones as their type and a summary."""
     _print_values(console(), _values(r))
 
 

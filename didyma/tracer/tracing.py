@@ -93,7 +93,7 @@ class Program:
 
 
 def _listed(items: Iterable[str]) -> str:
-    """Items in a line, those beyond the first few counted."""
+    """Return items as one line of text, of which those beyond the first few are only counted."""
     many = list(items)
     rest = len(many) - _SHOWN
     return ", ".join(many[:_SHOWN]) + (f", and {rest} more" if rest > 0 else "")

@@ -30,7 +30,7 @@ def report(r: Result) -> str:
 
 
 def main() -> None:
-    """Judge random schedules; exit code 1 if a check has something against one.
+    """Judge memory plans of random programs; exit code 1 if a check finds fault with one.
 
     Ctrl-C and SIGTERM end it with what was found so far: exit code 130 or 143.
     """

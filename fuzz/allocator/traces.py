@@ -144,7 +144,7 @@ def _spoil(r: Random, head: list[str], cells: list[list[str]]) -> bool:
 
 
 def _scratched(r: Random, written: str) -> str:
-    """Change some characters."""
+    """Return a text with some of its characters changed."""
     chars = list(written)
     for _ in range(r.randrange(1, 4)):
         at = r.randrange(len(chars) + 1)

@@ -35,12 +35,11 @@ def agenda(
     order: str,
     length: int = AGENDA,
 ) -> tuple[Wish, ...]:
-    """Return so many wishes whose keys were covered least: a function of its arguments alone.
+    """Return the ``length`` wishes whose keys were covered least.
 
     ``wanted`` gives the key that a wish is meant to cover; what is ``LATER`` counts as covered
-    once.  A wish that was ``asked`` often without
-    success may be impossible, so it counts half the square of that as covered.  ``order`` seeds
-    the order of wishes that are equally rare.
+    once.  A wish that was ``asked`` often without success may be impossible, so half the square of
+    that number counts as covered.  ``order`` seeds the order of wishes that are equally rare.
 
     >>> wanted = {("pair", "exp", op): ("pair", "exp", op) for op in ("exp", "log", "sum")}
     >>> agenda(wanted, {("pair", "exp", "log"): 3}, {("pair", "exp", "exp"): 2}, "any", 2)

@@ -30,7 +30,7 @@ _BLOCK = 64
 
 
 def cases() -> Iterator[LaunchCase]:
-    """All cases of single operations."""
+    """Yield the cases of single operations."""
     for dtype in INTS:
         yield from _int_cases(dtype)
     for dtype in COMPUTED:
@@ -88,7 +88,7 @@ class Sweep:
         self.pending.append((name, kernel, initial, want, steps))
 
     def cases(self) -> Iterator[LaunchCase]:
-        """The cases of everything added."""
+        """Yield a case for each expression that was added."""
         text = KernelText("\n".join(self.sources), tuple(self.kernels))
         for name, kernel, initial, want, steps in self.pending:
             dims = {"n": want.size}

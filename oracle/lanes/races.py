@@ -50,7 +50,7 @@ class Lanes:
         self.shape = (*self.shape[:axis], size, *self.shape[axis + 1 :])
 
     def order(self, level: int, active: Array | int = 1) -> None:
-        """Record an event; ``active`` is 1 or, over the blocks, who takes part in it."""
+        """Advance the clocks from a level on; ``active`` says, over the blocks, which take part."""
         s = self.stamp
         self.stamp = (*s[:level], *(t + active for t in s[level:]))
 

@@ -101,8 +101,8 @@ def _in_order(f: Fn) -> Fn:
     """Call a function on contiguous operands: on some machines NumPy rounds others differently."""
 
     def apply(*args: Value) -> Value:
-        alike = np.broadcast_arrays(*args) if len(args) > 1 else args
-        return f(*(np.asarray(a, order="C") for a in alike))
+        operands = np.broadcast_arrays(*args) if len(args) > 1 else args
+        return f(*(np.asarray(a, order="C") for a in operands))
 
     return apply
 

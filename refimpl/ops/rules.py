@@ -92,7 +92,7 @@ def check_axis(op: str, axis: int, rank: int) -> None:
     """Raise ``bad-attr`` unless an attribute ``axis`` is in [0, rank)."""
     if not 0 <= axis < rank:
         want = f"an axis of rank {rank}, counted from 0"
-        raise attr_error(op, "axis", axis, want, "negative axes are resolved")
+        raise attr_error(op, "axis", axis, want, "write a negative axis as axis + rank")
 
 
 def check_axes(op: str, axes: tuple[int, ...], rank: int) -> None:

@@ -88,7 +88,7 @@ def _slice_infer(types: Sequence[TensorType], a: Slice) -> TensorType:
                 "starts, stops, steps",
                 (start, stop, step),
                 "step != 0, bounds >= 0 (>= -1 where the step is negative)",
-                "bounds counted from the end are resolved: -1 is the place before the first",
+                "resolve bounds counted from the end: here -1 is the place before the first",
             )
     return t.with_shape(*(count for _, count, _ in a.of(t.shape)))
 

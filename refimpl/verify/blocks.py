@@ -45,7 +45,7 @@ class Blocks:
                 assert_never(s)
 
     def _scalar(self, value: str, dtype: DType) -> None:
-        """Let the line read a scalar."""
+        """Check that the line reads a scalar of a dtype, by law P-scalar."""
         self.values.read((value,))
         t = self.values.types[value]
         if t.dtype is not dtype or t.shape != ():

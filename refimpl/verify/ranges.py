@@ -50,7 +50,7 @@ class Evidence:
     sampled: int = 0
 
     def __add__(self, other: Evidence) -> Evidence:
-        """Count both."""
+        """Return the counts of both together."""
         return Evidence(self.proved + other.proved, self.sampled + other.sampled)
 
     def __str__(self) -> str:

@@ -37,37 +37,37 @@ def crowd(p: Problem) -> I64:
 
 
 def by_size(p: Problem) -> I64:
-    """Largest first, then the first to be used: TensorFlow Lite's ``arena_planner.cc``."""
+    """Take the largest first, then the first to be used: TensorFlow Lite's ``arena_planner.cc``."""
     return _sorted(p.size, -p.lower)
 
 
 def by_size_then_life(p: Problem) -> I64:
-    """Largest first, then the longest-lived: XLA's spatial order."""
+    """Take the largest first, then the longest-lived: XLA's spatial order."""
     return _sorted(p.size, p.upper - p.lower)
 
 
 def by_life(p: Problem) -> I64:
-    """Longest-lived first, then the largest: XLA's temporal order."""
+    """Take the longest-lived first, then the largest: XLA's temporal order."""
     return _sorted(p.upper - p.lower, p.size)
 
 
 def by_area(p: Problem) -> I64:
-    """Largest product of size and life first."""
+    """Take the largest product of size and life first."""
     return _sorted(_area(p))
 
 
 def by_heat(p: Problem) -> I64:
-    """Alive at the most crowded time first, then longest-lived, then area: minimalloc's TWA."""
+    """Take those alive at the most crowded time first, by life, then by area: minimalloc's TWA."""
     return _sorted(crowd(p), p.upper - p.lower, _area(p))
 
 
 def by_heat_then_area(p: Problem) -> I64:
-    """Likewise, area before life: minimalloc's TAW."""
+    """Take those alive at the most crowded time first, by area, then by life: minimalloc's TAW."""
     return _sorted(crowd(p), _area(p), p.upper - p.lower)
 
 
 def by_life_then_area(p: Problem) -> I64:
-    """Longest-lived first, then area, then crowd: minimalloc's WAT."""
+    """Take the longest-lived first, then by area, then by crowd: minimalloc's WAT."""
     return _sorted(p.upper - p.lower, _area(p), crowd(p))
 
 
@@ -85,27 +85,27 @@ def spans(p: Problem) -> I64:
 
 
 def by_box(p: Problem) -> I64:
-    """Largest product of size and of the sets it is in first: area that counts no idle time."""
+    """Take the largest product of size and number of sets first: area that counts no idle time."""
     return _sorted(_product(p.size, spans(p)))
 
 
 def by_meetings_then_size(p: Problem) -> I64:
-    """Alive with most others first, then largest."""
+    """Take those first that are alive with most others, then the largest."""
     return _sorted(meetings(p), p.size)
 
 
 def by_heat_then_meetings(p: Problem) -> I64:
-    """Alive at the most crowded time first, then with most others."""
+    """Take those alive at the most crowded time first, then those alive with most others."""
     return _sorted(crowd(p), meetings(p))
 
 
 def by_start(p: Problem) -> I64:
-    """First to be used first, as an allocator at run time sees them."""
+    """Take the first to be used first, as an allocator at run time sees them."""
     return _sorted(-p.lower, p.size)
 
 
 def by_breadth(p: Problem) -> I64:
-    """From the most crowded time to the least, largest first within: Pisarchyk and Lee 2020.
+    """Go from the most crowded time to the least, largest first within: Pisarchyk and Lee 2020.
 
     A buffer is met at the most crowded of its times, so ordering by that and then by size is the
     same but for ties between crowds.

@@ -51,7 +51,7 @@ class Arcs:
     sizes: Sequence[Sum]
 
     def reduce(self, order: Order) -> Orientation:
-        """Keep of each offset's terms those that some binding may need.
+        """Drop the terms of offsets that no binding may need.
 
         Where more than ``MOST_TERMS`` are left, buffers below are stacked on one another though
         they do not conflict: sound for every size, if not for the peak.

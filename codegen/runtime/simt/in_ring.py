@@ -27,30 +27,30 @@ class InRing:
     """Floats, storage floats among them, are records; a literal of a storage float is its bits."""
 
     def zeros(self, type_name: str, size: int) -> Lanes:
-        """As of ``Arithmetic``."""
+        """Return records of zeros, whose payloads are those of nothing stored."""
         return np.zeros(size, scalar_ring.held(_DTYPES[type_name]))
 
     def memory(self, type_name: str, size: int) -> tuple[Lanes, Lanes | None]:
-        """As of ``Arithmetic``."""
+        """Return fresh elements, and their payloads if they are floats."""
         dtype = _DTYPES[type_name]
         if not dtype.is_float:
             return np.zeros(size, NUMPY[type_name]), None
         return np.zeros(size, dtype.numpy), np.zeros(size, scalar_ring.PAYLOAD)
 
     def converter(self, type_name: str) -> Fn:
-        """As of ``Arithmetic``."""
+        """Return the conversion of a value to a type."""
         dtype = _DTYPES[type_name]
         if not dtype.is_float:
             return _to_number(NUMPY[type_name])
         return _to_float(dtype)
 
     def literal(self, n: c.Constant) -> Value:
-        """As of ``Arithmetic``."""
+        """Return the value of a literal."""
         value = literal(n)
         return scalar_ring.embedded(value) if value.dtype.kind == "f" else value
 
     def binary(self, op: str) -> Fn:
-        """As of ``Arithmetic``."""
+        """Return what one of C's operators does."""
         plain, name = BINARY[op], _OPERATORS.get(op)
 
         def apply(a: Value, b: Value) -> Value:
@@ -66,13 +66,13 @@ class InRing:
         return apply
 
     def negative(self, v: Value) -> Value:
-        """As of ``Arithmetic``."""
+        """Return ``-v``."""
         if v.dtype.names is None:
             return np.negative(v)
         return scalar_ring.unary_fn("neg", DType.of(v["value"]))(v)
 
     def choose(self, cond: Value, then: Value, other: Value) -> Value:
-        """As of ``Arithmetic``."""
+        """Return ``cond ? then : other``."""
         a, b = np.asarray(then), np.asarray(other)
         if a.dtype.names != b.dtype.names:  # one is the literal of a storage float
             dtype = DType.of((a if a.dtype.names else b)["value"])
@@ -80,7 +80,7 @@ class InRing:
         return np.where(cond, a, b)
 
     def function(self, name: str) -> Fn:
-        """As of ``Arithmetic``."""
+        """Return what an intrinsic computes from arguments of the types that it declares."""
         op, _, last = name.rpartition("_")
         if op.startswith("cast_"):
             source, target = _DTYPES[op.removeprefix("cast_")], _DTYPES[last]

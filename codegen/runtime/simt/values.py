@@ -63,15 +63,15 @@ class Plain:
     """Values are numbers: storage floats are their bits."""
 
     def zeros(self, type_name: str, size: int) -> Lanes:
-        """As of ``Arithmetic``."""
+        """Return zeros."""
         return np.zeros(size, NUMPY[type_name])
 
     def memory(self, type_name: str, size: int) -> tuple[Lanes, Lanes | None]:
-        """As of ``Arithmetic``."""
+        """Return fresh elements, which are zeros."""
         return np.zeros(size, NUMPY[type_name]), None
 
     def converter(self, type_name: str) -> Fn:
-        """As of ``Arithmetic``."""
+        """Return the conversion of a value to a type."""
         dtype = NUMPY[type_name]
 
         def convert(v: Value) -> Value:
@@ -80,23 +80,23 @@ class Plain:
         return convert
 
     def literal(self, n: c.Constant) -> Value:
-        """As of ``Arithmetic``."""
+        """Return the value of a literal."""
         return literal(n)
 
     def binary(self, op: str) -> Fn:
-        """As of ``Arithmetic``."""
+        """Return what one of C's operators does."""
         return BINARY[op]
 
     def negative(self, v: Value) -> Value:
-        """As of ``Arithmetic``."""
+        """Return ``-v``."""
         return np.negative(v)
 
     def choose(self, cond: Value, then: Value, other: Value) -> Value:
-        """As of ``Arithmetic``."""
+        """Return ``cond ? then : other``."""
         return np.where(cond, np.asarray(then), np.asarray(other))
 
     def function(self, name: str) -> Fn:
-        """As of ``Arithmetic``."""
+        """Return what an intrinsic computes from arguments of the types that it declares."""
         return intrinsics.function(name)
 
 

@@ -64,7 +64,8 @@ def _gather_nd(c: Context, x: Inputs) -> Sequence[Operand]:
     batch = c.integer("batch_dims")
     parts = at.type.shape[-1]
     if not isinstance(parts, int) or not 0 <= batch < min(v.type.rank, at.type.rank):
-        raise c.broken(f"{at.type} into {v.type} with batch_dims {batch}", "indices that fit")
+        got = f"{at.type} into {v.type} with batch_dims {batch}"
+        raise c.broken(got, "a static number of indices, and batch_dims below both ranks")
     if batch + parts > v.type.rank:
         raise c.broken(f"{parts} indices into {v.type}", "at most one for each axis")
     lead = v.type.shape[batch : batch + parts]
