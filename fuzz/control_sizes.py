@@ -96,16 +96,20 @@ def _between(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
 def _empty_scan(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """Scan no rows: the states stay, and the stacks are empty."""
     f = Body(b)
-    state, _ = f.param(t), f.param(t)
-    body = f.function("step", f.chain(c, state, t), state).name
+    count = 1 + c.below(3)
+    states = [f.param(t) for _ in range(count)]
+    f.param(t)
+    body = f.function("step", f.chain(c, states[-1], t), *states).name
     attrs: dict[str, Attr] = {
-        "body": body, "states": 1, "scanned": 1, "length": 0, "index": "",
+        "body": body, "states": count, "scanned": 1, "length": 0, "index": "",
     }  # fmt: skip
     none = t.with_shape(0, *t.shape)
     if dims.free(t.shape) or t.rank > 4:
         return False
     rows = b.constant(none, c)
-    b.emit(SCAN, (name, rows), (t, none), attrs)
+    same = [n for n, u in b.pool if u == t]
+    first = [name, *(c.pick((c.pick(same), b.constant(t, c))) for _ in range(count - 1))]
+    b.emit(SCAN, (*first, rows), (*(t,) * count, none), attrs)
     return True
 
 

@@ -71,6 +71,8 @@ class Passes(Domain[Case]):
         changes = tuple(
             (k, v) for k, v in case.changes if k not in ("graph.simplify", "memory.planner")
         )
+        if all(name != "graph.long_run" for name, _ in changes):
+            changes = (*changes, ("graph.long_run", 8))  # so that runs of short axes go in blocks
         return replace(case, changes=changes)
 
     def judge(self) -> PassJudge:

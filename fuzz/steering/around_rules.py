@@ -12,6 +12,8 @@ from didyma.fuzz.steering.opsets import CONSTANTS, FORMS, MOVES, PAIRED, ROWS, T
 from didyma.fuzz.steering.sketch import TRIES, Sketch
 from didyma.fuzz.steering.twins import SPOILED, spoiled
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import ALL, PLAIN, Array, DType, TensorType
 from didyma.refimpl.ops import OPS
@@ -57,16 +59,27 @@ def _joined(s: Sketch, a: str, b: str) -> None:
             s.apply(op, (a, b))
 
 
-def casts(s: Sketch, source: str, via: str, target: str) -> None:
-    """Convert twice, and from the middle to another dtype as well."""
-    x = s.param(TensorType(DType(source), s.shape(1, 2)))
-    first = None if x is None else _cast(s, x, DType(via))
+CASTS = tuple(f"{a} {b}" for a in PLAIN for b in PLAIN if a != b)
+SMALL_CASTS = tuple(
+    f"{a} {b}" for a in ALL for b in ALL if a != b and not (a in PLAIN and b in PLAIN)
+)
+
+
+def casts(s: Sketch, pair: str) -> None:
+    """Convert from one dtype to another, and on to several: back, to wider ones, to any."""
+    source, via = map(DType, pair.split())
+    x = s.param(TensorType(source, s.shape(1, 2)))
+    first = None if x is None else _cast(s, x, via)
     if first is None:
         return
-    last = _cast(s, first, DType(target))
-    _cast(s, first, s.c.pick(ALL))
+    last = None
+    for target in dict.fromkeys((source, s.c.pick(_WIDE), s.c.pick(PLAIN))):
+        last = _cast(s, first, target) if target != via else last
     if last is not None and s.c.chance(2):
         _cast(s, last, s.c.pick(ALL))
+
+
+_WIDE = (DType.F64, DType.F32, DType.I64, DType.U64)
 
 
 def _cast(s: Sketch, x: str, dtype: DType) -> str | None:
@@ -297,8 +310,41 @@ def _backwards(s: Sketch, t: TensorType) -> Sample:
     return Sample((t,), freeze({"starts": starts, "stops": stops, "steps": steps}))
 
 
+def runs(s: Sketch, op: str, exclusive: str, reverse: str) -> None:
+    """Run along an axis that is long enough to go in blocks, the last of which may be short."""
+    dtype = s.dtype([d for d in OPS[op].dtypes if d in PLAIN])
+    length = s.c.pick((9, 12, 13, 17, 24, 29, 35))
+    shape = s.c.pick(((length,), (length, 3), (2, length), (2, length, 2)))
+    x = s.param(TensorType(dtype, shape))
+    if x is not None:
+        flags = {"exclusive": exclusive == "true", "reverse": reverse == "true"}
+        s.apply(op, (x,), freeze({"axis": shape.index(length), **flags}))
+
+
+def _by_symbol(s: Sketch) -> None:
+    """Cut a constant at a symbolic size, so that it is no constant."""
+    v = s.c.pick(s.b.dims)
+    n = dims.symbol(v.name)
+    rest: tuple[int, ...] = s.c.pick(((), (3,)))
+    x = s.constant(TensorType(s.dtype(PLAIN), (v.hi, *rest)))
+    some: Sequence[tuple[Dim, Dim]] = (
+        (0, n), (dims.add(n, -v.lo), v.hi), (dims.sub(v.hi, n), v.hi),
+    )  # fmt: skip
+    ends = s.c.pick(some)
+    named: dict[str, Attr] = {
+        "starts": (ends[0], *(0 for _ in rest)),
+        "stops": (ends[1], *rest),
+        "steps": (1, *(1 for _ in rest)),
+    }
+    made = s.apply("slice", (x,), freeze(named))
+    if made is not None:
+        s.on(s.c.pick((*UNARY, *PAIRED)), made)
+
+
 def folded(s: Sketch, op: str) -> None:
     """Use an op on constants alone, then its result with a value that is not known."""
+    if op == "slice" and s.b.dims:
+        _by_symbol(s)
     for _ in range(TRIES):
         sample = s.sampled(op, s.type(OPS[op].dtypes, 0, 3))
         if sample is None or any(dims.free(t.shape) for t in sample.operands):

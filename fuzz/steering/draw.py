@@ -30,7 +30,7 @@ from didyma.fuzz.steering.wishes import grant
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar
-from didyma.refimpl.ir.graph import COMPILER, NO_INLINE, PRIMITIVE
+from didyma.refimpl.ir.graph import COMPILER, NO_INLINE, PRIMITIVE, Attr, Attrs
 from didyma.refimpl.ir.types import PLAIN
 from didyma.refimpl.verify.graph import verify
 
@@ -80,10 +80,13 @@ def _drawn(
     return entered(case, c) if c.chance(ENTERED) else case
 
 
+_ENTRIES: Sequence[tuple[str, Attr]] = ((COMPILER, "library"), (NO_INLINE, 1), (PRIMITIVE, 1))
+
+
 def entered(case: Case, c: Chooser) -> Case:
     """Return a case whose entry is external, a Primitive, or not to be inlined, where it may be."""
-    named = c.pick(((COMPILER, "library"), (NO_INLINE, 1), (PRIMITIVE, 1)))
-    entry = replace(case.module.entry, attrs=(named,))
+    attrs: Attrs = (c.pick(_ENTRIES),)
+    entry = replace(case.module.entry, attrs=attrs)
     given = {s for p in entry.params for s in dims.free(p.type.shape)}
     if any(not given.issuperset(dims.free(t.shape)) for t in entry.result_types()):
         return case  # a function hands on no size that it binds itself

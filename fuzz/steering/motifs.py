@@ -12,18 +12,20 @@ from typing import Any
 
 from didyma.fuzz import control_rounds, control_sizes
 from didyma.fuzz.steering.around_rules import (
+    CASTS,
     FOLDED,
     MATCHED,
+    SMALL_CASTS,
     again,
     casts,
     constants,
     equals,
     folded,
     matched,
+    runs,
 )
 from didyma.fuzz.steering.opsets import (
     CONSTANTS,
-    DTYPES,
     EVERY,
     FOLDS,
     HEAVY,
@@ -131,12 +133,12 @@ def _back(s: Sketch, total: str, x: str) -> str | None:
     return s.apply(s.c.pick(fitting), pair_) if fitting else None
 
 
-def moves(s: Sketch, first: str, second: str, third: str) -> None:
+def moves(s: Sketch, first: str, second: str) -> None:
     """Move elements several times, then compute with them."""
     x = s.start(ALL if s.c.chance(4) else PLAIN, 2, 4)
     if x is None:
         return
-    for op in (first, second, third):
+    for op in (first, second, *((s.c.pick(MOVES),) if s.c.chance(2) else ())):
         x = s.on(op, x) or x
     if not s.c.chance(3):
         s.first_on((s.c.pick(EVERY), s.c.pick(UNARY), s.c.pick(FOLDS)), x)
@@ -270,18 +272,20 @@ def _motif(name: str, draw: Callable[..., Any], weight: int, *axes: Sequence[str
     return Motif(name, axes, draw, weight)
 
 
+RUNS = (("cumulative_sum", "cumulative_prod"), ("false", "true"), ("false", "true"))
 _BEFORE = ("", "unary", "move")
 _AFTER = ("", "unary", "paired", "move", "fold")
 _PLAIN = tuple(str(d) for d in PLAIN)
-_CASTS = (*_PLAIN, *_PLAIN, *DTYPES)
 _USES = tuple(f"{o.name} {d}" for o in OPS.values() if o.arity[0] for d in o.dtypes)
 RULES = (
     _motif("matched", matched, 8, MATCHED),
-    _motif("casts", casts, 4, _CASTS, _CASTS, _CASTS),
-    _motif("folded", folded, 1, FOLDED),
+    _motif("casts", casts, 4, CASTS),
+    _motif("small casts", casts, 1, SMALL_CASTS),
+    _motif("runs", runs, 1, *RUNS),
+    _motif("folded", folded, 1, (*FOLDED, *["slice"] * 8)),
     _motif("constants", constants, 3, (*PAIRED, "pad", "matmul"), ("0", "1", "2"), CONSTANTS),
     _motif("again", again, 2, TUNED),
-    _motif("moves", moves, 2, MOVES, MOVES, MOVES),
+    _motif("moves", moves, 3, MOVES, MOVES),
     _motif("equals", equals, 1, PAIRED),
     _motif("twins", twins, 3, (*PAIRED, *["where"] * 4), PATTERNS),
     _motif("unary", pair, 1, UNARY, UNARY),
@@ -292,13 +296,14 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("pair", pair, 5, EVERY, EVERY),
     _motif("matched", matched, 3, MATCHED),
     _motif("again", again, 1, EVERY),
-    _motif("casts", casts, 1, _CASTS, _CASTS, _CASTS),
+    _motif("casts", casts, 1, CASTS),
+    _motif("small casts", casts, 1, SMALL_CASTS),
     _motif("twins", twins, 1, (*PAIRED, "where"), PATTERNS),
     _motif("constants", constants, 1, (*PAIRED, "pad", "matmul"), ("0", "1", "2"), CONSTANTS),
     _motif("chorus", chorus, 3, _PLAIN, _numbers(len(UNARY + PAIRED) // CHORUS + 1)),
     _motif("fans", fans, 3, FOLDS, EVERY),
     _motif("heavy", heavy, 6, HEAVY, _BEFORE, _AFTER),
-    _motif("moves", moves, 2, MOVES, MOVES, MOVES),
+    _motif("moves", moves, 2, MOVES, MOVES),
     _motif("use", use, 2, _USES, LAYOUTS),
     _motif("control", controlled, 2, control_sizes.KINDS),
     _motif("carried", carried, 3, control_rounds.KINDS),
