@@ -38,6 +38,19 @@ def _line(n: c.Node) -> int:
     return int(getattr(n.coord, "line", 0) or 0)
 
 
+def _is_int(n: c.Node) -> bool:
+    """Return whether an expression is an int literal in decimal, or a choice of such."""
+    match n:
+        case c.Constant():
+            return n.type == "int" and n.value.isdecimal()
+        case c.UnaryOp():
+            return n.op == "-" and _is_int(n.expr)
+        case c.TernaryOp():
+            return _is_int(n.iftrue) and _is_int(n.iffalse)
+        case _:
+            return False
+
+
 def _split(r: Run, m: Mask, cond: Value) -> tuple[Mask, bool, Mask, bool]:
     """Lanes for which a condition holds, whether there are any; and likewise for the others."""
     t = truth(cond)
@@ -163,7 +176,8 @@ class Translator:
         return run
 
     def _ternary(self, n: c.TernaryOp) -> Eval:
-        cond, then, other = self.expr(n.cond), self.expr(n.iftrue), self.expr(n.iffalse)
+        then, other = self._side(n.iftrue, n.iffalse), self._side(n.iffalse, n.iftrue)
+        cond = self.expr(n.cond)
         choose = self.arithmetic.choose
 
         def run(r: Run, m: Mask) -> Value:
@@ -176,6 +190,13 @@ class Translator:
             return choose(truth(t), then(r, yes), other(r, no))
 
         return run
+
+    def _side(self, n: c.Node, beside: c.Node) -> Eval:
+        """Compile one side of a choice; an int literal beside what may be wider is 64 bits wide."""
+        value = self.expr(n)
+        if not _is_int(n) or _is_int(beside):
+            return value
+        return lambda r, m: np.asarray(value(r, m)).astype(np.int64)[()]
 
     # Memory
 

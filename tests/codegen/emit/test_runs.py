@@ -13,6 +13,7 @@ from didyma.codegen.runtime.registry import engine
 from didyma.oracle import lanes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.types import Array
 from tests.codegen.emit import programs
 
@@ -67,3 +68,22 @@ def test_kernels_do_what_their_loop_programs_mean(
             assert same(got, meant[p.name]), f"{make.__name__}({seed}): {p.name}"
             varied += p.name in f.outputs and len(set(got.tolist())) > 2
     assert varied > count // 8, "the kernels compute little"
+
+
+CHOICES = ("select(t < 5, 2147483647, 3)", "select(n < 9, 2147483647, t)", "select(n > 9, t, 3)")
+
+
+@pytest.mark.parametrize("name", ["host", "simt"])
+@pytest.mark.parametrize("choice", CHOICES)
+def test_choices_of_indices_are_computed_with_in_64_bits(choice: str, name: str) -> None:
+    text = f"""kernel @k(y: i64[8]) writes (y) dims n in [0, 9] {{
+      for t in 8 bound threadIdx.x {{
+        y[t] = {choice} * -3 - {choice} // 2 * 5
+      }}
+    }}"""
+    (f,) = parse_loop(text)
+    env = {"n": 4}
+    given = inputs(f, env, 1)
+    want = {k: a.copy() for k, a in given.items()}
+    lanes.run(f, want, env)
+    assert same(launch(engine(name), f, given, env)[0], want["y"])
