@@ -296,3 +296,12 @@ class Expressions:
 
 def _const(x: float, dtype: DType) -> Const:
     return Const(int(x) if dtype.is_int else x, dtype)
+
+
+def inexact(e: Expr) -> str:
+    """Return the operation of an expression whose last step may round in more than one way."""
+    if isinstance(e, Intrinsic) and e.name in INEXACT:
+        return e.name
+    if isinstance(e, Binary) and e.op in INEXACT_OPS and e.dtype.is_float:
+        return e.op
+    return ""

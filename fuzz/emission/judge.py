@@ -13,7 +13,7 @@ import numpy as np
 from didyma.codegen.emit import cuda
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.fuzz import kits, values
-from didyma.fuzz.emission.expressions import INEXACT, INEXACT_OPS
+from didyma.fuzz.emission.expressions import inexact
 from didyma.fuzz.emission.kernels import Case
 from didyma.fuzz.values import Distribution
 from didyma.oracle import lanes
@@ -22,7 +22,7 @@ from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.kernel import KernelText
-from didyma.refimpl.ir.loop import Binary, Cast, Expr, Intrinsic, Load, PrimFunc, Store
+from didyma.refimpl.ir.loop import Binary, Cast, Expr, Load, PrimFunc, Store
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import exprs, stmts
@@ -165,17 +165,9 @@ def tolerances(f: PrimFunc) -> dict[str, float]:
     contract = Contract()
     found: dict[str, float] = {}
     for s in stmts(unfolded(expand(f)).body):
-        if isinstance(s, Store) and (name := _inexact(s.value)):
+        if isinstance(s, Store) and (name := inexact(s.value)):
             found[s.buffer] = 2 * contract.of(name, s.value.dtype)
     return found
-
-
-def _inexact(e: Expr) -> str:
-    if isinstance(e, Intrinsic) and e.name in INEXACT:
-        return e.name
-    if isinstance(e, Binary) and e.op in INEXACT_OPS and e.dtype.is_float:
-        return e.op
-    return ""
 
 
 def differing(want: Array, got: Array, dtype: DType, ulps: float) -> Array:

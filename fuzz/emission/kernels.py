@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from didyma.fuzz.emission.expressions import DTYPES, Expressions
+from didyma.fuzz.emission.expressions import DTYPES, Expressions, inexact
 from didyma.fuzz.steering.names import C_WORDS
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
@@ -78,6 +78,7 @@ class _Kernel:
         self.short = {d: Buffer(f"w_{d}", d, (SHORT,)) for d in set(DTYPES)}
         self.x = Expressions(r, self.inputs, SIZE)
         self.at: Expr = ix.ZERO  # the thread's own index
+        self.stored: list[Buffer] = []  # at that index
 
     def output(self, dtype: DType, size: Dim = SIZE) -> Buffer:
         """Make an output."""
@@ -99,9 +100,23 @@ class _Kernel:
 
     def store(self) -> Stmt:
         """Draw a store of a value."""
+        if self.stored and self.r.random() < 0.15:
+            return self.again()
         dtype = self.r.choice(DTYPES)
         value = self.x.root(dtype, self.r.randint(1, DEPTH))
-        return Store(self.output(dtype).name, (self.at,), value)
+        out = self.output(dtype)
+        if not inexact(value):  # nothing is computed from what is
+            self.stored.append(out)
+        return Store(out.name, (self.at,), value)
+
+    def again(self) -> Stmt:
+        """Draw a store, to a buffer or to another, of what the thread's element of it holds."""
+        b = self.r.choice(self.stored)
+        value: Expr = Load(b.name, (self.at,), b.dtype)
+        if b.dtype in INTS:
+            value = Binary(self.r.choice(("add", "xor", "max")), value, self.x.value(b.dtype, 1))
+        to = b if self.r.random() < 0.5 else self.output(b.dtype)
+        return Store(to.name, (self.at,), value)
 
     def branch(self, depth: int) -> Stmt:
         """Draw a branch."""
