@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from didyma.codegen.options import USUAL
 from didyma.fuzz import control
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser, Dice
@@ -25,6 +26,7 @@ from didyma.fuzz.graphs import Case, drawn_planner, finished
 from didyma.fuzz.steering.meter import Wish
 from didyma.fuzz.steering.motifs import MOTIFS, RULES, Motif
 from didyma.fuzz.steering.names import renamed
+from didyma.fuzz.steering.rows import OPTION
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.steering.wishes import grant
 from didyma.refimpl.errors import DidymaError
@@ -74,7 +76,8 @@ def _drawn(
         motif.draw(s, *kind)
     if not s.b.params:
         s.start(PLAIN)
-    case = replace(finished(s.b, c, RESULTS), changes=changes(c))
+    case = finished(s.b, c, RESULTS)
+    case = replace(case, changes=tuple({**dict(changes(c)), **s.changes}.items()))
     case = replace(case, given=tuple(s.given.items()))
     case = renamed(case, c) if c.chance(RENAMED) else case
     return entered(case, c) if c.chance(ENTERED) else case
@@ -99,7 +102,7 @@ def entered(case: Case, c: Chooser) -> Case:
 
 
 def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:
-    """Draw options of a compile: passes left out, a planner, small blocks, low thresholds."""
+    """Draw options of a compile: passes left out, joined rows, a planner, low thresholds."""
     found: dict[str, Any] = {
         name: False
         for name, one_in in (("graph.simplify", 12), ("graph.fuse", 6), ("kernels.vectorise", 6))
@@ -109,6 +112,8 @@ def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:
         found["memory.planner"] = planner
     if not c.chance(3):
         found["kernels.block"] = c.pick((32, 64, 128, 32))
+    if c.chance(2):
+        found[OPTION] = not USUAL[OPTION]
     if not c.chance(3):
         found |= {name: c.pick(low) for name, low in _LOW.items() if not c.chance(3)}
     return tuple(found.items())

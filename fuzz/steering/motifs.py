@@ -35,6 +35,8 @@ from didyma.fuzz.steering.opsets import (
     TUNED,
     UNARY,
 )
+from didyma.fuzz.steering.rows import KINDS as ROW_KINDS
+from didyma.fuzz.steering.rows import rows
 from didyma.fuzz.steering.sharing import KINDS as SHARED
 from didyma.fuzz.steering.sharing import shared
 from didyma.fuzz.steering.sketch import TRIES, Sketch
@@ -303,6 +305,7 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("chorus", chorus, 3, _PLAIN, _numbers(len(UNARY + PAIRED) // CHORUS + 1)),
     _motif("fans", fans, 3, FOLDS, EVERY),
     _motif("heavy", heavy, 6, HEAVY, _BEFORE, _AFTER),
+    _motif("rows", rows, 4, FOLDS, FOLDS, ROW_KINDS),
     _motif("moves", moves, 2, MOVES, MOVES),
     _motif("use", use, 2, _USES, LAYOUTS),
     _motif("control", controlled, 2, control_sizes.KINDS),

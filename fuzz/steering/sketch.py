@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -33,12 +34,14 @@ TRIES = 6  # at a sample that fits
 class Sketch:
     """A graph under construction, and the decisions by which it is drawn.
 
-    ``given`` are values of parameters that no seed is to draw.
+    ``given`` are values of parameters that no seed is to draw, and ``changes`` options, by path,
+    that the graph is meant for.
     """
 
     b: GraphBuilder
     c: Chooser
     given: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    changes: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def types(self) -> dict[str, TensorType]:
         """Return the types of all values so far."""

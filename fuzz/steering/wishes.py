@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from didyma.codegen.passes.branches import BRANCH
-from didyma.codegen.rules import rules
+from didyma.codegen.passes.rows import JOINED as DECISION
+from didyma.codegen.rules import rules as decisions
 from didyma.fuzz import control, keys, values
 from didyma.fuzz.keys import PLACES, by_kind, kinds_of
 from didyma.fuzz.steering.around_rules import FOLDED, MATCHES, folded, matched
 from didyma.fuzz.steering.meter import Key, Wish
 from didyma.fuzz.steering.motifs import pair, use
 from didyma.fuzz.steering.opsets import EVERY
+from didyma.fuzz.steering.rows import KINDS, rows
 from didyma.fuzz.steering.sketch import TRIES, Sketch
 from didyma.refimpl.ir.graph import IF, Attr
 from didyma.refimpl.ir.types import PLAIN, Array, DType, Tensor
@@ -23,7 +25,7 @@ from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
 
 PAIR, READ, USE, VALUE, RULE, FOLD = "pair", "read", "use", "value", "rule", "fold"
-CHOSEN = "branch"
+CHOSEN, JOINED = "branch", "rows"
 
 
 def operand(s: Sketch, producer: str, consumer: str, place: str) -> None:
@@ -93,7 +95,7 @@ def _number(kind: str, dtype: DType) -> Array | None:
 DRAWERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         PAIR: pair, READ: operand, USE: use, VALUE: valued, RULE: matched, FOLD: folded,
-        CHOSEN: chosen,
+        CHOSEN: chosen, JOINED: rows,
     }
 )  # fmt: skip
 _VALUED = tuple(
@@ -123,13 +125,14 @@ def _wanted() -> dict[Wish, Key]:
             (VALUE, op.name, kind): (keys.VALUE, op.name, kind)
             for kind in dict.fromkeys(k for d in op.dtypes for k in kinds.get(d, ()))
         }
-    for d in rules():
+    for d in decisions():
         for m in d.matches:
             if m in MATCHES:
                 found[RULE, str(MATCHES.index(m))] = keys.MATTERED, d.name
             elif m.op in FOLDED:
                 found[FOLD, m.op] = keys.MATTERED, d.name
     found[CHOSEN,] = keys.MATTERED, BRANCH
+    found |= {(JOINED, "max", "sum", kind): (keys.MATTERED, DECISION) for kind in KINDS}
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.mutants import row_slips
 from tests.mutants.faults import Fault
 
 
@@ -378,6 +379,7 @@ SLIPS: Mapping[str, tuple[Fault, ...]] = {
     "emission": _EMISSION,
     "lowering": _LOWERING,
     "schedules": _SCHEDULES,
+    "joined rows": row_slips.FAULTS,
     "memory": _MEMORY,
     "wrapper and runtime": _RUNTIME,
     "variants": _VARIANTS,

@@ -1,0 +1,150 @@
+"""The motif of rows that are folded, used with the result, and folded again.
+
+Softmax and the norms are such programs, and so are their gradients; what is drawn is near to them:
+other folds, other ops between them, and at times another fold, axis or shape that keeps kernels
+apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from didyma.fuzz import values
+from didyma.fuzz.steering.opsets import PAIRED, UNARY
+from didyma.fuzz.steering.sketch import Sketch
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ops import OPS
+
+KINDS = ("", "reshaped", "crosswise", "picked", "weighted", "several", "grouped")
+OPTION = "graph.rows"
+_SHAPES: tuple[tuple[Dim, ...], ...] = (
+    (5, 7), (3, 40), (2, 3, 5), (6, 6), (4, 2, 3, 5), (3, 130), (1, 9), (9, 1), (70, 4), (4, 0),
+    (0, 4), (2, 3, 4, 4), (33, 9), (2, 600),
+)  # fmt: skip
+_CENTRES = ("subtract", "subtract", "divide", "multiply")
+_STEPS = ("exp", "square", "multiply", "abs", "sqrt", "negative")
+SPECIAL = 3  # one of so many arrays has rows of special values
+
+
+def rows(s: Sketch, first: str, second: str, kind: str) -> None:
+    """Draw a fold of rows, what reads it with the rows, another fold, and what reads that."""
+    s.changes[OPTION] = True
+    shared = [d for d in OPS[first].dtypes if d in OPS[second].dtypes]
+    t = TensorType(s.dtype(shared or OPS[first].dtypes), _shape(s))
+    x = s.param(t)
+    if x is None:
+        return
+    if s.c.chance(SPECIAL):
+        _make_special(s, x)
+    axes = _axes(s, t.rank)
+    y = _used(s, x, _folded(s, first, x, axes, kind))
+    if y is not None and s.c.chance(2):
+        y = s.on(s.c.pick(_STEPS), y) or y
+    if kind == "several" and y is not None:
+        y = _used(s, y, _folded(s, s.c.pick((first, second)), x, axes, "")) or y
+    if y is None or s.types()[y].shape != t.shape:
+        return
+    if kind == "weighted":
+        y = _used(s, y, s.value(TensorType(s.types()[y].dtype, t.shape[-1:]))) or y
+    if kind == "grouped":
+        y = _reshaped(s, y) or y
+    if s.c.chance(12):
+        axes = _axes(s, s.types()[y].rank)
+    last = _used(s, s.c.pick((x, y, y)), _folded(s, second, y, axes, kind))
+    if kind == "picked":
+        _pick(s, last or y, axes)
+    elif last is not None and s.c.chance(3):
+        s.on(s.c.pick(UNARY), last)
+
+
+def _shape(s: Sketch) -> tuple[Dim, ...]:
+    return s.shape(2, 3) if s.b.dims and s.c.chance(2) else s.c.pick(_SHAPES)
+
+
+def _axes(s: Sketch, rank: int) -> tuple[int, ...]:
+    """Draw the axes of a fold: mostly the last, else all but one or any."""
+    match s.c.below(4):
+        case 0 | 1:
+            return (rank - 1,)
+        case 2:
+            kept = s.c.below(rank)
+            return tuple(a for a in range(rank) if a != kept)
+        case _:
+            first = s.c.below(rank)
+            return tuple(range(first, rank - s.c.below(rank - first)))
+
+
+def _folded(s: Sketch, op: str, x: str, axes: tuple[int, ...], kind: str) -> str | None:
+    """Fold rows, so that the result can be read with them; "crosswise", at times with others."""
+    t = s.types()[x]
+    if t.dtype not in OPS[op].dtypes:
+        return None
+    keeps = kind != "crosswise" and not (kind == "reshaped" or s.c.chance(6))
+    named = {"axis": axes[-1]} if op.startswith("arg") else {"axes": axes}
+    total = s.apply(op, (x,), freeze({**named, "keepdims": keeps}))
+    if total is None or keeps or kind == "crosswise":
+        return total
+    kept = tuple(1 if a in axes else d for a, d in enumerate(t.shape))
+    return s.apply("reshape", (total,), freeze({"shape": kept}))
+
+
+def _used(s: Sketch, x: str, total: str | None) -> str | None:
+    """Combine rows with a value, cast to their dtype."""
+    if total is None:
+        return None
+    dtype = s.types()[x].dtype
+    if s.types()[total].dtype != dtype:
+        total = s.apply("cast", (total,), freeze({"dtype": dtype}))
+    ops = _CENTRES if s.c.chance(2) else PAIRED
+    fitting = [o for o in ops if dtype in OPS[o].dtypes and OPS[o].arity == (2, 2)]
+    if total is None or not fitting:
+        return None
+    pair = (x, total) if s.c.below(3) else (total, x)
+    return s.apply(s.c.pick(fitting), pair)
+
+
+def _reshaped(s: Sketch, y: str) -> str | None:
+    """Join or split axes of a value."""
+    shape = s.types()[y].shape
+    at = s.c.below(len(shape))
+    size = shape[at]
+    if isinstance(size, int) and size % 2 == 0 and size and s.c.chance(2):
+        new = (*shape[:at], 2, size // 2, *shape[at + 1 :])
+    else:
+        new = (*shape[:at], *(dims.mul(*shape[at : at + 2]),), *shape[at + 2 :])
+    made = s.apply("reshape", (y,), freeze({"shape": new}))
+    back = None if made is None else s.apply("reshape", (made,), freeze({"shape": shape}))
+    return back if s.c.chance(2) else made
+
+
+def _pick(s: Sketch, y: str, axes: tuple[int, ...]) -> None:
+    """Pick an element of each row by an index."""
+    axis, shape = axes[-1], s.types()[y].shape
+    if axis >= len(shape):
+        return
+    wide: Dim = 1 if s.c.below(4) else 2
+    index = TensorType(s.c.pick((DType.I64, DType.I32)), (*shape[:axis], wide, *shape[axis + 1 :]))
+    at = s.value(index)
+    if at is not None:
+        s.apply("gather_elements", (y, at), freeze({"axis": axis}))
+
+
+def _make_special(s: Sketch, x: str) -> None:
+    """Give a static array rows of one corner each: all NaN, all -inf, all of the largest number."""
+    t = s.types()[x]
+    shape = tuple(d for d in t.shape if isinstance(d, int))
+    some = values.corners(t.dtype)
+    if len(shape) < t.rank or not some.size:
+        return
+    drawn = values.array(s.c.below(2**16), t.dtype, shape)
+    flat = drawn.reshape(-1, shape[-1]) if drawn.size else drawn[:0]
+    for i in range(0, len(flat), 2):
+        flat[i] = some[s.c.below(some.size)]
+        if s.c.chance(3):
+            flat[i, 0] = some[s.c.below(some.size)]
+    if t.dtype.is_float and len(flat):
+        flat[-1] = np.array(-np.inf).astype(t.dtype.numpy)
+    s.given[x] = Tensor.of(drawn)

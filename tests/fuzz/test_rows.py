@@ -1,0 +1,87 @@
+"""Campaigns draw programs that fold rows several times, and compile them as joined rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from didyma.codegen.options import Options
+from didyma.codegen.passes.rows import JOINED
+from didyma.codegen.pipeline import compile
+from didyma.fuzz import control
+from didyma.fuzz.builder import GraphBuilder
+from didyma.fuzz.chooser import Dice
+from didyma.fuzz.domains.lowering import Lowering
+from didyma.fuzz.graphs import Case
+from didyma.fuzz.steering.draw import draw, symbols
+from didyma.fuzz.steering.rows import KINDS, OPTION, rows
+from didyma.fuzz.steering.sketch import Sketch
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.verify.graph import verify
+
+WISHES = [("rows", first, "sum", kind) for kind in KINDS for first in ("max", "mean", "sum")]
+
+
+def wished(seed: int) -> Case:
+    return draw(seed, seed, wishes=(WISHES[seed % len(WISHES)],))
+
+
+def test_half_of_all_graphs_are_compiled_as_joined_rows() -> None:
+    drawn = [dict(draw(3, i).changes).get(OPTION, False) for i in range(120)]
+    assert 40 < sum(drawn) < 100
+
+
+def test_graphs_that_are_asked_for_rows_have_some_that_are_joined() -> None:
+    joined = 0
+    for seed in range(42):
+        case = wished(seed)
+        verify(case.module)
+        options = case.options(Options())
+        assert options.graph.rows
+        joined += JOINED in decisions(case, options)
+    assert joined > 15
+
+
+def decisions(case: Case, options: Options) -> set[str]:
+    heard = set[str]()
+
+    def hear(name: str, value: str) -> None:
+        assert value
+        heard.add(name)
+
+    compile(case.module, options, until="lower", heard=hear)
+    return heard
+
+
+def test_rows_have_every_length_dtype_and_kind_of_values() -> None:
+    dtypes, sizes, values, symbolic = set[DType](), set[int](), set[str](), False
+    for seed in range(300):
+        c = Dice(seed)
+        s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
+        with np.errstate(all="ignore"):  # corners of one dtype may lie outside of another
+            s.bind_symbols()
+            rows(s, *WISHES[seed % len(WISHES)][1:])
+        for p in s.b.params:
+            dtypes.add(p.type.dtype)
+            sizes |= {d for d in p.type.shape[-1:] if isinstance(d, int)}
+            symbolic = symbolic or bool(dims.free(p.type.shape))
+        for t in s.given.values():
+            some = t.array()
+            if t.dtype.is_float and some.size:
+                with np.errstate(invalid="ignore"):  # a NaN that signals
+                    wide = some.astype(np.float64)
+                line = wide.reshape(-1, wide.shape[-1])
+                values |= {"nan"} if np.isnan(wide).any() else set()
+                values |= {"inf"} if np.isposinf(wide).any() else set()
+                values |= {"all -inf"} if np.isneginf(line).all(1).any() else set()
+    assert dtypes >= {DType.F16, DType.BF16, DType.F32, DType.F64, DType.I8, DType.I64, DType.U8}
+    assert sizes >= {0, 1, 7, 130}
+    assert symbolic
+    assert values == {"nan", "inf", "all -inf"}
+
+
+def test_loops_and_kernels_of_drawn_rows_agree() -> None:
+    domain = Lowering()
+    for seed in range(24):
+        outcome = domain.outcome(wished(seed))
+        assert not outcome.findings, [str(f) for f in outcome.findings]
