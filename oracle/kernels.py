@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -44,8 +45,7 @@ def run_primfuncs(
             values, payloads = given[p.name], ring.embed(given[p.name]) if in_ring else None
         else:
             shape = [dims.evaluate(d, env) for d in p.shape]
-            size = int(np.prod(shape, dtype=np.int64)) * p.dtype.nbytes
-            raw = np.full(size, POISON, np.uint8)
+            raw = np.full(math.prod(shape) * p.dtype.nbytes, POISON, np.uint8)
             values, payloads = raw.view(p.dtype.numpy).reshape(shape), scalar_ring.POISON
         if in_ring and p.dtype.is_float:
             values = np.asarray(scalar_ring.joined(values, payloads))

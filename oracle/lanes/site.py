@@ -83,7 +83,7 @@ class Frame:
                 m.log.settle()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which makes it slower: every statement of every run has one
 class Site:
     """A statement's place: what is around it, and its expressions compiled so far.
 

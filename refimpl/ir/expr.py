@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import sympy
@@ -145,6 +145,7 @@ def of_dim(d: Dim) -> Expr:
     return index(d) if isinstance(d, int) else _of(d)
 
 
+@lru_cache(maxsize=4096)
 def _of(e: Any) -> Expr:
     if isinstance(e, sympy.Symbol):
         return Var(e.name)

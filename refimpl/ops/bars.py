@@ -110,9 +110,10 @@ def centre_dtype(dtype: DType) -> np.dtype[np.generic]:
 
 def exact(array: Array, dtype: DType | None = None) -> Bar:
     """Return the bar of exact values; ``dtype`` is theirs if the array has a wider one."""
-    to = centre_dtype(dtype or DType.of(np.asarray(array)))
+    a = np.asarray(array)
+    to = centre_dtype(dtype or DType.of(a))
     with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like any other
-        return Bar(np.asarray(array).astype(to), np.zeros(np.shape(array)))
+        return Bar(a.astype(to), np.zeros(a.shape))
 
 
 def as_error(e: Array) -> Array:

@@ -34,7 +34,7 @@ class Sizes:
 
     def __init__(self, declared: Iterable[DimVar], where: str) -> None:
         self.ranges: dict[str, tuple[int, int]] = {}
-        self._seen: set[Dim] = set()
+        self._largest: dict[Dim, int] = {}  # of the sizes that are good
         for v in declared:
             place = f"{where}, dims {v.name} in [{v.lo}, {v.hi}]"
             if not _IDENTIFIER.fullmatch(v.name) or v.name in TAKEN:
@@ -70,11 +70,11 @@ class Sizes:
                     raise DidymaError("D-size", where, got=str(d), want="a size of at least 0")
                 bytes_at_most *= d
             else:
-                if d not in self._seen:
+                if d not in self._largest:
                     self.declared(d, where)
                     self._integral(d, where)
-                    self._seen.add(d)
-                bytes_at_most *= max(0, dims.bounds(d, self.ranges)[1])
+                    self._largest[d] = max(0, dims.bounds(d, self.ranges)[1])
+                bytes_at_most *= self._largest[d]
         if bytes_at_most > MOST_BYTES:
             raise DidymaError(
                 "D-too-large",

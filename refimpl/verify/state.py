@@ -119,4 +119,4 @@ class State:
 
 def symbols(t: TensorType) -> tuple[str, ...]:
     """Return the names of the symbols in a type's sizes."""
-    return () if all(isinstance(d, int) for d in t.shape) else dims.free(t.shape)
+    return dims.free(t.shape)

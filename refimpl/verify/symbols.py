@@ -32,7 +32,7 @@ def binders(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:
 
 def extents(lines: Sequence[Line]) -> dict[str, Dim]:
     """Return the extent of the index of every ``Repeat``, outer ones first."""
-    return {name: s.extent for name, s in binders(lines) if isinstance(s, Repeat)}
+    return {s.index: s.extent for s in walk(lines) if isinstance(s, Repeat)}
 
 
 def definitions(lines: Sequence[Line]) -> list[tuple[str, Dim]]:
@@ -44,6 +44,8 @@ def definitions(lines: Sequence[Line]) -> list[tuple[str, Dim]]:
         if not isinstance(s, Carry) or s.values:
             break
         first += s.dims
+    if not first:
+        return []
     times = Counter(name for name, _ in binders(lines))
     return [(name, d) for name, d in first if times[name] == 1]
 

@@ -89,8 +89,9 @@ class Values:
             want = "inputs, constants and outputs listed once"
             raise self.broken("P-name-twice", f"%{name} again", want)
         self.made.add(name)
-        s = Storage(self.number(), t.nbytes, ours=False, output=output)
-        self.own(Region(name, s, 0, t.nbytes, () if output else ((0, t.nbytes),)))
+        nbytes = t.nbytes
+        s = Storage(self.number(), nbytes, ours=False, output=output)
+        self.own(Region(name, s, 0, nbytes, () if output else ((0, nbytes),)))
         return t
 
     def allocate(self, name: str) -> None:

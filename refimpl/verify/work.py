@@ -64,12 +64,12 @@ class Work:
         read: list[str] = []
         for name, b in zip(s.args, k.params, strict=True):
             t = v.typed(name)
-            flat, memory = TensorType(b.dtype, b.shape), t.memory
+            memory = t.memory
             # a kernel may see its buffers under other shapes
             if memory.dtype is not b.dtype or (
-                memory.shape != b.shape and memory.numel != flat.numel
+                memory.shape != b.shape and memory.numel != dims.mul(*b.shape)
             ):
-                want = f"{flat}, as {b.name} of @{k.name}"
+                want = f"{TensorType(b.dtype, b.shape)}, as {b.name} of @{k.name}"
                 raise v.broken("P-args", f"%{name}: {t}", want)
             (written if b.name in k.outputs else read).append(name)
         v.read(read, s.stream)

@@ -63,7 +63,7 @@ def _rational(e: Any, env: Mapping[str, int]) -> Any:
             )
         return env[e.name]
     if e.is_Integer:
-        return int(e)
+        return e.p
     if e.is_Rational:
         return sympy.Rational(e)
     args = [_rational(a, env) for a in e.args]

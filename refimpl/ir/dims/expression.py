@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import sympy
@@ -204,9 +205,15 @@ def free(ds: Dim | Iterable[Dim]) -> tuple[str, ...]:
     """
     if isinstance(ds, int):
         return ()
-    many = (ds,) if isinstance(ds, sympy.Expr) else ds
-    symbolic = [d for d in many if not isinstance(d, int)]
-    return tuple(sorted({s.name for d in symbolic for s in d.free_symbols})) if symbolic else ()
+    if isinstance(ds, sympy.Expr):
+        return _free(ds)
+    symbolic = [_free(d) for d in ds if not isinstance(d, int)]
+    return tuple(sorted({name for names in symbolic for name in names})) if symbolic else ()
+
+
+@lru_cache(maxsize=4096)
+def _free(d: sympy.Expr) -> tuple[str, ...]:
+    return tuple(sorted(s.name for s in d.free_symbols))
 
 
 def terms(d: Dim) -> int:
@@ -224,6 +231,11 @@ def text(d: Dim) -> str:
     >>> text(2 * symbol("n") + 1)
     '2*n + 1'
     """
+    return str(d) if isinstance(d, int) else _text(d)
+
+
+@lru_cache(maxsize=4096)
+def _text(d: sympy.Expr) -> str:
     return str(d)
 
 
