@@ -29,7 +29,7 @@ from didyma.codegen.memory.planners import Choice
 from didyma.codegen.memory.symbolic import SymbolicBuffer, plan
 from didyma.fuzz.allocator import judge, traces
 from didyma.fuzz.allocator import programs as shapes
-from didyma.fuzz.allocator.functions import outlined
+from didyma.fuzz.allocator.functions import dispatched, outlined
 from didyma.fuzz.allocator.judge import Verdict
 from didyma.fuzz.allocator.machine import planned
 from didyma.fuzz.allocator.programs import Shape
@@ -68,6 +68,8 @@ def programs(domain: str, seed: int, *, run: bool = False) -> JudgedCase:
     bare = shapes.program(seed, shape)
     if (domain == "mixed" and seed % 8 == 5) or (wrapped and seed % 3 == 2):
         bare = outlined(bare, seed)
+    elif (domain == "mixed" and seed % 8 == 2) or (wrapped and seed % 3 == 1):
+        bare = dispatched(bare, seed)
     name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
     return JudgedCase(domain, seed, name, judged(bare, name, seed, run=run, wrapped=wrapped))
 

@@ -1,4 +1,4 @@
-"""Random programs with functions: launches become calls of functions that do the same."""
+"""Random programs in which launches become calls of functions, or choices among kernels."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from random import Random
 from didyma.oracle.kernels import reads_before_it_writes
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.kernel import Kernel
-from didyma.refimpl.ir.lines import rewrite
-from didyma.refimpl.ir.program import Call, Copy, Launch, Line, Program, Return, Wait
+from didyma.refimpl.ir.lines import rewrite, writes
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.program import Call, Copy, Dispatch, Launch, Line, Program, Return, Wait
 
 
 def outlined(p: Program, seed: int) -> Program:
@@ -39,6 +40,25 @@ def outlined(p: Program, seed: int) -> Program:
 
     lines = rewrite(p.lines, change)
     return replace(p, lines=lines, functions=tuple(functions.values()))
+
+
+def dispatched(p: Program, seed: int) -> Program:
+    """Return a program in which some launches choose among a kernel and another that is like it."""
+    r = Random(seed)
+    kernels = p.kernel
+    twins: dict[str, Kernel] = {}
+
+    def change(line: Line, block: int, index: int) -> Line:
+        del block, index
+        k = kernels.get(line.kernel) if isinstance(line, Launch) else None
+        if not isinstance(line, Launch) or not isinstance(k, PrimFunc) or r.random() < 0.5:
+            return line
+        twin = twins.setdefault(k.name, replace(k, name=f"{k.name}_twin"))
+        variants = ((k.name, line.args), (twin.name, line.args))
+        return Dispatch(writes(line, kernels), variants, line.stream, line.inplace)
+
+    lines = rewrite(p.lines, change)
+    return replace(p, lines=lines, kernels=(*p.kernels, *twins.values()))
 
 
 def _function(p: Program, k: Kernel, line: Launch, r: Random) -> Program:

@@ -120,7 +120,9 @@ def run(
     use, taken = MemoryUse(), MemoryUse()
     try:
         found = _differing(
-            bare, want, interp.run(planned, given, in_place.launch, ROUTINES, use=use)
+            bare,
+            want,
+            interp.run(planned, given, in_place.launch, ROUTINES, use=use, variant=seed),
         )
     except in_place.InterferenceError as e:
         return [Verdict("in place", str(e))]
@@ -129,7 +131,7 @@ def run(
     if found or not wrapped:
         return found
     try:
-        got = wrappers.run(planned, given, taken)
+        got = wrappers.run(planned, given, taken, seed)
     except Exception as e:  # whatever it is, the wrapper has failed
         return [Verdict("wrapper", f"{type(e).__name__}: {e}")]
     if why := taken.unlike(use):

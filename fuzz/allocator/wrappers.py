@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from didyma.codegen.emit import wrapper
-from didyma.codegen.runtime.calls import Routine
+from didyma.codegen.runtime.calls import Routine, numbered
 from didyma.codegen.runtime.engine import KernelText, Signature
 from didyma.fuzz.allocator.kernels import ROUTINES
 from didyma.oracle import in_place
@@ -22,7 +23,7 @@ from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.kernel import loops
-from didyma.refimpl.ir.lines import walk
+from didyma.refimpl.ir.lines import most_variants, walk
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Extern, Program
 from didyma.refimpl.ir.types import Array, DType
@@ -122,8 +123,11 @@ def _routine(p: Program) -> Routine:
     return mix
 
 
-def run(p: Program, inputs: Sequence[Array], use: MemoryUse) -> list[Array]:
-    """Return the results of a program's wrapper; EngineMemoryFault, and what kernels raise."""
+def run(p: Program, inputs: Sequence[Array], use: MemoryUse, variant: int = 0) -> list[Array]:
+    """Return the results of a program's wrapper, which dispatches to the variants of a number.
+
+    EngineMemoryFault, and what kernels raise.
+    """
     source = wrapper.emit(p, text_of(p))
     made: dict[str, Any] = dict(wrapper.module(source))
     streams = any(several(f.lines) for f in (p, *p.functions))
@@ -131,6 +135,7 @@ def run(p: Program, inputs: Sequence[Array], use: MemoryUse) -> list[Array]:
     names = {k.name: (k.name, tuple(b.name in k.outputs for b in k.params)) for k in p.kernels}
     kernels = watched.loaded(InterpretedKernels({k.name: loops(k) for k in p.kernels}), names)
     externs = {"mix": watched.routine(_routine(p))}
-    out: list[Array] = made["call"](watched, list(inputs), kernels, None, externs)
+    means = [partial(numbered, variant)] if most_variants(p) > 1 else []
+    out: list[Array] = made["call"](watched, list(inputs), kernels, None, externs, *means)
     watched.demand_freed()
     return out

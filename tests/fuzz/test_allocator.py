@@ -13,7 +13,7 @@ from didyma.codegen.memory.arena import fit
 from didyma.codegen.memory.arena.problem import I64
 from didyma.codegen.runtime.engine import KernelText
 from didyma.fuzz.allocator.domains import every, judge_case
-from didyma.fuzz.allocator.functions import outlined
+from didyma.fuzz.allocator.functions import dispatched, outlined
 from didyma.fuzz.allocator.kernels import movers
 from didyma.fuzz.allocator.machine import NAMES, MemoryMachine, planned
 from didyma.fuzz.allocator.programs import mixed, program, wrapped
@@ -22,6 +22,7 @@ from didyma.refimpl.ir.program import (
     Bind,
     Call,
     Carry,
+    Dispatch,
     Extern,
     If,
     Launch,
@@ -52,6 +53,17 @@ def test_plans_of_programs_with_functions_are_sound(name: str) -> None:
         calls += len(plan.functions)
         assert every(bare, plan, seed, run=True) == []
     assert calls > 20
+
+
+def test_plans_of_programs_that_dispatch_are_sound() -> None:
+    variants = 0
+    for seed in range(12):
+        bare = dispatched(program(seed, mixed(seed)), seed)
+        plan = planned(bare, NAMES[seed % len(NAMES)])
+        verify(plan)
+        assert every(bare, plan, seed, run=seed % 4 == 0) == []
+        variants += sum(isinstance(x, Dispatch) for x in walk(plan.lines))
+    assert variants > 20
 
 
 @pytest.mark.parametrize("seed", [331606181, 331608909])
