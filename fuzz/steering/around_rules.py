@@ -326,9 +326,10 @@ def _by_symbol(s: Sketch) -> None:
     v = s.c.pick(s.b.dims)
     n = dims.symbol(v.name)
     rest: tuple[int, ...] = s.c.pick(((), (3,)))
-    x = s.constant(TensorType(s.dtype(PLAIN), (v.hi, *rest)))
+    size = v.hi + 1
+    x = s.constant(TensorType(s.dtype(PLAIN), (size, *rest)))
     some: Sequence[tuple[Dim, Dim]] = (
-        (0, n), (dims.add(n, -v.lo), v.hi), (dims.sub(v.hi, n), v.hi),
+        (0, n), (n, dims.add(n, 1)), (dims.sub(size, n), size),
     )  # fmt: skip
     ends = s.c.pick(some)
     named: dict[str, Attr] = {

@@ -108,10 +108,11 @@ def spoiled(s: Sketch, value: Array, t: TensorType, form: str) -> str | None:
             args = (_spread(s, value, t), s.value(t))
             condition = s.value(t.with_dtype(DType.BOOL))
             return _applied(s, "where", (condition, *(args if first else args[::-1])))
-        case _:  # the last element differs in the constant itself
+        case _:  # one element differs in the constant itself, at an end or inside
             full = np.full(dims.values(t.shape, {}), value).astype(t.dtype.numpy)
             some = corners(t.dtype)
-            full.flat[0 if first else -1] = some[s.c.below(min(some.size, 20))]
+            at = s.c.pick((0, -1, full.size // 2, full.size // 2))
+            full.flat[at] = some[s.c.below(min(some.size, 20))]
             return s.b.op("constant", (), t, value=Tensor.of(full))
 
 
