@@ -23,11 +23,11 @@ def cut(case: Case, c: Chooser) -> Case:
     """Return a case whose nodes are divided among Primitive functions at random.
 
     Each has some nodes in a row, of which at most one folds or is opaque; its results are the
-    values that are read outside of it, and sometimes others.  A graph that calls or runs functions
-    stays as it is.
+    values that are read outside of it, and sometimes others.  A graph that calls or runs functions,
+    or whose entry has an attribute, stays as it is.
     """
     f = case.module.entry
-    if any(n.op not in OPS for n in f.nodes) or len(case.module.functions) > 1:
+    if f.attrs or any(n.op not in OPS for n in f.nodes) or len(case.module.functions) > 1:
         return case
     scalars = {n.results[0]: n for n in f.nodes if n.op == "constant" and not n.types[0].rank}
     weights = tuple(n for n in f.nodes if n.op == "constant" and n.types[0].rank)

@@ -243,3 +243,5 @@ def test_entries_have_attributes_where_these_are_lawful() -> None:
         verify(m)
     kinds = {name for m in made for name, _ in m.entry.attrs}
     assert kinds == {COMPILER, NO_INLINE, PRIMITIVE}
+    for index in range(40):
+        verify(cut(entered(draw(3, index), Dice(index)), Dice(index)).module)
