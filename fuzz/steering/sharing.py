@@ -9,6 +9,7 @@ from didyma.fuzz.steering.opsets import PAIRED, UNARY
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import PLAIN, DType, TensorType
 from didyma.refimpl.ops import OPS
@@ -33,10 +34,18 @@ def _kernel(s: Sketch, x: str) -> str:
 
 
 def _part(s: Sketch, x: str, start: Dim, size: Dim) -> str | None:
-    """Cut rows out of a value."""
+    """Cut rows out of a value; the last alone also from behind, from beyond its end."""
     t = s.types()[x]
-    stops = (dims.add(start, size), *t.shape[1:])
-    named = {"starts": (start, *(0,) * (t.rank - 1)), "stops": stops, "steps": (1,) * t.rank}
+    rows = t.shape[0]
+    first, last, step = start, dims.add(start, size), 1
+    if size == 1 and isinstance(rows, int) and start == rows - 1 and s.c.chance(2):
+        first, last, step = rows + s.c.below(3), rows - 2, -1
+    rest = (0,) * (t.rank - 1)
+    named: dict[str, Attr] = {
+        "starts": (first, *rest),
+        "stops": (last, *t.shape[1:]),
+        "steps": (step, *(1 for _ in rest)),
+    }
     return s.apply("slice", (x,), freeze(named))
 
 
@@ -74,7 +83,11 @@ def _parts(s: Sketch) -> None:
         k = c.below(len(parts))
         types = s.types()
         start = dims.add(*(types[p].shape[0] for p in parts[:k]))
-        cut = _part(s, whole, start, types[parts[k]].shape[0])
+        size = types[parts[k]].shape[0]
+        rows = types[whole].shape[0]
+        if isinstance(rows, int) and c.chance(3):
+            start, size = rows - 1, 1
+        cut = _part(s, whole, start, size)
         s.on(c.pick(UNARY), cut) if cut else None
     if c.chance(3):
         s.on(c.pick(UNARY), c.pick(parts))
