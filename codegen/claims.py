@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from didyma.codegen import intrinsics
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.text_kernel import Head, Reader
 from didyma.refimpl.errors import DidymaError
@@ -50,7 +51,8 @@ def claim(text: TextKernel, loop: PrimFunc, where: str) -> ClaimedKernel:
 
     Errors: ``bad-kernel``, ``P-text``.
     """
-    reader = Reader(text.source, where)
+    known = intrinsics.given(text.intrinsics)
+    reader = Reader(text.source, where, intrinsics.table(known))
     head = reader.head()
     fresh = _apart(text, loop)
     made = ClaimedKernel(fresh, loop, tuple(v for v in loop.dims if v.name in head.symbols))
@@ -67,6 +69,7 @@ def _apart(text: TextKernel, loop: PrimFunc) -> TextKernel:
     return TextKernel(
         text.source, text.reads, text.writes, text.grid, text.block,
         tuple(Buffer(_free(b.name, taken), b.dtype, b.shape) for b in text.workspace), text.chain,
+        intrinsics.given(text.intrinsics),
     )  # fmt: skip
 
 

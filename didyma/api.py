@@ -36,6 +36,7 @@ from didyma.loops import LoopExecutable as LoopExecutable
 from didyma.loops import LoopProgram as LoopProgram
 from didyma.parts import register as register
 from didyma.refimpl.errors import DidymaError as DidymaError
+from didyma.refimpl.ir.intrinsic import Intrinsic as Intrinsic
 from didyma.refimpl.ir.kernel import TextKernel as TextKernel
 from didyma.refimpl.ir.loop import Buffer as Buffer
 from didyma.refimpl.ir.target import Target as Target

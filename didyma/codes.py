@@ -184,7 +184,8 @@ _CHOICES = _table(
      "a text that calls `expf`, which no prelude implements: the intrinsic is exp_f32"),
     ("bad-option", "An option of a command or call has a value that it does not take.",
      "$ didyma plan MODEL.dym --dim n"),
-    ("bad-part", "An object given as a recipe, template, codegen or routine is none.",
+    ("bad-part", "An object given as a recipe, template, codegen, routine or intrinsic is "
+     "none.",
      ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), "
      "options=dd.Options(kernels=dd.KernelOptions(recipes=(3,))))"),
     ("bad-pass", "An object given as a graph pass is no function from a module to a module.",
@@ -218,8 +219,8 @@ _CHOICES = _table(
      "$ didyma ops maximun"),
     ("unknown-option", "A choice of the compiler is named by a path that it does not have.",
      '>>> dd.Options().changed({"kernels.blocks": 64})'),
-    ("unknown-part", "There is no recipe, template, codegen or routine of that name, or no such "
-     "kind of parts.",
+    ("unknown-part", "There is no recipe, template, codegen, routine or intrinsic of that name, "
+     "or no such kind of parts.",
      ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), "
      'options=dd.Options(kernels=dd.KernelOptions(codegens=("gemm",))))'),
     ("unknown-pass", "There is no graph pass of that name.",

@@ -42,6 +42,12 @@ def _recipes() -> tuple[str, ...]:
     return names()
 
 
+def _intrinsics() -> tuple[str, ...]:
+    from didyma.refimpl.ir.loop import INTRINSICS
+
+    return tuple(INTRINSICS)
+
+
 def _loops() -> tuple[str, ...]:
     return ("loops",)
 
@@ -69,6 +75,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "templates": Kind(plugins.TEMPLATES, _none, "make kernels of text with parameters"),
         "recipes": Kind(plugins.RECIPES, _recipes, "make kernels by scheduling loops"),
         "routines": Kind(plugins.ROUTINES, _none, "take over functions, from a library"),
+        "intrinsics": Kind(plugins.INTRINSICS, _intrinsics, "are functions that texts call"),
         "externs": Kind(plugins.EXTERNS, _none, "run functions marked Compiler"),
     }
 )
@@ -110,8 +117,8 @@ def register(kind: str, name: str, part: object) -> Registration:
     """Register a part by name for this process; other processes need an entry point.
 
     ``kind`` is one of ``engines``, ``planners``, ``peers``, ``passes``, ``codegens``,
-    ``templates``, ``recipes``, ``routines`` and ``externs``.  ``part`` is what an entry point of
-    the group ``didyma.KIND`` would refer to, and is looked at when its name is used.
+    ``templates``, ``recipes``, ``routines``, ``intrinsics`` and ``externs``.  ``part`` is what an
+    entry point of the group ``didyma.KIND`` would refer to, and is looked at when its name is used.
 
     Errors: ``unknown-part`` for another kind, ``registered-twice`` for a name that has a part.
     """

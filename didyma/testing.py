@@ -1,29 +1,31 @@
 """For the tests of those who use Didyma, or who write an engine, a planner or a peer for it.
 
-``assert_agree`` judges arrays by the reference.  ``EngineConformance``, ``PlannerConformance`` and
-``PeerConformance`` are the suites that every engine, planner and peer must pass: pytest collects a
-subclass whose name starts with ``Test``.
+``assert_agree`` judges arrays by the reference, ``assert_intrinsic`` an intrinsic of your own.
+``EngineConformance``, ``PlannerConformance`` and ``PeerConformance`` are the suites that every
+engine, planner and peer must pass: pytest collects a subclass whose name starts with ``Test``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from didyma.codegen.intrinsics import given
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine as made
-from didyma.fuzz import conform, conform_peers, conform_plans, levels
+from didyma.fuzz import conform, conform_peers, conform_plans, intrinsics, levels
 from didyma.fuzz.graphs import BYTES, decode
 from didyma.fuzz.peers.peer import Peer
 from didyma.fuzz.peers.registry import peer as peer_of
 from didyma.oracle import conformance
 from didyma.oracle.compare import Comparison
+from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import bars
 from didyma.refimpl.ops.bars import Bar
@@ -34,7 +36,10 @@ from didyma.tracer.tracing import Program
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["EngineConformance", "PeerConformance", "PlannerConformance", "assert_agree"]
+__all__ = [
+    "EngineConformance", "PeerConformance", "PlannerConformance", "assert_agree",
+    "assert_intrinsic",
+]  # fmt: skip
 
 
 def assert_agree(
@@ -71,6 +76,28 @@ def assert_agree(
         raise AssertionError("\n".join(wrong))
     if not any(c.checked for c in compared):
         raise AssertionError("nothing was checked: no output has an element")
+
+
+def assert_intrinsic(
+    which: str | Intrinsic,
+    engines: str | Engine | Iterable[str | Engine] = "host",
+    *,
+    seed: int = 0,
+    count: int = 4096,
+) -> None:
+    """Fail unless the C of an intrinsic stays within its bar on engines.
+
+    The intrinsic, given by its registered name or as an object, is applied to ``count`` random
+    operands of each float dtype and kind, as scalars and as vectors.
+
+    Errors: ``unknown-part``, ``bad-part``, ``unknown-engine``.
+    """
+    one = isinstance(engines, str) or not isinstance(engines, Iterable)
+    (x,) = given([which])
+    several = [engines] if one else cast("Iterable[str | Engine]", engines)
+    chosen = [made(cast("str | Engine", e)) for e in several]
+    if found := list(intrinsics.findings(x, chosen, seed, count)):
+        raise AssertionError("\n".join(found))
 
 
 def _wrong(name: str, c: Comparison, bar: Bar, got: Array, dtype: DType) -> str:

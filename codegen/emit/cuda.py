@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from didyma.codegen import intrinsics
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.names import RESERVED_FOR_KERNELS, c_names
 from didyma.codegen.emit.remarks import remarks
@@ -14,6 +15,7 @@ from didyma.codegen.emit.statements import Statements
 from didyma.codegen.emit.text_kernel import Head, Reader, renamed
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expr import ONE, of_dim
+from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, KernelText, Signature
 from didyma.refimpl.ir.lines import launches_of, walk
 from didyma.refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
@@ -37,11 +39,14 @@ def emit(
     lines: list[str] = []
     origins: list[tuple[int, Stmt]] = []
     signatures: list[Signature] = []
+    more: dict[str, Intrinsic] = {}
     names = c_names(RESERVED_FOR_KERNELS)
     for f in kernels:
         name = names.fresh(f.name)
         if isinstance(f, ClaimedKernel):
-            head = Reader(f.text.source, f.name).head()
+            known = intrinsics.given(f.text.intrinsics)
+            more.update((x.name, x) for x in known)
+            head = Reader(f.text.source, f.name, intrinsics.table(known)).head()
             signatures.append(_text_signature(f, name, head))
             lines += remarks(f.meaning)
             lines += [*renamed(f.text.source, head.name, name).split("\n"), ""]
@@ -59,7 +64,7 @@ def emit(
             if line.origin is not None:
                 origins.append((len(lines), line.origin))
         lines += ["}", ""]
-    return KernelText("\n".join(lines), tuple(signatures), tuple(origins))
+    return KernelText("\n".join(lines), tuple(signatures), tuple(origins), (*more.values(),))
 
 
 def _signature(f: PrimFunc, name: str, writer: Statements) -> Signature:

@@ -6,7 +6,7 @@ What is wrong is refused with ``bad-kernel`` and the line of the text, before an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +32,11 @@ class Head:
 class Reader:
     """Reads one text, whose errors name ``where`` and the line."""
 
-    def __init__(self, source: str, where: str) -> None:
+    def __init__(self, source: str, where: str, more: Collection[str] = ()) -> None:
+        """``more`` are functions that the text may call beside Didyma's own."""
         self.source = source
         self.where = where
+        self.more = more
 
     def error(self, line: int, got: str, want: str) -> DidymaError:
         """Return the error at a line of the text, counted from 1."""
@@ -92,7 +94,7 @@ class Reader:
             if not isinstance(n, c.ID) or id(n) in fields:
                 continue
             if id(n) in called:
-                if n.name not in TABLE and n.name not in SYNTAX:
+                if n.name not in TABLE and n.name not in (*SYNTAX, *self.more):
                     raise self.error(_line(n), f"the function {n.name}", _near(n.name))
             elif n.name not in declared and n.name not in SYNTAX:
                 raise self.error(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from didyma.codegen.emit.intrinsics import NBYTES
 from didyma.codegen.emit.prelude import Prelude
+from didyma.codegen.intrinsics import extended
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.target import PORTABLE
 
@@ -41,7 +42,7 @@ def assemble(text: KernelText, prelude: Prelude, driver: str) -> tuple[str, dict
     body = lead + "".join(p.source for p in parts.values())
     barriers = any(p.barriers for p in parts.values())
     unit = (
-        prelude.select(body),
+        extended(prelude, text.intrinsics).select(body),
         f"#define SHARED_BYTES__ {max((p.shared for p in parts.values()), default=0)}",
         "#define FIBERS__" if barriers else "",
         driver,

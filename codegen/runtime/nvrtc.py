@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from didyma.codegen.emit import prelude
+from didyma.codegen.intrinsics import extended
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.types import Array, DType
@@ -65,7 +66,8 @@ class NvrtcCompiler:
 
     def source(self, text: KernelText) -> str:
         """Return the whole of what is compiled: types, intrinsics, kernels."""
-        return f'{self._prelude.select(text.source)}#line 1 "{_FILE}"\n{text.source}'
+        prelude_ = extended(self._prelude, text.intrinsics)
+        return f'{prelude_.select(text.source)}#line 1 "{_FILE}"\n{text.source}'
 
     def compile(self, source: str) -> Cubin:
         """Compile; DidymaError ``kernel-text`` with the line at fault."""

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import Attrs
+from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.loop import Buffer, Expr, PrimFunc, Stmt
 from didyma.refimpl.ir.types import DType
 
@@ -36,6 +37,7 @@ class KernelText:
     source: str
     kernels: tuple[Signature, ...]
     origins: tuple[tuple[int, Stmt], ...] = ()
+    intrinsics: tuple[Intrinsic, ...] = ()
 
 
 ChainRule: TypeAlias = Dim  # the longest chain of additions that a term goes through
@@ -52,7 +54,8 @@ class TextKernel:
     name.  ``grid`` and ``block`` count blocks and threads along x, y and z; the grid may depend on
     symbols.  ``chain`` is the longest chain of additions that a term of a sum goes through, of
     which the judge makes error bars; without, it is that of adding the terms up one by one, and no
-    longer one is believed.
+    longer one is believed.  ``intrinsics`` are those that the text calls beside Didyma's own, as
+    objects or by registered names.
     """
 
     source: str
@@ -62,6 +65,7 @@ class TextKernel:
     block: tuple[int, int, int]
     workspace: tuple[Buffer, ...] = ()
     chain: ChainRule | None = None
+    intrinsics: tuple[str | Intrinsic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

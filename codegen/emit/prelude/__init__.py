@@ -7,8 +7,8 @@ the head of ``common.c``.  ``driver.c`` runs a grid on the host.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import product
 from types import MappingProxyType
@@ -53,8 +53,20 @@ _DEFINES = re.compile(r"^#define (\w+)|^FN \w+ (\w+)\(|^typedef .* (\w+);$", re.
 class Prelude:
     """The definitions of a target by name."""
 
+    target: Target
     head: str
     definitions: Mapping[str, str]
+
+    def extended(self, more: Sequence[tuple[str, str]]) -> Prelude:
+        """Return a prelude with definitions in the notation of its files beside its own.
+
+        Each is a text that is repeated for the dtypes of floats, and one that stands as it is.
+        """
+        found = dict(self.definitions)
+        for repeated, plain in more:
+            found.update(_definitions(f"//: T in floats\n{repeated}"))
+            found.update(_definitions(plain))
+        return replace(self, definitions=found)
 
     def uses(self, text: str) -> list[str]:
         """Names with a definition that the text mentions."""
@@ -90,7 +102,7 @@ def load(target: Target) -> Prelude:
         for name, definition in _definitions((folder / file).read_text(encoding="utf-8")):
             assert name not in definitions, f"{name} is defined twice for {target}"
             definitions[name] = definition
-    return Prelude(_HEAD[target], MappingProxyType(definitions))
+    return Prelude(target, _HEAD[target], MappingProxyType(definitions))
 
 
 def _definitions(source: str) -> Iterator[tuple[str, str]]:

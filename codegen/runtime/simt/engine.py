@@ -11,6 +11,7 @@ from pycparser.c_parser import CParser
 
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.subset import to_c99
+from didyma.codegen.intrinsics import functions, table
 from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
 from didyma.codegen.runtime.simt.access import Run, Traffic
@@ -65,8 +66,13 @@ class SimtKernels:
             unit = CParser().parse(to_c99(self.text.source))
             self.parsed = {f.decl.name: f for f in unit.ext if isinstance(f, c.FuncDef)}
         if name not in self.compiled:
-            self.compiled[name] = Translator(self.arithmetic).function(self.parsed[name])
+            self.compiled[name] = self._translator().function(self.parsed[name])
         return self.compiled[name]
+
+    def _translator(self) -> Translator:
+        more = self.text.intrinsics
+        ring = isinstance(self.arithmetic, InRing)
+        return Translator(self.arithmetic, table(more), functions(more, ring=ring))
 
     def launch(
         self,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from pycparser import c_ast as c
 
-from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, VECTORS
+from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, VECTORS, CFunction
 from didyma.codegen.runtime.simt import access
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.memory import LaneArray
@@ -62,10 +62,20 @@ def _split(r: Run, m: Mask, cond: Value) -> tuple[Mask, bool, Mask, bool]:
 
 
 class Translator:
-    """Compiles one function; ``types`` learns the type of each variable as it is declared."""
+    """Compiles one function; ``types`` learns the type of each variable as it is declared.
 
-    def __init__(self, arithmetic: Arithmetic) -> None:
+    ``table`` and ``functions`` are those of intrinsics beside Didyma's own.
+    """
+
+    def __init__(
+        self,
+        arithmetic: Arithmetic,
+        table: Mapping[str, CFunction] | None = None,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
         self.arithmetic = arithmetic
+        self.table = table or {}
+        self.functions = functions or {}
         self.types: dict[str, str] = {}
         self.bare: set[str] = set()  # declared without a value
 
@@ -264,10 +274,21 @@ class Translator:
                     access.store(r, r.arrays[array], at + i, struct[part], m, line)
 
             return write_lanes
-        wanted = [self.arithmetic.converter(t) for t in TABLE[name].args]
+        if name in self.table:
+            wanted = [self._converter(t) for t in self.table[name].args]
+            f = self.functions[name]
+        else:
+            wanted = [self.arithmetic.converter(t) for t in TABLE[name].args]
+            f = self.arithmetic.function(name)
         compiled = list(zip(map(self.expr, args), wanted, strict=True))
-        f = self.arithmetic.function(name)
         return lambda r, m: f(*(convert(a(r, m)) for a, convert in compiled))
+
+    def _converter(self, t: str) -> Callable[[Any], Any]:
+        """Return the conversion to a type, of vectors in each lane."""
+        if t not in VECTORS:
+            return self.arithmetic.converter(t)
+        lane = self.arithmetic.converter(VECTORS[t])
+        return lambda struct: {p: lane(struct[p]) for p in COMPONENTS}
 
     # Statements
 

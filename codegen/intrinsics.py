@@ -1,0 +1,105 @@
+"""Intrinsics of a caller's own in kernels of text: their C for each prelude, and their NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from didyma.codegen import plugins
+from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, CFunction, c_type
+from didyma.codegen.emit.prelude import Prelude
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import scalar_ring
+from didyma.refimpl.ir.intrinsic import Intrinsic
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ops.ring import UNKNOWN
+
+DTYPES = (DType.F32, DType.F64)
+OPERANDS = "abcdefgh"
+
+
+def given(which: Iterable[str | Intrinsic]) -> tuple[Intrinsic, ...]:
+    """Return intrinsics that are given by name or as objects.
+
+    Errors: those of ``plugins.part``; ``registered-twice`` for a name of Didyma's or of another
+    intrinsic; ``bad-part`` for one without C for a prelude, or with no or too many operands.
+    """
+    found: dict[str, Intrinsic] = {}
+    for x in (plugins.part(plugins.INTRINSICS, one, Intrinsic) for one in which):
+        if x.name in found or f"{x.name}_f32" in TABLE:
+            by = "another intrinsic of the kernel" if x.name in found else "didyma"
+            raise plugins.twice(plugins.INTRINSICS, x.name, by)
+        if {*x.text} != {"host", "cuda"} or not 1 <= x.operands <= len(OPERANDS):
+            raise DidymaError(
+                "bad-part", f"{plugins.INTRINSICS}: {x.name}",
+                got=f"{x.operands} operands, and text for {', '.join(x.text) or 'no prelude'}",
+                want=f"1 to {len(OPERANDS)} operands, and text for host and cuda",
+            )  # fmt: skip
+        found[x.name] = x
+    return tuple(found.values())
+
+
+def table(which: Iterable[Intrinsic]) -> dict[str, CFunction]:
+    """Return the C types of the functions that texts call, those of vectors among them."""
+    types = [t for d in DTYPES for t in (c_type(d), f"{c_type(d)}x{LANES}")]
+    return {f"{x.name}_{t}": CFunction((t,) * x.operands, t) for x in which for t in types}
+
+
+def of_vectors(x: Intrinsic) -> Iterator[str]:
+    """Yield C that does what an intrinsic does in each lane of vectors."""
+    names = OPERANDS[: x.operands]
+    for t in map(c_type, DTYPES):
+        params = ", ".join(f"{t}x{LANES} {n}" for n in names)
+        lanes = (
+            f"r.{p} = {x.name}_{t}({', '.join(f'{n}.{p}' for n in names)});" for p in COMPONENTS
+        )
+        head = f"FN {t}x{LANES} {x.name}_{t}x{LANES}({params})"
+        yield f"{head} {{ {t}x{LANES} r; {' '.join(lanes)} return r; }}"
+
+
+def extended(prelude: Prelude, which: Sequence[Intrinsic]) -> Prelude:
+    """Return a prelude that defines these intrinsics, too."""
+    if not which:
+        return prelude
+    return prelude.extended([(x.text[prelude.target], "\n\n".join(of_vectors(x))) for x in which])
+
+
+def meaning(x: Intrinsic, dtype: DType) -> Callable[..., Any]:
+    """Return what an intrinsic computes from arrays of a dtype: in a wider one, rounded once."""
+    wide = np.float64 if dtype is DType.F32 else np.longdouble
+
+    def apply(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            found = x.meaning(*(np.asarray(a).astype(wide) for a in args))
+            return np.asarray(found).astype(dtype.numpy)[()]
+
+    return apply
+
+
+def functions(which: Iterable[Intrinsic], *, ring: bool) -> dict[str, Callable[..., Any]]:
+    """Return what the engine ``simt`` runs for each name; in the ring the payloads are unknown."""
+    found: dict[str, Callable[..., Any]] = {}
+    for x in which:
+        for dtype in DTYPES:
+            f = meaning(x, dtype)
+            one = _in_ring(f) if ring else f
+            found[f"{x.name}_{c_type(dtype)}"] = one
+            found[f"{x.name}_{c_type(dtype)}x{LANES}"] = _by_lanes(one)
+    return found
+
+
+def _in_ring(f: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(*args: Any) -> Any:
+        z = np.asarray(f(*map(scalar_ring.value_of, args)))
+        return scalar_ring.joined(z, np.full(z.shape, UNKNOWN))
+
+    return apply
+
+
+def _by_lanes(f: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(*args: Any) -> Any:
+        return {p: f(*(a[p] for a in args)) for p in COMPONENTS}
+
+    return apply

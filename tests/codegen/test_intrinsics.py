@@ -1,0 +1,111 @@
+"""Intrinsics: each of Didyma's has every half, and one of a caller's own is used and judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didyma as dd
+from didyma import testing
+from didyma.codegen import plugins
+from didyma.codegen.emit import prelude
+from didyma.codegen.emit.intrinsics import TABLE
+from didyma.fuzz.emission.expressions import INEXACT
+from didyma.oracle.conformance import exact
+from didyma.refimpl.interp import scalar, scalar_ring
+from didyma.refimpl.ir.loop import INTRINSICS, PREDICATES
+from didyma.refimpl.ir.types import DType
+from tests.errors.test_codes import says
+
+BOTH: tuple[prelude.Target, ...] = ("host", "cuda")
+
+
+def twice(a: Any, b: Any) -> Any:
+    return a + 2 * b
+
+
+MULTIPLY = dd.Intrinsic(
+    "twice", 2, twice, 1.0, dict.fromkeys(BOTH, "FN T twice_T(T a, T b) { return a + (b + b); }")
+)
+TEXT = """extern "C" __global__ void sums(const f32 *y, const f32 *x, f32 *z) {
+  z[threadIdx.x] = twice_f32(x[threadIdx.x], y[threadIdx.x]);
+}
+"""
+KERNEL = dd.TextKernel(TEXT, ("y", "x"), ("z",), (1, 1, 1), (32, 1, 1), intrinsics=(MULTIPLY,))
+NAME = "fused_multiply_add_0"
+
+
+@dd.trace(dd.f32[32], dd.f32[32])
+def sums(x: dd.Tensor, y: dd.Tensor) -> dd.Tensor:
+    return x + 2.0 * y
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "_CALLED", {})
+
+
+@pytest.mark.parametrize("name", INTRINSICS)
+def test_every_intrinsic_has_every_half(name: str) -> None:
+    """Operands, meaning, ring rule, C types, C text for each prelude, and an exact value."""
+    for dtype in (DType.F32, DType.F64):
+        args = [np.full(2, 0.5, dtype.numpy)] * INTRINSICS[name]
+        with np.errstate(all="ignore"):
+            plain = scalar.intrinsic_fn(name, dtype)(*args)
+            ring = scalar_ring.intrinsic_fn(name, dtype)(*map(scalar_ring.embedded, args))
+        assert np.array_equal(scalar_ring.value_of(np.asarray(ring)), plain, equal_nan=True)
+        types = TABLE[f"{name}_{dtype}"]
+        assert types.args == (dtype.value,) * INTRINSICS[name]
+        assert types.result == ("b8" if name in PREDICATES else dtype.value)
+        assert all(f"{name}_{dtype}" in prelude.load(target).definitions for target in BOTH)
+    if INTRINSICS[name] == 1 and name not in PREDICATES:
+        assert name in exact.UNARY
+        assert (name in INEXACT) == (name not in exact.EXACT)
+
+
+def test_a_text_calls_an_intrinsic_and_is_judged() -> None:
+    report = dd.check(sums, kernels={NAME: KERNEL}, tries=2, ring=True)
+    assert report.agree, report.findings
+    other = replace(KERNEL, source=TEXT.replace("x[threadIdx.x], ", "y[threadIdx.x], "))
+    assert {f.level for f in dd.check(sums, kernels={NAME: other}, tries=1).findings} == {
+        "simt",
+        "host",
+    }
+
+
+def test_c_that_leaves_the_meaning_is_found_by_the_kernel_and_alone() -> None:
+    text = {**MULTIPLY.text, "host": "FN T twice_T(T a, T b) { return a; }"}
+    wrong = replace(MULTIPLY, text=text)
+    report = dd.check(sums, kernels={NAME: replace(KERNEL, intrinsics=(wrong,))}, tries=1)
+    assert {f.level for f in report.findings} == {"host"}
+    testing.assert_intrinsic(wrong, engines="simt", count=128)
+    with pytest.raises(AssertionError, match="host: twice_f32x4"):
+        testing.assert_intrinsic(wrong, engines=["host"], count=128)
+
+
+def test_an_intrinsic_is_found_by_its_name() -> None:
+    named = replace(KERNEL, intrinsics=("twice",))
+    with says("unknown-part", "twice"):
+        dd.compile(sums, kernels={NAME: named})
+    with dd.register("intrinsics", "twice", MULTIPLY):
+        run = dd.compile(sums, kernels={NAME: named})
+        x = np.arange(32, dtype=np.float32)
+        assert np.array_equal(np.asarray(run(x, x)), 3 * x)
+        testing.assert_intrinsic("twice", count=128)
+
+
+def test_misuse_is_refused() -> None:
+    with says("bad-kernel", "twice_f32"):
+        dd.compile(sums, kernels={NAME: replace(KERNEL, intrinsics=())})
+    with says("registered-twice", "exp", "didyma"):
+        dd.compile(
+            sums, kernels={NAME: replace(KERNEL, intrinsics=(replace(MULTIPLY, name="exp"),))}
+        )
+    with says("registered-twice", "twice", "another intrinsic"):
+        dd.compile(sums, kernels={NAME: replace(KERNEL, intrinsics=(MULTIPLY, MULTIPLY))})
+    for less in (replace(MULTIPLY, text={"host": ""}), replace(MULTIPLY, operands=0)):
+        with says("bad-part", "twice", "host and cuda"):
+            testing.assert_intrinsic(less)
