@@ -15,7 +15,7 @@ import didyma as dd
 from didyma.codegen.options import Options
 from didyma.tracer.tracing import Program
 
-ROWS = Options().changed({"graph.rows": True})
+ROWS, APART = (Options().changed({"graph.rows": on}) for on in (True, False))
 EPS = 1e-5
 X, W = dd.f32[6, 100], dd.f32[100]
 IMAGE, CHANNELS = dd.f32[4, 6, 5, 5], dd.f32[6]

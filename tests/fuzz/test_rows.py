@@ -13,7 +13,7 @@ from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.lowering import Lowering
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.steering.draw import draw, symbols
-from didyma.fuzz.steering.rows import KINDS, OPTION, rows
+from didyma.fuzz.steering.rows import KINDS, rows
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType
@@ -27,7 +27,7 @@ def wished(seed: int) -> Case:
 
 
 def test_half_of_all_graphs_are_compiled_as_joined_rows() -> None:
-    drawn = [dict(draw(3, i).changes).get(OPTION, False) for i in range(120)]
+    drawn = [draw(3, i).options(Options()).graph.rows for i in range(120)]
     assert 40 < sum(drawn) < 100
 
 

@@ -24,7 +24,7 @@ from didyma.refimpl.ir.loop import Fold, For, PrimFunc, Stmt
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.verify import loop as laws
 from didyma.tracer.tracing import Program
-from tests.codegen.row_programs import PROGRAMS, ROWS, X, log_softmax, softmax
+from tests.codegen.row_programs import APART, PROGRAMS, ROWS, X, log_softmax, softmax
 
 N = dd.dim("n", 0, 3000)
 
@@ -88,7 +88,7 @@ def drawn(p: Program, seed: int = 0) -> list[Array]:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_of_rows_are_one_or_two_kernels(name: str) -> None:
     r = PROGRAMS[name]
-    joined, apart = kernels(ALL[name])[1], kernels(ALL[name], Options())[1]
+    joined, apart = kernels(ALL[name])[1], kernels(ALL[name], APART)[1]
     assert [len(joined), len(apart)] == [r.joined, r.apart]
     assert r.joined <= 2
     assert dict(joined[0].attrs)["schedule"] == "rows"
@@ -129,7 +129,7 @@ def test_joined_and_separate_kernels_lie_in_the_same_bars(name: str) -> None:
     p = ALL[name]
     inputs = drawn(p, 1)
     truth = dd.interpret(p, *inputs)
-    for options in (ROWS, Options()):
+    for options in (ROWS, APART):
         assert truth.contains(dd.compile(p, engine="host", options=options)(*inputs))
 
 
@@ -157,9 +157,9 @@ SPECIAL = ([math.inf, 1, 2, 3], [-math.inf] * 4, [math.nan, 0, 1, 2], [-math.inf
 @pytest.mark.parametrize("name", ["softmax", "logsumexp", "rms_norm", "softmax_backward"])
 def test_rows_with_special_values(name: str, dtype: DType) -> None:
     t, f = getattr(dd, str(dtype))[len(SPECIAL), 4], PROGRAMS[name].f
-    p = program(f, *[t for _ in PROGRAMS[name].types])
+    p = program(f, *([t] * len(PROGRAMS[name].types)))
     special = np.array(SPECIAL).astype(dtype.numpy)
-    others = [np.ones((len(SPECIAL), 4), dtype.numpy) for x in p.module.entry.params[1:]]
+    others = [np.ones((len(SPECIAL), 4), dtype.numpy) for _ in p.module.entry.params[1:]]
     agrees(p, [special, *others])
 
 
@@ -249,7 +249,7 @@ def test_groups_are_joined_where_that_saves_traffic(
     p, heard = program(f, *types), list[str]()
     joined = compile(p.module, ROWS, heard=lambda decision, _: heard.append(decision))
     assert heard.count(JOINED) == times
-    assert _calls(joined) == _calls(kernels(p, Options())[0]) - times
+    assert _calls(joined) == _calls(kernels(p, APART)[0]) - times
     if times:
         report = dd.check(p, engines=["host"], options=ROWS, tries=1)
         assert report.agree, [str(x) for x in report.findings]
