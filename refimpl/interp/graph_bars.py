@@ -65,7 +65,7 @@ class Bars(Machine[Estimate]):
             return results  # stored or not: that is in the bars already
         types = self.prepare(f).types
         return [
-            Estimate(store(t.bar, types[r].dtype), t.sure)
+            replace(t, bar=store(t.bar, types[r].dtype))
             for r, t in zip(f.results, results, strict=True)
         ]
 
