@@ -90,8 +90,7 @@ class Template:
 
     def at(self, asked: Asked, point: Point) -> TextKernel:
         """Return the kernel of a point; DidymaError ``bad-choice`` for one that is not its own."""
-        space = self.space(asked)
-        known = {} if space is None else space
+        known: Mapping[str, tuple[int, ...]] = self.space(asked) or {}
         if known.keys() != point.table.keys() or any(v not in known[k] for k, v in point.values):
             listed = "; ".join(f"{k} of {', '.join(map(str, vs))}" for k, vs in known.items())
             raise DidymaError(
