@@ -23,6 +23,7 @@ from didyma.codegen.select.cache import Cache, Pick, Verdict, default_path
 from didyma.codegen.select.choice import Candidate, Choice, first
 from didyma.codegen.select.choosers import (
     Chooser,
+    Entry,
     Heuristic,
     Pinned,
     Request,
@@ -224,7 +225,7 @@ def at_run(
     if not (found or options.kernels.force):
         return None
     picker = chooser(given, c.fused)
-    entries = picker.entries if isinstance(picker, Pinned) else {}
+    entries: Mapping[str, Entry] = picker.entries if isinstance(picker, Pinned) else {}
     usual: dict[str, Any] = {
         "clock": clock_of(engine.name),
         "cache": Cache(default_path()),

@@ -98,7 +98,8 @@ def made() -> Compiled:
 
 
 def chooser(c: Compiled, engine: Clocked, options: Options = OPTIONS, **how: Any) -> AtRun:
-    found = tuning.at_run(c, engine, options, **({"clock": engine.clock, "cache": None} | how))
+    usual: dict[str, Any] = {"clock": engine.clock, "cache": None}
+    found = tuning.at_run(c, engine, options, **(usual | how))
     assert found is not None
     return found
 
