@@ -1,6 +1,7 @@
-"""The command line.  Heavy imports wait until a command runs, so that help is instant."""
+"""The command line.  Heavy imports wait until a command runs, so that help is instant.
 
-from __future__ import annotations
+Annotations are no strings in the files of commands: Typer would evaluate each string twice.
+"""
 
 import json as json_
 import re

@@ -1,7 +1,5 @@
 """The commands for findings and the corpus.  Heavy imports wait until a command runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The command line of schedules and choices: ``didyma tune``, ``didyma schedule``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
