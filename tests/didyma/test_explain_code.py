@@ -33,7 +33,7 @@ def test_a_meaning_is_a_sentence_and_has_an_example() -> None:
 @pytest.mark.parametrize("code", PYTHON)
 def test_an_example_in_python_raises_the_code(code: str) -> None:
     with pytest.raises(DidymaError) as e:
-        exec(PYTHON[code].removeprefix(">>> "), {"dd": dd, "np": np})
+        exec(PYTHON[code].replace(">>> ", ""), {"dd": dd, "np": np})
     assert e.value.code == code
 
 
