@@ -94,6 +94,8 @@ def find(nest: Nest) -> RowNest | None:
     loops = [x for x in last if isinstance(x, For)]
     if not folds or len(folds) + len(loops) < 2 or len(loops) > 1:
         return None
+    if not loops and not _suit(folds):
+        return None
     extents = tuple(a.extent for a in folds[0].axes)
     axes, each = tuple(a.var for a in folds[0].axes), None
     if loops:
@@ -115,6 +117,29 @@ def find(nest: Nest) -> RowNest | None:
     ):
         return None
     return RowNest(nest, tuple(stages), axes, extents, each, once)
+
+
+def _suit(folds: Sequence[Fold]) -> bool:
+    """Return whether folds that differ load the same elements, or have no buffer in common.
+
+    Those of the bytes that hold several elements load other rows of one buffer, or are equal.
+    """
+    names = _names(folds[0])
+    found = set[tuple[Stmt, tuple[Expr, ...]]]()
+    for f in folds:
+        table: dict[str, Expr] = {a.name: b for a, b in zip(_names(f), names, strict=False)}
+        results = (substitute_expr(e, table) for e in f.combine.results)
+        found.add((substitute(f.step, table), tuple(results)))
+    read = [{e for e in exprs(s) if isinstance(e, Load)} for s, _ in found]
+    loads = Counter(e for some in read for e in some)
+    buffers = Counter(b for some in read for b in {e.buffer for e in some})
+    shared = max(buffers.values(), default=0) > 1
+    return len(found) > 1 and (not shared or max(loads.values()) > 1)
+
+
+def _names(f: Fold) -> tuple[Var, ...]:
+    """Return the variables that a fold declares, but for those of how parts merge."""
+    return (*(a.var for a in f.axes), *(a.var for a in f.accs), *f.combine.operands)
 
 
 def _inside(s: Stmt, depth: int) -> tuple[Stmt, list[For]]:

@@ -53,12 +53,10 @@ def assigned(old: Sequence[ir.Load], new: Sequence[ir.Expr], names: Names) -> ir
     stores = [ir.Store(o.buffer, o.index, e) for o, e in zip(old, new, strict=True)]
     if len(stores) == 1:
         return stores[0]
-    buffers = {o.buffer for o in old}
     conds = {e.cond for e in new if isinstance(e, ir.Select)}
     thens = [e.then for e in new if isinstance(e, ir.Select)]
     others = [e.other for e in new if isinstance(e, ir.Select)]
-    read = {e.buffer for t in thens for e in subexprs(t) if isinstance(e, ir.Load)}
-    if len(conds) == 1 and others == list(old) and not read & buffers:
+    if len(conds) == 1 and others == list(old) and not _reads_stored(thens, old):
         branch = [replace(s, value=t) for s, t in zip(stores, thens, strict=True)]
         return ir.If(conds.pop(), ir.Block(tuple(branch)))
     fresh = [ir.Var(names.fresh(f"{o.buffer}_next"), o.dtype) for o in old]
@@ -156,6 +154,16 @@ class _Unfolding:
         for var, value in reversed(lets):
             body = ir.Let(var, value, body)
         return body
+
+
+def _reads_stored(values: Sequence[ir.Expr], places: Sequence[ir.Load]) -> bool:
+    """Return whether a value loads from a buffer to which a value before it is stored."""
+    before = set[str]()
+    for value, place in zip(values, places, strict=True):
+        if any(e.buffer in before for e in subexprs(value) if isinstance(e, ir.Load)):
+            return True
+        before.add(place.buffer)
+    return False
 
 
 def _certain(e: ir.Expr) -> list[ir.Expr]:
