@@ -121,6 +121,12 @@ def register(kind: str, name: str, part: object) -> Registration:
     entry point of the group ``didyma.KIND`` would refer to, and is looked at when its name is used.
 
     Errors: ``unknown-part`` for another kind, ``registered-twice`` for a name that has a part.
+
+    Examples:
+        >>> import didyma as dd
+        >>> from didyma.codegen.memory.planners import planner
+        >>> with dd.register("planners", "mine", planner("none")):
+        ...     options = dd.Options(memory=dd.MemoryOptions(planner="mine"))
     """
     if kind not in KINDS:
         raise DidymaError("unknown-part", kind, got=kind, want=f"one of {', '.join(KINDS)}")
