@@ -27,7 +27,7 @@ def test_deform_conv(stride: int) -> None:
         x = rng.standard_normal((n, 2, h, wide)).astype(np.float32)
         p = (h - 1) // stride + 1
         shift = rng.uniform(-1.5, 1.5, (n, 12, p, wide - 1)).astype(np.float32)
-        agrees(m, {"x": x, "shift": shift}, levels=h == 4, atol=1e-5)
+        agrees(m, {"x": x, "shift": shift}, levels=h == 4 and stride == 2, atol=1e-5)
 
 
 def regions(**attrs: str | int) -> onnx.ModelProto:
