@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import ml_dtypes
 
 from didyma.refimpl.ir.types import DType
 
@@ -16,26 +19,15 @@ class FloatLimits(NamedTuple):
     eps: float
 
 
-_BITS = {DType.F64: (11, 52), DType.F32: (8, 23), DType.F16: (5, 10), DType.BF16: (8, 7)}
-_SMALL = {
-    DType.F8E4M3: FloatLimits(2.0**-9, 2.0**-6, 448.0, 2.0**-3),
-    DType.F8E4M3FNUZ: FloatLimits(2.0**-10, 2.0**-7, 240.0, 2.0**-3),
-    DType.F8E5M2: FloatLimits(2.0**-16, 2.0**-14, 57344.0, 2.0**-2),
-    DType.F8E5M2FNUZ: FloatLimits(2.0**-17, 2.0**-15, 57344.0, 2.0**-2),
-    DType.F8E8M0: FloatLimits(2.0**-127, 2.0**-127, 2.0**127, 1.0),
-    DType.F4E2M1: FloatLimits(0.5, 1.0, 6.0, 0.5),
-}
-
-
+@lru_cache(maxsize=32)
 def limits_of(dtype: DType) -> FloatLimits:
-    """Return the limits of a dtype of floats.
+    """Return the limits of a dtype of floats, as ``ml_dtypes`` states them.
 
     >>> limits_of(DType.F16).largest
     65504.0
     """
-    if dtype in _SMALL:
-        return _SMALL[dtype]
-    exponent, mantissa = _BITS[dtype]
-    bias = 2 ** (exponent - 1) - 1
-    eps = 2.0**-mantissa
-    return FloatLimits(2.0 ** (1 - bias - mantissa), 2.0 ** (1 - bias), (2 - eps) * 2.0**bias, eps)
+    finfo: Any = ml_dtypes.finfo  # which has no types
+    f: Any = finfo(dtype.numpy)
+    return FloatLimits(
+        float(f.smallest_subnormal), float(f.smallest_normal), float(f.max), float(f.eps)
+    )
