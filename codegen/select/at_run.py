@@ -178,7 +178,7 @@ class AtRun:
             best, seconds = decide(
                 runs, "0", self.clock, self.seconds, lambda name: trial.refill(), self.wall
             )
-        number = self._kept(site, trial, int(best), seconds)
+        number = self._keep(site, trial, int(best), seconds)
         for n, v in enumerate(site.variants):
             spent = seconds.get(str(n))
             gain = seconds["0"] / spent if spent else None
@@ -186,7 +186,7 @@ class AtRun:
             self.timings.append(Timing(*row, picked=n == number, reason=reasons[n]))
         return number
 
-    def _kept(self, site: Site, trial: _Trial, best: int, seconds: Mapping[str, float]) -> int:
+    def _keep(self, site: Site, trial: _Trial, best: int, seconds: Mapping[str, float]) -> int:
         if self.cache is None:
             return best
         key, v = site.key(self.target, trial.sizes, self.options), site.variants[best]
@@ -229,10 +229,11 @@ class _Trial:
     def cloned(self) -> Generator[Callable[[int], Callable[[], None]]]:
         """Yield what makes the run of a variant, by its number, on clones of what it writes."""
         self.engine.join()
-        self._clones = [self.engine.allocate(nbytes) for _, nbytes in self.outputs]
-        self.refill()
         try:
-            yield lambda number: self._run(number)
+            for _, nbytes in self.outputs:
+                self._clones.append(self.engine.allocate(nbytes))
+            self.refill()
+            yield self._run
         finally:
             self.engine.join()
             for clone in self._clones:
