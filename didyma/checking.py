@@ -75,9 +75,12 @@ def check(
     chosen, steps = _made(engines, engine), read(schedules)
     if not chosen:
         raise DidymaError("bad-option", "engines", got="none", want="at least one engine")
+    wanted = choose(options, planner)
+    for e in chosen:
+        require_target(e, wanted.device)
     if isinstance(program, LoopProgram):
         with steps.placed():
-            alone = loop_checks.check(program, chosen, sizes or {}, seed, steps.text)
+            alone = loop_checks.check(program, chosen, sizes or {}, seed, steps.text, wanted.device)
         return Checked(alone.levels, setting=alone.setting)
     m = require(program, "dd.check").module
     others = _made(peers, peer)
@@ -85,9 +88,6 @@ def check(
     env = fitting.default_sizes(m, sizes or {})
     source = rounds.Source(m, env, rounds.require_integer("seed", seed, 0))
     planned = rounds.schedule(source, tries)
-    wanted = choose(options, planner)
-    for e in chosen:
-        require_target(e, wanted.device)
     if steps.text:
         wanted = wanted.changed({"kernels.schedules": steps.text})
     with steps.placed():

@@ -64,9 +64,12 @@ def schedule(
     steps: Annotated[
         Path | None, typer.Option("--schedule", help="The schedule, in .dys (default: no steps).")
     ] = None,
+    target: Annotated[
+        str, typer.Option(help="Target that the steps may rely on, by name.")
+    ] = "portable",
     json: Json = False,
 ) -> None:
     """Print a loop function, and each step of a schedule with the function after it."""
     from didyma.commands import schedule as command
 
-    raise typer.Exit(command.schedule(file, steps, json))
+    raise typer.Exit(command.schedule(file, steps, target, json))

@@ -24,6 +24,7 @@ from didyma.refimpl.interp import loop as definition
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.loop import Binary, Intrinsic, PrimFunc
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import exprs
 
@@ -54,6 +55,7 @@ def check(
     sizes: Env,
     seed: int,
     schedules: str,
+    target: Target = PORTABLE,
 ) -> Report:
     """Judge a loop function on rounds of random values, bit for bit.
 
@@ -69,10 +71,10 @@ def check(
     loose = any(reassociates(s) for x in given.values() for s in x.steps)
     tried = [
         _Tried("loop", partial(_by_lanes, (f,), env)),
-        _Tried("kernel", partial(_by_lanes, program.scheduled(schedules), env)),
+        _Tried("kernel", partial(_by_lanes, program.scheduled(schedules, target), env)),
     ]
     for e in engines:
-        run = compiled(program, e, schedules).run
+        run = compiled(program, e, schedules, target).run
         plain = None if _is_exact(f) else compiled(program, e).run
         want = None if plain is None else partial(_swapped, plain, env)
         tried.append(_Tried(e.name, partial(_swapped, run, env), want, e.name))

@@ -17,6 +17,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import Array, DType
 from didyma.tracer.arrays import AnyArray, as_array
@@ -71,11 +72,11 @@ class LoopProgram:
         }  # fmt: skip
         return made, env
 
-    def scheduled(self, schedules: str) -> tuple[PrimFunc, ...]:
+    def scheduled(self, schedules: str, target: Target = PORTABLE) -> tuple[PrimFunc, ...]:
         """Return the kernels after the schedule of a text, or those of the loops as they are."""
         given = by_function(schedules, {self.func.name: loop_hash(self.func)})
         f = self.func
-        return stepped(given[f.name], f) if f.name in given else kernels(f)
+        return stepped(given[f.name], f, target) if f.name in given else kernels(f)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -121,8 +122,10 @@ class LoopExecutable:
         return f"LoopExecutable {self.program.func.name} on {self.engine.name}"
 
 
-def compiled(program: LoopProgram, engine: Engine, schedules: str = "") -> LoopExecutable:
+def compiled(
+    program: LoopProgram, engine: Engine, schedules: str = "", target: Target = PORTABLE
+) -> LoopExecutable:
     """Return a loop function compiled for an engine; DidymaError as its schedule's steps."""
-    made = program.scheduled(schedules)
+    made = program.scheduled(schedules, target)
     text = cuda.emit(made)
     return LoopExecutable(program, made, engine, text, engine.load(text))

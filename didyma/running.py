@@ -142,12 +142,12 @@ def compile(
     machine lacks what the engine needs.
     """
     given, chosen = read_schedules(schedules), made(engine)
-    if isinstance(program, LoopProgram):
-        with given.placed():
-            return compiled_loops(program, chosen, given.text)
-    m = require(program, "dd.compile").module
     wanted = with_planner(options, planner)
     require_target(chosen, wanted.device)
+    if isinstance(program, LoopProgram):
+        with given.placed():
+            return compiled_loops(program, chosen, given.text, wanted.device)
+    m = require(program, "dd.compile").module
     if given.text:
         wanted = wanted.changed({"kernels.schedules": given.text})
     wanted = tuning.chosen(m, wanted, chosen, choose)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from didyma.codegen.options import Options
 from didyma.codegen.schedule.steps.apply import run
 from didyma.codegen.schedule.steps.choose import loop_hash, other_function
 from didyma.codegen.schedule.steps.loops import loops_of
@@ -17,12 +18,13 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import show
 
 
-def schedule(file: Path, steps: Path | None, json: bool) -> int:
+def schedule(file: Path, steps: Path | None, target: str, json: bool) -> int:
     """Print a loop function, and each step of a schedule with the function after it.
 
     Errors: those of the readers and the steps, ``unknown-format`` where the file holds no loop
-    function, and ``unknown-function`` for a schedule of another function.
+    function, ``unknown-function`` for a schedule of another function, and ``unknown-target``.
     """
+    device = Options(target=target).device
     f = read_loops(file)
     if f is None:
         raise DidymaError(
@@ -31,7 +33,7 @@ def schedule(file: Path, steps: Path | None, json: bool) -> int:
             help="`didyma explain FILE` writes the loops of a graph to explain/loops.dym",
         )  # fmt: skip
     given = ScheduleText(f.name, ()) if steps is None else _read(steps, f)
-    taken = run(given.steps, f, on_error=given.at)
+    taken = run(given.steps, f, device, given.at)
     rows = [("", f), *((show_step(a.step), a.func) for a in taken)]
     if json:
         print_json({"function": f.name, "hash": loop_hash(f), "steps": list(map(_row, rows))})

@@ -137,3 +137,16 @@ def test_the_command_refuses_what_it_cannot_schedule(folder: Path) -> None:
         said = didyma("schedule", str(folder / file), "--schedule", str(folder / steps), "--json")
         assert said.code == 2
         assert said.json["error"]["code"] == code
+
+
+def test_the_command_takes_steps_for_a_target(folder: Path) -> None:
+    (folder / "near.dys").write_text("schedule @total {\n  stage a at i in cluster\n}\n")
+    call = ("schedule", str(folder / "total.dym"), "--schedule", str(folder / "near.dys"), "--json")
+    for target, code in (
+        ("portable", "target-lacks"),
+        ("sm_90a", "bad-step"),
+        ("x", "unknown-target"),
+    ):
+        said = didyma(*call, "--target", target)
+        assert said.json["error"]["code"] == code
+    assert didyma(*call).json["error"]["got"] == "the portable target"
