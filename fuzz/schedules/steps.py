@@ -195,22 +195,39 @@ def draw(f: PrimFunc, chance: random.Random) -> Step:
 
 def motif(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return steps that belong together, such as those that spread a fold over threads."""
+    merging = [s for s in stmts(f.body) if isinstance(s, Fold) and s.merge is not None]
+    if merging:
+        fold = chance.choice(merging)
+        acc, k = chance.choice(fold.accs).var.name, chance.choice(fold.axes).var.name
+        around = _loops_around(f, fold)
+        bound = [records.Bind(n, a) for n, a in zip(around, AXES, strict=False)]
+        return [_turned(k, chance), *bound, records.ReduceAcross(acc, "lane")]
+    f = unfolded(f)
     made = [s for s in stmts(f.body) if isinstance(s, Allocate) and not s.buffer.shape]
     if not made:
         return []
-    acc = chance.choice(made)
-    around = [x.var.name for x in path_to(f.body, acc) if isinstance(x, For)]
-    folds = [x.var.name for x in loops_of(acc.body)][:1]
+    scalar = chance.choice(made)
+    around = _loops_around(f, scalar)
+    folds = [x.var.name for x in loops_of(scalar.body)][:1]
     if not folds or len(around) > 3:
         return []
     (k,) = folds
     bound = [records.Bind(n, a) for n, a in zip(around, AXES, strict=False)]
-    turned = records.Split(k, chance.choice((2, 4, 8)), Tail.GUARDED, ("turn", "lane"))
-    threads = records.ReduceAcross(acc.buffer.name, "lane")
+    threads = records.ReduceAcross(scalar.buffer.name, "lane")
     if chance.random() < 0.3 and around:
         shared = records.Stage(
             chance.choice(f.inputs or ["none"]), around[-1], records.Memory.SHARED
         )
         bound[-1] = records.Bind(around[-1], "threadIdx.x")
         return [*bound, shared]
+    turned = _turned(k, chance)
     return [*bound, turned, records.Reorder(("lane", "turn"), reassociates=True), threads]
+
+
+def _loops_around(f: PrimFunc, s: Stmt) -> list[str]:
+    return [x.var.name for x in path_to(f.body, s) if isinstance(x, For)]
+
+
+def _turned(loop: str, chance: random.Random) -> Step:
+    """Return the split of a fold's loop for so many threads."""
+    return records.Split(loop, chance.choice((2, 4, 8)), Tail.GUARDED, ("turn", "lane"))

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from didyma.codegen.schedule.nest import same
+from didyma.codegen.schedule.steps.across import reduce_across
 from didyma.codegen.schedule.steps.buffers import pipeline, swizzle
 from didyma.codegen.schedule.steps.compute_at import compute_at
-from didyma.codegen.schedule.steps.folds import reduce_across, rfactor
+from didyma.codegen.schedule.steps.folds import rfactor
 from didyma.codegen.schedule.steps.fuse import fuse, join
 from didyma.codegen.schedule.steps.inline import inline
 from didyma.codegen.schedule.steps.kernels import nests
 from didyma.codegen.schedule.steps.kinds import bind, parallel, unroll, vectorize
 from didyma.codegen.schedule.steps.loops import loops_of, sequence
-from didyma.codegen.schedule.steps.merges import rfactor_axis, split_axis
+from didyma.codegen.schedule.steps.merges import fold_over, kept, rfactor_axis, split_axis
 from didyma.codegen.schedule.steps.records import (
     Bind,
     ComputeAt,
@@ -62,19 +63,23 @@ def apply(
     law of loops what the result would break.  An ``unchecked`` step is taken in spite of a
     dependence, to see whether the result differs.
     """
-    g = _on_merging_fold(step, f) or _taken(step, unfolded(f), target, unchecked)
+    g = _on_merging_fold(step, f, target) or _taken(step, unfolded(f), target, unchecked)
+    if isinstance(step, Bind | Parallel):
+        g = kept(step, f, g) or g
     g = replace(g, body=flattened(g.body))
     for s in nests(g):
         laws.verify(replace(g, body=s), target)
     return g
 
 
-def _on_merging_fold(step: Step, f: PrimFunc) -> PrimFunc | None:
+def _on_merging_fold(step: Step, f: PrimFunc, target: Target) -> PrimFunc | None:
     match step:
         case Split():
             return split_axis(step, f)
         case Rfactor():
             return rfactor_axis(step, f)
+        case ReduceAcross() if fold_over(f, step.loop) is not None:
+            return reduce_across(step, f, target)
         case _:
             return None
 

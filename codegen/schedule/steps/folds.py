@@ -13,31 +13,22 @@ from didyma.codegen.schedule.steps.loops import (
     LoopSite,
     claim,
     find,
-    items,
     path_to,
     replaced,
-    sequence,
 )
-from didyma.codegen.schedule.steps.records import Across, ReduceAcross, Rfactor
+from didyma.codegen.schedule.steps.records import Rfactor
 from didyma.codegen.schedule.steps.regions import redirected
 from didyma.codegen.schedule.steps.split import wrong
-from didyma.codegen.schedule.steps.stage import lacks
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.expand import declared
 from didyma.refimpl.ir.loop import (
-    AXES,
-    INDEX,
     Allocate,
-    Barrier,
     Binary,
     Block,
     Buffer,
     Const,
-    Expr,
     For,
     If,
-    Let,
     Load,
     LoopKind,
     PrimFunc,
@@ -47,7 +38,6 @@ from didyma.refimpl.ir.loop import (
     Var,
     While,
 )
-from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show_line
 from didyma.refimpl.ir.walk import subexprs
 
@@ -142,79 +132,3 @@ def rfactor(step: Rfactor, f: PrimFunc) -> PrimFunc:
         )
     )
     return replace(f, body=replaced(f.body, found.nest, Allocate(part, body)))
-
-
-def reduce_across(step: ReduceAcross, f: PrimFunc, target: Target = PORTABLE) -> PrimFunc:
-    """Return a function whose threads fold a part of the terms each, then combine in a tree.
-
-    The loop must be the outermost of its fold, whose accumulator is made with bound loops alone
-    around it; it is bound to the first free thread axis.  What follows the fold is done by the
-    first thread.  DidymaError ``no-such-loop``, ``not-a-fold``, ``bad-step``, ``target-lacks``,
-    ``name-taken``.
-    """
-    if step.by is not Across.SHARED:
-        has = step.by is Across.CLUSTER and target.cluster > 1
-        raise lacks(f, target, f"{step.by} operations", has)
-    found = fold_loop(f, step.buffer, step.loop)
-    loop, acc = found.place.loop, found.buffer
-    made, first, rest = _around(f, found)
-    width = int(loop.extent.value) if isinstance(loop.extent, Const) else 0
-    if width < 1 or width & (width - 1):
-        raise wrong(f, f"`{show_line(loop)}`", "a power of two of iterations")
-    threads = [x for x in found.place.loops[:-1] if x.axis.startswith("thread")]
-    axis = next(a for a in AXES[3:] if a not in {x.axis for x in threads})
-    sizes = [int(x.extent.value) for x in threads if isinstance(x.extent, Const)]
-    tile = Buffer(step.into, acc.dtype, (*sizes, width), Scope.SHARED)
-    level, half = Var(f"{step.into}_level"), Var(f"{step.into}_half")
-    claim(f, [step.into, level.name, half.name])
-
-    def at(n: Expr) -> tuple[Expr, ...]:
-        return (*(x.var for x in threads), n)
-
-    def part(n: Expr) -> Expr:
-        return Load(tile.name, at(n), tile.dtype)
-
-    both = Binary(found.op, part(loop.var), part(ix.add(loop.var, half)))
-    pair = If(ix.compare("lt", loop.var, half), Store(tile.name, at(loop.var), both))
-    turn: Stmt = Let(half, Binary("shr", ix.index(width // 2), level), Block((pair, Barrier())))
-    tree = For(level, Const(width.bit_length() - 1, INDEX), turn)
-    total = Store(acc.name, (), Binary(found.op, first.value, part(ix.ZERO)))
-    body = sequence(
-        [
-            Store(acc.name, (), identity(found.op, acc.dtype)),
-            *items(loop.body),
-            Store(tile.name, at(loop.var), Load(acc.name, (), acc.dtype)),
-            Barrier(),
-            *([tree] if width > 1 else []),
-            If(ix.compare("eq", loop.var, ix.ZERO), sequence([total, *rest])),
-        ]
-    )
-    lanes = replace(loop, body=Allocate(acc, body), kind=LoopKind.BOUND, axis=axis)
-    outermost: Stmt = threads[0] if threads else made
-    inner = replaced(f.body, made, lanes) if threads else f.body
-    if threads:
-        outermost = find(replace(f, body=inner), threads[0].var.name).loop
-        return replace(f, body=replaced(inner, outermost, Allocate(tile, outermost)))
-    return replace(f, body=replaced(f.body, made, Allocate(tile, lanes)))
-
-
-def _around(f: PrimFunc, found: FoldLoop) -> tuple[Allocate, Store, tuple[Stmt, ...]]:
-    """Return the declaration of an accumulator, its start, and what follows its fold."""
-    loop, name = found.place.loop, found.buffer.name
-    around = path_to(f.body, loop)
-    made = next((s for s in around if isinstance(s, Allocate) and s.buffer.name == name), None)
-    if made is not None and found.nest is loop and isinstance(made.body, Block):
-        parts, before = made.body.body, around[: [s is made for s in around].index(True)]
-        at = [s is loop for s in parts]
-        is_free = all(
-            (isinstance(s, For) and s.kind is LoopKind.BOUND) or isinstance(s, Allocate)
-            for s in before
-        )
-        first = parts[0]
-        if True in at[1:2] and is_free and isinstance(first, Store) and first.buffer == name:
-            return made, first, parts[2:]
-    raise wrong(
-        f, f"{loop.var.name} in {name}'s fold",
-        "the outermost loop of a fold right after the start of an accumulator that is made inside "
-        "bound loops alone",
-    )  # fmt: skip

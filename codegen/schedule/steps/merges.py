@@ -1,7 +1,8 @@
 """Steps on folds that say how their parts merge, such as Welford's or that of an online softmax.
 
 Written out as loops, such a fold could not be taken apart any more, so these steps come first in a
-schedule: ``split`` of an axis, and ``rfactor``.
+schedule: ``split`` of an axis, ``rfactor`` and ``reduce_across``.  ``bind`` and ``parallel`` of a
+loop around leave it as it is.
 """
 
 from __future__ import annotations
@@ -13,8 +14,16 @@ import numpy as np
 
 from didyma.codegen.schedule.folds import loaded
 from didyma.codegen.schedule.nest import guarded
-from didyma.codegen.schedule.steps.loops import claim, items, names_of, replaced, sequence
-from didyma.codegen.schedule.steps.records import Rfactor, Split, Tail
+from didyma.codegen.schedule.steps.loops import (
+    claim,
+    find,
+    items,
+    loops_of,
+    names_of,
+    replaced,
+    sequence,
+)
+from didyma.codegen.schedule.steps.records import Bind, Parallel, Rfactor, Split, Tail
 from didyma.codegen.schedule.steps.split import remainder, require_factor, wrong
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import loop as definition
@@ -49,7 +58,7 @@ def split_axis(step: Split, f: PrimFunc) -> PrimFunc | None:
     A peeled axis is None, too: its fold is written out as loops.  DidymaError ``bad-step``,
     ``name-taken``.
     """
-    s = _fold(f, step.loop)
+    s = fold_over(f, step.loop)
     if s is None or s.merge is None or step.tail is Tail.PEELED or len(step.into) != 2:
         return None
     require_factor(f, step.loop, step.factor)
@@ -76,11 +85,11 @@ def rfactor_axis(step: Rfactor, f: PrimFunc) -> PrimFunc | None:
 
     DidymaError ``bad-step``, ``name-taken``; ``not-a-fold`` for one whose parts do not merge.
     """
-    s = _fold(f, step.loop)
+    s = fold_over(f, step.loop)
     if s is None or (s.merge is None and s.op is not None):
         return None
     (k,) = (a for a in s.axes if a.var.name == step.loop)
-    merge = _merger(f, s, step.buffer)
+    merge = merger_of(f, s, step.buffer)
     if not isinstance(k.extent, Const):
         raise wrong(
             f, f"{step.loop} in {show_expr(k.extent)}", "an axis of constant extent",
@@ -110,13 +119,28 @@ def rfactor_axis(step: Rfactor, f: PrimFunc) -> PrimFunc | None:
     return replace(f, body=replaced(f.body, s, body))
 
 
-def _fold(f: PrimFunc, axis: str) -> Fold | None:
+def kept(step: Bind | Parallel, f: PrimFunc, after: PrimFunc) -> PrimFunc | None:
+    """Return a function with its folds, in which a loop is of the kind that it has ``after``.
+
+    That is the function after the step, with its folds written out.  None if no fold merges, or if
+    the loop is that of a fold.
+    """
+    if not any(isinstance(s, Fold) and s.merge is not None for s in stmts(f.body)):
+        return None
+    loop = next((x for x in loops_of(f.body) if x.var.name == step.loop), None)
+    if loop is None:
+        return None
+    new = find(after, step.loop).loop
+    return replace(f, body=replaced(f.body, loop, replace(loop, kind=new.kind, axis=new.axis)))
+
+
+def fold_over(f: PrimFunc, axis: str) -> Fold | None:
     """Return the fold of a function that runs over an axis of this name."""
     folds = (s for s in stmts(f.body) if isinstance(s, Fold))
     return next((s for s in folds if any(a.var.name == axis for a in s.axes)), None)
 
 
-def _merger(f: PrimFunc, s: Fold, buffer: str) -> Combiner:
+def merger_of(f: PrimFunc, s: Fold, buffer: str) -> Combiner:
     """Return how the parts of a fold merge; DidymaError ``not-a-fold``, ``bad-step``.
 
     A part starts as the whole does, so that merging two parts without a term must give the start.

@@ -30,6 +30,23 @@ def rows() -> npt.NDArray[np.float32]:
     return x
 
 
+ACROSS = """schedule @fused_argmax_0 {{
+  split k0 by {width}
+  bind i0 to blockIdx.x
+  reduce_across argmax_acc over k0_{part}
+}}"""
+
+
+@pytest.mark.parametrize("engine", ["host", "simt"])
+@pytest.mark.parametrize(("part", "width"), [("inner", 8), ("outer", 10), ("inner", 64)])
+def test_the_first_of_equal_positions_wins_across_threads(
+    part: str, width: int, engine: str
+) -> None:
+    steps = ACROSS.format(part=part, width=width)
+    run = dd.compile(positions, engine=engine, schedules={"fused_argmax_0": steps})
+    assert np.array_equal(np.asarray(run(rows())), np.argmax(rows(), axis=1))
+
+
 @pytest.mark.parametrize("factor", [1, 4, 37, 40])
 @pytest.mark.parametrize("part", ["inner", "outer"])
 def test_the_first_of_equal_positions_wins(factor: int, part: str) -> None:
@@ -40,7 +57,7 @@ def test_the_first_of_equal_positions_wins(factor: int, part: str) -> None:
 
 
 def test_a_fold_that_is_loops_already_is_refused() -> None:
-    steps = "schedule @fused_argmax_0 {\n  bind i0 to blockIdx.x\n  rfactor argmax_acc over k0\n}"
+    steps = "schedule @fused_argmax_0 {\n  unroll k0\n  rfactor argmax_acc over k0\n}"
     with says("not-a-fold", "argmax_acc"):
         dd.compile(positions, schedules={"fused_argmax_0": steps})
 

@@ -1,0 +1,120 @@
+"""The step ``reduce_across``: threads or blocks have a part of a fold each, and combine them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from didyma.codegen.schedule.folds import loaded
+from didyma.codegen.schedule.steps.loops import claim, replaced, sequence
+from didyma.codegen.schedule.steps.parts import Parts, parts_of
+from didyma.codegen.schedule.steps.records import Across, ReduceAcross
+from didyma.codegen.schedule.steps.split import wrong
+from didyma.codegen.schedule.steps.stage import lacks
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import (
+    AXES,
+    INDEX,
+    Allocate,
+    Barrier,
+    Binary,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    LoopKind,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Store,
+    Var,
+)
+from didyma.refimpl.ir.target import PORTABLE, Target
+from didyma.refimpl.ir.text import show_line
+
+
+def reduce_across(step: ReduceAcross, f: PrimFunc, target: Target = PORTABLE) -> PrimFunc:
+    """Return a function in which the iterations of a loop of a fold are shared.
+
+    The loop must be the outermost of its fold, whose accumulator is made with bound loops alone
+    around it; of a fold that says how its parts merge, it may be any axis.  DidymaError
+    ``no-such-loop``, ``not-a-fold``, ``bad-step``, ``target-lacks``, ``name-taken``.
+    """
+    if step.by is not Across.SHARED:
+        has = step.by is Across.CLUSTER and target.cluster > 1
+        raise lacks(f, target, f"{step.by} operations", has)
+    return _shared(step, parts_of(step, f))
+
+
+def _names(step: ReduceAcross, p: Parts) -> list[str]:
+    """Return the names of the buffers of parts, one for each accumulator."""
+    names = [a.name for a in p.accs]
+    only = len(names) == 1
+    return [step.into if only or n == step.buffer else f"{step.into}_{n}" for n in names]
+
+
+def _width(p: Parts) -> int:
+    """Return the number of threads that share a fold; DidymaError ``bad-step``."""
+    extent = p.loop.extent
+    width = int(extent.value) if isinstance(extent, Const) else 0
+    if width < 1 or width & (width - 1):
+        got = f"`{show_line(For(p.loop.var, extent, Block(())))}`"
+        raise wrong(p.func, got, "a power of two of iterations")
+    return width
+
+
+def _threads(p: Parts) -> list[For]:
+    return [x for x in p.around if x.axis.startswith("thread")]
+
+
+def _shared(step: ReduceAcross, p: Parts) -> PrimFunc:
+    """Combine the parts of threads in a tree in shared memory."""
+    f, var, width, threads = p.func, p.loop.var, _width(p), _threads(p)
+    sizes = [int(x.extent.value) for x in threads if isinstance(x.extent, Const)]
+    level, half = Var(f"{step.into}_level"), Var(f"{step.into}_half")
+    names = _names(step, p)
+    claim(f, [*names, level.name, half.name])
+    shape = (*sizes, width)
+    tiles = [Buffer(n, a.dtype, shape, Scope.SHARED) for n, a in zip(names, p.accs, strict=True)]
+
+    def at(n: Expr) -> tuple[Load, ...]:
+        return loaded(tiles, (*(x.var for x in threads), n))
+
+    pair = If(ix.compare("lt", var, half), p.merge(at(var), at(ix.add(var, half))))
+    turn: Stmt = Let(half, Binary("shr", ix.index(width // 2), level), Block((pair, Barrier())))
+    tree = For(level, Const(width.bit_length() - 1, INDEX), turn)
+    body = sequence(
+        [
+            *p.body,
+            *(Store(x.buffer, x.index, m) for x, m in zip(at(var), p.mine, strict=True)),
+            Barrier(),
+            *([tree] if width > 1 else []),
+            If(ix.compare("eq", var, ix.ZERO), p.end(at(ix.ZERO))),
+        ]
+    )
+    outer: Stmt = threads[0] if threads else p.site
+    made = replaced(outer, p.site, _spread(p, body, _axis(p, AXES[3:])))
+    for tile in reversed(tiles):
+        made = Allocate(tile, made)
+    return replace(f, body=replaced(f.body, outer, made))
+
+
+def _axis(p: Parts, axes: Sequence[str]) -> str:
+    """Return the first axis to which no loop around is bound; DidymaError ``bad-step``."""
+    taken = {x.axis for x in p.around}
+    free = [a for a in axes if a not in taken]
+    if not free:
+        got = f"loops around {p.loop.var.name} on {', '.join(axes)}"
+        raise wrong(p.func, got, "an axis that is free", help="fuse some of the loops")
+    return free[0]
+
+
+def _spread(p: Parts, body: Stmt, axis: str) -> For:
+    """Return the loop of a fold bound to an axis, with accumulators of its own."""
+    for acc in reversed(p.accs):
+        body = Allocate(acc, body)
+    return For(p.loop.var, p.loop.extent, body, LoopKind.BOUND, axis)
