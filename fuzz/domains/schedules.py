@@ -11,7 +11,7 @@ from didyma.codegen.schedule.steps.text import show, step_name
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import EngineChoice
 from didyma.fuzz.minimise.search import greedy
-from didyma.fuzz.schedules.cases import Case, draw, smaller
+from didyma.fuzz.schedules.cases import Case, Refused, draw, smaller
 from didyma.fuzz.schedules.judge import Judged, judge
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.text import show as show_function
@@ -24,8 +24,8 @@ SELDOM = 8  # one schedule in so many is judged on slow engines, unless there ar
 class Schedules(Domain[Case]):
     """Schedules of legal steps, judged on engines given by name or as objects.
 
-    Steps that were refused on the way are counted, and one of them is taken all the same: the
-    refusal was due where the result differs.
+    Steps that were refused on the way are counted, and those that a dependence forbids are taken
+    all the same: the refusal was due where the result differs.
     """
 
     engines: tuple[EngineChoice, ...]
@@ -94,11 +94,11 @@ def outcome(case: Case, found: Judged) -> Outcome:
     )
 
 
-def keys(case: Case, forced: str) -> Iterator[Key]:
-    """Yield each step that was taken or refused, as often as it was, and what forcing one did."""
+def keys(case: Case, forced: Sequence[tuple[Refused, str]]) -> Iterator[Key]:
+    """Yield each step that was taken or refused, as often as it was, and what forcing them did."""
     for s in case.schedule:
         yield "taken", step_name(s)
     for r in case.refused:
         yield "refused", step_name(r.step), r.code
-    if forced:
-        yield "forced", step_name(case.refused[case.forced].step), forced
+    for r, came in forced:
+        yield "forced", step_name(r.step), came

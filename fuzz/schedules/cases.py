@@ -15,9 +15,10 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.walk import exprs, stmts
 
 MEDIAN = 12  # of the steps that a schedule has
+LONGEST = 26  # steps that a schedule is meant to have, at most
 MOST_REFUSED = 12  # refused steps for each legal one, on average
 MOTIFS = 6  # one schedule in so many begins with steps that belong together
-LARGEST = 250  # statements and expressions from which on no more steps are taken
+LARGEST = 400  # statements and expressions from which on no more steps are taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Refused:
     after: int
     step: Step
     code: str
+    # The function that it was tried on, so that judging does not apply the steps again.
+    func: PrimFunc | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,14 @@ class Case:
     subject: Subject
     schedule: Schedule
     refused: tuple[Refused, ...] = ()
-    forced: int = -1  # position in ``refused`` of the step that is taken all the same
     # What drawing came to, so that judging does not apply the steps again; None: it must.
     result: PrimFunc | None = field(default=None, repr=False, compare=False)
-    before: PrimFunc | None = field(default=None, repr=False, compare=False)  # the forced step
+
+    @property
+    def due(self) -> tuple[Refused, ...]:
+        """The refused steps that can be taken all the same, each once: dependences forbid them."""
+        steps = {(r.after, r.step): r for r in self.refused if r.code == "dependence"}
+        return tuple(steps.values())
 
 
 def draw(seed: int, index: int) -> Case:
@@ -49,12 +56,11 @@ def draw(seed: int, index: int) -> Case:
     """
     subject = functions.draw(seed, index)
     chance = random.Random((seed << 64) + index + (1 << 32))
-    wanted = chance.randint(1, 2 * MEDIAN - 1)
+    wanted = chance.randint(1, LONGEST)
     queue = steps.motif(subject.func, chance) if chance.random() < 1 / MOTIFS else []
     legal: list[Step] = []
     refused: list[Refused] = []
     f = subject.func
-    known = [f]  # the function after so many steps
     while len(legal) < wanted and len(refused) < MOST_REFUSED * wanted and size(f) < LARGEST:
         step = queue.pop(0) if queue else steps.draw(f, chance)
         if reassociates(step) and not subject.exact:
@@ -62,17 +68,13 @@ def draw(seed: int, index: int) -> Case:
         try:
             f = apply(step, f)
         except DidymaError as e:
-            refused.append(Refused(len(legal), step, e.code))
+            refused.append(Refused(len(legal), step, e.code, f))
             continue
         except Exception:
             legal.append(step)
             return Case(subject, tuple(legal))
         legal.append(step)
-        known.append(f)
-    due = [n for n, r in enumerate(refused) if r.code == "dependence"]
-    forced = chance.choice(due) if due else -1
-    before = known[refused[forced].after] if due else None
-    return Case(subject, tuple(legal), tuple(refused), forced, f, before)
+    return Case(subject, tuple(legal), tuple(refused), f)
 
 
 def size(f: PrimFunc) -> int:

@@ -16,7 +16,7 @@ from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.schedule.steps.apply import apply, scheduled
 from didyma.codegen.schedule.steps.kernels import kernels
 from didyma.codegen.schedule.steps.records import reassociates
-from didyma.fuzz.schedules.cases import Case
+from didyma.fuzz.schedules.cases import Case, Refused
 from didyma.fuzz.schedules.functions import Subject
 from didyma.oracle import lanes
 from didyma.oracle.compare import compare
@@ -33,14 +33,15 @@ Buffers = Mapping[str, Array]
 
 @dataclass(slots=True)
 class Judged:
-    """The findings of a case, the number of elements compared, and what forcing a step did.
+    """The findings of a case, the number of elements compared, and what forcing steps did.
 
-    ``forced`` is empty where no refused step was taken, else ``differs`` or ``agrees``.
+    ``forced`` has the refused steps that were taken all the same, each with what came of it:
+    ``differs`` where a result or a fault shows that the refusal was due, else ``agrees``.
     """
 
     findings: list[Finding] = field(default_factory=list[Finding])
     total: int = 0
-    forced: str = ""
+    forced: list[tuple[Refused, str]] = field(default_factory=list[tuple[Refused, str]])
 
 
 def judge(case: Case, engines: Sequence[Engine]) -> Judged:
@@ -71,8 +72,8 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
             found.findings.append(Finding(engine.name, f.name, "fault", str(e)))
             continue
         _compare(found, engine.name, case, g, before, after, loose)
-    if case.forced >= 0 and not found.findings:
-        found.forced = "differs" if _forced(case, want) else "agrees"
+    if not found.findings:
+        found.forced = [(r, "differs" if _differs(case, r, want) else "agrees") for r in case.due]
     return found
 
 
@@ -153,10 +154,9 @@ def _within_bars(found: Judged, level: str, subject: Subject, g: PrimFunc, got: 
             return
 
 
-def _forced(case: Case, want: Buffers) -> bool:
+def _differs(case: Case, refused: Refused, want: Buffers) -> bool:
     """Return whether a refused step, taken all the same, changes a result or is a fault."""
-    refused = case.refused[case.forced]
-    f = case.before or scheduled(case.schedule[: refused.after], case.subject.func)
+    f = refused.func or scheduled(case.schedule[: refused.after], case.subject.func)
     try:
         g = apply(refused.step, f, unchecked=True)
         got = interpreted(g, case.subject)

@@ -21,7 +21,7 @@ from didyma.codegen.schedule.steps.accesses import Access, Scan, commutes
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import constant, is_constant, nonnegative_on, plus
-from didyma.refimpl.ir.loop import Barrier, Expr, For, Load, LoopKind, Var
+from didyma.refimpl.ir.loop import Barrier, Const, Expr, For, Load, LoopKind, Var
 from didyma.refimpl.ir.walk import map_expr, stmts
 
 Direction: TypeAlias = Literal["<", "=", ">", "*"]
@@ -87,7 +87,8 @@ class Dependences:
             # Each iteration of a loop around the declaration has a buffer of its own; iterations
             # that run at once touch different elements, or the loop would not be of that kind.
             apart = x.var.name in a.owners or (outer_equal and self._is_at_once(x))
-            if apart and sign != "=":
+            once = isinstance(x.extent, Const) and x.extent.value <= 1
+            if (apart or once) and sign != "=":
                 if sign != "*":
                     return None
                 sign = "="
@@ -120,10 +121,19 @@ class Dependences:
     def _nonzero(self, affine: Affine, p: Poly) -> bool:
         if is_constant(p):
             return bool(p.get(()))
-        if p.get((), 0) % math.gcd(*(k for m, k in p.items() if m)):
+        factors = [abs(k) for m, k in p.items() if m]
+        if any(self._off_multiples(affine, p, k) for k in (math.gcd(*factors), *factors)):
             return True
         low, high = affine.lower(p), affine.upper(p)
         return self._positive(low) or self._positive(None if high is None else plus({}, high, -1))
+
+    def _off_multiples(self, affine: Affine, p: Poly, k: int) -> bool:
+        """Return whether the terms that ``k`` does not divide never sum up to a multiple of it."""
+        rest = {m: c for m, c in p.items() if c % k}
+        low, high = affine.lower(rest), affine.upper(rest)
+        if low is None or high is None or not is_constant(low) or not is_constant(high):
+            return False
+        return high.get((), 0) // k * k < low.get((), 0)
 
     def _positive(self, p: Poly | None) -> bool:
         if p is None or any(v not in self.ranges for m in p for v in m):

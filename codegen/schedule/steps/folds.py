@@ -39,6 +39,7 @@ from didyma.refimpl.ir.loop import (
     While,
 )
 from didyma.refimpl.ir.text import show_line
+from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import subexprs
 
 Folding: TypeAlias = Literal["add", "mul", "min", "max", "and", "or"]  # ops with an identity
@@ -99,6 +100,11 @@ def _guards(f: PrimFunc, s: Stmt) -> int:
     return sum(isinstance(x, If | While) for x in path_to(f.body, s))
 
 
+def neutral(op: Folding, dtype: DType) -> Const:
+    """Return what changes no bit of what it is combined with: -0.0 for sums, since -0 + 0 is 0."""
+    return Const(-0.0, dtype) if op == "add" and dtype.is_float else identity(op, dtype)
+
+
 def not_a_fold(f: PrimFunc, got: str) -> DidymaError:
     """Return the error of a loop that runs no fold."""
     return DidymaError(
@@ -119,7 +125,7 @@ def rfactor(step: Rfactor, f: PrimFunc) -> PrimFunc:
     start, last = Var(f"{step.into}_start"), Var(f"{step.into}_fold")
     claim(f, [step.into, start.name, last.name])
     part = Buffer(step.into, acc.dtype, (int(loop.extent.value),), Scope.LOCAL)
-    zero = Store(part.name, (start,), identity(found.op, acc.dtype))
+    zero = Store(part.name, (start,), neutral(found.op, acc.dtype))
     old = Load(acc.name, found.update.index, acc.dtype)
     new = Binary(found.op, old, Load(part.name, (last,), part.dtype))
     index = found.update.index

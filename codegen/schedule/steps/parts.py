@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from didyma.codegen.lower.scalar import identity
 from didyma.codegen.schedule.folds import freshened, loaded
-from didyma.codegen.schedule.steps.folds import FoldLoop, fold_loop
+from didyma.codegen.schedule.steps.folds import FoldLoop, fold_loop, neutral
 from didyma.codegen.schedule.steps.loops import items, names_of, path_to, sequence
 from didyma.codegen.schedule.steps.merges import fold_over, merger_of
 from didyma.codegen.schedule.steps.records import ReduceAcross
@@ -111,7 +110,7 @@ def _of_loop(f: PrimFunc, found: FoldLoop) -> Parts:
     def end(total: Sequence[Load]) -> Stmt:
         return sequence([Store(acc.name, (), Binary(op, first.value, total[0])), *rest])
 
-    body = (Store(acc.name, (), identity(op, acc.dtype)), *items(loop.body))
+    body = (Store(acc.name, (), neutral(op, acc.dtype)), *items(loop.body))
     return Parts(f, made, loop, (acc,), body, merge, end)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from didyma.codegen.lower.affine import Affine, Poly
 from didyma.codegen.schedule.steps.accesses import Access, Scan
+from didyma.codegen.schedule.steps.loops import find
 from didyma.codegen.schedule.steps.split import wrong
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import expr as ix
@@ -18,11 +19,13 @@ from didyma.refimpl.ir.loop import (
     Expr,
     ExternalCall,
     For,
+    If,
     Load,
     PrimFunc,
     Stmt,
     Store,
     Var,
+    While,
 )
 from didyma.refimpl.ir.walk import map_expr, map_stmt, stmts, subexprs, substitute_expr
 
@@ -100,7 +103,20 @@ class Regions:
             count *= n
         if count > MOST:
             raise self._none(f, name, f"{count} elements")
+        loads = any(isinstance(e, Load) for low, _, _ in boxes for e in subexprs(low))
+        if loads and not any(map(self.certain, accesses)):
+            raise self._none(
+                f, name, f"{accesses[0]}, at a place read from memory that not all iterations read"
+            )
         return Region(*(tuple(b[k] for b in boxes) for k in range(3)))  # type: ignore[arg-type]  # columns
+
+    def certain(self, a: Access) -> bool:
+        """Return whether each iteration of the loop certainly makes an access, once at least."""
+        around = find(self.known.func, self.loop.var.name).around
+        inside = a.loops[[x is self.loop for x in a.loops].index(True) + 1 :]
+        return a.guards == sum(isinstance(s, If | While) for s in around) and all(
+            isinstance(x.extent, Const) and x.extent.value >= 1 for x in inside
+        )
 
     def _none(self, f: PrimFunc, name: str, got: str) -> DidymaError:
         where = f"an iteration of {self.loop.var.name}"

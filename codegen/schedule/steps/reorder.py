@@ -166,7 +166,26 @@ def tile(step: Tile, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:
             f, f"{len(step.loops)} loops by {len(step.factors)} factors into {len(step.into)}",
             "two loops by two factors into four",
         )  # fmt: skip
+    free = unchecked or _permutable(f, *step.loops, step.reassociates)
     a, b, c, d = step.into
     f = split(Split(step.loops[0], step.factors[0], into=(a, c)), f)
     f = split(Split(step.loops[1], step.factors[1], into=(b, d)), f)
-    return reorder(Reorder((a, b, c, d), step.reassociates), f, unchecked=unchecked)
+    return reorder(Reorder((a, b, c, d), step.reassociates), f, unchecked=free)
+
+
+def _permutable(f: PrimFunc, one: str, other: str, reassociates: bool) -> bool:
+    """Return whether two loops, one directly in the other, can change places.
+
+    Then any tiles of them can be run in any order of their loops (F. Irigoin and R. Triolet,
+    *Supernode Partitioning*, 1988).
+    """
+    outer, inner = sorted((find(f, one), find(f, other)), key=lambda p: len(p.around))
+    if not any(s is outer.loop for s in inner.around):
+        return False
+    chain, wrappers = nest(f, outer.loop, inner)
+    if len(chain) != 2:
+        return False
+    known = Dependences(scan(f))
+    inside = known.scan.within(inner.loop.body) + _of_wrappers(known, wrappers)
+    before = [x.var.name for x in chain]
+    return reversed_by(known, inside, before, before[::-1], reassociates) is None

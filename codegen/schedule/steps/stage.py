@@ -21,7 +21,6 @@ from didyma.refimpl.ir.loop import (
     Const,
     Expr,
     For,
-    If,
     Load,
     LoopKind,
     PrimFunc,
@@ -29,7 +28,6 @@ from didyma.refimpl.ir.loop import (
     Stmt,
     Store,
     Var,
-    While,
 )
 from didyma.refimpl.ir.target import PORTABLE, Target
 
@@ -109,7 +107,7 @@ def _first(
     if name in f.inputs and name not in known.written:
         return True
     first = touched[0]
-    covers = [a for a in touched if _covers(regions, region, known, loop, a)]
+    covers = [a for a in touched if _covers(regions, region, a)]
     part = next(s for s in items(loop.body) if any(a is first for a in known.within(s)))
     same = all(a.index == first.index for a in known.within(part) if a.buffer == name)
     stores = any(a.writes for a in touched)
@@ -122,15 +120,11 @@ def _first(
     )  # fmt: skip
 
 
-def _covers(regions: Regions, region: Region, known: Scan, loop: For, a: Access) -> bool:
+def _covers(regions: Regions, region: Region, a: Access) -> bool:
     """Return whether an access certainly touches every element of a region once at least."""
-    around = find(known.func, loop.var.name).around
-    outside = sum(isinstance(s, If | While) for s in around)
-    if a.guards != outside or a.index is None or not all(region.inside):
+    if a.index is None or not all(region.inside) or not regions.certain(a):
         return False
     inner = {x.var.name: x for x in a.loops if x.var.name in regions.free}
-    if any(not isinstance(x.extent, Const) or x.extent.value < 1 for x in inner.values()):
-        return False
     used: list[str] = []
     for i, n in zip(a.index, region.extents, strict=True):
         p = regions.affine.poly(i)

@@ -115,6 +115,7 @@ CODES = {
     "rfactor-refused-unmerged": "not-a-fold", "rfactor-refused-start": "not-a-fold",
     "reduce_across-refused-start": "not-a-fold", "reduce_across-refused-around": "bad-step",
     "stage-refused-region": "no-region", "stage-refused-cluster": "target-lacks",
+    "stage-refused-place": "no-region",
 }  # fmt: skip
 
 
