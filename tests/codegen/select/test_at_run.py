@@ -4,8 +4,10 @@ import csv
 import io
 import json
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.host import Host, HostBuffer, HostLoaded
 from didyma.codegen.select.at_run import AtRun
-from didyma.codegen.select.cache import Cache, Pick
+from didyma.codegen.select.cache import Cache
 from didyma.codegen.select.choosers import pinned
 from didyma.codegen.select.keys import bucket_of
 from didyma.codegen.select.metrics import COLUMNS
@@ -32,6 +34,7 @@ from didyma.running import Executable
 OPTIONS = Options(kernels=KernelOptions(variants=3))
 ROW = "fused_multiply_sum_0"
 SERIAL, COLUMN = f"{ROW}_serial", f"{ROW}_column"
+ROOT = Path(__file__).parents[3]
 n, m = dd.dim("n", 1, 4096), dd.dim("m", 1, 4096)
 
 
@@ -164,6 +167,33 @@ def test_results_in_place_survive_the_timing() -> None:
     assert run.timings
 
 
+def test_what_was_cloned_is_freed_where_memory_is_short() -> None:
+    class Full(Clocked):
+        """An engine with room for one buffer beside the stack and the inputs."""
+
+        def __init__(self) -> None:
+            super().__init__(lambda kernel, sizes: 1.0)
+            self.allocated: list[HostBuffer] = []
+
+        def allocate(self, nbytes: int) -> HostBuffer:
+            if self.allocated:
+                raise MemoryError
+            self.allocated.append(super().allocate(nbytes))
+            return self.allocated[-1]
+
+    @dd.trace(dd.f32[64])
+    def pair(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+        return dd.exp(x), dd.exp(x) * 2.0
+
+    c = compile(pair.module, OPTIONS)
+    engine = Full()
+    run = chooser(c, engine)
+    with pytest.raises(MemoryError):
+        levels.runner(c, engine, dispatch=run)(engine, [np.ones(64, np.float32)])
+    assert [b.live for b in engine.allocated] == [False], "the first of two clones"
+    assert not run.picks
+
+
 def test_no_random_state_is_touched(made: Compiled) -> None:
     engine = Clocked(by_shape)
     random.seed(5)
@@ -179,40 +209,66 @@ def test_no_random_state_is_touched(made: Compiled) -> None:
 
 
 def test_another_process_reads_what_the_first_picked(made: Compiled, tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "choices.sqlite")
-    engine = Clocked(by_shape)
+    cache, engine = Cache(tmp_path / "c.sqlite"), Clocked(by_shape)
     call(made, engine, chooser(made, engine, cache=cache), WIDE, TALL)
-    later = Clocked(by_shape)
-    run = chooser(made, later, cache=cache, clock=refuses)
-    assert call(made, later, run, WIDE, TALL) == [ROW, SERIAL]
-    assert not run.timings
-    assert [json.loads(p.conditions)["bucket"] for p in cache.picks()] != []
+    assert answer(process(tmp_path, "by_shape", "refuses")) == ([ROW, SERIAL], 0)
+    buckets = [json.loads(p.conditions)["bucket"] for p in cache.picks()]
+    assert sorted(buckets, key=str) == [{"m": 4, "n": 512}, {"m": 512, "n": 4}]
 
 
-def test_of_two_processes_at_once_the_first_one_s_pick_stays(
-    made: Compiled, tmp_path: Path
-) -> None:
-    cache = Cache(tmp_path / "choices.sqlite")
-    engine = Clocked(by_shape)
-    first = chooser(made, engine, cache=cache)
-    call(made, engine, first, WIDE)
-    kept = cache.picks()
+def test_two_processes_at_once_take_one_pick(tmp_path: Path) -> None:
+    """Each times the variants before the other keeps its pick, and finds another one faster."""
+    both = [process(tmp_path, cost, "meets") for cost in ("serial_first", "column_first")]
+    (kernels, timed), (others, timed_too) = map(answer, both)
+    assert kernels == others
+    assert min(timed, timed_too) >= 3
+    assert {*kernels} <= {SERIAL, COLUMN}
+    assert len(Cache(tmp_path / "c.sqlite").picks()) == 2
 
-    @dataclass(frozen=True)
-    class Late(Cache):
-        """A cache in which this process finds nothing when it looks first."""
 
-        seen: list[str]
+def serial_first(kernel: str, sizes: Mapping[str, int]) -> float:
+    """Let one thread a row win."""
+    del sizes
+    return 1.0 if kernel == SERIAL else 50.0
 
-        def get(self, key: str) -> Pick | None:
-            self.seen.append(key)
-            return super().get(key) if len(self.seen) > 1 else None
 
-    slow = Clocked(lambda kernel, sizes: 1.0 if kernel == SERIAL else 50.0)
-    run = chooser(made, slow, cache=Late(cache.path, []))
-    assert call(made, slow, run, WIDE) == [ROW]
-    assert run.timings
-    assert cache.picks() == kept
+def column_first(kernel: str, sizes: Mapping[str, int]) -> float:
+    """Let threads across rows win."""
+    del sizes
+    return 1.0 if kernel == COLUMN else 50.0
+
+
+def process(folder: Path, cost: str, clock: str) -> subprocess.Popen[str]:
+    """Start a process that calls the program at both shapes, with its cache in a folder."""
+    words = (sys.executable, "-c", f"from {__name__} import main; main()", str(folder), cost, clock)
+    return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def answer(p: subprocess.Popen[str]) -> tuple[list[str], int]:
+    """The kernels that a process ran, and how many it timed."""
+    out, _ = p.communicate(timeout=60)
+    assert p.returncode == 0
+    kernels, timed = json.loads(out)
+    return kernels, timed
+
+
+def main() -> None:
+    """What runs in such a process."""
+    folder, cost, clock = Path(sys.argv[1]), *sys.argv[2:]
+    c, engine = compile(rows.module, OPTIONS), Clocked(globals()[cost])
+
+    def meets() -> float:
+        """Wait until the other process times variants, too."""
+        (folder / f"{cost} times").touch()
+        end = time.monotonic() + 30
+        while len([*folder.glob("* times")]) < 2:
+            assert time.monotonic() < end, "the other process does not come"
+            time.sleep(0.001)
+        return engine.now
+
+    clocks = {"refuses": refuses, "meets": meets}
+    run = chooser(c, engine, cache=Cache(folder / "c.sqlite"), clock=clocks[clock])
+    print(json.dumps([call(c, engine, run, WIDE, TALL), len(run.timings)]))
 
 
 def test_other_variants_have_another_key(made: Compiled, tmp_path: Path) -> None:
