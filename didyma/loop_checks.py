@@ -23,14 +23,15 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import loop as definition
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.loop import Binary, Intrinsic, PrimFunc
+from didyma.refimpl.ir.loop import INDEX, Binary, Intrinsic, PrimFunc
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import exprs
 
 Env: TypeAlias = Mapping[str, int]
 Buffers: TypeAlias = Mapping[str, Array]
-Run: TypeAlias = Callable[[Buffers], Buffers]
+Scalars: TypeAlias = Mapping[str, float]
+Run: TypeAlias = Callable[[Buffers, Scalars], Buffers]
 
 ROUNDS = (values.Distribution.SMALL, values.Distribution.NORMAL, values.Distribution.CORNERS)
 SIZE = 5  # of a dim that nobody gave, if its range has it
@@ -80,10 +81,11 @@ def check(
         tried.append(_Tried(e.name, partial(_swapped, run, env), want, e.name))
     for turn, kind in enumerate(ROUNDS):
         before = drawn(f, env, seed + turn, kind)
+        scalars = drawn_scalars(f, seed + turn, kind)
         after = {n: a.copy() for n, a in before.items()}
-        definition.run(f, after, env)
+        definition.run(f, after, env, scalars=scalars)
         for t in tried:
-            _round(t, f, before, after, loose and t.name != "loop")
+            _round(t, f, before, scalars, after, loose and t.name != "loop")
     levels = tuple(
         Level(
             t.name, tuple(t.comparisons), tuple(t.findings), t.seconds, subject=t.subject,
@@ -115,15 +117,26 @@ def drawn(f: PrimFunc, env: Env, seed: int, kind: values.Distribution) -> dict[s
     }
 
 
-def _by_lanes(fs: Sequence[PrimFunc], env: Env, held: Buffers) -> Buffers:
+def drawn_scalars(f: PrimFunc, seed: int, kind: values.Distribution) -> dict[str, float]:
+    """Return a random number for each scalar parameter: a small one where it may be an extent."""
+    found: dict[str, float] = {}
+    for n, v in enumerate(f.scalars, len(f.params)):
+        range_ = values.Distribution.SMALL if v.dtype is INDEX else kind
+        found[v.name] = values.array(seed + n, v.dtype, (), None, range_).item()
+    return found
+
+
+def _by_lanes(fs: Sequence[PrimFunc], env: Env, held: Buffers, scalars: Scalars) -> Buffers:
     out = {n: a.copy() for n, a in held.items()}
     for f in fs:
-        lanes.run(f, {b.name: out[b.name] for b in f.params}, env)
+        lanes.run(f, {b.name: out[b.name] for b in f.params}, env, scalars=scalars)
     return out
 
 
-def _swapped(run: Callable[[Buffers, Env], Buffers], env: Env, held: Buffers) -> Buffers:
-    return run(held, env)
+def _swapped(
+    run: Callable[[Buffers, Env, Scalars], Buffers], env: Env, held: Buffers, scalars: Scalars
+) -> Buffers:
+    return run(held, env, scalars)
 
 
 def _is_exact(f: PrimFunc) -> bool:
@@ -136,11 +149,13 @@ def _is_exact(f: PrimFunc) -> bool:
     )
 
 
-def _round(t: _Tried, f: PrimFunc, before: Buffers, after: Buffers, loose: bool) -> None:
+def _round(
+    t: _Tried, f: PrimFunc, before: Buffers, scalars: Scalars, after: Buffers, loose: bool
+) -> None:
     began = perf_counter()
     try:
-        want = after if t.want is None else t.want(before)
-        got = t.run(before)
+        want = after if t.want is None else t.want(before, scalars)
+        got = t.run(before, scalars)
     except (LoopFault, KernelFault) as e:
         t.findings.append(Finding(t.name, f.name, "fault", str(e)))
         return

@@ -13,13 +13,13 @@ from didyma.codegen.runtime.engine import Engine, Loaded
 from didyma.codegen.schedule.steps.accesses import scan
 from didyma.codegen.schedule.steps.choose import by_function, loop_hash, stepped
 from didyma.codegen.schedule.steps.kernels import kernels
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show
-from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import INTS, Array, DType
 from didyma.tracer.arrays import AnyArray, as_array
 
 Env = Mapping[str, int]
@@ -30,14 +30,14 @@ class LoopProgram:
     """A loop function from a text: what ``dd.load`` gives for one, and ``dd.compile`` takes.
 
     It is called with an array for each of ``inputs``: the parameters that it reads before it
-    writes them, in the order of its text.
+    writes them, in the order of its text; then with a number for each of its scalars.
     """
 
     func: PrimFunc
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of the parameters that a call gives."""
+        """The names of the parameters for which a call gives arrays."""
         first: dict[str, bool] = {}
         for a in scan(self.func).accesses:
             first.setdefault(a.buffer, a.writes and not a.is_atomic)
@@ -49,14 +49,9 @@ class LoopProgram:
     def buffers(self, inputs: Sequence[Array]) -> tuple[dict[str, Array], dict[str, int]]:
         """Return an array for each parameter, and the sizes that the inputs' shapes give.
 
-        DidymaError ``input-count``, ``dtype-mismatch``, and as ``bind`` for shapes.
+        DidymaError ``dtype-mismatch``, and as ``bind`` for shapes.
         """
         params = {b.name: b for b in self.func.params}
-        if len(inputs) != len(self.inputs):
-            raise DidymaError(
-                "input-count", f"@{self.func.name}", got=f"{len(inputs)} arrays",
-                want=f"{len(self.inputs)}: {', '.join(self.inputs) or 'none'}",
-            )  # fmt: skip
         given = dict(zip(self.inputs, inputs, strict=True))
         env = dims.bind([(n, params[n].shape, a.shape) for n, a in given.items()], self.func.dims)
         for name, a in given.items():
@@ -71,6 +66,13 @@ class LoopProgram:
             for n, b in params.items()
         }  # fmt: skip
         return made, env
+
+    def numbers(self, given: Sequence[Any]) -> dict[str, float]:
+        """Return the values of the scalars, by name; DidymaError ``input-dtype``."""
+        return {
+            v.name: scalar(f"@{self.func.name}, {v.name}", v.dtype, x)
+            for v, x in zip(self.func.scalars, given, strict=True)
+        }
 
     def scheduled(self, schedules: str, target: Target = PORTABLE) -> tuple[PrimFunc, ...]:
         """Return the kernels after the schedule of a text, or those of the loops as they are."""
@@ -90,21 +92,33 @@ class LoopExecutable:
     loaded: Loaded
 
     def __call__(self, /, *inputs: AnyArray) -> Array | tuple[Array, ...]:
-        """Run on an array for each input: one result, or several as a tuple.
+        """Run on an array for each input and a number for each scalar.
 
-        DidymaError ``input-count``, ``dtype-mismatch`` and those of shapes.
+        One result, or several as a tuple.  DidymaError ``input-count``, ``dtype-mismatch``,
+        ``input-dtype`` and those of shapes.
         """
-        held, env = self.program.buffers([as_array(x) for x in inputs])
-        after = self.run(held, env)
+        p = self.program
+        names, count = (*p.inputs, *(v.name for v in p.func.scalars)), len(p.inputs)
+        if len(inputs) != len(names):
+            raise DidymaError(
+                "input-count", f"@{p.func.name}", got=counted(len(inputs), "argument"),
+                want=f"{len(names)}: {', '.join(names) or 'none'}",
+            )  # fmt: skip
+        held, env = p.buffers([as_array(x) for x in inputs[:count]])
+        after = self.run(held, env, p.numbers(inputs[count:]))
         out = tuple(after[o] for o in self.program.func.outputs)
         return out[0] if len(out) == 1 else out
 
-    def run(self, held: Mapping[str, Array], env: Env) -> dict[str, Array]:
+    def run(
+        self, held: Mapping[str, Array], env: Env, scalars: Mapping[str, float]
+    ) -> dict[str, Array]:
         """Return the content of each output after a run on the content of each parameter."""
         buffers: dict[str, Any] = {n: self.engine.upload(a) for n, a in held.items()}
         try:
             for k, s in zip(self.kernels, self.compiled.kernels, strict=True):
-                self.loaded.launch(s.name, [buffers[b.name] for b in k.params], env)
+                numbers = [scalars[v.name] for v in k.scalars]
+                given = [buffers[b.name] for b in k.params]
+                self.loaded.launch(s.name, given, env, scalars=numbers)
             return {
                 o: self.engine.download(buffers[o], DType.of(held[o]), held[o].shape)
                 for o in self.program.func.outputs
@@ -120,6 +134,24 @@ class LoopExecutable:
 
     def __repr__(self) -> str:
         return f"LoopExecutable {self.program.func.name} on {self.engine.name}"
+
+
+def scalar(where: str, dtype: DType, x: Any) -> float:
+    """Return a number that a call gives: of the dtype itself, or one of Python's that it holds.
+
+    >>> scalar("@f, k", DType.I8, -3), scalar("@f, alpha", DType.F32, 2)
+    (-3, 2.0)
+    """
+    a = np.asarray(x)
+    python = (bool,) if dtype is DType.BOOL else (int, float) if dtype.is_float else (int,)
+    good = type(x) in python or (a.shape == () and a.dtype == dtype.numpy)
+    if good and dtype in INTS:
+        lo, hi = dtype.limits
+        good = lo <= int(x) <= hi
+    if not good:
+        raise DidymaError("input-dtype", where, got=repr(x), want=f"a number of {dtype}")
+    value: float = dtype.numpy.type(x).item()
+    return value
 
 
 def compiled(

@@ -22,7 +22,10 @@ def emitted(case: LoopCase) -> LaunchCase:
     """Return a case of a loop program with its text."""
     text = cuda.emit([case.kernel])
     (kernel,) = text.kernels
-    return LaunchCase("calls", case.name, text, kernel, case.initial, case.expected, case.dims)
+    return LaunchCase(
+        "calls", case.name, text, kernel, case.initial, case.expected, case.dims,
+        scalars=tuple(case.scalars.values()),
+    )  # fmt: skip
 
 
 class Runner:
@@ -41,7 +44,7 @@ class Runner:
         engine = self._engine
         buffers: list[Any] = [engine.upload(a) for a in case.initial]
         try:
-            self._loaded.launch(case.kernel.name, buffers, case.dims)
+            self._loaded.launch(case.kernel.name, buffers, case.dims, scalars=case.scalars)
             named = dict(zip((n for n, _ in case.kernel.buffers), buffers, strict=True))
             dtypes = dict(case.kernel.buffers)
             return [

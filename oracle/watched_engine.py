@@ -283,12 +283,13 @@ class WatchedKernels:
         buffers: Sequence[WatchedBuffer],
         dims: Mapping[str, int],
         stream: int = 0,
+        scalars: Sequence[float] = (),
     ) -> None:
         """Launch a kernel, once what its buffers hold may be read and written."""
         name, writes = self.kernels[kernel]
         self.engine.use.step(name)
         self.engine.touch(tuple(zip(buffers, writes, strict=True)), stream, f"used by {kernel}")
-        self.text.launch(kernel, [b.buffer for b in buffers], dims, stream)
+        self.text.launch(kernel, [b.buffer for b in buffers], dims, stream, scalars)
 
 
 def _advance(clock: Clock, by: Clock) -> None:

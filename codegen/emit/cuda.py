@@ -86,6 +86,7 @@ def _signature(f: PrimFunc, name: str, writer: Statements) -> Signature:
         dims=tuple(d.name for d in f.dims),
         grid=(extent("blockIdx.x"), extent("blockIdx.y"), extent("blockIdx.z")),
         block=(threads("threadIdx.x"), threads("threadIdx.y"), threads("threadIdx.z")),
+        scalars=tuple((v.name, v.dtype) for v in f.scalars),
     )
 
 
@@ -123,6 +124,7 @@ def _head(f: PrimFunc, s: Signature, writer: Statements, shared: Collection[str]
         star = "*" if b.name in shared else "*__restrict__ "
         params.append(f"{const}{c_type(b.dtype)} {star}{name}")
     params += [f"i64 {writer.expressions.variables[d].text}" for d in s.dims]
+    params += [f"{c_type(d)} {writer.expressions.variables[v].text}" for v, d in s.scalars]
     bound = s.block[0] * s.block[1] * s.block[2]
     lines = [f'extern "C" __global__ void __launch_bounds__({max(bound, 1)})']
     one = f"{s.name}({', '.join(params)}) {{"

@@ -62,6 +62,8 @@ class Statements:
         for d in f.dims:
             name = names.fresh(d.name)
             expressions.variables[d.name] = Term(name, PRIMARY, d.lo, d.hi, True)
+        for v in f.scalars:
+            expressions.variables[v.name] = Term(names.fresh(v.name))
         return Statements(names, lines, expressions, f.function)
 
     def write(self, s: Stmt) -> None:
@@ -172,6 +174,10 @@ class Statements:
                 value, name = x.data(e), self.names.fresh(d.name)
                 self.lines.add(f"const i64 {name} = {value.text};")
                 variables[d.name] = Term(name, PRIMARY, d.lo, d.hi, True)
+            for v, e in zip(f.scalars, s.scalars, strict=True):
+                number, name = x.data(e), self.names.fresh(v.name)
+                self.lines.add(f"const {c_type(v.dtype)} {name} = {number.text};")
+                variables[v.name] = Term(name)
             outer = x.buffers, x.variables
             x.buffers, x.variables = buffers, variables
             self.write(f.body)

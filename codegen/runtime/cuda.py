@@ -18,7 +18,7 @@ import numpy as np
 
 from didyma.codegen.runtime.compiler import cache_folder, store
 from didyma.codegen.runtime.engine import Fault, KernelFault
-from didyma.codegen.runtime.geometry import Geometries, check_buffers, signature
+from didyma.codegen.runtime.geometry import Geometries, check_buffers, numbers, signature
 from didyma.codegen.runtime.nvrtc import SOUND, NvrtcCompiler
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.kernel import KernelText, Signature
@@ -246,7 +246,8 @@ class CudaLoaded:
 
     def _prepare(self, s: Signature) -> driver.Function:
         function = self._module.get_function(s.name)
-        return function.prepare("P" * len(s.buffers) + "q" * len(s.dims))
+        scalars = "".join(d.numpy.char for _, d in s.scalars)
+        return function.prepare("P" * len(s.buffers) + "q" * len(s.dims) + scalars)
 
     def launch(
         self,
@@ -254,6 +255,7 @@ class CudaLoaded:
         buffers: Sequence[CudaBuffer],
         dims: Mapping[str, int],
         stream: int = 0,
+        scalars: Sequence[float] = (),
     ) -> None:
         """Start a kernel; KernelFault ``crash`` where CUDA reports one."""
         geometries = self._geometries.get(kernel)
@@ -265,8 +267,9 @@ class CudaLoaded:
             return
         try:
             self._kernels[kernel].prepared_async_call(
-                g.grid, s.block, self._streams(stream), *(b.address for b in buffers), *g.dims
-            )
+                g.grid, s.block, self._streams(stream), *(b.address for b in buffers), *g.dims,
+                *numbers(s, scalars),
+            )  # fmt: skip
             if self._synchronous:
                 self._driver.Context.synchronize()
         except self._driver.Error as e:

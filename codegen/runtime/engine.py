@@ -39,9 +39,14 @@ class Loaded(Protocol):
     """Kernel text that an engine has compiled."""
 
     def launch(
-        self, kernel: str, buffers: Sequence[Any], dims: Mapping[str, int], stream: int = 0
+        self,
+        kernel: str,
+        buffers: Sequence[Any],
+        dims: Mapping[str, int],
+        stream: int = 0,
+        scalars: Sequence[float] = (),
     ) -> None:
-        """Run a kernel on device buffers, outputs included.
+        """Run a kernel on device buffers, outputs included; ``scalars`` are its numbers, in order.
 
         Its effects are visible to what follows on the same stream, and to the host once that reads
         them on stream 0.  Raises KernelFault where the engine checks.

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+import numpy as np
+
 from didyma.codegen.runtime.engine import Fault
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import KernelText, Signature
@@ -171,6 +173,27 @@ def signature(text: KernelText, kernel: str) -> Signature:
         got=kernel,
         want=f"one of {', '.join(s.name for s in text.kernels)}",
     )
+
+
+def numbers(s: Signature, scalars: Sequence[float]) -> list[np.generic]:
+    """Return the scalars of a launch in their dtypes; DidymaError ``input-count``."""
+    if len(scalars) != len(s.scalars):
+        names = ", ".join(name for name, _ in s.scalars) or "none"
+        raise DidymaError(
+            "input-count", s.name, got=f"{len(scalars)} scalars", want=f"{len(s.scalars)}: {names}"
+        )
+    return [d.numpy.type(x) for (_, d), x in zip(s.scalars, scalars, strict=True)]
+
+
+def words(s: Signature, scalars: Sequence[float]) -> list[int]:
+    """Return the scalars of a launch as words of 64 bits, whose first bytes are theirs.
+
+    >>> from didyma.refimpl.ir.types import DType
+    >>> s = Signature("k", (), (), (), (), (), (1, 1, 1), (("x", DType.F32), ("i", DType.I8)))
+    >>> words(s, (1.0, -1)) == [0x3F800000, 0xFF]
+    True
+    """
+    return [int.from_bytes(x.tobytes(), "little") for x in numbers(s, scalars)]
 
 
 def check_buffers(s: Signature, g: Geometry, nbytes: Sequence[int]) -> None:

@@ -22,7 +22,14 @@ import numpy as np
 from didyma.codegen.emit import prelude
 from didyma.codegen.runtime.compiler import CCompiler
 from didyma.codegen.runtime.engine import Fault, KernelFault
-from didyma.codegen.runtime.geometry import Geometries, Geometry, check_buffers, located, signature
+from didyma.codegen.runtime.geometry import (
+    Geometries,
+    Geometry,
+    check_buffers,
+    located,
+    signature,
+    words,
+)
 from didyma.codegen.runtime.hosttext import KernelPart, assemble
 from didyma.codegen.runtime.native import Native
 from didyma.codegen.runtime.tinycc import TinyCC
@@ -192,6 +199,7 @@ class HostLoaded:
         buffers: Sequence[HostBuffer],
         dims: Mapping[str, int],
         stream: int = 0,
+        scalars: Sequence[float] = (),
     ) -> None:
         """Run a kernel; KernelFault ``guard``, ``barrier-divergence`` or ``out-of-bounds``."""
         del stream  # work is done when it is given
@@ -203,7 +211,7 @@ class HostLoaded:
         assert all(b.root.live for b in buffers), "a buffer was freed"
         if g.empty:
             return
-        found = self._stage.run(k, g, [b.address for b in buffers])
+        found = self._stage.run(k, g, [b.address for b in buffers], words(k.signature, scalars))
         faults = [located(_describe(found, k), self.text)] if found[0] else []
         faults += _written(k.signature, buffers)
         if faults:
@@ -244,15 +252,17 @@ class _Stage:
         self._thread_orders: dict[int, Array] = {}
         self._block_orders: dict[int, tuple[int, int]] = {}
 
-    def run(self, k: _HostKernel, g: Geometry, addresses: Sequence[int]) -> tuple[int, ...]:
+    def run(
+        self, k: _HostKernel, g: Geometry, addresses: Sequence[int], scalars: Sequence[int]
+    ) -> tuple[int, ...]:
         """Run a grid and return the fault fields of its record."""
         block = k.signature.block
         with self._lock:
             if k.part.barriers and self._stacks is None:
                 self._stacks = mmap.mmap(-1, PORTABLE.threads * _STACK)
                 self._stacks_address = ctypes.addressof(ctypes.c_char.from_buffer(self._stacks))
-            count = len(addresses) + len(g.dims)
-            self._args[:count] = [*addresses, *(d % 2**64 for d in g.dims)]
+            args: list[ctypes.c_uint64 | int] = [*addresses, *(d % 2**64 for d in g.dims), *scalars]
+            self._args[: len(args)] = args
             _LAUNCH.pack_into(
                 self._record,
                 0,

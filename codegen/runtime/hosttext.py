@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from didyma.codegen.emit.intrinsics import NBYTES
+from didyma.codegen.emit.intrinsics import NBYTES, c_type
 from didyma.codegen.emit.prelude import Prelude
 from didyma.codegen.intrinsics import extended
 from didyma.refimpl.ir.kernel import KernelText, Signature
@@ -112,6 +112,8 @@ def _entry(s: Signature, part: KernelPart) -> str:
     n = len(s.buffers)
     args = [f"(void *)a[{i}]" for i in range(n)]
     args += [f"(i64)a[{n + i}]" for i in range(len(s.dims))]
+    for i, (_, d) in enumerate(s.scalars, n + len(s.dims)):
+        args.append(f"((union {{ u64 word; {c_type(d)} value; }}){{a[{i}]}}).value")
     gaps = ", ".join(map(str, part.gaps))
     shared = f"{part.shared}, {len(part.gaps) if part.shared else 0}, gaps"
     return f"""\

@@ -160,7 +160,12 @@ class NvrtcLoaded:
     cubin: Cubin
 
     def launch(
-        self, kernel: str, buffers: Sequence[Any], dims: Mapping[str, int], stream: int = 0
+        self,
+        kernel: str,
+        buffers: Sequence[Any],
+        dims: Mapping[str, int],
+        stream: int = 0,
+        scalars: Sequence[float] = (),
     ) -> None:
         """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()

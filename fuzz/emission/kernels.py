@@ -53,6 +53,7 @@ STATEMENTS = 5
 DEPTH = 4
 ATOMICS = (DType.I32, DType.I64, DType.U32, DType.U64)
 INPUTS = 2  # of each dtype that is read
+BY_VALUE = (*INTS, DType.F32, DType.F64, DType.BOOL)  # dtypes of scalar parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +217,17 @@ class _Kernel:
         place, i = self.output(dtype), DimVar(self.x.fresh("own", C_WORDS), 0, SIZE - 1)
         inner.x.counters = [Var(i.name)]
         inner.x.places = [Var(i.name)]
+        drawn = (self.r.choice(BY_VALUE) for _ in range(self.r.randint(0, 2)))
+        numbers = [Var(self.x.fresh("by"), d) for d in drawn]
+        inner.x.bound = [*numbers]
         value = inner.x.root(dtype, 2)
+        given = tuple(self.x.value(v.dtype, 1) for v in numbers)
         name = f"f{len(self.functions)}"
         params = [b for many in inner.inputs.values() for b in many if b.name in _loaded(value)]
         body = Store(place.name, (Var(i.name),), value)
-        f = PrimFunc(name, (*params, place), (place.name,), body, (i,))
+        f = PrimFunc(name, (*params, place), (place.name,), body, (i,), scalars=tuple(numbers))
         self.functions.append(f)
-        return Call(name, tuple(b.name for b in f.params), (self.at,))
+        return Call(name, tuple(b.name for b in f.params), (self.at,), given)
 
 
 _STATEMENTS: tuple[Callable[[_Kernel, int], Stmt], ...] = (

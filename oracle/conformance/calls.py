@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +21,7 @@ class LoopCase:
     initial: tuple[Array, ...]
     expected: tuple[Array, ...]
     dims: Mapping[str, int]
+    scalars: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def cases() -> Iterator[LoopCase]:
@@ -33,6 +34,7 @@ def cases() -> Iterator[LoopCase]:
     yield from _wide()
     yield _sorted()
     yield _words()
+    yield scalars()
 
 
 def _case(
@@ -291,3 +293,28 @@ primfunc @main(int: i64[3], float: i64[3]) writes (float) {
 }"""
     x = np.array([5, 6, 7])
     return _case("words", text, (x,), (2 * x + np.array([3, 2, 1]),))
+
+
+def scalars() -> LoopCase:
+    """Numbers of several widths by value, in a kernel and in a function that it calls."""
+    text = """
+primfunc @scalars(x: f32[n], y: f32[n],
+                  alpha: f32, beta: f64, step: i8, k: i64, mask: u32, on: bool)
+    writes (y) dims n in [1, 64] {
+  primfunc @scaled(x: f32[n], y: f32[n], by: f32, turn: i64) writes (y)
+      dims n in [1, 64], i in [0, 63] {
+    y[i] = y[i] * 2.0:f32 + by * x[i] + f32(turn)
+  }
+  for i in n {
+    y[i] = select(on, f32(beta), f32(mask))
+    for j in k {
+      call @scaled(x, y) scalars (alpha + f32(step), j * k) dims (n, i)
+    }
+  }
+}"""
+    (kernel,) = parse_loop(text)
+    x = np.arange(7, dtype=np.float32)
+    given = {"alpha": 0.5, "beta": -1.25, "step": -3, "k": 2, "mask": 2**32 - 1, "on": True}
+    want = (-1.25 * 2 + -2.5 * x + 0) * 2 + -2.5 * x + 2
+    outputs = (want.astype(np.float32),)
+    return LoopCase("scalars", kernel, (x, np.full_like(x, 77)), outputs, {"n": 7}, given)

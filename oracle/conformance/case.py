@@ -29,6 +29,7 @@ class LaunchCase:
     expected: tuple[Array, ...]
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     steps: int = 0
+    scalars: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

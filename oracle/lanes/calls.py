@@ -24,15 +24,19 @@ def call(site: Site, s: Call, body: Body) -> Run:
     given = zip(f.params, s.args, strict=True)
     frame = Frame(f.name, memory={p.name: memory[a] for p, a in given})
     env, clock = frame.env, site.launch.clock
-    dims: list[tuple[str, Eval]] = []
+    values: list[tuple[str, Eval]] = []
     for d, e in zip(f.dims, s.dims, strict=True):
         value = compile_expr(site, e)
         frame.bind(d.name, value)
-        dims.append((d.name, _within(s, d, value)))
+        values.append((d.name, _within(s, d, value)))
+    for v, e in zip(f.scalars, s.scalars, strict=True):
+        value = compile_expr(site, e)
+        frame.bind(v.name, value)
+        values.append((v.name, value.run))
     run_body = body(replace(site, frame=frame))
 
     def run(mask: Mask) -> None:
-        for name, get in dims:
+        for name, get in values:
             env[name] = get(mask)
         clock[0] += 1
         run_body(mask)

@@ -93,8 +93,9 @@ class _Walk:
             case Call(callee, args):
                 f = self.functions[callee]
                 homes = {p.name: self.homes[a] for p, a in zip(f.params, args, strict=True)}
-                dims = {d.name for d, v in zip(f.dims, varies, strict=True) if v}
-                inner = _Walk(self.functions, f.name, homes, dims, self.found)
+                names = (*(d.name for d in f.dims), *(v.name for v in f.scalars))
+                varying = {n for n, v in zip(names, varies, strict=True) if v}
+                inner = _Walk(self.functions, f.name, homes, varying, self.found)
                 inner.stmt(f.body, depth)
             case _:
                 pass

@@ -57,9 +57,11 @@ def run(
     dims: Mapping[str, int],
     externals: Mapping[str, Routine] | None = None,
     arithmetic: Arithmetic = scalar,
+    scalars: Mapping[str, float] | None = None,
 ) -> None:
     """Run a function in place on C-contiguous arrays, one for each parameter.
 
+    ``scalars`` are the values of scalar parameters, by name.
     ``externals`` are the routines that ``ExternalCall`` names: each gets output arrays, input
     arrays and attributes.  With ``scalar_ring`` as the ``arithmetic``, arrays of floats are records
     of their values and payloads.  Raises LoopFault, of one of the kinds of ``LoopFaultKind``;
@@ -74,6 +76,8 @@ def run(
     )
     frame = Frame(f.name, {n: known(np.int64(v), (v, v)) for n, v in dims.items()})
     with np.errstate(all="ignore"):
+        for v in f.scalars:
+            frame.bind(v.name, known(arithmetic.constant((scalars or {})[v.name], v.dtype)))
         for b in f.params:
             frame.memory[b.name] = stores.parameter(launch, b, buffers[b.name])
         compile_stmt(f.body, Site(launch, frame, f.body))(None)

@@ -68,15 +68,18 @@ def run(
     dims: Mapping[str, int],
     externals: Mapping[str, Routine] | None = None,
     arithmetic: Arithmetic = scalar,
+    scalars: Mapping[str, float] | None = None,
 ) -> None:
     """Run a function in place on one array for each parameter; raise LoopFault if it faults.
 
+    ``scalars`` are the values of scalar parameters, by name.
     ``externals`` are the routines that ``ExternalCall`` names: each gets output arrays, input
     arrays and attributes.  With ``scalar_ring`` as the ``arithmetic``, arrays of floats are records
     of their values and payloads.
     """
     params = {p.name: Contents(a := buffers[p.name], np.ones(a.shape, bool)) for p in f.params}
-    names = {name: np.int64(size) for name, size in dims.items()}
+    names: dict[str, Value] = {name: np.int64(size) for name, size in dims.items()}
+    names |= {v.name: arithmetic.constant((scalars or {})[v.name], v.dtype) for v in f.scalars}
     memory = Memory(arithmetic.held, params)
     thread = Thread(arithmetic, f.function, externals or {}, names, memory)
     with np.errstate(all="ignore"):
@@ -146,13 +149,14 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             yield from execute(t, body)
         case ir.Free(name):
             t.memory.free(name)
-        case ir.Call(name, args, values):
+        case ir.Call(name, args, values, numbers):
             f = t.functions[name]
             memory = t.memory.given(dict(zip((p.name for p in f.params), args, strict=True)))
             names = {d.name: evaluate(t, e, s) for d, e in zip(f.dims, values, strict=True)}
             if bad := [d for d in f.dims if not d.lo <= names[d.name] <= d.hi]:
                 detail = f"{bad[0].name} outside [{bad[0].lo}, {bad[0].hi}]"
                 raise stmt_fault("dim-out-of-range", s, detail)
+            names |= {v.name: evaluate(t, e, s) for v, e in zip(f.scalars, numbers, strict=True)}
             yield from execute(replace(t, vars=names, memory=memory), f.body)
         case ir.ExternalCall(name, outputs, inputs, attrs):
             known = t.memory.buffers

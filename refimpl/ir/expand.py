@@ -18,7 +18,7 @@ def expand(f: ir.PrimFunc) -> ir.PrimFunc:
     """
     if not f.functions:
         return f
-    names = {n: n for n in (*(b.name for b in f.params), *(d.name for d in f.dims))}
+    names = {n: n for n in f.names}
     names |= {n: n for n in declared(f.body)}
     return replace(f, body=Inliner(f.function, Names(names), names).stmt(f.body), functions=())
 
@@ -134,12 +134,13 @@ class Inliner:
         names = {p.name: self.names[a] for p, a in zip(g.params, s.args, strict=True)}
         inner = Inliner(self.functions, self.supply, names)
         bound: list[tuple[ir.Var, ir.Expr]] = []
-        for d, e in zip(g.dims, s.dims, strict=True):
+        dims = (ir.Var(d.name) for d in g.dims)
+        for var, e in zip((*dims, *g.scalars), (*s.dims, *s.scalars), strict=True):
             value = self.expr(e)
             if isinstance(value, ir.Var):
-                names[d.name] = value.name
+                names[var.name] = value.name
             else:
-                bound.append((ir.Var(inner.declare(d.name)), value))
+                bound.append((ir.Var(inner.declare(var.name), var.dtype), value))
         body = inner.stmt(g.body)
         for var, value in bound:
             body = ir.Let(var, value, body)

@@ -16,9 +16,10 @@ from didyma.refimpl.ir.types import DType
 class Signature:
     """A kernel's name and how to launch it.
 
-    Arguments: a pointer for each of ``buffers``, then an i64 for each of ``dims``.  ``grid`` and
-    ``block`` are expressions over the dims; a grid with a zero extent is not launched.
-    ``sizes`` are the buffers' element counts, for guards and bounds checks.
+    Arguments: a pointer for each of ``buffers``, then an i64 for each of ``dims``, then the number
+    that each of ``scalars`` is.  ``grid`` and ``block`` are expressions over the dims; a grid with
+    a zero extent is not launched.  ``sizes`` are the buffers' element counts, for guards and bounds
+    checks.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Signature:
     dims: tuple[str, ...]
     grid: tuple[Expr, Expr, Expr]
     block: tuple[int, int, int]
+    scalars: tuple[tuple[str, DType], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -403,11 +403,13 @@ class Call:
     """The call of the function ``callee``, whose parameters are whole buffers by reference.
 
     ``dims`` are the values of its symbolic dims, in order; each lies in its declared range.
+    ``scalars`` are the values of its scalar parameters.
     """
 
     callee: str
     args: tuple[str, ...]
     dims: tuple[Expr, ...] = ()
+    scalars: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +438,8 @@ class PrimFunc:
     Symbolic dims are scalars of dtype ``INDEX`` that are free variables of the body.  ``attrs``:
     ``source`` (names of the graph values computed), ``schedule`` (what bound it), and whatever
     a later level wants to know.  ``functions`` are those that calls name, callees before callers:
-    they know no name of this function but what they are given.
+    they know no name of this function but what they are given.  ``scalars`` are parameters that are
+    numbers, passed by value: variables of the body.
     """
 
     name: str
@@ -446,6 +449,13 @@ class PrimFunc:
     dims: tuple[DimVar, ...] = ()
     attrs: Attrs = ()
     functions: tuple[PrimFunc, ...] = ()
+    scalars: tuple[Var, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the body finds declared: of buffers, dims and scalars."""
+        buffers, dims = [b.name for b in self.params], [d.name for d in self.dims]
+        return (*buffers, *dims, *(v.name for v in self.scalars))
 
     @property
     def function(self) -> dict[str, PrimFunc]:

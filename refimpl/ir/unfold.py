@@ -29,7 +29,7 @@ def unfolded(f: ir.PrimFunc) -> ir.PrimFunc:
         f = replace(f, functions=tuple(map(unfolded, f.functions)))
     if not any(isinstance(s, ir.Fold) for s in stmts(f.body)):
         return f
-    names = (*(b.name for b in f.params), *(d.name for d in f.dims), *declared(f.body))
+    names = (*f.names, *declared(f.body))
     return replace(f, body=without_folds(f.body, Names(names)))
 
 

@@ -119,7 +119,7 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
         case Yield():
             return s.values
         case Call():
-            return s.dims
+            return (*s.dims, *s.scalars)
         case _:
             assert_never(s)
 
@@ -175,8 +175,9 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
             return PlacementAllocate(buffer, over, on_stmt(body))
         case Assert(cond, message):
             return Assert(on_expr(cond), message)
-        case Call(callee, args, dims):
-            return Call(callee, args, tuple(on_expr(d) for d in dims))
+        case Call(callee, args, dims, scalars):
+            sizes, numbers = (tuple(on_expr(e) for e in es) for es in (dims, scalars))
+            return Call(callee, args, sizes, numbers)
         case Free() | ExternalCall() | Barrier():
             return s
         case _:

@@ -6,6 +6,7 @@
 | L-nested | a called function has no functions, bound loops, shared buffers or barriers |
 | L-callee | a call names a function above |
 | L-call-args | a call gives each parameter a buffer of its dtype, scope and shape at these dims |
+| L-call-scalars | a call gives each scalar parameter an expression of its dtype |
 | L-call-dims | a call gives each dim an i64 that may lie in its range |
 | L-alias | a buffer that a call's function writes is given to it once |
 | L-written-out | a function with its calls inlined has at most 65536 statements, 32 calls deep |
@@ -95,6 +96,7 @@ class Calls:
             known = ", ".join(f"@{name}" for name in self.functions) or "there is none"
             raise self.broken("L-callee", s, f"@{s.callee}", f"a function above: {known}")
         sizes = self._dims(s, f)
+        self._scalars(s, f)
         if len(s.args) != len(f.params):
             got, want = counted(len(s.args), "buffer"), f"{len(f.params)}, as @{f.name}"
             raise self.broken("L-call-args", s, got, want)
@@ -124,6 +126,13 @@ class Calls:
                     want = f"{d.lo} <= {d.name} <= {d.hi}"
                     raise self.broken("L-call-dims", s, f"{d.name} = {show_expr(e)}", want)
         return given
+
+    def _scalars(self, s: ir.Call, f: ir.PrimFunc) -> None:
+        got = [self.scalars.expr(e) for e in s.scalars]
+        want = [v.dtype for v in f.scalars]
+        if got != want:
+            shown, wanted = (", ".join(ds) or "none" for ds in (got, want))
+            raise self.broken("L-call-scalars", s, f"scalars {shown}", f"{wanted}, as @{f.name}")
 
     def _size(self, e: ir.Expr) -> Dim | None:
         """Return the size that an expression over dims is; None of others."""

@@ -4,6 +4,7 @@
 |---|---|
 | L-twice | no two variables, buffers or dims of a function have the same name |
 | L-param | outputs are parameters, each once; only a called function has some off device memory |
+| L-scalar | a scalar parameter is a number that is computed with: f32, f64, an integer or a bool |
 | L-scope | a buffer made inside is shared or local and of constant shape |
 | L-extent | a loop runs an i64 variable over an i64 extent |
 | L-constant-extent | vectorized and unrolled loops, and thread axes, have constant extents |
@@ -98,6 +99,8 @@ class _Verifier:
             self.calls.nested(f)
         for v in f.dims:
             self.scalars.vars[v.name] = ir.INDEX
+        for number in f.scalars:
+            self.scalars.parameter(number)
         for b in f.params:
             self._buffer(b, b.name)
             if b.scope is not ir.Scope.GLOBAL and not self.called:

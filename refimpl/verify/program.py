@@ -26,7 +26,7 @@
 | P-dispatch | a dispatch names two kernels or more, each once, which write all its outputs alone |
 | P-kernel | a launch names a kernel of the program |
 | P-text | a kernel of text has its meaning's buffers and symbols, and at most 1024 threads |
-| P-args | arguments have the number, dtypes and element counts of the kernel's parameters |
+| P-args | arguments have the number, dtypes and element counts of the parameters, all buffers |
 | P-dims | the dims of a kernel or function are declared where it runs, in no wider range |
 | P-callee | a call names a function of the program that stands above |
 | P-call-types | what a call reads and writes has the types of the function's inputs and outputs |

@@ -73,6 +73,13 @@ class Scalars:
         """Return the error of a law that an expression or statement breaks."""
         return DidymaError(law, f"@{self.where}: {_text(e)}", got=got, want=want, help=help)
 
+    def parameter(self, v: ir.Var) -> None:
+        """Check a scalar parameter, law L-scalar of ``loop``, and declare it."""
+        self.declare(v.name, v)
+        if v.dtype not in _NUMERIC and v.dtype is not DType.BOOL:
+            raise self.broken("L-scalar", v, v.dtype, ", ".join((*sorted(_NUMERIC), DType.BOOL)))
+        self.vars[v.name] = v.dtype
+
     def condition(self, e: ir.Expr) -> None:
         """Check an expression that decides."""
         dtype = self.expr(e)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from didyma.refimpl.errors import counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar
-from didyma.refimpl.ir.kernel import Kernel
+from didyma.refimpl.ir.kernel import Kernel, loops
 from didyma.refimpl.ir.lines import writes
 from didyma.refimpl.ir.program import Call, Copy, Dispatch, Extern, Launch, Program
 from didyma.refimpl.ir.types import TensorType
@@ -58,6 +58,9 @@ class Work:
         if len(s.args) != len(k.params):
             got = counted(len(s.args), "argument")
             raise v.broken("P-args", got, f"{len(k.params)}, as @{k.name} has")
+        if scalars := loops(k).scalars:
+            got = f"@{k.name}, which takes {', '.join(x.name for x in scalars)} by value"
+            raise v.broken("P-args", got, "a kernel of buffers and dims: a launch gives no numbers")
         self._streams(s.stream)
         self._dims(k.dims, k.name)
         written: list[str] = []

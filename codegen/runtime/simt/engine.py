@@ -13,7 +13,14 @@ from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.subset import to_c99
 from didyma.codegen.intrinsics import functions, table
 from didyma.codegen.runtime.engine import Fault, KernelFault
-from didyma.codegen.runtime.geometry import Geometry, check_buffers, geometry, located, signature
+from didyma.codegen.runtime.geometry import (
+    Geometry,
+    check_buffers,
+    geometry,
+    located,
+    numbers,
+    signature,
+)
 from didyma.codegen.runtime.simt.access import Run, Traffic
 from didyma.codegen.runtime.simt.in_ring import InRing
 from didyma.codegen.runtime.simt.machine import Exec, HangError, Translator
@@ -80,6 +87,7 @@ class SimtKernels:
         buffers: Sequence[SimtBuffer],
         dims: Mapping[str, int],
         stream: int = 0,
+        scalars: Sequence[float] = (),
     ) -> None:
         """Run every block of a kernel; raises KernelFault with all that its checks saw."""
         del stream  # work is done when it is given
@@ -96,15 +104,17 @@ class SimtKernels:
                 params, s.buffers, buffers, g.nbytes, strict=False
             )
         }
-        scalars = {
-            name: np.int64(v) for name, v in zip(params[len(buffers) :], g.dims, strict=True)
-        }
+        convert = self.arithmetic.converter
+        pairs = zip(s.scalars, numbers(s, scalars), strict=True)
+        given = [convert(c_type(d))(x) for (_, d), x in pairs]
+        values = [*map(np.int64, g.dims), *given]
+        variables = dict(zip(params[len(buffers) :], values, strict=True))
         threads = s.block[0] * s.block[1] * s.block[2]
         total = g.grid[0] * g.grid[1] * g.grid[2]
         with np.errstate(all="ignore"):
             for first, count in _batches(total, max(1, _BATCH // threads), self.blocks):
                 warps = Warps(first, count, threads)
-                run = Run(warps, _axes(warps, s, g), dict(scalars), dict(arrays), reports.add)
+                run = Run(warps, _axes(warps, s, g), dict(variables), dict(arrays), reports.add)
                 run.kernel, run.traffic = kernel, self.traffic
                 try:
                     body(run, None)

@@ -45,4 +45,5 @@ def _kernel(f: PrimFunc, body: Stmt, name: str) -> PrimFunc:
         tuple(d for d in f.dims if d.name in used),
         attrs({**dict(f.attrs), "schedule": KIND}),
         f.functions,
+        tuple(v for v in f.scalars if v.name in used),
     )

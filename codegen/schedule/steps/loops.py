@@ -81,7 +81,7 @@ def replaced(root: Stmt, old: Stmt, new: Stmt) -> Stmt:
 
 def names_of(f: PrimFunc) -> Names:
     """Return a supply of names that a function does not use."""
-    return loop_names([*(b.name for b in f.params), *(d.name for d in f.dims), *declared(f.body)])
+    return loop_names([*f.names, *declared(f.body)])
 
 
 def claim(f: PrimFunc, names: Iterable[str], freed: Sequence[str] = ()) -> None:
@@ -101,7 +101,7 @@ def claim(f: PrimFunc, names: Iterable[str], freed: Sequence[str] = ()) -> None:
 
 def names_of_all(f: PrimFunc) -> list[str]:
     """Return the names of buffers, variables and dims of a function."""
-    return [*(b.name for b in f.params), *(d.name for d in f.dims), *declared(f.body)]
+    return [*f.names, *declared(f.body)]
 
 
 def sequence(items: Iterable[Stmt]) -> Stmt:

@@ -77,16 +77,23 @@ class LoopReader(ExprReader):
         self.buffers, self.vars = {}, {}
         name = self.function()
         self.expect("(")
-        params = self.items(self._buffer, ")")
+        params, scalars = self._params()
         self.expect("writes")
         self.expect("(")
         outputs = self.items(self._buffer_name, ")")
         declared = self.dimvars()
-        self.vars = {v.name: ir.INDEX for v in declared}
+        self.vars = {v.name: ir.INDEX for v in declared} | {v.name: v.dtype for v in scalars}
         attrs = self.attrs()
         self.expect("{")
         functions = self._functions()
-        return ir.PrimFunc(name, params, outputs, self._rest(), declared, attrs, functions)
+        body = self._rest()
+        return ir.PrimFunc(name, params, outputs, body, declared, attrs, functions, scalars)
+
+    def _params(self) -> tuple[tuple[ir.Buffer, ...], tuple[ir.Var, ...]]:
+        """Take the parameters: buffers, and after them scalars, which have no brackets."""
+        items = self.items(self._param, ")")
+        buffers = tuple(x for x in items if isinstance(x, ir.Buffer))
+        return buffers, tuple(x for x in items if isinstance(x, ir.Var))
 
     def _functions(self) -> tuple[ir.PrimFunc, ...]:
         """Take the functions that a function may call."""
@@ -98,6 +105,16 @@ class LoopReader(ExprReader):
         self.depth -= 1
         self.buffers, self.vars = known
         return tuple(found)
+
+    def _param(self) -> ir.Buffer | ir.Var:
+        at, scalar = self.i, self.words[min(self.i + 3, len(self.words) - 1)] in (",", ")")
+        if scalar:
+            var = self._declared()
+            self.vars[var.name] = var.dtype
+            return var
+        if self.vars:
+            raise self.error("a scalar: buffers stand before them", at=at)
+        return self._buffer()
 
     def _buffer(self) -> ir.Buffer:
         name = self._buffer_name()
@@ -298,11 +315,16 @@ class LoopReader(ExprReader):
         callee = self.function()
         self.expect("(")
         args = self.items(self._buffer_name, ")")
-        if not self.at("dims") or self.words[self.i + 1] != "(":
-            return ir.Call(callee, args)
+        scalars, dims = (self._given(word) for word in ("scalars", "dims"))
+        return ir.Call(callee, args, dims, scalars)
+
+    def _given(self, word: str) -> tuple[ir.Expr, ...]:
+        """Take the expressions that a call gives after a word, if it is there."""
+        if not self.at(word) or self.words[self.i + 1] != "(":
+            return ()
         self.next()
         self.next()
-        return ir.Call(callee, args, self._exprs(")"))
+        return self._exprs(")")
 
 
 def _join(below: list[ir.Stmt]) -> ir.Stmt:

@@ -10,6 +10,8 @@
 
 Functions that are called stand between the braces before the first statement, and are written the
 same way; ``call @row(a, out) dims (i)`` gives buffers for parameters and expressions for dims.
+Parameters without brackets, after the others, are numbers: ``alpha: f32``, for which a call gives
+expressions, ``call @row(a, out) scalars (2.0:f32)``.
 
 A literal carries its dtype, except ``true``, ``false`` and integers of dtype i64.  A variable is
 i64 and a load has its buffer's dtype unless they say otherwise: ``x:f32``.  ``f32(x)`` is a cast.
@@ -217,9 +219,11 @@ class LoopPrinter:
                 args = [local_name(i) for i in inputs] + attrs_text(attrs)
                 outs = ", ".join(local_name(o) for o in outputs)
                 return f"extern {quote(name)}({', '.join(args)}) -> ({outs})"
-            case ir.Call(callee, args, dims):
+            case ir.Call(callee, args, dims, scalars):
                 text = f"call {global_name(callee)}({', '.join(map(local_name, args))})"
-                return f"{text} dims ({self.list(dims)})" if dims else text
+                for word_, given in (("scalars", scalars), ("dims", dims)):
+                    text += f" {word_} ({self.list(given)})" if given else ""
+                return text
             case ir.Barrier():
                 return "barrier"
             case ir.Assert(cond, message):
@@ -282,9 +286,10 @@ class LoopPrinter:
 
     def function(self, f: ir.PrimFunc, pad: str = "") -> None:
         """Print a function."""
-        self.vars = {v.name: ir.INDEX for v in f.dims}
+        self.vars = {v.name: ir.INDEX for v in f.dims} | {v.name: v.dtype for v in f.scalars}
         self.buffers = {}
-        params = ", ".join([self.buffer(b, False) for b in f.params])
+        scalars = [f"{local_name(v.name)}: {v.dtype}" for v in f.scalars]
+        params = ", ".join([*(self.buffer(b, False) for b in f.params), *scalars])
         outputs = ", ".join(local_name(o) for o in f.outputs)
         parts = [
             f"{'kernel' if _is_bound(f.body) else 'primfunc'} {global_name(f.name)}({params})",

@@ -113,6 +113,11 @@ def norms() -> PrimFunc:
     return next(calls.cases()).kernel
 
 
+def scalars() -> PrimFunc:
+    """Parameters by value, of a kernel and of a function that it calls."""
+    return calls.scalars().kernel
+
+
 def module() -> str:
     """The wrapper of two kernels in a row."""
     kernels = (elementwise(), row_sum())
@@ -138,7 +143,7 @@ def _kernel(make: Callable[[], PrimFunc]) -> str:
 
 
 def texts() -> dict[str, str]:
-    found = {f"{f.__name__}.cu": _kernel(f) for f in (elementwise, row_sum, wide, norms)}
+    found = {f"{f.__name__}.cu": _kernel(f) for f in (elementwise, row_sum, wide, norms, scalars)}
     return {**found, "module.py.txt": module()}
 
 
@@ -153,7 +158,8 @@ def test_text_of_joined_rows(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["elementwise.cu", "row_sum.cu", "wide.cu", "norms.cu", "module.py.txt"]
+    "name",
+    ["elementwise.cu", "row_sum.cu", "wide.cu", "norms.cu", "scalars.cu", "module.py.txt"],
 )
 def test_text(name: str) -> None:
     assert texts()[name] == (FOLDER / name).read_text()

@@ -52,7 +52,7 @@ def test_every_text_compiles_for_the_gpu(suite: list[LaunchCase]) -> None:
     nvrtc = Nvrtc()
     names = (
         *("atomics f32", "atomics i64", "wide bf16", "wide f64", "scan", "reduction of 1 u8"),
-        *("norms of 33 rows", "turned bf16", "counts by add", "lanes in a callee"),
+        *("norms of 33 rows", "turned bf16", "counts by add", "lanes in a callee", "scalars"),
     )
     texts = {c.name: c.text for c in suite if c.name in names}
     assert set(texts) == set(names)
@@ -68,6 +68,6 @@ def test_the_interpreter_passes_the_loop_programs(case: calls.LoopCase) -> None:
     for kernel in (case.kernel, expand(case.kernel)):
         laws.verify(kernel)
         buffers = {b.name: a.copy() for b, a in zip(kernel.params, case.initial, strict=True)}
-        lanes.run(kernel, buffers, case.dims)
+        lanes.run(kernel, buffers, case.dims, scalars=case.scalars)
         for name, want in zip(kernel.outputs, case.expected, strict=True):
             assert buffers[name].tobytes() == want.tobytes()

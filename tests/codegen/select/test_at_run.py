@@ -76,11 +76,12 @@ class _Launches(HostLoaded):
         buffers: Sequence[HostBuffer],
         dims: Mapping[str, int],
         stream: int = 0,
+        scalars: Sequence[float] = (),
     ) -> None:
         e = self.engine
         e.now += e.cost(kernel, dims)
         e.launched.append((kernel, list(buffers)))
-        super().launch(kernel, buffers, dims, stream)
+        super().launch(kernel, buffers, dims, stream, scalars)
         if e.after is not None:
             e.after(kernel, buffers)
 
