@@ -12,6 +12,7 @@ from didyma.codegen.schedule.recipes import (
     column,
     full,
     gather,
+    looped,
     matmul,
     pointwise,
     row,
@@ -33,7 +34,7 @@ CLASSES = (
 )  # fmt: skip
 RECIPES: tuple[Recipe, ...] = (
     matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE,
-    column.RECIPE, row.RECIPE, full.RECIPE, rows.RECIPE, serial.RECIPE,
+    column.RECIPE, row.RECIPE, full.RECIPE, rows.RECIPE, looped.RECIPE, serial.RECIPE,
 )  # fmt: skip
 
 

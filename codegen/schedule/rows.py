@@ -179,18 +179,24 @@ def _variables_along(rows: RowNest) -> set[str]:
     return {*folds, rows.axes[-1].name}
 
 
-def scheduled(facts: NestFacts, rows: RowNest, groups: int, lanes: int) -> PrimFunc:
-    """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
+def scheduled(
+    facts: NestFacts, rows: RowNest, groups: int, lanes: int, keep: bool = True
+) -> PrimFunc:
+    """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block.
+
+    With ``keep`` threads hold their elements of a row, as far as registers do; otherwise each stage
+    loads them again, in a loop.
+    """
     fresh = facts.names.fresh
     block, group, lane, row = (Var(fresh(n)) for n in ("bx", "group", "lane", "row"))
     count = rows.nest.numel
     exists = tail(row, count, groups)
-    turns = _turns(facts, rows, lanes) or 0
+    turns = turns_of(facts, rows, lanes) if keep else None
     kept = {
-        x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, (turns,), Scope.LOCAL)
-        for x in kept_loads(facts, rows, lanes)
+        x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, (turns or 0,), Scope.LOCAL)
+        for x in (kept_loads(facts, rows, lanes) if keep else ())
     }
-    stages = _Stages(facts, rows, group, lane, lanes, groups, across(facts, rows), kept)
+    stages = _Stages(facts, rows, group, lane, lanes, groups, across(facts, rows), turns, kept)
     body = stages.write(rows.stages, exists)
     for load, b in reversed(list(kept.items())):
         fill = stages.over(partial(_filled, b, load), exists, fill=True)
@@ -214,7 +220,7 @@ def _filled(b: Buffer, load: Load, turn: Expr) -> Stmt:
     return Store(b.name, (turn,), load)
 
 
-def _turns(facts: NestFacts, rows: RowNest, lanes: int) -> int | None:
+def turns_of(facts: NestFacts, rows: RowNest, lanes: int) -> int | None:
     """Return how many elements a thread holds at most; None if they are too many for registers."""
     turns = -(-facts.largest(rows.length) // lanes)
     return turns if turns <= TURNS else None
@@ -222,7 +228,7 @@ def _turns(facts: NestFacts, rows: RowNest, lanes: int) -> int | None:
 
 def kept_loads(facts: NestFacts, rows: RowNest, lanes: int) -> tuple[Load, ...]:
     """Return what several stages load at one element of a row, as far as registers hold it."""
-    turns = _turns(facts, rows, lanes)
+    turns = turns_of(facts, rows, lanes)
     if turns is None:
         return ()
     many = Counter(x for part in _parts(rows) for x in set(_loads(facts, rows, part)))
@@ -296,7 +302,9 @@ def _written_out(facts: NestFacts, load: Load) -> Load:
 class _Stages:
     """Writes the stages of a row for one thread; ``tiles`` are the shared buffers they use.
 
-    ``kept`` are registers for what loads give.  With ``wide``, neighbouring threads hold rows.
+    A thread takes ``turns`` elements of a row, one after another; None if their number is not
+    fixed.  ``kept`` are registers for what loads give.  With ``wide``, neighbouring threads hold
+    rows.
     """
 
     facts: NestFacts
@@ -306,6 +314,7 @@ class _Stages:
     lanes: int
     groups: int
     wide: bool
+    turns: int | None
     kept: dict[Load, Buffer]
     tiles: list[Buffer] = field(default_factory=list[Buffer])
 
@@ -380,9 +389,8 @@ class _Stages:
         body = let_all(dict(zip(new, ix.unflatten(k, self.rows.extents), strict=True)), body)
         body = guarded([*conds, *tail(k, length, self.lanes)], body)
         body = Let(k, ix.add(ix.mul(turn, ix.index(self.lanes)), self.lane), body)
-        most = _turns(self.facts, self.rows, self.lanes)
-        if most is not None:
-            return For(turn, ix.index(most), body, LoopKind.UNROLLED)
+        if self.turns is not None:
+            return For(turn, ix.index(self.turns), body, LoopKind.UNROLLED)
         return For(turn, ix.ceildiv(length, ix.index(self.lanes)), body)
 
     def _from_registers(self, s: Stmt, turn: Expr) -> Stmt:

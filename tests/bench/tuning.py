@@ -4,13 +4,15 @@
 the pick and of the model's choice as whole programs in one process, in interleaved rounds; how long
 another process takes to answer from the cache; whether two commands at once agree; and what is left
 of a command that is killed again and again.  ``-k NAME`` takes one program, and ``--seconds`` are
-those of one tuning.
+those of one tuning.  ``-k at-run`` prints what a program of symbolic sizes picks by itself: rows
+that threads hold, or rows that they read again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import signal
 import sqlite3
@@ -21,8 +23,10 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -56,8 +60,7 @@ print(json.dumps({"seconds": spent, "choices": [str(c) for c in found.values()]}
 """
 
 
-@dd.trace(dd.f32[4096, 1000])
-def softmax(x: dd.Tensor) -> dd.Tensor:
+def softmax_of(x: dd.Tensor) -> dd.Tensor:
     """Each row's shares."""
     return dd.softmax(x, axis=1)
 
@@ -68,7 +71,10 @@ def matmul(x: dd.Tensor, y: dd.Tensor) -> dd.Tensor:
     return dd.matmul(x, y)
 
 
-PROGRAMS: Mapping[str, dd.Program] = {"softmax": softmax, "matmul": matmul}
+PROGRAMS: Mapping[str, dd.Program] = {
+    "softmax": dd.trace(dd.f32[4096, 1000])(softmax_of), "matmul": matmul
+}  # fmt: skip
+AT_RUN = "at-run"
 
 
 def command(file: Path, cache: Path, seconds: float) -> list[str]:
@@ -91,8 +97,13 @@ def raced(program: dd.Program, choices: Mapping[str, str], seconds: float) -> st
     params = program.module.entry.params
     inputs = [rng.standard_normal([int(n) for n in p.type.shape]).astype("f4") for p in params]
     programs = {"model": dd.compile(program), "pick": dd.compile(program, choose=choices)}
-    runs = {name: (lambda p=p: p(*inputs)) for name, p in programs.items()}
-    times = race(runs, "model", time.process_time, seconds)
+
+    def run(name: str) -> None:
+        programs[name](*inputs)
+
+    times = race(
+        {name: partial(run, name) for name in programs}, "model", time.process_time, seconds
+    )
     kept = min(map(len, times.values()))
     found = compare(times["model"][:kept], times["pick"][:kept])
     middle = {name: 1e3 * statistics.median(row) for name, row in times.items()}
@@ -172,12 +183,28 @@ def measure(name: str, seconds: float, folder: Path) -> None:
     print(killed(file, folder / f"killed-{name}", seconds), flush=True)
 
 
+def picked_at_run() -> None:
+    """Print what a softmax takes at some sizes, of rows that are held and rows read again."""
+    n, m = dd.dim("n", 1, 4096), dd.dim("m", 1, 4096)
+    program = dd.trace(dd.f32[n, m])(softmax_of)
+    options = dd.Options(kernels=dd.KernelOptions(variants=2), graph=dd.GraphOptions(rows=True))
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, XDG_CACHE_HOME=folder):
+        run = dd.compile(program, options=options)
+        for shape in ((1, 4096), (64, 1000), (64, 16), (4, 3)):
+            run(np.random.default_rng(0).standard_normal(shape, np.float32))
+        print(run.metrics)
+
+
 def main() -> None:
     """Measure the programs that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-k", choices=PROGRAMS, help="one program")
+    parser.add_argument("-k", choices=(*PROGRAMS, AT_RUN), help="one program")
     parser.add_argument("--seconds", type=float, default=30.0)
     given = parser.parse_args()
+    if given.k in (None, AT_RUN):
+        picked_at_run()
+    if given.k == AT_RUN:
+        return
     with tempfile.TemporaryDirectory() as folder:
         for name in PROGRAMS if given.k is None else (given.k,):
             measure(name, given.seconds, Path(folder))

@@ -122,7 +122,7 @@ class Recipe:
                 want = f"{k} of {', '.join(map(str, known))}"
                 raise DidymaError("bad-choice", where, got=str(point), want=want)
         if values != usual and not self.legal(work, values):
-            want = "values that go together, for a block of a warp at least"
+            want = "values that go together, for a block of a warp at least, with room for its work"
             raise DidymaError("bad-choice", where, got=str(point), want=want)
 
 

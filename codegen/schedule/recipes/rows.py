@@ -1,4 +1,4 @@
-"""Rows that are folded several times or used after a fold, by the threads of a block, read once."""
+"""Rows that are folded several times or used after a fold, by threads that hold them: read once."""
 
 from __future__ import annotations
 
@@ -9,16 +9,24 @@ from didyma.refimpl.ir.loop import Fold, PrimFunc
 
 
 def _fit(work: Work) -> Fit | None:
-    return None if work.rows is None else Fit.SHORT
+    return Fit.SHORT if work.rows is not None and holds(work, default(work)) else None
 
 
-def _default(work: Work) -> Values:
+def holds(work: Work, values: Values) -> bool:
+    """Return whether the threads of a row are enough to hold it."""
+    assert work.rows is not None
+    return rows.turns_of(work.facts, work.rows, values["lanes"]) is not None
+
+
+def default(work: Work) -> Values:
+    """Return as many threads a row as its length asks for, and rows that fill a block."""
     assert work.rows is not None
     groups, lanes = rows.shape(work.facts, work.rows)
     return {"groups": groups, "lanes": lanes}
 
 
-def _space(work: Work) -> Space:
+def space(work: Work) -> Space:
+    """Return the numbers of rows in a block, and of threads for each."""
     assert work.rows is not None
     length, results = (work.facts.largest(e) for e in (work.rows.length, work.rows.nest.numel))
     threads = work.facts.target.threads
@@ -31,15 +39,25 @@ def _space(work: Work) -> Space:
 def _block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that they share: parts of folds, and picks."""
     assert work.rows is not None
-    groups, lanes = values["groups"], values["lanes"]
-    folds = (s for s in work.rows.stages if isinstance(s, Fold))
-    parts = sum(a.var.dtype.nbytes for s in folds for a in s.accs)
-    kept = rows.kept_loads(work.facts, work.rows, lanes)
+    kept = rows.kept_loads(work.facts, work.rows, values["lanes"])
     picks = sum(x.dtype.nbytes for x in rows.picks(work.facts, work.rows, kept))
-    return groups * lanes, groups * (lanes * parts + picks)
+    threads, parts = block(work, values)
+    return threads, parts + values["groups"] * picks
+
+
+def block(work: Work, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes that they share: parts of folds."""
+    assert work.rows is not None
+    threads = values["groups"] * values["lanes"]
+    folds = (s for s in work.rows.stages if isinstance(s, Fold))
+    return threads, threads * sum(a.var.dtype.nbytes for s in folds for a in s.accs)
 
 
 def _legal(work: Work, values: Values) -> bool:
+    return holds(work, values) and is_warp(work, values)
+
+
+def is_warp(work: Work, values: Values) -> bool:
     """Return whether a block is not too small for a warp."""
     return values["groups"] * values["lanes"] >= work.facts.target.warp
 
@@ -50,4 +68,4 @@ def _build(work: Work, values: Values) -> PrimFunc:
     return rows.scheduled(work.facts, work.rows, values["groups"], values["lanes"])
 
 
-RECIPE = Recipe("rows", _fit, _default, _space, _block, _build, _legal)
+RECIPE = Recipe("rows", _fit, default, space, _block, _build, _legal)

@@ -149,6 +149,22 @@ def test_a_short_symbolic_row_is_kept_and_a_long_one_is_read_at_each_stage() -> 
         assert traffic.read[kernel.name, "x"] == reads * 3 * 37 * 4
 
 
+def test_a_row_is_held_or_read_again_as_the_run_chooses() -> None:
+    """Softmax takes the largest, adds up, and divides: three reads unless the row is held."""
+    p, most = program(softmax, dd.f32[3, dd.dim("n", 0, 3000)]), 3 * 37 * 4
+    for force, reads in (("rows", 1), ("looped", 3)):
+        options, traffic = ROWS.changed({"kernels.variants": 2, "kernels.force": force}), Traffic()
+        dd.compile(p, engine=Simt(traffic=traffic), options=options)(*drawn(p))
+        assert {n for (_, name), n in traffic.read.items() if name == "x"} == {reads * most}
+
+
+def test_a_thread_that_cannot_hold_its_part_of_a_row_is_refused() -> None:
+    (loops,) = kernels(ALL["softmax_backward"])[0].loops.values()
+    with pytest.raises(dd.DidymaError, match="values that go together"):
+        dispatch.schedule(loops, ROWS, [Point.of("rows", groups=8, lanes=4)])
+    dispatch.schedule(loops, ROWS, [Point.of("looped", groups=8, lanes=4)])
+
+
 SPECIAL = ([math.inf, 1, 2, 3], [-math.inf] * 4, [math.nan, 0, 1, 2], [-math.inf, 5, 5, -math.inf],
            [math.inf, -math.inf, 0, 1], [0.0, -0.0, -0.0, 0.0], [math.nan] * 4)  # fmt: skip
 
@@ -191,10 +207,11 @@ def test_a_row_is_its_folds_and_then_its_elements() -> None:
     assert kinds == [For, Fold, Fold, For]
 
 
-@pytest.mark.parametrize(("groups", "width"), [(1, 32), (4, 64), (8, 4), (8, 128)])
-def test_points_of_the_recipe_compute_the_same(groups: int, width: int) -> None:
+@pytest.mark.parametrize(("groups", "width"), [(1, 32), (4, 64), (8, 16), (8, 128)])
+@pytest.mark.parametrize("recipe", ["rows", "looped"])
+def test_points_of_the_recipes_compute_the_same(recipe: str, groups: int, width: int) -> None:
     (loops,) = kernels(ALL["softmax_backward"])[0].loops.values()
-    (kernel,) = dispatch.schedule(loops, ROWS, [Point.of("rows", groups=groups, lanes=width)])
+    (kernel,) = dispatch.schedule(loops, ROWS, [Point.of(recipe, groups=groups, lanes=width)])
     laws.verify(kernel)
     rng = np.random.default_rng(0)
     operands = {n: rng.standard_normal((6, 100), np.float32) for n in kernel.inputs}

@@ -132,6 +132,24 @@ def test_the_pick_follows_the_shape(made: Compiled) -> None:
     assert len(run.timings) == 6, "each of two buckets was timed once"
 
 
+def test_rows_are_held_or_read_again_by_their_length() -> None:
+    """Threads that hold a long row in registers have idle turns where rows are short."""
+
+    @dd.trace(dd.f32[n, m])
+    def softmax(x: dd.Tensor) -> dd.Tensor:
+        return dd.softmax(x, axis=1)
+
+    c = compile(softmax.module, OPTIONS.changed({"graph.rows": True, "kernels.variants": 2}))
+    ((held, again),) = ([v.kernel.name for v in row] for row in c.variants.values())
+    assert again == f"{held}_looped"
+    engine = Clocked(lambda kernel, sizes: 700.0 if kernel == held else 1.0 + sizes["m"])
+    run = chooser(c, engine)
+    program = levels.runner(c, engine, dispatch=run)
+    for shape, kernel in (((2, 3000), held), ((2, 40), again)):
+        program(engine, [np.ones(shape, np.float32)])
+        assert engine.launched[-1][0] == kernel
+
+
 def test_sizes_of_one_bucket_share_a_pick(made: Compiled) -> None:
     engine = Clocked(by_shape)
     run = chooser(made, engine)

@@ -16,7 +16,7 @@ from didyma.codegen.schedule.recipes import Point, parse, show
 from didyma.oracle import chains
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as reference
-from didyma.refimpl.ir.dims import DimVar, symbol
+from didyma.refimpl.ir.dims import Dim, DimVar, symbol
 from didyma.refimpl.ir.graph import Attr, Module
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array, DType
@@ -26,6 +26,7 @@ from tests.codegen.lower.judged import execute, primitive
 from tests.codegen.make import Graph
 
 LOW = KernelOptions(block=64, vectorise=False, short=4, full=8, few=2)
+LONG = (DimVar("long", 0, 1 << 20),)
 DIMS = (DimVar("n", 0, 40), DimVar("m", 0, 40))
 
 
@@ -58,11 +59,12 @@ def put() -> Module:
     return primitive(g.module(g("scatter", x, at, g.param("u", 6), axis=0, reduction="none")))
 
 
-def softmax() -> Module:
+def softmax(length: Dim = 40) -> Module:
     g = Graph()
-    x = g.param("x", 5, 40)
+    x = g.param("x", 5, length)
     e = g("exp", g("subtract", x, g("max", x, axes=(1,), keepdims=True)))
-    return primitive(g.module(g("divide", e, g("sum", e, axes=(1,), keepdims=True))))
+    d = g("divide", e, g("sum", e, axes=(1,), keepdims=True))
+    return primitive(g.module(d, dims=() if isinstance(length, int) else LONG))
 
 
 MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
@@ -78,6 +80,7 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "transpose": (unary("permute_dims", 40, 33, axes=(1, 0)), {}, "transpose"),
     "matmul": (product(), {}, "matmul"),
     "softmax": (softmax(), {}, "rows"),
+    "long softmax": (softmax(symbol("long")), {"long": 33}, "looped"),
 }  # fmt: skip
 
 

@@ -1,0 +1,24 @@
+"""Rows that are folded several times or used after a fold, loaded again at each stage."""
+
+from __future__ import annotations
+
+from didyma.codegen.schedule.recipes import rows
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Values
+from didyma.codegen.schedule.recipes.work import Work
+from didyma.codegen.schedule.rows import scheduled
+from didyma.refimpl.ir.loop import PrimFunc
+
+
+def _fit(work: Work) -> Fit | None:
+    if work.rows is None:
+        return None
+    return Fit.ALONG if rows.holds(work, rows.default(work)) else Fit.SHORT
+
+
+def _build(work: Work, values: Values) -> PrimFunc:
+    """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
+    assert work.rows is not None
+    return scheduled(work.facts, work.rows, values["groups"], values["lanes"], keep=False)
+
+
+RECIPE = Recipe("looped", _fit, rows.default, rows.space, rows.block, _build, rows.is_warp)
