@@ -171,7 +171,7 @@ class GraphOptions(_Group):
         metadata=_about("registered routines of libraries that take over functions", _NAMES),
     )
     rows: bool = field(
-        default=False,
+        default=True,
         metadata=_about("whether folds of the same rows and what uses them are one kernel", _FLAG),
     )
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from didyma.codegen.decisions import Heard, unheard
-from didyma.codegen.lower.rows import picks_one
 from didyma.codegen.options import Options
 from didyma.codegen.passes import cost, rows
 from didyma.codegen.passes.dead import drop_dead
@@ -40,8 +39,8 @@ DECISIONS = COSTLY, FOLD, AGAIN, IN_PLACE, PRODUCT, VIEW = (
 def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> Module:
     """Partition the entry, and the functions that control nodes run, into Primitive functions.
 
-    * A kernel has at most one reduction or opaque op; with ``graph.rows``, kernels that reduce the
-      same rows are then joined.  What it reads is computed in place
+    * A kernel has at most one reduction or opaque op; kernels that reduce the same rows are then
+      joined, unless ``graph.rows`` is false.  What it reads is computed in place
       (for a matmul, convolution, pool or running sum only light movement, since those read an
       element many times); elementwise ops of its shape follow it, but not a scatter, whose
       result is not final until every update is done.
@@ -52,22 +51,46 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
     chosen = options or Options()
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[FusionGroup]:
-        partition = _Partition.of(f, mentioned, chosen, heard)
-        partition.estimate()
-        partition.decide()
-        merged = merge(partition.groups(), partition.types, chosen, heard)
-        if not chosen.graph.rows:
-            return merged
-        return rows.join(merged, partition.results, partition.types, chosen, heard)
+        picked = frozenset(rows.picks(f)) if chosen.graph.rows else frozenset[str]()
+        notes = list[tuple[str, str]]()
+
+        def note(decision: str, value: str) -> None:
+            notes.append((decision, value))
+
+        found = _fused(f, mentioned, chosen, picked, note)
+        while alone := picked - rows.joined(found):
+            picked -= alone
+            notes.clear()
+            found = _fused(f, mentioned, chosen, picked, note)
+        for decision, value in notes:
+            heard(decision, value)
+        return found
 
     return emit(m, groups, heard)
+
+
+def _fused(
+    f: Function,
+    mentioned: Mapping[str, frozenset[str]],
+    options: Options,
+    picked: frozenset[str],
+    heard: Heard,
+) -> list[FusionGroup]:
+    """Return the groups of a function, where values ``picked`` from rows are stored."""
+    partition = _Partition.of(f, mentioned, options, heard, picked)
+    partition.estimate()
+    partition.decide()
+    merged = merge(partition.groups(), partition.types, options, heard)
+    if not options.graph.rows:
+        return merged
+    return rows.join(merged, partition.results, partition.types, options, heard)
 
 
 def separate(m: Module) -> Module:
     """Make a Primitive function of every node; only scalar constants are repeated."""
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[FusionGroup]:
-        partition = _Partition.of(f, mentioned, Options(), unheard)
+        partition = _Partition.of(f, mentioned, Options(), unheard, frozenset())
         partition.stored = {i for i, n in enumerate(partition.nodes) if n.op != "constant"}
         partition.decide()
         return partition.groups()
@@ -88,6 +111,7 @@ class _Partition:
     readers: dict[str, list[tuple[int, int]]]  # value -> (node, operand)
     options: Options
     heard: Heard
+    picked: frozenset[str]
     stored: set[int] = field(default_factory=set[int])
     roots: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
     aligned: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
@@ -101,7 +125,11 @@ class _Partition:
 
     @staticmethod
     def of(
-        f: Function, mentioned: Mapping[str, frozenset[str]], options: Options, heard: Heard
+        f: Function,
+        mentioned: Mapping[str, frozenset[str]],
+        options: Options,
+        heard: Heard,
+        picked: frozenset[str],
     ) -> _Partition:
         f = drop_dead(f, mentioned)
         readers: dict[str, list[tuple[int, int]]] = {}
@@ -119,6 +147,7 @@ class _Partition:
             readers,
             options,
             heard,
+            picked,
         )
 
     def is_read(self, n: Node) -> bool:
@@ -194,11 +223,11 @@ class _Partition:
         return of < 0 or of in self.stored or self.folds(of) or self.is_weight(of)
 
     def picks(self, i: int) -> bool:
-        """Return whether a node picks one element of each row, where rows may be joined.
+        """Return whether a node picks one element of each row in a kernel of joined rows.
 
         It is stored, so that its operand, which has whole rows, need not be.
         """
-        return self.options.graph.rows and picks_one(self.nodes[i], self.types) is not None
+        return not self.picked.isdisjoint(self.nodes[i].results)
 
     def is_weight(self, i: int) -> bool:
         """Return whether a node is a constant with axes, which kernels take as an operand."""

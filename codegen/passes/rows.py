@@ -8,18 +8,20 @@ call the result a persistent reduction, where a row stays in registers.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
 from didyma.codegen.decisions import Heard
-from didyma.codegen.lower.rows import Rows, rows_of
+from didyma.codegen.lower.rows import Rows, picks_one, rows_of
 from didyma.codegen.options import Options
 from didyma.codegen.passes import cost
 from didyma.codegen.passes.groups import FusionGroup, in_order
 from didyma.codegen.passes.merge import GroupGraph
-from didyma.refimpl.ir.graph import Node
+from didyma.codegen.passes.values import kind
+from didyma.refimpl.ir.graph import Function, Node
 from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ops.spec import Kind
 
 JOINED = "join folds of the same rows"
 LONG = 1 << 12  # terms from which on a row wants many rows beside it
@@ -50,6 +52,18 @@ def join(
             writes = tuple(w for w in g.writes if _is_wanted(todo, (i,), w, results))
             todo.groups[i] = replace(g, writes=writes, pointwise=False, aligned=frozenset())
     return list(todo.groups.values())
+
+
+def picks(f: Function) -> Iterator[str]:
+    """Yield the values of a function that are one element of each row, picked by an index."""
+    types = f.types()
+    return (n.results[0] for n in f.nodes if picks_one(n, types) is not None)
+
+
+def joined(groups: Sequence[FusionGroup]) -> set[str]:
+    """Return the values that are computed in kernels that fold."""
+    folding = (g for g in groups if any(kind(n) is Kind.REDUCTION for n in g.nodes))
+    return {r for g in folding for n in g.nodes for r in n.results}
 
 
 def _partner(todo: GroupGraph, i: int, results: frozenset[str]) -> int | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import didyma as dd
-from didyma.codegen.options import GraphOptions, KernelOptions, Options
+from didyma.codegen.options import KernelOptions, Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine, targets
@@ -128,7 +128,7 @@ def test_kernels_keep_within_a_target_of_less(
     function: Callable[[dd.Tensor], dd.Tensor], threads: int, shared: int
 ) -> None:
     target = replace(SMALL, threads=threads, shared=shared, access=4, stack=PORTABLE.stack)
-    options = Options(target=target, graph=GraphOptions(rows=True))
+    options = Options(target=target)
     x = np.random.default_rng(0).standard_normal((96, 65), np.float32)
     program = dd.trace(dd.f32[96, 65])(function)
     made = compile(program.module, options)

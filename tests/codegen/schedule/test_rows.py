@@ -247,6 +247,10 @@ def product(x: dd.Tensor) -> dd.Tensor:
     return centred - dd.mean((centred @ x) * x, axis=1, keepdims=True)
 
 
+def picked(x: dd.Tensor, at: dd.Tensor) -> dd.Tensor:
+    return dd.sum(dd.take_along_axis(dd.log_softmax(x, axis=1), at, axis=1))
+
+
 @pytest.mark.parametrize(
     ("f", "types", "times"),
     [
@@ -258,6 +262,8 @@ def product(x: dd.Tensor) -> dd.Tensor:
         (mixed, (dd.f32[6, 6],), 0),
         (product, (dd.f32[8, 8],), 1),
         (softmax, (dd.f32[2, 100_000],), 0),
+        (picked, (dd.f32[2, 100_000], dd.i64[2, 1]), 0),
+        (picked, (dd.f32[2, 100], dd.i64[2, 1]), 2),
     ],
 )
 def test_groups_are_joined_where_that_saves_traffic(

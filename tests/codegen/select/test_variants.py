@@ -180,7 +180,7 @@ def test_rows_held_or_read_again_and_folds_by_one_thread_are_variants() -> None:
     def softmax(x: dd.Tensor) -> dd.Tensor:
         return dd.softmax(x, axis=1)
 
-    c = compile(softmax.module, OPTIONS.changed({"graph.rows": True}))
+    c = compile(softmax.module, OPTIONS)
     (row,) = c.variants.values()
     assert [x.point.recipe for x in row] == ["rows", "looped", "serial"]
     x = np.random.default_rng(4).standard_normal((3, 40), np.float32)
