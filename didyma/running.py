@@ -23,6 +23,7 @@ from didyma.codegen.select.metrics import table
 from didyma.fuzz import levels
 from didyma.loops import LoopExecutable, LoopProgram
 from didyma.loops import compiled as compiled_loops
+from didyma.on_gpu import call
 from didyma.oracle.compare import Comparison, compare, distance
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
@@ -52,10 +53,14 @@ class Executable:
     def __call__(self, /, *inputs: AnyArray, **named: AnyArray) -> Array | tuple[Array, ...]:
         """Run on arrays, by position or by the input's name: one result, or several as a tuple.
 
+        Results are NumPy arrays, but on engine ``cuda``, if an input is on the GPU, they stay there
+        as arrays of its library: PyTorch, CuPy, JAX or PyCUDA.  Nothing is copied to the host then,
+        and the work is ordered with that of the stream that the library works on.
+
         DidymaError ``input-count``, ``unknown-input``, and as the wrapper for types and shapes.
         """
         entry = self.compiled.source.entry
-        out = self.run(self.engine, arguments(entry, ordered(entry.params, inputs, named)))
+        out = call(self.run, self.engine, entry, ordered(entry.params, inputs, named))
         return out[0] if len(out) == 1 else tuple(out)
 
     @property

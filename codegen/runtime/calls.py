@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from didyma.codegen.runtime.device_array import DeviceArray
 from didyma.codegen.runtime.engine import Engine, Loaded
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType, Tensor, from_memory, nbytes_of
@@ -24,8 +25,10 @@ Routine = Callable[[Engine, Sequence[Any], Sequence[Any], Mapping[str, Any]], An
 Dispatcher = Callable[..., None]
 
 
-def arrays(given: Sequence[Array], wanted: Sequence[Wanted]) -> list[Array]:
-    """Return the inputs as arrays in row-major order.
+def arrays(
+    given: Sequence[Array | DeviceArray], wanted: Sequence[Wanted]
+) -> list[Array | DeviceArray]:
+    """Return the inputs as arrays in row-major order; those on a GPU are in it.
 
     Errors: ``input-count``, ``not-an-array``, ``input-dtype``, ``rank-mismatch``.
     """
@@ -37,16 +40,19 @@ def arrays(given: Sequence[Array], wanted: Sequence[Wanted]) -> list[Array]:
             want=f"{len(wanted)}: {', '.join(name for name, _, _ in wanted) or 'none'}",
         )
     for a, (name, dtype, rank) in zip(given, wanted, strict=True):
-        if not isinstance(a, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's
+        if not isinstance(a, (np.ndarray, DeviceArray)):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's
             raise DidymaError(
                 "not-an-array", name, got=type(a).__name__, want="a NumPy array",
                 help="np.asarray makes one",
             )  # fmt: skip
-        if a.dtype != dtype.numpy:
-            raise DidymaError("input-dtype", name, got=str(a.dtype), want=str(dtype.numpy))
+        got = a.dtype.numpy if isinstance(a, DeviceArray) else a.dtype
+        if got != dtype.numpy:
+            raise DidymaError("input-dtype", name, got=str(got), want=str(dtype.numpy))
         if a.ndim != rank:
             raise DidymaError("rank-mismatch", name, got=f"shape {a.shape}", want=f"rank {rank}")
-    return [np.ascontiguousarray(a).reshape(a.shape) for a in given]
+    return [
+        a if isinstance(a, DeviceArray) else np.ascontiguousarray(a).reshape(a.shape) for a in given
+    ]
 
 
 def solve(where: str, got: int, slope: int, offset: int) -> int:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from didyma.codegen.runtime.compiler import cache_folder, store
+from didyma.codegen.runtime.device_array import DeviceArray
 from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import Geometries, check_buffers, numbers, signature
 from didyma.codegen.runtime.nvrtc import SOUND, NvrtcCompiler
@@ -39,15 +40,16 @@ class CudaBuffer:
     """Bytes on the device; other libraries read it by ``__cuda_array_interface__``.
 
     ``owner`` keeps the bytes alive: PyCUDA's allocation, a foreign array, or the whole that this
-    is a view of.
+    is a view of.  Bytes that are ``lent`` live as long as the arrays that share them.
     """
 
-    __slots__ = ("address", "nbytes", "owner")
+    __slots__ = ("address", "lent", "nbytes", "owner")
 
     def __init__(self, address: int, nbytes: int, owner: object) -> None:
         self.address = address
         self.nbytes = nbytes
         self.owner = owner
+        self.lent = False
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -63,8 +65,9 @@ class CudaBuffer:
 class Cuda:
     """Engine ``cuda``.
 
-    ``poison`` fills fresh memory with NaN bytes.  ``synchronous`` waits for every launch, so that
-    a crash names its kernel; without it only downloads wait.  Cubins are kept in ``cache``.
+    ``checked`` fills fresh memory with NaN bytes and waits for every launch, so that a crash names
+    its kernel; without it only downloads wait, and a pool keeps the memory that is freed.  Cubins
+    are kept in ``cache``.
     Raises EngineMissing where there is no PyCUDA, no NVRTC, no driver or no GPU.
     """
 
@@ -74,8 +77,7 @@ class Cuda:
         self,
         device: int = 0,
         *,
-        poison: bool = True,
-        synchronous: bool = True,
+        checked: bool = True,
         cache: Path | None = None,
     ) -> None:
         self._driver = _pycuda()
@@ -93,17 +95,20 @@ class Cuda:
                 stacklevel=2,
             )
         self._cache = cache or cache_folder() / "cuda"
-        self._poison = poison
-        self._synchronous = synchronous
+        self._checked = checked
+        self._resident = False
+        self.number = device
         self._streams: dict[int, driver.Stream] = {}
         self._context: driver.Context | None = self.device.retain_primary_context()
         self._context.push()
+        self._pool = None if checked else _pool()
         atexit.register(self.close)  # a context left current aborts the process at its end
 
     def close(self) -> None:
         """Give the context back; the engine and its buffers are dead afterwards."""
         if self._context is not None:
             self._streams.clear()
+            self._pool = None
             self._context.pop()
             self._context = None
             atexit.unregister(self.close)
@@ -121,13 +126,20 @@ class Cuda:
         else:
             code = self._compiler.compile(source).code
             store(path, code)
-        return CudaLoaded(self._driver, text, code, self._synchronous, self._stream)
+        return CudaLoaded(self._driver, text, code, self._checked, self._stream)
 
     def allocate(self, nbytes: int) -> CudaBuffer:
         """Return fresh bytes."""
-        owner = self._driver.mem_alloc(max(1, nbytes))  # CUDA allocates no empty range
+        allocate = self._driver.mem_alloc if self._pool is None else self._pool.allocate
+        try:
+            owner = allocate(max(1, nbytes))  # CUDA allocates no empty range
+        except self._driver.MemoryError as e:
+            raise DidymaError(
+                "too-large", "the memory of the GPU", got=f"{nbytes} bytes, which it refused: {e}",
+                want="an allocation that fits", help="free arrays, or use smaller ones",
+            ) from e  # fmt: skip
         buffer = CudaBuffer(int(owner), nbytes, owner)
-        if self._poison and nbytes:
+        if self._checked and nbytes:
             self._driver.memset_d8(buffer.address, POISON, nbytes)
             if self._streams:  # which do not wait for the default stream
                 self.join()
@@ -136,7 +148,8 @@ class Cuda:
     def free(self, buffer: CudaBuffer) -> None:
         """Give bytes back that ``allocate`` or ``upload`` returned."""
         owner: Any = buffer.owner
-        owner.free()
+        if not buffer.lent and not isinstance(owner, DeviceArray):
+            owner.free()
         buffer.owner = None
 
     def view(self, buffer: CudaBuffer, offset: int, nbytes: int) -> CudaBuffer:
@@ -144,34 +157,22 @@ class Cuda:
         assert 0 <= offset <= offset + nbytes <= buffer.nbytes, "a view outside its buffer"
         return CudaBuffer(buffer.address + offset, nbytes, buffer)
 
-    def adopt(self, array: Any) -> CudaBuffer:
-        """Return the bytes of a foreign array on this device, which must be in row-major order.
+    def resident(self) -> Cuda:
+        """Return this engine for calls whose arrays are, and whose results stay, on the GPU.
 
-        DidymaError ``not-a-device-array`` or ``not-contiguous``.
+        Its ``upload`` takes a ``DeviceArray`` without a copy, and ``download`` returns one.
         """
-        interface = getattr(array, "__cuda_array_interface__", None)
-        if interface is None:
-            raise DidymaError(
-                "not-a-device-array",
-                type(array).__name__,
-                got="no __cuda_array_interface__",
-                want="an array of PyCUDA, CuPy, PyTorch, JAX or Numba on the device",
-            )
-        shape: tuple[int, ...] = tuple(interface["shape"])
-        item = np.dtype(interface["typestr"]).itemsize
-        packed = tuple(item * math.prod(shape[i + 1 :]) for i in range(len(shape)))
-        if interface.get("strides") not in (None, packed) and 0 not in shape:
-            raise DidymaError(
-                "not-contiguous",
-                type(array).__name__,
-                got=f"strides {interface['strides']}",
-                want=f"strides {packed}",
-                help="copy it in row-major order first",
-            )
-        return CudaBuffer(int(interface["data"][0] or 0), item * math.prod(shape), array)
+        twin = copy(self)
+        twin._resident = True
+        return twin
 
-    def upload(self, array: Array) -> CudaBuffer:
-        """Return a new buffer with the array's bytes, packed where its dtype is."""
+    def upload(self, array: Array | DeviceArray) -> CudaBuffer:
+        """Return a new buffer with the array's bytes, packed where its dtype is.
+
+        An array on the GPU is taken as it is.
+        """
+        if isinstance(array, DeviceArray):
+            return CudaBuffer(array.address, array.nbytes, array)
         array = to_memory(array)
         buffer = self.allocate(array.nbytes)
         if array.nbytes:
@@ -179,13 +180,36 @@ class Cuda:
             self._driver.memcpy_htod(buffer.address, data)
         return buffer
 
-    def download(self, buffer: CudaBuffer, dtype: DType, shape: Sequence[int]) -> Array:
-        """Copy a buffer's first bytes out as an array, once every launch before has ended."""
+    def download(self, buffer: CudaBuffer, dtype: DType, shape: Sequence[int]) -> Any:
+        """Copy a buffer's first bytes out as an array, once every launch before has ended.
+
+        A ``resident`` engine returns a ``DeviceArray`` at once.
+        """
+        if self._resident:
+            return self._kept(buffer, dtype, tuple(shape))
         out = np.empty(nbytes_of(dtype, shape), np.uint8)
         assert out.nbytes <= buffer.nbytes, "a download of more than there is"
         if out.nbytes:
             self._driver.memcpy_dtoh(out, buffer.address)
         return from_memory(out, dtype, shape)
+
+    def _kept(self, buffer: CudaBuffer, dtype: DType, shape: tuple[int, ...]) -> DeviceArray:
+        """Return a buffer's first bytes as an array that stays on the GPU.
+
+        It shares the allocation that it is a part of where it is at least half of that, so that
+        what it keeps alive is at most twice its size; else it is a copy.
+        """
+        nbytes, root = nbytes_of(dtype, shape), buffer
+        while isinstance(root.owner, CudaBuffer):
+            root = root.owner
+        address = buffer.address
+        if isinstance(root.owner, DeviceArray) or 2 * nbytes < root.nbytes:
+            root = self.allocate(nbytes)
+            address = root.address
+            if nbytes:
+                self._driver.memcpy_dtod(address, buffer.address, nbytes)
+        root.lent = True
+        return DeviceArray(address, dtype, shape, self.number, root.owner)
 
     def copy(self, target: CudaBuffer, source: CudaBuffer) -> None:
         """Copy all bytes of ``source`` over the start of ``target``."""
@@ -283,6 +307,12 @@ def _pycuda() -> Any:
         raise _missing(f"no PyCUDA: {e}") from e
     module: ModuleType = found
     return module
+
+
+def _pool() -> Any:
+    from pycuda.tools import DeviceMemoryPool
+
+    return DeviceMemoryPool()
 
 
 def _device(pycuda_driver: Any, number: int) -> driver.Device:

@@ -28,8 +28,10 @@ def names() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*NAMES, *plugins.names(plugins.ENGINES))))
 
 
-def engine(which: str | Engine) -> Engine:
+def engine(which: str | Engine, *, checked: bool = True) -> Engine:
     """Make an engine of a name, or check that an object is one and return it.
+
+    Without ``checked``, an engine whose checks cost time at every launch leaves them out.
 
     DidymaError ``unknown-engine`` for a name that is none, ``bad-engine`` for an object that lacks
     a method of the protocol, ``broken-plugin``; EngineMissing where the machine lacks what the
@@ -38,7 +40,7 @@ def engine(which: str | Engine) -> Engine:
     >>> engine("host").name
     'host'
     """
-    return _made(which) if isinstance(which, str) else _checked(which, "engine")
+    return _made(which, checked) if isinstance(which, str) else _checked(which, "engine")
 
 
 def targets(e: Engine) -> tuple[Target, ...]:
@@ -60,7 +62,7 @@ def engine_name(which: str | Engine) -> str:
     return which if isinstance(which, str) else which.name
 
 
-def _made(name: str) -> Engine:
+def _made(name: str, checked: bool) -> Engine:
     match name:
         case "simt":
             from didyma.codegen.runtime.simt import Simt
@@ -77,7 +79,7 @@ def _made(name: str) -> Engine:
         case "cuda":
             from didyma.codegen.runtime.cuda import Cuda
 
-            return Cuda()
+            return Cuda(checked=checked)
         case _:
             return _registered(name)
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from didyma.codegen.runtime.device_array import DeviceArray, borrow, on_gpu
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Function, Param
 from didyma.refimpl.ir.types import Array, DType
@@ -28,20 +29,37 @@ def arguments(f: Function, inputs: Sequence[AnyArray]) -> list[Array]:
     arrays = [as_array(x) for x in inputs]
     if len(arrays) != len(f.params):
         return arrays
-    for p, a in zip(f.params, arrays, strict=True):
-        if a.dtype.kind == "c" and (op := reader_of_parts(f, p.name)):
-            raise DidymaError(
-                "complex-input", f"%{p.name}",
-                got=f"{a.dtype}, of which {op} would read the real and imaginary parts",
-                want="real numbers, or a program of complex numbers",
-                help="z = dd.complex.view(x) makes the pairs of a parameter complex numbers",
-            )  # fmt: skip
-    return [as_pairs(p, a) for p, a in zip(f.params, arrays, strict=True)]
+    return [_argument(f, p, a) for p, a in zip(f.params, arrays, strict=True)]
+
+
+def arguments_on(number: int, f: Function, inputs: Sequence[AnyArray]) -> list[Array | DeviceArray]:
+    """Return the inputs of a program, those on a GPU as they are and the others as NumPy arrays.
+
+    ``number`` is that of the GPU.  Errors: as of ``borrow``, and ``complex-input``.
+    """
+    arrays = [borrow(x, number) if on_gpu(x) else as_array(x) for x in inputs]
+    if len(arrays) != len(f.params):
+        return arrays
+    return [
+        a if isinstance(a, DeviceArray) else _argument(f, p, a)
+        for p, a in zip(f.params, arrays, strict=True)
+    ]
+
+
+def _argument(f: Function, p: Param, a: Array) -> Array:
+    if a.dtype.kind == "c" and (op := reader_of_parts(f, p.name)):
+        raise DidymaError(
+            "complex-input", f"%{p.name}",
+            got=f"{a.dtype}, of which {op} would read the real and imaginary parts",
+            want="real numbers, or a program of complex numbers",
+            help="z = dd.complex.view(x) makes the pairs of a parameter complex numbers",
+        )  # fmt: skip
+    return as_pairs(p, a)
 
 
 def as_array(x: AnyArray) -> Array:
     """Return an array that offers NumPy's, DLPack's or CUDA's array interface as a NumPy array."""
-    if hasattr(x, "__cuda_array_interface__"):
+    if on_gpu(x):
         return _from_device(x)
     foreign = hasattr(x, "__dlpack__") and type(x) is not np.ndarray
     array: Array = np.from_dlpack(x) if foreign else np.asarray(x)
@@ -51,11 +69,10 @@ def as_array(x: AnyArray) -> Array:
 def _from_device(x: AnyArray) -> Array:
     from didyma.codegen.runtime.cuda import Cuda
 
-    device = Cuda()
-    buffer = device.adopt(x)
-    interface = x.__cuda_array_interface__
-    dtype = DType.of(np.empty(0, interface["typestr"]))
-    return device.download(buffer, dtype, tuple(interface["shape"]))
+    found = borrow(x, 0)
+    engine = Cuda(found.device)
+    array: Array = engine.download(engine.upload(found), found.dtype, found.shape)
+    return array
 
 
 def as_pairs(p: Param, array: Array) -> Array:

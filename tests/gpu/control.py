@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.engine == "cuda":
         from didyma.codegen.runtime.cuda import Cuda
 
-        chosen = Cuda(synchronous=False)
+        chosen = Cuda(checked=False)
     start = time.perf_counter()
     wrong += streamed(chosen, options.runs)
     print(f"{options.runs} runs on streams in {time.perf_counter() - start:.2f} s")
