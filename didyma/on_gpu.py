@@ -27,5 +27,5 @@ def call(
     if first is None or not isinstance(engine, Cuda):
         return run(engine, arguments(entry, inputs))
     given = arguments_on(engine.number, entry, inputs)
-    results: list[DeviceArray] = run(engine.resident(), given)
+    results: list[DeviceArray] = run(engine.resident, given)
     return [as_given(r, first) for r in results]

@@ -11,6 +11,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,7 @@ class Cuda:
         if self._context is not None:
             self._streams.clear()
             self._pool = None
+            vars(self).pop("resident", None)
             self._context.pop()
             self._context = None
             atexit.unregister(self.close)
@@ -157,8 +159,9 @@ class Cuda:
         assert 0 <= offset <= offset + nbytes <= buffer.nbytes, "a view outside its buffer"
         return CudaBuffer(buffer.address + offset, nbytes, buffer)
 
+    @cached_property
     def resident(self) -> Cuda:
-        """Return this engine for calls whose arrays are, and whose results stay, on the GPU.
+        """This engine for calls whose arrays are, and whose results stay, on the GPU.
 
         Its ``upload`` takes a ``DeviceArray`` without a copy, and ``download`` returns one.
         """

@@ -29,7 +29,8 @@ _CODES: dict[DType, int] = {
     DType.F8E5M2FNUZ: 13,
     DType.F8E8M0: 14,
 }
-_DTYPES = {(code, d.bits): d for d, code in _CODES.items()}
+_TYPES = {d: (code, d.bits) for d, code in _CODES.items()}
+_DTYPES = {v: d for d, v in _TYPES.items()}
 
 
 class _Tensor(ctypes.Structure):
@@ -144,8 +145,7 @@ def lend(
 
     DidymaError ``device-unsupported`` for a dtype that DLPack does not know.
     """
-    code = _CODES.get(dtype)
-    if code is None:
+    if dtype not in _TYPES:
         raise DidymaError(
             "device-unsupported", "a result on the device", got=str(dtype),
             want=f"one of {', '.join(_CODES)}", help="cast it in the program",
@@ -155,7 +155,7 @@ def lend(
     managed = _Managed()
     t = managed.tensor
     t.data, t.device_type, t.device = address, *device
-    t.rank, t.code, t.bits, t.lanes = rank, code, dtype.bits, 1
+    t.rank, (t.code, t.bits), t.lanes = rank, _TYPES[dtype], 1
     first = ctypes.addressof(sizes)
     t.shape = ctypes.cast(first, ctypes.POINTER(ctypes.c_int64))
     t.strides = ctypes.cast(first + 8 * rank, ctypes.POINTER(ctypes.c_int64))
