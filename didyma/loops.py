@@ -16,10 +16,11 @@ from didyma.codegen.schedule.steps.kernels import kernels
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.kernel import KernelText
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.loop import PrimFunc, Var
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import INTS, Array, DType
+from didyma.refimpl.ir.walk import exprs
 from didyma.tracer.arrays import AnyArray, as_array
 
 Env = Mapping[str, int]
@@ -60,6 +61,14 @@ class LoopProgram:
                     "dtype-mismatch", f"@{self.func.name}, {name}", got=str(a.dtype),
                     want=str(params[name].dtype),
                 )  # fmt: skip
+        used = {e.name for e in exprs(self.func.body) if isinstance(e, Var)}
+        used.update(dims.free(d for b in self.func.params for d in b.shape))
+        if unbound := [d.name for d in self.func.dims if d.name in used - env.keys()]:
+            raise DidymaError(
+                "unbound-dim", f"@{self.func.name}", got=f"no array whose shape tells {unbound[0]}",
+                want=f"an input with an axis of size {unbound[0]}",
+                help="a size that no shape tells can be a scalar parameter of i64",
+            )  # fmt: skip
         made = {
             n: np.array(given[n], order="C") if n in given
             else np.zeros(dims.values(b.shape, env), b.dtype.numpy)

@@ -74,14 +74,17 @@ def _sizes(p: Program, python: Mapping[str, str], read: set[tuple[str, int]]) ->
             bound.add(d.name)
             read.add((v, axis))
             yield f"    {python[d.name]} = {python[v]}[{axis}]"
-    for v, axis, d in places:
-        unbound = [s for s in dims.free(d) if s not in bound]
-        if len(unbound) == 1 and (line := _solved(d, unbound[0])):
-            bound.add(unbound[0])
-            where = quoted(f"{sanitise(v)}, axis {axis}")
-            slope, offset = (code(part, python) for part in line)
-            got = f"{python[v]}[{axis}]"
-            yield f"    {python[unbound[0]]} = calls.solve({where}, {got}, {slope}, {offset})"
+    known = -1
+    while known < len(bound):  # a symbol that is bound may leave one in a dim before it
+        known = len(bound)
+        for v, axis, d in places:
+            unbound = [s for s in dims.free(d) if s not in bound]
+            if len(unbound) == 1 and (line := _solved(d, unbound[0])):
+                bound.add(unbound[0])
+                where = quoted(f"{sanitise(v)}, axis {axis}")
+                slope, offset = (code(part, python) for part in line)
+                got = f"{python[v]}[{axis}]"
+                yield f"    {python[unbound[0]]} = calls.solve({where}, {got}, {slope}, {offset})"
     for var in given_dims(p):
         if var.name not in bound:
             raise DidymaError(

@@ -75,3 +75,82 @@ def test_the_definition_takes_numbers_by_name() -> None:
     held = {"x": np.array([2], np.float32), "y": np.array([1], np.float32)}
     definition.run(f, held, {"n": 1}, scalars={"alpha": 1.5, "step": -1, "k": 3})
     assert held["y"] == [1 + 3 * (1.5 * 2 - 1)]
+
+
+SIZES = """primfunc @sizes(PARAMS, y: f32[n, m]) writes (y) dims n in [1, 64], m in [1, 64] {
+  for i in n parallel {
+    for j in m {
+      y[i, j] = a[i + j] + b[2 * j] + c[i * m + j]
+    }
+  }
+}
+"""
+SHAPES = {"a": "a: f32[m + n]", "b": "b: f32[2*m + 1]", "c": "c: f32[m*n]"}
+
+
+@pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
+def test_a_size_is_bound_by_any_shape_that_tells_it(tmp_path: Path, order: str) -> None:
+    text = SIZES.replace("PARAMS", ", ".join(SHAPES[p] for p in order))
+    run = dd.compile(loaded(tmp_path, text), engine="simt")
+    arrays = {p: np.arange(s, dtype=np.float32) for p, s in (("a", 5), ("b", 5), ("c", 6))}
+    want = [[i + j + 2 * j + i * 2 + j for j in range(2)] for i in range(3)]
+    assert np.array_equal(run(*(arrays[p] for p in order)), want)
+
+
+PLACES = "a: f32[n], b: f32[2*n + 1], c: f32[n, floor(n/2)]"
+ASSERTED = f"""primfunc @asserted({PLACES}) writes (a) dims n in [2, 9] {{
+  for i in n parallel {{
+    a[i] = a[i] + b[2 * i] + c[i, 0]
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("shapes", "code", "place", "got", "want"),
+    [
+        (((4,), (8,), (4, 2)), "dim-mismatch", "b, axis 0", "size 8", "2*n + 1 = 9"),
+        (((4,), (9,), (5, 2)), "dim-mismatch", "c, axis 0", "size 5", "n = 4"),
+        (((4,), (9,), (4, 1)), "dim-mismatch", "c, axis 1", "size 1", "= 2"),
+        (((4,), (9, 1), (4, 2)), "rank-mismatch", "b", "shape (9, 1)", "rank 1"),
+        (((10,), (21,), (10, 5)), "dim-out-of-range", "n", "n = 10", "2 <= n <= 9"),
+    ],
+)
+def test_a_size_is_asserted_where_it_stands_again(
+    tmp_path: Path,
+    engine: str,
+    shapes: tuple[tuple[int, ...], ...],
+    code: str,
+    place: str,
+    got: str,
+    want: str,
+) -> None:
+    run = dd.compile(loaded(tmp_path, ASSERTED), engine=engine)
+    with pytest.raises(dd.DidymaError) as e:
+        run(*(np.ones(s, np.float32) for s in shapes))
+    said = e.value
+    assert (said.code, said.where, said.got) == (code, place, got)
+    assert want in said.want
+
+
+@pytest.mark.parametrize(
+    ("params", "place"),
+    [("a: f32[n**2], y: f32[n]", "a, axis 0"), ("a: f32[3], y: f32[n]", "@untold")],
+)
+def test_a_size_that_no_shape_tells_is_refused(tmp_path: Path, params: str, place: str) -> None:
+    head = f"primfunc @untold({params}) writes (y) dims n in [1, 9] {{\n"
+    body = "  for i in n parallel {\n    y[i] = a[i]\n  }\n}\n"
+    run = dd.compile(loaded(tmp_path, head + body))
+    with pytest.raises(dd.DidymaError) as e:
+        run(np.ones(9 if "*" in params else 3, np.float32))
+    assert (e.value.code, e.value.where) == ("unbound-dim", place)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_arrays_may_have_any_strides(tmp_path: Path, engine: str) -> None:
+    run = dd.compile(loaded(tmp_path, ASSERTED), engine=engine)
+    b = np.arange(18, dtype=np.float32)[::-2]
+    c = np.arange(8, dtype=np.float32).reshape(2, 4).T
+    got = run(np.broadcast_to(np.float32(2), (4,)), b, c)
+    assert np.array_equal(got, 2 + b[:8:2] + c[:, 0])

@@ -96,9 +96,9 @@ def bind(
 
     ``shapes`` are triples of a name, the declared shape and the actual shape.
 
-    A symbol is bound by a dim that is the symbol itself, or failing that by a dim linear in it
-    alone; every other dim is then checked.  Errors: ``rank-mismatch``, ``dim-mismatch``,
-    ``dim-out-of-range``, ``unbound-dim``.
+    A symbol is bound by the first dim that is the symbol itself, or failing that by one linear in
+    it whose other symbols are bound, in whatever order they stand; every other dim is then checked.
+    Errors: ``rank-mismatch``, ``dim-mismatch``, ``dim-out-of-range``, ``unbound-dim``.
 
     >>> n = symbol("n")
     >>> bind([("x", (2 * n + 1, 3), (9, 3))], [DimVar("n", 1, 8)])
@@ -116,23 +116,21 @@ def bind(
     for _, _, w, g in pairs:
         if isinstance(w, sympy.Symbol):
             env.setdefault(w.name, g)
-    for name, i, w, g in pairs:
-        names = [s for s in free(w) if s not in env]
-        if len(names) == 1:
-            s = symbol(names[0])
-            known = sympy.sympify(w).subs({symbol(k): v for k, v in env.items()})
-            slope = known.diff(s)
-            if slope.is_Integer and slope != 0:
-                value = (g - known.subs(s, 0)) / slope
-                if not value.is_Integer:
-                    raise DidymaError(
-                        "dim-mismatch", f"{name}, axis {i}", got=f"size {g}",
-                        want=f"{text(w)} for a whole number {names[0]}",
-                    )  # fmt: skip
-                env[names[0]] = int(value)
+    rest = [p for p in pairs if free(p[2])]
+    while rest:  # a symbol that is bound may leave one in a dim before it
+        unsolved = [p for p in rest if not _solve(p, env)]
+        if len(unsolved) == len(rest):
+            break
+        rest = unsolved
     declared = list(declared)
     check_ranges(env, declared)
     for name, i, w, g in pairs:
+        if missing := [s for s in free(w) if s not in env]:
+            raise DidymaError(
+                "unbound-dim", f"{name}, axis {i}",
+                got=f"size {g} for {text(w)}, which does not tell {', '.join(missing)}",
+                want=f"an axis of size {missing[0]}, or of a size linear in it",
+            )  # fmt: skip
         if evaluate(w, env) != g:
             raise DidymaError(
                 "dim-mismatch",
@@ -141,3 +139,24 @@ def bind(
                 want=f"{text(w)} = {evaluate(w, env)}",
             )
     return {v.name: env[v.name] for v in declared if v.name in env}
+
+
+def _solve(pair: tuple[str, int, Dim, int], env: dict[str, int]) -> bool:
+    """Bind the one symbol that a dim leaves, if it is linear in it; return whether none is left."""
+    name, i, w, g = pair
+    names = [s for s in free(w) if s not in env]
+    if len(names) != 1:
+        return not names
+    s = symbol(names[0])
+    known = sympy.sympify(w).subs({symbol(k): v for k, v in env.items()})
+    slope = known.diff(s)
+    if not slope.is_Integer or slope == 0:
+        return False
+    value = (g - known.subs(s, 0)) / slope
+    if not value.is_Integer:
+        raise DidymaError(
+            "dim-mismatch", f"{name}, axis {i}", got=f"size {g}",
+            want=f"{text(w)} for a whole number {names[0]}",
+        )  # fmt: skip
+    env[names[0]] = int(value)
+    return True

@@ -218,8 +218,9 @@ M = DimVar("m", 1, 9)
         (((n * m, 3), (m,)), ((8, 3), (4,))),
         (((n // 2 + 1,), (n,)), ((3,), (5,))),
         (((m + 1,), (n + m,)), ((3,), (9,))),
+        (((n * m,), (n + m,), (2 * m + 1,)), ((12,), (7,), (9,))),
     ],
-    ids=["linear", "product", "floor", "sum"],
+    ids=["linear", "product", "floor", "sum", "last"],
 )
 def test_sizes_are_found(
     shapes: tuple[tuple[Dim, ...], ...], given: tuple[tuple[int, ...], ...]
@@ -239,6 +240,7 @@ def test_sizes_are_found(
         (((2 * n + 1,),), ((6,),), "dim-mismatch"),
         (((n,),), ((101,),), "dim-out-of-range"),
         (((n * m,), (n,)), ((0,), (0,)), "unbound-dim"),
+        (((n + m,), (2 * m + 1,), (n * m,)), ((7,), (9,), (13,)), "dim-mismatch"),
     ],
 )
 def test_inputs_that_do_not_fit(
