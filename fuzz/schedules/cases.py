@@ -10,6 +10,7 @@ from didyma.codegen.schedule.steps.apply import apply
 from didyma.codegen.schedule.steps.records import Schedule, Step, reassociates
 from didyma.fuzz.schedules import functions, steps
 from didyma.fuzz.schedules.functions import Subject
+from didyma.fuzz.schedules.motifs import motif
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.walk import exprs, stmts
@@ -17,7 +18,7 @@ from didyma.refimpl.ir.walk import exprs, stmts
 MEDIAN = 12  # of the steps that a schedule has
 LONGEST = 26  # steps that a schedule is meant to have, at most
 MOST_REFUSED = 12  # refused steps for each legal one, on average
-MOTIFS = 6  # one schedule in so many begins with steps that belong together
+MOTIFS = 3  # one schedule in so many begins with steps that belong together
 LARGEST = 400  # statements and expressions from which on no more steps are taken
 
 
@@ -57,7 +58,7 @@ def draw(seed: int, index: int) -> Case:
     subject = functions.draw(seed, index)
     chance = random.Random((seed << 64) + index + (1 << 32))
     wanted = chance.randint(1, LONGEST)
-    queue = steps.motif(subject.func, chance) if chance.random() < 1 / MOTIFS else []
+    queue = motif(subject.func, chance) if chance.random() < 1 / MOTIFS else []
     legal: list[Step] = []
     refused: list[Refused] = []
     f = subject.func

@@ -6,6 +6,7 @@ graph, whose sums have the longest chain of additions of the scheduled kernels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,8 +25,10 @@ from didyma.oracle.primitives import PrimitiveBars, concrete
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp.faults import LoopFault
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.loop import Const, For, PrimFunc
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array, DType, from_memory
+from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.ops.bars import Contract
 
 Buffers = Mapping[str, Array]
@@ -56,6 +59,9 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     except Exception as e:
         found.findings.append(Finding("schedule", f.name, "error", f"{type(e).__name__}: {e}"))
         return found
+    if crowded := _crowded(g):
+        found.findings.append(Finding("schedule", f.name, "block", crowded))
+        return found
     loose = any(map(reassociates, case.schedule))
     want = interpreted(f, subject)
     try:
@@ -75,6 +81,19 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     if not found.findings:
         found.forced = [(r, "differs" if _differs(case, r, want) else "agrees") for r in case.due]
     return found
+
+
+def _crowded(g: PrimFunc) -> str:
+    """Say which kernel has a larger block than any GPU runs; empty if none has."""
+    for k in kernels(g):
+        sizes = [
+            s.extent.value if isinstance(s.extent, Const) else 0
+            for s in stmts(k.body)
+            if isinstance(s, For) and s.axis.startswith("thread")
+        ]
+        if math.prod(sizes) > PORTABLE.threads or 0 in sizes:
+            return f"{k.name} has blocks of {' by '.join(map(str, sizes))} threads"
+    return ""
 
 
 def interpreted(f: PrimFunc, subject: Subject) -> dict[str, Array]:

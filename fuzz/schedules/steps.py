@@ -8,10 +8,21 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from didyma.codegen.schedule.steps import records
-from didyma.codegen.schedule.steps.accesses import update_of
-from didyma.codegen.schedule.steps.loops import loops_of, path_to
+from didyma.codegen.schedule.steps.loops import loops_of
 from didyma.codegen.schedule.steps.records import Step, Tail
-from didyma.refimpl.ir.loop import AXES, Allocate, Block, Fold, For, Let, PrimFunc, Stmt, Store
+from didyma.refimpl.ir.loop import (
+    AXES,
+    Allocate,
+    Binary,
+    Block,
+    Fold,
+    For,
+    Let,
+    Load,
+    PrimFunc,
+    Stmt,
+    Store,
+)
 from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import stmt_children, stmts
 
@@ -27,6 +38,7 @@ class View:
         self.chance = chance
         merging = [s for s in stmts(f.body) if isinstance(s, Fold) and s.merge is not None]
         f = unfolded(f)
+        self.functions = [g.name for g in f.functions]
         self.loops = [x.var.name for x in loops_of(f.body)]
         self.chains = [c for c in _chains(f.body, ()) if c]
         self.pairs = [p for b in stmts(f.body) if isinstance(b, Block) for p in _next(b)]
@@ -38,7 +50,7 @@ class View:
             (x.var.name, x.body.buffer.name) for x in loops if isinstance(x.body, Allocate)
         ]
         stores = [(s, x.var.name) for x in loops for s in stmts(x.body) if isinstance(s, Store)]
-        self.folds = [(s.buffer, x) for s, x in stores if update_of(s)]
+        self.folds = [(s.buffer, x) for s, x in stores if _updates(s)]
         self.folds += [(a.var.name, x.var.name) for s in merging for x in s.axes for a in s.accs]
         self.ends = {s.buffer: x for s, x in stores}
         shapes = {s.buffer.name: s.buffer.shape for s in stmts(f.body) if isinstance(s, Allocate)}
@@ -76,6 +88,13 @@ class View:
     def reassociates(self) -> bool:
         """Decide whether a step declares that it reassociates."""
         return self.chance.random() < 0.3
+
+
+def _updates(s: Store) -> bool:
+    """Return whether a store combines an element with something, by any operation."""
+    return isinstance(s.value, Binary) and any(
+        isinstance(e, Load) and e.buffer == s.buffer for e in (s.value.lhs, s.value.rhs)
+    )
 
 
 def _chains(s: Stmt, above: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -172,7 +191,11 @@ def _swizzle(v: View) -> Step:
 
 def _pipeline(v: View) -> Step:
     loop, buffer = v.chance.choice(v.staged) if v.staged else (v.loop(), v.some(v.made))
-    return records.Pipeline(loop, buffer, v.chance.choice((2, 3)))
+    return records.Pipeline(loop, buffer, v.chance.choice((2, 3, 4)))
+
+
+def _tensorize(v: View) -> Step:
+    return records.Tensorize(v.loop(), v.some(v.functions))
 
 
 Draw: TypeAlias = Callable[[View], Step]
@@ -188,46 +211,7 @@ WEIGHTS: Mapping[Draw, int] = MappingProxyType(
 
 def draw(f: PrimFunc, chance: random.Random) -> Step:
     """Return a random step for a function, which may be illegal."""
-    kinds = list(WEIGHTS)
-    (kind,) = chance.choices(kinds, [WEIGHTS[k] for k in kinds])
+    weights = {**WEIGHTS, _tensorize: 6} if f.functions else WEIGHTS
+    kinds = list(weights)
+    (kind,) = chance.choices(kinds, [weights[k] for k in kinds])
     return kind(View(f, chance))
-
-
-def motif(f: PrimFunc, chance: random.Random) -> list[Step]:
-    """Return steps that belong together, such as those that spread a fold over threads."""
-    merging = [s for s in stmts(f.body) if isinstance(s, Fold) and s.merge is not None]
-    if merging:
-        fold = chance.choice(merging)
-        acc, k = chance.choice(fold.accs).var.name, chance.choice(fold.axes).var.name
-        around = _loops_around(f, fold)
-        bound = [records.Bind(n, a) for n, a in zip(around, AXES, strict=False)]
-        return [_turned(k, chance), *bound, records.ReduceAcross(acc, "lane")]
-    f = unfolded(f)
-    made = [s for s in stmts(f.body) if isinstance(s, Allocate) and not s.buffer.shape]
-    if not made:
-        return []
-    scalar = chance.choice(made)
-    around = _loops_around(f, scalar)
-    folds = [x.var.name for x in loops_of(scalar.body)][:1]
-    if not folds or len(around) > 3:
-        return []
-    (k,) = folds
-    bound = [records.Bind(n, a) for n, a in zip(around, AXES, strict=False)]
-    threads = records.ReduceAcross(scalar.buffer.name, "lane")
-    if chance.random() < 0.3 and around:
-        shared = records.Stage(
-            chance.choice(f.inputs or ["none"]), around[-1], records.Memory.SHARED
-        )
-        bound[-1] = records.Bind(around[-1], "threadIdx.x")
-        return [*bound, shared]
-    turned = _turned(k, chance)
-    return [*bound, turned, records.Reorder(("lane", "turn"), reassociates=True), threads]
-
-
-def _loops_around(f: PrimFunc, s: Stmt) -> list[str]:
-    return [x.var.name for x in path_to(f.body, s) if isinstance(x, For)]
-
-
-def _turned(loop: str, chance: random.Random) -> Step:
-    """Return the split of a fold's loop for so many threads."""
-    return records.Split(loop, chance.choice((2, 4, 8)), Tail.GUARDED, ("turn", "lane"))

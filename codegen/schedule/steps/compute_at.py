@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from didyma.codegen.schedule.nest import guarded, same
 from didyma.codegen.schedule.steps.accesses import scan
-from didyma.codegen.schedule.steps.inline import producer, unchanged
+from didyma.codegen.schedule.steps.inline import producer, unchanged, until_used
 from didyma.codegen.schedule.steps.loops import find, items, sequence
 from didyma.codegen.schedule.steps.records import ComputeAt
 from didyma.codegen.schedule.steps.regions import Regions, nested, redirected
@@ -40,7 +40,7 @@ def compute_at(step: ComputeAt, f: PrimFunc, *, unchecked: bool = False) -> Prim
             f, f"uses of {step.buffer} outside of {step.loop}", "a loop that holds all of its uses"
         )
     read = [a for a in known.within(made_by.nest) if not a.writes]
-    for s in made_by.after if not unchecked else ():
+    for s in until_used(sequence(made_by.after), step.buffer) if not unchecked else ():
         unchanged(f"compute_at {step.buffer} at {step.loop}", known, read, s)
     regions = Regions(known, loop)
     region = regions.of(inside)

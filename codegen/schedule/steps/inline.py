@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from didyma.codegen.schedule.folds import freshened
 from didyma.codegen.schedule.steps.accesses import Access, Scan, scan
-from didyma.codegen.schedule.steps.dependence import Dependence, refuse
+from didyma.codegen.schedule.steps.dependence import (
+    AT_ONCE,
+    Dependence,
+    Dependences,
+    Direction,
+    refuse,
+)
 from didyma.codegen.schedule.steps.loops import items, names_of, replaced, sequence
 from didyma.codegen.schedule.steps.records import Inline
 from didyma.codegen.schedule.steps.split import wrong
@@ -15,6 +21,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Allocate,
+    Barrier,
     Block,
     Expr,
     For,
@@ -66,7 +73,8 @@ def inline(step: Inline, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:
 def _variable(known: Scan, s: Let, unchecked: bool) -> PrimFunc:
     read = [a for a in known.accesses if a.stmt is s]
     if not unchecked:
-        unchanged(f"inline {s.var.name}", known, read, s.body)
+        for part in until_used(s.body, s.var.name):
+            unchanged(f"inline {s.var.name}", known, read, part)
     names = names_of(known.func)
     first = [True]
 
@@ -90,11 +98,36 @@ def _again(value: Expr, names: Names, first: list[bool]) -> Expr:
     return freshened(value, names)
 
 
+def until_used(body: Stmt, name: str) -> Iterator[Stmt]:
+    """Yield the parts of a statement that write something before the last use of a name.
+
+    Threads that meet at a barrier may be ahead of one another: then that is all of it.
+    """
+    if any(isinstance(s, Barrier) for s in stmts(body)):
+        yield body
+        return
+    parts = items(body)
+    last = max((n for n, s in enumerate(parts) if name in _mentioned(s)), default=-1)
+    yield from parts[: max(last, 0)]
+    match parts[last] if last >= 0 else None:
+        case Let(_, _, inner) | Allocate(_, inner):
+            yield from until_used(inner, name)
+        case Store() | None:  # it writes last
+            pass
+        case s:
+            yield s
+
+
 def unchanged(step: str, known: Scan, read: Sequence[Access], body: Stmt) -> None:
-    """Check that nothing that was read is written in a statement; DidymaError ``dependence``."""
+    """Check that nothing that was read is written in a statement; DidymaError ``dependence``.
+
+    Both are in one iteration of the loops around them; threads may meet at a barrier.
+    """
+    dependences = Dependences(known)
     for b in known.within(body):
         for a in read:
-            if b.writes and known.roots[a.buffer] == known.roots[b.buffer]:
+            others: dict[str, Direction] = {x.var.name: "*" for x in a.loops if x.kind in AT_ONCE}
+            if b.writes and dependences.may(a, b, others):
                 raise refuse(
                     step, Dependence(a, b, ""), "values that stay the same until they are used"
                 )
@@ -115,6 +148,10 @@ def producer(f: PrimFunc, s: Allocate) -> Producer:
         f, f"`{show_line(s)}`",
         "a buffer that one nest computes, before all uses, each element once from its own index",
     )  # fmt: skip
+
+
+def _mentioned(s: Stmt) -> set[str]:
+    return {e.name for e in exprs(s) if isinstance(e, Var)} | _loaded(s)
 
 
 def _stored(s: Stmt) -> set[str]:
@@ -152,7 +189,7 @@ def _plain(s: Stmt, made: Allocate) -> tuple[tuple[Var, ...], Expr] | None:
 def _buffer(known: Scan, made: Producer, unchecked: bool) -> PrimFunc:
     f, name = known.func, made.declaration.buffer.name
     read = [a for a in known.within(made.nest) if not a.writes]
-    for s in made.after if not unchecked else ():
+    for s in until_used(sequence(made.after), name) if not unchecked else ():
         unchanged(f"inline {name}", known, read, s)
     names, first = names_of(f), [True]
 

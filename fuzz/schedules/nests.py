@@ -1,0 +1,311 @@
+"""Random functions of a few loop nests, with affine accesses in bounds.
+
+Iterations read what others write, in all directions, so that most orders matter.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.loop import (
+    INDEX,
+    Accumulator,
+    Allocate,
+    Axis,
+    Binary,
+    BinaryOp,
+    Block,
+    Buffer,
+    Call,
+    Combiner,
+    Compare,
+    Const,
+    Expr,
+    Fold,
+    For,
+    If,
+    Let,
+    Load,
+    PrimFunc,
+    Scope,
+    Select,
+    Stmt,
+    Store,
+    Var,
+    While,
+    Yield,
+)
+from didyma.refimpl.ir.types import DType
+
+DTYPES = (DType.I32, DType.I64, DType.F32, DType.U32, DType.F64)
+OPS: tuple[BinaryOp, ...] = ("add", "sub", "mul", "max", "min")
+MARGIN = 2  # elements beyond the loops along each axis, which shifted accesses reach
+LONG = 1100  # iterations: more than a block has threads
+ONE_IN_LONG = 30
+MOST_SIZE = 12  # of a symbolic side
+CALLED = ("apply", "similar")  # the names of functions that a function may call
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A function of loop nests, the sizes of its dims, and the seed of its values."""
+
+    func: PrimFunc
+    env: tuple[tuple[str, int], ...]
+    seed: int
+
+
+def nest(chance: random.Random) -> Nest:
+    """Return a function of one to three loop nests, at times with a value computed before them."""
+    maker = _Long(chance) if chance.randrange(ONE_IN_LONG) == 0 else _Nests(chance)
+    func = maker.function()
+    env = tuple((d.name, chance.choice((1, 2, 3, 5, 8, d.hi))) for d in func.dims)
+    return Nest(func, env, chance.randrange(1 << 20))
+
+
+class _Nests:
+    """Draws the statements of one function."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.dtype = chance.choice(DTYPES)
+        self.sides: list[Dim] = [chance.choice((3, 4, 5, 6, 8)) for _ in range(2)]
+        if chance.random() < 0.2:
+            self.sides[chance.randrange(2)] = dims.symbol("n")
+        self.shape = tuple(dims.add(n, MARGIN) for n in self.sides)
+        self.buffers = [Buffer(n, self.dtype, self.shape) for n in ("a", "b", "c")]
+        self.count = 0
+        self.callees: tuple[PrimFunc, ...] = ()
+        if not dims.free(self.shape) and chance.random() < 0.15:
+            self.callees = tuple(map(self.callee, CALLED))
+
+    def function(self) -> PrimFunc:
+        parts = [self.nest() for _ in range(self.chance.choice((1, 1, 2, 2, 3)))]
+        sizes = tuple(DimVar(n, 1, MOST_SIZE) for n in dims.free(self.shape))
+        made = None
+        if not sizes and self.chance.random() < 0.5:  # a value that a nest of its own computes
+            made = Buffer("t", self.dtype, tuple(self.sides), Scope.LOCAL)
+            parts = [self.fill(made), *parts, self.use(made)]
+        body: Stmt = parts[0] if len(parts) == 1 else Block(tuple(parts))
+        if len(parts) > 1 and self.chance.random() < 0.3:
+            body = For(self.loop(), ix.index(self.chance.choice((1, 2, 3))), body)
+        body = body if made is None else Allocate(made, body)
+        return PrimFunc(
+            "nests", tuple(self.buffers), ("b", "c"), body, sizes, functions=self.callees
+        )
+
+    def loop(self) -> Var:
+        self.count += 1
+        return Var(f"i{self.count - 1}")
+
+    def name(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count - 1}"
+
+    # ---- nests
+
+    def nest(self) -> Stmt:
+        """Return two loops around statements of some kind, or a call."""
+        kinds: list[Callable[[Var, Var], Stmt]] = [
+            *[self.stores] * 8, *[self.updates] * 3, *[self.fold] * 2, *[self.folds] * 2,
+            *[self.guarded] * 2, *[self.named] * 2, self.counted, self.triangle,
+            *[self.call] * 4 * bool(self.callees), *[self.written_out] * 4 * bool(self.callees),
+        ]  # fmt: skip
+        return self.chance.choice(kinds)(self.loop(), self.loop())
+
+    def over(self, i: Var, j: Var, body: Stmt, columns: Expr | None = None) -> Stmt:
+        inner = For(j, ix.of_dim(self.sides[1]) if columns is None else columns, body)
+        return For(i, ix.of_dim(self.sides[0]), inner)
+
+    def stores(self, i: Var, j: Var) -> Stmt:
+        return self.over(i, j, self.some(i, j))
+
+    def some(self, i: Expr, j: Expr) -> Stmt:
+        stores = [self.store(i, j) for _ in range(self.chance.choice((1, 1, 2)))]
+        return stores[0] if len(stores) == 1 else Block(tuple(stores))
+
+    def triangle(self, i: Var, j: Var) -> Stmt:
+        """Return rows that grow, up to the length of the shorter side."""
+        sides = [ix.of_dim(n) for n in self.sides]
+        return self.over(i, j, self.some(i, j), ix.minimum(ix.add(i, ix.ONE), sides[1]))
+
+    def guarded(self, i: Var, j: Var) -> Stmt:
+        """Return statements under a condition on the place, or on what is read there."""
+        if self.chance.random() < 0.5:
+            there = (i, ix.ZERO), (i, j)
+            pair = [Load(self.any(), self.chance.choice(there), self.dtype) for _ in range(2)]
+            cond: Expr = Compare("lt", *pair)
+        else:
+            cond = ix.compare("lt", ix.add(i, j), ix.index(self.chance.choice((2, 4, 6))))
+        inside: Stmt = If(cond, self.some(i, j))
+        if isinstance(cond, Compare) and self.chance.random() < 0.3:
+            inside = If(cond, self.store(i, j), self.store(i, j))
+        return self.over(i, j, inside)
+
+    def named(self, i: Var, j: Var) -> Stmt:
+        """Return stores that use a value read before them, also of what they write."""
+        v = Var(self.name("v"), self.dtype)
+        again = Store(self.target(), self.at(i, j), Binary(self.op(), v, self.load(i, j)))
+        return self.over(i, j, Let(v, self.load(i, j), Block((self.store(i, j), again))))
+
+    def counted(self, i: Var, j: Var) -> Stmt:
+        """Return a loop that counts by itself, around another."""
+        k = Buffer(self.name("k"), INDEX, (), Scope.LOCAL)
+        at = Load(k.name, (), INDEX)
+        step = Store(k.name, (), ix.add(at, ix.ONE))
+        inner = For(j, ix.of_dim(self.sides[1]), self.some(at, j))
+        turn = While(ix.compare("lt", at, ix.of_dim(self.sides[0])), Block((inner, step)))
+        body: Stmt = Allocate(k, Block((Store(k.name, (), ix.ZERO), turn)))
+        return For(i, ix.index(self.chance.choice((1, 2))), body)
+
+    # ---- folds
+
+    def updates(self, i: Var, j: Var) -> Stmt:
+        """Return a fold of a row as a loop that updates a scalar."""
+        acc = Buffer(self.name("acc"), self.dtype, (), Scope.LOCAL)
+        old: Expr = Load(acc.name, (), self.dtype)
+        step = Store(acc.name, (), Binary(self.op(), old, self.load(i, j, "a")))
+        loop = For(j, ix.of_dim(self.sides[1]), step)
+        first = Store(acc.name, (), self.load(i, ix.ZERO, "a"))
+        body = Allocate(acc, Block((first, loop, Store(self.target(), (i, ix.ZERO), old))))
+        return For(i, ix.of_dim(self.sides[0]), body)
+
+    def fold(self, i: Var, j: Var) -> Stmt:
+        """Return a fold of a row with one accumulator."""
+        acc, term = (Var(self.name(n), self.dtype) for n in ("acc", "term"))
+        combine = Combiner((term,), (Binary(self.op(), acc, term),))
+        start = Accumulator(acc, self.chance.choice((self.number(0), self.load(i, ix.ZERO, "a"))))
+        last = Store(self.target(), (i, ix.ZERO), acc)
+        return self.row(i, Fold((start,), self.axis(j), combine, self.term(i, j), last))
+
+    def folds(self, i: Var, j: Var) -> Stmt:
+        """Return a fold of a row that says how its parts merge."""
+        if self.dtype.is_float or self.chance.random() < 0.5:
+            return self.sum_and_product(i, j)
+        return self.greatest(i, j)
+
+    def sum_and_product(self, i: Var, j: Var) -> Stmt:
+        names = ("sum", "product", "term", "sum2", "product2")
+        s, p, x, s2, p2 = (Var(self.name(n), self.dtype) for n in names)
+        combine = Combiner((x,), (Binary("add", s, x), Binary("mul", p, x)))
+        merge = Combiner((s2, p2), (Binary("add", s, s2), Binary("mul", p, p2)))
+        accs = Accumulator(s, self.number(0)), Accumulator(p, self.number(1))
+        last = Store(self.target(), (i, ix.ZERO), Binary(self.op(), s, p))
+        return self.row(i, Fold(accs, self.axis(j), combine, self.term(i, j), last, merge))
+
+    def greatest(self, i: Var, j: Var) -> Stmt:
+        """Return a fold to the greatest element of a row and its first place."""
+        best, x, other = (Var(self.name(n), self.dtype) for n in ("best", "x", "other"))
+        at, k, there = (Var(self.name(n), INDEX) for n in ("at", "k", "there"))
+        more = Compare("gt", x, best)
+        first = Binary("and", Compare("eq", other, best), Compare("lt", there, at))
+        wins = Binary("or", Compare("gt", other, best), first)
+        combine = Combiner((x, k), (Select(more, x, best), Select(more, k, at)))
+        merge = Combiner((other, there), (Select(wins, other, best), Select(wins, there, at)))
+        low = Const(self.dtype.limits[0], self.dtype)
+        step = Yield((self.load(i, j, "a"), j))
+        accs = Accumulator(best, low), Accumulator(at, ix.ZERO)
+        last = Store(self.target(), (i, at), best)
+        return self.row(i, Fold(accs, self.axis(j), combine, step, last, merge))
+
+    def row(self, i: Var, fold: Fold) -> Stmt:
+        return For(i, ix.of_dim(self.sides[0]), fold)
+
+    def axis(self, j: Var) -> tuple[Axis, ...]:
+        return (Axis(j, ix.of_dim(self.sides[1])),)
+
+    def term(self, i: Var, j: Var) -> Stmt:
+        return Yield((self.load(i, j, "a"),))
+
+    # ---- calls
+
+    def callee(self, name: str) -> PrimFunc:
+        """Return a function that updates a whole buffer by another; the two differ in the op."""
+        x, y = (Buffer(n, self.dtype, self.shape) for n in "xy")
+        op: BinaryOp = "sub" if name == CALLED[0] else "max"
+        return PrimFunc(name, (x, y), ("y",), self.whole(Var("p"), Var("q"), op, "x", "y"))
+
+    def whole(self, p: Var, q: Var, op: BinaryOp, x: str, y: str) -> Stmt:
+        value = Binary(op, Load(y, (p, q), self.dtype), Load(x, (p, q), self.dtype))
+        body: Stmt = Store(y, (p, q), value)
+        for v, n in ((q, self.shape[1]), (p, self.shape[0])):
+            body = For(v, ix.of_dim(n), body)
+        return body
+
+    def call(self, i: Var, j: Var) -> Stmt:
+        x, y = self.chance.choice((("a", "b"), ("a", "c"), ("b", "c")))
+        called = Call(self.chance.choice(CALLED), (x, y))
+        return called if self.chance.random() < 0.5 else For(i, ix.index(2), called)
+
+    def written_out(self, i: Var, j: Var) -> Stmt:
+        """Return what a function does that could be called."""
+        return self.whole(i, j, self.chance.choice(("sub", "max")), "a", self.target())
+
+    # ---- accesses
+
+    def op(self) -> BinaryOp:
+        return self.chance.choice(OPS)
+
+    def any(self) -> str:
+        return self.chance.choice("abc")
+
+    def target(self) -> str:
+        return self.chance.choice("bc")
+
+    def number(self, n: int) -> Expr:
+        return Const(float(n) if self.dtype.is_float else n, self.dtype)
+
+    def store(self, i: Expr, j: Expr) -> Store:
+        target = self.target()
+        at = self.at(i, j)
+        first: Expr = self.load(i, j)
+        if self.chance.random() < 0.4:  # an update, such as a fold makes
+            at = (i, ix.ZERO) if self.chance.random() < 0.5 else (ix.ZERO, j)
+            first = Load(target, at, self.dtype)
+        return Store(target, at, Binary(self.op(), first, self.load(i, j)))
+
+    def load(self, i: Expr, j: Expr, buffer: str = "") -> Expr:
+        return Load(buffer or self.any(), self.at(i, j), self.dtype)
+
+    def at(self, i: Expr, j: Expr) -> tuple[Expr, ...]:
+        """Return an element near that of two loop variables, at times with them in turn."""
+        shift = [self.chance.choice((0, 0, 0, 1, 2)) for _ in range(2)]
+        if self.sides[0] == self.sides[1] and self.chance.random() < 0.2:
+            i, j = j, i
+        return ix.add(i, ix.index(shift[0])), ix.add(j, ix.index(shift[1]))
+
+    # ---- a value that is made before it is used
+
+    def fill(self, made: Buffer) -> Stmt:
+        i, j = self.loop(), self.loop()
+        return self.over(i, j, Store(made.name, (i, j), self.load(i, j)))
+
+    def use(self, made: Buffer) -> Stmt:
+        i, j = self.loop(), self.loop()
+        value = Binary("add", Load(made.name, (i, j), self.dtype), self.load(i, j, "a"))
+        return self.over(i, j, Store(self.target(), (i, j), value))
+
+
+class _Long(_Nests):
+    """Draws one loop that is longer than a block."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__(chance)
+        self.sides = [LONG, 1]
+        self.shape = (LONG + MARGIN, 1)
+        self.buffers = [Buffer(n, self.dtype, self.shape) for n in ("a", "b", "c")]
+        self.callees = ()
+
+    def function(self) -> PrimFunc:
+        i = self.loop()
+        rows = (self.load(ix.add(i, ix.index(n)), ix.ZERO, "a") for n in range(MARGIN))
+        body = For(i, ix.index(LONG), Store("b", (i, ix.ZERO), Binary(self.op(), *rows)))
+        return PrimFunc("nests", tuple(self.buffers), ("b", "c"), body)
+
+    def at(self, i: Expr, j: Expr) -> tuple[Expr, ...]:
+        return i, j
