@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.dims.polynomial import constant, is_constant, plus, times, without
 from didyma.refimpl.ir.loop import Binary, Const, Expr, Var
 from didyma.refimpl.ir.walk import expr_children
@@ -34,10 +35,11 @@ class Affine:
     """Converts the index expressions of one function to polynomials and back.
 
     ``bounds`` holds the largest value of each loop variable; ``lets`` what a bound variable
-    stands for.
+    stands for.  Those of the ``sizes`` that are never 0 bound the remainders of divisions by them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Iterable[DimVar] = ()) -> None:
+        self._positive = frozenset(d.name for d in sizes if d.lo >= 1)
         self.bounds: dict[str, Poly] = {}
         self.lets: dict[str, Expr] = {}
         self._atoms: dict[Expr, str] = {}
@@ -115,7 +117,8 @@ class Affine:
         if floor is not None:
             floor = constant(floor.get((), 0) // k)
         quotient = self._atom(ix.floordiv(inner, self.expr(d)), floor)
-        remainder = self._atom(ix.mod(inner, self.expr(d)), plus(d, constant(-1)))
+        below = plus(d, constant(-1)) if self._positive.issuperset(mono) else None
+        remainder = self._atom(ix.mod(inner, self.expr(d)), below)
         self._pairs[next(iter(remainder))[0]] = (next(iter(quotient))[0], d, rest)
         return plus(exact, quotient), remainder
 

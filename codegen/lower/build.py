@@ -10,6 +10,7 @@ from didyma.codegen.lower.affine import Affine, has_division, size
 from didyma.codegen.lower.scalar import identity, widened
 from didyma.codegen.lower.scatter import gathered
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.loop import (
     Buffer,
@@ -64,12 +65,13 @@ class ScalarBuilder:
         types: Mapping[str, TensorType],
         buffers: Mapping[str, Buffer],
         names: Names,
+        sizes: Sequence[DimVar],
     ) -> None:
         self._nodes = nodes
         self._types = types
         self._buffers = buffers
         self.names = names
-        self.affine = Affine()
+        self.affine = Affine(sizes)
         self.values: list[Scalar] = []
         self.by_name: dict[str, Scalar] = {}
         self._memo: dict[tuple[str, Index], Expr] = {}

@@ -95,7 +95,7 @@ class _Lowering:
         return tuple(d for d in self.m.dims if d.name in used)
 
     def _builder(self) -> ScalarBuilder:
-        return ScalarBuilder(self.nodes, self.types, self.inputs, self.names)
+        return ScalarBuilder(self.nodes, self.types, self.inputs, self.names, self.m.dims)
 
     def _nest(self, shape: Shape, group: Sequence[tuple[str, Buffer]]) -> Stmt:
         b = self._builder()

@@ -98,7 +98,7 @@ class NestFacts:
         """Collect the facts about one nest of a function."""
         buffers = {b.name: b for b in func.params}
         names = loop_names([*buffers, *(d.name for d in func.dims)])
-        affine = Affine()
+        affine = Affine(func.dims)
         for var, extent in zip(nest.index, nest.extents, strict=True):
             affine.loop(var, extent)
         names.take(v.name for v in nest.index)

@@ -62,7 +62,7 @@ def _affine(found: Judged, case: Case) -> None:
         values[s.var.name] = np.arange(count).reshape((-1, *(1,) * (len(loops) - k - 1)))
     if 0 in sizes:
         return
-    affine = Affine()
+    affine = Affine(f.dims)
     for s in loops:
         affine.loop(s.var, s.extent)
     for e in _indices(f, set(values)):

@@ -23,8 +23,8 @@ from didyma.codegen.schedule.steps.records import reassociates
 from didyma.codegen.schedule.steps.text import FORMS, step_name
 from didyma.fuzz.schedules.cases import Case, draw
 from didyma.fuzz.schedules.judge import Judged, judge
-from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.loop import Fold as FoldStatement
+from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.walk import stmts
 from tests.bench.page import ROOT, commit, put, table
 

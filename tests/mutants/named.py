@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from tests.mutants import faults, grouping, slips
+from tests.mutants import faults, grouping, slips, step_slips
 from tests.mutants.faults import Fault
 from tests.mutants.memory import page as memory
 from tests.mutants.mutant import ROOT, Mutant, Site
@@ -14,7 +14,12 @@ from tests.mutants.target import Target
 
 def every() -> Iterator[Target]:
     """Yield every named fault: of compilers, of groups of findings, slips, of memory planning."""
-    for f in (*faults.FAULTS, *grouping.FAULTS, *chain(*slips.SLIPS.values())):
+    for f in (
+        *faults.FAULTS,
+        *grouping.FAULTS,
+        *chain(*slips.SLIPS.values()),
+        *step_slips.FAULTS,
+    ):
         yield target(f)
     for i, m in enumerate(memory.faults()):
         yield Target(f"memory {m.number}: {m.name}", "named", m.name, memory=i)

@@ -105,7 +105,7 @@ class Dependences:
         """Return whether the elements of two accesses certainly differ."""
         assert a.index is not None
         assert b.index is not None
-        affine = Affine()
+        affine = Affine(self.scan.func.dims)
         mine, other = _rename(affine, self.scan, self.written, a, b, signs)
         first, second = (
             [affine.poly(r(i)) for i in x] for r, x in ((mine, a.index), (other, b.index))

@@ -77,7 +77,7 @@ class Regions:
     def __init__(self, known: Scan, loop: For, free: Iterable[str] = ()) -> None:
         self.known = known
         self.loop = loop
-        self.affine = Affine()
+        self.affine = Affine(known.func.dims)
         self.free = set(free) | {s.var.name for s in stmts(loop.body) if isinstance(s, For)}
 
     def of(self, accesses: Sequence[Access]) -> Region:
@@ -135,9 +135,7 @@ class Regions:
         first = plus(base, constant(low))
         last = plus(base, constant(high))
         top = self.affine.poly(size)
-        # A remainder is below its divisor, unless that is 0 and a condition leaves it out.
-        plain = not any(v.startswith("@") for m in first for v in m)
-        inside = plain and self.affine.within(first, top) and self.affine.within(last, top)
+        inside = self.affine.within(first, top) and self.affine.within(last, top)
         return self.affine.expr(first), high - low + 1, inside
 
     def _spread(self, p: Poly) -> tuple[Poly, int, int] | None:

@@ -9,6 +9,7 @@ import pytest
 
 from didyma.codegen.lower.affine import Affine
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.dims.polynomial import coefficient
 from didyma.refimpl.ir.loop import Binary, Const, Expr, Var
 
@@ -102,3 +103,12 @@ def test_coefficients() -> None:
     assert coefficient(p, "j") == {(): 3}
     assert coefficient(p, "k") is None
     assert coefficient(p, "x") == {}
+
+
+@pytest.mark.parametrize("least", [0, 1])
+def test_a_remainder_is_below_its_divisor_unless_that_may_be_zero(least: int) -> None:
+    a = Affine((DimVar("n", least, 8),))
+    a.loop(P, ix.index(5))
+    rest = a.poly(ix.mod(P, N))
+    assert a.within(rest, a.poly(N)) is (least > 0)
+    assert not a.within(rest, a.poly(ix.sub(N, ix.ONE)))
