@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pycuda import driver
+    from pycuda.tools import DeviceMemoryPool
 
 POISON = 0xFF  # a NaN in every float type
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: no implicit order with the default stream
@@ -312,7 +313,7 @@ def _pycuda() -> Any:
     return module
 
 
-def _pool() -> Any:
+def _pool() -> DeviceMemoryPool:
     from pycuda.tools import DeviceMemoryPool
 
     return DeviceMemoryPool()

@@ -13,7 +13,7 @@ import argparse
 import importlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,7 +66,7 @@ def _found(name: str) -> Any:
 
 
 @contextmanager
-def no_copies(engine: Cuda) -> Iterator[None]:
+def no_copies(engine: Cuda) -> Generator[None]:
     """Forbid copies between host and GPU by an engine."""
     own = vars(engine)
     real = own["_driver"]
