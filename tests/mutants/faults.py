@@ -103,8 +103,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "max that drops NaN, in the prelude",
         "codegen/emit/prelude/common.c",
-        "FN T max_T(T a, T b) {\n  if (a != a || b != b) return a + b;",
-        "FN T max_T(T a, T b) {\n  if (a != a) return b;",
+        "FN T max__T(T a, T b) {\n  if (a != a || b != b) return a + b;",
+        "FN T max__T(T a, T b) {\n  if (a != a) return b;",
         ("host",),
     ),
     Fault(

@@ -93,13 +93,13 @@ FN b8 isinf_T(T x) { return x == inf_T() || x == -inf_T(); }
 
 FN b8 signbit_T(T x) { return (b8)(bits__T(x) >> (BITS - 1)); }
 
-FN T min_T(T a, T b) {
+FN T min__T(T a, T b) {
   if (a != a || b != b) return a + b;
   if (a == b) return signbit_T(a) ? a : b;
   return a < b ? a : b;
 }
 
-FN T max_T(T a, T b) {
+FN T max__T(T a, T b) {
   if (a != a || b != b) return a + b;
   if (a == b) return signbit_T(a) ? b : a;
   return a < b ? b : a;

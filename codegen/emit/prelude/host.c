@@ -7,6 +7,10 @@
 #define neg_T(a) ((T)(0 - (U)(a)))
 
 //: T in floats
+#define min_T min__T
+
+#define max_T max__T
+
 extern T exp@(T);
 FN T exp_T(T x) { return exp@(x); }
 
