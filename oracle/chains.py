@@ -27,6 +27,7 @@ from didyma.refimpl.ir.loop import (
     Barrier,
     Binary,
     Block,
+    Broadcast,
     Cast,
     Compare,
     Const,
@@ -40,6 +41,7 @@ from didyma.refimpl.ir.loop import (
     Load,
     LoopKind,
     PlacementAllocate,
+    Ramp,
     Select,
     Stmt,
     Store,
@@ -243,6 +245,8 @@ class _Interpreter:
                 return None if product is None or addend is None else _added(product, addend)
             case Intrinsic(_, _):
                 return _TERM if e.dtype.is_float else None
+            case Ramp() | Broadcast():
+                raise AssertionError("stores of vectors are written out before")
 
     def both(
         self, a: Expr, b: Expr, state: Depths, f: Callable[[Depth, Depth], Depth]

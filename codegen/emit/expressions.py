@@ -43,6 +43,7 @@ from didyma.refimpl.ir.expr import of_dim
 from didyma.refimpl.ir.loop import (
     BITCASTS,
     Binary,
+    Broadcast,
     Buffer,
     Cast,
     Compare,
@@ -51,6 +52,7 @@ from didyma.refimpl.ir.loop import (
     Intrinsic,
     LetExpr,
     Load,
+    Ramp,
     Select,
     Unary,
     Var,
@@ -147,6 +149,8 @@ class Expressions:
             case LetExpr():
                 self.bind(e.var, self.value(e.value))
                 return self.value(e.body)
+            case Ramp() | Broadcast():
+                raise AssertionError("stores of vectors are written out before")
             case _:
                 assert_never(e)
 

@@ -15,6 +15,7 @@ from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.loop import (
     Binary,
     BinaryOp,
+    Broadcast,
     Cast,
     Compare,
     CompareOp,
@@ -23,6 +24,7 @@ from didyma.refimpl.ir.loop import (
     Intrinsic,
     LetExpr,
     Load,
+    Ramp,
     Select,
     Unary,
     Var,
@@ -114,7 +116,7 @@ def evaluate(e: Expr, dims: Mapping[str, int]) -> int:
             return evaluate(e.then if evaluate(e.cond, dims) else e.other, dims)
         case LetExpr():
             return evaluate(e.body, {**dims, e.var.name: evaluate(e.value, dims)})
-        case Cast() | Unary() | Intrinsic() | Load():
+        case Cast() | Unary() | Intrinsic() | Load() | Ramp() | Broadcast():
             raise ValueError(f"not an index expression over dims: {e}")
     assert_never(e)
 

@@ -24,6 +24,7 @@ from didyma.refimpl.ir.loop import (
     Binary,
     BinaryOp,
     Block,
+    Broadcast,
     Buffer,
     Call,
     Cast,
@@ -37,7 +38,9 @@ from didyma.refimpl.ir.loop import (
     Load,
     LoopKind,
     PrimFunc,
+    Ramp,
     Scope,
+    Select,
     Stmt,
     Store,
     Var,
@@ -49,6 +52,7 @@ from didyma.refimpl.ir.walk import exprs, subexprs
 SIZE = 48  # elements of each input: a multiple of four, and more than the corners that decide most
 SHORT = 20  # elements of a buffer that ends before the others
 THREADS = (16, 32, 48)
+LANES = 4  # of vectors
 STATEMENTS = 5
 DEPTH = 4
 ATOMICS = (DType.I32, DType.I64, DType.U32, DType.U64)
@@ -209,6 +213,24 @@ class _Kernel:
         op = self.r.choice(ATOMIC_OPS)
         return Atomic(op, out.name, (place,), self.x.value(dtype, 2))
 
+    def vector(self, depth: int) -> Stmt:
+        """Draw a store of four lanes, forwards or backwards."""
+        del depth
+        r, dtype = self.r, self.r.choice(DTYPES)
+        out = self.output(dtype, SIZE * LANES)
+        first = Binary("mul", self.at, ix.index(LANES))
+        back = Binary("add", first, ix.index(LANES - 1))
+        place = r.choice((Ramp(first, 1, LANES), Ramp(back, -1, LANES)))
+        stride = r.choice((1, 1, 2, 3))
+        base = ix.index(r.randrange(SIZE - (LANES - 1) * stride))
+        source = r.choice(self.inputs[dtype])
+        read = Load(source.name, (Ramp(base, stride, LANES),), dtype)
+        same = Broadcast(self.x.value(dtype, 2), LANES)
+        value: Expr = Select(Broadcast(self.x.decision(1), LANES), read, same)
+        if dtype in INTS:
+            value = Binary(r.choice(("add", "xor", "max")), read, same)
+        return Store(out.name, (place,), value)
+
     def call(self, depth: int) -> Stmt:
         """Draw a call of a function that stores one value."""
         del depth
@@ -232,7 +254,7 @@ class _Kernel:
 
 _STATEMENTS: tuple[Callable[[_Kernel, int], Stmt], ...] = (
     _Kernel.branch, _Kernel.branch, _Kernel.let, _Kernel.let, _Kernel.fold, _Kernel.fold,
-    _Kernel.array, _Kernel.repeat, _Kernel.atomic, _Kernel.call,
+    _Kernel.array, _Kernel.repeat, _Kernel.atomic, _Kernel.call, _Kernel.vector,
 )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir.loop import (
     INDEX,
     Binary,
+    Broadcast,
     Cast,
     Compare,
     Const,
@@ -41,6 +42,7 @@ from didyma.refimpl.ir.loop import (
     Intrinsic,
     LetExpr,
     Load,
+    Ramp,
     Select,
     Unary,
     Var,
@@ -71,6 +73,8 @@ def compile_expr(site: Site, e: Expr) -> Code:
             return _select(site, e)
         case LetExpr():
             return _let(site, e)
+        case Ramp() | Broadcast():
+            raise AssertionError("stores of vectors are written out before")
         case _:
             assert_never(e)
 

@@ -30,6 +30,7 @@ from didyma.refimpl.interp.scalar_ring import forget, value_of
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.vectors import lanes_of
 
 Routine: TypeAlias = Callable[[Sequence[Array], Sequence[Array], Mapping[str, Attr]], None]
 
@@ -43,7 +44,10 @@ MOST_ROUNDS = 1 << 24  # of one ``while``
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """What names mean to one thread in the function that it runs; ``fold`` is that of its step."""
+    """What names mean to one thread in the function that it runs.
+
+    ``fold`` is that of its step, and ``lane`` the one of a vector that it computes.
+    """
 
     arithmetic: Arithmetic
     functions: Mapping[str, ir.PrimFunc]
@@ -51,6 +55,7 @@ class Thread:
     vars: dict[str, Value]
     memory: Memory
     fold: ir.Fold | None = None
+    lane: int = 0
 
     def bind(self, vars: Iterable[ir.Var], values: Iterable[Value]) -> None:
         """Give variables their values."""
@@ -131,7 +136,10 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             t.vars[var.name] = evaluate(t, value, s)
             yield from execute(t, body)
         case ir.Store(name, index, value):
-            t.memory.store(name, _element(t, name, index, s), evaluate(t, value, s), s)
+            by_lane = [replace(t, lane=lane) for lane in range(lanes_of(s))]
+            found = [(_element(u, name, index, s), evaluate(u, value, s)) for u in by_lane]
+            for at, new in found:
+                t.memory.store(name, at, new, s)
         case ir.Atomic(op, name, index, value):
             at, new = _element(t, name, index, s), evaluate(t, value, s)
             combine = t.arithmetic.binary_fn(op, value.dtype)
@@ -217,6 +225,11 @@ def evaluate(t: Thread, e: ir.Expr, s: ir.Stmt) -> Value:
         case ir.LetExpr(var, value, body):
             t.vars[var.name] = evaluate(t, value, s)
             return evaluate(t, body, s)
+        case ir.Ramp(base, stride):
+            plus = t.arithmetic.binary_fn("add", ir.INDEX)
+            return plus(evaluate(t, base, s), np.int64(t.lane * stride))
+        case ir.Broadcast(value):
+            return evaluate(t, value, s)
         case _:
             assert_never(e)
 

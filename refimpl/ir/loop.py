@@ -199,9 +199,37 @@ class LetExpr:
         return self.body.dtype
 
 
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """The vector ``base, base + stride, base + 2 * stride, ...`` of as many indices as lanes."""
+
+    base: Expr
+    stride: int
+    lanes: int
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of a lane: that of indices."""
+        return INDEX
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """The vector that has ``value`` in each of its lanes."""
+
+    value: Expr
+    lanes: int
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of a lane."""
+        return self.value.dtype
+
+
 Expr: TypeAlias = (
     Const | Var | Cast | Binary | Compare | Unary | Intrinsic | Select | Load | LetExpr
-)
+    | Ramp | Broadcast
+)  # fmt: skip
 
 
 class Scope(StrEnum):
@@ -347,7 +375,11 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The store ``buffer[index] = value``; the value has the buffer's dtype."""
+    """The store ``buffer[index] = value``; the value has the buffer's dtype.
+
+    With a ``Ramp`` for an index it stores a vector: every lane of the value is computed, by the
+    operations on that lane of their operands, before any is stored.
+    """
 
     buffer: str
     index: tuple[Expr, ...]

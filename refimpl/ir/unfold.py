@@ -1,4 +1,4 @@
-"""Write out folds as the loops that they mean."""
+"""Write out folds, and stores of vectors, as the loops that they mean."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.expand import declared
 from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.vectors import has_vectors, without_vectors
 from didyma.refimpl.ir.walk import (
     certain_children,
     exprs,
@@ -23,14 +24,17 @@ from didyma.refimpl.ir.walk import (
 def unfolded(f: ir.PrimFunc) -> ir.PrimFunc:
     """Return a function with a serial loop and local scalars in place of each fold.
 
-    Folds of its functions are written out, too.
+    A store of a vector becomes a vectorized loop over its lanes.  Folds and stores of its functions
+    are written out, too.
     """
     if f.functions:
         f = replace(f, functions=tuple(map(unfolded, f.functions)))
-    if not any(isinstance(s, ir.Fold) for s in stmts(f.body)):
+    folds, vectors = any(isinstance(s, ir.Fold) for s in stmts(f.body)), has_vectors(f.body)
+    if not (folds or vectors):
         return f
-    names = (*f.names, *declared(f.body))
-    return replace(f, body=without_folds(f.body, Names(names)))
+    names = Names((*f.names, *declared(f.body)))
+    body = without_folds(f.body, names) if folds else f.body
+    return replace(f, body=without_vectors(body, names) if vectors else body)
 
 
 def without_folds(s: ir.Stmt, names: Names) -> ir.Stmt:

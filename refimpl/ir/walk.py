@@ -15,6 +15,7 @@ from didyma.refimpl.ir.loop import (
     Barrier,
     Binary,
     Block,
+    Broadcast,
     Call,
     Cast,
     Combiner,
@@ -31,6 +32,7 @@ from didyma.refimpl.ir.loop import (
     LetExpr,
     Load,
     PlacementAllocate,
+    Ramp,
     Select,
     Stmt,
     Store,
@@ -61,6 +63,10 @@ def expr_children(e: Expr) -> tuple[Expr, ...]:
             return (e.cond, e.then, e.other)
         case LetExpr():
             return (e.value, e.body)
+        case Ramp():
+            return (e.base,)
+        case Broadcast():
+            return (e.value,)
         case _:
             assert_never(e)
 
@@ -95,6 +101,10 @@ def map_expr(f: ExprFn, e: Expr) -> Expr:
             return Load(buffer, new, dtype)
         case LetExpr(var, _, _):
             return LetExpr(var, *new)
+        case Ramp(_, stride, lanes):
+            return Ramp(new[0], stride, lanes)
+        case Broadcast(_, lanes):
+            return Broadcast(new[0], lanes)
         case _:
             assert_never(e)
 

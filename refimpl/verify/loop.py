@@ -1,4 +1,4 @@
-"""The laws of loop programs, and those of ``calls``, ``scalars`` and ``sizes``.
+"""The laws of loop programs, and those of ``calls``, ``scalars``, ``sizes`` and ``vectors``.
 
 | law | says |
 |---|---|
@@ -34,10 +34,12 @@ from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show_expr, show_line
 from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.vectors import is_vector
 from didyma.refimpl.ir.walk import expr_children, exprs
 from didyma.refimpl.verify.calls import Calls, Weight
 from didyma.refimpl.verify.scalars import Construct, Scalars
 from didyma.refimpl.verify.sizes import Sizes
+from didyma.refimpl.verify.vectors import verify_store
 
 _CONSTANT = (ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
 _AT_ONCE = (ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED)
@@ -175,7 +177,11 @@ class _Verifier:
                     self.per_thread.add(var.name)
                 self.stmt(body)
             case ir.Store(name, index, value):
+                self.scalars.in_vector = is_vector(s)
                 self._write(s, name, self.scalars.access(name, index, s), value)
+                if self.scalars.in_vector:
+                    verify_store(s, self.scalars)
+                self.scalars.in_vector = False
             case ir.Atomic(_, name, index, value):
                 place = self.scalars.access(name, index, s)
                 self._write(s, name, place, value)

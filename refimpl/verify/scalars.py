@@ -68,6 +68,7 @@ class Scalars:
         self.freed: set[str] = set()
         self.names: set[str] = set()  # all that were declared, seen from here or not
         self.written = set(written)
+        self.in_vector = False  # the statement stores a vector
 
     def broken(self, law: str, e: Construct, got: str, want: str, help: str = "") -> DidymaError:
         """Return the error of a law that an expression or statement breaks."""
@@ -153,6 +154,8 @@ class Scalars:
             case ir.LetExpr(var, value, body):
                 self.bind(var, self.expr(value), e)
                 return self.expr(body)
+            case ir.Ramp(inner) | ir.Broadcast(inner):
+                return self._vector(e, inner)
             case _:
                 assert_never(e)
 
@@ -210,6 +213,15 @@ class Scalars:
                 raise self.broken("L-storage", e, f"{op} on {dtype}", "f32", "cast to f32 first")
             want = ", ".join(sorted(_DEFINED[op]))
             raise self.broken("L-op-dtype", e, f"{op} on {dtype}", f"one of {want}")
+        return dtype
+
+    def _vector(self, e: ir.Ramp | ir.Broadcast, inner: ir.Expr) -> DType:
+        if not self.in_vector:
+            want = "a store whose index is a ramp around it: a[ramp(i, 1, 4)] = ..."
+            raise self.broken("L-lanes", e, "a vector elsewhere", want)
+        dtype = self.expr(inner)
+        if isinstance(e, ir.Ramp) and dtype is not ir.INDEX:
+            raise self.broken("L-index-dtype", e, f"{show_expr(inner)}: {dtype}", str(ir.INDEX))
         return dtype
 
     def _bitcast(self, e: ir.Intrinsic, source: DType) -> DType:

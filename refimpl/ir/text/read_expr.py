@@ -195,6 +195,8 @@ class ExprReader(Reader):
         at = self.i
         name = self.next()
         self.next()
+        if name in ("ramp", "broadcast"):
+            return self._vector(name)
         args = self._exprs(")")
         if name in ir.INTRINSICS or name in ir.BITCASTS:
             return ir.Intrinsic(name, args)
@@ -208,8 +210,24 @@ class ExprReader(Reader):
             return ir.Cast(args[0], DTYPES[name])
         if name == "select" and len(args) == 3:
             return ir.Select(*args)
-        known = (*_BINARY, *_COMPARE, *_UNARY, *DTYPES, "select")
+        known = (*_BINARY, *_COMPARE, *_UNARY, *DTYPES, "select", "ramp", "broadcast")
         if name in known:
             wanted = 3 if name == "select" else 2 if name in (*_BINARY, *_COMPARE) else 1
             raise self.error(f"{wanted} operands of {name}", got=str(len(args)), at=at)
         raise self.error(f"a function: {', '.join((*known, *ir.INTRINSICS, *ir.BITCASTS))}", at=at)
+
+    def _vector(self, name: str) -> ir.Expr:
+        """Take what follows the opening parenthesis of a ``ramp`` or ``broadcast``."""
+        value = self.expr()
+        self.height = self._grow(self.height, self.i - 1)
+        counts = [self._count() for _ in range(2 if name == "ramp" else 1)]
+        self.expect(")")
+        return ir.Ramp(value, *counts) if name == "ramp" else ir.Broadcast(value, *counts)
+
+    def _count(self) -> int:
+        self.expect(",")
+        at = self.i
+        count = self.number(ir.INDEX)
+        if type(count) is not int:
+            raise self.error("a whole number", at=at)
+        return count

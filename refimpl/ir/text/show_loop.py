@@ -17,6 +17,8 @@ A literal carries its dtype, except ``true``, ``false`` and integers of dtype i6
 i64 and a load has its buffer's dtype unless they say otherwise: ``x:f32``.  ``f32(x)`` is a cast.
 Infix: ``or``, ``xor``, ``and``, comparisons, ``<< >>``, ``+ -``, ``* / // %``, from loosest to
 tightest; ``//`` and ``%`` round down; whatever else is written as a function of its IR name.
+``ramp(i, 2, 4)`` is the vector of i, i + 2, i + 4 and i + 6, and ``broadcast(x, 4)`` has x in each
+of four lanes: ``y[ramp(i, 1, 4)] = x[ramp(i, 2, 4)] * broadcast(2.0:f32, 4)``.
 
 A fold gives its accumulators with what they start from, its axes, its combiner, and, if it has one,
 how parts are merged:
@@ -132,6 +134,10 @@ class LoopPrinter:
             case ir.LetExpr(var, value, body):
                 bound = self.binding(var, value)
                 return f"({bound} in {self.expr(body)})"
+            case ir.Ramp(base, stride, lanes):
+                return f"ramp({self.expr(base)}, {stride}, {lanes})"
+            case ir.Broadcast(value, lanes):
+                return f"broadcast({self.expr(value)}, {lanes})"
             case _:
                 assert_never(e)
 

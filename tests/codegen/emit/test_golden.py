@@ -40,6 +40,7 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.program import Allocate as AllocateValue
 from didyma.refimpl.ir.program import Free, Launch, Program, Return
+from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from tests.codegen.row_programs import PROGRAMS, ROWS
 
@@ -108,6 +109,18 @@ def wide() -> PrimFunc:
     return PrimFunc("scale_2", params, ("y",), nest)
 
 
+def vectors() -> PrimFunc:
+    """A store of four lanes in a row, and one of every second column."""
+    (f,) = parse_loop("""
+    kernel @vectors(x: f32[1024], z: f32[128, 8], y: f32[1024]) writes (z, y) {
+      for t in 128 bound threadIdx.x {
+        y[ramp(t * 4, 1, 4)] = x[ramp(t * 4, 1, 4)] * broadcast(x[t], 4)
+        z[t, ramp(6, -2, 4)] = rsqrt(x[ramp(t, 128, 4)])
+      }
+    }""")
+    return f
+
+
 def norms() -> PrimFunc:
     """A call in a call."""
     return next(calls.cases()).kernel
@@ -116,6 +129,9 @@ def norms() -> PrimFunc:
 def scalars() -> PrimFunc:
     """Parameters by value, of a kernel and of a function that it calls."""
     return calls.scalars().kernel
+
+
+KERNELS = (elementwise, row_sum, wide, vectors, norms, scalars)
 
 
 def module() -> str:
@@ -143,7 +159,7 @@ def _kernel(make: Callable[[], PrimFunc]) -> str:
 
 
 def texts() -> dict[str, str]:
-    found = {f"{f.__name__}.cu": _kernel(f) for f in (elementwise, row_sum, wide, norms, scalars)}
+    found = {f"{f.__name__}.cu": _kernel(f) for f in KERNELS}
     return {**found, "module.py.txt": module()}
 
 
@@ -157,10 +173,7 @@ def test_text_of_joined_rows(name: str) -> None:
     assert rows(name) == (FOLDER / "rows" / f"{name}.cu").read_text()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["elementwise.cu", "row_sum.cu", "wide.cu", "norms.cu", "scalars.cu", "module.py.txt"],
-)
+@pytest.mark.parametrize("name", [*(f"{f.__name__}.cu" for f in KERNELS), "module.py.txt"])
 def test_text(name: str) -> None:
     assert texts()[name] == (FOLDER / name).read_text()
 

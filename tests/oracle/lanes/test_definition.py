@@ -45,8 +45,8 @@ from tests.oracle.lanes import both
 from tests.refimpl.interp.build import i, parallel, store
 
 PYRAMID = """
-kernel @pyramid(x: f32[n, 8], at: i64[n], o: f32[n], count: i64[3]) writes (o, count)
-    dims n in [1, 9] {
+kernel @pyramid(x: f32[n, 8], at: i64[n], o: f32[n], count: i64[3], pairs: f32[n, 2])
+    writes (o, count, pairs) dims n in [1, 9] {
   primfunc @fold(row: f32[8] shared, m: f32[] local) writes (m) dims k in [1, 8] {
     m[] = row[0]
     for q in k - 1 {
@@ -69,6 +69,7 @@ kernel @pyramid(x: f32[n, 8], at: i64[n], o: f32[n], count: i64[3]) writes (o, c
         }
         call @fold(row, m) dims (k[])
         o[at[b]] = m[]
+        pairs[b, ramp(1, -1, 2)] = x[b, ramp(k[] - 1, 1, 2)] - broadcast(m[], 2)
       } else {
         atomic add(count[t % 3], i64(v:f32))
       }
@@ -134,7 +135,8 @@ def pyramid() -> tuple[PrimFunc, dict[str, Array], dict[str, int]]:
     x = rng.standard_normal((5, 8), np.float32)
     x[:, 5] = 3
     at = rng.permutation(5)
-    return f, {"x": x, "at": at, "o": np.zeros(5, np.float32), "count": np.zeros(3, int)}, {"n": 5}
+    made = {"o": np.zeros(5, "f4"), "count": np.zeros(3, int), "pairs": np.zeros((5, 2), "f4")}
+    return f, {"x": x, "at": at, **made}, {"n": 5}
 
 
 def test_hand_written_kernels_of_every_statement_and_expression() -> None:
@@ -145,6 +147,8 @@ def test_hand_written_kernels_of_every_statement_and_expression() -> None:
     ends = [int(np.argmax(row[1:] >= 2)) + 1 for row in x]
     want = [row[:k].max() for row, k in zip(x, ends, strict=True)]
     assert (buffers["o"][buffers["at"]] == want + buffers["x"][:, 5].astype(np.float16)).all()
+    two = [(x[k] - m, x[k - 1] - m) for x, k, m in zip(buffers["x"], ends, want, strict=True)]
+    assert (buffers["pairs"] == two).all()
 
     (g,) = parse_loop(TURNED)
     o = np.zeros((3, 2), np.float32)

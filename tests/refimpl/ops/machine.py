@@ -15,6 +15,7 @@ import numpy as np
 from didyma.refimpl.ir.loop import (
     BITCASTS,
     Binary,
+    Broadcast,
     Cast,
     Compare,
     Const,
@@ -22,6 +23,7 @@ from didyma.refimpl.ir.loop import (
     Intrinsic,
     LetExpr,
     Load,
+    Ramp,
     Select,
     Unary,
     Var,
@@ -201,5 +203,7 @@ class Machine:
                 if name in EXACT:
                     return np.asarray(f(*xs))
                 return self.library(f, *xs)
+            case Ramp() | Broadcast():
+                raise AssertionError("no operator is defined by vectors")
             case _:
                 assert_never(e)

@@ -170,9 +170,16 @@ class Anything:
             case 8:
                 if self.r.random() < 0.5:
                     return loop.Select(sub(), sub(), sub())
+                if self.r.random() < 0.5:
+                    return self.vector(sub())
                 return loop.LetExpr(Var(self.name(), self.dtype()), sub(), sub())
             case _:
                 return loop.Load(self.name(), self.some(sub, 2), self.dtype())
+
+    def vector(self, e: Expr) -> Expr:
+        if self.r.random() < 0.5:
+            return loop.Broadcast(e, self.integer())
+        return loop.Ramp(e, self.integer(), self.integer())
 
     def buffer(self) -> Buffer:
         return Buffer(self.name(), self.dtype(), self.shape(), self.pick(tuple(Scope)))
