@@ -296,6 +296,11 @@ class Options(_Group):
         """The target, however it was given."""
         return self.target if isinstance(self.target, Target) else TARGETS[self.target]
 
+    @property
+    def block(self) -> int:
+        """Threads of a block: as many as are wished, where the target allows them."""
+        return min(self.kernels.block, 1 << self.device.threads.bit_length() - 1)
+
     def choices(self) -> dict[str, Any]:
         """Return the value of every choice by its path, the planner by its name.
 

@@ -51,6 +51,17 @@ class Rows:
         """The shape of a fold's result without the folded axes."""
         return tuple(d for a, d in enumerate(self.shape) if a not in self.axes)
 
+    @property
+    def length(self) -> Dim:
+        """The number of elements of a row."""
+        return dims.mul(*(self.shape[a] for a in self.axes))
+
+    @property
+    def is_across(self) -> bool:
+        """Whether neighbouring rows, and not neighbours in a row, lie together in memory."""
+        runs = _runs(self.shape, self.axes)
+        return bool(runs) and not runs[-1][1]
+
     def at(self, value: str, shape: Shape) -> Along | None:
         """Return where a value of a shape is stored: at each element, or once a row; None: nowhere.
 

@@ -19,7 +19,7 @@ from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
 from didyma.codegen.passes.values import kind
-from didyma.refimpl.ir import control
+from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ops import OPS
@@ -48,7 +48,7 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
       ``again_cost``, and where its reader repeats it, less than ``spread_cost``.
     * A reshape of a stored value is a view.
     """
-    chosen = options or Options()
+    chosen, ranges = options or Options(), m.ranges()
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[FusionGroup]:
         picked = frozenset(rows.picks(f)) if chosen.graph.rows else frozenset[str]()
@@ -57,11 +57,11 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
         def note(decision: str, value: str) -> None:
             notes.append((decision, value))
 
-        found = _fused(f, mentioned, chosen, picked, note)
+        found = _fused(f, mentioned, ranges, chosen, picked, note)
         while alone := picked - rows.joined(found):
             picked -= alone
             notes.clear()
-            found = _fused(f, mentioned, chosen, picked, note)
+            found = _fused(f, mentioned, ranges, chosen, picked, note)
         for decision, value in notes:
             heard(decision, value)
         return found
@@ -72,6 +72,7 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
 def _fused(
     f: Function,
     mentioned: Mapping[str, frozenset[str]],
+    ranges: dims.Ranges,
     options: Options,
     picked: frozenset[str],
     heard: Heard,
@@ -83,7 +84,7 @@ def _fused(
     merged = merge(partition.groups(), partition.types, options, heard)
     if not options.graph.rows:
         return merged
-    return rows.join(merged, partition.results, partition.types, options, heard)
+    return rows.join(merged, partition.results, partition.types, ranges, options, heard)
 
 
 def separate(m: Module) -> Module:

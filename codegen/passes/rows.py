@@ -18,7 +18,9 @@ from didyma.codegen.options import Options
 from didyma.codegen.passes import cost
 from didyma.codegen.passes.groups import FusionGroup, in_order
 from didyma.codegen.passes.merge import GroupGraph
+from didyma.codegen.passes.row_traffic import RowTraffic
 from didyma.codegen.passes.values import kind
+from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Function, Node
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ops.spec import Kind
@@ -32,19 +34,20 @@ def join(
     groups: Sequence[FusionGroup],
     results: frozenset[str],
     types: Mapping[str, TensorType],
+    ranges: dims.Ranges,
     options: Options,
     heard: Heard,
 ) -> list[FusionGroup]:
     """Join groups of the same rows, of which one reads what the other writes or both fold.
 
-    That must save traffic (``_saved``).  No third group may lie on a path between two that are
+    That must save traffic (``_saves``).  No third group may lie on a path between two that are
     joined.  ``results`` are values that are stored anyhow.
     """
-    todo = GroupGraph(types, options)
+    todo, traffic = GroupGraph(types, options), RowTraffic(types, ranges, options)
     for g in in_order(groups):
         todo.add(g)
     for i in range(len(groups)):
-        while (found := _partner(todo, i, results)) is not None:
+        while (found := _partner(todo, i, results, traffic)) is not None:
             heard(JOINED, todo.groups[found].writes[0])
             for j in (*_views(todo, i, found), found):
                 todo.join(i, j)
@@ -66,7 +69,7 @@ def joined(groups: Sequence[FusionGroup]) -> set[str]:
     return {r for g in folding for n in g.nodes for r in n.results}
 
 
-def _partner(todo: GroupGraph, i: int, results: frozenset[str]) -> int | None:
+def _partner(todo: GroupGraph, i: int, results: frozenset[str], traffic: RowTraffic) -> int | None:
     """Return a group that can be joined to one, the first in order."""
     g = todo.groups.get(i)
     if g is None or g.pointwise or g.call or g.view:
@@ -79,7 +82,7 @@ def _partner(todo: GroupGraph, i: int, results: frozenset[str]) -> int | None:
         if rows.is_whole(todo.types[a].shape):
             near |= {j for j in (*todo.readers.get(a, ()), todo.writer.get(a, i)) if j != i}
     near |= {j for a in g.writes for v in todo.readers.get(a, ()) for j in _readers(todo, v)}
-    return next((j for j in sorted(near - {i}) if _fits(todo, i, j, results)), None)
+    return next((j for j in sorted(near - {i}) if _fits(todo, i, j, results, traffic)), None)
 
 
 def _readers(todo: GroupGraph, i: int) -> Sequence[int]:
@@ -94,7 +97,7 @@ def _views(todo: GroupGraph, i: int, j: int) -> list[int]:
     return [v for v in dict.fromkeys(shown) if j in _readers(todo, v)]
 
 
-def _fits(todo: GroupGraph, i: int, j: int, results: frozenset[str]) -> bool:
+def _fits(todo: GroupGraph, i: int, j: int, results: frozenset[str], traffic: RowTraffic) -> bool:
     """Return whether one kernel can compute two groups, and moves fewer bytes than two."""
     a, b = todo.groups[i], todo.groups.get(j)
     if b is None or b.call or b.view:
@@ -111,7 +114,7 @@ def _fits(todo: GroupGraph, i: int, j: int, results: frozenset[str]) -> bool:
     rows = rows_of(nodes, todo.types)
     if rows is None or not all(rows.at(w, todo.types[w].shape) for w in wanted):
         return False
-    return _saved(groups, wanted, rows, todo.types) > 0 and not todo.between(i, j, between)
+    return _saves(groups, wanted, rows, traffic) and not todo.between(i, j, between)
 
 
 def _together(groups: Sequence[FusionGroup]) -> list[Node]:
@@ -120,24 +123,22 @@ def _together(groups: Sequence[FusionGroup]) -> list[Node]:
     return [n for _, n in sorted(nodes.items(), key=itemgetter(0))]
 
 
-def _saved(
-    groups: Sequence[FusionGroup],
-    wanted: Sequence[str],
-    rows: Rows,
-    types: Mapping[str, TensorType],
-) -> int:
-    """Return how many bits fewer one kernel moves than several, for each element of a row.
+def _saves(
+    groups: Sequence[FusionGroup], wanted: Sequence[str], rows: Rows, traffic: RowTraffic
+) -> bool:
+    """Return whether one kernel saves traffic.
 
-    Arrays that do not have all elements of all rows are too small to count, and views move nothing.
+    Fewer bits must be moved if each array is moved once, and no more where registers do not hold
+    what several stages of the kernel load.  Views move nothing.
     """
-    apart = [x for g in groups if not g.view for x in (*g.reads, *g.writes)]
+    kernels = [g for g in groups if not g.view]
     written = {w for g in groups for w in g.writes}
-    joined = [*({x for g in groups for x in g.reads} - written), *wanted]
-
-    def moved(arrays: Sequence[str]) -> int:
-        return sum(types[x].dtype.bits for x in arrays if rows.is_whole(types[x].shape))
-
-    return moved(apart) - moved(joined)
+    apart = [x for g in kernels for x in (*g.reads, *g.writes)]
+    together = [*({x for g in groups for x in g.reads} - written), *wanted]
+    if traffic.once(apart, rows) <= traffic.once(together, rows):
+        return False
+    before = sum(traffic.moved(g.nodes, g.writes, rows) for g in kernels)
+    return traffic.moved(_together(groups), wanted, rows) <= before
 
 
 def _is_wanted(

@@ -120,7 +120,7 @@ class NestFacts:
         names.take(e.var.name for e in inside if isinstance(e, LetExpr))
         target, wish = options.device, options.kernels
         return NestFacts(
-            func, nest, options, min(wish.block, 1 << target.threads.bit_length() - 1),
+            func, nest, options, options.block,
             wish.vectorise and target.access >= WIDE, names, affine, buffers,
             tuple(statements), tuple(inside),
         )  # fmt: skip

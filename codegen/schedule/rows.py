@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from didyma.codegen.schedule import row_threads
 from didyma.codegen.schedule.folds import loaded, starts_empty
 from didyma.codegen.schedule.nest import Nest, NestFacts, bound, guarded, let_all, tail
-from didyma.codegen.schedule.reduction import LANES, combined
+from didyma.codegen.schedule.reduction import combined
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import coefficient
 from didyma.refimpl.ir.loop import (
@@ -47,10 +48,6 @@ from didyma.refimpl.ir.walk import (
     substitute,
     substitute_expr,
 )
-
-KEPT = 64  # registers of a thread that may hold elements of the row
-TURNS = 16  # elements of a row that a thread takes, where there are threads enough
-
 
 _FLAT = (Let, Block, Store, Yield)
 
@@ -152,15 +149,8 @@ def _inside(s: Stmt, depth: int) -> tuple[Stmt, list[For]]:
 
 def shape(facts: NestFacts, rows: RowNest) -> tuple[int, int]:
     """Return how many rows share a block, and the threads for each."""
-    length, results = facts.largest(rows.length), facts.largest(rows.nest.numel)
-    block, side = facts.block, 1 << max(0, results - 1).bit_length()
-    least = min(facts.target.warp, side) if across(facts, rows) else 1
-    lanes = 1 if least > 1 else LANES
-    while lanes * least < block and lanes * 4 < length:
-        lanes *= 2
-    while lanes * least < facts.target.threads and lanes * TURNS < length:
-        lanes *= 2
-    return max(least, min(block // lanes, side)), lanes
+    length, count = facts.largest(rows.length), facts.largest(rows.nest.numel)
+    return row_threads.shape(length, count, across(facts, rows), facts.options)
 
 
 def across(facts: NestFacts, rows: RowNest) -> bool:
@@ -222,8 +212,7 @@ def _filled(b: Buffer, load: Load, turn: Expr) -> Stmt:
 
 def turns_of(facts: NestFacts, rows: RowNest, lanes: int) -> int | None:
     """Return how many elements a thread holds at most; None if they are too many for registers."""
-    turns = -(-facts.largest(rows.length) // lanes)
-    return turns if turns <= TURNS else None
+    return row_threads.turns(facts.largest(rows.length), lanes)
 
 
 def kept_loads(facts: NestFacts, rows: RowNest, lanes: int) -> tuple[Load, ...]:
@@ -232,9 +221,9 @@ def kept_loads(facts: NestFacts, rows: RowNest, lanes: int) -> tuple[Load, ...]:
     if turns is None:
         return ()
     many = Counter(x for part in _parts(rows) for x in set(_loads(facts, rows, part)))
-    found, room = list[Load](), KEPT
+    found, room = list[Load](), row_threads.KEPT
     for load, count in sorted(many.items(), key=lambda item: item[0].buffer):
-        words = turns * max(1, load.dtype.nbytes // 4)
+        words = row_threads.words(load.dtype, turns)
         if count > 1 and words <= room:
             found.append(load)
             room -= words

@@ -1,8 +1,8 @@
-"""Programs that fold rows and use them again, and their input gradients, as the field writes them.
+"""Programs that fold rows and use them again, and their gradients, as the field writes them.
 
 Each stands with the types of its parameters and the number of kernels that it is with the usual
 options, and with ``graph.rows`` false.  Gradients are written out from their formulas: ``g`` is the
-gradient of the result.
+gradient of the result.  Programs named ``gradients`` return those of weights and biases, too.
 """
 
 from __future__ import annotations
@@ -53,6 +53,13 @@ def layer_norm(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
 
 def _norm_backward(x: dd.Tensor, gw: dd.Tensor, axis: Any, centre: bool = True) -> dd.Tensor:
     """Return the gradient of ``x`` normalised along axes, of which ``gw`` is that of the result."""
+    return _norm_gradient(x, gw, axis, centre)[0]
+
+
+def _norm_gradient(
+    x: dd.Tensor, gw: dd.Tensor, axis: Any, centre: bool = True
+) -> tuple[dd.Tensor, dd.Tensor]:
+    """Return the gradient of ``x``, as above, and ``x`` normalised."""
 
     def mean(v: dd.Tensor) -> dd.Tensor:
         return dd.mean(v, axis=axis, keepdims=True)
@@ -61,11 +68,16 @@ def _norm_backward(x: dd.Tensor, gw: dd.Tensor, axis: Any, centre: bool = True) 
     scale = 1.0 / dd.sqrt(mean(centred * centred) + EPS)
     unit = centred * scale
     kept = gw - mean(gw) if centre else gw
-    return scale * (kept - unit * mean(gw * unit))
+    return scale * (kept - unit * mean(gw * unit)), unit
 
 
 def layer_norm_backward(x: dd.Tensor, g: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
     return _norm_backward(x, g * w, -1)
+
+
+def layer_norm_gradients(x: dd.Tensor, g: dd.Tensor, w: dd.Tensor) -> tuple[dd.Tensor, ...]:
+    gx, unit = _norm_gradient(x, g * w, -1)
+    return gx, dd.sum(g * unit, axis=0), dd.sum(g, axis=0)
 
 
 def rms_norm(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
@@ -74,6 +86,11 @@ def rms_norm(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
 
 def rms_norm_backward(x: dd.Tensor, g: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
     return _norm_backward(x, g * w, -1, centre=False)
+
+
+def rms_norm_gradients(x: dd.Tensor, g: dd.Tensor, w: dd.Tensor) -> tuple[dd.Tensor, ...]:
+    gx, unit = _norm_gradient(x, g * w, -1, centre=False)
+    return gx, dd.sum(g * unit, axis=0)
 
 
 def batch_norm(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
@@ -85,6 +102,12 @@ def batch_norm_backward(x: dd.Tensor, g: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
     return _norm_backward(x, g * dd.reshape(w, (6, 1, 1)), (0, 2, 3))
 
 
+def batch_norm_gradients(x: dd.Tensor, g: dd.Tensor, w: dd.Tensor) -> tuple[dd.Tensor, ...]:
+    axes = (0, 2, 3)
+    gx, unit = _norm_gradient(x, g * dd.reshape(w, (6, 1, 1)), axes)
+    return gx, dd.sum(g * unit, axis=axes), dd.sum(g, axis=axes)
+
+
 def group_norm(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
     return dd.group_norm(x, 2, w, b)
 
@@ -93,6 +116,14 @@ def group_norm_backward(x: dd.Tensor, g: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
     groups = (4, 2, 3, 5, 5)
     gw = dd.reshape(g * dd.reshape(w, (6, 1, 1)), groups)
     return dd.reshape(_norm_backward(dd.reshape(x, groups), gw, (2, 3, 4)), (4, 6, 5, 5))
+
+
+def group_norm_gradients(x: dd.Tensor, g: dd.Tensor, w: dd.Tensor) -> tuple[dd.Tensor, ...]:
+    groups, axes = (4, 2, 3, 5, 5), (0, 2, 3)
+    gw = dd.reshape(g * dd.reshape(w, (6, 1, 1)), groups)
+    gx, unit = _norm_gradient(dd.reshape(x, groups), gw, (2, 3, 4))
+    weight = dd.sum(g * dd.reshape(unit, (4, 6, 5, 5)), axis=axes)
+    return dd.reshape(gx, (4, 6, 5, 5)), weight, dd.sum(g, axis=axes)
 
 
 def cross_entropy(x: dd.Tensor, labels: dd.Tensor) -> dd.Tensor:
@@ -148,12 +179,16 @@ NAMED: tuple[Rows, ...] = (
     Rows(logsumexp_backward, (X, dd.f32[6])),
     Rows(layer_norm, (X, W, W)),
     Rows(layer_norm_backward, (X, X, W), apart=6),
+    Rows(layer_norm_gradients, (X, X, W), joined=2, apart=8),
     Rows(rms_norm, (X, W), apart=2),
     Rows(rms_norm_backward, (X, X, W), apart=4),
+    Rows(rms_norm_gradients, (X, X, W), joined=2, apart=5),
     Rows(batch_norm, (IMAGE, CHANNELS, CHANNELS), apart=4),
     Rows(batch_norm_backward, (IMAGE, IMAGE, CHANNELS), apart=6),
+    Rows(batch_norm_gradients, (IMAGE, IMAGE, CHANNELS), apart=8),
     Rows(group_norm, (IMAGE, CHANNELS, CHANNELS)),
     Rows(group_norm_backward, (IMAGE, IMAGE, CHANNELS), apart=6),
+    Rows(group_norm_gradients, (IMAGE, IMAGE, CHANNELS), joined=2, apart=8),
     Rows(cross_entropy, (LOGITS, LABELS), joined=2, apart=5),
     Rows(cross_entropy_backward, (LOGITS, LABELS)),
     Rows(soft_cross_entropy, (LOGITS, LOGITS), joined=2, apart=4),

@@ -53,9 +53,8 @@ FAULTS: tuple[Fault, ...] = (
         'here = ix.compare("eq", ix.add(self.rows.axes[0], ix.ONE), pick.place)', "kernel",
     ),
     _slip(
-        "one turn too few for the elements of a joined row", "schedule/rows.py",
-        "turns = -(-facts.largest(rows.length) // lanes)",
-        "turns = facts.largest(rows.length) // lanes", "kernel", "schedule",
+        "one turn too few for the elements of a joined row", "schedule/row_threads.py",
+        "most = -(-length // lanes)", "most = length // lanes", "kernel", "schedule",
     ),
     _slip(
         "a joined result in another shape stored at its row", "lower/function.py",
@@ -69,7 +68,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "rows joined around a kernel that stands between", "passes/rows.py",
-        "> 0 and not todo.between(i, j, between)", "> 0", "fuse",
+        " and not todo.between(i, j, between)", "", "fuse",
     ),
     _slip(
         "a value of joined rows that another kernel reads, forgotten", "passes/rows.py",

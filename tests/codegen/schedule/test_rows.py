@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from didyma.fuzz import levels
 from didyma.oracle import lanes
 from didyma.refimpl.ir.graph import CALL
 from didyma.refimpl.ir.loop import Fold, For, PrimFunc, Stmt
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.verify import loop as laws
 from didyma.tracer.tracing import Program
@@ -163,6 +165,26 @@ def test_a_thread_that_cannot_hold_its_part_of_a_row_is_refused() -> None:
     with pytest.raises(dd.DidymaError, match="values that go together"):
         dispatch.schedule(loops, ROWS, [Point.of("rows", groups=8, lanes=4)])
     dispatch.schedule(loops, ROWS, [Point.of("looped", groups=8, lanes=4)])
+
+
+def standardised(x: dd.Tensor, a: dd.Tensor, b: dd.Tensor, c: dd.Tensor) -> Any:
+    """The result of a fold with the rows of four arrays is stored, and folded twice."""
+    y = (x - dd.mean(x, axis=-1, keepdims=True)) * a + b * c
+    spread = dd.mean(y * y, axis=-1, keepdims=True)
+    return y, y - dd.max(y - spread, axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize(("length", "count"), [(100, 1), (600, 2)])
+def test_rows_that_registers_do_not_hold_are_not_loaded_more_often(length: int, count: int) -> None:
+    small = Options().changed({"target": replace(PORTABLE, name="small", threads=32)})
+    p = program(standardised, *[dd.f32[2, length]] * 4)
+    moved = dict[bool, int]()
+    for joins in (True, False):
+        traffic, options = Traffic(), small.changed({"graph.rows": joins})
+        dd.compile(p, engine=Simt(traffic=traffic), options=options)(*drawn(p))
+        moved[joins] = traffic.read.total() + traffic.written.total()
+    assert len(kernels(p, small)[1]) == count
+    assert moved[True] < moved[False]
 
 
 SPECIAL = ([math.inf, 1, 2, 3], [-math.inf] * 4, [math.nan, 0, 1, 2], [-math.inf, 5, 5, -math.inf],

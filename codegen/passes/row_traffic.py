@@ -1,0 +1,81 @@
+"""Count the bits that a kernel of rows moves for each element of a row.
+
+Only arrays that have all elements of all rows count.  A kernel has a stage for each of its folds,
+and one for the results that have an element for each element of a row.  Registers hold what several
+stages read, if there are enough of them; what they do not hold is loaded by each stage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from didyma.codegen.lower.rows import Along, Rows
+from didyma.codegen.options import Options
+from didyma.codegen.passes.values import kind
+from didyma.codegen.schedule import row_threads
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import Node
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ops.spec import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class RowTraffic:
+    """What decides how often a kernel loads its rows: types, ranges of symbols, and options."""
+
+    types: Mapping[str, TensorType]
+    ranges: dims.Ranges
+    options: Options
+
+    def once(self, arrays: Sequence[str], rows: Rows) -> int:
+        """Return the bits of arrays, each of which is moved once."""
+        return sum(self.types[x].dtype.bits for x in arrays if rows.is_whole(self.types[x].shape))
+
+    def moved(self, nodes: Sequence[Node], writes: Sequence[str], rows: Rows) -> int:
+        """Return the bits that a kernel of these nodes loads and stores."""
+        loads = Counter(x for stage in _stages(nodes, writes, rows, self.types) for x in stage)
+        whole = [x for x in loads if rows.is_whole(self.types[x].shape)]
+        if not self._holds([x for x in whole if loads[x] > 1], rows):
+            whole = [x for x in whole for _ in range(loads[x])]
+        return self.once((*whole, *writes), rows)
+
+    def _holds(self, again: Sequence[str], rows: Rows) -> bool:
+        """Return whether the registers of the threads of a row hold it of each of these arrays."""
+        length, count = (self._most(d) for d in (rows.length, dims.mul(*rows.dropped)))
+        _, lanes = row_threads.shape(length, count, rows.is_across, self.options)
+        turns = row_threads.turns(length, lanes)
+        if turns is None:
+            return not again
+        return sum(row_threads.words(self.types[x].dtype, turns) for x in again) <= row_threads.KEPT
+
+    def _most(self, d: dims.Dim) -> int:
+        return dims.bounds(d, self.ranges)[1]
+
+
+def _stages(
+    nodes: Sequence[Node], writes: Sequence[str], rows: Rows, types: Mapping[str, TensorType]
+) -> Iterator[set[str]]:
+    """Yield the values from outside that each stage of a kernel reads."""
+    made = {r: n for n in nodes for r in n.results}
+    folds = [n for n in nodes if kind(n) is Kind.REDUCTION]
+    for n in folds:
+        yield _read(n.args, made)
+    whole = [w for w in writes if rows.at(w, types[w].shape) is Along.ELEMENT]
+    if whole or not folds:
+        yield _read(whole or writes, made)
+
+
+def _read(values: Sequence[str], made: Mapping[str, Node]) -> set[str]:
+    """Return what values are computed from, up to the results of folds."""
+    found, todo, seen = set[str](), list(values), set[str]()
+    while todo:
+        value = todo.pop()
+        n = made.get(value)
+        if n is None:
+            found.add(value)
+        elif value not in seen and kind(n) is not Kind.REDUCTION:
+            seen.add(value)
+            todo += n.args
+    return found
