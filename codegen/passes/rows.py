@@ -108,6 +108,8 @@ def _fits(todo: GroupGraph, i: int, j: int, results: frozenset[str], traffic: Ro
     if b.pointwise and set(written).isdisjoint(b.reads):
         return False
     wanted = [w for w in written if _is_wanted(todo, (i, *between, j), w, results)]
+    if any(todo.types[w].dtype.is_packed for w in wanted):
+        return False  # a byte holds elements of several rows
     nodes, most = _together(groups), todo.options.graph
     if len(wanted) > most.outputs or sum(map(cost.weight, nodes)) > most.kernel_cost:
         return False

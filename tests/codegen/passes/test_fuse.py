@@ -7,9 +7,11 @@ from didyma.codegen.options import Options
 from didyma.codegen.passes.fuse import fuse, separate
 from didyma.codegen.passes.inline import inline
 from didyma.codegen.passes.simplify import simplify
+from didyma.codegen.pipeline import compile
 from didyma.refimpl.interp.graph import run
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Function, Module
+from didyma.refimpl.ir.text import parse
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
@@ -229,6 +231,23 @@ def test_scalars_go_inside_and_weights_stay_outside() -> None:
     (fn,) = f.functions[:-1]
     assert [p.name for p in fn.params] == [x, w]
     assert two in {r for n in f.entry.nodes for r in n.results}
+
+
+def test_rows_whose_bytes_hold_elements_of_several_are_not_joined() -> None:
+    text = """module {
+      dims m in [1, 8]
+      func @main(%x: f64[m, 3]) -> (%e) {
+        %a = mean(%x, axes=(1,), keepdims=true) : f64[m, 1]
+        %b = subtract(%x, %a) : f64[m, 3]
+        %c = max(%b, axes=(1,), keepdims=true) : f64[m, 1]
+        %d = subtract(%b, %c) : f64[m, 3]
+        %e = cast(%d, dtype=f4e2m1) : f4e2m1[m, 3]
+      }
+    }
+    """
+    made = compile(parse(text), Options())
+    assert max(map(folds, made.fused.functions)) == 2  # of these the results fill whole bytes
+    assert folds(made.fused.function(made.fused.entry.nodes[-1].callee)) == 0
 
 
 def test_what_is_fused_stays_fused() -> None:
