@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import sympy
+
 from didyma.fuzz import control
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser
@@ -25,12 +27,22 @@ def add(b: GraphBuilder, c: Chooser, kind: str, focus: tuple[str, TensorType]) -
 
 def _bound_total(f: Body, name: str, t: TensorType, c: Chooser) -> str:
     """Bind the number of elements that are not zero; return the sum of so many whole numbers."""
+    return _total(f, _bound(f, name, t), c)
+
+
+def _bound(f: Body, name: str, t: TensorType) -> sympy.Symbol:
+    """Bind the number of elements that are not zero, and return its symbol."""
     mask = f.node("cast", (name,), t.with_dtype(DType.BOOL), dtype=DType.BOOL)
     ones = f.node("cast", (mask,), t.with_dtype(DType.I64), dtype=DType.I64)
     axes = tuple(range(t.rank))
     count = f.node("sum", (ones,), COUNT, axes=axes, keepdims=False) if t.rank else ones
     u = f.b.symbol(f.b.most(t.numel), dims.evaluate(t.numel, f.b.env))
     f.nodes.append(Node((), BIND, (count,), (), (("dim", str(u)),)))
+    return u
+
+
+def _total(f: Body, u: sympy.Symbol, c: Chooser) -> str:
+    """Return the sum of the whole numbers below a size, or of their squares."""
     size: Dim = c.pick((u, dims.mul(u, 2), dims.add(u, 1)))
     row = TensorType(DType.I64, (size,))
     line = f.node("iota", (), row, dtype=DType.I64, shape=(size,), axis=0)
@@ -84,12 +96,36 @@ def _between(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     if t.dtype not in OPS["add"].dtypes or dims.free(t.shape):
         return False
     first = b.op(c.pick(("square", "negative", "abs")), (name,), t)
+    if t.rank and t.dtype in OPS["cumulative_sum"].dtypes and c.chance(2):
+        # It reads the first kernel, which is not to wait for the size where it does not.
+        b.op("cumulative_sum", (first,), t, axis=0, exclusive=False, reverse=c.chance(2))
     f = Body(b)
     inner = f.function("counted", _bound_total(f, f.param(t), t, c))
     (total,) = b.emit(CALL, (c.pick((name, first)),), (COUNT,), {"callee": inner.name})
     number = b.op("cast", (total,), TensorType(t.dtype), dtype=t.dtype)
     second = b.op(c.pick(("add", "multiply")), (name, number), t)
     b.op(c.pick(("subtract", "maximum", "add")), (first, second), t)
+    return True
+
+
+def _inside_alone(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Bind a size that nothing but the sides of a branch mentions."""
+    condition = b.operand(BOOL, c)
+    if condition is None:
+        return False
+    f = Body(b)
+    x, test = f.param(t), f.param(BOOL)
+    u = _bound(f, x, t)
+    sides: list[str] = []
+    for kind in ("then", "otherwise"):
+        side = Body(b)
+        side.param(t)
+        found = _total(side, u, c) if kind == "then" or c.chance(2) else side.number(1, DType.I64)
+        sides.append(side.function(kind, found).name)
+    sides = c.pick((sides, sides[::-1]))
+    attrs: dict[str, Attr] = {"then": sides[0], "otherwise": sides[1], "binds": ()}
+    inner = f.function("counted", f.node(IF, (test, x), COUNT, **attrs))
+    b.emit(CALL, (name, condition), (COUNT,), {"callee": inner.name})
     return True
 
 
@@ -145,6 +181,7 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
         "size in a branch": _in_branch,
         "size in a loop": _in_loop,
         "size between kernels": _between,
+        "size in sides alone": _inside_alone,
         "scan of nothing": _empty_scan,
         "sizes of a call": _handed,
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Any
 
 from didyma.fuzz import kits, values
 from didyma.fuzz.steering.names import C_WORDS, TAKEN
@@ -99,6 +100,30 @@ class Expressions:
             return Binary(op, self.value(dtype, depth - 1), self.value(dtype, depth - 1))
         return Intrinsic(r.choice(INEXACT), (self.value(dtype, depth - 1),))
 
+    def nested(self) -> Expr:
+        """Draw an operation or a conversion of elements, or two: little can hide a slip."""
+        r = self.r
+        dtype = r.choice((r.choice(REAL), r.choice(INTS), r.choice(_NARROW), DType.BOOL))
+        inner = dtype
+        if dtype is DType.BOOL and r.random() < 0.5:
+            inner = r.choice((*_NARROW, *REAL))
+            test = (self._operation(inner), self.load(inner))
+            return Compare(r.choice(_COMPARE), *(test if r.random() < 0.5 else test[::-1]))
+        if dtype in INTS and r.random() < 0.2:
+            return Cast(self._operation(inner), r.choice((*INTS, *REAL)))
+        if r.random() < 0.25:
+            return Cast(self.load(dtype), r.choice((*INTS, *REAL)))
+        parts = (self._operation(inner), self.load(inner))
+        return Binary(r.choice(_ops(dtype)), *(parts if r.random() < 0.4 else parts[::-1]))
+
+    def _operation(self, dtype: DType) -> Expr:
+        """Draw one operation on elements."""
+        r = self.r
+        if r.random() < 0.25:
+            ops: tuple[UnaryOp, ...] = ("not",) if dtype is DType.BOOL else ("neg", "abs")
+            return Unary(r.choice((*ops, "not") if dtype.is_int else ops), self.load(dtype))
+        return Binary(r.choice(_ops(dtype)), self.load(dtype), self.load(dtype))
+
     def value(self, dtype: DType, depth: int) -> Expr:
         """Draw an exact expression of a dtype."""
         r = self.r
@@ -154,13 +179,17 @@ class Expressions:
         return Load(self.r.choice(inputs).name, (self.place(),), dtype)
 
     def literal(self, dtype: DType) -> Const:
-        """Draw a literal, mostly of those that decide most."""
+        """Draw a literal, mostly of those that decide most, else any that the dtype has."""
         r = self.r
+        if r.random() < 0.1:
+            return self.any_literal(dtype)
         some = values.core(dtype) if r.random() < 0.5 else values.corners(dtype)
-        x = some[r.randrange(some.size)]
-        if dtype is DType.BOOL:
-            return Const(bool(x), dtype)
-        return Const(int(x) if dtype.is_int else float(x), dtype)
+        return _literal(some[r.randrange(some.size)], dtype)
+
+    def any_literal(self, dtype: DType) -> Const:
+        """Draw a literal of random bits."""
+        seed = self.r.randrange(1 << 30)
+        return _literal(values.array(seed, dtype, (), None, values.Distribution.BITS)[()], dtype)
 
     # ---- indices
 
@@ -292,6 +321,16 @@ class Expressions:
             case _:
                 op = r.choice(_REAL_OPS)
                 return Binary(op, self.value(dtype, depth - 1), self.value(dtype, depth - 1))
+
+
+def _literal(x: Any, dtype: DType) -> Const:
+    if dtype is DType.BOOL:
+        return Const(bool(x), dtype)
+    return Const(int(x) if dtype.is_int else float(x), dtype)
+
+
+def _ops(dtype: DType) -> Sequence[BinaryOp]:
+    return _BOOL_OPS if dtype is DType.BOOL else _INT_OPS if dtype.is_int else _REAL_OPS
 
 
 def _const(x: float, dtype: DType) -> Const:

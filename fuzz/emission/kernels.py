@@ -6,11 +6,11 @@ input, its own register, or shared memory behind a barrier: no kernel has a race
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from didyma.fuzz.emission.expressions import DTYPES, Expressions, inexact
+from didyma.fuzz.emission.expressions import DTYPES, REAL, Expressions, inexact
 from didyma.fuzz.steering.names import C_WORDS
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
@@ -54,6 +54,7 @@ SHORT = 20  # elements of a buffer that ends before the others
 THREADS = (16, 32, 48)
 LANES = 4  # of vectors
 STATEMENTS = 5
+NESTED = 5  # stores of an operation on the result of another, which follow them
 DEPTH = 4
 ATOMICS = (DType.I32, DType.I64, DType.U32, DType.U64)
 INPUTS = 2  # of each dtype that is read
@@ -113,6 +114,12 @@ class _Kernel:
         if not inexact(value):  # nothing is computed from what is
             self.stored.append(out)
         return Store(out.name, (self.at,), value)
+
+    def small(self) -> Sequence[Stmt]:
+        """Draw stores of small expressions."""
+        values = [self.x.nested() for _ in range(NESTED)]
+        values += [self.x.any_literal(d) for d in (*REAL, *REAL)]
+        return [Store(self.output(v.dtype).name, (self.at,), v) for v in values]
 
     def again(self) -> Stmt:
         """Draw a store, to a buffer or to another, of what the thread's element of it holds."""
@@ -289,7 +296,7 @@ def _threads(k: _Kernel, n: Dim) -> Stmt:
     k.at = at
     k.x.counters += [block, thread, at]
     k.x.places = [at, at, thread]
-    inner = k.statements(STATEMENTS, 3)
+    inner = Block((k.statements(STATEMENTS, 3), *k.small()))
     guarded = If(Compare("lt", at, ix.of_dim(n)), inner)
     number = Binary("add", Binary("mul", block, ix.index(threads)), thread)
     in_block = Let(at, number, guarded)

@@ -195,6 +195,9 @@ def equals(s: Sketch, op: str, dtypes: Sequence[DType] = ()) -> None:
         truth = s.splat(np.array(s.c.chance(2)), TensorType(DType.BOOL))
         if condition is not None:
             s.apply(op, (condition, x, x))
+            if t.dtype is DType.BOOL:  # a condition may be what it chooses
+                s.apply(op, (x, x, y))
+                s.apply(op, s.c.pick(((x, y, x), (x, y, condition))))
             s.apply(op, (condition, x, y))
             s.apply(op, (condition, y, x))
             s.apply(op, (s.c.pick((truth, condition)), x, s.c.pick((x, y))))
@@ -225,6 +228,8 @@ def _turns(number: int) -> Sequence[str]:
     Movement is the same for every dtype, and has attributes that differ instead.
     """
     op = OPS[MATCHES[number].op]
+    if MATCHES[number].same is not None and op.name == "where":
+        return (f"{number} bool", f"{number} bool", str(number))
     if op.kind is not Kind.ELEMENTWISE or op.attrs or MATCHES[number].op == "where":
         return (str(number),) * 3
     return [f"{number} {kind}" for kind in _CLASSES if _of_class(op.name, kind)]
@@ -249,11 +254,12 @@ def matched(s: Sketch, what: str) -> None:
     elif m.kept:
         _unchanged(s, m.op)
     else:
-        shape = s.c.pick(ROWS) if s.c.chance(2) else s.shape(1, 4)
+        shape = s.c.pick(_ONES) if s.c.chance(2) else s.c.pick((s.c.pick(ROWS), s.shape(1, 4)))
         x = s.param(TensorType(s.dtype(OPS[m.op].dtypes), shape))
         made = None if x is None else s.on(m.op, x)
-        if made is not None:
+        if x is not None and made is not None:
             s.near(made)
+            s.on(m.op, x)
 
 
 def _holds(value: float | None, dtype: DType) -> bool:
@@ -284,6 +290,8 @@ def _twice(s: Sketch, inner: str, outer: str, dtypes: Sequence[DType]) -> None:
         return
 
 
+# Axes of one element among others: to move them alone moves nothing.
+_ONES = ((1, 3, 2), (2, 1, 3), (3, 2, 1), (1, 4, 1, 3), (2, 1, 1, 3), (1, 5), (3, 1, 2, 1))
 _EQUAL = ((4, 4), (3, 3, 2), (2, 3, 3), (3, 1, 3), (2, 2, 2), (1, 5, 1))
 
 

@@ -35,6 +35,8 @@ from didyma.fuzz.steering.opsets import (
     TUNED,
     UNARY,
 )
+from didyma.fuzz.steering.places import KINDS as PLACES
+from didyma.fuzz.steering.places import places
 from didyma.fuzz.steering.rows import KINDS as ROW_KINDS
 from didyma.fuzz.steering.rows import rows
 from didyma.fuzz.steering.sharing import KINDS as SHARED
@@ -291,8 +293,9 @@ RULES = (
     _motif("equals", equals, 1, PAIRED),
     _motif("twins", twins, 3, (*PAIRED, *["where"] * 4), PATTERNS),
     _motif("unary", pair, 1, UNARY, UNARY),
-    _motif("control", controlled, 2, control_sizes.KINDS),
+    _motif("control", controlled, 3, control_sizes.KINDS),
     _motif("structure", structure, 3, tuple(KINDS)),
+    _motif("rows", rows, 1, FOLDS, FOLDS, ROW_KINDS),
 )
 MOTIFS: tuple[Motif, ...] = (
     _motif("pair", pair, 5, EVERY, EVERY),
@@ -311,6 +314,7 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("control", controlled, 2, control_sizes.KINDS),
     _motif("carried", carried, 3, control_rounds.KINDS),
     _motif("shared", shared, 2, tuple(SHARED)),
+    _motif("places", places, 3, tuple(PLACES)),
     _motif("structure", structure, 1, tuple(KINDS)),
     _motif("anything", anything, 1, ("",)),
 )

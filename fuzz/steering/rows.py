@@ -18,7 +18,7 @@ from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 
-KINDS = ("", "reshaped", "crosswise", "picked", "weighted", "several", "grouped")
+KINDS = ("", "reshaped", "crosswise", "picked", "weighted", "several", "grouped", "interrupted")
 OPTION = "graph.rows"
 _SHAPES: tuple[tuple[Dim, ...], ...] = (
     (5, 7), (3, 40), (2, 3, 5), (6, 6), (4, 2, 3, 5), (3, 130), (1, 9), (9, 1), (70, 4), (4, 0),
@@ -49,6 +49,8 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
         return
     if kind == "weighted":
         y = _used(s, y, s.value(TensorType(s.types()[y].dtype, t.shape[-1:]))) or y
+    if kind == "interrupted":
+        y = _interrupted(s, x, y, axes) or y
     if kind == "grouped":
         y = _reshaped(s, y) or y
     if s.c.chance(12):
@@ -104,6 +106,14 @@ def _used(s: Sketch, x: str, total: str | None) -> str | None:
         return None
     pair = (x, total) if s.c.below(3) else (total, x)
     return s.apply(s.c.pick(fitting), pair)
+
+
+def _interrupted(s: Sketch, x: str, y: str, axes: tuple[int, ...]) -> str | None:
+    """Run along rows, which takes a kernel of its own, and read the rows again with that."""
+    if s.types()[y].dtype not in OPS["cumulative_sum"].dtypes:
+        return None
+    how = freeze({"axis": axes[-1], "exclusive": s.c.chance(2), "reverse": s.c.chance(2)})
+    return _used(s, x, s.apply("cumulative_sum", (y,), how))
 
 
 def _reshaped(s: Sketch, y: str) -> str | None:

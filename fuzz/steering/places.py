@@ -1,0 +1,107 @@
+"""The motif of values that one kernel reads at several places, with guards around them or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from didyma.fuzz import values
+from didyma.fuzz.steering.opsets import PAIRED, UNARY
+from didyma.fuzz.steering.sketch import Sketch
+from didyma.fuzz.values import Distribution
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ops import OPS
+
+_REDUCTIONS = next(a.choices for a in OPS["scatter"].attrs if a.name == "reduction")
+
+
+def places(s: Sketch, kind: str) -> None:
+    """Draw a value of which elements at several places meet."""
+    KINDS[kind](s)
+
+
+def _met(s: Sketch, a: str, b: str) -> None:
+    """Combine two values, then perhaps the result with one more op."""
+    dtype = s.types()[a].dtype
+    ops = [o for o in PAIRED if OPS[o].arity == (2, 2) and dtype in OPS[o].dtypes]
+    made = s.apply(s.c.pick(ops), s.c.pick(((a, b), (b, a)))) if ops else None
+    if made is not None and s.c.chance(3):
+        s.on(s.c.pick(UNARY), made)
+
+
+def _long(s: Sketch, most: int = 3) -> str | None:
+    t = s.type(OPS["add"].dtypes, 1, most)
+    return s.value(t) if all(isinstance(d, int) and d > 1 for d in t.shape) else None
+
+
+def _guarded(s: Sketch) -> None:
+    """Pad or join one value twice in the same way, with something else beside it each time."""
+    x = _long(s)
+    if x is None:
+        return
+    t = s.types()[x]
+    axis = s.c.below(t.rank)
+    one = t.with_shape(*(1 + s.c.below(2) if a == axis else d for a, d in enumerate(t.shape)))
+    first, made = s.c.chance(2), list[str]()
+    ends = tuple(int(a == axis) for a in range(t.rank))
+    none = (0,) * t.rank
+    low, high = (ends, none) if first else (none, ends)
+    for _ in range(2 + s.c.below(2)):
+        other = s.value(one)
+        if other is None or s.c.chance(2):
+            fill = s.value(t.with_shape())
+            how = freeze({"low": low, "high": high, "mode": "constant"})
+            done = s.apply("pad", (x, fill), how) if fill else None
+        else:
+            done = s.apply("concat", (other, x) if first else (x, other), freeze({"axis": axis}))
+        made += [done] if done else []
+    have = s.types()
+    alike = [v for v in made if have[v] == have[made[0]]]
+    for v in alike[1:]:
+        _met(s, alike[0], v)
+
+
+def _own(s: Sketch) -> None:
+    """Combine a value with one of its elements, or rows: the first, the last, one inside."""
+    x = _long(s)
+    if x is None:
+        return
+    t = s.types()[x]
+    cut = [s.c.chance(2) for _ in t.shape] if s.c.chance(3) else [True] * t.rank
+    sizes = [int(d) for d in t.shape if isinstance(d, int)]
+    starts = tuple(
+        s.c.pick((0, 0, d - 1, d // 2)) if c else 0 for c, d in zip(cut, sizes, strict=True)
+    )
+    stops = tuple(a + 1 if c else d for a, c, d in zip(starts, cut, sizes, strict=True))
+    how = freeze({"starts": starts, "stops": stops, "steps": (1,) * t.rank})
+    part = s.apply("slice", (x,), how)
+    if part is not None and s.c.chance(3):
+        part = s.on(s.c.pick(UNARY), part) or part
+    if part is not None and s.types()[part].dtype == t.dtype:
+        _met(s, x, part)
+
+
+def _scattered(s: Sketch) -> None:
+    """Scatter updates to few places, so that several meet, and the first alone at some."""
+    many = s.c.pick((3, 5, 8, 1))
+    dtype = s.c.pick(OPS["scatter"].dtypes)
+    rest: tuple[int, ...] = s.c.pick(((), (2,), (3,)))
+    size = s.c.pick((2, 4, 7))
+    x, new = s.value(TensorType(dtype, (size, *rest))), s.param(TensorType(dtype, (many, *rest)))
+    at = s.param(TensorType(s.c.pick((DType.I64, DType.I32)), (many, *rest)))
+    if x is None or new is None or at is None:
+        return
+    beyond = -1 if s.c.chance(2) else 0
+    t = s.types()[at]
+    drawn = values.array(s.c.below(2**16), DType.I64, (many, *rest), None, Distribution.BITS)
+    s.given[at] = Tensor.of((drawn % (size - beyond) + beyond).astype(t.dtype.numpy))
+    how = s.c.pick(("none", s.c.pick(_REDUCTIONS)))
+    made = s.apply("scatter", (x, at, new), freeze({"axis": 0, "reduction": how}))
+    if made is not None and s.c.chance(2):
+        s.on(s.c.pick(UNARY), made)
+
+
+KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
+    {"guarded": _guarded, "own elements": _own, "scattered": _scattered}
+)
