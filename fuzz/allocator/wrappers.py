@@ -80,10 +80,16 @@ class InterpretedKernels:
     kernels: Mapping[str, PrimFunc]
 
     def launch(
-        self, kernel: str, buffers: Sequence[Array], sizes: Mapping[str, int], stream: int = 0
+        self,
+        kernel: str,
+        buffers: Sequence[Array],
+        sizes: Mapping[str, int],
+        stream: int = 0,
+        scalars: Sequence[float] = (),
     ) -> None:
         """Run a kernel on buffers, of which it sees as many elements as it declares."""
         del stream
+        assert not scalars, f"kernels of random programs have no numbers: {kernel}"
         k = self.kernels[kernel]
         env = {v.name: sizes[v.name] for v in k.dims}
         arrays: dict[str, Array] = {}

@@ -245,7 +245,9 @@ def test_rows_whose_bytes_hold_elements_of_several_are_not_joined() -> None:
       }
     }
     """
-    made = compile(parse(text), Options())
+    m = parse(text)
+    assert isinstance(m, Module)
+    made = compile(m, Options())
     assert max(map(folds, made.fused.functions)) == 2  # of these the results fill whole bytes
     assert folds(made.fused.function(made.fused.entry.nodes[-1].callee)) == 0
 
