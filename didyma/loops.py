@@ -17,6 +17,7 @@ from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import PrimFunc, Var
+from didyma.refimpl.ir.lowered import lowered
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import INTS, Array, DType
@@ -40,7 +41,7 @@ class LoopProgram:
     def inputs(self) -> tuple[str, ...]:
         """The names of the parameters for which a call gives arrays."""
         first: dict[str, bool] = {}
-        for a in scan(self.func).accesses:
+        for a in scan(lowered(self.func)).accesses:
             first.setdefault(a.buffer, a.writes and not a.is_atomic)
         return tuple(b.name for b in self.func.params if not first.get(b.name, False))
 
@@ -86,7 +87,7 @@ class LoopProgram:
     def scheduled(self, schedules: str, target: Target = PORTABLE) -> tuple[PrimFunc, ...]:
         """Return the kernels after the schedule of a text, or those of the loops as they are."""
         given = by_function(schedules, {self.func.name: loop_hash(self.func)})
-        f = self.func
+        f = lowered(self.func)
         return stepped(given[f.name], f, target) if f.name in given else kernels(f)
 
 

@@ -35,8 +35,8 @@ from didyma.refimpl.ir.loop import (
     Store,
     Unary,
 )
+from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import expr_children, stmt_exprs, stmts
 
 SERIAL = "a serial loop"
@@ -109,7 +109,7 @@ def _scheduled(k: PrimFunc) -> Iterator[str]:
 
 
 def _computed(f: PrimFunc) -> Iterator[str]:
-    for s in stmts(unfolded(f).body):
+    for s in stmts(written_out(f).body):
         if isinstance(s, For) and s.kind is LoopKind.SERIAL:
             yield SERIAL
         if isinstance(s, Atomic):

@@ -48,7 +48,7 @@ from didyma.refimpl.ir.loop import (
     Unary,
     Var,
 )
-from didyma.refimpl.ir.unfold import unfolded
+from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ops.bars import Contract
 
 TERM = ""  # an operand, or any value that is no sum
@@ -73,7 +73,7 @@ def longest(kernels: Sequence[Kernel], env: Mapping[str, int]) -> int | None:
     state: Depths = {WORST: {}}
     try:
         for k in kernels:
-            state = _Interpreter(env).stmt(unfolded(expand(loops(k))).body, state, 1)
+            state = _Interpreter(env).stmt(written_out(expand(loops(k))).body, state, 1)
     except _UnknownError:
         return None
     most = max(state[WORST].values(), default=0)

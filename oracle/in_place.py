@@ -24,8 +24,8 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.loop import Buffer, PrimFunc
+from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.types import Array
-from didyma.refimpl.ir.unfold import unfolded
 
 
 def interference(k: PrimFunc, output: str, operand: str, env: Mapping[str, int]) -> str:
@@ -35,7 +35,7 @@ def interference(k: PrimFunc, output: str, operand: str, env: Mapping[str, int])
     loop are compared.
     """
     buffers = {b.name: b for b in k.params}
-    found = accesses(unfolded(expand(k)).body, frozenset((output, operand)), env)
+    found = accesses(written_out(expand(k)).body, frozenset((output, operand)), env)
     unit = math.gcd(buffers[output].dtype.nbytes, buffers[operand].dtype.nbytes)
     for store in (a for a in found if a.writes and a.buffer == output):
         for load in (a for a in found if not a.writes and a.buffer == operand):

@@ -14,8 +14,8 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, loops
 from didyma.refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
+from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.types import Array, DType, TensorType, from_memory, to_memory
-from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import expr_children, stmts
 from didyma.refimpl.ops import ring
 
@@ -74,7 +74,7 @@ def reads_before_it_writes(k: Kernel) -> frozenset[str]:
     stored: set[str] = set()
     found: set[str] = set()
     outputs = set(k.outputs)
-    for s in stmts(unfolded(expand(k)).body):
+    for s in stmts(written_out(expand(k)).body):
         match s:
             case Atomic(_, buffer):
                 found |= {buffer} - stored

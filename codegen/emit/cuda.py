@@ -19,8 +19,8 @@ from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, KernelText, Signature
 from didyma.refimpl.ir.lines import launches_of, walk
 from didyma.refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
+from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.program import Program
-from didyma.refimpl.ir.unfold import unfolded
 
 INDENT = "  "
 WIDTH = 100
@@ -51,7 +51,7 @@ def emit(
             lines += remarks(f.meaning)
             lines += [*renamed(f.text.source, head.name, name).split("\n"), ""]
             continue
-        written = unfolded(f)
+        written = written_out(f)
         writer = Statements.of(written)
         with writer.lines.indented():
             writer.write(written.body)

@@ -20,6 +20,7 @@ from didyma.refimpl.ir.loop import (
     Atomic,
     Barrier,
     Block,
+    BlockRealize,
     Buffer,
     Call,
     Expr,
@@ -102,7 +103,9 @@ class Statements:
                 self._call(s)
             case Barrier():
                 line("__syncthreads();")
-            case Assert() | ExternalCall() | Fold() | Yield():  # folds are written out before
+            case (  # folds and blocks are written out before
+                Assert() | ExternalCall() | Fold() | Yield() | BlockRealize()
+            ):  # fmt: skip
                 raise TypeError(f"{type(s).__name__} is no statement of a kernel: {s}")
             case _:
                 assert_never(s)

@@ -19,6 +19,7 @@ from didyma.refimpl.ir.loop import (
     Barrier,
     Binary,
     Block,
+    BlockRealize,
     Call,
     Const,
     Expr,
@@ -109,7 +110,7 @@ def _is_simple(s: Stmt) -> bool:
             return True
         case (
             For() | While() | If() | Atomic() | Allocate() | PlacementAllocate() | Free()
-            | ExternalCall() | Call() | Barrier() | Assert() | Fold() | Yield()
+            | ExternalCall() | Call() | Barrier() | Assert() | Fold() | Yield() | BlockRealize()
         ):  # fmt: skip
             return False
         case _:

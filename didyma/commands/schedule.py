@@ -15,11 +15,14 @@ from didyma.files import read_loops
 from didyma.fuzz import disk
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.lowered import LOWERING
 from didyma.refimpl.ir.text import show
 
 
 def schedule(file: Path, steps: Path | None, target: str, json: bool) -> int:
-    """Print a loop function, and each step of a schedule with the function after it.
+    """Print a loop function, and the function after each pass and each step of a schedule.
+
+    Passes come first, as far as they change the function.
 
     Errors: those of the readers and the steps, ``unknown-format`` where the file holds no loop
     function, ``unknown-function`` for a schedule of another function, and ``unknown-target``.
@@ -33,10 +36,13 @@ def schedule(file: Path, steps: Path | None, target: str, json: bool) -> int:
             help="`didyma explain FILE` writes the loops of a graph to explain/loops.dym",
         )  # fmt: skip
     given = ScheduleText(f.name, ()) if steps is None else _read(steps, f)
-    taken = run(given.steps, f, device, given.at)
-    rows = [("", f), *((show_step(a.step), a.func) for a in taken)]
+    key, rows = loop_hash(f), [("", f)]
+    for name, lower in LOWERING.items():
+        if (g := lower(f)) is not f:
+            rows.append((name, f := g))
+    rows += ((show_step(a.step), a.func) for a in run(given.steps, f, device, given.at))
     if json:
-        print_json({"function": f.name, "hash": loop_hash(f), "steps": list(map(_row, rows))})
+        print_json({"function": f.name, "hash": key, "steps": list(map(_row, rows))})
         return AGREE
     for step, g in rows:
         if step:

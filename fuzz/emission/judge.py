@@ -23,8 +23,8 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import Binary, Cast, Expr, Load, PrimFunc, Store
+from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.types import Array, DType
-from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import exprs, stmts
 from didyma.refimpl.ops.bars import Contract
 from didyma.refimpl.verify import loop as laws
@@ -164,7 +164,7 @@ def tolerances(f: PrimFunc) -> dict[str, float]:
     """Return the outputs whose last step is inexact, with the ulps that two of them may differ."""
     contract = Contract()
     found: dict[str, float] = {}
-    for s in stmts(unfolded(expand(f)).body):
+    for s in stmts(written_out(expand(f)).body):
         if isinstance(s, Store) and (name := inexact(s.value)):
             found[s.buffer] = 2 * contract.of(name, s.value.dtype)
     return found

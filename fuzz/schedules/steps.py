@@ -23,7 +23,7 @@ from didyma.refimpl.ir.loop import (
     Stmt,
     Store,
 )
-from didyma.refimpl.ir.unfold import unfolded
+from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.walk import stmt_children, stmts
 
 _FACTORS = (1, 2, 3, 4, 5, 8)
@@ -37,7 +37,7 @@ class View:
     def __init__(self, f: PrimFunc, chance: random.Random) -> None:
         self.chance = chance
         merging = [s for s in stmts(f.body) if isinstance(s, Fold) and s.merge is not None]
-        f = unfolded(f)
+        f = written_out(f)
         self.functions = [g.name for g in f.functions]
         self.loops = [x.var.name for x in loops_of(f.body)]
         self.chains = [c for c in _chains(f.body, ()) if c]

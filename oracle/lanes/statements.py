@@ -31,6 +31,7 @@ from didyma.refimpl.ir.loop import (
     Atomic,
     Barrier,
     Block,
+    BlockRealize,
     Call,
     ExternalCall,
     Fold,
@@ -46,8 +47,8 @@ from didyma.refimpl.ir.loop import (
     While,
     Yield,
 )
+from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.types import Array
-from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import stmt_children, stmts
 
 
@@ -67,7 +68,7 @@ def run(
     of their values and payloads.  Raises LoopFault, of one of the kinds of ``LoopFaultKind``;
     ValueError for arrays of another type than declared.
     """
-    f = unfolded(f)
+    f = written_out(f)
     depth = _lane_depth(f.body, f.function)
     writers = Counter(_writes(f.body, f.function))
     known_externals, local = externals or {}, in_memory(f)
@@ -117,8 +118,8 @@ def compile_stmt(s: Stmt, place: Site) -> Run:
             return calls.external(site, s)
         case Call(callee):
             return calls.call(site, s, partial(compile_stmt, site.launch.functions[callee].body))
-        case Fold() | Yield():
-            raise AssertionError("folds are written out before")
+        case Fold() | Yield() | BlockRealize():
+            raise AssertionError("folds and blocks are written out before")
         case _:
             assert_never(s)
 

@@ -9,7 +9,7 @@ from didyma.refimpl.ir.text.show_loop import show_line
 
 LoopFaultKind: TypeAlias = Literal[
     "out-of-bounds", "uninitialised", "race", "barrier-divergence", "assert", "endless",
-    "dim-out-of-range",
+    "dim-out-of-range", "region",
 ]  # fmt: skip
 ProgramFaultKind: TypeAlias = Literal[
     "ownership", "unallocated", "double-allocation", "capacity", "read-only", "freed", "assert",

@@ -6,10 +6,11 @@ come to the same barrier; then all go on.  Blocks run one after another, and so 
 block, each to its next barrier.  ``scalar`` defines the operations; any NaN is as good as another.
 
 ``LoopFault`` is raised for an index outside its buffer, a load of what was never stored or is
-dead, a barrier that some threads of a block miss, a dim outside its range, an assertion that fails
-and a loop without end.  A race (two threads that nothing orders touch an element, one to store it)
-makes results depend on the order of threads; this interpreter knows one order and does not notice.
-``oracle.lanes`` does: it is the same language made fast, all threads at once.
+dead, a barrier that some threads of a block miss, a dim or a block's variable outside its range, an
+access outside a block's regions, an assertion that fails and a loop without end.  A race (two
+threads that nothing orders touch an element, one to store it) makes results depend on the order of
+threads; this interpreter knows one order and does not notice.  ``oracle.lanes`` does: it is the
+same language made fast, all threads at once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.faults import stmt_fault
-from didyma.refimpl.interp.loop_memory import Contents, Memory
+from didyma.refimpl.interp.loop_memory import Box, Contents, Limits, Memory
 from didyma.refimpl.interp.scalar import Arithmetic, Value
 from didyma.refimpl.interp.scalar_ring import forget, value_of
 from didyma.refimpl.ir import loop as ir
@@ -132,6 +133,8 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             t.bind(t.fold.combine.operands, [evaluate(t, e, s) for e in values])
             results = [evaluate(t, e, s) for e in t.fold.combine.results]
             t.bind((a.var for a in t.fold.accs), results)
+        case ir.BlockRealize():
+            yield from _block(t, s)
         case ir.Let(var, value, body):
             t.vars[var.name] = evaluate(t, value, s)
             yield from execute(t, body)
@@ -178,6 +181,35 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
                 known[n].stored[...] = True
         case _:
             assert_never(s)
+
+
+def _block(t: Thread, s: ir.BlockRealize) -> Steps:
+    """Run an iteration of a block, if it is one, within the block's regions."""
+    if not evaluate(t, s.where, s):
+        return
+    own = {v.var.name: evaluate(t, v.value, s) for v in s.vars}
+    inside = replace(t, vars={**t.vars, **own})
+    for v in s.vars:
+        end = evaluate(inside, v.extent, s)
+        if not 0 <= own[v.var.name] < end:
+            detail = f"{v.var.name} = {own[v.var.name]} outside [0, {end})"
+            raise stmt_fault("dim-out-of-range", s, detail)
+    reads, writes = (_boxes(inside, regions, s) for regions in (s.reads, s.writes))
+    limits = Limits(frozenset(t.memory.buffers), reads, writes)
+    inside = replace(inside, memory=t.memory.within(limits))
+    first = all(own[v.var.name] == 0 for v in s.vars if v.kind is ir.IterKind.REDUCE)
+    if s.init is not None and first:
+        yield from _by(0, execute(inside, s.init))
+    yield from _by(1, execute(inside, s.body))
+
+
+def _boxes(t: Thread, regions: Iterable[ir.Region], s: ir.Stmt) -> dict[str, list[Box]]:
+    found: dict[str, list[Box]] = {}
+    for r in regions:
+        ends = zip(r.starts, r.extents, strict=True)
+        starts = [(int(evaluate(t, a, s)), int(evaluate(t, n, s))) for a, n in ends]
+        found.setdefault(r.buffer, []).append(tuple(range(a, a + n) for a, n in starts))
+    return found
 
 
 def _by(choice: int, steps: Steps) -> Steps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,9 +25,32 @@ class Contents:
     dead: bool = False
 
 
+Box: TypeAlias = tuple[range, ...]  # elements: indices on each axis
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a block may touch of the buffers ``known`` outside it: those it makes are its own."""
+
+    known: frozenset[str]
+    reads: Mapping[str, Sequence[Box]]
+    writes: Mapping[str, Sequence[Box]]
+
+    def check(self, name: str, at: tuple[int, ...], s: Stmt, *, writes: bool) -> None:
+        """Raise LoopFault ``region`` where statement ``s`` touches an element of no region."""
+        if name not in self.known:
+            return
+        boxes = [*self.writes.get(name, ()), *(() if writes else self.reads.get(name, ()))]
+        if not any(all(i in axis for i, axis in zip(at, box, strict=True)) for box in boxes):
+            how = "written" if writes else "read"
+            raise stmt_fault("region", s, f"{name}, element {at} is {how} outside its regions")
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """The buffers that one thread knows, by name; ``held`` gives the NumPy dtype of elements.
+
+    ``limits`` are the regions of the blocks around.
 
     ``block`` has the shared buffers of its block.  The n-th that one thread makes of a name is the
     n-th that any other makes; ``made`` counts them.
@@ -37,6 +60,11 @@ class Memory:
     buffers: dict[str, Contents]
     block: dict[tuple[str, int], Contents] = field(default_factory=dict[tuple[str, int], Contents])
     made: Counter[str] = field(default_factory=Counter[str])
+    limits: tuple[Limits, ...] = ()
+
+    def within(self, limits: Limits) -> Memory:
+        """Return the memory that a block sees: what it makes is its own, and ends with it."""
+        return replace(self, buffers=dict(self.buffers), limits=(*self.limits, limits))
 
     def fork(self) -> Memory:
         """Return the memory of a thread that begins with the buffers that this one has."""
@@ -82,6 +110,8 @@ class Memory:
 
     def load(self, name: str, at: tuple[int, ...], s: Stmt) -> Value:
         """Return what an element holds, for statement ``s``."""
+        for limits in self.limits:
+            limits.check(name, at, s, writes=False)
         if not self.buffers[name].stored[at]:
             raise stmt_fault("uninitialised", s, f"{name}, element {at} was never stored")
         element: Value = self.buffers[name].data[at]
@@ -89,6 +119,8 @@ class Memory:
 
     def store(self, name: str, at: tuple[int, ...], value: Value, s: Stmt) -> None:
         """Set an element, for statement ``s``."""
+        for limits in self.limits:
+            limits.check(name, at, s, writes=True)
         if self.buffers[name].dead:
             raise stmt_fault("uninitialised", s, f"{name} is freed")
         self.buffers[name].data[at] = value

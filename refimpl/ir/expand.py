@@ -33,6 +33,8 @@ def declared(s: ir.Stmt) -> Iterator[str]:
                 yield b.name
             case ir.Fold():
                 yield from (v.name for v in bound_by(below))
+            case ir.BlockRealize(vars):
+                yield from (v.var.name for v in vars)
             case _:
                 pass
     yield from (e.var.name for e in exprs(s) if isinstance(e, ir.LetExpr))
@@ -93,6 +95,8 @@ class Inliner:
                 return replace(s, var=self.variable(var), extent=end, body=self.stmt(s.body))
             case ir.Fold():
                 return self.fold(s)
+            case ir.BlockRealize():
+                return self.block(s)
             case ir.Let(var, value, body):
                 bound = self.expr(value)
                 return ir.Let(self.variable(var), bound, self.stmt(body))
@@ -123,6 +127,22 @@ class Inliner:
             self.stmt(s.body),
             None if s.merge is None else self.combiner(s.merge),
         )
+
+    def block(self, s: ir.BlockRealize) -> ir.Stmt:
+        """Copy a block."""
+        where, values = self.expr(s.where), [self.expr(v.value) for v in s.vars]
+        vars = tuple(
+            ir.IterVar(self.variable(v.var), self.expr(v.extent), v.kind, value)
+            for v, value in zip(s.vars, values, strict=True)
+        )
+        reads, writes = (tuple(map(self.region, rs)) for rs in (s.reads, s.writes))
+        init = None if s.init is None else self.stmt(s.init)
+        return ir.BlockRealize(vars, where, reads, writes, init, self.stmt(s.body))
+
+    def region(self, r: ir.Region) -> ir.Region:
+        """Copy a region."""
+        starts, extents = (tuple(map(self.expr, es)) for es in (r.starts, r.extents))
+        return ir.Region(self.names[r.buffer], starts, extents)
 
     def combiner(self, c: ir.Combiner) -> ir.Combiner:
         """Copy a combiner."""

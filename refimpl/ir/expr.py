@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, reduce
 from typing import Any
 
 import sympy
 
+from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.loop import (
     INDEX,
@@ -143,6 +144,39 @@ def of_dim(d: Dim) -> Expr:
     True
     """
     return index(d) if isinstance(d, int) else _of(d)
+
+
+_DIMS: Mapping[str, Callable[[Dim, Dim], Dim]] = {
+    "add": dims.add,
+    "sub": dims.sub,
+    "mul": dims.mul,
+    "min": dims.minimum,
+    "max": dims.maximum,
+}
+
+
+def dim_of(e: Expr, values: Mapping[str, Dim | None]) -> Dim | None:
+    """Return the size that an index is, with ``values`` of its variables; None where none is known.
+
+    >>> from didyma.refimpl.ir.dims import symbol
+    >>> dim_of(add(Var("i"), index(1)), {"i": symbol("n")})
+    n + 1
+    """
+    match e:
+        case Const(value, dtype) if dtype is INDEX:
+            return int(value)
+        case Var(name):
+            return values.get(name)
+        case Binary("floordiv" | "floormod" as op, a, Const(b)) if e.dtype is INDEX and b > 0:
+            x = dim_of(a, values)
+            if x is None or op == "floordiv":
+                return None if x is None else dims.floordiv(x, int(b))
+            return dims.sub(x, dims.mul(int(b), dims.floordiv(x, int(b))))
+        case Binary(op, a, b) if op in _DIMS and e.dtype is INDEX:
+            x, y = dim_of(a, values), dim_of(b, values)
+            return None if x is None or y is None else _DIMS[op](x, y)
+        case _:
+            return None
 
 
 @lru_cache(maxsize=4096)

@@ -364,6 +364,50 @@ class Yield:
     values: tuple[Expr, ...]
 
 
+class IterKind(StrEnum):
+    """What the iterations along a variable of a block are to one another."""
+
+    SPATIAL = "spatial"  # each writes elements of its own
+    REDUCE = "reduce"  # all of them update the same elements
+
+
+@dataclass(frozen=True, slots=True)
+class IterVar:
+    """A variable of a block: it runs from 0 up to an extent, and is bound to a value here."""
+
+    var: Var
+    extent: Expr
+    kind: IterKind
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Elements of a buffer: on each axis from a start, as many as an extent says."""
+
+    buffer: str
+    starts: tuple[Expr, ...]
+    extents: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRealize:
+    """One iteration of a block, if ``where`` holds: ``body`` at the values of the block's ``vars``.
+
+    The body loads from ``reads`` and ``writes`` alone, stores to ``writes`` alone, and sees no
+    variable from outside but dims and scalars: what a block does can be told from its head.
+    ``init`` runs before it where every ``reduce`` variable is 0.  This is TensorIR's block (Feng
+    et al., 2023).
+    """
+
+    vars: tuple[IterVar, ...]
+    where: Expr
+    reads: tuple[Region, ...]
+    writes: tuple[Region, ...]
+    init: Stmt | None
+    body: Stmt
+
+
 @dataclass(frozen=True, slots=True)
 class Let:
     """The statement ``body``, in which ``var`` is bound to ``value`` once."""
@@ -458,8 +502,8 @@ class Assert:
 
 
 Stmt: TypeAlias = (
-    Block | For | While | If | Fold | Yield | Let | Store | Atomic | Allocate | PlacementAllocate
-    | Free | ExternalCall | Call | Barrier | Assert
+    Block | For | While | If | Fold | Yield | BlockRealize | Let | Store | Atomic | Allocate
+    | PlacementAllocate | Free | ExternalCall | Call | Barrier | Assert
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from didyma.refimpl.ir.loop import (
     Barrier,
     Binary,
     Block,
+    BlockRealize,
     Broadcast,
     Call,
     Cast,
@@ -28,11 +29,13 @@ from didyma.refimpl.ir.loop import (
     Free,
     If,
     Intrinsic,
+    IterVar,
     Let,
     LetExpr,
     Load,
     PlacementAllocate,
     Ramp,
+    Region,
     Select,
     Stmt,
     Store,
@@ -128,6 +131,9 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
             return (*bounds, *s.combine.results, *merged)
         case Yield():
             return s.values
+        case BlockRealize():
+            regions = [e for r in (*s.reads, *s.writes) for e in (*r.starts, *r.extents)]
+            return (s.where, *(e for v in s.vars for e in (v.extent, v.value)), *regions)
         case Call():
             return (*s.dims, *s.scalars)
         case _:
@@ -145,6 +151,8 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
             return (s.then,) if s.other is None else (s.then, s.other)
         case Fold():
             return (s.step, s.body)
+        case BlockRealize():
+            return (s.body,) if s.init is None else (s.init, s.body)
         case Store() | Atomic() | Free() | ExternalCall() | Call() | Barrier() | Assert() | Yield():
             return ()
         case _:
@@ -173,6 +181,15 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
             )
         case Yield(values):
             return Yield(tuple(on_expr(v) for v in values))
+        case BlockRealize(vars, where, reads, writes, init, body):
+            return BlockRealize(
+                tuple(IterVar(v.var, on_expr(v.extent), v.kind, on_expr(v.value)) for v in vars),
+                on_expr(where),
+                tuple(_region(r, on_expr) for r in reads),
+                tuple(_region(r, on_expr) for r in writes),
+                None if init is None else on_stmt(init),
+                on_stmt(body),
+            )
         case Let(var, value, body):
             return Let(var, on_expr(value), on_stmt(body))
         case Store(buffer, index, value):
@@ -196,6 +213,10 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
 
 def _combiner(c: Combiner, on_expr: ExprFn) -> Combiner:
     return Combiner(c.operands, tuple(on_expr(e) for e in c.results))
+
+
+def _region(r: Region, on_expr: ExprFn) -> Region:
+    return Region(r.buffer, tuple(map(on_expr, r.starts)), tuple(map(on_expr, r.extents)))
 
 
 def exprs(s: Stmt) -> list[Expr]:

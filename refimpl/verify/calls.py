@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.expr import dim_of
 from didyma.refimpl.ir.text import show_expr
 from didyma.refimpl.ir.text.show_loop import LoopPrinter
 from didyma.refimpl.ir.types import TensorType
@@ -34,12 +35,6 @@ MOST_STATEMENTS = 1 << 16
 MOST_DEEP = 32
 
 Weight: TypeAlias = tuple[int, int]  # statements with calls written out, and how deep calls go
-
-_SIZES: Mapping[str, Callable[[Dim, Dim], Dim]] = {
-    "add": dims.add,
-    "sub": dims.sub,
-    "mul": dims.mul,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +110,12 @@ class Calls:
             got, want = counted(len(s.dims), "dim"), f"{len(f.dims)}, as @{f.name}"
             raise self.broken("L-call-dims", s, got, want)
         given: dict[str, Dim | None] = {}
+        declared = {name: dims.symbol(name) for name in self.sizes.ranges}
         for d, e in zip(f.dims, s.dims, strict=True):
             dtype = self.scalars.expr(e)
             if dtype is not ir.INDEX:
                 raise self.broken("L-call-dims", s, f"{show_expr(e)}: {dtype}", str(ir.INDEX))
-            size = given[d.name] = self._size(e)
+            size = given[d.name] = dim_of(e, declared)
             if size is not None:
                 lo, hi = dims.bounds(size, self.sizes.ranges)
                 if hi < d.lo or d.hi < lo:
@@ -133,22 +129,6 @@ class Calls:
         if got != want:
             shown, wanted = (", ".join(ds) or "none" for ds in (got, want))
             raise self.broken("L-call-scalars", s, f"scalars {shown}", f"{wanted}, as @{f.name}")
-
-    def _size(self, e: ir.Expr) -> Dim | None:
-        """Return the size that an expression over dims is; None of others."""
-        match e:
-            case ir.Const(value):
-                return int(value)
-            case ir.Var(name) if name in self.sizes.ranges:
-                return dims.symbol(name)
-            case ir.Binary("add" | "sub" | "mul" as op, a, b):
-                x, y = self._size(a), self._size(b)
-                return None if x is None or y is None else _SIZES[op](x, y)
-            case ir.Binary("floordiv", a, ir.Const(value)) if value > 0:
-                x = self._size(a)
-                return None if x is None else dims.floordiv(x, int(value))
-            case _:
-                return None
 
     def _argument(
         self, s: ir.Call, p: ir.Buffer, b: ir.Buffer, sizes: Mapping[str, Dim | None]

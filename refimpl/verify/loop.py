@@ -1,4 +1,4 @@
-"""The laws of loop programs, and those of ``calls``, ``scalars``, ``sizes`` and ``vectors``.
+"""The laws of loop programs; see also ``calls``, ``regions``, ``scalars``, ``sizes``, ``vectors``.
 
 | law | says |
 |---|---|
@@ -11,6 +11,7 @@
 | L-axis | a bound loop names an axis, no other loop does, and each axis is bound once |
 | L-fold | a fold has accumulators, and a combiner gives each its next value, of its dtype |
 | L-yield | a fold's step has one yield, in no parallel loop, of what the combiner takes |
+| L-block | a block holds what one thread does alone, and its regions hang on its variables |
 | L-outermost | nothing but bound loops and allocations is around a bound loop; the grid first |
 | L-grid | the extent of a grid axis depends on dims alone |
 | L-threads | a block has 1 to 1024 threads |
@@ -33,15 +34,18 @@ from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show_expr, show_line
+from didyma.refimpl.ir.text.show_loop import LoopPrinter
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ir.vectors import is_vector
-from didyma.refimpl.ir.walk import expr_children, exprs
+from didyma.refimpl.ir.walk import expr_children, exprs, stmts, subexprs
+from didyma.refimpl.verify import regions
 from didyma.refimpl.verify.calls import Calls, Weight
 from didyma.refimpl.verify.scalars import Construct, Scalars
 from didyma.refimpl.verify.sizes import Sizes
 from didyma.refimpl.verify.vectors import verify_store
 
 _CONSTANT = (ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
+_ALONE = ir.Barrier | ir.Call | ir.ExternalCall | ir.Free | ir.PlacementAllocate
 _AT_ONCE = (ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED)
 
 
@@ -128,6 +132,7 @@ class _Verifier:
                 f"{self.shared} bytes for {threads} threads",
                 f"at most {self.target.shared} bytes, in a block of threads",
             )
+        regions.verify(f, self.scalars.where)
         return self.calls.weight(f, weights)
 
     def broken(self, law: str, at: Construct, got: str, want: str) -> DidymaError:
@@ -171,6 +176,8 @@ class _Verifier:
                 self._fold(s)
             case ir.Yield(values):
                 self._yield(s, values)
+            case ir.BlockRealize():
+                self._block(s)
             case ir.Let(var, value, body):
                 self.scalars.bind(var, self.scalars.expr(value), s)
                 if self._differs(value):
@@ -364,6 +371,55 @@ class _Verifier:
         if dtypes != taken:
             got, want = (", ".join(ds) or "nothing" for ds in (dtypes, taken))
             raise self.broken("L-yield", s, got, f"{want}, as the combiner takes")
+
+    # ---- blocks
+
+    def _block(self, s: ir.BlockRealize) -> None:
+        """Check a block, which sees its own variables, dims and scalars; ``regions`` proves."""
+        for below in (b for body in (s.init, s.body) if body is not None for b in stmts(body)):
+            if isinstance(below, _ALONE) or (isinstance(below, ir.For) and below.axis):
+                got = f"`{show_line(below)}` in a block"
+                raise self.broken("L-block", s, got, "loads and stores of one thread")
+        self.scalars.condition(s.where)
+        for v in s.vars:
+            dtype = self.scalars.expr(v.value)
+            if dtype is not ir.INDEX or v.var.dtype is not ir.INDEX:
+                got = f"{v.var.name}: {v.var.dtype} = {dtype}"
+                raise self.broken("L-domain", s, got, str(ir.INDEX))
+        differs = self._differs(s.where)
+        around, fold = self.scalars.vars, self.fold
+        seen = [*(ir.Var(d.name) for d in self.f.dims), *self.f.scalars]
+        self.scalars.vars, self.fold = {v.name: v.dtype for v in seen}, None
+        for v in s.vars:
+            if (dtype := self.scalars.expr(v.extent)) is not ir.INDEX:
+                raise self.broken("L-extent", s, f"an extent of {dtype}", str(ir.INDEX))
+            if self._differs(v.value):
+                self.per_thread.add(v.var.name)
+        for v in s.vars:
+            self.scalars.declare(v.var.name, s)
+            self.scalars.vars[v.var.name] = ir.INDEX
+        for r in (*s.reads, *s.writes):
+            self._region(s, r)
+        for r in s.writes:
+            self.scalars.writable(s, r.buffer)
+        for body in (s.init, s.body):
+            if body is not None:
+                self._under(s, differs, body)
+        self.scalars.vars, self.fold = around, fold
+
+    def _region(self, s: ir.BlockRealize, r: ir.Region) -> None:
+        for es in (r.starts, r.extents):
+            self.scalars.access(r.buffer, es, s)
+        inside = [x for e in (*r.starts, *r.extents) for x in subexprs(e)]
+        text = LoopPrinter(typed=False).region(r)
+        if any(isinstance(x, ir.Load) for x in inside):
+            want = "variables of the block, dims and literals"
+            raise self.broken("L-block", s, f"a load in {text}", want)
+        used = {x.name for x in inside if isinstance(x, ir.Var)}
+        reduced = [v.var.name for v in s.vars if v.kind is ir.IterKind.REDUCE]
+        if r in s.writes and (names := [n for n in reduced if n in used]):
+            got = f"{text}, which hangs on the reduce variable {names[0]}"
+            raise self.broken("L-block", s, got, "the same elements whatever reduce variables are")
 
     def _constant_extent(self, s: ir.For) -> None:
         if not isinstance(s.extent, ir.Const) or _size(s.extent) < 0:

@@ -26,7 +26,7 @@ from didyma.refimpl.ir.dims.polynomial import plus, times
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.expr import of_dim
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
-from didyma.refimpl.ir.unfold import unfolded
+from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.walk import expr_children, stmt_exprs
 from didyma.refimpl.verify.indices import ONE, Indices, Poly
 
@@ -43,7 +43,7 @@ def may_share(kernel: Kernel, output: str, source: str) -> bool:
         return False
     walk = _Walk(out, src, Indices({v.name: (v.lo, v.hi) for v in kernel.dims}))
     try:
-        walk.stmt(unfolded(expand(kernel)).body, ())
+        walk.stmt(written_out(expand(kernel)).body, ())
     except _Unclear:
         return False
     proof = _Proof(walk.indices, out.shape == src.shape)

@@ -45,8 +45,8 @@ from didyma.codegen.schedule.steps.tensorize import tensorize
 from didyma.codegen.schedule.steps.text import show_step
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import Block, PrimFunc, Stmt
+from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.target import PORTABLE, Target
-from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import map_stmt
 from didyma.refimpl.verify import loop as laws
 
@@ -63,7 +63,7 @@ def apply(
     law of loops what the result would break.  An ``unchecked`` step is taken in spite of a
     dependence, to see whether the result differs.
     """
-    g = _on_merging_fold(step, f, target) or _taken(step, unfolded(f), target, unchecked)
+    g = _on_merging_fold(step, f, target) or _taken(step, written_out(f), target, unchecked)
     if isinstance(step, Bind | Parallel):
         g = kept(step, f, g) or g
     g = replace(g, body=flattened(g.body))

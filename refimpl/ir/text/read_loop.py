@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from didyma.refimpl.ir import loop as ir
+from didyma.refimpl.ir.expr import TRUE
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.text.read_expr import ExprReader
 from didyma.refimpl.ir.text.reader import Files
@@ -16,6 +17,7 @@ MAX_SCOPES = 400  # of `let`, `alloc`, `place` and `fold` that reign at one plac
 _FUNCTIONS = ("kernel", "primfunc")
 _SCOPES = {str(s): s for s in ir.Scope}
 _ATOMICS: dict[str, ir.AtomicOp] = {str(op): op for op in ir.ATOMIC_OPS}
+_ITERATIONS = {str(k): k for k in ir.IterKind}
 _KINDS = {str(k): k for k in ir.LoopKind}
 
 
@@ -178,7 +180,7 @@ class LoopReader(ExprReader):
             case "fold":
                 return self._fold_stmt()
             case "block":
-                return self._block()
+                return self._realized() if self.words[self.i + 1] == "(" else self._block()
             case _:
                 return self._leaf()
 
@@ -205,6 +207,46 @@ class LoopReader(ExprReader):
             body.append(s)
         self.depth -= 1
         return ir.Block(tuple(body))
+
+    def _realized(self) -> ir.Stmt:
+        self.next()
+        self.next()
+        vars = self.items(self._iteration, ")")
+        where = self.expr() if self.accept("where") else TRUE
+        self.vars.update((v.var.name, v.var.dtype) for v in vars)
+        self.expect("reads")
+        self.expect("(")
+        reads = self.items(self._region, ")")
+        self.expect("writes")
+        self.expect("(")
+        writes = self.items(self._region, ")")
+        init = None
+        if self.accept("init"):
+            init = self._nested()
+            self.expect("in")
+        return ir.BlockRealize(vars, where, reads, writes, init, self._nested())
+
+    def _iteration(self) -> ir.IterVar:
+        var = self._declared()
+        self.expect("in")
+        extent = self.expr()
+        kind = _ITERATIONS.get(self.word)
+        if kind is None:
+            raise self.error(f"one of {', '.join(_ITERATIONS)}")
+        self.next()
+        self.expect("=")
+        return ir.IterVar(var, extent, kind, self.expr())
+
+    def _region(self) -> ir.Region:
+        buffer = self._buffer_name()
+        self.expect("[")
+        axes = self.items(self._axis_of_region, "]")
+        return ir.Region(buffer, tuple(a for a, _ in axes), tuple(n for _, n in axes))
+
+    def _axis_of_region(self) -> tuple[ir.Expr, ir.Expr]:
+        start = self.expr()
+        self.expect("+:")
+        return start, self.expr()
 
     def _fold_stmt(self) -> ir.Stmt | _Open:
         self.next()

@@ -29,8 +29,18 @@ how parts are merged:
     }
     out[i] = at
 
-Braces around one statement mean that statement, around none or several a block of them; other
-blocks say ``block``.  ``let``, ``alloc`` and ``place`` without braces, and ``fold`` without
+A block gives its variables with extents, kinds and values, a condition, and its regions, each from
+``start`` on ``+: extent`` elements; what it does first stands between ``init`` and ``in``:
+
+    block (i in n spatial = p, k in 8 reduce = q) where q < m
+        reads (a[i +: 1, k +: 1]) writes (out[i +: 1]) init {
+      out[i] = 0.0:f32
+    } in {
+      out[i] = out[i] + a[i, k]
+    }
+
+Braces around one statement mean that statement, around none or several a ``Block`` of them; other
+``Block``s say ``block``.  ``let``, ``alloc`` and ``place`` without braces, and ``fold`` without
 ``in`` and braces after its step, reign to the end of the braces they stand in.
 """
 
@@ -39,6 +49,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from didyma.refimpl.ir import loop as ir
+from didyma.refimpl.ir.expr import TRUE
 from didyma.refimpl.ir.text.graph import dims_text
 from didyma.refimpl.ir.text.literals import (
     attrs_text,
@@ -184,6 +195,24 @@ class LoopPrinter:
 
     # ---- statements
 
+    def block(self, s: ir.BlockRealize) -> str:
+        """Return the text of a block's head; note its variables."""
+        values = [(self.expr(v.extent), self.expr(v.value)) for v in s.vars]
+        where = "" if s.where == TRUE else f" where {self.expr(s.where)}"
+        bound = ", ".join(
+            f"{self.declared(v.var)} in {extent} {v.kind} = {value}"
+            for v, (extent, value) in zip(s.vars, values, strict=True)
+        )
+        reads, writes = (", ".join(map(self.region, rs)) for rs in (s.reads, s.writes))
+        init = "" if s.init is None else " init"
+        return f"block ({bound}){where} reads ({reads}) writes ({writes}){init}"
+
+    def region(self, r: ir.Region) -> str:
+        """Return the text of a region: ``a[i +: 1, 0 +: 8]``."""
+        axes = zip(r.starts, r.extents, strict=True)
+        text = ", ".join(f"{self.expr(start)} +: {self.expr(extent)}" for start, extent in axes)
+        return f"{local_name(r.buffer)}[{text}]"
+
     def buffer(self, b: ir.Buffer, scoped: bool) -> str:
         """Return the text of a declaration; note the buffer."""
         self.buffers[b.name] = b.dtype
@@ -203,6 +232,8 @@ class LoopPrinter:
                 ranges = ", ".join([self.ranged(a.var, a.extent) for a in axes])
                 text = f"fold ({starts}) over ({ranges}) by {self.combiner(combine)}"
                 return text if merge is None else f"{text} merge {self.combiner(merge)}"
+            case ir.BlockRealize():
+                return self.block(s)
             case ir.Yield(values):
                 return f"yield ({self.list(values)})"
             case ir.If(cond):
@@ -269,6 +300,13 @@ class LoopPrinter:
                 self.lines.append(head + " {")
                 self.sequence(step, pad + "  ")
                 self.lines.append(pad + "} in {")
+                self.sequence(body, pad + "  ")
+                self.lines.append(pad + "}")
+            case ir.BlockRealize(init=init, body=body):
+                self.lines.append(head + " {")
+                if init is not None:
+                    self.sequence(init, pad + "  ")
+                    self.lines.append(pad + "} in {")
                 self.sequence(body, pad + "  ")
                 self.lines.append(pad + "}")
             case ir.Block(body):

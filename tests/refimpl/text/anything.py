@@ -189,7 +189,7 @@ class Anything:
             return self.stmt(depth - 1)
 
         index = self.some(self.expr, 2)
-        match self.r.randrange(17 if depth else 8):
+        match self.r.randrange(18 if depth else 8):
             case 0:
                 return loop.Store(self.name(), index, self.expr())
             case 1:
@@ -215,6 +215,8 @@ class Anything:
                 kind, axis = self.pick(tuple(LoopKind)), self.pick(("", "", *loop.AXES, "odd one"))
                 var = Var(self.name(), self.pick((loop.INDEX, self.dtype())))
                 return loop.For(var, self.expr(), sub(), kind, axis)
+            case 17:
+                return self.block(sub)
             case 10:
                 return loop.If(self.expr(), sub(), self.pick((None, sub())))
             case 11:
@@ -231,6 +233,20 @@ class Anything:
         axes = self.some(lambda: loop.Axis(self.var(), self.expr(1)))
         merge = self.pick((None, self.combiner()))
         return loop.Fold(accs, axes, self.combiner(), sub(), sub(), merge)
+
+    def block(self, sub: Any) -> Stmt:
+        vars = self.some(
+            lambda: loop.IterVar(
+                self.var(), self.expr(1), self.pick(tuple(loop.IterKind)), self.expr(1)
+            )
+        )
+        reads, writes = self.some(self.region, 2), self.some(self.region, 2)
+        init = self.pick((None, sub()))
+        return loop.BlockRealize(vars, self.expr(1), reads, writes, init, sub())
+
+    def region(self) -> loop.Region:
+        axes = self.some(lambda: (self.expr(1), self.expr(1)), 2)
+        return loop.Region(self.name(), tuple(a for a, _ in axes), tuple(n for _, n in axes))
 
     def combiner(self) -> loop.Combiner:
         return loop.Combiner(self.some(self.var), self.some(lambda: self.expr(2)))
