@@ -116,7 +116,7 @@ def hunt(a: argparse.Namespace) -> int:
         texts = engine.texts() if sample or every else []
         targets = list(once((*choice.planted(), *choice.generated(generated, texts))))
         if engine.in_time():
-            engine.measure(a.resume.with_suffix(".reach") if a.resume else None)
+            engine.measure(a.resume.with_suffix(".reach") if a.resume else None, len(targets))
         if engine.in_time():
             engine.hunt(targets, entries, state, lambda r: bar.line(report.line(r)))
             engine.explain(targets, state)

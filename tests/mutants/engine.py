@@ -28,6 +28,7 @@ ROUNDS = (
     12  # times that a drawn program is judged, on other values and sizes, for a mutant of its text
 )
 TEXT_CHECKS = (checking.on("graphs", "host"), checking.on("graphs", "simt"))
+FEW = 8  # targets that meet every case of every check
 TEXTS = 120  # drawn programs whose kernels are mutated
 
 
@@ -79,13 +80,19 @@ class Engine:
 
     # ---- before the first mutant
 
-    def measure(self, file: Path | None = None) -> None:
-        """Make the checks, and record what they execute, or read that from a file that has it."""
+    def measure(self, file: Path | None = None, targets: int = FEW + 1) -> None:
+        """Make the checks, and record what they execute, or read that from a file that has it.
+
+        For ``FEW`` targets nothing is recorded: that takes longer than to judge every case.
+        """
         planting.import_all()
         self.texts_of_suite = self.suite()
         self.checks = checking.checks(self.plan.seed, self.plan.programs, self.texts_of_suite)
         for ended in forked(["imports"], _note_imports, 1, idle=self.in_time):
             self.planter = planting.Planter(ended.said[0])
+        if targets <= FEW:
+            self.reached = Reached(counts={c.name: c.cases for c in self.checks})
+            return
         key = reached.key(self.plan.seed, self.plan.programs)
         known = Reached.load(file, key) if file else None
         if known is None:

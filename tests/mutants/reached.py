@@ -55,7 +55,7 @@ class Reached:
         """Return, by check, the cases that execute a mutant's line, in order.
 
         Those that execute any line of its file where it is at module level, or in a function that
-        ran while modules were ``imported``; and all cases if there are none.
+        ran while modules were ``imported``; all cases if there are none, or nothing was measured.
         """
         bits: dict[str, int] = {}
         if m.reach_line and not imported:
@@ -66,8 +66,8 @@ class Reached:
                 if file == m.file:
                     for check, b in of.items():
                         bits[check] = bits.get(check, 0) | b
-            if not bits:
-                bits = {check: (1 << n) - 1 for check, n in self.counts.items()}
+        if not self.lines or (not bits and (imported or not m.reach_line)):
+            bits = {check: (1 << n) - 1 for check, n in self.counts.items()}
         return {check: _indices(b) for check, b in bits.items()}
 
     def lost(self, check: str, cases: Sequence[int], decisions: Set[str]) -> str:

@@ -244,7 +244,8 @@ _SCHEDULES = (
     ),
     _slip(
         "parts of a long sum that go on from each other", "schedule/serial.py",
-        'Accumulator(part, identity("add", part.dtype))', "Accumulator(part, acc)", "kernel",
+        'Accumulator(part, identity("add", part.dtype))', "Accumulator(part, acc)",
+        "kernel", "schedule",
     ),
     _slip(
         "a tile of a product filled beyond its terms", "schedule/matmul.py",
