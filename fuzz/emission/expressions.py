@@ -226,8 +226,9 @@ class Expressions:
                 return Binary(r.choice(("shl", "shr")), a, Const(r.randrange(4), INDEX))
             case _:
                 test = Compare(r.choice(_COMPARE), a, self.count(depth - 1))
-                most = 2**31 - 1 if r.random() < 0.2 else r.randrange(9)
-                return Select(test, self.count(depth - 1), Const(most, INDEX))
+                number = 2**31 - 1 if r.random() < 0.2 else r.randrange(-5, 9)
+                sides = (self.count(depth - 1), Const(number, INDEX))
+                return Select(test, *(sides if r.random() < 0.5 else sides[::-1]))
 
     def divisor(self) -> Expr:
         """Draw a small number, or a sum, product, quotient or extreme of positive numbers."""

@@ -43,6 +43,8 @@ from didyma.fuzz.steering.sharing import KINDS as SHARED
 from didyma.fuzz.steering.sharing import shared
 from didyma.fuzz.steering.sketch import TRIES, Sketch
 from didyma.fuzz.steering.structure import KINDS, structure
+from didyma.fuzz.steering.sums import AXES as SUMMED
+from didyma.fuzz.steering.sums import sums
 from didyma.fuzz.steering.twins import PATTERNS, twins
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import attrs as freeze
@@ -315,6 +317,7 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("carried", carried, 3, control_rounds.KINDS),
     _motif("shared", shared, 2, tuple(SHARED)),
     _motif("places", places, 3, tuple(PLACES)),
+    _motif("sums", sums, 3, (*FOLDS, "sum", "sum", "mean"), SUMMED),
     _motif("structure", structure, 1, tuple(KINDS)),
     _motif("anything", anything, 1, ("",)),
 )

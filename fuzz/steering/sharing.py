@@ -40,10 +40,13 @@ def _part(s: Sketch, x: str, start: Dim, size: Dim) -> str | None:
     first, last, step = start, dims.add(start, size), 1
     if size == 1 and isinstance(rows, int) and start == rows - 1 and s.c.chance(2):
         first, last, step = rows + s.c.below(3), rows - 2, -1
-    rest = (0,) * (t.rank - 1)
+    rest, ends = [0] * (t.rank - 1), list(t.shape[1:])
+    if ends and isinstance(ends[0], int) and ends[0] > 1 and s.c.chance(3):  # of a second axis, too
+        rest[0] = s.c.below(2)
+        ends[0] -= 1 - rest[0]
     named: dict[str, Attr] = {
         "starts": (first, *rest),
-        "stops": (last, *t.shape[1:]),
+        "stops": (last, *ends),
         "steps": (step, *(1 for _ in rest)),
     }
     return s.apply("slice", (x,), freeze(named))
@@ -59,16 +62,18 @@ def _parts(s: Sketch) -> None:
     c = s.c
     row = c.pick(_ROWS)
     dtype = s.dtype(_SUMMED)
+    lead: tuple[int, ...] = c.pick(((), (), (1,), (2,)))  # only of one are parts runs of bytes
+    axis = len(lead)
     parts: list[str] = []
     for _ in range(2 + c.below(3)):
         size: Dim = c.pick((1, 2, 3, 4, 6))
         if s.b.dims and c.chance(4):
             size = dims.symbol(c.pick(s.b.dims).name)
-        x = s.value(TensorType(dtype, (size, *row)))
+        x = s.value(TensorType(dtype, (*lead, size, *row)))
         if x is None:
             continue
         parts.append(parts[-1] if parts and c.chance(6) else _kernel(s, x))
-    whole = s.apply("concat", parts, freeze({"axis": 0})) if len(parts) > 1 else None
+    whole = s.apply("concat", parts, freeze({"axis": axis})) if len(parts) > 1 else None
     if whole is None:
         return
     t = s.types()[whole]
@@ -79,7 +84,7 @@ def _parts(s: Sketch) -> None:
     if c.chance(2):
         flat = _flat(s, whole)
         _kernel(s, flat) if flat else None
-    if c.chance(2):  # a part of the whole, often exactly what one was made of
+    if not lead and c.chance(2):  # a part of the whole, often exactly what one was made of
         k = c.below(len(parts))
         types = s.types()
         start = dims.add(*(types[p].shape[0] for p in parts[:k]))
