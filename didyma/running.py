@@ -140,6 +140,9 @@ def compile(
     ``"at-run"`` leaves it to the first call at some sizes, which times variants of each kernel; a
     file or mapping pins them, as ``Executable.choices`` records them.
 
+    A program for the usual target, ``portable``, is compiled for the one that the engine prefers:
+    for ``cpu`` on engine ``host``, whose model gives each result to one thread.
+
     Errors: ``not-a-program``, ``unknown-engine``, ``unknown-planner``, ``bad-engine``,
     ``bad-planner``, ``unknown-extern``, ``unknown-primitive``, ``bad-kernel``,
     ``wrong-target``, ``device-unsupported``, ``bad-choice``, ``unreadable-file``,
@@ -149,6 +152,7 @@ def compile(
     given, chosen = read_schedules(schedules), made(engine)
     wanted = with_planner(options, planner)
     require_target(chosen, wanted.device)
+    wanted = tuning.suited(wanted, chosen)
     if isinstance(program, LoopProgram):
         with given.placed():
             return compiled_loops(program, chosen, given.text, wanted.device)

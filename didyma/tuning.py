@@ -16,6 +16,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.pipeline import compile as compile_module
 from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.registry import targets
 from didyma.codegen.runtime.simt import Simt
 from didyma.codegen.schedule.recipes.point import parse_all, show_all
 from didyma.codegen.select.at_run import AtRun, sites
@@ -45,6 +46,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array, from_memory
 from didyma.refimpl.ops.bars import Contract
 
@@ -145,6 +147,12 @@ def _processor() -> str:
         return platform.processor()
     rows = (row.partition(":") for row in text.splitlines())
     return next((v.strip() for k, _, v in rows if k.strip() == "model name"), platform.processor())
+
+
+def suited(options: Options, engine: Engine) -> Options:
+    """Return options for the target that an engine prefers, where they are for the usual one."""
+    best = targets(engine)[0]
+    return options.changed({"target": best}) if options.device == PORTABLE != best else options
 
 
 def chooser(given: str | Path | Mapping[str, Any] | Chooser, fused: Module) -> Chooser:

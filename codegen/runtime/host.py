@@ -35,7 +35,7 @@ from didyma.codegen.runtime.native import Native
 from didyma.codegen.runtime.tinycc import TinyCC
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.program import ALIGNMENT
-from didyma.refimpl.ir.target import PORTABLE, SM_90A, Target
+from didyma.refimpl.ir.target import CPU, PORTABLE, SM_90A, Target
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 Order: TypeAlias = Literal["forward", "reverse"] | int
@@ -91,7 +91,7 @@ class Host:
     """
 
     name = "host"
-    targets: tuple[Target, ...] = (PORTABLE, SM_90A)
+    targets: tuple[Target, ...] = (CPU, PORTABLE, SM_90A)
 
     def __init__(
         self, compiler: str = "tcc", order: Order = "forward", cache: Path | None = None

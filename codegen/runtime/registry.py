@@ -44,7 +44,10 @@ def engine(which: str | Engine, *, checked: bool = True) -> Engine:
 
 
 def targets(e: Engine) -> tuple[Target, ...]:
-    """Return the targets that an engine has or imitates; one that says nothing is portable."""
+    """Return the targets that an engine has or imitates; one that says nothing is portable.
+
+    The first is that for which a program of a user is compiled, unless options name another.
+    """
     return getattr(e, "targets", (PORTABLE,))
 
 

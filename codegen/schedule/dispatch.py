@@ -114,8 +114,7 @@ def recipes(options: Options) -> tuple[Recipe, ...]:
 
 def _best(work: Work) -> tuple[Recipe, Values]:
     """Return the recipe that the model ranks first of those that the target has room for."""
-    fits = ((recipe.fit(work), recipe) for recipe in recipes(work.facts.options))
-    suited = sorted(((f, r) for f, r in fits if f is not None), key=lambda pair: pair[0])
+    suited = sorted(_fits(work), key=lambda pair: pair[0])
     for _, recipe in suited:
         if (values := recipe.usual(work)) is not None:
             return recipe, values
@@ -132,14 +131,16 @@ def _first(work: Work) -> PrimFunc:
 
 
 def _ranked(work: Work) -> list[tuple[tuple[int, float], Point]]:
-    fits = ((recipe.fit(work), recipe) for recipe in recipes(work.facts.options))
-    rows = (
-        ((int(fit), far), point)
-        for fit, recipe in fits
-        if fit is not None
-        for far, point in recipe.points(work)
-    )
+    fits = _fits(work)
+    rows = (((rank, far), point) for rank, r in fits for far, point in r.points(work))
     return sorted(rows, key=lambda pair: pair[0])
+
+
+def _fits(work: Work) -> Iterator[tuple[int, Recipe]]:
+    """Yield the recipes that apply to a nest, with their places in the order of the target."""
+    for recipe in recipes(work.facts.options):
+        if (fit := recipe.fit(work)) is not None:
+            yield fit.rank(work.facts.target), recipe
 
 
 def _build(work: Work, point: Point, where: str) -> PrimFunc:

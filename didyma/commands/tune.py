@@ -97,10 +97,11 @@ def _tuned(w: Wanted, cache: Cache) -> Iterator[tuple[Request, dict[str, Any], P
     """Yield each function of the file with its record and its pick."""
     assert w.file is not None
     m, _ = read_fixed(w.file, common.sizes(w.sizes))
-    options = common.options("didyma", w.options)
     common.require([w.engine])
+    engine = engine_by_name(w.engine)
+    options = tuning.suited(common.options("didyma", w.options), engine)
     env = common.bindings(m, w.sizes)
-    target = tuning.target(engine_by_name(w.engine))
+    target = tuning.target(engine)
     lowered: Lowered = compile(m, options, until="lower")
     limits = Limits(w.seconds, w.timeout, jobs=w.jobs or tuning.cores())
     tuner = tuning.Tuner(lowered.fused, cache, limits, _progress)

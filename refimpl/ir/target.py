@@ -21,6 +21,12 @@ class Target:
     kept off the heap.  ``atomics`` are the dtypes that atomic updates take.  ``cluster`` blocks
     may share memory, and ``processors`` multiprocessors run blocks at once; 0 if nothing is known.
     ``families`` are the intrinsics beyond scalar ones: ``mma``, ``wgmma``, ``tma``, ``mbarrier``.
+
+    ``order`` is the model by which schedules are ranked: the ways in which threads may do the work
+    of a loop nest, the best first; any that is not named comes last.  ``tiled`` reads each element
+    from memory once.  ``short``, ``full`` and ``alone`` give each result to one thread: it does
+    little, there are enough of them to fill a device, or neither.  ``across`` and ``along`` share a
+    result among threads, across or along what lies together in memory; ``poor`` is against it.
     """
 
     name: str
@@ -36,6 +42,7 @@ class Target:
     cluster: int
     processors: int
     families: tuple[str, ...]
+    order: tuple[str, ...] = ("tiled", "short", "full", "across", "along", "alone", "poor")
 
     def covers(self, other: Target) -> bool:
         """Return whether what relies on another target runs on this one.
@@ -71,6 +78,13 @@ PORTABLE = Target(
     families=(),
 )
 
+# A core that runs the threads of a block in turn, which change at each barrier.
+CPU = replace(
+    PORTABLE,
+    name="cpu",
+    order=("short", "full", "alone", "across", "tiled", "along", "poor"),
+)
+
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and the H100 SXM.
 SM_90A = replace(
     PORTABLE,
@@ -82,4 +96,4 @@ SM_90A = replace(
     families=("mma", "wgmma", "tma", "mbarrier"),
 )
 
-TARGETS: Mapping[str, Target] = MappingProxyType({t.name: t for t in (PORTABLE, SM_90A)})
+TARGETS: Mapping[str, Target] = MappingProxyType({t.name: t for t in (PORTABLE, CPU, SM_90A)})

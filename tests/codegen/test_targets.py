@@ -11,13 +11,14 @@ import pytest
 import didyma as dd
 from didyma.codegen.options import KernelOptions, Options
 from didyma.codegen.pipeline import compile
-from didyma.codegen.runtime.host import Host
+from didyma.codegen.runtime.host import Host, HostLoaded
 from didyma.codegen.runtime.registry import engine, targets
 from didyma.codegen.schedule import dispatch
 from didyma.codegen.schedule.recipes import row, rows
 from didyma.codegen.schedule.steps.apply import apply
 from didyma.codegen.schedule.steps.records import Memory, Stage
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import For, LoopKind, PrimFunc
 from didyma.refimpl.ir.target import PORTABLE, SM_90A, TARGETS
 from didyma.refimpl.ir.text import parse_loop, parse_program
@@ -183,10 +184,59 @@ def test_steps_keep_the_limits_of_the_target() -> None:
         compile(m, options.changed({"target": SMALL}))
 
 
+@pytest.mark.parametrize(
+    ("f", "of_gpu"),
+    [(row_sums, "reduce_row"), (softmax, "rows"), (product, "matmul"), (turned, "transpose")],
+)
+def test_a_compile_for_host_gives_each_result_to_one_thread(
+    f: Callable[[dd.Tensor], dd.Tensor], of_gpu: str
+) -> None:
+    p = dd.trace(dd.f32[96, 65])(f)
+    one = "pointwise" if f is turned else "fold"
+    for engine_, options, schedule in (
+        ("host", None, one),
+        ("host", dd.Options(target="sm_90a"), of_gpu),
+        ("simt", None, of_gpu),
+        ("simt", dd.Options(target="cpu"), one),
+        (Plain(), None, of_gpu),
+    ):
+        run = dd.compile(p, engine=engine_, options=options)
+        assert f"schedule='{schedule}'" in run.text
+
+
+def test_the_judge_runs_the_kernels_of_a_gpu_on_host() -> None:
+    class Listening(Host):
+        """Engine ``host`` that keeps the texts it loads."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.texts: list[str] = []
+
+        def load(self, text: KernelText) -> HostLoaded:
+            self.texts.append(text.source)
+            return super().load(text)
+
+    p, host = dd.trace(dd.f32[96, 65])(row_sums), Listening()
+    assert dd.check(p, engines=[host], tries=1).agree
+    assert host.texts
+    assert all("schedule='reduce_row'" in text for text in host.texts)
+
+
+def test_the_order_of_a_target_ranks_recipes_and_ends_with_those_it_does_not_name() -> None:
+    m = dd.trace(dd.f32[96, 65])(row_sums).module
+    for order, schedule in (
+        (("poor",), "reduce_column"),
+        (("alone", "along"), "fold"),
+        (("along", "alone"), "reduce_row"),
+    ):
+        c = compile(m, Options(target=replace(PORTABLE, name="own", order=order)))
+        assert f"schedule='{schedule}'" in c.text.source
+
+
 def test_engines_of_the_cpu_imitate_every_target() -> None:
     x = np.arange(300, dtype=np.float32)
     for name in ("simt", "host"):
-        assert targets(engine(name)) == tuple(TARGETS.values())
+        assert {*targets(engine(name))} == {*TARGETS.values()}
         run = dd.compile(negated(), engine=name, options=dd.Options(target="sm_90a"))
         assert np.array_equal(np.asarray(run(x)), -x)
 

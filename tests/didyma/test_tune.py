@@ -237,7 +237,7 @@ def test_the_command_prints_a_table_and_progress(tuned: Path) -> None:
     assert "100.0%" in out
     assert "picked " in out
     assert "exported 1 pick" in out
-    assert ": judged 1: row(" in (tuned / "err.txt").read_text(encoding="utf-8")
+    assert ": judged 1: serial(" in (tuned / "err.txt").read_text(encoding="utf-8")
 
 
 def test_the_command_writes_a_log(tuned: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_compile_takes_the_choices_of_a_record(tmp_path: Path) -> None:
     _, name, _ = lowered(rows)
     usual = dd.compile(rows)
     pinned = dd.compile(rows, choose={name: "column(layers=8, side=32)"})
-    assert "reduce_row" in usual.text
+    assert "schedule='fold'" in usual.text, "one thread a row, for a core"
     assert pinned.choices["choices"][name]["choice"] == "column(layers=8, side=32)"
     assert pinned.text != usual.text
     x = np.ones((40, 300), np.float32)

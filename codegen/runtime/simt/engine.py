@@ -28,7 +28,7 @@ from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
 from didyma.codegen.runtime.simt.values import NUMPY, Arithmetic, Plain
 from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.ir.kernel import KernelText, Signature
-from didyma.refimpl.ir.target import PORTABLE, SM_90A, Target
+from didyma.refimpl.ir.target import CPU, PORTABLE, SM_90A, Target
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 from didyma.refimpl.ops.ring import UNKNOWN
 
@@ -195,7 +195,7 @@ class Simt:
 
     name: str = "simt"
     ring: bool = False
-    targets: tuple[Target, ...] = (PORTABLE, SM_90A)
+    targets: tuple[Target, ...] = (PORTABLE, CPU, SM_90A)
     blocks: int | None = None
     traffic: Traffic | None = None
 

@@ -10,9 +10,7 @@ from didyma.refimpl.ir.loop import PrimFunc
 
 
 def _fit(work: Work) -> Fit | None:
-    if work.rows is None:
-        return None
-    return Fit.ALONG if rows.holds(work, rows.default(work)) else Fit.SHORT
+    return None if work.rows is None else Fit.ALONG
 
 
 def _build(work: Work, values: Values) -> PrimFunc:

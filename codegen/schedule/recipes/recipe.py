@@ -6,33 +6,39 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import StrEnum
 from typing import TypeAlias
 
 from didyma.codegen.schedule.recipes.point import Point
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.target import Target
 
 Values: TypeAlias = Mapping[str, int]
 Space: TypeAlias = Mapping[str, tuple[int, ...]]
 
 
-class Fit(IntEnum):
-    """How well a recipe suits a nest by the model, the best first.
+class Fit(StrEnum):
+    """How a recipe shares the work of a nest among threads; the ``order`` of a target ranks them.
 
     A device with many threads wants, in this order: each element read from memory once; threads
     that do little and share nothing; all threads busy, neighbours reading neighbours; then threads
     that share a result, across or along what lies together in memory.
     """
 
-    TILED = 0
-    SHORT = 1
-    FULL = 2
-    ACROSS = 3
-    ALONG = 4
-    ALONE = 5
-    POOR = 6
+    TILED = "tiled"
+    SHORT = "short"
+    FULL = "full"
+    ACROSS = "across"
+    ALONG = "along"
+    ALONE = "alone"
+    POOR = "poor"
+
+    def rank(self, target: Target) -> int:
+        """Return the place in the order of a target, behind all others where it has none."""
+        order = target.order
+        return order.index(self) if self in order else len(order)
 
 
 def _always(work: Work, values: Values) -> bool:

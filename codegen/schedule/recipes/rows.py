@@ -9,7 +9,7 @@ from didyma.refimpl.ir.loop import Fold, PrimFunc
 
 
 def _fit(work: Work) -> Fit | None:
-    return Fit.SHORT if work.rows is not None and holds(work, default(work)) else None
+    return Fit.TILED if work.rows is not None and holds(work, default(work)) else None
 
 
 def holds(work: Work, values: Values) -> bool:

@@ -11,7 +11,7 @@ from didyma.refimpl.ir.loop import PrimFunc
 
 def _fit(work: Work) -> Fit | None:
     if work.fold is None:
-        return None if work.kind != "fold" else Fit.SHORT if work.rows is None else Fit.POOR
+        return None if work.kind != "fold" else Fit.SHORT if work.rows is None else Fit.ALONE
     options = work.facts.options
     if work.length <= options.kernels.short:
         return Fit.SHORT

@@ -28,6 +28,7 @@ from didyma.codegen.select.metrics import COLUMNS
 from didyma.fuzz import levels
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import KernelText
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array
 from didyma.running import Executable
 
@@ -47,7 +48,12 @@ Cost = Callable[[str, Mapping[str, int]], float]
 
 
 class Clocked(Host):
-    """Engine ``host`` with a clock that launches move on, and with what a test does to results."""
+    """Engine ``host`` with a clock that launches move on, and with what a test does to results.
+
+    It is given the kernels of a GPU.
+    """
+
+    targets = (PORTABLE,)
 
     def __init__(
         self, cost: Cost, after: Callable[[str, Sequence[HostBuffer]], None] | None = None
@@ -326,7 +332,7 @@ def test_what_is_forced_must_be_a_variant() -> None:
     with pytest.raises(DidymaError) as e:
         dd.compile(rows, options=OPTIONS.changed({"kernels.force": "matmul"}))
     assert (e.value.code, e.value.want) == (
-        "unknown-variant", "a number, or one of row, serial, column"
+        "unknown-variant", "a number, or one of serial, row, column"
     )  # fmt: skip
     with pytest.raises(DidymaError, match="unknown-variant"):
         dd.compile(rows, options=Options(kernels=KernelOptions(force="1")))
@@ -354,9 +360,9 @@ def test_a_record_of_several_shapes_takes_each_pick_without_timing(made: Compile
     assert [(b["sizes"], b["choice"][:6]) for b in row["buckets"]] == [
         ({"m": 512, "n": 4}, "row(gr"), ({"m": 4, "n": 512}, "serial")
     ]  # fmt: skip
-    again = dd.compile(rows, choose=record, options=OPTIONS)
-    assert again.at_run is not None
     later = Clocked(by_shape)
+    again = dd.compile(rows, engine=later, choose=record, options=OPTIONS)
+    assert again.at_run is not None
     recorded = chooser(again.compiled, later, given=record, clock=refuses)
     assert call(again.compiled, later, recorded, WIDE, TALL) == [ROW, SERIAL]
 
