@@ -32,9 +32,9 @@ def emit(
     """Return the text of the kernels, one ``extern "C" __global__ void`` each, in order.
 
     ``shared`` names, by kernel, parameters that may have each other's bytes: they are not
-    ``__restrict__``.  A PrimFunc that binds no loop becomes a kernel of one thread; a
-    kernel of text stays as it is, but for its name.  TypeError for
-    statements that no kernel may hold.
+    ``__restrict__``, nor are those of a PrimFunc with ``noalias=false``.  A PrimFunc that binds no
+    loop becomes a kernel of one thread; a kernel of text stays as it is, but for its name.
+    TypeError for statements that no kernel may hold.
     """
     lines: list[str] = []
     origins: list[tuple[int, Stmt]] = []
@@ -121,7 +121,7 @@ def _head(f: PrimFunc, s: Signature, writer: Statements, shared: Collection[str]
     params: list[str] = []
     for b, (name, _) in zip(f.params, s.buffers, strict=True):
         const = "" if b.name in f.outputs else "const "
-        star = "*" if b.name in shared else "*__restrict__ "
+        star = "*" if b.name in shared or not f.noalias else "*__restrict__ "
         params.append(f"{const}{c_type(b.dtype)} {star}{name}")
     params += [f"i64 {writer.expressions.variables[d].text}" for d in s.dims]
     params += [f"{c_type(d)} {writer.expressions.variables[v].text}" for v, d in s.scalars]

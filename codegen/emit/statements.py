@@ -51,6 +51,7 @@ class Statements:
     lines: TextLines
     expressions: Expressions
     functions: Mapping[str, PrimFunc]
+    noalias: bool  # of the function whose body is being written
     axes: dict[str, Expr] = field(default_factory=dict[str, Expr])
 
     @staticmethod
@@ -65,7 +66,7 @@ class Statements:
             expressions.variables[d.name] = Term(name, PRIMARY, d.lo, d.hi, True)
         for v in f.scalars:
             expressions.variables[v.name] = Term(names.fresh(v.name))
-        return Statements(names, lines, expressions, f.function)
+        return Statements(names, lines, expressions, f.function, f.noalias)
 
     def write(self, s: Stmt) -> None:
         """Append a statement."""
@@ -181,10 +182,10 @@ class Statements:
                 number, name = x.data(e), self.names.fresh(v.name)
                 self.lines.add(f"const {c_type(v.dtype)} {name} = {number.text};")
                 variables[v.name] = Term(name)
-            outer = x.buffers, x.variables
-            x.buffers, x.variables = buffers, variables
+            outer = x.buffers, x.variables, self.noalias
+            x.buffers, x.variables, self.noalias = buffers, variables, f.noalias
             self.write(f.body)
-            x.buffers, x.variables = outer
+            x.buffers, x.variables, self.noalias = outer
         self.lines.add("}")
 
     # Loops
@@ -226,6 +227,8 @@ class Statements:
         self.lines.add("}")
 
     def _global_vectors(self) -> frozenset[str]:
+        if not self.noalias:  # a wide load may come before a store to the same bytes
+            return frozenset()
         buffers = self.expressions.buffers.values()
         return frozenset(
             p.buffer.name

@@ -7,7 +7,7 @@ input, its own register, or shared memory behind a barrier: no kernel has a race
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from didyma.fuzz.emission.expressions import DTYPES, REAL, Expressions, inexact
@@ -15,6 +15,7 @@ from didyma.fuzz.steering.names import C_WORDS
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import Attrs
 from didyma.refimpl.ir.loop import (
     ATOMIC_OPS,
     INDEX,
@@ -253,10 +254,19 @@ class _Kernel:
         given = tuple(self.x.value(v.dtype, 1) for v in numbers)
         name = f"f{len(self.functions)}"
         params = [b for many in inner.inputs.values() for b in many if b.name in _loaded(value)]
+        args = [b.name for b in params]
+        attrs: Attrs = ()
+        if dtype in INTS and self.r.random() < 0.3:  # what is written is given again
+            params.append(replace(place, name=self.x.fresh("again")))
+            args.append(place.name)
+            attrs = (("noalias", False),)
+            value = Binary("xor", value, Load(params[-1].name, (Var(i.name),), dtype))
         body = Store(place.name, (Var(i.name),), value)
-        f = PrimFunc(name, (*params, place), (place.name,), body, (i,), scalars=tuple(numbers))
+        f = PrimFunc(
+            name, (*params, place), (place.name,), body, (i,), attrs, scalars=tuple(numbers)
+        )
         self.functions.append(f)
-        return Call(name, tuple(b.name for b in f.params), (self.at,), given)
+        return Call(name, (*args, place.name), (self.at,), given)
 
 
 _STATEMENTS: tuple[Callable[[_Kernel, int], Stmt], ...] = (

@@ -35,6 +35,7 @@ def cases() -> Iterator[LoopCase]:
     yield _sorted()
     yield _words()
     yield scalars()
+    yield aliased()
 
 
 def _case(
@@ -318,3 +319,23 @@ primfunc @scalars(x: f32[n], y: f32[n],
     want = (-1.25 * 2 + -2.5 * x + 0) * 2 + -2.5 * x + 2
     outputs = (want.astype(np.float32),)
     return LoopCase("scalars", kernel, (x, np.full_like(x, 77)), outputs, {"n": 7}, given)
+
+
+def aliased() -> LoopCase:
+    """One buffer given twice, once to be written: what is stored is what is loaded next."""
+    text = """
+kernel @aliased(x: f32[64], y: f32[64]) writes (x, y) {
+  primfunc @after(old: f32[64], new: f32[64], y: f32[64]) writes (new, y) dims t in [0, 15]
+      attrs(noalias=false) {
+    for v in 4 vectorized {
+      new[t * 4 + v] = old[t * 4 + v] + 1.0:f32
+      y[t * 4 + v] = old[t * 4 + v] * 2.0:f32
+    }
+  }
+  for t in 16 bound threadIdx.x {
+    call @after(x, x, y) dims (t)
+  }
+}"""
+    (kernel,) = parse_loop(text)
+    x = np.arange(64, dtype=np.float32)
+    return LoopCase("aliased", kernel, (x, np.full_like(x, 77)), (x + 1, 2 * (x + 1)), {})

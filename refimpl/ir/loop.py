@@ -327,9 +327,11 @@ class PrimFunc:
 
     Symbolic dims are scalars of dtype ``INDEX`` that are free variables of the body.  ``attrs``:
     ``source`` (names of the graph values computed), ``schedule`` (what bound it), and whatever
-    a later level wants to know.  ``functions`` are those that calls name, callees before callers:
-    they know no name of this function but what they are given.  ``scalars`` are parameters that are
-    numbers, passed by value: variables of the body.
+    a later level wants to know.  With ``noalias=false`` parameters may be one buffer, though some
+    are written; without, none that is written is another, which callers must see to.
+    ``functions`` are those that calls name, callees before callers: they know no name of this
+    function but what they are given.  ``scalars`` are parameters that are numbers, passed by value:
+    variables of the body.
     """
 
     name: str
@@ -346,6 +348,11 @@ class PrimFunc:
         """The names that the body finds declared: of buffers, dims and scalars."""
         buffers, dims = [b.name for b in self.params], [d.name for d in self.dims]
         return (*buffers, *dims, *(v.name for v in self.scalars))
+
+    @property
+    def noalias(self) -> bool:
+        """Whether what is written has bytes of its own: so without attribute ``noalias=false``."""
+        return dict(self.attrs).get("noalias") is not False
 
     @property
     def function(self) -> dict[str, PrimFunc]:

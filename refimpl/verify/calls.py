@@ -8,7 +8,8 @@
 | L-call-args | a call gives each parameter a buffer of its dtype, scope and shape at these dims |
 | L-call-scalars | a call gives each scalar parameter an expression of its dtype |
 | L-call-dims | a call gives each dim an i64 that may lie in its range |
-| L-alias | a buffer that a call's function writes is given to it once |
+| L-noalias | the attribute ``noalias``, if there is one, is true or false |
+| L-alias | what a function of a call writes shares no bytes with what it is given besides |
 | L-written-out | a function with its calls inlined has at most 65536 statements, 32 calls deep |
 """
 
@@ -95,14 +96,23 @@ class Calls:
         if len(s.args) != len(f.params):
             got, want = counted(len(s.args), "buffer"), f"{len(f.params)}, as @{f.name}"
             raise self.broken("L-call-args", s, got, want)
-        uses = Counter(s.args)
         for p, a in zip(f.params, s.args, strict=True):
             self._argument(s, p, self.scalars.buffer(a, s), sizes)
             if p.name in f.outputs:
                 self.scalars.writable(s, a)
-                if uses[a] > 1:
-                    want = f"once, since @{f.name} writes {p.name}"
-                    raise self.broken("L-alias", s, f"{a}, {uses[a]} times", want)
+                if f.noalias:
+                    self._alone(s, p, a)
+
+    def _alone(self, s: ir.Call, p: ir.Buffer, a: str) -> None:
+        """Check that no other argument may be the buffer given for a parameter that is written."""
+        uses = Counter(s.args)
+        want = f"once, since @{s.callee} writes {p.name}"
+        if uses[a] > 1:
+            raise self.broken("L-alias", s, f"{a}, {uses[a]} times", want)
+        for other in uses:
+            if other != a and self.scalars.may_be_one(a, other):
+                got = f"{a} and {other}, which may be one buffer here"
+                raise self.broken("L-alias", s, got, want)
 
     def _dims(self, s: ir.Call, f: ir.PrimFunc) -> dict[str, Dim | None]:
         """Return the sizes that a call gives, by the callee's names; None for no size."""

@@ -34,6 +34,7 @@ from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show_expr, show_line
+from didyma.refimpl.ir.text.literals import attr_text
 from didyma.refimpl.ir.text.show_loop import LoopPrinter
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ir.vectors import is_vector
@@ -86,7 +87,7 @@ class _Verifier:
     ) -> None:
         self.f = f
         self.target = target
-        self.scalars = Scalars(where, f.outputs)
+        self.scalars = Scalars(where, f.outputs, () if f.noalias else f.params)
         self.sizes = Sizes(f.dims, f"@{where}")
         self.calls = Calls(self.scalars, self.sizes, functions)
         self.called = called
@@ -111,6 +112,9 @@ class _Verifier:
             self._buffer(b, b.name)
             if b.scope is not ir.Scope.GLOBAL and not self.called:
                 raise self.broken("L-param", b.name, str(b.scope), "a parameter in device memory")
+        noalias = dict(f.attrs).get("noalias", True)
+        if not isinstance(noalias, bool):
+            raise self.broken("L-noalias", "noalias", attr_text(noalias), "true or false")
         names = [b.name for b in f.params]
         if len(set(f.outputs)) != len(f.outputs) or not set(f.outputs) <= set(names):
             raise self.broken(

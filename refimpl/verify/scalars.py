@@ -58,11 +58,15 @@ def _text(e: Construct) -> str:
 class Scalars:
     """Checks the expressions of one function against the names that it has declared so far.
 
-    ``where`` names the function in messages; ``written`` are the buffers that it may store to.
+    ``where`` names the function in messages; ``written`` are the buffers that it may store to,
+    ``aliases`` the parameters that may be one buffer where they are of one kind.
     """
 
-    def __init__(self, where: str, written: Iterable[str] = ()) -> None:
+    def __init__(
+        self, where: str, written: Iterable[str] = (), aliases: Iterable[ir.Buffer] = ()
+    ) -> None:
         self.where = where
+        self.aliases = {b.name: (b.dtype, b.scope, len(b.shape)) for b in aliases}
         self.buffers: dict[str, ir.Buffer] = {}
         self.vars: dict[str, DType] = {}
         self.freed: set[str] = set()
@@ -98,6 +102,11 @@ class Scalars:
                 "L-freed", at, f"{name}, which is freed or placed over", "a live buffer"
             )
         return b
+
+    def may_be_one(self, a: str, b: str) -> bool:
+        """Return whether two names may stand for one buffer."""
+        kind = self.aliases.get(a)
+        return a == b or (kind is not None and kind == self.aliases.get(b))
 
     def writable(self, s: ir.Stmt, name: str) -> None:
         """Check law L-store, of ``loop``: a statement may store to the buffer of that name."""

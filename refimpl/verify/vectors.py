@@ -38,9 +38,9 @@ def verify_store(s: ir.Store, scalars: Scalars) -> None:
             "L-lanes", s, f"a value of {counted(own, 'lane')}", f"{lanes}, as its ramp", help
         )
     for e in (x for part in (*s.index, s.value) for x in subexprs(part)):
-        if isinstance(e, ir.Load) and e.buffer == s.buffer and e.index != s.index:
+        if isinstance(e, ir.Load) and scalars.may_be_one(e.buffer, s.buffer) and e.index != s.index:
             want = f"{s.buffer} read where it is stored, at the same index, or another buffer"
-            raise scalars.broken("L-apart", s, f"{s.buffer} read at another index", want)
+            raise scalars.broken("L-apart", s, f"{e.buffer} read at another index", want)
 
 
 class _Lanes:

@@ -154,3 +154,26 @@ def test_arrays_may_have_any_strides(tmp_path: Path, engine: str) -> None:
     c = np.arange(8, dtype=np.float32).reshape(2, 4).T
     got = run(np.broadcast_to(np.float32(2), (4,)), b, c)
     assert np.array_equal(got, 2 + b[:8:2] + c[:, 0])
+
+
+MOVED = """primfunc @moved(x: f32[n], y: f32[n]) writes (y) dims n in [1, 9] attrs(noalias=false) {
+  for i in n parallel {
+    y[i] = x[i]
+  }
+}
+"""
+
+
+def test_pointers_are_restricted_only_where_nothing_aliases(tmp_path: Path) -> None:
+    x = np.arange(3, dtype=np.float32)
+    for text in (MOVED, MOVED.replace(" attrs(noalias=false)", "")):
+        run = dd.compile(loaded(tmp_path, text))
+        assert np.array_equal(run(x), x)
+        assert ("__restrict__" in run.text) == ("noalias" not in text)
+
+
+def test_no_step_relies_on_buffers_that_may_be_one(tmp_path: Path) -> None:
+    steps = "schedule @moved {\n  split i by 4\n}"
+    with pytest.raises(dd.DidymaError, match="noalias=false") as e:
+        dd.compile(loaded(tmp_path, MOVED), schedules={"moved": steps})
+    assert e.value.code == "bad-step"

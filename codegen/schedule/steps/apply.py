@@ -155,6 +155,7 @@ def run(
     consumed: dict[str, Step] = {}
     for n, step in enumerate(schedule):
         try:
+            _require_noalias(f)
             g = apply(step, f, target)
         except DidymaError as e:
             e = _explained(e, consumed)
@@ -164,6 +165,16 @@ def run(
         consumed = {k: s for k, s in consumed.items() if k not in left} | dict.fromkeys(gone, step)
         f = g
         yield Applied(step, f)
+
+
+def _require_noalias(f: PrimFunc) -> None:
+    """Check that buffers have bytes of their own, by which dependences are decided."""
+    if not f.noalias:
+        raise DidymaError(
+            "bad-step", f"@{f.name}", got="noalias=false: its parameters may be one buffer",
+            want="a function whose buffers have bytes of their own",
+            help="leave noalias=false out if nobody gives one buffer twice",
+        )  # fmt: skip
 
 
 def _explained(e: DidymaError, consumed: dict[str, Step]) -> DidymaError:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,7 +132,13 @@ def scalars() -> PrimFunc:
     return calls.scalars().kernel
 
 
-KERNELS = (elementwise, row_sum, wide, vectors, norms, scalars)
+def aliased() -> PrimFunc:
+    """Parameters that may be one buffer: no wide access, and none is ``__restrict__``."""
+    f = calls.aliased().kernel
+    return replace(f, attrs=(("noalias", False),))
+
+
+KERNELS = (elementwise, row_sum, wide, vectors, norms, scalars, aliased)
 
 
 def module() -> str:
