@@ -20,14 +20,16 @@ from didyma.codegen.memory.values import PlannedValues, called_peak, static_prob
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.program import Arena, Assert, Program
-from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.text import show_instruction
 
 OVER = "over-capacity"
 
 
-def allocated(values: PlannedValues, planner: Planner, capacity: int | None) -> Program:
-    """Return the program with memory for its values; DidymaError ``over-capacity``."""
+def allocated(values: PlannedValues, planner: Planner, capacity: int | None, stack: int) -> Program:
+    """Return the program with memory for its values; arenas of at most ``stack`` bytes are on it.
+
+    DidymaError ``over-capacity``.
+    """
     out = Insertion(values.bare, values.lives)
     for name in values.alone:
         if name not in values.made:
@@ -37,7 +39,7 @@ def allocated(values: PlannedValues, planner: Planner, capacity: int | None) -> 
     if planner.whole is not None:
         _wholes(values, planner.whole, out)
     else:
-        _arenas(values, planner, capacity, out)
+        _arenas(values, planner, capacity, stack, out)
     planned = out.run()
     if capacity is not None:
         _require_peak(planned, planner, capacity)
@@ -54,7 +56,9 @@ def _wholes(values: PlannedValues, reuse: Whole, out: Insertion) -> None:
         out.whole([b.name for b in buffers], reuse(buffers, sizes))
 
 
-def _arenas(values: PlannedValues, planner: Planner, capacity: int | None, out: Insertion) -> None:
+def _arenas(
+    values: PlannedValues, planner: Planner, capacity: int | None, stack: int, out: Insertion
+) -> None:
     """Place values in one arena a device: devices of integer sizes first, then symbolic ones."""
     by_device: dict[str, list[LiveBuffer]] = {}
     for b in values.buffers:
@@ -62,7 +66,7 @@ def _arenas(values: PlannedValues, planner: Planner, capacity: int | None, out: 
     symbolic = {d: any(not isinstance(b.type.nbytes, int) for b in by_device[d]) for d in by_device}
     for device in sorted(by_device, key=lambda d: symbolic[d]):
         arena = _symbolic_arena if symbolic[device] else _static_arena
-        arena(values, by_device[device], planner, capacity, out)
+        arena(values, by_device[device], planner, capacity, stack, out)
 
 
 def _static_arena(
@@ -70,6 +74,7 @@ def _static_arena(
     buffers: Sequence[LiveBuffer],
     planner: Planner,
     capacity: int | None,
+    stack: int,
     out: Insertion,
 ) -> None:
     """Place values whose sizes are integers."""
@@ -80,7 +85,7 @@ def _static_arena(
     placed = solve(p, planner.arena, planner.seconds, brief=planner.seconds is None)
     name = out.names.fresh("arena")
     device = buffers[0].type.device
-    out.start.append(Arena(name, placed.peak, device, stack=placed.peak <= PORTABLE.stack))
+    out.start.append(Arena(name, placed.peak, device, stack=placed.peak <= stack))
     for b, offset in zip(buffers, placed.offsets.tolist(), strict=True):
         out.place(b.name, name, offset)
 
@@ -90,6 +95,7 @@ def _symbolic_arena(
     buffers: Sequence[LiveBuffer],
     planner: Planner,
     capacity: int | None,
+    stack: int,
     out: Insertion,
 ) -> None:
     """Place values some of whose sizes are symbolic, and known when the program starts."""
@@ -101,7 +107,7 @@ def _symbolic_arena(
         out.start.append(Assert(over, capacity, f"memory is within {capacity} bytes"))
     name = out.names.fresh("arena")
     device = buffers[0].type.device
-    out.start.append(Arena(name, found.nbytes, device, stack=found.most <= PORTABLE.stack))
+    out.start.append(Arena(name, found.nbytes, device, stack=found.most <= stack))
     for b in buffers:
         out.place(b.name, name, found.offsets[b.name])
 

@@ -22,6 +22,7 @@ from didyma.codegen.memory.views import Mover, moves_as_views
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.lines import Block
 from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.target import PORTABLE, Target
 
 
 def plan(
@@ -29,25 +30,31 @@ def plan(
     planner: Planner,
     capacity: int | None = None,
     movers: Mapping[str, Mover] | None = None,
+    target: Target = PORTABLE,
 ) -> Program:
     """Give memory to a program and its functions; no device may need more than ``capacity`` bytes.
 
-    ``movers`` are the kernels that only move bytes.  DidymaError ``over-capacity`` if a device
-    needs more, with the line at which that cannot be helped.
+    ``movers`` are the kernels that only move bytes.  Arenas that the target has room for are on the
+    stack.  DidymaError ``over-capacity`` if a device needs more, with the line at which that cannot
+    be helped.
     """
     for i, f in enumerate(bare.functions):
-        done = _planned(bare.function[f.name], planner, capacity, movers)
+        done = _planned(bare.function[f.name], planner, capacity, movers, target)
         done = replace(done, kernels=(), functions=())
         bare = replace(bare, functions=(*bare.functions[:i], done, *bare.functions[i + 1 :]))
-    return _planned(bare, planner, capacity, movers)
+    return _planned(bare, planner, capacity, movers, target)
 
 
 def _planned(
-    bare: Program, planner: Planner, capacity: int | None, movers: Mapping[str, Mover] | None
+    bare: Program,
+    planner: Planner,
+    capacity: int | None,
+    movers: Mapping[str, Mover] | None,
+    target: Target,
 ) -> Program:
     if planner.name == "none":
-        return allocated(values_of(bare), planner, capacity)
-    variants = Variants(planner, capacity, samples(bare))
+        return allocated(values_of(bare), planner, capacity, target.stack)
+    variants = Variants(planner, capacity, samples(bare), target.stack)
     costs = _Costs(variants.samples)
     less = elided(moves_as_views(bare, movers, costs) if movers else bare, costs)
     best = variants.best(bare) if less is bare else variants.better(bare, less, costs(bare))
@@ -102,6 +109,7 @@ class Variants:
     planner: Planner
     capacity: int | None
     samples: tuple[Mapping[str, int], ...]
+    stack: int  # bytes of an arena that may be on it
 
     def better(self, bare: Program, less: Program, least: Sequence[int]) -> _Planned:
         """Plan a program, or the one with fewer lines where its peak is no higher.
@@ -154,7 +162,7 @@ class Variants:
     def one(self, values: PlannedValues) -> _Planned:
         """Plan one variant."""
         try:
-            return _Planned(allocated(values, self.planner, self.capacity))
+            return _Planned(allocated(values, self.planner, self.capacity, self.stack))
         except DidymaError as e:
             if e.code != OVER:
                 raise

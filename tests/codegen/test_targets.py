@@ -20,6 +20,7 @@ from didyma.codegen.schedule.steps.records import Memory, Stage
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import For, LoopKind, PrimFunc
+from didyma.refimpl.ir.program import Arena
 from didyma.refimpl.ir.target import PORTABLE, SM_90A, TARGETS
 from didyma.refimpl.ir.text import parse_loop, parse_program
 from didyma.refimpl.ir.walk import stmts
@@ -89,6 +90,15 @@ def test_laws_take_the_limits_of_a_target() -> None:
     program.verify(p)
     with says("P-stack", "at most 1024"):
         program.verify(p, target=SMALL)
+
+
+@pytest.mark.parametrize("size", [600, dd.dim("n", 1, 600)])
+def test_an_arena_is_on_the_stack_where_the_target_has_room_for_it(size: int | dd.Size) -> None:
+    """2,400 bytes, which are less than 100 KiB and more than 1 KiB."""
+    m = dd.trace(dd.f32[size])(opposite).module
+    for target, on_stack in ((PORTABLE, True), (replace(PORTABLE, stack=1024), False)):
+        p = compile(m, Options(target=target)).program
+        assert [x.stack for x in p.lines if isinstance(x, Arena)] == [on_stack]
 
 
 def test_a_target_that_has_more_gets_the_same_kernels() -> None:
