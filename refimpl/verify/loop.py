@@ -187,6 +187,7 @@ class _Verifier:
                 if self._differs(value):
                     self.per_thread.add(var.name)
                 self.stmt(body)
+                self.scalars.leave(var)
             case ir.Store(name, index, value):
                 self.scalars.in_vector = is_vector(s)
                 self._write(s, name, self.scalars.access(name, index, s), value)
@@ -313,6 +314,7 @@ class _Verifier:
             self.fold = None
         self._under(s, differs or s.kind in _AT_ONCE, s.body)
         self.fold = around
+        self.scalars.leave(s.var)
 
     # ---- folds
 
@@ -337,8 +339,7 @@ class _Verifier:
         if own != 1:
             raise self.broken("L-yield", s, counted(own, "yield"), "one")
         self.fold, self.yields = around, before
-        for x in s.axes:
-            del self.scalars.vars[x.var.name]
+        self.scalars.leave(*(x.var for x in s.axes))
         for a in s.accs:
             self.scalars.declare(a.var.name, s)
             self.scalars.vars[a.var.name] = a.var.dtype
@@ -352,6 +353,7 @@ class _Verifier:
         if differs or any(map(self._differs, inside)):
             self.per_thread.update(a.var.name for a in s.accs)
         self.stmt(s.body)
+        self.scalars.leave(*(a.var for a in s.accs))
 
     def _combiner(self, s: ir.Fold, c: ir.Combiner) -> None:
         """Check a combiner, whose operands nothing else sees."""
@@ -362,8 +364,7 @@ class _Verifier:
         if dtypes != _dtypes(s) or not dtypes:
             want = f"one for each accumulator: {', '.join(_dtypes(s)) or 'at least one'}"
             raise self.broken("L-fold", s, f"results of {', '.join(dtypes) or 'none'}", want)
-        for v in c.operands:
-            del self.scalars.vars[v.name]
+        self.scalars.leave(*c.operands)
 
     def _yield(self, s: ir.Yield, values: tuple[ir.Expr, ...]) -> None:
         if self.fold is None:

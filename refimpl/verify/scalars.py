@@ -2,7 +2,7 @@
 
 | law | says |
 |---|---|
-| L-undefined | a variable or buffer is declared where it is used |
+| L-undefined | a variable or buffer is declared around what uses it |
 | L-freed | a buffer is not used once it is freed or another is placed over it |
 | L-var-dtype | a variable is used at the dtype it was declared with |
 | L-load-dtype | a load has its buffer's dtype |
@@ -162,7 +162,9 @@ class Scalars:
                 return self._intrinsic(e)
             case ir.LetExpr(var, value, body):
                 self.bind(var, self.expr(value), e)
-                return self.expr(body)
+                dtype = self.expr(body)
+                self.leave(var)
+                return dtype
             case ir.Ramp(inner) | ir.Broadcast(inner):
                 return self._vector(e, inner)
             case _:
@@ -176,6 +178,11 @@ class Scalars:
             )
         self.declare(var.name, at)
         self.vars[var.name] = dtype
+
+    def leave(self, *variables: ir.Var) -> None:
+        """End the scope of variables; their names stay taken."""
+        for v in variables:
+            del self.vars[v.name]
 
     def declare(self, name: str, at: Construct) -> None:
         """Check law L-twice, of ``loop``, for the declaration of a name."""

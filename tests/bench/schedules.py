@@ -13,8 +13,11 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
+from multiprocessing import get_context
 from statistics import median
 from time import process_time
 
@@ -30,6 +33,7 @@ from tests.bench.page import ROOT, commit, put, table
 
 PAGE = ROOT / "docs" / "schedules.md"
 SECTION = "tests.bench.schedules"
+CHUNK = 125  # schedules that a process judges at once
 
 
 @dataclass(slots=True)
@@ -50,6 +54,18 @@ class Tally:
     def tried(self) -> int:
         """The number of forced steps."""
         return sum(self.forced.values())
+
+    def join(self, other: Tally) -> None:
+        """Add what came of other schedules."""
+        self.steps += other.steps
+        self.wrong += other.wrong
+        self.loose += other.loose
+        self.elements += other.elements
+        self.seconds += other.seconds
+        self.taken += other.taken
+        self.refused += other.refused
+        self.forced += other.forced
+        self.traits += other.traits
 
     def add(self, index: int, case: Case, found: Judged) -> None:
         """Count a case."""
@@ -85,19 +101,33 @@ def kinds(f: PrimFunc) -> set[str]:
     return found | ({"symbolic sizes"} if f.dims else set())
 
 
-def run(seed: int, cases: int, refused: int) -> Tally:
-    """Judge so many schedules, and more until so many refused steps are forced."""
+def judged(seed: int, part: range) -> Tally:
+    """Judge the schedules of some indices."""
     tally, host = Tally(), [engine("host")]
     began = process_time()
-    for index in count():
-        if index >= cases and tally.tried >= refused:
-            break
+    for index in part:
         case = draw(seed, index)
         tally.add(index, case, judge(case, host))
-        if sys.stderr.isatty():
-            print(f"\r{index + 1} schedules, {tally.tried} forced", end="", file=sys.stderr)
     tally.seconds = process_time() - began
     return tally
+
+
+def run(seed: int, cases: int, refused: int, jobs: int) -> Tally:
+    """Judge so many schedules, and more until so many refused steps are forced."""
+    tally = Tally()
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        for at in count(0, CHUNK * jobs):
+            if len(tally.steps) >= cases and tally.tried >= refused:
+                return tally
+            parts = (range(a, a + CHUNK) for a in range(at, at + CHUNK * jobs, CHUNK))
+            for done in pool.map(partial(judged, seed), parts):
+                tally.join(done)
+            print(
+                f"{len(tally.steps)} schedules, {tally.tried} refused steps forced,"
+                f" {len(tally.wrong)} wrong",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
+    raise AssertionError("the indices have no end")
 
 
 def lines(t: Tally, command: str) -> Iterator[str]:
@@ -141,9 +171,10 @@ def main() -> int:
     p.add_argument("--count", type=int, default=1000)
     p.add_argument("--refused", type=int, default=0)
     p.add_argument("--seed", type=int, default=13)
+    p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--docs", action="store_true", help="write the tables into docs/schedules.md")
     a = p.parse_args()
-    tally = run(a.seed, a.count, a.refused)
+    tally = run(a.seed, a.count, a.refused, a.jobs)
     command = f"python -m tests.bench.schedules --count {a.count} --refused {a.refused}"
     page = list(lines(tally, command))
     print(*page, *tally.wrong, sep="\n")
