@@ -1,7 +1,7 @@
 """Judge the choice among variants at run time, whatever a clock says.
 
-A call that times variants must give the bits of the next call, which does not; and a pick for one
-layout of the arguments must not be found for another.
+A call that times variants must give the bits of the next call, which does not; and a pick must not
+be taken for another function, other sizes or layouts of arguments, another target or other options.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from functools import partial
 from random import Random
 from typing import Any, TypeAlias
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import KernelOptions, Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.select.at_run import AtRun, Site, sites
-from didyma.codegen.select.keys import arguments, hints, key_of
+from didyma.codegen.select.choosers import Entry, Pinned, Request
+from didyma.codegen.select.keys import arguments, bucket_of, function, hints, key_of
 from didyma.oracle.compare import bitwise
 from didyma.oracle.recorder import Recorder
 from didyma.oracle.report import Level
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import Block
 from didyma.refimpl.ir.types import Array
 
 NAME = "at-run"
+OTHER = Options(kernels=KernelOptions(vectorise=False))  # makes other kernels
 
 Runner: TypeAlias = Callable[[AtRun], Callable[..., list[Any]]]  # what runs a program, given that
 
@@ -34,9 +38,10 @@ def judged(c: Compiled, inputs: Sequence[Array], engine: Engine, runner: Runner)
     level.guard(engine.name, partial(_calls, c, inputs, engine, runner, level))
     for site in sites(c.program, c.text, c.loops, c.variants).values():
         level.checks += 1
-        for name in _shared_layouts(site):
-            message = f"another layout of {name} has the same key"
-            level.find(site.function, "value", message)
+        for what in _shared(site):
+            level.find(site.function, "value", f"{what} has the same key")
+        for wrong in _taken(site):
+            level.find(site.function, "value", wrong)
     return level.level()
 
 
@@ -49,6 +54,10 @@ def _calls(
     first, second = (run(engine, list(inputs)) for _ in range(2))
     rows = zip(c.source.entry.results, second, first, strict=True)
     level.compare(engine.name, [bitwise(*row) for row in rows])
+    for name, at in chosen.picks:
+        ranges = {d.name: range(d.lo, d.hi + 1) for d in found[name].loop.dims}
+        if dict(at).keys() != ranges.keys() or any(n not in ranges[d] for d, n in at):
+            level.find(found[name].function, "value", f"a pick for the sizes {dict(at)}")
 
 
 def _clock(seed: int) -> Callable[[], float]:
@@ -63,11 +72,47 @@ def _seconds() -> Callable[[], float]:
     return lambda: next(now)
 
 
-def _shared_layouts(site: Site) -> Iterator[str]:
-    """Yield arguments of which another order of strides does not change the key of a function."""
-    env, options = hints(site.loop), Options()
-    usual = key_of(site.loop, "", env, options).digest
-    for a in arguments(site.loop, env):
-        other = replace(a, strides=a.strides[::-1])
-        if other != a and key_of(site.loop, "", env, options, {a.name: other}).digest == usual:
-            yield a.name
+def _shared(site: Site) -> Iterator[str]:
+    """Yield what a pick must not be shared with, and is by the key of a function."""
+    loop, env, options = site.loop, hints(site.loop), Options()
+    usual = key_of(loop, "", env, options)
+    others = {
+        "another function": key_of(
+            replace(loop, body=Block((loop.body, loop.body))), "", env, options
+        ),
+        "another target": key_of(loop, "another", env, options),
+        "a compile with other options": key_of(loop, "", env, OTHER),
+    }
+    for d in loop.dims:
+        if 2 * d.lo < d.hi:
+            few, many = ({**env, d.name: n} for n in (d.lo, d.hi))
+            if key_of(loop, "", few, options) == key_of(loop, "", many, options):
+                yield f"{d.name} = {d.lo} beside {d.hi}"
+    for a in arguments(loop, env):
+        layouts = {
+            "another order of strides": replace(a, strides=a.strides[::-1]),
+            "another offset": replace(a, offset=a.offset + 1),
+            "another alignment": replace(a, alignment=1),
+        }
+        others |= {
+            f"{how} of {a.name}": key_of(loop, "", env, options, {a.name: other})
+            for how, other in layouts.items()
+            if other != a
+        }
+    yield from (what for what, key in others.items() if key.digest == usual.digest)
+
+
+def _taken(site: Site) -> Iterator[str]:
+    """Yield which recorded choices are taken though they are not for a function at these sizes."""
+    request = Request(site.function, site.loop, Options(), "host", "", hints(site.loop))
+    last = site.variants[-1].choice
+    try:
+        Pinned({site.function: Entry(last, "the hash of another function")}).choose(request)
+        yield "a recorded choice for another function is taken"
+    except DidymaError:
+        pass
+    elsewhere = tuple((n, size + 1) for n, size in bucket_of(site.loop, hints(site.loop)))
+    other = replace(last, points=())
+    entry = Entry(last, function(site.loop), ((elsewhere, other),))
+    if elsewhere and Pinned({site.function: entry}).choose(request) == other:
+        yield "a recorded choice for other sizes is taken"

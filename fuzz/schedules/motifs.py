@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import pairwise
 
 from didyma.codegen.schedule.steps import records
 from didyma.codegen.schedule.steps.loops import loops_of, path_to
 from didyma.codegen.schedule.steps.records import Step, Tail
-from didyma.refimpl.ir.loop import AXES, Allocate, Fold, For, Load, PrimFunc, Stmt, Store
+from didyma.refimpl.ir.loop import (
+    AXES,
+    Allocate,
+    Block,
+    Fold,
+    For,
+    Let,
+    Load,
+    PrimFunc,
+    Stmt,
+    Store,
+)
 from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import exprs, stmts
 
@@ -16,7 +28,7 @@ from didyma.refimpl.ir.walk import exprs, stmts
 def motif(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return steps that belong together; none where the function has no place for them."""
     kinds: list[Callable[[PrimFunc, random.Random], list[Step]]] = [
-        *[_spread] * 3, _pipelined, _moved, _bound,
+        *[_spread] * 3, _pipelined, _moved, _bound, *[_joined] * 2, _turned_round, *[_named] * 2,
     ]  # fmt: skip
     if f.functions and chance.random() < 0.5:
         return _called(f, chance)
@@ -89,6 +101,37 @@ def _called(f: PrimFunc, chance: random.Random) -> list[Step]:
     pairs = [(x.var.name, g.name) for x in loops_of(f.body) for g in f.functions]
     chance.shuffle(pairs)
     return [records.Tensorize(*pair) for pair in pairs]
+
+
+def _joined(f: PrimFunc, chance: random.Random) -> list[Step]:
+    """Return what joins two parallel loops."""
+    blocks = [s.body for s in stmts(f.body) if isinstance(s, Block)]
+    pairs = [
+        (x.var.name, y.var.name)
+        for body in blocks
+        for x, y in pairwise(body)
+        if isinstance(x, For) and isinstance(y, For) and x.extent == y.extent
+    ]
+    if not pairs:
+        return []
+    pair = chance.choice(pairs)
+    return [*map(records.Parallel, pair), records.Join(pair)]
+
+
+def _turned_round(f: PrimFunc, chance: random.Random) -> list[Step]:
+    """Return what moves a parallel loop around a serial one."""
+    nests = [(x, x.body) for x in loops_of(f.body) if isinstance(x.body, For)]
+    if not nests:
+        return []
+    outer, inner = (x.var.name for x in chance.choice(nests))
+    return [records.Parallel(inner), records.Reorder((inner, outer))]
+
+
+def _named(f: PrimFunc, chance: random.Random) -> list[Step]:
+    """Return what writes named values at their uses."""
+    names = [s.var.name for s in stmts(unfolded(f).body) if isinstance(s, Let)]
+    chance.shuffle(names)
+    return [records.Inline(n) for n in names]
 
 
 def _bound(f: PrimFunc, chance: random.Random) -> list[Step]:

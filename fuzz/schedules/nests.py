@@ -113,7 +113,8 @@ class _Nests:
         """Return two loops around statements of some kind, or a call."""
         kinds: list[Callable[[Var, Var], Stmt]] = [
             *[self.stores] * 8, *[self.updates] * 3, *[self.fold] * 2, *[self.folds] * 2,
-            *[self.guarded] * 2, *[self.named] * 2, self.counted, self.triangle,
+            *[self.guarded] * 2, *[self.named] * 3, *[self.chained] * 2,
+            self.counted, self.triangle,
             *[self.call] * 4 * bool(self.callees), *[self.written_out] * 4 * bool(self.callees),
         ]  # fmt: skip
         return self.chance.choice(kinds)(self.loop(), self.loop())
@@ -133,6 +134,15 @@ class _Nests:
         """Return rows that grow, up to the length of the shorter side."""
         sides = [ix.of_dim(n) for n in self.sides]
         return self.over(i, j, self.some(i, j), ix.minimum(ix.add(i, ix.ONE), sides[1]))
+
+    def chained(self, i: Var, j: Var) -> Stmt:
+        """Return rows that are written, and others made of rows near them."""
+        x, y = self.chance.sample("bc", 2)
+        shift = ix.index(self.chance.choice((0, 1, 2)))
+        made = Store(x, (ix.add(i, ix.ONE), j), self.load(i, j, "a"))
+        near = Load(x, (ix.add(k := self.loop(), shift), last := self.loop()), self.dtype)
+        used = Store(y, (k, last), Binary(self.op(), near, self.load(k, last, "a")))
+        return Block((self.over(i, j, made), self.over(k, last, used)))
 
     def guarded(self, i: Var, j: Var) -> Stmt:
         """Return statements under a condition on the place, or on what is read there."""

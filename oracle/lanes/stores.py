@@ -145,6 +145,7 @@ def _made(site: Site, b: Buffer, shape: tuple[int, ...], prefix: int, shared: bo
     """Make the memory of a buffer: a copy for each lane of the first ``prefix`` axes."""
     buffer = Dense(b.name, np.zeros(shape, site.launch.arithmetic.held(b.dtype)), prefix)
     buffer.init, buffer.shared = np.zeros(0, bool), shared
+    buffer.writers = 1  # at least: a load that is compiled late must not take it for an input
     if site.sized and prefix:
         buffer.base = buffer.copies(site.launch.lanes)
     site.frame.memory[b.name] = buffer
