@@ -357,7 +357,7 @@ _SCHEDULES = _table(
      "fuse i, j, where another statement stands between"),
     ("several-functions", "A text of loops holds several functions where one is wanted.",
      "two `primfunc` one after another"),
-    ("target-lacks", "A step needs what the target has not.",
+    ("target-lacks", "A step or a statement needs what the target has not.",
      "stage a at k in cluster, for the portable target"),
     ("unknown-function", "A schedule is for another function than it is given to.",
      ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), schedules={'f': 'schedule @f {}'})"),

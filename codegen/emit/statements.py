@@ -12,6 +12,7 @@ from didyma.codegen.emit.lines import TextLines
 from didyma.codegen.emit.names import c_names
 from didyma.codegen.emit.terms import PRIMARY, SHIFT, Term, index_literal
 from didyma.codegen.emit.wide import Wide, WideKey, find
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.expr import index, mul
 from didyma.refimpl.ir.loop import (
     AXES,
@@ -41,6 +42,7 @@ from didyma.refimpl.ir.loop import (
     Yield,
 )
 from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.text.show_loop import show_line
 
 
 @dataclass(slots=True)
@@ -104,8 +106,14 @@ class Statements:
                 self._call(s)
             case Barrier():
                 line("__syncthreads();")
+            case ExternalCall():
+                raise DidymaError(
+                    "target-lacks", show_line(s), got="an external call in a kernel",
+                    want="statements that a kernel runs by itself",
+                    help="call the routine from a graph, by a function marked Compiler",
+                )  # fmt: skip
             case (  # folds and blocks are written out before
-                Assert() | ExternalCall() | Fold() | Yield() | BlockRealize()
+                Assert() | Fold() | Yield() | BlockRealize()
             ):  # fmt: skip
                 raise TypeError(f"{type(s).__name__} is no statement of a kernel: {s}")
             case _:
