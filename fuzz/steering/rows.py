@@ -18,7 +18,10 @@ from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 
-KINDS = ("", "reshaped", "crosswise", "picked", "weighted", "several", "grouped", "interrupted")
+KINDS = (
+    "", "reshaped", "crosswise", "picked", "weighted", "several", "grouped", "interrupted",
+    "mirrored", "regrouped",
+)  # fmt: skip
 OPTION = "graph.rows"
 _SHAPES: tuple[tuple[Dim, ...], ...] = (
     (5, 7), (3, 40), (2, 3, 5), (6, 6), (4, 2, 3, 5), (3, 130), (1, 9), (9, 1), (70, 4), (4, 0),
@@ -49,8 +52,15 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
         return
     if kind == "weighted":
         y = _used(s, y, s.value(TensorType(s.types()[y].dtype, t.shape[-1:]))) or y
+    if kind == "mirrored":  # the rows are read at a second place
+        y = _used(s, y, s.apply("flip", (x,), freeze({"axes": (s.c.below(t.rank),)}))) or y
     if kind == "interrupted":
         y = _interrupted(s, x, y, axes) or y
+    if kind == "regrouped":  # the result has the rows in another shape
+        z = _reshaped(s, y)
+        if z is not None:
+            s.on(s.c.pick(UNARY), z)
+        return
     if kind == "grouped":
         y = _reshaped(s, y) or y
     if s.c.chance(12):
