@@ -18,6 +18,7 @@ from didyma.refimpl.ir.loop import (
     INDEX,
     Allocate,
     Atomic,
+    AttrStmt,
     Binary,
     Block,
     Cast,
@@ -180,7 +181,7 @@ class _Collector:
             case Let(var, value, body):
                 self.env[var.name] = evaluate(value, self.env)
                 self.stmt(body, nest.inside[0])
-            case Allocate(_, body) | PlacementAllocate(_, _, body):
+            case Allocate(_, body) | PlacementAllocate(_, _, body) | AttrStmt(_, _, body):
                 self.stmt(body, nest.inside[0])
             case Store(buffer, index) | Atomic(_, buffer, index):
                 self.access(buffer, index, writes=True)

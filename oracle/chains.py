@@ -24,6 +24,7 @@ from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,
+    AttrStmt,
     Barrier,
     Binary,
     Block,
@@ -31,6 +32,7 @@ from didyma.refimpl.ir.loop import (
     Cast,
     Compare,
     Const,
+    Evaluate,
     Expr,
     For,
     Free,
@@ -41,6 +43,7 @@ from didyma.refimpl.ir.loop import (
     Load,
     LoopKind,
     PlacementAllocate,
+    Prefetch,
     Ramp,
     Select,
     Stmt,
@@ -181,8 +184,10 @@ class _Interpreter:
                 if op == "add":
                     d = _deeper(_join(d, _of(state, buffer)), times)
                 return self.store(buffer, True, d, state)
-            case Barrier() | Assert() | Free():
+            case Barrier() | Assert() | Free() | Evaluate() | Prefetch():
                 return state
+            case AttrStmt(body=body):
+                return self.stmt(body, state, times)
             case _:
                 raise _UnknownError
 

@@ -13,6 +13,8 @@ name               meaning
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
 ``load4_T``        four neighbours from an address that is a multiple of their size
 ``store4_T``       likewise
+``prefetch_T``     a hint that what an address holds will be loaded
+``assert_b8``      a fault of the launch unless it is true
 ``inf_T nan_T``    literals that C lacks
 =================  ==================================================================
 """
@@ -121,6 +123,9 @@ def _memory() -> dict[str, CFunction]:
     for vector, t in VECTORS.items():
         table[f"load{LANES}_{t}"] = CFunction((f"const {t} *",), vector)
         table[f"store{LANES}_{t}"] = CFunction((f"{t} *", vector), "void")
+    for t in map(c_type, BYTES):
+        table[f"prefetch_{t}"] = CFunction((f"const {t} *",), "void")
+    table["assert_b8"] = CFunction(("b8",), "void")
     return table
 
 

@@ -19,11 +19,13 @@ from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,
+    AttrStmt,
     Barrier,
     Block,
     BlockRealize,
     Buffer,
     Call,
+    Evaluate,
     Expr,
     ExternalCall,
     Fold,
@@ -33,6 +35,7 @@ from didyma.refimpl.ir.loop import (
     Let,
     LoopKind,
     PlacementAllocate,
+    Prefetch,
     PrimFunc,
     Scope,
     Stmt,
@@ -42,6 +45,7 @@ from didyma.refimpl.ir.loop import (
     Yield,
 )
 from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.text.literals import quote
 from didyma.refimpl.ir.text.show_loop import show_line
 
 
@@ -106,6 +110,15 @@ class Statements:
                 self._call(s)
             case Barrier():
                 line("__syncthreads();")
+            case Assert():
+                line(f"assert_b8({x.data(s.cond).text});  // {quote(s.message)}")
+            case Evaluate():
+                line(f"(void)({x.data(s.value).text});")
+            case Prefetch():
+                dtype = c_type(x.buffers[s.buffer].buffer.dtype)
+                line(f"prefetch_{dtype}(&{x.element(s.buffer, s.index)});")
+            case AttrStmt():
+                self._attr(s)
             case ExternalCall():
                 raise DidymaError(
                     "target-lacks", show_line(s), got="an external call in a kernel",
@@ -113,11 +126,18 @@ class Statements:
                     help="call the routine from a graph, by a function marked Compiler",
                 )  # fmt: skip
             case (  # folds and blocks are written out before
-                Assert() | Fold() | Yield() | BlockRealize()
+                Fold() | Yield() | BlockRealize()
             ):  # fmt: skip
                 raise TypeError(f"{type(s).__name__} is no statement of a kernel: {s}")
             case _:
                 assert_never(s)
+
+    def _attr(self, s: AttrStmt) -> None:
+        if s.key == "unroll" and isinstance(s.body, For):
+            self._loop(s.body, f"#pragma unroll {s.value}")
+        else:
+            self.lines.add(f"// {quote(str(s.value))}")
+            self.write(s.body)
 
     def _while(self, s: While) -> None:
         x, line = self.expressions, self.lines.add
@@ -220,7 +240,7 @@ class Statements:
         self.lines.add(f"const i64 {name} = {s.axis};")
         self.write(s.body)
 
-    def _loop(self, s: For) -> None:
+    def _loop(self, s: For, pragma: str = "") -> None:
         extent = self.expressions.index(s.extent)
         if not extent.plain:  # the loop might change what it reads
             end = self.names.fresh(f"{s.var.name}_end")
@@ -228,7 +248,9 @@ class Statements:
             extent = extent._replace(text=end, level=PRIMARY, is_int=False)
         name = self._declare(s.var, extent)
         if s.kind in (LoopKind.UNROLLED, LoopKind.VECTORIZED):
-            self.lines.add("#pragma unroll")
+            pragma = "#pragma unroll"
+        if pragma:
+            self.lines.add(pragma)
         self.lines.add(f"for (i64 {name} = 0; {name} < {extent.at(SHIFT)}; ++{name}) {{")
         with self.lines.indented():
             self.write(s.body)

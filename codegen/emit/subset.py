@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from pycparser import c_ast as c
+
 from didyma.codegen.emit.intrinsics import COMPONENTS, TYPES, VECTORS
 
 _COMMENT = re.compile(r"//[^\n]*")
@@ -20,6 +22,22 @@ def strip(source: str) -> str:
     '  void f(f32 * x) {  '
     """
     return _SHARED.sub("static", _QUALIFIER.sub("", _COMMENT.sub("", source)))
+
+
+def place(address: c.Node) -> tuple[str, c.Node | None] | None:
+    """Return the array and the index of ``&a[i]``, ``a + i`` or ``a``, else None.
+
+    The index of ``a`` is None.
+    """
+    match address:
+        case c.UnaryOp(op="&", expr=c.ArrayRef(name=c.ID(name=name), subscript=index)):
+            return name, index
+        case c.ID(name=name):
+            return name, None
+        case c.BinaryOp(op="+", left=c.ID(name=name), right=index):
+            return name, index
+        case _:
+            return None
 
 
 def to_c99(source: str) -> str:

@@ -14,7 +14,7 @@ from pycparser import c_ast as c
 from pycparser.c_parser import CParser, ParseError
 
 from didyma.codegen.emit.intrinsics import NBYTES, SYNTAX, TABLE
-from didyma.codegen.emit.subset import strip, to_c99
+from didyma.codegen.emit.subset import place, strip, to_c99
 from didyma.refimpl.errors import DidymaError
 
 _HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?([A-Za-z_]\w*)\s*\(")
@@ -90,6 +90,11 @@ class Reader:
                 raise self.error(_line(n), "an array of another size", "an array of a literal size")
         fields = {id(n.field) for n in _nodes(f) if isinstance(n, c.StructRef)}
         called = {id(n.name) for n in _nodes(f) if isinstance(n, c.FuncCall)}
+        arrays = {n for n, _, _ in head.pointers}
+        arrays |= {n.name for n in _nodes(f) if _is_array(n)}
+        for n in _nodes(f.body):
+            if isinstance(n, c.FuncCall):
+                self._addresses(n, arrays)
         for n in _nodes(f.body):
             if not isinstance(n, c.ID) or id(n) in fields:
                 continue
@@ -100,6 +105,19 @@ class Reader:
                 raise self.error(
                     _line(n), f"the name {n.name}", "names that are arguments or declared above"
                 )
+
+    def _addresses(self, n: c.FuncCall, arrays: Collection[str]) -> None:
+        """Refuse arguments that should be addresses and are of another form than engines read."""
+        known = TABLE.get(n.name.name)
+        args: Sequence[Any] = n.args.exprs if n.args else []
+        for t, a in zip(known.args if known else (), args, strict=False):
+            if t.endswith("*") and ((found := place(a)) is None or found[0] not in arrays):
+                want = "&a[i], a + i or a, of an array or argument a"
+                raise self.error(_line(n), f"another address in {n.name.name}(...)", want)
+
+
+def _is_array(n: Any) -> bool:
+    return isinstance(n, c.Decl) and isinstance(n.type, c.ArrayDecl)
 
 
 def renamed(source: str, old: str, new: str) -> str:

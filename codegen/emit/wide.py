@@ -16,12 +16,14 @@ from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,
+    AttrStmt,
     Barrier,
     Binary,
     Block,
     BlockRealize,
     Call,
     Const,
+    Evaluate,
     Expr,
     ExternalCall,
     Fold,
@@ -32,6 +34,7 @@ from didyma.refimpl.ir.loop import (
     LetExpr,
     Load,
     PlacementAllocate,
+    Prefetch,
     Stmt,
     Store,
     Var,
@@ -111,6 +114,7 @@ def _is_simple(s: Stmt) -> bool:
         case (
             For() | While() | If() | Atomic() | Allocate() | PlacementAllocate() | Free()
             | ExternalCall() | Call() | Barrier() | Assert() | Fold() | Yield() | BlockRealize()
+            | Evaluate() | Prefetch() | AttrStmt()
         ):  # fmt: skip
             return False
         case _:

@@ -201,7 +201,7 @@ class HostLoaded:
         stream: int = 0,
         scalars: Sequence[float] = (),
     ) -> None:
-        """Run a kernel; KernelFault ``guard``, ``barrier-divergence`` or ``out-of-bounds``."""
+        """Run a kernel; KernelFault ``guard``, ``barrier-divergence``, ``assert`` and others."""
         del stream  # work is done when it is given
         k = self._kernels.get(kernel)
         if k is None:
@@ -344,5 +344,7 @@ def _describe(found: tuple[int, ...], k: _HostKernel) -> Fault:
             arrays = k.part.arrays
             beside = arrays[max(0, thread - 1)] if arrays else "shared memory"
             return Fault("out-of-bounds", name, f"bytes beside {beside} were written {block}")
+        case 5:
+            return Fault("assert", name, f"it does not hold in thread {thread} {block}", line)
         case _:
             return Fault("misaligned", name, f"a wide access of thread {thread} {block}", line)

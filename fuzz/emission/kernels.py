@@ -20,7 +20,9 @@ from didyma.refimpl.ir.loop import (
     ATOMIC_OPS,
     INDEX,
     Allocate,
+    Assert,
     Atomic,
+    AttrStmt,
     Barrier,
     Binary,
     BinaryOp,
@@ -31,6 +33,7 @@ from didyma.refimpl.ir.loop import (
     Cast,
     Compare,
     Const,
+    Evaluate,
     Expr,
     For,
     If,
@@ -38,6 +41,7 @@ from didyma.refimpl.ir.loop import (
     LetExpr,
     Load,
     LoopKind,
+    Prefetch,
     PrimFunc,
     Ramp,
     Scope,
@@ -48,7 +52,7 @@ from didyma.refimpl.ir.loop import (
     While,
 )
 from didyma.refimpl.ir.types import INTS, DType
-from didyma.refimpl.ir.walk import exprs, subexprs
+from didyma.refimpl.ir.walk import exprs, map_stmt, stmts, subexprs
 
 SIZE = 48  # elements of each input: a multiple of four, and more than the corners that decide most
 SHORT = 20  # elements of a buffer that ends before the others
@@ -239,6 +243,25 @@ class _Kernel:
             value = Binary(r.choice(("add", "xor", "max")), read, same)
         return Store(out.name, (place,), value)
 
+    def look(self, depth: int) -> Stmt:
+        """Draw a statement that changes nothing: a dropped value, a hint, what holds."""
+        del depth
+        dtype = self.r.choice(DTYPES)
+        source = self.r.choice(self.inputs[dtype])
+        value = self.x.value(dtype, 2)
+        return self.r.choice((
+            Evaluate(value),
+            Prefetch(source.name, (ix.index(self.r.randrange(SIZE)),)),
+            Assert(Binary("or", Compare("ge", self.at, ix.ZERO), self.x.decision(1)), "in range"),
+        ))  # fmt: skip
+
+    def told(self, depth: int) -> Stmt:
+        """Draw a statement with a remark, or a loop with a count of iterations to write out."""
+        if self.r.random() < 0.5:
+            return AttrStmt("remark", self.r.choice(("odd */ \\", "// two\nlines")), self.store())
+        made = self.fold(depth)
+        return map_stmt(made, lambda e: e, _unrolled) if isinstance(made, Allocate) else made
+
     def call(self, depth: int) -> Stmt:
         """Draw a call of a function that stores one value."""
         del depth
@@ -272,7 +295,15 @@ class _Kernel:
 _STATEMENTS: tuple[Callable[[_Kernel, int], Stmt], ...] = (
     _Kernel.branch, _Kernel.branch, _Kernel.let, _Kernel.let, _Kernel.fold, _Kernel.fold,
     _Kernel.array, _Kernel.repeat, _Kernel.atomic, _Kernel.call, _Kernel.vector,
+    _Kernel.look, _Kernel.told,
 )  # fmt: skip
+
+
+def _unrolled(s: Stmt) -> Stmt:
+    """Return a block whose serial loops have a count of iterations to write out."""
+    if isinstance(s, For) and s.kind is LoopKind.SERIAL:
+        return AttrStmt("unroll", 3, s)
+    return Block(tuple(map(_unrolled, s.body))) if isinstance(s, Block) else s
 
 
 def draw(r: Random) -> Case:
@@ -368,4 +399,5 @@ def _bound(var: Var, extent: Expr | int, axis: str, body: Stmt) -> For:
 def _loaded(x: Stmt | Expr) -> set[str]:
     """Return the names of the buffers that are read."""
     every = subexprs(x) if isinstance(x, Expr) else exprs(x)
-    return {e.buffer for e in every if isinstance(e, Load)}
+    hinted: list[Stmt] = [] if isinstance(x, Expr) else stmts(x)
+    return {e.buffer for e in (*every, *hinted) if isinstance(e, Load | Prefetch)}

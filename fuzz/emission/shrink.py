@@ -11,19 +11,23 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Allocate,
+    Assert,
     Atomic,
+    AttrStmt,
     Barrier,
     Block,
     Call,
     Cast,
     Compare,
     Const,
+    Evaluate,
     Expr,
     For,
     If,
     Let,
     LetExpr,
     Load,
+    Prefetch,
     PrimFunc,
     Scope,
     Stmt,
@@ -109,11 +113,14 @@ def _direct(x: Any) -> Iterator[Any]:
                 yield If(x.cond, then)
         case Let(var, value, body):
             yield substitute(body, {var.name: value})
-        case Allocate():
+        case Allocate() | AttrStmt():
             yield x.body
         case For(var) if not x.axis:
             yield substitute(x.body, {var.name: ix.ZERO})
-        case For() | While() | Store() | Atomic() | Call() | Barrier():
+        case (
+            For() | While() | Store() | Atomic() | Call() | Barrier() | Evaluate() | Prefetch()
+            | Assert()
+        ):  # fmt: skip
             pass
         case _:
             yield from _simpler(x)
@@ -133,7 +140,7 @@ def _trimmed(f: PrimFunc) -> PrimFunc:
     functions = tuple(g for g in f.functions if g.name in called)
     named = {e.buffer for e in exprs(f.body) if isinstance(e, Load)}
     for s in stmts(f.body):
-        if isinstance(s, Store | Atomic):
+        if isinstance(s, Store | Atomic | Prefetch):
             named.add(s.buffer)
         if isinstance(s, Call):
             named.update(s.args)

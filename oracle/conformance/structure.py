@@ -271,6 +271,7 @@ def _wide() -> Iterator[LaunchCase]:
         body = f"""\
   const i64 i = (i64)blockIdx.x * 32 + (i64)threadIdx.x;
   if (i < n) {{
+    prefetch_{t}(&x[i * 4]);
     const {t}x4 v = load4_{t}(&x[i * 4]);
     {t}x4 w;
     w.x = v.w;
@@ -341,6 +342,7 @@ def _guarded() -> LaunchCase:
     """A conditional reads only the side it takes: the other is out of bounds."""
     body = """\
   const i64 i = (i64)threadIdx.x - 3;
+  assert_b8(i >= -3);
   y[threadIdx.x] = i >= 0 && i < 4 ? x[i] : -1.0f;
 """
     x = np.array([1, 2, 3, 4], np.float32)

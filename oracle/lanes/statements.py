@@ -15,8 +15,9 @@ from typing import assert_never
 import numpy as np
 
 from didyma.oracle.lanes import calls, loops, stores
-from didyma.oracle.lanes.code import known
-from didyma.oracle.lanes.exprs import compile_expr
+from didyma.oracle.lanes.buffers import Dense
+from didyma.oracle.lanes.code import Eval, known
+from didyma.oracle.lanes.exprs import address_of, compile_expr
 from didyma.oracle.lanes.loops import nothing
 from didyma.oracle.lanes.races import Lanes, Mask
 from didyma.oracle.lanes.registers import LANE_KINDS, in_memory
@@ -29,10 +30,12 @@ from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,
+    AttrStmt,
     Barrier,
     Block,
     BlockRealize,
     Call,
+    Evaluate,
     ExternalCall,
     Fold,
     For,
@@ -40,6 +43,7 @@ from didyma.refimpl.ir.loop import (
     If,
     Let,
     PlacementAllocate,
+    Prefetch,
     PrimFunc,
     Scope,
     Stmt,
@@ -114,6 +118,14 @@ def compile_stmt(s: Stmt, place: Site) -> Run:
             return _barrier(site, s)
         case Assert():
             return _assert(site, s)
+        case Evaluate(value):
+            return _looking(compile_expr(site, value).run)
+        case Prefetch(name, index):
+            memory = site.frame.memory[name]
+            assert isinstance(memory, Dense)
+            return _looking(address_of(site, memory, index).run)
+        case AttrStmt(_, _, body):
+            return compile_stmt(body, site)
         case ExternalCall():
             return calls.external(site, s)
         case Call(callee):
@@ -216,6 +228,15 @@ def _barrier(site: Site, s: Barrier) -> Run:
         lanes.order(level, arrived.reshape(head + (1,) * (len(lanes.shape) - level)).astype(int))
 
     return run
+
+
+def _looking(run: Eval) -> Run:
+    """Return a statement that evaluates for what its checks see."""
+
+    def look(mask: Mask) -> None:
+        run(mask)
+
+    return look
 
 
 def _assert(site: Site, s: Assert) -> Run:

@@ -152,6 +152,12 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
         case ir.Assert(cond, message):
             if not evaluate(t, cond, s):
                 raise stmt_fault("assert", s, message)
+        case ir.Evaluate(value):
+            evaluate(t, value, s)
+        case ir.Prefetch(name, index):
+            _element(t, name, index, s)
+        case ir.AttrStmt(body=body):
+            yield from execute(t, body)
         case ir.Allocate(buffer, body):
             t.memory.make(buffer)
             yield from execute(t, body)

@@ -103,6 +103,8 @@ class Inliner:
             case ir.Store() | ir.Atomic():
                 index = tuple(map(self.expr, s.index))
                 return replace(s, buffer=names[s.buffer], index=index, value=self.expr(s.value))
+            case ir.Prefetch(name, index):
+                return ir.Prefetch(names[name], tuple(map(self.expr, index)))
             case ir.Allocate(b, body):
                 return ir.Allocate(self.buffer(b), self.stmt(body))
             case ir.PlacementAllocate(b, over, body):

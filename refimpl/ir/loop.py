@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from didyma.refimpl.ir.dims import DimVar
-from didyma.refimpl.ir.graph import Attrs
+from didyma.refimpl.ir.graph import Attr, Attrs
 from didyma.refimpl.ir.scalar import ATOMIC_OPS as ATOMIC_OPS
 from didyma.refimpl.ir.scalar import BINARY_OPS as BINARY_OPS
 from didyma.refimpl.ir.scalar import BITCASTS as BITCASTS
@@ -315,9 +315,44 @@ class Assert:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """The evaluation of an expression whose value nothing takes: what it loads is checked."""
+
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A hint that an element of a buffer in device memory will be loaded; it must be in bounds."""
+
+    buffer: str
+    index: tuple[Expr, ...]
+
+
+# What an attribute statement may say, and the type of its value.
+STMT_ATTRS: dict[str, type] = {
+    "remark": str,  # a comment in kernel text
+    "unroll": int,  # how many iterations of the serial loop that is the body are written out
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AttrStmt:
+    """The statement ``body``, of which later levels know a fact that leaves its meaning alone.
+
+    ``key`` is one of ``STMT_ATTRS``: ``remark`` a comment, ``unroll`` a count for a serial loop.
+    """
+
+    key: str
+    value: Attr
+    body: Stmt
+
+
 Stmt: TypeAlias = (
     Block | For | While | If | Fold | Yield | BlockRealize | Let | Store | Atomic | Allocate
-    | PlacementAllocate | Free | ExternalCall | Call | Barrier | Assert
+    | PlacementAllocate | Free | ExternalCall | Call | Barrier | Assert | Evaluate | Prefetch
+    | AttrStmt
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
     Atomic,
+    AttrStmt,
     Axis,
     Barrier,
     Binary,
@@ -22,6 +23,7 @@ from didyma.refimpl.ir.loop import (
     Combiner,
     Compare,
     Const,
+    Evaluate,
     Expr,
     ExternalCall,
     Fold,
@@ -34,6 +36,7 @@ from didyma.refimpl.ir.loop import (
     LetExpr,
     Load,
     PlacementAllocate,
+    Prefetch,
     Ramp,
     Region,
     Select,
@@ -115,7 +118,10 @@ def map_expr(f: ExprFn, e: Expr) -> Expr:
 def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
     """Return the expressions that stand directly in a statement."""
     match s:
-        case Block() | Allocate() | PlacementAllocate() | Free() | ExternalCall() | Barrier():
+        case (
+            Block() | Allocate() | PlacementAllocate() | Free() | ExternalCall() | Barrier()
+            | AttrStmt()
+        ):  # fmt: skip
             return ()
         case Store() | Atomic():
             return (*s.index, s.value)
@@ -125,6 +131,10 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
             return (s.value,)
         case If() | While() | Assert():
             return (s.cond,)
+        case Evaluate():
+            return (s.value,)
+        case Prefetch():
+            return s.index
         case Fold():
             merged = () if s.merge is None else s.merge.results
             bounds = (*(a.start for a in s.accs), *(a.extent for a in s.axes))
@@ -145,7 +155,7 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
     match s:
         case Block():
             return s.body
-        case For() | Let() | Allocate() | While() | PlacementAllocate():
+        case For() | Let() | Allocate() | While() | PlacementAllocate() | AttrStmt():
             return (s.body,)
         case If():
             return (s.then,) if s.other is None else (s.then, s.other)
@@ -153,7 +163,10 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
             return (s.step, s.body)
         case BlockRealize():
             return (s.body,) if s.init is None else (s.init, s.body)
-        case Store() | Atomic() | Free() | ExternalCall() | Call() | Barrier() | Assert() | Yield():
+        case (
+            Store() | Atomic() | Free() | ExternalCall() | Call() | Barrier() | Assert() | Yield()
+            | Evaluate() | Prefetch()
+        ):  # fmt: skip
             return ()
         case _:
             assert_never(s)
@@ -202,6 +215,12 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
             return PlacementAllocate(buffer, over, on_stmt(body))
         case Assert(cond, message):
             return Assert(on_expr(cond), message)
+        case Evaluate(value):
+            return Evaluate(on_expr(value))
+        case Prefetch(buffer, index):
+            return Prefetch(buffer, tuple(on_expr(i) for i in index))
+        case AttrStmt(key, value, body):
+            return AttrStmt(key, value, on_stmt(body))
         case Call(callee, args, dims, scalars):
             sizes, numbers = (tuple(on_expr(e) for e in es) for es in (dims, scalars))
             return Call(callee, args, sizes, numbers)

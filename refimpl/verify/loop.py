@@ -21,6 +21,8 @@
 | L-store-dtype | a stored value has its buffer's dtype |
 | L-atomic | an atomic acts on i32, i64, u32, u64, f32 or f64, in shared or device memory |
 | L-free | what is freed is a buffer made inside, no parameter |
+| L-prefetch | what is prefetched is in device memory |
+| L-attr | an attribute is known, with a value of its kind; unroll counts a serial loop, from 1 |
 | L-place | a buffer is placed over one made inside, of its scope and at least as large |
 """
 
@@ -215,10 +217,29 @@ class _Verifier:
                 self._barrier()
             case ir.Assert(cond):
                 self.scalars.condition(cond)
+            case ir.Evaluate(value):
+                self.scalars.expr(value)
+            case ir.Prefetch(name, index):
+                if (scope := self.scalars.access(name, index, s).scope) is not ir.Scope.GLOBAL:
+                    raise self.broken("L-prefetch", s, f"{name}, {scope}", "device memory")
+            case ir.AttrStmt():
+                self._attr(s)
+                self.stmt(s.body)
             case ir.For() | ir.Allocate() | ir.PlacementAllocate():  # pragma: no cover - see stmt
                 raise AssertionError(s)
             case _:
                 assert_never(s)
+
+    def _attr(self, s: ir.AttrStmt) -> None:
+        kind = ir.STMT_ATTRS.get(s.key)
+        if kind is None:
+            raise self.broken("L-attr", s, s.key, f"one of {', '.join(ir.STMT_ATTRS)}")
+        if type(s.value) is not kind or (isinstance(s.value, int) and s.value < 1):
+            want = "a string" if kind is str else "a count from 1"
+            raise self.broken("L-attr", s, repr(s.value), want)
+        serial = isinstance(s.body, ir.For) and s.body.kind is ir.LoopKind.SERIAL
+        if s.key == "unroll" and not serial:
+            raise self.broken("L-attr", s, show_line(s.body), "a serial loop as the body")
 
     def _under(self, s: ir.Stmt, divergent: bool, body: ir.Stmt) -> None:
         """Check a statement below one that threads may disagree on."""

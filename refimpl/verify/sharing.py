@@ -109,7 +109,10 @@ class _Walk:
                 size = self.poly(extent, loops)
                 varies = self.indices.loop(var.name, size)
                 self.stmt(body, (*loops, _Loop(var.name, size)) if varies else loops)
-            case ir.While(_, body) | ir.Allocate(_, body) | ir.PlacementAllocate(_, _, body):
+            case (
+                ir.While(_, body) | ir.Allocate(_, body) | ir.PlacementAllocate(_, _, body)
+                | ir.AttrStmt(_, _, body)
+            ):  # fmt: skip
                 self.stmt(body, loops)
             case ir.If(_, then, other):
                 self.stmt(then, loops)

@@ -170,6 +170,38 @@ def test_a_text_that_cannot_run_is_refused_with_its_place(
         dd.check(program, kernels={NAME: text})
 
 
+WIDE = """extern "C" __global__ void doubled(const f32 *x, f32 *y) {
+  i64 i = 4 * threadIdx.x;
+  f32x4 v = load4_f32(x + i);
+  v.x = v.x + v.x;
+  v.y = v.y + v.y;
+  v.z = v.z + v.z;
+  v.w = v.w + v.w;
+  prefetch_f32(x);
+  store4_f32(y + i, v);
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ["host", "simt"])
+def test_addresses_of_wide_accesses_are_sums_too(engine: str) -> None:
+    @dd.trace(dd.f32[64])
+    def twice(x: dd.Tensor) -> dd.Tensor:
+        return x + x
+
+    def kernel(source: str) -> dict[str, dd.TextKernel]:
+        return {
+            "fused_add_0": dd.TextKernel(source, ("x",), ("y",), grid=(1, 1, 1), block=(16, 1, 1))
+        }
+
+    x = np.arange(64, dtype=np.float32)
+    found = dd.compile(twice, engine=engine, kernels=kernel(WIDE))(x)
+    assert np.array_equal(np.asarray(found), 2 * x)
+    for wrong in ("&x[i] + 0", "i + x", "v", "*x"):
+        with says("bad-kernel", "line 3", "load4_f32", "&a[i], a + i or a"):
+            dd.compile(twice, engine=engine, kernels=kernel(WIDE.replace("x + i", wrong)))
+
+
 def test_what_is_claimed_must_be_there(program: Program) -> None:
     with says("unknown-primitive", "softmax", NAME):
         dd.compile(program, kernels={"softmax": KERNEL})

@@ -57,6 +57,7 @@ def test_every_operator_and_conversion_is_written() -> None:
     assert len(casts & written) > 0.9 * len(casts)
     assert {"While", "If", "Let", "Atomic", "Call", "Barrier", "For vectorized"} <= written
     assert {"ramp", "broadcast"} <= by_op
+    assert {"Evaluate", "Prefetch", "AttrStmt", "Assert"} <= written
 
 
 def test_reads_behind_guards_are_drawn_and_seen_by_simt(monkeypatch: pytest.MonkeyPatch) -> None:

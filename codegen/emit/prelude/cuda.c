@@ -144,6 +144,12 @@ FN bf16 cast_f32_bf16(f32 x) {
 
 #define store4_T(p, v) (*(Tx4 *)(p) = (v))
 
+//: T in types
+FN void prefetch_T(const T *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
+
+//:
+FN void assert_b8(b8 holds) { if (!holds) __trap(); }
+
 //: T in i32 u32 f32 f64
 FN void atomic_add_T(T *p, T v) { atomicAdd(p, v); }
 

@@ -18,7 +18,7 @@ typedef struct {
 } Launch__;
 typedef struct { u32 bytes, gaps; const u32 *gap; } Shared__; /* gap: offsets of guard bytes */
 
-enum { EXITED__ = 1, SITES__ = 2, SHARED__ = 3, MISALIGNED__ = 4, GAP__ = 64, GUARD__ = 0xB7 };
+enum { EXITED__ = 1, SITES__ = 2, SHARED__ = 3, MISALIGNED__ = 4, ASSERT__ = 5, GAP__ = 64, GUARD__ = 0xB7 };
 
 static dim3__ threadIdx, blockIdx, blockDim, gridDim;
 static Launch__ *launch__;
@@ -36,10 +36,16 @@ static void fault__(u32 what, u32 line, u32 other_line, u32 thread, u32 other) {
   launch__->at[2] = blockIdx.z;
 }
 
+static u32 number__(void) {
+  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+
 static const void *misaligned__(const void *p, int line) {
-  fault__(MISALIGNED__, line, 0, threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), 0);
+  fault__(MISALIGNED__, line, 0, number__(), 0);
   return p;
 }
+
+static void failed__(int line) { fault__(ASSERT__, line, 0, number__(), 0); }
 #define aligned__(p, n, line) \
   ((u64)(p) % (n) ? (void *)misaligned__((p), (line)) : (void *)(p))
 

@@ -145,6 +145,16 @@ FN bf16 cast_f32_bf16(f32 x) {
 
 #define store4_T(p, v) (*(Tx4 *)aligned__((p), ALIGN4, __LINE__) = (v))
 
+#ifdef __TINYC__
+#define prefetch_T(p) ((void)(p))
+#else
+#define prefetch_T(p) __builtin_prefetch(p)
+#endif
+
+//:
+/* The thread ends; a block that waits for it is no further fault. */
+#define assert_b8(holds) do { if (!(holds)) { failed__(__LINE__); return; } } while (0)
+
 //: T in i32 i64 u32 u64
 FN void atomic_add_T(T *p, T v) { *p = add_T(*p, v); }
 

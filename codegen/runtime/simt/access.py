@@ -107,6 +107,11 @@ def load(r: Run, a: LaneArray, index: Value, m: Mask, line: int) -> Value:
     return out
 
 
+def prefetch(r: Run, a: LaneArray, index: Value, m: Mask, line: int) -> None:
+    """Check the bounds of elements that will be loaded."""
+    _reach(r, a, index, m, line)
+
+
 def store(r: Run, a: LaneArray, index: Value, v: Value, m: Mask, line: int) -> None:
     """Write elements, with every check."""
     at, who, report = _reach(r, a, index, m, line)

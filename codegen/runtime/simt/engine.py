@@ -23,7 +23,7 @@ from didyma.codegen.runtime.geometry import (
 )
 from didyma.codegen.runtime.simt.access import Run, Traffic
 from didyma.codegen.runtime.simt.in_ring import InRing
-from didyma.codegen.runtime.simt.machine import Exec, HangError, Translator
+from didyma.codegen.runtime.simt.machine import Exec, StoppedError, Translator
 from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
 from didyma.codegen.runtime.simt.values import NUMPY, Arithmetic, Plain
 from didyma.refimpl.interp import scalar_ring
@@ -118,8 +118,8 @@ class SimtKernels:
                 run.kernel, run.traffic = kernel, self.traffic
                 try:
                     body(run, None)
-                except HangError as e:
-                    reports.add("hang", *e.args)
+                except StoppedError as e:
+                    reports.add(*e.args)
         for (name_in_ir, dtype), b in zip(s.buffers, buffers, strict=True):
             if name_in_ir in s.outputs:
                 _spread(b.written, dtype.nbytes)

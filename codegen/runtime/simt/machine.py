@@ -9,6 +9,7 @@ import numpy as np
 from pycparser import c_ast as c
 
 from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, VECTORS, CFunction
+from didyma.codegen.emit.subset import place
 from didyma.codegen.runtime.simt import access
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.memory import LaneArray
@@ -23,8 +24,8 @@ _ATOMICS: dict[str, AtomicOp] = {op: op for op in ATOMIC_OPS}
 MOST_ROUNDS = 1 << 24  # of one ``while``
 
 
-class HangError(Exception):
-    """A loop that does not end: what, in how many threads, on which line."""
+class StoppedError(Exception):
+    """A fault that ends a launch: its kind, what, in how many threads, on which line."""
 
 
 class UnsupportedSyntaxError(Exception):
@@ -253,19 +254,19 @@ class Translator:
             return lambda r, m: access.barrier(r, m, line)
         if name.startswith("atomic_"):
             op = _ATOMICS[name.split("_")[1]]
-            array, index = self._element(args[0].expr)
+            array, index = self._address(args[0])
             value = self.expr(args[1])
             return lambda r, m: access.atomic(
                 r, op, r.arrays[array], index(r, m), value(r, m), m, line
             )
         if name.startswith(f"load{LANES}_"):
-            array, index = self._element(args[0].expr)
+            array, index = self._address(args[0])
             return lambda r, m: {
                 part: access.load(r, r.arrays[array], index(r, m) + i, m, line)
                 for i, part in enumerate(COMPONENTS)
             }
         if name.startswith(f"store{LANES}_"):
-            array, index = self._element(args[0].expr)
+            array, index = self._address(args[0])
             value = self.expr(args[1])
 
             def write_lanes(r: Run, m: Mask) -> None:
@@ -274,6 +275,11 @@ class Translator:
                     access.store(r, r.arrays[array], at + i, struct[part], m, line)
 
             return write_lanes
+        if name.startswith("prefetch_"):
+            array, index = self._address(args[0])
+            return lambda r, m: access.prefetch(r, r.arrays[array], index(r, m), m, line)
+        if name == "assert_b8":
+            return self._assert(args[0], line)
         if name in self.table:
             wanted = [self._converter(t) for t in self.table[name].args]
             f = self.functions[name]
@@ -282,6 +288,23 @@ class Translator:
             f = self.arithmetic.function(name)
         compiled = list(zip(map(self.expr, args), wanted, strict=True))
         return lambda r, m: f(*(convert(a(r, m)) for a, convert in compiled))
+
+    def _address(self, n: c.Node) -> tuple[str, Eval]:
+        found = place(n)
+        if found is None:
+            raise UnsupportedSyntaxError(n)
+        array, index = found
+        return array, self.expr(index) if index is not None else lambda r, m: np.int64(0)
+
+    def _assert(self, n: c.Node, line: int) -> Eval:
+        holds = self.expr(n)
+
+        def run(r: Run, m: Mask) -> None:
+            _, _, who, fails = _split(r, m, holds(r, m))
+            if fails:
+                raise StoppedError("assert", "it does not hold", len(r.who(who)), line)
+
+        return run
 
     def _converter(self, t: str) -> Callable[[Any], Any]:
         """Return the conversion to a type, of vectors in each lane."""
@@ -318,8 +341,18 @@ class Translator:
                     effect(r, m)
 
                 return run
+            case c.Cast() if self._type_name(n.to_type) == "void":
+                return self._dropped(n)
             case _:
                 raise UnsupportedSyntaxError(n)
+
+    def _dropped(self, n: c.Cast) -> Exec:
+        value = self.expr(n.expr)
+
+        def run(r: Run, m: Mask) -> None:
+            value(r, m)
+
+        return run
 
     def _decl(self, n: c.Decl) -> Exec:
         name, type_name = n.name, self._type_name(n.type)
@@ -414,7 +447,7 @@ class Translator:
                     return
                 body(r, m)
             detail = f"more than {MOST_ROUNDS} rounds"
-            raise HangError(detail, len(r.who(m)), _line(n))
+            raise StoppedError("hang", detail, len(r.who(m)), _line(n))
 
         return run
 

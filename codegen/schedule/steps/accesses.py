@@ -21,6 +21,7 @@ from didyma.refimpl.ir.loop import (
     LetExpr,
     Load,
     PlacementAllocate,
+    Prefetch,
     PrimFunc,
     Select,
     Stmt,
@@ -129,6 +130,8 @@ class _Collector:
                 self.add(buffer, index, s, loops, guards, True, update)
             case Atomic(op, buffer, index):
                 self.add(buffer, index, s, loops, guards, True, op, atomic=True)
+            case Prefetch(buffer, index):
+                self.add(buffer, index, s, loops, guards, False)
             case ExternalCall(_, outputs, inputs):
                 for name in inputs:
                     self.add(name, None, s, loops, guards, False)

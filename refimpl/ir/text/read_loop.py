@@ -179,6 +179,9 @@ class LoopReader(ExprReader):
                 return self._scope(_OpenAllocate(buffer, self._buffer_name()))
             case "fold":
                 return self._fold_stmt()
+            case "attr":
+                self.next()
+                return ir.AttrStmt(*self.named_attr(), self._nested())
             case "block":
                 return self._realized() if self.words[self.i + 1] == "(" else self._block()
             case _:
@@ -301,6 +304,12 @@ class LoopReader(ExprReader):
             case "barrier":
                 self.next()
                 return ir.Barrier()
+            case "evaluate":
+                self.next()
+                return ir.Evaluate(self.expr())
+            case "prefetch":
+                self.next()
+                return ir.Prefetch(*self._element())
             case "yield":
                 self.next()
                 self.expect("(")

@@ -29,6 +29,9 @@ how parts are merged:
     }
     out[i] = at
 
+``evaluate x[i]`` drops a value, ``prefetch x[i + 8]`` says what will be read, and
+``attr unroll = 4 { for ... }`` tells later levels a fact about a statement.
+
 A block gives its variables with extents, kinds and values, a condition, and its regions, each from
 ``start`` on ``+: extent`` elements; what it does first stands between ``init`` and ``in``:
 
@@ -86,7 +89,7 @@ NEGATION = 8
 _WORDS = (
     "true", "false", "nan", "inf", "and", "or", "xor", "in", "let", "for", "while", "if", "else",
     "alloc", "place", "over", "free", "extern", "call", "barrier", "assert", "atomic", "block",
-    "fold", "yield",
+    "fold", "yield", "evaluate", "prefetch", "attr",
 )  # fmt: skip
 RESERVED = frozenset((*_WORDS, *(str(k) for k in ir.LoopKind)))
 
@@ -265,6 +268,12 @@ class LoopPrinter:
                 return "barrier"
             case ir.Assert(cond, message):
                 return f"assert {self.expr(cond)}, {quote(message)}"
+            case ir.Evaluate(value):
+                return f"evaluate {self.expr(value)}"
+            case ir.Prefetch(buffer, index):
+                return f"prefetch {self.element(buffer, index)}"
+            case ir.AttrStmt(key, value):
+                return f"attr {attrs_text(((key, value),))[0].replace('=', ' = ', 1)}"
             case ir.Block():
                 return "block"
             case _:
@@ -293,7 +302,7 @@ class LoopPrinter:
         match s:
             case (
                 ir.Store() | ir.Atomic() | ir.Free() | ir.ExternalCall() | ir.Call() | ir.Barrier()
-                | ir.Assert() | ir.Yield()
+                | ir.Assert() | ir.Yield() | ir.Evaluate() | ir.Prefetch()
             ):  # fmt: skip
                 self.lines.append(head)
             case ir.Fold(step=step, body=body):
@@ -321,7 +330,10 @@ class LoopPrinter:
                     self.lines.append(pad + "} else {")
                     self.sequence(other, pad + "  ")
                 self.lines.append(pad + "}")
-            case ir.For() | ir.While() | ir.Let() | ir.Allocate() | ir.PlacementAllocate():
+            case (
+                ir.For() | ir.While() | ir.Let() | ir.Allocate() | ir.PlacementAllocate()
+                | ir.AttrStmt()
+            ):  # fmt: skip
                 self.lines.append(head + " {")
                 self.sequence(s.body, pad + "  ")
                 self.lines.append(pad + "}")

@@ -122,6 +122,29 @@ def vectors() -> PrimFunc:
     return f
 
 
+def hints() -> PrimFunc:
+    """Statements that change no value: an assertion, a dropped load, a prefetch, attributes."""
+    (f,) = parse_loop("""
+    kernel @hints(x: f32[n, 64], y: f32[n]) writes (y) dims n in [1, 4096] {
+      for b in n bound blockIdx.x {
+        assert x[b, 0] >= 0.0:f32, "rows begin with a count"
+        prefetch x[min(b + 1, n - 1), 0]
+        evaluate exp(x[b, 1])
+        attr remark = "the rest is data" {
+          alloc acc: f32[] local
+          acc[] = 0.0:f32
+          attr unroll = 4 {
+            for k in 63 {
+              acc[] = acc[] + x[b, k + 1]
+            }
+          }
+          y[b] = acc[]
+        }
+      }
+    }""")
+    return f
+
+
 def norms() -> PrimFunc:
     """A call in a call."""
     return next(calls.cases()).kernel
@@ -138,7 +161,7 @@ def aliased() -> PrimFunc:
     return replace(f, attrs=(("noalias", False),))
 
 
-KERNELS = (elementwise, row_sum, wide, vectors, norms, scalars, aliased)
+KERNELS = (elementwise, row_sum, wide, vectors, hints, norms, scalars, aliased)
 
 
 def module() -> str:

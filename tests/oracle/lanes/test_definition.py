@@ -49,8 +49,10 @@ kernel @pyramid(x: f32[n, 8], at: i64[n], o: f32[n], count: i64[3], pairs: f32[n
     writes (o, count, pairs) dims n in [1, 9] {
   primfunc @fold(row: f32[8] shared, m: f32[] local) writes (m) dims k in [1, 8] {
     m[] = row[0]
-    for q in k - 1 {
-      m[] = max(m[], row[q + 1])
+    attr unroll = 2 {
+      for q in k - 1 {
+        m[] = max(m[], row[q + 1])
+      }
     }
   }
   for b in n bound blockIdx.x {
@@ -58,6 +60,8 @@ kernel @pyramid(x: f32[n, 8], at: i64[n], o: f32[n], count: i64[3], pairs: f32[n
     alloc m: f32[] local
     for t in 8 bound threadIdx.x {
       assert n >= 1, "there are rows"
+      evaluate at[b]
+      prefetch x[b, t]
       let v = x[b, t]
       row[t] = abs(v:f32)
       barrier

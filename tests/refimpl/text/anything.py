@@ -189,7 +189,7 @@ class Anything:
             return self.stmt(depth - 1)
 
         index = self.some(self.expr, 2)
-        match self.r.randrange(18 if depth else 8):
+        match self.r.randrange(20 if depth else 8):
             case 0:
                 return loop.Store(self.name(), index, self.expr())
             case 1:
@@ -200,6 +200,12 @@ class Anything:
                 return loop.Barrier()
             case 4:
                 return loop.Assert(self.expr(), self.name())
+            case 18 if self.r.random() < 0.5:
+                return loop.Evaluate(self.expr())
+            case 18:
+                return loop.Prefetch(self.name(), index)
+            case 19:
+                return loop.AttrStmt(self.name(), self.attr(), sub())
             case 5:
                 names = self.some(self.name)
                 return loop.ExternalCall(self.name(), names, self.some(self.name), self.attrs())
