@@ -24,7 +24,9 @@ from didyma.refimpl.ir.loop import (
     Block,
     BlockRealize,
     Buffer,
+    BufferRealize,
     Call,
+    Compute,
     Evaluate,
     Expr,
     ExternalCall,
@@ -37,6 +39,7 @@ from didyma.refimpl.ir.loop import (
     PlacementAllocate,
     Prefetch,
     PrimFunc,
+    ProducerRealize,
     Scope,
     Stmt,
     Store,
@@ -127,6 +130,7 @@ class Statements:
                 )  # fmt: skip
             case (  # folds and blocks are written out before
                 Fold() | Yield() | BlockRealize()
+                | BufferRealize() | Compute() | ProducerRealize()
             ):  # fmt: skip
                 raise TypeError(f"{type(s).__name__} is no statement of a kernel: {s}")
             case _:

@@ -21,7 +21,9 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Block,
     BlockRealize,
+    BufferRealize,
     Call,
+    Compute,
     Const,
     Evaluate,
     Expr,
@@ -35,6 +37,7 @@ from didyma.refimpl.ir.loop import (
     Load,
     PlacementAllocate,
     Prefetch,
+    ProducerRealize,
     Stmt,
     Store,
     Var,
@@ -115,6 +118,7 @@ def _is_simple(s: Stmt) -> bool:
             For() | While() | If() | Atomic() | Allocate() | PlacementAllocate() | Free()
             | ExternalCall() | Call() | Barrier() | Assert() | Fold() | Yield() | BlockRealize()
             | Evaluate() | Prefetch() | AttrStmt()
+            | BufferRealize() | Compute() | ProducerRealize()
         ):  # fmt: skip
             return False
         case _:

@@ -34,7 +34,9 @@ from didyma.refimpl.ir.loop import (
     Barrier,
     Block,
     BlockRealize,
+    BufferRealize,
     Call,
+    Compute,
     Evaluate,
     ExternalCall,
     Fold,
@@ -45,6 +47,7 @@ from didyma.refimpl.ir.loop import (
     PlacementAllocate,
     Prefetch,
     PrimFunc,
+    ProducerRealize,
     Scope,
     Stmt,
     Store,
@@ -130,8 +133,8 @@ def compile_stmt(s: Stmt, place: Site) -> Run:
             return calls.external(site, s)
         case Call(callee):
             return calls.call(site, s, partial(compile_stmt, site.launch.functions[callee].body))
-        case Fold() | Yield() | BlockRealize():
-            raise AssertionError("folds and blocks are written out before")
+        case Fold() | Yield() | BlockRealize() | BufferRealize() | Compute() | ProducerRealize():
+            raise AssertionError("folds, blocks and producers are written out before")
         case _:
             assert_never(s)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypeAlias, assert_never
 
@@ -57,6 +57,7 @@ class Thread:
     memory: Memory
     fold: ir.Fold | None = None
     lane: int = 0
+    producers: Mapping[str, ir.Compute] = field(default_factory=dict[str, ir.Compute])
 
     def bind(self, vars: Iterable[ir.Var], values: Iterable[Value]) -> None:
         """Give variables their values."""
@@ -135,6 +136,13 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             t.bind((a.var for a in t.fold.accs), results)
         case ir.BlockRealize():
             yield from _block(t, s)
+        case ir.BufferRealize(buffer, starts, extents, body):
+            t.memory.realize(buffer, [evaluate(t, e, s) for e in starts], extents)
+            yield from execute(t, body)
+        case ir.Compute(buffer, body=body):
+            yield from execute(replace(t, producers={**t.producers, buffer.name: s}), body)
+        case ir.ProducerRealize():
+            yield from _produce(t, s)
         case ir.Let(var, value, body):
             t.vars[var.name] = evaluate(t, value, s)
             yield from execute(t, body)
@@ -207,6 +215,18 @@ def _block(t: Thread, s: ir.BlockRealize) -> Steps:
     if s.init is not None and first:
         yield from _by(0, execute(inside, s.init))
     yield from _by(1, execute(inside, s.body))
+
+
+def _produce(t: Thread, s: ir.ProducerRealize) -> Steps:
+    """Compute a part of a producer, element by element, then run what uses it."""
+    definition = t.producers[s.producer]
+    origin = [int(evaluate(t, e, s)) for e in s.starts]
+    t.memory.realize(definition.buffer, origin, s.extents)
+    ranges = (range(o, o + n) for o, n in zip(origin, s.extents, strict=True))
+    for position, at in enumerate(product(*ranges)):
+        t.bind(definition.vars, map(np.int64, at))
+        yield from _by(position, execute(t, definition.step))
+    yield from _by(-1, execute(t, s.body))
 
 
 def _boxes(t: Thread, regions: Iterable[ir.Region], s: ir.Stmt) -> dict[str, list[Box]]:

@@ -18,11 +18,19 @@ from didyma.refimpl.ir.types import Array, DType
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a buffer holds: its elements, which of them have been stored, and whether it is dead."""
+    """What a buffer holds: its elements, which of them have been stored, and whether it is dead.
+
+    ``origin`` is the index of the first of them, if a part of the buffer is realized; else empty.
+    """
 
     data: Array
     stored: Array
     dead: bool = False
+    origin: tuple[int, ...] = ()
+
+    def place(self, at: tuple[int, ...]) -> tuple[int, ...]:
+        """Return where among the elements an index is."""
+        return tuple(i - o for i, o in zip(at, self.origin, strict=True)) if self.origin else at
 
 
 Box: TypeAlias = tuple[range, ...]  # elements: indices on each axis
@@ -84,6 +92,11 @@ class Memory:
         self.buffers[b.name] = m
         return m
 
+    def realize(self, b: Buffer, origin: Sequence[Value], extents: tuple[int, ...]) -> None:
+        """Make a part of a buffer."""
+        m = self.make(replace(b, shape=extents))
+        self.buffers[b.name] = replace(m, origin=tuple(map(int, origin)))
+
     def free(self, name: str) -> None:
         """Make a buffer dead for what this thread does from here on."""
         m = self.buffers[name]
@@ -101,10 +114,11 @@ class Memory:
 
     def element(self, name: str, index: Sequence[Value], s: Stmt) -> tuple[int, ...]:
         """Return the element at an index, which statement ``s`` accesses."""
-        at = tuple(map(int, index))
-        for axis, (i, size) in enumerate(zip(at, self.buffers[name].data.shape, strict=True)):
-            if not 0 <= i < size:
-                detail = f"{name}, axis {axis}: index {i} outside [0, {size})"
+        at, m = tuple(map(int, index)), self.buffers[name]
+        first = m.origin or (0,) * len(at)
+        for axis, (i, low, size) in enumerate(zip(at, first, m.data.shape, strict=True)):
+            if not low <= i < low + size:
+                detail = f"{name}, axis {axis}: index {i} outside [{low}, {low + size})"
                 raise stmt_fault("out-of-bounds", s, detail)
         return at
 
@@ -112,16 +126,18 @@ class Memory:
         """Return what an element holds, for statement ``s``."""
         for limits in self.limits:
             limits.check(name, at, s, writes=False)
-        if not self.buffers[name].stored[at]:
+        m = self.buffers[name]
+        if not m.stored[m.place(at)]:
             raise stmt_fault("uninitialised", s, f"{name}, element {at} was never stored")
-        element: Value = self.buffers[name].data[at]
+        element: Value = m.data[m.place(at)]
         return element.copy() if element.dtype.names else element  # which is a view of the array
 
     def store(self, name: str, at: tuple[int, ...], value: Value, s: Stmt) -> None:
         """Set an element, for statement ``s``."""
         for limits in self.limits:
             limits.check(name, at, s, writes=True)
-        if self.buffers[name].dead:
+        m = self.buffers[name]
+        if m.dead:
             raise stmt_fault("uninitialised", s, f"{name} is freed")
-        self.buffers[name].data[at] = value
-        self.buffers[name].stored[at] = True
+        m.data[m.place(at)] = value
+        m.stored[m.place(at)] = True

@@ -33,6 +33,10 @@ def declared(s: ir.Stmt) -> Iterator[str]:
                 yield b.name
             case ir.Fold():
                 yield from (v.name for v in bound_by(below))
+            case ir.BufferRealize(b):
+                yield b.name
+            case ir.Compute(_, vars):
+                yield from (v.name for v in vars)
             case ir.BlockRealize(vars):
                 yield from (v.var.name for v in vars)
             case _:
@@ -97,6 +101,15 @@ class Inliner:
                 return self.fold(s)
             case ir.BlockRealize():
                 return self.block(s)
+            case ir.BufferRealize(b, starts, extents, body):
+                at = tuple(map(self.expr, starts))
+                return ir.BufferRealize(self.buffer(b), at, extents, self.stmt(body))
+            case ir.Compute(b, vars, step, body):
+                made, own = self.buffer(b), tuple(map(self.variable, vars))
+                return ir.Compute(made, own, self.stmt(step), self.stmt(body))
+            case ir.ProducerRealize(name, starts, extents, body):
+                at = tuple(map(self.expr, starts))
+                return ir.ProducerRealize(names[name], at, extents, self.stmt(body))
             case ir.Let(var, value, body):
                 bound = self.expr(value)
                 return ir.Let(self.variable(var), bound, self.stmt(body))

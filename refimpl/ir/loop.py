@@ -263,6 +263,46 @@ class Allocate:
 
 
 @dataclass(frozen=True, slots=True)
+class BufferRealize:
+    """The statement ``body``, in which a part of ``buffer`` exists; its elements are unset.
+
+    On each axis they are so many as ``extents`` says, from ``starts`` on; indices count from 0 of
+    the whole buffer all the same.
+    """
+
+    buffer: Buffer
+    starts: tuple[Expr, ...]
+    extents: tuple[int, ...]
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """The statement ``body``, which may produce elements of ``buffer``, defined by ``step``.
+
+    ``step`` stores the element at ``vars``, whatever they are, from inputs and other producers:
+    it is an equation for the buffer, and runs where the buffer is produced.
+    """
+
+    buffer: Buffer
+    vars: tuple[Var, ...]
+    step: Stmt
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRealize:
+    """The statement ``body``, before which the ``producer`` is computed on a part of it, as in
+    ``BufferRealize``; it is loaded from there.
+    """
+
+    producer: str
+    starts: tuple[Expr, ...]
+    extents: tuple[int, ...]
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementAllocate:
     """The statement ``body``, in which ``buffer`` has the bytes of ``over``, which is dead."""
 
@@ -351,6 +391,7 @@ class AttrStmt:
 
 Stmt: TypeAlias = (
     Block | For | While | If | Fold | Yield | BlockRealize | Let | Store | Atomic | Allocate
+    | BufferRealize | Compute | ProducerRealize
     | PlacementAllocate | Free | ExternalCall | Call | Barrier | Assert | Evaluate | Prefetch
     | AttrStmt
 )  # fmt: skip

@@ -6,9 +6,14 @@ from collections.abc import Callable, Mapping
 
 from didyma.refimpl.ir.blocks import without_blocks
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.tensors import without_producers, without_realizes
 from didyma.refimpl.ir.unfold import unfolded
 
-LOWERING: Mapping[str, Callable[[PrimFunc], PrimFunc]] = {"flatten-blocks": without_blocks}
+LOWERING: Mapping[str, Callable[[PrimFunc], PrimFunc]] = {
+    "flatten-blocks": without_blocks,
+    "realize-producers": without_producers,
+    "flatten-storage": without_realizes,
+}
 
 
 def lowered(f: PrimFunc) -> PrimFunc:

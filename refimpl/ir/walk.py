@@ -18,10 +18,12 @@ from didyma.refimpl.ir.loop import (
     Block,
     BlockRealize,
     Broadcast,
+    BufferRealize,
     Call,
     Cast,
     Combiner,
     Compare,
+    Compute,
     Const,
     Evaluate,
     Expr,
@@ -37,6 +39,7 @@ from didyma.refimpl.ir.loop import (
     Load,
     PlacementAllocate,
     Prefetch,
+    ProducerRealize,
     Ramp,
     Region,
     Select,
@@ -141,6 +144,10 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
             return (*bounds, *s.combine.results, *merged)
         case Yield():
             return s.values
+        case BufferRealize() | ProducerRealize():
+            return s.starts
+        case Compute():
+            return ()
         case BlockRealize():
             regions = [e for r in (*s.reads, *s.writes) for e in (*r.starts, *r.extents)]
             return (s.where, *(e for v in s.vars for e in (v.extent, v.value)), *regions)
@@ -160,6 +167,10 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
         case If():
             return (s.then,) if s.other is None else (s.then, s.other)
         case Fold():
+            return (s.step, s.body)
+        case BufferRealize() | ProducerRealize():
+            return (s.body,)
+        case Compute():
             return (s.step, s.body)
         case BlockRealize():
             return (s.body,) if s.init is None else (s.init, s.body)
@@ -211,6 +222,12 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
             return Atomic(op, buffer, tuple(on_expr(i) for i in index), on_expr(value))
         case Allocate(buffer, body):
             return Allocate(buffer, on_stmt(body))
+        case BufferRealize(buffer, starts, extents, body):
+            return BufferRealize(buffer, tuple(map(on_expr, starts)), extents, on_stmt(body))
+        case Compute(buffer, vars, step, body):
+            return Compute(buffer, vars, on_stmt(step), on_stmt(body))
+        case ProducerRealize(name, starts, extents, body):
+            return ProducerRealize(name, tuple(map(on_expr, starts)), extents, on_stmt(body))
         case PlacementAllocate(buffer, over, body):
             return PlacementAllocate(buffer, over, on_stmt(body))
         case Assert(cond, message):

@@ -1,4 +1,4 @@
-"""The laws of loop programs; see also ``calls``, ``regions``, ``scalars``, ``sizes``, ``vectors``.
+"""The laws of loop programs; and of the modules beside it: calls, vectors and so on.
 
 | law | says |
 |---|---|
@@ -41,7 +41,7 @@ from didyma.refimpl.ir.text.show_loop import LoopPrinter
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ir.vectors import is_vector
 from didyma.refimpl.ir.walk import expr_children, exprs, stmts, subexprs
-from didyma.refimpl.verify import regions
+from didyma.refimpl.verify import regions, tensors
 from didyma.refimpl.verify.calls import Calls, Weight
 from didyma.refimpl.verify.scalars import Construct, Scalars
 from didyma.refimpl.verify.sizes import Sizes
@@ -101,6 +101,7 @@ class _Verifier:
         self.divergent = ""
         self.fold: ir.Fold | None = None
         self.yields = 0
+        self.producers: dict[str, ir.Compute] = {}
 
     def function(self, weights: Mapping[str, Weight]) -> Weight:
         f = self.f
@@ -161,6 +162,8 @@ class _Verifier:
                 self.stmt(body)
             case ir.PlacementAllocate():
                 self._place(s)
+            case ir.Compute():
+                tensors.compute(self, s)
             case _:
                 self.outer = False
                 self._inner(s)
@@ -184,6 +187,10 @@ class _Verifier:
                 self._yield(s, values)
             case ir.BlockRealize():
                 self._block(s)
+            case ir.BufferRealize():
+                tensors.buffer_realize(self, s)
+            case ir.ProducerRealize():
+                tensors.producer_realize(self, s)
             case ir.Let(var, value, body):
                 self.scalars.bind(var, self.scalars.expr(value), s)
                 if self._differs(value):
@@ -225,8 +232,8 @@ class _Verifier:
             case ir.AttrStmt():
                 self._attr(s)
                 self.stmt(s.body)
-            case ir.For() | ir.Allocate() | ir.PlacementAllocate():  # pragma: no cover - see stmt
-                raise AssertionError(s)
+            case ir.For() | ir.Allocate() | ir.PlacementAllocate() | ir.Compute():
+                raise AssertionError(s)  # pragma: no cover - see stmt
             case _:
                 assert_never(s)
 

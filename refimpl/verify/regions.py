@@ -42,7 +42,7 @@ def verify(f: ir.PrimFunc, where: str) -> None:
     _Walk(where, f.dims, shapes).stmt(f.body, known)
 
 
-_MAKES = ir.Allocate | ir.PlacementAllocate
+_MAKES = ir.Allocate | ir.PlacementAllocate | ir.BufferRealize | ir.Compute
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,10 @@ class _Walk:
                     self.stmt(other, known.given(cond, holds=False))
             case ir.While(cond, body):
                 self.stmt(body, known.given(cond))
-            case ir.Allocate(b, body) | ir.PlacementAllocate(b, _, body):
+            case (
+                ir.Allocate(b, body) | ir.PlacementAllocate(b, _, body)
+                | ir.BufferRealize(b, body=body)
+            ):  # fmt: skip
                 self.stmt(body, replace(known, own=known.own | {b.name}))
             case _:
                 for below in stmt_children(s):

@@ -182,6 +182,8 @@ class LoopReader(ExprReader):
             case "attr":
                 self.next()
                 return ir.AttrStmt(*self.named_attr(), self._nested())
+            case "realize" | "compute" | "produce":
+                return self._tensor()
             case "block":
                 return self._realized() if self.words[self.i + 1] == "(" else self._block()
             case _:
@@ -228,6 +230,38 @@ class LoopReader(ExprReader):
             init = self._nested()
             self.expect("in")
         return ir.BlockRealize(vars, where, reads, writes, init, self._nested())
+
+    def _tensor(self) -> ir.Stmt:
+        """Take what makes a part of a buffer."""
+        word = self.next()
+        if word == "compute":
+            buffer = self._buffer()
+            self.expect("at")
+            self.expect("(")
+            vars = self.items(self._declared, ")")
+            self.vars.update((v.name, v.dtype) for v in vars)
+            step = self._nested()
+            self.expect("in")
+            return ir.Compute(buffer, vars, step, self._nested())
+        if word == "produce":
+            name = self._buffer_name()
+            starts, extents = self._part()
+            return ir.ProducerRealize(name, starts, extents, self._nested())
+        buffer = self._buffer()
+        self.expect("of")
+        starts, extents = self._part()
+        return ir.BufferRealize(buffer, starts, extents, self._nested())
+
+    def _part(self) -> tuple[tuple[ir.Expr, ...], tuple[int, ...]]:
+        self.expect("[")
+        axes = self.items(self._axis_of_part, "]")
+        return tuple(a for a, _ in axes), tuple(n for _, n in axes)
+
+    def _axis_of_part(self) -> tuple[ir.Expr, int]:
+        start, extent = self._axis_of_region()
+        if not isinstance(extent, ir.Const) or extent.dtype is not ir.INDEX:
+            raise self.error("an integer as the extent before this")
+        return start, int(extent.value)
 
     def _iteration(self) -> ir.IterVar:
         var = self._declared()

@@ -42,6 +42,10 @@ A block gives its variables with extents, kinds and values, a condition, and its
       out[i] = out[i] + a[i, k]
     }
 
+``realize t: f32[n, 8] local of [i +: 1, 0 +: 8] {`` has a part of a buffer; a producer is defined
+first, ``compute t: f32[n, 8] local at (i, j) { t[i, j] = a[i, j] } in {``, and computed where it
+is used, ``produce t[p +: 1, 0 +: 8] {``.
+
 Braces around one statement mean that statement, around none or several a ``Block`` of them; other
 ``Block``s say ``block``.  ``let``, ``alloc`` and ``place`` without braces, and ``fold`` without
 ``in`` and braces after its step, reign to the end of the braces they stand in.
@@ -90,6 +94,7 @@ _WORDS = (
     "true", "false", "nan", "inf", "and", "or", "xor", "in", "let", "for", "while", "if", "else",
     "alloc", "place", "over", "free", "extern", "call", "barrier", "assert", "atomic", "block",
     "fold", "yield", "evaluate", "prefetch", "attr",
+    "fold", "yield", "realize", "compute", "produce",
 )  # fmt: skip
 RESERVED = frozenset((*_WORDS, *(str(k) for k in ir.LoopKind)))
 
@@ -216,6 +221,11 @@ class LoopPrinter:
         text = ", ".join(f"{self.expr(start)} +: {self.expr(extent)}" for start, extent in axes)
         return f"{local_name(r.buffer)}[{text}]"
 
+    def part(self, starts: tuple[ir.Expr, ...], extents: tuple[int, ...]) -> str:
+        """Return the text of a part of a buffer, without its name."""
+        axes = zip(starts, extents, strict=True)
+        return ", ".join(f"{self.expr(start)} +: {extent}" for start, extent in axes)
+
     def buffer(self, b: ir.Buffer, scoped: bool) -> str:
         """Return the text of a declaration; note the buffer."""
         self.buffers[b.name] = b.dtype
@@ -237,6 +247,14 @@ class LoopPrinter:
                 return text if merge is None else f"{text} merge {self.combiner(merge)}"
             case ir.BlockRealize():
                 return self.block(s)
+            case ir.BufferRealize(buffer, starts, extents):
+                part = self.part(starts, extents)
+                return f"realize {self.buffer(buffer, True)} of [{part}]"
+            case ir.Compute(buffer, vars):
+                text = self.buffer(buffer, True)
+                return f"compute {text} at ({', '.join(map(self.declared, vars))})"
+            case ir.ProducerRealize(name, starts, extents):
+                return f"produce {local_name(name)}[{self.part(starts, extents)}]"
             case ir.Yield(values):
                 return f"yield ({self.list(values)})"
             case ir.If(cond):
@@ -305,7 +323,7 @@ class LoopPrinter:
                 | ir.Assert() | ir.Yield() | ir.Evaluate() | ir.Prefetch()
             ):  # fmt: skip
                 self.lines.append(head)
-            case ir.Fold(step=step, body=body):
+            case ir.Fold(step=step, body=body) | ir.Compute(step=step, body=body):
                 self.lines.append(head + " {")
                 self.sequence(step, pad + "  ")
                 self.lines.append(pad + "} in {")
@@ -333,6 +351,7 @@ class LoopPrinter:
             case (
                 ir.For() | ir.While() | ir.Let() | ir.Allocate() | ir.PlacementAllocate()
                 | ir.AttrStmt()
+                | ir.BufferRealize() | ir.ProducerRealize()
             ):  # fmt: skip
                 self.lines.append(head + " {")
                 self.sequence(s.body, pad + "  ")

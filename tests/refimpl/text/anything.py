@@ -189,7 +189,7 @@ class Anything:
             return self.stmt(depth - 1)
 
         index = self.some(self.expr, 2)
-        match self.r.randrange(20 if depth else 8):
+        match self.r.randrange(21 if depth else 8):
             case 0:
                 return loop.Store(self.name(), index, self.expr())
             case 1:
@@ -223,6 +223,8 @@ class Anything:
                 return loop.For(var, self.expr(), sub(), kind, axis)
             case 17:
                 return self.block(sub)
+            case 20:
+                return self.part(sub)
             case 10:
                 return loop.If(self.expr(), sub(), self.pick((None, sub())))
             case 11:
@@ -249,6 +251,17 @@ class Anything:
         reads, writes = self.some(self.region, 2), self.some(self.region, 2)
         init = self.pick((None, sub()))
         return loop.BlockRealize(vars, self.expr(1), reads, writes, init, sub())
+
+    def part(self, sub: Any) -> Stmt:
+        axes = self.some(lambda: (self.expr(1), self.r.randrange(9)), 2)
+        starts, extents = tuple(a for a, _ in axes), tuple(n for _, n in axes)
+        match self.r.randrange(3):
+            case 0:
+                return loop.BufferRealize(self.buffer(), starts, extents, sub())
+            case 1:
+                return loop.Compute(self.buffer(), self.some(self.var), sub(), sub())
+            case _:
+                return loop.ProducerRealize(self.name(), starts, extents, sub())
 
     def region(self) -> loop.Region:
         axes = self.some(lambda: (self.expr(1), self.expr(1)), 2)
