@@ -114,6 +114,9 @@ kernel @best(x: f32[n, 8], o: f32[n], at: i64[n], spread: f32[n]) writes (o, at,
       if t == 0 {
         o[b] = m:f32
         at[b] = p
+        block (r in n spatial = b) reads (o[r +: 1]) writes (o[r +: 1]) {
+          o[r] = abs(o[r])
+        }
       }
     }
   }
