@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from didyma.fuzz import shown
 from didyma.fuzz.graphs import CASES, Case
+from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, Tensor
 from didyma.tracer.tracing import Program
 
@@ -39,11 +40,11 @@ class Drawn:
 
 
 def cases(*, control_flow: bool = False) -> st.SearchStrategy[Drawn]:
-    """Draw programs with inputs, corner values among them.
+    """Draw programs with inputs, corner values among them; some result has elements to compare.
 
     With ``control_flow`` one program in six has branches, loops, calls or data-dependent sizes.
     """
-    drawn = CASES if control_flow else CASES.filter(_plain)
+    drawn = (CASES if control_flow else CASES.filter(_plain)).filter(_comparable)
     return drawn.map(lambda c: Drawn(Program(c.module), c.inputs(), dict(c.env)))
 
 
@@ -55,3 +56,11 @@ def graphs(*, control_flow: bool = False) -> st.SearchStrategy[Program]:
 
 def _plain(c: Case) -> bool:
     return len(c.module.functions) == 1
+
+
+def _comparable(c: Case) -> bool:
+    """Return whether some result has elements, as far as the sizes of the inputs tell."""
+    entry, env = c.module.entry, dict(c.env)
+    types = entry.types()
+    shapes = [[d for d in types[r].shape if env.keys() >= {*dims.free(d)}] for r in entry.results]
+    return any(0 not in dims.values(shape, env) for shape in shapes)

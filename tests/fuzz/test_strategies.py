@@ -27,6 +27,12 @@ def test_compiled_programs_stay_inside_their_bars(drawn: Drawn) -> None:
 
 
 @few
+@given(cases(control_flow=True))
+def test_there_is_something_to_compare(drawn: Drawn) -> None:
+    assert any(a.size for a in dd.interpret(drawn.program, *drawn.inputs).values)
+
+
+@few
 @given(graphs(control_flow=True))
 def test_programs_are_valid_and_survive_their_text(program: dd.Program) -> None:
     graph.verify(program.module)
