@@ -23,6 +23,7 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Cast,
     Compare,
+    Exchange,
     Expr,
     For,
     Intrinsic,
@@ -104,6 +105,8 @@ def _scheduled(k: PrimFunc) -> Iterator[str]:
             yield "a wide access"
         if isinstance(s, Barrier):
             yield "a barrier"
+        if isinstance(s, Exchange):
+            yield "an exchange"
         if isinstance(s, Allocate) and s.buffer.scope is Scope.SHARED:
             yield "shared memory"
 

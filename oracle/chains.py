@@ -33,6 +33,7 @@ from didyma.refimpl.ir.loop import (
     Compare,
     Const,
     Evaluate,
+    Exchange,
     Expr,
     For,
     Free,
@@ -169,7 +170,7 @@ class _Interpreter:
             case If(_, then, other):
                 stays = state if other is None else self.stmt(other, state, times)
                 return _either(self.stmt(then, state, times), stays)
-            case Let(var, value, body):
+            case Let(var, value, body) | Exchange(var, value, _, body):
                 return self.stmt(body, self.let(var, value, state), times)
             case Allocate(buffer, body) | PlacementAllocate(buffer, _, body):
                 out = self.stmt(body, {**state, buffer.name: {}}, times)

@@ -11,6 +11,8 @@ name               meaning
 ``cast_a_b``       conversion; storage floats convert from and to f32 alone
 ``bitcast_a_b``    the bits of a float as the unsigned integer of its width, and back
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
+``shuffle_xor_T``  what the thread gives whose number differs in the bits of a literal below
+                   the warp's width; every thread of the block calls it
 ``load4_T``        four neighbours from an address that is a multiple of their size
 ``store4_T``       likewise
 ``prefetch_T``     a hint that what an address holds will be loaded
@@ -120,6 +122,8 @@ def _memory() -> dict[str, CFunction]:
     table: dict[str, CFunction] = {}
     for t in map(c_type, PORTABLE.atomics):
         table |= {f"atomic_{op}_{t}": CFunction((f"{t} *", t), "void") for op in ATOMIC_OPS}
+    for t in map(c_type, CAST_AMONG):
+        table[f"shuffle_xor_{t}"] = CFunction((t, "u32"), t)
     for vector, t in VECTORS.items():
         table[f"load{LANES}_{t}"] = CFunction((f"const {t} *",), vector)
         table[f"store{LANES}_{t}"] = CFunction((f"{t} *", vector), "void")

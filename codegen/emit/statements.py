@@ -28,6 +28,7 @@ from didyma.refimpl.ir.loop import (
     Call,
     Compute,
     Evaluate,
+    Exchange,
     Expr,
     ExternalCall,
     Fold,
@@ -128,6 +129,10 @@ class Statements:
                     want="statements that a kernel runs by itself",
                     help="call the routine from a graph, by a function marked Compiler",
                 )  # fmt: skip
+            case Exchange():
+                term = Term(f"shuffle_xor_{c_type(s.var.dtype)}({x.data(s.value).text}, {s.mask})")
+                x.bind(s.var, term)
+                self.write(s.body)
             case (  # folds and blocks are written out before
                 Fold() | Yield() | BlockRealize()
                 | BufferRealize() | Compute() | ProducerRealize()

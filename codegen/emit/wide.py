@@ -26,6 +26,7 @@ from didyma.refimpl.ir.loop import (
     Compute,
     Const,
     Evaluate,
+    Exchange,
     Expr,
     ExternalCall,
     Fold,
@@ -117,7 +118,7 @@ def _is_simple(s: Stmt) -> bool:
         case (
             For() | While() | If() | Atomic() | Allocate() | PlacementAllocate() | Free()
             | ExternalCall() | Call() | Barrier() | Assert() | Fold() | Yield() | BlockRealize()
-            | Evaluate() | Prefetch() | AttrStmt()
+            | Evaluate() | Prefetch() | AttrStmt() | Exchange()
             | BufferRealize() | Compute() | ProducerRealize()
         ):  # fmt: skip
             return False

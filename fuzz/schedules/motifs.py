@@ -43,7 +43,7 @@ def _spread(f: PrimFunc, chance: random.Random) -> list[Step]:
         acc, k = chance.choice(fold.accs).var.name, chance.choice(fold.axes).var.name
         around = _loops_around(f, fold)
         bound = [records.Bind(n, a) for n, a in zip(around, AXES, strict=False)]
-        return [_turned(k, chance), *bound, records.ReduceAcross(acc, "lane")]
+        return [_turned(k, chance), *bound, records.ReduceAcross(acc, "lane", _by(chance))]
     f = unfolded(f)
     made = [s for s in stmts(f.body) if isinstance(s, Allocate) and not s.buffer.shape]
     if not made:
@@ -55,7 +55,7 @@ def _spread(f: PrimFunc, chance: random.Random) -> list[Step]:
         return []
     (k,) = folds
     bound = [records.Bind(n, a) for n, a in zip(around, AXES, strict=False)]
-    threads = records.ReduceAcross(scalar.buffer.name, "lane")
+    threads = records.ReduceAcross(scalar.buffer.name, "lane", _by(chance))
     if chance.random() < 0.3 and around:
         shared = records.Stage(
             chance.choice(f.inputs or ["none"]), around[-1], records.Memory.SHARED
@@ -64,6 +64,10 @@ def _spread(f: PrimFunc, chance: random.Random) -> list[Step]:
         return [*bound, shared]
     turned = _turned(k, chance)
     return [*bound, turned, records.Reorder(("lane", "turn"), reassociates=True), threads]
+
+
+def _by(chance: random.Random) -> records.Across:
+    return chance.choice((records.Across.SHARED, records.Across.SHUFFLE))
 
 
 def _pipelined(f: PrimFunc, chance: random.Random) -> list[Step]:

@@ -12,7 +12,7 @@ from didyma.refimpl.ir.expr import ceildiv, index, mul
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.loop import Expr, Var
 from didyma.refimpl.ir.target import PORTABLE
-from didyma.refimpl.ir.types import BYTES, Array, DType
+from didyma.refimpl.ir.types import BYTES, INTS, Array, DType
 
 _ONE = index(1)
 
@@ -26,6 +26,7 @@ def cases() -> Iterator[LaunchCase]:
     yield from _transposes()
     yield from _scans()
     yield from _atomics()
+    yield from _shuffles()
     yield from _wide()
     yield _local()
     yield _dims()
@@ -263,6 +264,27 @@ def _atomics() -> Iterator[LaunchCase]:
                    "high": np.array([0.0, nan], dtype.numpy)}  # fmt: skip
         grid = (_ONE, _ONE, _ONE)
         yield _case(f"atomic corners {dtype}", body, buffers, outputs, {}, grid, (8, 1, 1))
+
+
+def _shuffles() -> Iterator[LaunchCase]:
+    """Lanes of two warps, in a block of three axes, twice in a row; values differ."""
+    number = np.arange(64)
+    for dtype in (DType.F64, DType.F32, *INTS, DType.BOOL):
+        t = c(dtype)
+        body = f"""\
+  const i64 i = (i64)threadIdx.x + (i64)threadIdx.y * 8 + (i64)threadIdx.z * 32;
+  const {t} other = shuffle_xor_{t}(x[i], 5);
+  y[i] = other;
+  z[i] = shuffle_xor_{t}(other, 16);
+"""
+        x = number % 3 == 0 if dtype is DType.BOOL else (number - 32).astype(dtype.numpy)
+        if dtype.is_float:
+            x = np.where(number % 9 == 4, -0.0, np.where(number % 9 == 5, np.inf, x))
+        x = x.astype(dtype.numpy)
+        outputs = {"y": x[number ^ 5], "z": x[number ^ 5 ^ 16]}
+        buffers = [("x", x, index(64)), *((n, np.zeros_like(x), index(64)) for n in outputs)]
+        grid = (_ONE, _ONE, _ONE)
+        yield _case(f"shuffles {dtype}", body, buffers, outputs, {}, grid, (8, 4, 2))
 
 
 def _wide() -> Iterator[LaunchCase]:

@@ -15,6 +15,7 @@ from didyma.refimpl.ir.loop import (
     Buffer,
     Call,
     Const,
+    Exchange,
     Expr,
     ExternalCall,
     For,
@@ -78,6 +79,8 @@ class _Walk:
                 return
             case Let(var):
                 self.bind(var.name, varies[0])
+            case Exchange(var):
+                self.bind(var.name, True)
             case Store(buffer):
                 self.touch(buffer, depth, any(varies[:-1]))
             case Atomic(_, buffer) | Free(buffer):

@@ -88,8 +88,9 @@ class Site:
     """A statement's place: what is around it, and its expressions compiled so far.
 
     ``depth`` and ``blocks`` count the lane loops around it, and those over ``blockIdx`` among
-    them; ``sized`` says whether all their sizes are known before the run.  ``codes`` has the
-    statement's expressions that load nothing, by operation and operands.
+    them; ``axes`` are what they are bound to, if anything; ``sized`` says whether all their sizes
+    are known before the run.  ``codes`` has the statement's expressions that load nothing, by
+    operation and operands.
     """
 
     launch: Launch
@@ -100,21 +101,25 @@ class Site:
     mask: KnownMask = None
     sized: bool = True
     codes: dict[Hashable, Code] = field(default_factory=dict[Hashable, Code])
+    axes: tuple[str, ...] = ()
 
     def at(self, s: Stmt) -> Site:
         """Return the site of a statement that stands here."""
-        return Site(self.launch, self.frame, s, self.depth, self.blocks, self.mask, self.sized)
+        f, mask, sized = self.frame, self.mask, self.sized
+        return Site(self.launch, f, s, self.depth, self.blocks, mask, sized, axes=self.axes)
 
     def inside(self, axis: str) -> Site:
         """Return the site of a statement within one more loop of lanes, perhaps a bound one."""
         f, s, depth = self.frame, self.stmt, self.depth + 1
         blocks = self.blocks + axis.startswith("blockIdx")
-        return Site(self.launch, f, s, depth, blocks, self.mask, self.sized, self.codes)
+        axes = (*self.axes, axis)
+        return Site(self.launch, f, s, depth, blocks, self.mask, self.sized, self.codes, axes)
 
     def where(self, mask: KnownMask) -> Site:
         """Return the site for other active lanes."""
         f, s = self.frame, self.stmt
-        return Site(self.launch, f, s, self.depth, self.blocks, mask, self.sized, self.codes)
+        depth, blocks, sized = self.depth, self.blocks, self.sized
+        return Site(self.launch, f, s, depth, blocks, mask, sized, self.codes, self.axes)
 
 
 Body: TypeAlias = Callable[[Site], Run]  # compiles the body of a statement at its site

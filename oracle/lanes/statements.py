@@ -14,7 +14,7 @@ from typing import assert_never
 
 import numpy as np
 
-from didyma.oracle.lanes import calls, loops, stores
+from didyma.oracle.lanes import calls, loops, stores, together
 from didyma.oracle.lanes.buffers import Dense
 from didyma.oracle.lanes.code import Eval, known
 from didyma.oracle.lanes.exprs import address_of, compile_expr
@@ -38,6 +38,7 @@ from didyma.refimpl.ir.loop import (
     Call,
     Compute,
     Evaluate,
+    Exchange,
     ExternalCall,
     Fold,
     For,
@@ -48,7 +49,6 @@ from didyma.refimpl.ir.loop import (
     Prefetch,
     PrimFunc,
     ProducerRealize,
-    Scope,
     Stmt,
     Store,
     While,
@@ -118,7 +118,9 @@ def compile_stmt(s: Stmt, place: Site) -> Run:
         case Atomic():
             return stores.atomic(site, s)
         case Barrier():
-            return _barrier(site, s)
+            return together.barrier(site, s)
+        case Exchange(_, _, _, body):
+            return together.exchange(site, s, partial(compile_stmt, body))
         case Assert():
             return _assert(site, s)
         case Evaluate(value):
@@ -209,26 +211,6 @@ def _side(site: Site, s: Stmt | None, active: Array) -> Run:
     def run(now: Mask) -> None:
         del now
         body(mask)
-
-    return run
-
-
-def _barrier(site: Site, s: Barrier) -> Run:
-    """Compile a barrier, which orders the lanes of each block: all of them arrive, or none."""
-    level, lanes, frame = site.blocks, site.launch.lanes, site.frame
-
-    def run(mask: Mask) -> None:
-        if mask is None:
-            lanes.order(level)
-            frame.settle(Scope.SHARED)
-            return
-        head = lanes.shape[:level]
-        active = np.broadcast_to(mask, lanes.shape).reshape(*head, -1)
-        arrived = active.all(axis=-1)
-        if (active.any(axis=-1) & ~arrived).any():
-            detail = f"{int(active.sum())} of {active.size} threads arrive"
-            raise stmt_fault("barrier-divergence", s, detail)
-        lanes.order(level, arrived.reshape(head + (1,) * (len(lanes.shape) - level)).astype(int))
 
     return run
 

@@ -47,7 +47,9 @@ MOST_ROUNDS = 1 << 24  # of one ``while``
 class Thread:
     """What names mean to one thread in the function that it runs.
 
-    ``fold`` is that of its step, and ``lane`` the one of a vector that it computes.
+    ``fold`` is that of its step, and ``lane`` the one of a vector that it computes.  ``at``
+    has its index on each axis of its block, and how far that runs; ``given`` what threads gave at
+    the last exchange.
     """
 
     arithmetic: Arithmetic
@@ -58,15 +60,27 @@ class Thread:
     fold: ir.Fold | None = None
     lane: int = 0
     producers: Mapping[str, ir.Compute] = field(default_factory=dict[str, ir.Compute])
+    at: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    given: dict[int, Value] = field(default_factory=dict[int, Value])
+
+    @property
+    def number(self) -> int:
+        """The number of the thread in its block: x runs fastest, then y, then z."""
+        number, size = 0, 1
+        for axis in ir.AXES[3:]:
+            i, extent = self.at.get(axis, (0, 1))
+            number, size = number + i * size, size * extent
+        return number
 
     def bind(self, vars: Iterable[ir.Var], values: Iterable[Value]) -> None:
         """Give variables their values."""
         self.vars.update(zip((v.name for v in vars), values, strict=True))
 
-    def fork(self, var: ir.Var, i: int) -> Thread:
+    def fork(self, s: ir.For, i: int, extent: int) -> Thread:
         """Return the thread of one iteration, which begins with the names that this one has."""
-        names = {**self.vars, var.name: np.int64(i)}
-        return replace(self, vars=names, memory=self.memory.fork())
+        names = {**self.vars, s.var.name: np.int64(i)}
+        at = {**self.at, s.axis: (i, extent)}
+        return replace(self, vars=names, memory=self.memory.fork(), at=at)
 
 
 def run(
@@ -103,8 +117,9 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             for i in range(int(evaluate(t, extent, s))):
                 t.vars[var.name] = np.int64(i)
                 yield from _by(i, execute(t, body))
-        case ir.For(var, extent, body, _, axis):
-            threads = (execute(t.fork(var, i), body) for i in range(int(evaluate(t, extent, s))))
+        case ir.For(_, extent, body, _, axis):
+            end = int(evaluate(t, extent, s))
+            threads = (execute(t.fork(s, i, end), body) for i in range(end))
             if axis.startswith("blockIdx"):
                 for block in threads:  # to its end: at a barrier all of its threads are there
                     t.memory.block.clear()
@@ -157,6 +172,12 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             t.memory.store(name, at, combine(t.memory.load(name, at, s), new), s)
         case ir.Barrier():
             yield ()
+        case ir.Exchange(var, value, mask, body):
+            t.given[t.number] = evaluate(t, value, s)
+            yield (0,)  # all have given
+            t.vars[var.name] = t.given[t.number ^ mask]
+            yield (1,)  # all have taken
+            yield from execute(t, body)
         case ir.Assert(cond, message):
             if not evaluate(t, cond, s):
                 raise stmt_fault("assert", s, message)

@@ -348,6 +348,20 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """The statement ``body``, in which ``var`` is what another thread gives as ``value``.
+
+    It is the thread whose number in the block differs in the bits of ``mask``.  Every thread of the
+    block gives its value before any goes on; accesses to memory are not ordered by it.
+    """
+
+    var: Var
+    value: Expr
+    mask: int
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
 class Assert:
     """An assertion: ``cond`` holds, or the program stops with ``message``."""
 
@@ -393,7 +407,7 @@ Stmt: TypeAlias = (
     Block | For | While | If | Fold | Yield | BlockRealize | Let | Store | Atomic | Allocate
     | BufferRealize | Compute | ProducerRealize
     | PlacementAllocate | Free | ExternalCall | Call | Barrier | Assert | Evaluate | Prefetch
-    | AttrStmt
+    | AttrStmt | Exchange
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from didyma.refimpl.ir.loop import (
     Compute,
     Const,
     Evaluate,
+    Exchange,
     Expr,
     ExternalCall,
     Fold,
@@ -130,7 +131,7 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
             return (*s.index, s.value)
         case For():
             return (s.extent,)
-        case Let():
+        case Let() | Exchange():
             return (s.value,)
         case If() | While() | Assert():
             return (s.cond,)
@@ -162,7 +163,7 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
     match s:
         case Block():
             return s.body
-        case For() | Let() | Allocate() | While() | PlacementAllocate() | AttrStmt():
+        case For() | Let() | Allocate() | While() | PlacementAllocate() | AttrStmt() | Exchange():
             return (s.body,)
         case If():
             return (s.then,) if s.other is None else (s.then, s.other)
@@ -216,6 +217,8 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
             )
         case Let(var, value, body):
             return Let(var, on_expr(value), on_stmt(body))
+        case Exchange(var, value, mask, body):
+            return Exchange(var, on_expr(value), mask, on_stmt(body))
         case Store(buffer, index, value):
             return Store(buffer, tuple(on_expr(i) for i in index), on_expr(value))
         case Atomic(op, buffer, index, value):

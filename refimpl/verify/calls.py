@@ -61,6 +61,8 @@ class Calls:
             match s:
                 case ir.Barrier():
                     self._unfit(s, "a barrier")
+                case ir.Exchange():
+                    self._unfit(s, "an exchange")
                 case ir.For(kind=ir.LoopKind.BOUND):
                     self._unfit(s, "a bound loop")
                 case ir.Allocate(b) | ir.PlacementAllocate(b) if b.scope is ir.Scope.SHARED:

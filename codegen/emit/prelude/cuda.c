@@ -150,6 +150,12 @@ FN void prefetch_T(const T *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(
 //:
 FN void assert_b8(b8 holds) { if (!holds) __trap(); }
 
+//: T in i32 u32 i64 u64 floats
+FN T shuffle_xor_T(T v, u32 mask) { return __shfl_xor_sync(0xffffffffu, v, (i32)mask); }
+
+//: T in i8 i16 u8 u16 b8
+FN T shuffle_xor_T(T v, u32 mask) { return (T)__shfl_xor_sync(0xffffffffu, (i32)v, (i32)mask); }
+
 //: T in i32 u32 f32 f64
 FN void atomic_add_T(T *p, T v) { atomicAdd(p, v); }
 

@@ -117,6 +117,19 @@ static void sync__(u32 line) {
 }
 #define __syncthreads() sync__(__LINE__)
 
+static u64 given__[1024];
+
+static u64 exchange__(u64 v, u32 mask, u32 line) {
+  u32 partner = current__ ^ mask;
+  given__[current__] = v;
+  sync__(line); /* all have given */
+  if (partner >= blockDim.x * blockDim.y * blockDim.z)
+    fault__(EXITED__, line, 0, current__, partner);
+  else v = given__[partner];
+  sync__(line); /* all have taken */
+  return v;
+}
+
 /* One block; 0 if it faulted. */
 static int fibers__(Launch__ *l, u32 threads) {
   u32 i, k, ended, first;

@@ -155,6 +155,22 @@ FN bf16 cast_f32_bf16(f32 x) {
 /* The thread ends; a block that waits for it is no further fault. */
 #define assert_b8(holds) do { if (!(holds)) { failed__(__LINE__); return; } } while (0)
 
+//: T in ints floats b8
+FN u64 whole__T(T v) {
+  union { T part; u64 all; } u;
+  u.all = 0;
+  u.part = v;
+  return u.all;
+}
+
+FN T part__T(u64 w) {
+  union { T part; u64 all; } u;
+  u.all = w;
+  return u.part;
+}
+
+#define shuffle_xor_T(v, mask) part__T(exchange__(whole__T(v), (mask), __LINE__))
+
 //: T in i32 i64 u32 u64
 FN void atomic_add_T(T *p, T v) { *p = add_T(*p, v); }
 

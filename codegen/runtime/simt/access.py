@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Warps
 from didyma.refimpl.interp import scalar, scalar_ring
 from didyma.refimpl.ir.loop import AtomicOp
+from didyma.refimpl.ir.target import PORTABLE
 
 Mask: TypeAlias = NDArray[np.bool_] | None  # None: every lane is active
 Value: TypeAlias = Any  # an array of lanes, a NumPy scalar where uniform, a dict for a struct
@@ -157,10 +158,31 @@ def barrier(r: Run, m: Mask, line: int) -> None:
     if m is None:
         r.warps.epoch += 1
         return
+    r.warps.epoch[_arrived(r, m, "barrier", line)] += 1
+
+
+def exchange(r: Run, v: Value, mask: int, m: Mask, line: int) -> Value:
+    """Give each thread what another of its warp gives, of whole blocks; a fault as of a barrier."""
+    if m is not None:
+        _arrived(r, m, "exchange", line)
+    threads = r.warps.threads
+    own = np.arange(r.warps.size) % threads
+    partner = own ^ mask
+    lost = partner >= threads
+    if lost.any():
+        detail = f"thread {int(own[lost][0])} of {threads} asks thread {int(partner[lost][0])}"
+        r.report("out-of-bounds", detail, int(lost.sum()), line)
+    elif not 0 < mask < PORTABLE.warp:
+        r.report("out-of-bounds", f"thread 0 asks thread {mask} of another warp", threads, line)
+    return r.lanes(v)[np.arange(r.warps.size) - own + np.where(lost, own, partner)]
+
+
+def _arrived(r: Run, m: NDArray[np.bool_], where: str, line: int) -> NDArray[np.bool_]:
+    """Return which blocks arrive; report those of which only a part does."""
     arrived = m.reshape(r.warps.blocks, r.warps.threads).sum(1)
     partly = (arrived != 0) & (arrived != r.warps.threads)
     if partly.any():
         n = int(arrived[partly][0])
-        detail = f"{n} of {r.warps.threads} threads of a block reach the barrier"
+        detail = f"{n} of {r.warps.threads} threads of a block reach the {where}"
         r.report("barrier-divergence", detail, int(partly.sum()), line)
-    r.warps.epoch[arrived > 0] += 1
+    return np.asarray(arrived > 0)

@@ -259,6 +259,10 @@ class Translator:
             return lambda r, m: access.atomic(
                 r, op, r.arrays[array], index(r, m), value(r, m), m, line
             )
+        if name.startswith("shuffle_xor_"):
+            convert, mask = self.arithmetic.converter(TABLE[name].result), self.expr(args[1])
+            value = self.expr(args[0])
+            return lambda r, m: access.exchange(r, convert(value(r, m)), int(mask(r, m)), m, line)
         if name.startswith(f"load{LANES}_"):
             array, index = self._address(args[0])
             return lambda r, m: {

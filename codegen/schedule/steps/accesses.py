@@ -12,6 +12,7 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Buffer,
     Call,
+    Exchange,
     Expr,
     ExternalCall,
     For,
@@ -145,6 +146,8 @@ class _Collector:
                 self.add(name, None, s, loops, guards, True)
             case Let(var, value):
                 self.bind(var, value)
+            case Exchange(var):
+                self.opaque.add(var.name)
             case Allocate(b) | PlacementAllocate(b):
                 self.buffers[b.name] = b
                 self.owners[b.name] = tuple(x.var.name for x in loops)

@@ -21,6 +21,7 @@ from didyma.refimpl.ir.loop import (
     Block,
     Buffer,
     Const,
+    Exchange,
     Expr,
     For,
     If,
@@ -44,10 +45,14 @@ def reduce_across(step: ReduceAcross, f: PrimFunc, target: Target = PORTABLE) ->
     around it; of a fold that says how its parts merge, it may be any axis.  DidymaError
     ``no-such-loop``, ``not-a-fold``, ``bad-step``, ``target-lacks``, ``name-taken``.
     """
-    if step.by is not Across.SHARED:
-        has = step.by is Across.CLUSTER and target.cluster > 1
-        raise lacks(f, target, f"{step.by} operations", has)
-    return _shared(step, parts_of(step, f))
+    match step.by:
+        case Across.SHUFFLE if target.warp > 1:
+            return _shuffled(step, parts_of(step, f), target)
+        case Across.SHARED:
+            return _shared(step, parts_of(step, f))
+        case _:
+            has = step.by is Across.CLUSTER and target.cluster > 1
+            raise lacks(f, target, f"{step.by} operations", has)
 
 
 def _names(step: ReduceAcross, p: Parts) -> list[str]:
@@ -101,6 +106,29 @@ def _shared(step: ReduceAcross, p: Parts) -> PrimFunc:
     for tile in reversed(tiles):
         made = Allocate(tile, made)
     return replace(f, body=replaced(f.body, outer, made))
+
+
+def _shuffled(step: ReduceAcross, p: Parts, target: Target) -> PrimFunc:
+    """Combine the parts of the lanes of a warp, each with that of another lane, again and again."""
+    f, var, width = p.func, p.loop.var, _width(p)
+    if width > target.warp:
+        got = f"{width} iterations of {var.name}"
+        raise wrong(f, got, f"at most {target.warp}, the lanes of a warp", help="split it first")
+    masks = [1 << n for n in range(width.bit_length() - 1)]
+    given = {
+        mask: [
+            Var(f"{name}_{mask}", a.dtype) for name, a in zip(_names(step, p), p.accs, strict=True)
+        ]
+        for mask in masks
+    }
+    claim(f, [v.name for vs in given.values() for v in vs])
+    rest: Stmt = If(ix.compare("eq", var, ix.ZERO), p.end(p.mine))
+    for mask in masks:
+        rest = sequence([p.merge(p.mine, given[mask]), rest])
+        for other, mine in reversed(list(zip(given[mask], p.mine, strict=True))):
+            rest = Exchange(other, mine, mask, rest)
+    lanes = _spread(p, sequence([*p.body, rest]), _axis(p, AXES[3:4]))
+    return replace(f, body=replaced(f.body, p.site, lanes))
 
 
 def _axis(p: Parts, axes: Sequence[str]) -> str:

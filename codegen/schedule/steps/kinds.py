@@ -15,6 +15,7 @@ from didyma.refimpl.ir.loop import (
     Barrier,
     Block,
     Const,
+    Exchange,
     For,
     LoopKind,
     PrimFunc,
@@ -101,8 +102,8 @@ def _free(f: PrimFunc, name: str) -> For:
 
 def _independent(f: PrimFunc, loop: For, step: str, unchecked: bool) -> None:
     """Check that the iterations of a loop may run at once; ``dependence``, ``bad-step``."""
-    if any(isinstance(s, Barrier) for s in stmts(loop.body)):
-        raise wrong(f, f"a barrier in {loop.var.name}", "a loop without barriers")
+    if any(isinstance(s, Barrier | Exchange) for s in stmts(loop.body)):
+        raise wrong(f, f"a barrier or exchange in {loop.var.name}", "a loop without those")
     if loop.kind in AT_ONCE or unchecked:
         return
     known = Dependences(scan(f))

@@ -13,6 +13,7 @@ from didyma.codegen.schedule.steps.split import split, wrong
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import (
     Barrier,
+    Exchange,
     Expr,
     For,
     If,
@@ -121,8 +122,8 @@ def movable(f: PrimFunc, chain: Sequence[For], wrappers: Sequence[If | Let]) -> 
                 f, f"`{show_line(w)}` between the loops, which reads {min(clash)}",
                 "nothing between them that reads what the nest writes",
             )  # fmt: skip
-    if any(isinstance(s, Barrier) for s in stmts(chain[-1].body)):
-        raise wrong(f, "a barrier in the nest", "a nest without barriers")
+    if any(isinstance(s, Barrier | Exchange) for s in stmts(chain[-1].body)):
+        raise wrong(f, "a barrier or exchange in the nest", "a nest without those")
 
 
 def _uses(e: Expr, names: set[str]) -> bool:

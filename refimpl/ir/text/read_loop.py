@@ -12,7 +12,7 @@ from didyma.refimpl.ir.text.read_expr import ExprReader
 from didyma.refimpl.ir.text.reader import Files
 from didyma.refimpl.ir.text.show_loop import RESERVED
 
-MAX_SCOPES = 400  # of `let`, `alloc`, `place` and `fold` that reign at one place
+MAX_SCOPES = 400  # of `let`, `exchange`, `alloc`, `place` and `fold` that reign at one place
 
 _FUNCTIONS = ("kernel", "primfunc")
 _SCOPES = {str(s): s for s in ir.Scope}
@@ -25,6 +25,7 @@ _KINDS = {str(k): k for k in ir.LoopKind}
 class _OpenLet:
     var: ir.Var
     value: ir.Expr
+    mask: int = 0  # of an exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ def _close(s: _Open, body: ir.Stmt) -> ir.Stmt:
     if isinstance(s, _OpenFold):
         return ir.Fold(s.accs, s.axes, s.combine, s.step, body, s.merge)
     if isinstance(s, _OpenLet):
+        if s.mask:
+            return ir.Exchange(s.var, s.value, s.mask, body)
         return ir.Let(s.var, s.value, body)
     if s.over is None:
         return ir.Allocate(s.buffer, body)
@@ -169,6 +172,8 @@ class LoopReader(ExprReader):
             case "let":
                 self.next()
                 return self._scope(_OpenLet(*self._binding()))
+            case "exchange":
+                return self._exchange()
             case "alloc":
                 self.next()
                 return self._scope(_OpenAllocate(self._buffer(), None))
@@ -195,9 +200,20 @@ class LoopReader(ExprReader):
         self.scopes += 1
         if self.scopes > MAX_SCOPES:
             raise self.error(
-                f"at most {MAX_SCOPES} levels of `let`, `alloc`, `place` and `fold`", got="one more"
+                f"at most {MAX_SCOPES} levels of `let`, `exchange`, `alloc`, `place` and `fold`",
+                got="one more",
             )
         return s
+
+    def _exchange(self) -> ir.Stmt | _Open:
+        self.next()
+        var, value = self._binding()
+        self.expect("by")
+        at = self.i
+        mask = self.integer()
+        if mask < 1:
+            raise self.error("a positive number", at=at)
+        return self._scope(_OpenLet(var, value, mask))
 
     def _block(self) -> ir.Stmt:
         self.next()

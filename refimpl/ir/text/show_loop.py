@@ -47,8 +47,8 @@ first, ``compute t: f32[n, 8] local at (i, j) { t[i, j] = a[i, j] } in {``, and 
 is used, ``produce t[p +: 1, 0 +: 8] {``.
 
 Braces around one statement mean that statement, around none or several a ``Block`` of them; other
-``Block``s say ``block``.  ``let``, ``alloc`` and ``place`` without braces, and ``fold`` without
-``in`` and braces after its step, reign to the end of the braces they stand in.
+``Block``s say ``block``.  ``let``, ``exchange``, ``alloc`` and ``place`` without braces, and
+``fold`` without ``in`` and braces after its step, reign to the end of the braces they stand in.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ NEGATION = 8
 _WORDS = (
     "true", "false", "nan", "inf", "and", "or", "xor", "in", "let", "for", "while", "if", "else",
     "alloc", "place", "over", "free", "extern", "call", "barrier", "assert", "atomic", "block",
-    "fold", "yield", "evaluate", "prefetch", "attr",
+    "fold", "yield", "evaluate", "prefetch", "attr", "exchange",
     "fold", "yield", "realize", "compute", "produce",
 )  # fmt: skip
 RESERVED = frozenset((*_WORDS, *(str(k) for k in ir.LoopKind)))
@@ -110,6 +110,9 @@ def dtype_of(e: ir.Expr) -> DType | None:
 def local_name(name: str) -> str:
     """Name of a buffer or variable."""
     return plain_name(name, RESERVED)
+
+
+_REIGNING = (ir.Let, ir.Exchange, ir.Allocate, ir.PlacementAllocate, ir.Fold)
 
 
 class LoopPrinter:
@@ -284,6 +287,8 @@ class LoopPrinter:
                 return text
             case ir.Barrier():
                 return "barrier"
+            case ir.Exchange(var, value, mask):
+                return f"exchange {self.bound(var, value)} by {mask}"
             case ir.Assert(cond, message):
                 return f"assert {self.expr(cond)}, {quote(message)}"
             case ir.Evaluate(value):
@@ -304,7 +309,7 @@ class LoopPrinter:
             for s in items[:-1]:
                 self.stmt(s, pad)
             last = items[-1]
-            if not isinstance(last, (ir.Let, ir.Allocate, ir.PlacementAllocate, ir.Fold)):
+            if not isinstance(last, _REIGNING):
                 self.stmt(last, pad)
                 return
             self.lines.append(pad + self.head(last))
@@ -350,7 +355,7 @@ class LoopPrinter:
                 self.lines.append(pad + "}")
             case (
                 ir.For() | ir.While() | ir.Let() | ir.Allocate() | ir.PlacementAllocate()
-                | ir.AttrStmt()
+                | ir.AttrStmt() | ir.Exchange()
                 | ir.BufferRealize() | ir.ProducerRealize()
             ):  # fmt: skip
                 self.lines.append(head + " {")

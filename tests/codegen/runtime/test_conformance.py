@@ -53,6 +53,7 @@ def test_every_text_compiles_for_the_gpu(suite: list[LaunchCase]) -> None:
     names = (
         *("atomics f32", "atomics i64", "wide bf16", "wide f64", "scan", "reduction of 1 u8"),
         *("norms of 33 rows", "turned bf16", "counts by add", "lanes in a callee", "scalars"),
+        *("shuffles f64", "shuffles u8"),
     )
     texts = {c.name: c.text for c in suite if c.name in names}
     assert set(texts) == set(names)

@@ -122,6 +122,26 @@ kernel @best(x: f32[n, 8], o: f32[n], at: i64[n], spread: f32[n]) writes (o, at,
   }
 }
 """
+SWAPPED = """
+kernel @swapped(x: i32[n, 24], o: i64[n, 24]) writes (o) dims n in [1, 9] {
+  for b in n bound blockIdx.x {
+    for v in 3 bound threadIdx.z {
+      for t in 4 bound threadIdx.x {
+        for u in 2 bound threadIdx.y {
+          if b % 2 == 0 {
+            let mine = x[b, t + 4 * u + 8 * v]
+            exchange a: i32 = mine:i32 by 5
+            for k in 2 {
+              exchange c = i64(a:i32) + k by 2
+              o[b, t + 4 * u + 8 * v] = c * 2 + k
+            }
+          }
+        }
+      }
+    }
+  }
+}
+"""
 TURNED = """
 primfunc @turned(x: f32[2, 3], o: f32[3, 2]) writes (o) {
   extern "turn"(x) -> (o)
@@ -170,7 +190,15 @@ def test_hand_written_kernels_of_every_statement_and_expression() -> None:
     assert (found["at"] == x.argmax(1)).all()
     assert np.allclose(found["spread"], buffers["x"].var(1) * 8, rtol=1e-5)
 
-    statements = {type(s) for p in (f, *f.functions, g, h) for s in stmts(p.body)}
+    (e,) = parse_loop(SWAPPED)
+    laws.verify(e)
+    at, given = np.arange(24), np.arange(120, dtype=np.int32).reshape(5, 24)
+    swapped = {"x": given, "o": np.zeros((5, 24), int)}
+    both.run(e, swapped, {"n": 5})
+    assert (swapped["o"][::2] == (given[::2, at ^ 5 ^ 2] + 1) * 2 + 1).all()
+    assert (swapped["o"][1::2] == 0).all()
+
+    statements = {type(s) for p in (f, *f.functions, g, h, e) for s in stmts(p.body)}
     assert statements == set(get_args(Stmt))
     expressions = {type(e) for p in (f, *f.functions) for e in exprs(p.body)}
     tested_below = {LetExpr, Select, Intrinsic}

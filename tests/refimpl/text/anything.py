@@ -229,6 +229,9 @@ class Anything:
                 return loop.If(self.expr(), sub(), self.pick((None, sub())))
             case 11:
                 return loop.Let(Var(self.name(), self.dtype()), self.expr(), sub())
+            case 17:
+                mask = self.r.randrange(1, 40)
+                return loop.Exchange(self.var(), self.expr(), mask, sub())
             case 12:
                 return loop.Allocate(self.buffer(), sub())
             case 13:

@@ -1,0 +1,82 @@
+"""What the threads of a block do together, all of them or none: barriers and exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from didyma.oracle.lanes.code import Code
+from didyma.oracle.lanes.exprs import compile_expr
+from didyma.oracle.lanes.races import Mask
+from didyma.oracle.lanes.site import Body, Run, Site
+from didyma.refimpl.interp.faults import stmt_fault
+from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.ir.loop import AXES, Barrier, Exchange, Scope
+from didyma.refimpl.ir.types import Array
+
+
+def barrier(site: Site, s: Barrier) -> Run:
+    """Compile a barrier, which orders the lanes of each block: all of them arrive, or none."""
+    level, lanes, frame = site.blocks, site.launch.lanes, site.frame
+
+    def run(mask: Mask) -> None:
+        if mask is None:
+            lanes.order(level)
+            frame.settle(Scope.SHARED)
+            return
+        arrived = _arrived(site, s, mask)
+        head = lanes.shape[:level]
+        lanes.order(level, arrived.reshape(head + (1,) * (len(lanes.shape) - level)).astype(int))
+
+    return run
+
+
+def exchange(site: Site, s: Exchange, body: Body) -> Run:
+    """Compile an exchange: a permutation of the lanes of each block, of which none is missing."""
+    value, frame, name, launch = compile_expr(site, s.value), site.frame, s.var.name, site.launch
+    give, level, axes = value.run, site.blocks, site.axes[site.blocks :]
+
+    def moved(mask: Mask) -> Value:
+        if mask is not None:
+            _arrived(site, s, mask)
+        shape = launch.lanes.shape
+        given = np.broadcast_to(give(mask), shape)
+        partner = _partners(axes, shape[level : level + len(axes)], s.mask)
+        flat = given.reshape((*shape[:level], partner.size))
+        return flat[..., partner].reshape(shape)
+
+    frame.bind(name, Code(moved, False))
+    rest, env = body(site), frame.env
+
+    def run(mask: Mask) -> None:
+        env[name] = moved(mask)
+        launch.clock[0] += 1
+        rest(mask)
+
+    return run
+
+
+def _partners(axes: Sequence[str], sizes: Sequence[int], mask: int) -> Array:
+    """Return, for each thread of a block in the order of lanes, where its partner stands."""
+    number, stride = np.zeros(tuple(sizes), np.int64), 1
+    for axis in AXES[3:]:
+        if axis in axes:
+            at = axes.index(axis)
+            along = np.arange(sizes[at]) * stride
+            number += along.reshape([-1 if k == at else 1 for k in range(len(sizes))])
+            stride *= sizes[at]
+    place = np.argsort(number, axis=None)
+    return np.asarray(place[number.reshape(-1) ^ mask])
+
+
+def _arrived(site: Site, s: Barrier | Exchange, mask: Array) -> Array:
+    """Return which blocks arrive; LoopFault if a part of one does."""
+    lanes = site.launch.lanes
+    head = lanes.shape[: site.blocks]
+    active = np.broadcast_to(mask, lanes.shape).reshape(*head, -1)
+    arrived = active.all(axis=-1)
+    if (active.any(axis=-1) & ~arrived).any():
+        detail = f"{int(active.sum())} of {active.size} threads arrive"
+        raise stmt_fault("barrier-divergence", s, detail)
+    return np.asarray(arrived)
