@@ -17,7 +17,6 @@
 | L-threads | a block has 1 to 1024 threads |
 | L-shared | shared buffers need a block of threads, and 48 KiB at most |
 | L-barrier | every thread reaches a barrier or exchange: nothing around it depends on the thread |
-| L-exchange | an exchange is of numbers, with a thread that there is, in the same warp |
 | L-store | only outputs and buffers made inside are written |
 | L-store-dtype | a stored value has its buffer's dtype |
 | L-atomic | an atomic acts on i32, i64, u32, u64, f32 or f64, in shared or device memory |
@@ -39,17 +38,17 @@ from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show_expr, show_line
 from didyma.refimpl.ir.text.literals import attr_text
 from didyma.refimpl.ir.text.show_loop import LoopPrinter
-from didyma.refimpl.ir.types import INTS, DType, TensorType
+from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ir.vectors import is_vector
 from didyma.refimpl.ir.walk import expr_children, exprs, stmts, subexprs
 from didyma.refimpl.verify import regions, tensors
 from didyma.refimpl.verify.calls import Calls, Weight
+from didyma.refimpl.verify.exchanges import verify_partners, verify_value
 from didyma.refimpl.verify.scalars import Construct, Scalars
 from didyma.refimpl.verify.sizes import Sizes
 from didyma.refimpl.verify.vectors import verify_store
 
 _CONSTANT = (ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
-_EXCHANGED = (DType.F64, DType.F32, *INTS, DType.BOOL)
 _ALONE = ir.Barrier | ir.Exchange | ir.Call | ir.ExternalCall | ir.Free | ir.PlacementAllocate
 _AT_ONCE = (ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED)
 
@@ -99,7 +98,6 @@ class _Verifier:
         self.per_thread: set[str] = set()
         self.made: set[str] = set()
         self.shared = 0
-        self.exchanges: list[ir.Exchange] = []
         self.outer = True
         self.divergent = ""
         self.fold: ir.Fold | None = None
@@ -132,11 +130,7 @@ class _Verifier:
             raise self.broken(
                 "L-threads", "block", f"{threads} threads", f"1 to {self.target.threads}"
             )
-        for s in self.exchanges:
-            group = 1 << s.mask.bit_length()
-            if threads % group:
-                want = f"a multiple of {group}"
-                raise self.broken("L-exchange", s, f"a block of {threads} threads", want)
+        verify_partners(self.scalars, f.body, threads)
         if self.shared > self.target.shared or (
             self.shared and not any(map(_is_thread, self.bound))
         ):
@@ -231,7 +225,10 @@ class _Verifier:
             case ir.Barrier():
                 self._barrier("barrier")
             case ir.Exchange():
-                self._exchange(s)
+                self._barrier(s)
+                verify_value(self.scalars, s, self.target)
+                self.per_thread.add(s.var.name)
+                self.stmt(s.body)
             case ir.Assert(cond):
                 self.scalars.condition(cond)
             case ir.Evaluate(value):
@@ -265,18 +262,6 @@ class _Verifier:
             self.divergent = show_line(s)
         self.stmt(body)
         self.divergent = before
-
-    def _exchange(self, s: ir.Exchange) -> None:
-        self._barrier(s)
-        dtype = self.scalars.expr(s.value)
-        if dtype not in _EXCHANGED or not 1 <= s.mask < self.target.warp:
-            got, most = f"{dtype} by {s.mask}", self.target.warp - 1
-            want = f"{', '.join(_EXCHANGED)}, by a number from 1 to {most}"
-            raise self.broken("L-exchange", s, got, want)
-        self.exchanges.append(s)
-        self.scalars.bind(s.var, dtype, s)
-        self.per_thread.add(s.var.name)
-        self.stmt(s.body)
 
     def _barrier(self, at: Construct) -> None:
         if not any(map(_is_thread, self.bound)):
