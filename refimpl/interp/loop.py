@@ -3,7 +3,8 @@
 A *thread* is one iteration of the loops around it that are parallel, vectorised or bound to an
 axis.  It runs its statements in order and stops at a barrier until every thread of its block has
 come to the same barrier; then all go on.  Blocks run one after another, and so do the threads of a
-block, each to its next barrier.  ``scalar`` defines the operations; any NaN is as good as another.
+block, each to its next barrier.  ``loop_thread`` has the expressions, and ``scalar`` defines their
+operations; any NaN is as good as another.
 
 ``LoopFault`` is raised for an index outside its buffer, a load of what was never stored or is
 dead, a barrier that some threads of a block miss, a dim or a block's variable outside its range, an
@@ -16,8 +17,8 @@ same language made fast, all threads at once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import TypeAlias, assert_never
 
@@ -26,14 +27,13 @@ import numpy as np
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.loop_memory import Box, Contents, Limits, Memory
+from didyma.refimpl.interp.loop_thread import Routine as Routine
+from didyma.refimpl.interp.loop_thread import Thread, element, evaluate
 from didyma.refimpl.interp.scalar import Arithmetic, Value
 from didyma.refimpl.interp.scalar_ring import forget, value_of
 from didyma.refimpl.ir import loop as ir
-from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ir.vectors import lanes_of
-
-Routine: TypeAlias = Callable[[Sequence[Array], Sequence[Array], Mapping[str, Attr]], None]
 
 # A thread stops at each barrier and yields the choices that led there: positions in blocks, sides
 # of conditions, rounds of loops.  Threads with equal choices wait at the same barrier.
@@ -41,46 +41,6 @@ Arrival: TypeAlias = tuple[int, ...]
 Steps: TypeAlias = Generator[Arrival, None, None]
 
 MOST_ROUNDS = 1 << 24  # of one ``while``
-
-
-@dataclass(frozen=True, slots=True)
-class Thread:
-    """What names mean to one thread in the function that it runs.
-
-    ``fold`` is that of its step, and ``lane`` the one of a vector that it computes.  ``at``
-    has its index on each axis of its block, and how far that runs; ``given`` what threads gave at
-    the last exchange.
-    """
-
-    arithmetic: Arithmetic
-    functions: Mapping[str, ir.PrimFunc]
-    externals: Mapping[str, Routine]
-    vars: dict[str, Value]
-    memory: Memory
-    fold: ir.Fold | None = None
-    lane: int = 0
-    producers: Mapping[str, ir.Compute] = field(default_factory=dict[str, ir.Compute])
-    at: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    given: dict[int, Value] = field(default_factory=dict[int, Value])
-
-    @property
-    def number(self) -> int:
-        """The number of the thread in its block: x runs fastest, then y, then z."""
-        number, size = 0, 1
-        for axis in ir.AXES[3:]:
-            i, extent = self.at.get(axis, (0, 1))
-            number, size = number + i * size, size * extent
-        return number
-
-    def bind(self, vars: Iterable[ir.Var], values: Iterable[Value]) -> None:
-        """Give variables their values."""
-        self.vars.update(zip((v.name for v in vars), values, strict=True))
-
-    def fork(self, s: ir.For, i: int, extent: int) -> Thread:
-        """Return the thread of one iteration, which begins with the names that this one has."""
-        names = {**self.vars, s.var.name: np.int64(i)}
-        at = {**self.at, s.axis: (i, extent)}
-        return replace(self, vars=names, memory=self.memory.fork(), at=at)
 
 
 def run(
@@ -163,11 +123,11 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             yield from execute(t, body)
         case ir.Store(name, index, value):
             by_lane = [replace(t, lane=lane) for lane in range(lanes_of(s))]
-            found = [(_element(u, name, index, s), evaluate(u, value, s)) for u in by_lane]
+            found = [(element(u, name, index, s), evaluate(u, value, s)) for u in by_lane]
             for at, new in found:
                 t.memory.store(name, at, new, s)
         case ir.Atomic(op, name, index, value):
-            at, new = _element(t, name, index, s), evaluate(t, value, s)
+            at, new = element(t, name, index, s), evaluate(t, value, s)
             combine = t.arithmetic.binary_fn(op, value.dtype)
             t.memory.store(name, at, combine(t.memory.load(name, at, s), new), s)
         case ir.Barrier():
@@ -184,7 +144,7 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
         case ir.Evaluate(value):
             evaluate(t, value, s)
         case ir.Prefetch(name, index):
-            _element(t, name, index, s)
+            element(t, name, index, s)
         case ir.AttrStmt(body=body):
             yield from execute(t, body)
         case ir.Allocate(buffer, body):
@@ -277,41 +237,3 @@ def _side_by_side(threads: Iterable[Steps]) -> Steps:
         if not threads:
             return
         yield from (arrival for arrival in arrivals if arrival is not None)
-
-
-def evaluate(t: Thread, e: ir.Expr, s: ir.Stmt) -> Value:
-    """Return the value of an expression of statement ``s``: a NumPy scalar of its dtype."""
-    match e:
-        case ir.Const(value, dtype):
-            return t.arithmetic.constant(value, dtype)
-        case ir.Var(name):
-            return t.vars[name]
-        case ir.Cast(arg, dtype):
-            return t.arithmetic.cast_fn(arg.dtype, dtype)(evaluate(t, arg, s))
-        case ir.Binary(op, a, b):
-            return t.arithmetic.binary_fn(op, a.dtype)(evaluate(t, a, s), evaluate(t, b, s))
-        case ir.Compare(op, a, b):
-            return t.arithmetic.compare_fn(op, a.dtype)(evaluate(t, a, s), evaluate(t, b, s))
-        case ir.Unary(op, arg):
-            return t.arithmetic.unary_fn(op, arg.dtype)(evaluate(t, arg, s))
-        case ir.Intrinsic(name, args):
-            f = t.arithmetic.intrinsic_fn(name, args[0].dtype)
-            return f(*(evaluate(t, a, s) for a in args))
-        case ir.Select(cond, then, other):
-            return evaluate(t, then if evaluate(t, cond, s) else other, s)
-        case ir.Load(name, index):
-            return t.memory.load(name, _element(t, name, index, s), s)
-        case ir.LetExpr(var, value, body):
-            t.vars[var.name] = evaluate(t, value, s)
-            return evaluate(t, body, s)
-        case ir.Ramp(base, stride):
-            plus = t.arithmetic.binary_fn("add", ir.INDEX)
-            return plus(evaluate(t, base, s), np.int64(t.lane * stride))
-        case ir.Broadcast(value):
-            return evaluate(t, value, s)
-        case _:
-            assert_never(e)
-
-
-def _element(t: Thread, name: str, index: Sequence[ir.Expr], s: ir.Stmt) -> tuple[int, ...]:
-    return t.memory.element(name, [evaluate(t, i, s) for i in index], s)

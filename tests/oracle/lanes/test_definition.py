@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from didyma.refimpl.interp import loop, scalar
+from didyma.refimpl.interp import loop, loop_thread, scalar
 from didyma.refimpl.ir.loop import (
     BINARY_OPS,
     BITCASTS,
@@ -142,6 +142,22 @@ kernel @swapped(x: i32[n, 24], o: i64[n, 24]) writes (o) dims n in [1, 9] {
   }
 }
 """
+HALVES = """
+primfunc @halves(a: f32[n, 8], o: f32[n, 4]) writes (o) dims n in [1, 9] {
+  compute s: f32[n, 4] local at (i, j) {
+    s[i, j] = a[i, j] + a[i, j + 4]
+  } in {
+    for p in n parallel {
+      produce s[p +: 1, 0 +: 4] {
+        realize twice: f32[n, 4] local of [p +: 1, 0 +: 4] {
+          for q in 4 { twice[p, q] = s[p, q] * 2.0:f32 }
+          for r in 4 { o[p, 3 - r] = twice[p, r] }
+        }
+      }
+    }
+  }
+}
+"""
 TURNED = """
 primfunc @turned(x: f32[2, 3], o: f32[3, 2]) writes (o) {
   extern "turn"(x) -> (o)
@@ -198,7 +214,13 @@ def test_hand_written_kernels_of_every_statement_and_expression() -> None:
     assert (swapped["o"][::2] == (given[::2, at ^ 5 ^ 2] + 1) * 2 + 1).all()
     assert (swapped["o"][1::2] == 0).all()
 
-    statements = {type(s) for p in (f, *f.functions, g, h, e) for s in stmts(p.body)}
+    (d,) = parse_loop(HALVES)
+    laws.verify(d)
+    sums = np.zeros((5, 4), np.float32)
+    both.run(d, {"a": buffers["x"], "o": sums}, {"n": 5})
+    assert (sums[:, ::-1] == (buffers["x"][:, :4] + buffers["x"][:, 4:]) * 2).all()
+
+    statements = {type(s) for p in (f, *f.functions, g, h, e, d) for s in stmts(p.body)}
     assert statements == set(get_args(Stmt))
     expressions = {type(e) for p in (f, *f.functions) for e in exprs(p.body)}
     tested_below = {LetExpr, Select, Intrinsic}
@@ -271,4 +293,6 @@ def test_a_difference_is_reported_with_its_seed(
 
 
 def test_the_definition_fits_on_a_few_pages() -> None:
-    assert inspect.getsource(loop).count("\n") <= 250
+    pages = [inspect.getsource(m).count("\n") for m in (loop, loop_thread)]
+    assert max(pages) <= 250
+    assert sum(pages) <= 350
