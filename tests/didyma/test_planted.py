@@ -52,15 +52,15 @@ class Planted:
 _ROW = "axes=(0,), keepdims=false"
 _NAN = "if (a != a || b != b) return a + b;"
 FAULTS = (
-    Planted("maximum", "f32 f32 f32", "max_f32", _NAN, "if (a != a) return b;"),
-    Planted("maximum", "f32 f32 f32", "max_f32", _NAN, "if (b != b) return a;"),
+    Planted("maximum", "f32 f32 f32", "max__f32", _NAN, "if (a != a) return b;"),
+    Planted("maximum", "f32 f32 f32", "max__f32", _NAN, "if (b != b) return a;"),
     Planted(
-        "max", "f32 f32[]", "max_f32", _NAN, "if (a != a) return b; if (b != b) return a;", _ROW
+        "max", "f32 f32[]", "max__f32", _NAN, "if (a != a) return b; if (b != b) return a;", _ROW
     ),
-    Planted("maximum", "f32 f32 f32", "max_f32", "signbit_f32(a) ? b : a", "a"),
-    Planted("maximum", "f64 f64 f64", "max_f64", "signbit_f64(a) ? b : a", "b"),
-    Planted("minimum", "f32 f32 f32", "min_f32", "signbit_f32(a) ? a : b", "b"),
-    Planted("minimum", "f16 f16 f16", "min_f32", _NAN, "if (a != a) return b;"),
+    Planted("maximum", "f32 f32 f32", "max__f32", "signbit_f32(a) ? b : a", "a"),
+    Planted("maximum", "f64 f64 f64", "max__f64", "signbit_f64(a) ? b : a", "b"),
+    Planted("minimum", "f32 f32 f32", "min__f32", "signbit_f32(a) ? a : b", "b"),
+    Planted("minimum", "f16 f16 f16", "min__f32", _NAN, "if (a != a) return b;"),
     Planted(
         "abs", "i8 i8", "abs_i8", "a < 0 ? neg_i8(a) : a", "a == -128 ? 127 : a < 0 ? neg_i8(a) : a"
     ),
