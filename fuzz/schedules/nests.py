@@ -155,7 +155,13 @@ class _Nests:
         inside: Stmt = If(cond, self.some(i, j))
         if isinstance(cond, Compare) and self.chance.random() < 0.3:
             inside = If(cond, self.store(i, j), self.store(i, j))
-        return self.over(i, j, inside)
+        return self.over(i, j, inside) if self.chance.random() < 0.7 else self.between(i, j)
+
+    def between(self, i: Var, j: Var) -> Stmt:
+        """Return two loops with a condition between them, on what is read of the row."""
+        pair = [Load(self.any(), (i, ix.ZERO), self.dtype) for _ in range(2)]
+        row = If(Compare("lt", *pair), For(j, ix.of_dim(self.sides[1]), self.some(i, j)))
+        return For(i, ix.of_dim(self.sides[0]), row)
 
     def named(self, i: Var, j: Var) -> Stmt:
         """Return stores that use a value read before them, also of what they write."""

@@ -64,19 +64,21 @@ REFUSALS: tuple[Fault, ...] = (
         "if clash := _loads(e) & stored:", "if clash := set[str]():",
     ),
     _slip(
-        "an extent that varies moved outside", "reorder.py",
-        "if _uses(x.extent, bound) or _loads(x.extent):", "if _loads(x.extent):",
-    ),
-    _slip(
-        "a difference taken for an operation that commutes", "accesses.py",
-        'COMMUTING = ("add", "mul", *EXACT)', 'COMMUTING = ("add", "sub", "mul", *EXACT)',
-    ),
-    _slip(
         "rfactor of a difference, which is not associative", "folds.py",
-        "op = _OPS.get(update_of(stores[0])) if len(stores) == 1 else None",
-        'only = stores[0] if len(stores) == 1 else None\n'
-        '    minus = isinstance(only, Store) and getattr(only.value, "op", "") == "sub"\n'
-        '    op = "add" if minus else _OPS.get(update_of(stores[0])) if only else None',
+        "_OPS: Mapping[str, Folding] = MappingProxyType({op: op for op in get_args(Folding)})",
+        """_OPS: Any = {op: op for op in (*get_args(Folding), "sub")}
+_identity, _update_of = identity, update_of
+
+
+def identity(op: Any, dtype: DType) -> Const:
+    return _identity("add" if op == "sub" else op, dtype)
+
+
+def update_of(s: Stmt) -> str:
+    minus = isinstance(s, Store) and isinstance(s.value, Binary) and s.value.op == "sub"
+    mine = s.value.lhs if minus else None
+    same = isinstance(mine, Load) and (mine.buffer, mine.index) == (s.buffer, s.index)
+    return "sub" if same else _update_of(s)""",
     ),
     _slip(
         "parts of a fold met by its combiner, not its merge", "merges.py",
