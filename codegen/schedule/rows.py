@@ -89,7 +89,7 @@ def find(nest: Nest) -> RowNest | None:
     folds = [x for x in stages if isinstance(x, Fold)]
     last = s.body if isinstance(s, Block) else (s,)
     loops = [x for x in last if isinstance(x, For)]
-    if not folds or len(folds) + len(loops) < 2 or len(loops) > 1:
+    if not folds or len(folds) + len(loops) < 2 or len(loops) > 1 or not folds[0].axes:
         return None
     if not loops and not _suit(folds):
         return None

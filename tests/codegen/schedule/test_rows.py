@@ -23,6 +23,7 @@ from didyma.oracle import lanes
 from didyma.refimpl.ir.graph import CALL
 from didyma.refimpl.ir.loop import Fold, For, PrimFunc, Stmt
 from didyma.refimpl.ir.target import PORTABLE
+from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.verify import loop as laws
 from didyma.tracer.tracing import Program
@@ -217,6 +218,24 @@ def test_rows_of_integers(dtype: DType) -> None:
     rng = np.random.default_rng(0)
     assert len(kernels(p)[1]) == 1
     agrees(p, [rng.integers(0, 100, (9, 50)).astype(dtype.numpy)])
+
+
+def test_a_fold_over_no_axes_makes_no_rows() -> None:
+    m = parse_module("""
+module {
+  func @one(%x: bool[3, 1]) -> (%y, %every) attrs(Primitive=1) {
+    %every = all(%x, axes=(), keepdims=true) : bool[3, 1]
+    %y = logical_and(%x, %every) : bool[3, 1]
+  }
+  func @main(%x: bool[3, 1]) -> (%y, %every) {
+    %y, %every = call @one(%x) : bool[3, 1], bool[3, 1]
+  }
+}
+""")
+    x = np.array([[True], [False], [True]])
+    report = levels.check(m, [x], [engine("simt"), engine("host")], Options())
+    assert not report.findings
+    assert report.levels[-1].checked
 
 
 def test_a_row_is_its_folds_and_then_its_elements() -> None:
