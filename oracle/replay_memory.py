@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from didyma.oracle.memory import NOBODY, Allocation, AllocationKind, Location, MemoryState
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.lines import walk
-from didyma.refimpl.ir.program import ALIGNMENT, Launch, Line, Program, Wait
+from didyma.refimpl.ir.program import ALIGNMENT, Dispatch, Launch, Line, Program, Wait
 
 LENT = ("caller", "output")  # kinds of allocations that belong to the caller
 
@@ -238,7 +238,7 @@ def _streams(line: Line) -> set[int]:
     match line:
         case Wait(stream, on):
             return {0, stream, on}
-        case Launch(_, _, stream) if stream:
-            return {0, stream}
+        case Launch() | Dispatch() if line.stream:
+            return {0, line.stream}
         case _:
             return set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from didyma.codegen.emit import cuda, wrapper
 from didyma.codegen.memory import planner
 from didyma.codegen.memory.plan import plan
-from didyma.fuzz.allocator.domains import every
+from didyma.fuzz.allocator.domains import every, programs
 from didyma.fuzz.allocator.kernels import At
 from didyma.fuzz.allocator.maker import Maker
 from didyma.oracle.plan_check import check
@@ -46,3 +46,8 @@ def test_a_missing_wait_is_seen() -> None:
     (b,) = m.launch([(a, At.SHIFTED)], [T])
     planned = plan(m.finish([b]), planner("none"))
     assert [e.kind for e in check(planned, {})] == ["race"]
+
+
+def test_blocks_wait_for_a_stream_that_only_dispatches_use() -> None:
+    """In this program one side of a branch dispatches on stream 1, which nothing else uses."""
+    assert programs("wrappers", 285607549).verdicts == ()
