@@ -31,6 +31,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.kernel import ClaimedKernel, TextKernel
+from didyma.refimpl.ir.lines import most_variants
 from didyma.refimpl.ir.loop import Atomic, Buffer
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.types import Array, DType
@@ -112,7 +113,7 @@ class EngineBackend:
         kernels = watched.loaded(self._text(), _named(c))
         try:
             given = (watched, list(inputs), kernels, None if own else lent, externs)
-            out = made["call"](*given, *([partial(numbered, variant)] if c.variants else []))
+            out = made["call"](*given, *([partial(numbered, variant)] if dispatches(c) else []))
         except DidymaError as e:
             e.__traceback__ = None  # which holds the wrapper's variables
             watched.demand_let_go()
@@ -179,10 +180,18 @@ def runner(
         kernels=e.load(c.text),
         weights=weights,
         externs=routines(bound(c.fused, externs)),
-        **({"dispatch": dispatch} if dispatch is not None and c.variants else {}),
+        **({"dispatch": dispatch} if dispatch is not None and dispatches(c) else {}),
     )
     weakref.finalize(run, unload, e, weights).atexit = False  # the engine may be gone by then
     return run
+
+
+def dispatches(c: Compiled) -> bool:
+    """Return whether some line of a compiled program chooses among variants, as its wrapper asks.
+
+    Variants of a function that no line launches do not count.
+    """
+    return most_variants(c.program) > 1
 
 
 def _weights(c: Compiled, e: Engine) -> list[Any]:
@@ -282,7 +291,7 @@ def judged(
     backends: list[Backend] = [EngineBackend(e, c, externs=given) for e in chosen]
     s = subject(c, given)
     report = judge(s, inputs, backends, contract, progress, details=details, in_ring=ring)
-    if not c.variants or report.findings or report.refusals:
+    if not dispatches(c) or report.findings or report.refusals:
         return report
     fast = (e for e in chosen if e.name == "host")
     more = (at_run.judged(c, inputs, e, partial(runner, c, e, externs)) for e in fast)
