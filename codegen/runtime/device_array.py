@@ -47,8 +47,9 @@ class DeviceArray:
         return dlpack.CUDA, self.device
 
     def __dlpack__(self, *, stream: int | None = None, **_: object) -> object:
-        if stream != -1:  # by which a borrower says that it waits itself
-            driver.order(stream or driver.DEFAULT, after=driver.DEFAULT)
+        if stream == -1:  # by which a borrower says that it waits itself
+            stream = None
+        driver.order(stream or driver.DEFAULT, after=driver.DEFAULT)
         loan = partial(self._back, stream or driver.DEFAULT)
         return dlpack.lend(self.address, self.dtype, self.shape, self.__dlpack_device__(), loan)
 

@@ -114,3 +114,13 @@ def test_a_device_array_says_what_it_is() -> None:
     assert not hasattr(b, "__cuda_array_interface__")
     assert np.dtype(ml_dtypes.bfloat16) == b.dtype.numpy
     assert not on_gpu(np.ones(3))
+
+
+@pytest.mark.parametrize("stream", [None, -1, 1])
+def test_a_loan_on_the_default_stream_asks_nothing_of_the_driver(stream: int | None) -> None:
+    before = dlpack.lent()
+    capsule = DeviceArray(256, DType.F64, (3, 2), 0, None).__dlpack__(stream=stream)
+    assert dlpack.lent() == before + 1
+    del capsule
+    gc.collect()
+    assert dlpack.lent() == before
