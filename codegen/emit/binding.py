@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import sympy
@@ -74,17 +74,10 @@ def _sizes(p: Program, python: Mapping[str, str], read: set[tuple[str, int]]) ->
             bound.add(d.name)
             read.add((v, axis))
             yield f"    {python[d.name]} = {python[v]}[{axis}]"
-    known = -1
-    while known < len(bound):  # a symbol that is bound may leave one in a dim before it
-        known = len(bound)
-        for v, axis, d in places:
-            unbound = [s for s in dims.free(d) if s not in bound]
-            if len(unbound) == 1 and (line := _solved(d, unbound[0])):
-                bound.add(unbound[0])
-                where = quoted(f"{sanitise(v)}, axis {axis}")
-                slope, offset = (code(part, python) for part in line)
-                got = f"{python[v]}[{axis}]"
-                yield f"    {python[unbound[0]]} = calls.solve({where}, {got}, {slope}, {offset})"
+    while found := _next(places, bound, python):  # a symbol that is bound may leave one in a dim
+        name, line = found
+        bound.add(name)
+        yield line
     for var in given_dims(p):
         if var.name not in bound:
             raise DidymaError(
@@ -92,6 +85,32 @@ def _sizes(p: Program, python: Mapping[str, str], read: set[tuple[str, int]]) ->
                 want=f"an input with an axis of size {var.name}",
             )  # fmt: skip
         yield f"    calls.in_range({quoted(var.name)}, {python[var.name]}, {var.lo}, {var.hi})"
+
+
+def _next(
+    places: Sequence[tuple[str, int, Dim]], bound: Set[str], python: Mapping[str, str]
+) -> tuple[str, str] | None:
+    """Return the next symbol that can be solved for, and the line that does; None if there is none.
+
+    Where its factor is a number, one dim does.  Other factors may be zero, so of these all dims
+    that may tell a symbol are listed, and they wait for those with numbers.
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+    for v, axis, d in places:
+        unbound = [s for s in dims.free(d) if s not in bound]
+        if len(unbound) != 1 or (line := _solved(d, unbound[0])) is None:
+            continue
+        name, (slope, offset) = unbound[0], line
+        where = quoted(f"{sanitise(v)}, axis {axis}")
+        read = f"{python[v]}[{axis}], {code(slope, python)}, {code(offset, python)}"
+        if isinstance(slope, int):
+            return name, f"    {python[name]} = calls.solve({where}, {read})"
+        found.setdefault(name, []).append((where, read))
+    if not found:
+        return None
+    name, ((where, read), *others) = next(iter(found.items()))
+    more = "".join(f", ({other})" for _, other in others)
+    return name, f"    {python[name]} = calls.solve({where}, {read}{more})"
 
 
 def _solved(d: Any, name: str) -> tuple[Dim, Dim] | None:

@@ -55,13 +55,17 @@ def arrays(
     ]
 
 
-def solve(where: str, got: int, slope: int, offset: int) -> int:
+def solve(where: str, got: int, slope: int, offset: int, *others: tuple[int, int, int]) -> int:
     """Return the ``s`` of ``slope * s + offset = got``, rounded; ``size`` tells if that was exact.
 
-    Error ``unbound-dim`` where the slope is zero, so that any ``s`` would do.
+    Where the slope is zero, any ``s`` would do: then the first of the ``others`` that has a slope
+    tells it, each with what was got, slope and offset.  Error ``unbound-dim`` where none has.
     """
-    if slope == 0:
+    lines = ((got, slope, offset), *others)
+    told = next((line for line in lines if line[1] != 0), None)
+    if told is None:
         raise DidymaError("unbound-dim", where, got="a size that does not tell", want="one value")
+    got, slope, offset = told
     return (got - offset) // slope
 
 

@@ -219,8 +219,10 @@ M = DimVar("m", 1, 9)
         (((n // 2 + 1,), (n,)), ((3,), (5,))),
         (((m + 1,), (n + m,)), ((3,), (9,))),
         (((n * m,), (n + m,), (2 * m + 1,)), ((12,), (7,), (9,))),
+        (((n * m,), (n + m,), (2 * n + 1,)), ((0,), (4,), (1,))),
+        (((n * m,), (n * m + m,), (n,)), ((0,), (4,), (0,))),
     ],
-    ids=["linear", "product", "floor", "sum", "last"],
+    ids=["linear", "product", "floor", "sum", "last", "empty", "only the second"],
 )
 def test_sizes_are_found(
     shapes: tuple[tuple[Dim, ...], ...], given: tuple[tuple[int, ...], ...]
