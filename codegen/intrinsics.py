@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from didyma.codegen import plugins
-from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, CFunction, c_type
+from didyma.codegen.emit.intrinsics import LANES, TABLE, CFunction, c_type, components
 from didyma.codegen.emit.prelude import Prelude
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import scalar_ring
@@ -53,7 +53,8 @@ def of_vectors(x: Intrinsic) -> Iterator[str]:
     for t in map(c_type, DTYPES):
         params = ", ".join(f"{t}x{LANES} {n}" for n in names)
         lanes = (
-            f"r.{p} = {x.name}_{t}({', '.join(f'{n}.{p}' for n in names)});" for p in COMPONENTS
+            f"r.{p} = {x.name}_{t}({', '.join(f'{n}.{p}' for n in names)});"
+            for p in components(LANES)
         )
         head = f"FN {t}x{LANES} {x.name}_{t}x{LANES}({params})"
         yield f"{head} {{ {t}x{LANES} r; {' '.join(lanes)} return r; }}"
@@ -100,6 +101,6 @@ def _in_ring(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def _by_lanes(f: Callable[..., Any]) -> Callable[..., Any]:
     def apply(*args: Any) -> Any:
-        return {p: f(*(a[p] for a in args)) for p in COMPONENTS}
+        return {p: f(*(a[p] for a in args)) for p in components(LANES)}
 
     return apply

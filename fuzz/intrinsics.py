@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from didyma.codegen import intrinsics
-from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, c_type
+from didyma.codegen.emit.intrinsics import LANES, c_type
 from didyma.codegen.runtime.engine import Engine
 from didyma.fuzz.values import Distribution, array
 from didyma.refimpl.ir import expr as ix
@@ -66,7 +66,7 @@ def text(x: Intrinsic, dtype: DType, count: int, lanes: int) -> KernelText:
 
 
 def _type(dtype: DType, lanes: int) -> str:
-    assert lanes in (1, len(COMPONENTS))
+    assert lanes in (1, LANES)
     return c_type(dtype) if lanes == 1 else f"{c_type(dtype)}x{lanes}"
 
 

@@ -15,7 +15,7 @@ from typing import TypeAlias, assert_never
 import numpy as np
 
 from didyma.codegen.emit.arithmetic import INTERVALS, bounded, call, divide, plain
-from didyma.codegen.emit.intrinsics import COMPONENTS, STORED, c_type
+from didyma.codegen.emit.intrinsics import STORED, c_type, components
 from didyma.codegen.emit.lines import TextLine, TextLines
 from didyma.codegen.emit.terms import (
     ADD,
@@ -101,6 +101,7 @@ class Expressions:
     buffers: dict[str, CBuffer] = field(default_factory=dict[str, CBuffer])
     wide: dict[WideKey, str] = field(default_factory=dict[WideKey, str])
     lane: int = -1  # of the vectorised loop being written out
+    lanes: int = 0  # of that loop
     lane_var: str = ""
     _index: bool = False  # inside an index or extent, where sizes cannot overflow
 
@@ -167,10 +168,10 @@ class Expressions:
 
     def element(self, buffer: str, at: Sequence[Expr]) -> str:
         """Write the lvalue of an element: a lane of a wide access where there is one."""
-        if self.wide and (key := wide_key(buffer, at, self.lane_var)):
+        if self.wide and (key := wide_key(buffer, at, self.lane_var, self.lanes)):
             name = self.wide.get(key)
             if name is not None:
-                return f"{name}.{COMPONENTS[self.lane]}"
+                return f"{name}.{components(self.lanes)[self.lane]}"
         place = self.buffers[buffer]
         if place.scalar:
             return place.name

@@ -13,7 +13,8 @@ name               meaning
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
 ``shuffle_xor_T``  what the thread gives whose number differs in the bits of a literal below
                    the warp's width; every thread of the block calls it
-``load4_T``        four neighbours from an address that is a multiple of their size
+``load4_T``        four neighbours from an address that is a multiple of their size, or of 16;
+                   likewise 2, 8 and 16 of them
 ``store4_T``       likewise
 ``prefetch_T``     a hint that what an address holds will be loaded
 ``assert_b8``      a fault of the launch unless it is true
@@ -29,8 +30,8 @@ from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, INTRINSICS, PREDICATES
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import BYTES, F8, INTS, UNSIGNED, DType
 
-LANES = 4  # of a wide access
-COMPONENTS = "xyzw"
+LANES = 4  # of the vectors that intrinsics take
+WIDTHS = (2, LANES, 8, 16)  # lanes of wide accesses
 
 INT_BINARY = (
     "add", "sub", "mul", "floordiv", "truncdiv", "floormod", "truncmod",
@@ -73,8 +74,19 @@ TYPES: dict[str, str] = {
     **{d.value: "unsigned char" for d in F8},
 }
 NBYTES: dict[str, int] = {c_type(d): d.nbytes for d in BYTES}
-# Structs of four lanes named x y z w, aligned to the whole: name -> type of a lane.
-VECTORS: dict[str, str] = {f"{c_type(d)}x{LANES}": c_type(d) for d in BYTES}
+# Structs of lanes, aligned to the whole or to 16 bytes: name -> type of a lane, and their number.
+VECTORS: dict[str, tuple[str, int]] = {
+    f"{c_type(d)}x{n}": (c_type(d), n) for d in BYTES for n in WIDTHS
+}
+
+
+def components(lanes: int) -> tuple[str, ...]:
+    """Return the names of the lanes of a vector.
+
+    >>> components(4), components(16)[9:12]
+    (('x', 'y', 'z', 'w'), ('s9', 'sa', 'sb'))
+    """
+    return tuple("xyzw"[:lanes] if lanes <= LANES else (f"s{n:x}" for n in range(lanes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +136,9 @@ def _memory() -> dict[str, CFunction]:
         table |= {f"atomic_{op}_{t}": CFunction((f"{t} *", t), "void") for op in ATOMIC_OPS}
     for t in map(c_type, CAST_AMONG):
         table[f"shuffle_xor_{t}"] = CFunction((t, "u32"), t)
-    for vector, t in VECTORS.items():
-        table[f"load{LANES}_{t}"] = CFunction((f"const {t} *",), vector)
-        table[f"store{LANES}_{t}"] = CFunction((f"{t} *", vector), "void")
+    for vector, (t, n) in VECTORS.items():
+        table[f"load{n}_{t}"] = CFunction((f"const {t} *",), vector)
+        table[f"store{n}_{t}"] = CFunction((f"{t} *", vector), "void")
     for t in map(c_type, BYTES):
         table[f"prefetch_{t}"] = CFunction((f"const {t} *",), "void")
     table["assert_b8"] = CFunction(("b8",), "void")

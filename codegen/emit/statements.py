@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
 from didyma.codegen.emit.expressions import CBuffer, Expressions
-from didyma.codegen.emit.intrinsics import LANES, c_type
+from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.lines import TextLines
 from didyma.codegen.emit.names import c_names
 from didyma.codegen.emit.terms import PRIMARY, SHIFT, Term, index_literal
@@ -268,42 +268,39 @@ class Statements:
     def _global_vectors(self) -> frozenset[str]:
         if not self.noalias:  # a wide load may come before a store to the same bytes
             return frozenset()
-        buffers = self.expressions.buffers.values()
-        return frozenset(
-            p.buffer.name
-            for p in buffers
-            if p.buffer.scope is Scope.GLOBAL and len(p.buffer.shape) == 1
-        )
+        buffers = (p.buffer for p in self.expressions.buffers.values())
+        return frozenset(b.name for b in buffers if b.scope is Scope.GLOBAL and len(b.shape) == 1)
 
     def _lanes(self, s: For, wide: Wide) -> None:
         """Unroll a vectorised loop lane by lane, between its wide loads and wide stores."""
         x = self.expressions
-        outer = x.wide, x.lane, x.lane_var
-        x.wide, x.lane_var = {}, s.var.name
-        loaded = {key: self._wide_load(key, c_type(d)) for key, d in wide.loads.items()}
-        stored = {key: self._wide_temporary(key, c_type(d)) for key, d in wide.stores.items()}
+        n = wide.lanes
+        outer = x.wide, x.lane, x.lane_var, x.lanes
+        x.wide, x.lane_var, x.lanes = {}, s.var.name, n
+        loaded = {key: self._wide_load(key, n, c_type(d)) for key, d in wide.loads.items()}
+        stored = {key: self._wide_temporary(key, n, c_type(d)) for key, d in wide.stores.items()}
         x.wide = loaded | stored
-        for x.lane in range(LANES):
+        for x.lane in range(n):
             x.variables[s.var.name] = index_literal(x.lane)
             self.write(s.body)
-        x.wide, x.lane, x.lane_var = outer
+        x.wide, x.lane, x.lane_var, x.lanes = outer
         for key, name in stored.items():
-            store = f"store{LANES}_{c_type(wide.stores[key])}"
-            self.lines.add(f"{store}({self._address(key)}, {name});")
+            store = f"store{n}_{c_type(wide.stores[key])}"
+            self.lines.add(f"{store}({self._address(key, n)}, {name});")
 
-    def _wide_load(self, key: WideKey, t: str) -> str:
-        name = self.names.fresh(f"{key[0]}_x{LANES}")
-        self.lines.add(f"const {t}x{LANES} {name} = load{LANES}_{t}({self._address(key)});")
+    def _wide_load(self, key: WideKey, n: int, t: str) -> str:
+        name = self.names.fresh(f"{key[0]}_x{n}")
+        self.lines.add(f"const {t}x{n} {name} = load{n}_{t}({self._address(key, n)});")
         return name
 
-    def _wide_temporary(self, key: WideKey, t: str) -> str:
-        name = self.names.fresh(f"{key[0]}_x{LANES}")
-        self.lines.add(f"{t}x{LANES} {name};")
+    def _wide_temporary(self, key: WideKey, n: int, t: str) -> str:
+        name = self.names.fresh(f"{key[0]}_x{n}")
+        self.lines.add(f"{t}x{n} {name};")
         return name
 
-    def _address(self, key: WideKey) -> str:
+    def _address(self, key: WideKey, n: int) -> str:
         buffer, group = key
-        return f"&{self.expressions.element(buffer, (mul(group, index(LANES)),))}"
+        return f"&{self.expressions.element(buffer, (mul(group, index(n)),))}"
 
 
 def _stores(s: Stmt, b: Buffer) -> TypeGuard[Store]:

@@ -6,7 +6,7 @@ import re
 
 from pycparser import c_ast as c
 
-from didyma.codegen.emit.intrinsics import COMPONENTS, TYPES, VECTORS
+from didyma.codegen.emit.intrinsics import TYPES, VECTORS, components
 
 _COMMENT = re.compile(r"//[^\n]*")
 _QUALIFIER = re.compile(r'extern "C"|\b__global__\b|\b__launch_bounds__\([^)]*\)|\b__restrict__\b')
@@ -56,8 +56,9 @@ def preamble(bare: str) -> str:
     """Return declarations, without a line break, of the types that the text names."""
     words = set(_WORD.findall(bare))
     vectors = [v for v in VECTORS if v in words]
-    scalars = words.union(VECTORS[v] for v in vectors)
+    scalars = words.union(VECTORS[v][0] for v in vectors)
     lines = [f"typedef {c} {name}; " for name, c in TYPES.items() if name in scalars]
-    lanes = ", ".join(COMPONENTS)
-    lines += [f"typedef struct {{ {VECTORS[v]} {lanes}; }} {v}; " for v in vectors]
+    for v in vectors:
+        t, n = VECTORS[v]
+        lines.append(f"typedef struct {{ {t} {', '.join(components(n))}; }} {v}; ")
     return "".join(lines) + _AXES

@@ -1,8 +1,8 @@
 """Find the accesses of a vectorised loop that can be wide.
 
-An access ``buffer[x * 4 + v]`` of a loop over four lanes ``v`` is one 16-byte access (or less, for
-narrow types) if every lane makes it, whatever the values are: a load behind a guard may not be
-made early, a store behind a guard not at all.
+An access ``buffer[x * 4 + v]`` of a loop over four lanes ``v``, or over 2, 8 or 16, is one 16-byte
+access (or a smaller one, or several) if every lane makes it, whatever the values are: a load behind
+a guard may not be made early, a store behind a guard not at all.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from didyma.codegen.emit.intrinsics import LANES
+from didyma.codegen.emit.intrinsics import WIDTHS
 from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
@@ -55,17 +55,18 @@ WideKey: TypeAlias = tuple[str, Expr]
 class Wide:
     """Buffer and group index ``x`` of the wide loads and stores of a loop, with their dtype."""
 
+    lanes: int
     loads: dict[WideKey, DType] = field(default_factory=dict[WideKey, DType])
     stores: dict[WideKey, DType] = field(default_factory=dict[WideKey, DType])
 
 
-def wide_key(buffer: str, at: Sequence[Expr], lane_var: str) -> WideKey | None:
-    """Return buffer and group ``x`` of an access ``buffer[x * 4 + v]``; None for other forms."""
+def wide_key(buffer: str, at: Sequence[Expr], lane_var: str, lanes: int) -> WideKey | None:
+    """Return buffer and group ``x`` of an access ``buffer[x * lanes + v]``; None for others."""
     if len(at) != 1:
         return None
     match at[0]:
-        case Binary("add", Binary("mul", x, Const(4, DType.I64)), Var(v)) if v == lane_var:
-            return buffer, x
+        case Binary("add", Binary("mul", x, Const(n, DType.I64)), Var(v)) if v == lane_var:
+            return (buffer, x) if n == lanes else None
         case _:
             return None
 
@@ -75,7 +76,10 @@ def find(loop: For, vectors: frozenset[str]) -> Wide | None:
 
     ``vectors`` are the one-dimensional buffers in device memory.
     """
-    if loop.extent != Const(LANES, DType.I64) or not _is_simple(loop.body):
+    if not isinstance(loop.extent, Const) or not _is_simple(loop.body):
+        return None
+    lanes = int(loop.extent.value)
+    if lanes not in WIDTHS:
         return None
     v = loop.var.name
     inner = {v} | {s.var.name for s in _flat(loop.body) if isinstance(s, Let)}
@@ -89,18 +93,18 @@ def find(loop: For, vectors: frozenset[str]) -> Wide | None:
             return False
         return not any(isinstance(e, Var) and e.name in inner for e in subexprs(key[1]))
 
-    wide = Wide()
+    wide = Wide(lanes)
     for s in _flat(loop.body):
         for part in _parts(s):
             for e in _certain(part):
-                if e.buffer not in stored and outside(key := wide_key(e.buffer, e.index, v)):
+                if e.buffer not in stored and outside(key := wide_key(e.buffer, e.index, v, lanes)):
                     assert key is not None
                     wide.loads[key] = e.dtype
         if (
             isinstance(s, Store)
             and s.buffer not in loaded
             and stored.count(s.buffer) == 1
-            and outside(key := wide_key(s.buffer, s.index, v))
+            and outside(key := wide_key(s.buffer, s.index, v, lanes))
         ):
             assert key is not None
             wide.stores[key] = s.value.dtype

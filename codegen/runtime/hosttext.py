@@ -18,7 +18,7 @@ GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 _COMMENT = re.compile(r"//[^\n]*")
 _HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)")
 _SHARED = re.compile(r"__shared__\s+(\w+)\s+(\w+)\s*((?:\[\s*\d+\s*\]\s*)+);")
-_VECTOR = re.compile(r"x([24])$")  # of f32x4
+_VECTOR = re.compile(r"x(4|8|16)$")  # of f32x4
 
 
 @dataclass(frozen=True, slots=True)

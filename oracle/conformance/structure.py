@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -288,27 +289,34 @@ def _shuffles() -> Iterator[LaunchCase]:
 
 
 def _wide() -> Iterator[LaunchCase]:
-    for dtype in BYTES:
+    lanes = {
+        2: "xy",
+        4: "xyzw",
+        8: tuple(f"s{k}" for k in range(8)),
+        16: tuple(f"s{k:x}" for k in range(16)),
+    }
+    for dtype, k in product(BYTES, lanes):
         t = c(dtype)
+        moved = [(5 * at + 3) % k for at in range(k)]  # lane -> where it comes from
+        assigned = "\n".join(
+            f"    w.{lanes[k][at]} = v.{lanes[k][source]};" for at, source in enumerate(moved)
+        )
         body = f"""\
   const i64 i = (i64)blockIdx.x * 32 + (i64)threadIdx.x;
   if (i < n) {{
-    prefetch_{t}(&x[i * 4]);
-    const {t}x4 v = load4_{t}(&x[i * 4]);
-    {t}x4 w;
-    w.x = v.w;
-    w.y = v.x;
-    w.z = v.z;
-    w.w = v.y;
-    store4_{t}(&y[i * 4], w);
+    prefetch_{t}(&x[i * {k}]);
+    const {t}x{k} v = load{k}_{t}(&x[i * {k}]);
+    {t}x{k} w;
+{assigned}
+    store{k}_{t}(&y[i * {k}], w);
   }}
 """
-        x = (np.arange(4 * 75) % 100).astype(dtype.numpy)
-        want = np.ascontiguousarray(x.reshape(-1, 4)[:, [3, 0, 2, 1]]).reshape(-1)
+        x = (np.arange(k * 75) % 100).astype(dtype.numpy)
+        want = np.ascontiguousarray(x.reshape(-1, k)[:, moved]).reshape(-1)
         n = Var("n")
-        buffers = (("x", x, mul(n, index(4))), ("y", np.zeros_like(x), mul(n, index(4))))
-        grid = (ceildiv(n, index(32)), _ONE, _ONE)
-        yield _case(f"wide {dtype}", body, buffers, {"y": want}, {"n": 75}, grid, (32, 1, 1))
+        buffers = (("x", x, mul(n, index(k))), ("y", np.zeros_like(x), mul(n, index(k))))
+        grid, name = (ceildiv(n, index(32)), _ONE, _ONE), f"wide {dtype} by {k}"
+        yield _case(name, body, buffers, {"y": want}, {"n": 75}, grid, (32, 1, 1))
 
 
 def _local() -> LaunchCase:

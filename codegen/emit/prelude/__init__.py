@@ -14,7 +14,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from didyma.codegen.emit.intrinsics import NBYTES, TYPES
+from didyma.codegen.emit.intrinsics import NBYTES, TYPES, WIDTHS
 from didyma.refimpl.ir.types import F8
 
 Target: TypeAlias = Literal["host", "cuda"]
@@ -44,7 +44,8 @@ _NAN = {"f32": "0x7fc00000u", "f64": "0x7ff8000000000000ull"}
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _HOLE = re.compile(
-    r"(?<![A-Za-z0-9])(?:T(?=x[24]\b)|(?:T|F|U|BITS|TMIN|TMAX|LO|HI|INF|NAN|ALIGN[24])(?![A-Za-z0-9]))|@"
+    r"(?<![A-Za-z0-9])(?:T(?=x(?:2|4|8|16)\b)"
+    r"|(?:T|F|U|BITS|TMIN|TMAX|LO|HI|INF|NAN|(?:ALIGN|WORD|PARTS)(?:2|4|8|16))(?![A-Za-z0-9]))|@"
 )
 _DEFINES = re.compile(r"^#define (\w+)|^FN \w+ (\w+)\(|^typedef .* (\w+);$", re.MULTILINE)
 
@@ -148,8 +149,17 @@ def _fill(paragraph: str, dtypes: Mapping[str, str]) -> str:
         "LO": f"-{2**top}.0",
         "INF": _INF.get(t, ""),
         "NAN": _NAN.get(t, ""),
-        "ALIGN2": str(min(16, bits // 4)),
-        "ALIGN4": str(min(16, bits // 2)),
+        **{k: v for n in WIDTHS for k, v in _vector(n * bits // 8, n).items()},
         "@": "f" if floats == ["f32"] else "",
     }
     return _HOLE.sub(lambda m: holes[m[0]], paragraph)
+
+
+def _vector(nbytes: int, lanes: int) -> dict[str, str]:
+    """Return how a vector is aligned, and the words of CUDA's own that it is moved in."""
+    word = {2: "u16", 4: "u32", 8: "uint2"}.get(nbytes, "uint4")
+    return {
+        f"ALIGN{lanes}": str(min(16, nbytes)),
+        f"WORD{lanes}": word,
+        f"PARTS{lanes}": str(max(1, nbytes // 16)),
+    }

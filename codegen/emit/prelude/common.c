@@ -2,8 +2,9 @@
  *
  * A paragraph defines one name; only the paragraphs a kernel needs are emitted.  `//: T in ints`
  * repeats the paragraphs below it for each dtype: a word, or a part of a name between underscores,
- * that is T, F, U, BITS, TMIN, TMAX, LO, HI, INF, NAN or ALIGN is replaced, and @ becomes the suffix
- * of a float literal or libm function.  U is the unsigned type T computes in, so that nothing overflows.
+ * that is T, F, U, BITS, TMIN, TMAX, LO, HI, INF or NAN is replaced, as are ALIGN, WORD and PARTS
+ * of vectors, and @ becomes the suffix of a float literal or libm function.  U is the unsigned type
+ * T computes in, so that nothing overflows.
  * Macros evaluate each argument once; what would evaluate one twice is a function (FN).
  */
 
@@ -273,3 +274,7 @@ FN f8e8m0 cast_f32_f8e8m0(f32 x) {
 typedef struct { T x, y; } __attribute__((aligned(ALIGN2))) Tx2;
 
 typedef struct { T x, y, z, w; } __attribute__((aligned(ALIGN4))) Tx4;
+
+typedef struct { T s0, s1, s2, s3, s4, s5, s6, s7; } __attribute__((aligned(ALIGN8))) Tx8;
+
+typedef struct { T s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, sa, sb, sc, sd, se, sf; } __attribute__((aligned(ALIGN16))) Tx16;

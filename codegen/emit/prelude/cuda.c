@@ -135,14 +135,64 @@ FN bf16 cast_f32_bf16(f32 x) {
   return y;
 }
 
+/* A struct is copied lane by lane, whatever its alignment: the words of CUDA's own are not. */
+
 //: T in types
-#define load2_T(p) (*(const Tx2 *)(p))
+FN Tx2 load2_T(const T *p) {
+  union { WORD2 words[PARTS2]; Tx2 lanes; } v;
+#pragma unroll
+  for (i32 i = 0; i < PARTS2; ++i) v.words[i] = ((const WORD2 *)p)[i];
+  return v.lanes;
+}
 
-#define load4_T(p) (*(const Tx4 *)(p))
+FN void store2_T(T *p, Tx2 x) {
+  union { WORD2 words[PARTS2]; Tx2 lanes; } v;
+  v.lanes = x;
+#pragma unroll
+  for (i32 i = 0; i < PARTS2; ++i) ((WORD2 *)p)[i] = v.words[i];
+}
 
-#define store2_T(p, v) (*(Tx2 *)(p) = (v))
+FN Tx4 load4_T(const T *p) {
+  union { WORD4 words[PARTS4]; Tx4 lanes; } v;
+#pragma unroll
+  for (i32 i = 0; i < PARTS4; ++i) v.words[i] = ((const WORD4 *)p)[i];
+  return v.lanes;
+}
 
-#define store4_T(p, v) (*(Tx4 *)(p) = (v))
+FN void store4_T(T *p, Tx4 x) {
+  union { WORD4 words[PARTS4]; Tx4 lanes; } v;
+  v.lanes = x;
+#pragma unroll
+  for (i32 i = 0; i < PARTS4; ++i) ((WORD4 *)p)[i] = v.words[i];
+}
+
+FN Tx8 load8_T(const T *p) {
+  union { WORD8 words[PARTS8]; Tx8 lanes; } v;
+#pragma unroll
+  for (i32 i = 0; i < PARTS8; ++i) v.words[i] = ((const WORD8 *)p)[i];
+  return v.lanes;
+}
+
+FN void store8_T(T *p, Tx8 x) {
+  union { WORD8 words[PARTS8]; Tx8 lanes; } v;
+  v.lanes = x;
+#pragma unroll
+  for (i32 i = 0; i < PARTS8; ++i) ((WORD8 *)p)[i] = v.words[i];
+}
+
+FN Tx16 load16_T(const T *p) {
+  union { WORD16 words[PARTS16]; Tx16 lanes; } v;
+#pragma unroll
+  for (i32 i = 0; i < PARTS16; ++i) v.words[i] = ((const WORD16 *)p)[i];
+  return v.lanes;
+}
+
+FN void store16_T(T *p, Tx16 x) {
+  union { WORD16 words[PARTS16]; Tx16 lanes; } v;
+  v.lanes = x;
+#pragma unroll
+  for (i32 i = 0; i < PARTS16; ++i) ((WORD16 *)p)[i] = v.words[i];
+}
 
 //: T in types
 FN void prefetch_T(const T *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }

@@ -139,11 +139,19 @@ FN bf16 cast_f32_bf16(f32 x) {
 //: T in types
 #define load2_T(p) (*(const Tx2 *)aligned__((p), ALIGN2, __LINE__))
 
-#define load4_T(p) (*(const Tx4 *)aligned__((p), ALIGN4, __LINE__))
-
 #define store2_T(p, v) (*(Tx2 *)aligned__((p), ALIGN2, __LINE__) = (v))
 
+#define load4_T(p) (*(const Tx4 *)aligned__((p), ALIGN4, __LINE__))
+
 #define store4_T(p, v) (*(Tx4 *)aligned__((p), ALIGN4, __LINE__) = (v))
+
+#define load8_T(p) (*(const Tx8 *)aligned__((p), ALIGN8, __LINE__))
+
+#define store8_T(p, v) (*(Tx8 *)aligned__((p), ALIGN8, __LINE__) = (v))
+
+#define load16_T(p) (*(const Tx16 *)aligned__((p), ALIGN16, __LINE__))
+
+#define store16_T(p, v) (*(Tx16 *)aligned__((p), ALIGN16, __LINE__) = (v))
 
 #ifdef __TINYC__
 #define prefetch_T(p) ((void)(p))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from pycparser import c_ast as c
 
-from didyma.codegen.emit.intrinsics import COMPONENTS, LANES, TABLE, VECTORS, CFunction
+from didyma.codegen.emit.intrinsics import TABLE, VECTORS, CFunction, components
 from didyma.codegen.emit.subset import place
 from didyma.codegen.runtime.simt import access
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
@@ -236,7 +236,7 @@ class Translator:
                 )
             case c.StructRef():
                 base, part = target.name.name, target.field.name
-                to_lane = self.arithmetic.converter(VECTORS[self.types[base]])
+                to_lane = self.arithmetic.converter(VECTORS[self.types[base]][0])
 
                 def run(r: Run, m: Mask) -> None:
                     struct = r.variables[base]
@@ -263,19 +263,20 @@ class Translator:
             convert, mask = self.arithmetic.converter(TABLE[name].result), self.expr(args[1])
             value = self.expr(args[0])
             return lambda r, m: access.exchange(r, convert(value(r, m)), int(mask(r, m)), m, line)
-        if name.startswith(f"load{LANES}_"):
+        if name.startswith("load"):
             array, index = self._address(args[0])
+            parts = components(VECTORS[TABLE[name].result][1])
             return lambda r, m: {
                 part: access.load(r, r.arrays[array], index(r, m) + i, m, line)
-                for i, part in enumerate(COMPONENTS)
+                for i, part in enumerate(parts)
             }
-        if name.startswith(f"store{LANES}_"):
+        if name.startswith("store"):
             array, index = self._address(args[0])
-            value = self.expr(args[1])
+            value, lanes = self.expr(args[1]), components(VECTORS[TABLE[name].args[1]][1])
 
             def write_lanes(r: Run, m: Mask) -> None:
                 struct, at = value(r, m), index(r, m)
-                for i, part in enumerate(COMPONENTS):
+                for i, part in enumerate(lanes):
                     access.store(r, r.arrays[array], at + i, struct[part], m, line)
 
             return write_lanes
@@ -314,8 +315,9 @@ class Translator:
         """Return the conversion to a type, of vectors in each lane."""
         if t not in VECTORS:
             return self.arithmetic.converter(t)
-        lane = self.arithmetic.converter(VECTORS[t])
-        return lambda struct: {p: lane(struct[p]) for p in COMPONENTS}
+        scalar, n = VECTORS[t]
+        lane, parts = self.arithmetic.converter(scalar), components(n)
+        return lambda struct: {p: lane(struct[p]) for p in parts}
 
     # Statements
 
@@ -376,11 +378,12 @@ class Translator:
 
             return declare
         if type_name in VECTORS:
-            lane_type, zeros = VECTORS[type_name], self.arithmetic.zeros
+            (lane_type, n_lanes), zeros = VECTORS[type_name], self.arithmetic.zeros
+            parts = components(n_lanes)
             init = self.expr(n.init) if n.init is not None else None
 
             def declare_struct(r: Run, m: Mask) -> None:
-                blank = {p: zeros(lane_type, r.warps.size) for p in COMPONENTS}
+                blank = {p: zeros(lane_type, r.warps.size) for p in parts}
                 r.variables[name] = dict(init(r, m)) if init else blank
 
             return declare_struct

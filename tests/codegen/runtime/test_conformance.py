@@ -51,7 +51,14 @@ def test_every_text_compiles_for_the_gpu(suite: list[LaunchCase]) -> None:
         pytest.skip(f"nvrtc: {state.why}")
     nvrtc = Nvrtc()
     names = (
-        *("atomics f32", "atomics i64", "wide bf16", "wide f64", "scan", "reduction of 1 u8"),
+        *(
+            "atomics f32",
+            "atomics i64",
+            "wide bf16 by 8",
+            "wide u8 by 16",
+            "scan",
+            "reduction of 1 u8",
+        ),
         *("norms of 33 rows", "turned bf16", "counts by add", "lanes in a callee", "scalars"),
         *("shuffles f64", "shuffles u8"),
     )
