@@ -1,6 +1,7 @@
-"""Schedule one thread for each element of the result, or for each four where that is legal.
+"""Schedule one thread for each element of the result, or for several where that is legal.
 
-Four elements are one wide access where an offset is known to be a multiple of four.
+Four elements, or more of a narrow dtype, are one wide access where an offset is known to be a
+multiple of their number.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from didyma.codegen.lower.affine import Poly
+from didyma.codegen.schedule import lanes
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant, plus
+from didyma.refimpl.ir.dims.polynomial import is_constant, plus
 from didyma.refimpl.ir.loop import (
     Block,
     Expr,
@@ -25,23 +27,22 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.walk import map_expr, map_stmt
 
-LANES = 4
-
 
 def elementwise(facts: NestFacts, schedule: str = "pointwise") -> PrimFunc:
     """Schedule a nest with one thread for each element, or each four."""
     same = _contiguous(facts)
-    may = facts.wide and _is_straight(facts.nest.body)
+    widths = lanes.widths(facts) if _is_straight(facts.nest.body) else ()
     if same is None:
-        quarter = _quarter(facts, facts.nest.extents[-1]) if may and facts.nest.index else None
-        wide = frozenset[str]() if quarter is None else _wide_in_rows(facts)
-        if quarter is not None and wide:
-            return _vector_in_rows(facts, wide, quarter, schedule)
+        for n in widths if facts.nest.index else ():
+            part = lanes.part_of_size(facts, facts.nest.extents[-1], n)
+            if part is not None and (wide := _wide_in_rows(facts, n)):
+                return _vector_in_rows(facts, wide, n, part, schedule)
         return _by_element(facts, schedule)
     numel = facts.nest.numel
-    quarter = _quarter(facts, numel) if may else None
-    if quarter is not None:
-        return _vector(facts, same, quarter, schedule)
+    for n in widths:
+        part = lanes.part_of_size(facts, numel, n)
+        if part is not None and lanes.suit(facts, same, n):
+            return _vector(facts, same, n, part, schedule)
     i = Var(facts.names.fresh("i"))
     body = _flat(facts.nest.body, same, i)
     return facts.kernel(_spread(facts, i, numel, body), schedule, same)
@@ -124,14 +125,6 @@ def _uses(s: Stmt, names: set[str], same: set[str]) -> bool:
     return found
 
 
-def _quarter(facts: NestFacts, size: Expr) -> Expr | None:
-    """Return a quarter of a size; None unless four certainly divides it."""
-    p = facts.affine.poly(size)
-    if not p or any(k % LANES for k in p.values()):
-        return None
-    return facts.affine.expr({m: k // LANES for m, k in p.items()})
-
-
 def _is_straight(s: Stmt) -> bool:
     match s:
         case Let(body=body):
@@ -168,61 +161,50 @@ def _moved(s: Stmt, flat: frozenset[str], to: Callable[[str, tuple[Expr, ...]], 
     return on_stmt(s)
 
 
-def _vector(facts: NestFacts, same: frozenset[str], count: Expr, schedule: str) -> PrimFunc:
+def _vector(facts: NestFacts, same: frozenset[str], n: int, count: Expr, schedule: str) -> PrimFunc:
     i, v = Var(facts.names.fresh("i")), Var(facts.names.fresh("v"))
-    body = _flat(facts.nest.body, same, ix.add(ix.mul(i, ix.index(LANES)), v))
-    loop = For(v, ix.index(LANES), body, LoopKind.VECTORIZED)
+    body = _flat(facts.nest.body, same, ix.add(ix.mul(i, ix.index(n)), v))
+    loop = For(v, ix.index(n), body, LoopKind.VECTORIZED)
     return facts.kernel(_spread(facts, i, count, loop), f"{schedule}_wide", same)
 
 
-def _wide_in_rows(facts: NestFacts) -> frozenset[str]:
-    """Return the parameters that are contiguous along the last axis, from multiples of four.
+def _wide_in_rows(facts: NestFacts, n: int) -> frozenset[str]:
+    """Return the parameters that are contiguous along the last axis, from multiples of ``n``.
 
-    None of them if not every result is, or no operand.
+    None of them if not every result is, or no operand, or if ``n`` elements of one are too many.
     """
     wide: set[str] = set()
     other: set[str] = set()
     for name, at in facts.accesses():
-        rest = _from_row(facts, facts.offset(name, at))
+        rest = lanes.from_row(facts, facts.offset(name, at), facts.nest.index[-1], n)
         (other if rest is None else wide).add(name)
     wide -= other
     read = {e.buffer for e in facts.inside if isinstance(e, Load)}
-    if set(facts.func.outputs) & other or not wide & read:
+    if set(facts.func.outputs) & other or not wide & read or not lanes.suit(facts, wide, n):
         return frozenset()
     return frozenset(wide)
 
 
-def _from_row(facts: NestFacts, offset: Poly) -> Poly | None:
-    """Return a quarter of the offset of a row; None unless four certainly divides it."""
-    last = facts.nest.index[-1].name
-    rest = plus(offset, {(last,): 1}, -1)
-    if coefficient(offset, last) != {(): 1} or any(k % LANES for k in rest.values()):
-        return None
-    if any(v.startswith("@") for m in rest for v in m):  # divided, or read from memory
-        return None
-    return {m: k // LANES for m, k in rest.items()}
-
-
 def _vector_in_rows(
-    facts: NestFacts, wide: frozenset[str], quarter: Expr, schedule: str
+    facts: NestFacts, wide: frozenset[str], n: int, count: Expr, schedule: str
 ) -> PrimFunc:
     nest, fresh = facts.nest, facts.names.fresh
     *outer, last = nest.index
     i, part, v = Var(fresh("i")), Var(fresh("part")), Var(fresh("v"))
-    extents = (*nest.extents[:-1], quarter)
+    extents = (*nest.extents[:-1], count)
     flat = facts.affine.offset((*outer, part), [facts.affine.poly(e) for e in extents])
 
     def to(name: str, index: tuple[Expr, ...]) -> Expr:
-        rest = _from_row(facts, facts.offset(name, index))
+        rest = lanes.from_row(facts, facts.offset(name, index), last, n)
         assert rest is not None
         at = plus(rest, {(part.name,): 1})
         group = i if at == flat else facts.affine.expr(at)
-        return ix.add(ix.mul(group, ix.index(LANES)), v)
+        return ix.add(ix.mul(group, ix.index(n)), v)
 
     body = _moved(nest.body, wide, to)
-    body = let_all({last: ix.add(ix.mul(part, ix.index(LANES)), v)}, body)
-    loop = For(v, ix.index(LANES), body, LoopKind.VECTORIZED)
+    body = let_all({last: ix.add(ix.mul(part, ix.index(n)), v)}, body)
+    loop = For(v, ix.index(n), body, LoopKind.VECTORIZED)
     table = dict(zip((*outer, part), ix.unflatten(i, extents), strict=True))
-    count = facts.affine.expr(facts.affine.poly(ix.mul(*extents)))
-    spread = _spread(facts, i, count, let_all(table, loop))
+    threads = facts.affine.expr(facts.affine.poly(ix.mul(*extents)))
+    spread = _spread(facts, i, threads, let_all(table, loop))
     return facts.kernel(spread, f"{schedule}_wide", wide)

@@ -9,7 +9,7 @@ import pytest
 
 from didyma.codegen.lower.affine import Affine, Poly
 from didyma.codegen.options import Options
-from didyma.codegen.schedule import pointwise, transpose
+from didyma.codegen.schedule import lanes, transpose
 from didyma.codegen.schedule.nest import NestFacts
 from didyma.fuzz.domains.indices import Indices
 from didyma.fuzz.indices import judge as judges
@@ -74,16 +74,16 @@ def test_slips_in_affine_arithmetic_are_found(
 
 
 def test_slips_in_schedules_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    quarter = pointwise._quarter  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
+    part_of_size = lanes.part_of_size
 
-    def of_first(facts: NestFacts, _: Expr) -> Expr | None:
-        return quarter(facts, facts.nest.extents[0])
+    def of_first(facts: NestFacts, _: Expr, n: int) -> Expr | None:
+        return part_of_size(facts, facts.nest.extents[0], n)
 
     def unguarded(*_: object) -> list[Expr]:
         return [ix.TRUE]
 
     with monkeypatch.context() as m:  # the first size for the last
-        m.setattr(pointwise, "_quarter", of_first)
+        m.setattr(lanes, "part_of_size", of_first)
         assert _found_by("kernel")
     with monkeypatch.context() as m:  # tiles of which one axis is never guarded
         m.setattr(transpose, "tail", unguarded)

@@ -239,6 +239,45 @@ def test_only_rows_that_begin_at_fours_are_wide(width: int, start: int) -> None:
     assert flat == (width % 4 == 0 and start % 4 == 0)
 
 
+def lanes(m: Module) -> list[int]:
+    loops = [s for k in kernels(m) for s in stmts(k.body) if isinstance(s, For)]
+    extents = [s.extent for s in loops if s.kind is LoopKind.VECTORIZED]
+    return [int(e.value) for e in extents if isinstance(e, Const)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "want"),
+    [
+        (DType.I8, 32, 16), (DType.BF16, 32, 8), (DType.F32, 32, 4), (DType.F64, 32, 4),
+        (DType.I8, 24, 8), (DType.BF16, 20, 4),
+    ],
+)  # fmt: skip
+def test_an_access_is_as_wide_as_the_size_allows(dtype: DType, size: int, want: int) -> None:
+    flat = unary("abs", 3, size, dtype=dtype)
+    rows = unary("slice", 4, size, dtype=dtype, starts=(1, 0), stops=(4, size), steps=(2, 1))
+    for m in (flat, rows):
+        assert chosen(m) == ["pointwise_wide"]
+        assert lanes(m) == [want]
+
+
+@pytest.mark.parametrize(("width", "want"), [(8, 8), (12, 4), (10, 0)])
+def test_rows_of_a_table_are_read_wide(width: int, want: int) -> None:
+    g = Graph()
+    i = g.param("i", 7, dtype=DType.I64)
+    m = primitive(g.module(g("gather", g.param("x", 30, width, dtype=DType.BF16), i, axis=0)))
+    assert chosen(m) == ["gather_wide" if want else "gather"]
+    assert lanes(m) == ([want] if want else [])
+
+
+def test_what_is_read_by_the_lane_is_not_wide() -> None:
+    g = Graph()
+    i = g.param("i", 8, dtype=DType.I64)
+    m = primitive(g.module(g("gather", g.param("x", 3, 8), i, axis=1)))
+    assert chosen(m) == ["gather_wide"]
+    shapes = {b.name: len(b.shape) for b in kernels(m)[0].params}
+    assert (shapes.pop("x"), set(shapes.values())) == (2, {1})
+
+
 def test_windows_are_unrolled() -> None:
     m = unary("max_pool", 2, 3, 9, 9, window=(3, 3), strides=(1, 1), dilations=(1, 1),
               low=(0, 0), high=(0, 0))  # fmt: skip

@@ -1,0 +1,69 @@
+"""How many neighbouring elements a thread may load and store at once, and where they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from didyma.codegen.lower.affine import Poly
+from didyma.codegen.schedule.nest import NestFacts
+from didyma.refimpl.ir.dims.polynomial import coefficient, plus
+from didyma.refimpl.ir.loop import Expr, Var
+from didyma.refimpl.ir.walk import subexprs
+
+LEAST = 4
+MOST = 16
+
+
+def widths(facts: NestFacts) -> Iterator[int]:
+    """Yield the numbers of lanes that accesses may have, the largest first."""
+    lanes = MOST
+    while facts.wide and lanes >= LEAST:
+        yield lanes
+        lanes //= 2
+
+
+def suit(facts: NestFacts, names: Iterable[str], lanes: int) -> bool:
+    """Return whether accesses to parameters with so many lanes are no wider than the target's.
+
+    Those with the least lanes always are: several accesses may do the work of one.
+    """
+    largest = max((facts.buffers[n].dtype.nbytes for n in names), default=1)
+    return lanes == LEAST or lanes * largest <= facts.target.access
+
+
+def part(p: Poly, lanes: int) -> Poly | None:
+    """Return a polynomial divided by a number of lanes; None unless that certainly divides it."""
+    if any(k % lanes for k in p.values()):
+        return None
+    return {m: k // lanes for m, k in p.items()}
+
+
+def part_of_size(facts: NestFacts, size: Expr, lanes: int) -> Expr | None:
+    """Return a size divided by a number of lanes; None for 0, and where that may not divide it."""
+    p = facts.affine.poly(size)
+    found = part(p, lanes) if p else None
+    return None if found is None else facts.affine.expr(found)
+
+
+def from_row(facts: NestFacts, offset: Poly, last: Var, lanes: int) -> Poly | None:
+    """Return the group of lanes where an access begins that runs along a loop variable.
+
+    None unless neighbours along the variable are neighbours in memory, and the offset of the first
+    is certainly a multiple of the number of lanes.
+    """
+    rest = plus(offset, {(last.name,): 1}, -1)
+    if coefficient(offset, last.name) != {(): 1} or mentions(facts, rest, last):
+        return None
+    return part(rest, lanes)
+
+
+def mentions(facts: NestFacts, p: Poly, v: Var) -> bool:
+    """Return whether a polynomial depends on a variable, also where it divides or reads memory."""
+    lets = facts.affine.lets
+    todo, seen = [facts.affine.expr(p)], set[str]()
+    while todo:
+        for e in subexprs(todo.pop()):
+            if isinstance(e, Var) and e.name not in seen:
+                seen.add(e.name)
+                todo += [lets[e.name]] if e.name in lets else []
+    return v.name in seen
