@@ -17,19 +17,19 @@ from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.lines import launches_of, rewrite, writes
 from didyma.refimpl.ir.program import Dispatch, Launch, Line, Program
 from didyma.refimpl.ir.types import TensorType
-from didyma.refimpl.verify.sharing import may_share
+from didyma.refimpl.verify.sharing import Sharing
 
 
 def in_place(
     bare: Program,
     lives: Lives,
     alone: Collection[str] = (),
-    shares: dict[tuple[str, str, str], bool] | None = None,
+    shares: dict[str, Sharing] | None = None,
 ) -> Program:
     """Return the program with results in place wherever they may be, or itself without any.
 
-    Values ``alone`` keep the bytes they have.  ``shares`` caches, by kernel and two parameters,
-    whether these may share bytes; programs with the same kernels may share it.
+    Values ``alone`` keep the bytes they have.  ``shares`` caches, by a kernel's name, which of its
+    parameters may share bytes; programs with the same kernels may share it.
     """
     search = InPlaceSearch(bare, lives, frozenset(alone), {} if shares is None else shares)
     lines = rewrite(bare.lines, search.line)
@@ -44,7 +44,7 @@ class InPlaceSearch:
         bare: Program,
         lives: Lives,
         alone: frozenset[str],
-        shares: dict[tuple[str, str, str], bool],
+        shares: dict[str, Sharing],
     ) -> None:
         self.lives = lives
         self.alone = alone
@@ -131,10 +131,8 @@ class InPlaceSearch:
         params = {a: b.name for a, b in zip(x.args, k.params, strict=True)}
         if old not in params:
             return False
-        key = (k.name, params[new], params[old])
-        if key not in self.shares:
-            self.shares[key] = may_share(k, *key[1:])
-        return self.shares[key]
+        known = self.shares.setdefault(k.name, Sharing(k))
+        return known.may(params[new], params[old])
 
 
 def _given(

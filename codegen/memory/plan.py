@@ -9,7 +9,7 @@ that it loses.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from didyma.codegen.memory.allocate import OVER, allocated
 from didyma.codegen.memory.elide import elided
@@ -23,6 +23,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.lines import Block
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.target import PORTABLE, Target
+from didyma.refimpl.verify.sharing import Sharing
 
 
 def plan(
@@ -54,8 +55,8 @@ def _planned(
 ) -> Program:
     if planner.name == "none":
         return allocated(values_of(bare), planner, capacity, target.stack)
-    variants = Variants(planner, capacity, samples(bare), target.stack)
-    costs = _Costs(variants.samples)
+    costs = _Costs(samples(bare))
+    variants = Variants(planner, capacity, costs.samples, target.stack, costs.shares)
     less = elided(moves_as_views(bare, movers, costs) if movers else bare, costs)
     best = variants.best(bare) if less is bare else variants.better(bare, less, costs(bare))
     if best.refused is not None:
@@ -77,9 +78,9 @@ def samples(p: Program) -> tuple[Mapping[str, int], ...]:
 class _Costs:
     """Lower bounds of the peaks of forms of one program, with results in place, by their lines."""
 
-    def __init__(self, samples: Sequence[Mapping[str, int]]) -> None:
+    def __init__(self, samples: tuple[Mapping[str, int], ...]) -> None:
         self.samples = samples
-        self.shares: dict[tuple[str, str, str], bool] = {}
+        self.shares: dict[str, Sharing] = {}
         self.by_lines: dict[Block, tuple[int, ...]] = {}
 
     def __call__(self, p: Program) -> tuple[int, ...]:
@@ -110,6 +111,7 @@ class Variants:
     capacity: int | None
     samples: tuple[Mapping[str, int], ...]
     stack: int  # bytes of an arena that may be on it
+    shares: dict[str, Sharing] = field(default_factory=dict[str, Sharing])  # by kernel
 
     def better(self, bare: Program, less: Program, least: Sequence[int]) -> _Planned:
         """Plan a program, or the one with fewer lines where its peak is no higher.
@@ -127,7 +129,7 @@ class Variants:
     def best(self, bare: Program) -> _Planned:
         """Plan a program, with results in place where that lowers its peak."""
         plain = values_of(bare)
-        reused = in_place(bare, plain.lives, plain.alone)
+        reused = in_place(bare, plain.lives, plain.alone, self.shares)
         if reused is bare:
             return self.one(plain)
         other = values_of(reused)

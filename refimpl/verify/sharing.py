@@ -17,7 +17,7 @@ as polynomials over loop variables and sizes.  What is not proven is refused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from didyma.refimpl.ir import dims
@@ -35,31 +35,39 @@ _ANY_SIZE = 9973  # stands for a size when terms are put in order
 
 def may_share(kernel: Kernel, output: str, source: str) -> bool:
     """Return whether a kernel's parameter ``output`` may have the bytes of ``source``."""
-    if isinstance(kernel, ClaimedKernel):  # nothing is known of the order in a text
-        return False
-    buffers = {b.name: b for b in kernel.params}
-    out, src = buffers[output], buffers[source]
-    if out.dtype.nbytes != src.dtype.nbytes or not dims.equal(_numel(out), _numel(src)):
-        return False
-    walk = _Walk(out, src, Indices({v.name: (v.lo, v.hi) for v in kernel.dims}))
-    try:
-        walk.stmt(written_out(expand(kernel)).body, ())
-    except _Unclear:
-        return False
-    proof = _Proof(walk.indices, out.shape == src.shape)
-    return bool(walk.stores) and all(
-        all(proof.never_zero(d, store.loops) for d in walk.indices.divisors)
-        and all(proof.one_by_one(load, store) for load in walk.loads)
-        for store in walk.stores
-    )
+    return Sharing(kernel).may(output, source)
+
+
+class Sharing:
+    """Which parameters of one kernel may share bytes; its loops are read once for all pairs."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.buffers = {b.name: b for b in kernel.params}
+        self._walk: _Walk | None = None
+        self._proved: dict[tuple[str, str], bool] = {}
+
+    def may(self, output: str, source: str) -> bool:
+        """Return whether a parameter ``output`` may have the bytes of ``source``."""
+        pair = output, source
+        if pair not in self._proved:
+            self._proved[pair] = self._prove(output, source)
+        return self._proved[pair]
+
+    def _prove(self, output: str, source: str) -> bool:
+        if isinstance(self.kernel, ClaimedKernel):  # nothing is known of the order in a text
+            return False
+        out, src = self.buffers[output], self.buffers[source]
+        if out.dtype.nbytes != src.dtype.nbytes or not dims.equal(_numel(out), _numel(src)):
+            return False
+        if self._walk is None:
+            self._walk = _Walk(self.buffers, {v.name: (v.lo, v.hi) for v in self.kernel.dims})
+            self._walk.stmt(written_out(expand(self.kernel)).body, ())
+        return self._walk.proves(out, src)
 
 
 def _numel(b: ir.Buffer) -> dims.Dim:
     return dims.mul(*b.shape)
-
-
-class _Unclear(Exception):
-    """The kernel contains a statement that this analysis does not handle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,7 @@ class _Touch:
 
     ``index`` has a polynomial for each axis, and ``flat`` is the row-major offset.  On an axis of
     one element an index that is within bounds is 0: ``bounded`` and ``place`` are the same so.
+    ``divisors`` are those of the index (see ``Indices``).
     """
 
     order: int
@@ -82,18 +91,37 @@ class _Touch:
     bounded: tuple[Poly, ...]
     place: Poly
     loops: tuple[_Loop, ...]
+    divisors: tuple[Poly, ...]
 
 
 class _Walk:
-    """Collects where a kernel loads one buffer and stores another, in the order of its text."""
+    """Collects where a kernel loads and stores its parameters, in the order of its text.
 
-    def __init__(self, output: ir.Buffer, source: ir.Buffer, indices: Indices) -> None:
-        self.output = output
-        self.source = source
-        self.indices = indices
+    ``unclear`` are parameters that a statement changes in a way that this analysis does not handle.
+    """
+
+    def __init__(
+        self, params: Mapping[str, ir.Buffer], ranges: Mapping[str, tuple[int, int]]
+    ) -> None:
+        self.params = params
+        self.indices = Indices(ranges)
         self.order = 0
-        self.loads: list[_Touch] = []
-        self.stores: list[_Touch] = []
+        self.loads: dict[str, list[_Touch]] = {name: [] for name in params}
+        self.stores: dict[str, list[_Touch]] = {name: [] for name in params}
+        self.unclear: set[str] = set()
+
+    def proves(self, out: ir.Buffer, src: ir.Buffer) -> bool:
+        """Return whether each thread loads an element of a source before it stores it, alone."""
+        stores, loads = self.stores[out.name], self.loads[src.name]
+        if not stores or self.loads[out.name] or out.name in self.unclear:
+            return False
+        divisors = [*self.indices.divisors, *(d for x in (*loads, *stores) for d in x.divisors)]
+        proof = _Proof(self.indices, out.shape == src.shape)
+        return all(
+            all(proof.one_by_one(load, store) for load in loads)
+            and all(proof.never_zero(d, store.loops) for d in divisors)
+            for store in stores
+        )
 
     def stmt(self, s: ir.Stmt, loops: tuple[_Loop, ...]) -> None:
         if isinstance(s, ir.While):  # whose condition is evaluated in every round
@@ -121,12 +149,12 @@ class _Walk:
             case ir.Let(var, value, body):
                 self.indices.let(var, value, _vars(loops))
                 self.stmt(body, loops)
-            case ir.Store(buffer, index, _) if buffer == self.output.name:
-                self.stores.append(self.access(self.output, index, loops))
-            case ir.Atomic(_, buffer) if buffer == self.output.name:
-                raise _Unclear
+            case ir.Store(buffer, index, _) if buffer in self.params:
+                self.stores[buffer].append(self.access(buffer, index, loops))
+            case ir.Atomic(_, buffer):
+                self.unclear.add(buffer)
             case ir.ExternalCall():
-                raise _Unclear
+                self.unclear.update(self.params)
             case _:
                 pass
 
@@ -138,22 +166,22 @@ class _Walk:
             return
         for c in expr_children(e):
             self.expr(c, loops)
-        if isinstance(e, ir.Load):
-            if e.buffer == self.output.name:
-                raise _Unclear
-            if e.buffer == self.source.name:
-                self.order += 1
-                self.loads.append(self.access(self.source, e.index, loops))
+        if isinstance(e, ir.Load) and e.buffer in self.params:
+            self.order += 1
+            self.loads[e.buffer].append(self.access(e.buffer, e.index, loops))
 
     def poly(self, e: ir.Expr, loops: tuple[_Loop, ...]) -> Poly:
         return self.indices.poly(e, _vars(loops))
 
-    def access(self, b: ir.Buffer, index: tuple[ir.Expr, ...], loops: tuple[_Loop, ...]) -> _Touch:
+    def access(self, name: str, index: tuple[ir.Expr, ...], loops: tuple[_Loop, ...]) -> _Touch:
+        b, indices = self.params[name], self.indices
+        others, indices.divisors = indices.divisors, []
         polys = tuple(self.poly(i, loops) for i in index)
         sizes = [self.poly(of_dim(d), ()) for d in b.shape]
         bounded = tuple({} if d == 1 else i for i, d in zip(polys, b.shape, strict=True))
         flat, place = _flat(polys, sizes), _flat(bounded, sizes)
-        return _Touch(self.order, polys, flat, bounded, place, loops)
+        divisors, indices.divisors = tuple(indices.divisors), others
+        return _Touch(self.order, polys, flat, bounded, place, loops, divisors)
 
 
 def _vars(loops: tuple[_Loop, ...]) -> tuple[str, ...]:

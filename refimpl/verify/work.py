@@ -12,7 +12,7 @@ from didyma.refimpl.ir.kernel import Kernel, loops
 from didyma.refimpl.ir.lines import writes
 from didyma.refimpl.ir.program import Call, Copy, Dispatch, Extern, Launch, Program
 from didyma.refimpl.ir.types import TensorType
-from didyma.refimpl.verify.sharing import may_share
+from didyma.refimpl.verify.sharing import Sharing
 from didyma.refimpl.verify.state import Region
 from didyma.refimpl.verify.symbols import caller_symbols
 from didyma.refimpl.verify.values import Values
@@ -23,15 +23,13 @@ class Work:
     """Verifies the launches, waits, copies, calls and the return of one program.
 
     ``kernels`` and ``functions`` are those that its lines may name.  ``shares`` remembers, by
-    kernel, output and operand, which launches may work in place.
+    kernel, which of its parameters may share bytes.
     """
 
     values: Values
     kernels: Mapping[str, Kernel]
     functions: Mapping[str, Program]
-    shares: dict[tuple[str, str, str], bool] = field(
-        default_factory=dict[tuple[str, str, str], bool]
-    )
+    shares: dict[str, Sharing] = field(default_factory=dict[str, Sharing])
 
     def dispatch(self, s: Dispatch) -> None:
         """Verify that each variant of a dispatch may do its work, from one state."""
@@ -99,10 +97,7 @@ class Work:
             shown = v.state.values.get(other)
             if shown is not None and other != source and shown.owner == source:
                 raise v.broken("P-alias", f"%{output} and %{other}", "no byte in common")
-        key = (k.name, out, src)
-        if key not in self.shares:
-            self.shares[key] = may_share(k, out, src)
-        if not self.shares[key]:
+        if not self.shares.setdefault(k.name, Sharing(k)).may(out, src):
             want = (
                 "a kernel in which each thread reads an element, and no other, before it writes it"
             )

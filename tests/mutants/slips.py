@@ -298,12 +298,11 @@ _MEMORY = (
     ),
     _slip(
         "a result in place whatever the kernel reads", "memory/inplace.py",
-        "self.shares[key] = may_share(k, *key[1:])", "self.shares[key] = True", "plan", "program",
+        "return known.may(params[new], params[old])", "return True", "plan", "program",
     ),
     _slip(
         "kernels told apart by their parameters alone", "memory/inplace.py",
-        "key = (k.name, params[new], params[old])", 'key = ("", params[new], params[old])',
-        "plan", "program",
+        "self.shares.setdefault(k.name,", 'self.shares.setdefault("",', "plan", "program",
     ),
     _slip(
         "a copy left out whose source is written later", "memory/elide.py",
