@@ -80,7 +80,7 @@ class Rows:
 
     def is_whole(self, shape: Shape) -> bool:
         """Return whether an array of a shape has as many elements as the rows together."""
-        return dims.mul(*shape) == dims.mul(*self.shape)
+        return shape == self.shape or dims.mul(*shape) == dims.mul(*self.shape)
 
 
 def rows_of(nodes: Sequence[Node], types: Mapping[str, TensorType]) -> Rows | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from didyma.codegen.decisions import Heard
@@ -40,21 +40,32 @@ def join(
 ) -> list[FusionGroup]:
     """Join groups of the same rows, of which one reads what the other writes or both fold.
 
-    That must save traffic (``_saves``).  No third group may lie on a path between two that are
-    joined.  ``results`` are values that are stored anyhow.
+    That must save traffic: fewer bits if each array is moved once, and no more where registers do
+    not hold what several stages of the kernel load.  No third group may lie on a path between two
+    that are joined.  ``results`` are values that are stored anyhow.
     """
     todo, traffic = GroupGraph(types, options), RowTraffic(types, ranges, options)
     for g in in_order(groups):
         todo.add(g)
     for i in range(len(groups)):
-        while (found := _partner(todo, i, results, traffic)) is not None:
-            heard(JOINED, todo.groups[found].writes[0])
-            for j in (*_views(todo, i, found), found):
-                todo.join(i, j)
+        kernel = _foldings(todo, i, traffic)
+        while kernel is not None and (found := _partner(todo, i, kernel, results, traffic)):
+            j, kernel = found
+            heard(JOINED, todo.groups[j].writes[0])
+            for k in (*_views(todo, i, j), j):
+                todo.join(i, k)
             g = todo.groups[i]
             writes = tuple(w for w in g.writes if _is_wanted(todo, (i,), w, results))
             todo.groups[i] = replace(g, writes=writes, pointwise=False, aligned=frozenset())
     return list(todo.groups.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _RowKernel:
+    """A kernel that folds: its rows, and the bits that it moves for each element of a row."""
+
+    rows: Rows
+    moved: int
 
 
 def picks(f: Function) -> Iterator[str]:
@@ -69,20 +80,32 @@ def joined(groups: Sequence[FusionGroup]) -> set[str]:
     return {r for g in folding for n in g.nodes for r in n.results}
 
 
-def _partner(todo: GroupGraph, i: int, results: frozenset[str], traffic: RowTraffic) -> int | None:
-    """Return a group that can be joined to one, the first in order."""
+def _foldings(todo: GroupGraph, i: int, traffic: RowTraffic) -> _RowKernel | None:
+    """Return the kernel of a group to which others may be joined; else None."""
     g = todo.groups.get(i)
     if g is None or g.pointwise or g.call or g.view:
         return None
     rows = rows_of(g.nodes, todo.types)
     if rows is None or _is_long(rows):
         return None
+    return _RowKernel(rows, traffic.moved(g.nodes, g.writes, rows))
+
+
+def _partner(
+    todo: GroupGraph, i: int, kernel: _RowKernel, results: frozenset[str], traffic: RowTraffic
+) -> tuple[int, _RowKernel] | None:
+    """Return a group that can be joined to one, the first in order, and the kernel of both."""
+    g, rows = todo.groups[i], kernel.rows
     near = set[int]()
     for a in (*g.reads, *g.writes):
         if rows.is_whole(todo.types[a].shape):
             near |= {j for j in (*todo.readers.get(a, ()), todo.writer.get(a, i)) if j != i}
     near |= {j for a in g.writes for v in todo.readers.get(a, ()) for j in _readers(todo, v)}
-    return next((j for j in sorted(near - {i}) if _fits(todo, i, j, results, traffic)), None)
+    for j in sorted(near - {i}):
+        both = _fits(todo, i, j, kernel, results, traffic)
+        if both is not None:
+            return j, both
+    return None
 
 
 def _readers(todo: GroupGraph, i: int) -> Sequence[int]:
@@ -97,26 +120,37 @@ def _views(todo: GroupGraph, i: int, j: int) -> list[int]:
     return [v for v in dict.fromkeys(shown) if j in _readers(todo, v)]
 
 
-def _fits(todo: GroupGraph, i: int, j: int, results: frozenset[str], traffic: RowTraffic) -> bool:
-    """Return whether one kernel can compute two groups, and moves fewer bytes than two."""
+def _fits(
+    todo: GroupGraph,
+    i: int,
+    j: int,
+    kernel: _RowKernel,
+    results: frozenset[str],
+    traffic: RowTraffic,
+) -> _RowKernel | None:
+    """Return the kernel of two groups if it moves fewer bytes than both; else None."""
     a, b = todo.groups[i], todo.groups.get(j)
     if b is None or b.call or b.view:
-        return False
+        return None
     between = _views(todo, i, j)
     groups = [a, *(todo.groups[v] for v in between), b]
     written = [w for g in groups for w in g.writes]
     if b.pointwise and set(written).isdisjoint(b.reads):
-        return False
+        return None
     wanted = [w for w in written if _is_wanted(todo, (i, *between, j), w, results)]
     if any(todo.types[w].dtype.is_packed for w in wanted):
-        return False  # a byte holds elements of several rows
+        return None  # a byte holds elements of several rows
     nodes, most = _together(groups), todo.options.graph
     if len(wanted) > most.outputs or sum(map(cost.weight, nodes)) > most.kernel_cost:
-        return False
+        return None
     rows = rows_of(nodes, todo.types)
     if rows is None or not all(rows.at(w, todo.types[w].shape) for w in wanted):
-        return False
-    return _saves(groups, wanted, rows, traffic) and not todo.between(i, j, between)
+        return None
+    if not _saves(groups, wanted, rows, traffic) or todo.between(i, j, between):
+        return None
+    before = kernel.moved + traffic.moved(b.nodes, b.writes, rows)
+    moved = traffic.moved(nodes, wanted, rows)
+    return _RowKernel(rows, moved) if moved <= before else None
 
 
 def _together(groups: Sequence[FusionGroup]) -> list[Node]:
@@ -128,19 +162,14 @@ def _together(groups: Sequence[FusionGroup]) -> list[Node]:
 def _saves(
     groups: Sequence[FusionGroup], wanted: Sequence[str], rows: Rows, traffic: RowTraffic
 ) -> bool:
-    """Return whether one kernel saves traffic.
+    """Return whether fewer bits are moved by one kernel if each array is moved once.
 
-    Fewer bits must be moved if each array is moved once, and no more where registers do not hold
-    what several stages of the kernel load.  Views move nothing.
+    Views move nothing.
     """
-    kernels = [g for g in groups if not g.view]
     written = {w for g in groups for w in g.writes}
-    apart = [x for g in kernels for x in (*g.reads, *g.writes)]
+    apart = [x for g in groups if not g.view for x in (*g.reads, *g.writes)]
     together = [*({x for g in groups for x in g.reads} - written), *wanted]
-    if traffic.once(apart, rows) <= traffic.once(together, rows):
-        return False
-    before = sum(traffic.moved(g.nodes, g.writes, rows) for g in kernels)
-    return traffic.moved(_together(groups), wanted, rows) <= before
+    return traffic.once(together, rows) < traffic.once(apart, rows)
 
 
 def _is_wanted(

@@ -8,7 +8,7 @@ order is fixed.  A row that is longer than registers hold is read again by each 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -170,21 +170,21 @@ def _variables_along(rows: RowNest) -> set[str]:
 
 
 def scheduled(
-    facts: NestFacts, rows: RowNest, groups: int, lanes: int, keep: bool = True
+    facts: NestFacts, rows: RowNest, groups: int, lanes: int, loads: Mapping[Load, int] | None
 ) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block.
 
-    With ``keep`` threads hold their elements of a row, as far as registers do; otherwise each stage
-    loads them again, in a loop.
+    Threads hold their elements of a row, as far as registers do, of the ``loads`` of its stages;
+    with None each stage loads them again, in a loop.
     """
     fresh = facts.names.fresh
     block, group, lane, row = (Var(fresh(n)) for n in ("bx", "group", "lane", "row"))
     count = rows.nest.numel
     exists = tail(row, count, groups)
-    turns = turns_of(facts, rows, lanes) if keep else None
+    turns = None if loads is None else turns_of(facts, rows, lanes)
     kept = {
         x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, (turns or 0,), Scope.LOCAL)
-        for x in (kept_loads(facts, rows, lanes) if keep else ())
+        for x in (() if loads is None else kept_loads(facts, rows, lanes, loads))
     }
     stages = _Stages(facts, rows, group, lane, lanes, groups, across(facts, rows), turns, kept)
     body = stages.write(rows.stages, exists)
@@ -215,14 +215,20 @@ def turns_of(facts: NestFacts, rows: RowNest, lanes: int) -> int | None:
     return row_threads.turns(facts.largest(rows.length), lanes)
 
 
-def kept_loads(facts: NestFacts, rows: RowNest, lanes: int) -> tuple[Load, ...]:
+def stage_loads(facts: NestFacts, rows: RowNest) -> Mapping[Load, int]:
+    """Return what stages load at one element of a row, with the number of stages that do."""
+    return Counter(x for part in _parts(rows) for x in set(_loads(facts, rows, part)))
+
+
+def kept_loads(
+    facts: NestFacts, rows: RowNest, lanes: int, loads: Mapping[Load, int]
+) -> tuple[Load, ...]:
     """Return what several stages load at one element of a row, as far as registers hold it."""
     turns = turns_of(facts, rows, lanes)
     if turns is None:
         return ()
-    many = Counter(x for part in _parts(rows) for x in set(_loads(facts, rows, part)))
     found, room = list[Load](), row_threads.KEPT
-    for load, count in sorted(many.items(), key=lambda item: item[0].buffer):
+    for load, count in sorted(loads.items(), key=lambda item: item[0].buffer):
         words = row_threads.words(load.dtype, turns)
         if count > 1 and words <= room:
             found.append(load)

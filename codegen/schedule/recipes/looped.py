@@ -16,7 +16,7 @@ def _fit(work: Work) -> Fit | None:
 def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
     assert work.rows is not None
-    return scheduled(work.facts, work.rows, values["groups"], values["lanes"], keep=False)
+    return scheduled(work.facts, work.rows, values["groups"], values["lanes"], None)
 
 
 RECIPE = Recipe("looped", _fit, rows.default, rows.space, rows.block, _build, rows.is_warp)

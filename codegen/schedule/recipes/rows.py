@@ -21,7 +21,7 @@ def holds(work: Work, values: Values) -> bool:
 def default(work: Work) -> Values:
     """Return as many threads a row as its length asks for, and rows that fill a block."""
     assert work.rows is not None
-    groups, lanes = rows.shape(work.facts, work.rows)
+    groups, lanes = work.row_shape
     return {"groups": groups, "lanes": lanes}
 
 
@@ -39,7 +39,7 @@ def space(work: Work) -> Space:
 def _block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that they share: parts of folds, and picks."""
     assert work.rows is not None
-    kept = rows.kept_loads(work.facts, work.rows, values["lanes"])
+    kept = rows.kept_loads(work.facts, work.rows, values["lanes"], work.row_loads)
     picks = sum(x.dtype.nbytes for x in rows.picks(work.facts, work.rows, kept))
     threads, parts = block(work, values)
     return threads, parts + values["groups"] * picks
@@ -65,7 +65,9 @@ def is_warp(work: Work, values: Values) -> bool:
 def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
     assert work.rows is not None
-    return rows.scheduled(work.facts, work.rows, values["groups"], values["lanes"])
+    return rows.scheduled(
+        work.facts, work.rows, values["groups"], values["lanes"], work.row_loads
+    )
 
 
 RECIPE = Recipe("rows", _fit, default, space, _block, _build, _legal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,6 +46,18 @@ class Work:
     def rows(self) -> RowNest | None:
         """The rows that the nest folds several times, or uses after a fold."""
         return None if self.fold is not None else rows.find(self.facts.nest)
+
+    @cached_property
+    def row_shape(self) -> tuple[int, int]:
+        """How many rows share a block, and the threads for each, by the model."""
+        assert self.rows is not None
+        return rows.shape(self.facts, self.rows)
+
+    @cached_property
+    def row_loads(self) -> Mapping[Load, int]:
+        """What the stages of the rows load at one element, and how many stages do."""
+        assert self.rows is not None
+        return rows.stage_loads(self.facts, self.rows)
 
     @cached_property
     def product(self) -> Product | None:
