@@ -257,13 +257,13 @@ class Placer:
         Away from rows, a value that does not come of a fold stays where it is.
         """
         mentioned, folds = self._mentions(v)
-        found, at = p, p if (folds or self._in_rows) and self._harmless(v) else None
+        found, at = p, p if folds or self._in_rows else None
         while at is not None and not at.loops & mentioned:
             if at.loops:
                 assert at.parent is not None
                 found = at.parent.region()
             at = at.parent
-        return found
+        return found if found is p or self._harmless(v) else p
 
     def _mentions(self, v: Scalar) -> tuple[frozenset[str], bool]:
         """Return the variables of loops that a value depends on, and whether it comes of a fold."""

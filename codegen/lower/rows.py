@@ -7,7 +7,7 @@ the other lies, so a reshape changes no row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -92,9 +92,12 @@ def rows_of(nodes: Sequence[Node], types: Mapping[str, TensorType]) -> Rows | No
     folds = (n for n in nodes if OPS[n.op].kind is Kind.REDUCTION)
     first = next(folds, None)
     rows = None if first is None else _folded(first, types)
-    if rows is None:
-        return None
-    along = dict[str, Along]()
+    return None if rows is None else more_rows(rows, nodes, types)
+
+
+def more_rows(rows: Rows, nodes: Iterable[Node], types: Mapping[str, TensorType]) -> Rows | None:
+    """Return the rows of some nodes and of those that follow them; None as of ``rows_of``."""
+    along = dict(rows.along)
     for n in nodes:
         found = _Node(n, types, along, rows).along()
         if found is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from didyma.codegen.decisions import Heard
-from didyma.codegen.lower.rows import Rows, picks_one, rows_of
+from didyma.codegen.lower.rows import Rows, more_rows, picks_one, rows_of
 from didyma.codegen.options import Options
 from didyma.codegen.passes import cost
 from didyma.codegen.passes.groups import FusionGroup, in_order
@@ -143,7 +143,12 @@ def _fits(
     nodes, most = _together(groups), todo.options.graph
     if len(wanted) > most.outputs or sum(map(cost.weight, nodes)) > most.kernel_cost:
         return None
-    rows = rows_of(nodes, todo.types)
+    before = {r for n in a.nodes for r in n.results}
+    later = [n for n in nodes if n.results[0] not in before]
+    if any(w in a.reads for g in groups[1:] for w in g.writes):  # they do not follow it
+        rows = rows_of(nodes, todo.types)
+    else:
+        rows = more_rows(kernel.rows, later, todo.types)
     if rows is None or not all(rows.at(w, todo.types[w].shape) for w in wanted):
         return None
     if not _saves(groups, wanted, rows, traffic) or todo.between(i, j, between):
