@@ -13,21 +13,23 @@ from dataclasses import dataclass
 
 from didyma.codegen.lower.rows import Along, Rows
 from didyma.codegen.options import Options
-from didyma.codegen.passes.values import kind
 from didyma.codegen.schedule import row_threads
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.types import TensorType
-from didyma.refimpl.ops.spec import Kind
 
 
 @dataclass(frozen=True, slots=True)
 class RowTraffic:
-    """What decides how often a kernel loads its rows: types, ranges of symbols, and options."""
+    """What decides how often a kernel loads its rows: types, ranges of symbols, and options.
+
+    ``folded`` are the values that are results of folds.
+    """
 
     types: Mapping[str, TensorType]
     ranges: dims.Ranges
     options: Options
+    folded: frozenset[str]
 
     def once(self, arrays: Sequence[str], rows: Rows) -> int:
         """Return the bits of arrays, each of which is moved once."""
@@ -35,7 +37,7 @@ class RowTraffic:
 
     def moved(self, nodes: Sequence[Node], writes: Sequence[str], rows: Rows) -> int:
         """Return the bits that a kernel of these nodes loads and stores."""
-        loads = Counter(x for stage in _stages(nodes, writes, rows, self.types) for x in stage)
+        loads = Counter(x for stage in self._stages(nodes, writes, rows) for x in stage)
         whole = [x for x in loads if rows.is_whole(self.types[x].shape)]
         if not self._holds([x for x in whole if loads[x] > 1], rows):
             whole = [x for x in whole for _ in range(loads[x])]
@@ -53,29 +55,27 @@ class RowTraffic:
     def _most(self, d: dims.Dim) -> int:
         return dims.bounds(d, self.ranges)[1]
 
+    def _stages(
+        self, nodes: Sequence[Node], writes: Sequence[str], rows: Rows
+    ) -> Iterator[set[str]]:
+        """Yield the values from outside that each stage of a kernel reads."""
+        made = {r: n for n in nodes for r in n.results}
+        folds = [n for n in nodes if n.results[0] in self.folded]
+        for n in folds:
+            yield self._read(n.args, made)
+        whole = [w for w in writes if rows.at(w, self.types[w].shape) is Along.ELEMENT]
+        if whole or not folds:
+            yield self._read(whole or writes, made)
 
-def _stages(
-    nodes: Sequence[Node], writes: Sequence[str], rows: Rows, types: Mapping[str, TensorType]
-) -> Iterator[set[str]]:
-    """Yield the values from outside that each stage of a kernel reads."""
-    made = {r: n for n in nodes for r in n.results}
-    folds = [n for n in nodes if kind(n) is Kind.REDUCTION]
-    for n in folds:
-        yield _read(n.args, made)
-    whole = [w for w in writes if rows.at(w, types[w].shape) is Along.ELEMENT]
-    if whole or not folds:
-        yield _read(whole or writes, made)
-
-
-def _read(values: Sequence[str], made: Mapping[str, Node]) -> set[str]:
-    """Return what values are computed from, up to the results of folds."""
-    found, todo, seen = set[str](), list(values), set[str]()
-    while todo:
-        value = todo.pop()
-        n = made.get(value)
-        if n is None:
-            found.add(value)
-        elif value not in seen and kind(n) is not Kind.REDUCTION:
-            seen.add(value)
-            todo += n.args
-    return found
+    def _read(self, values: Sequence[str], made: Mapping[str, Node]) -> set[str]:
+        """Return what values are computed from, up to the results of folds."""
+        found, todo, seen = set[str](), list(values), set[str]()
+        while todo:
+            value = todo.pop()
+            n = made.get(value)
+            if n is None:
+                found.add(value)
+            elif value not in seen and value not in self.folded:
+                seen.add(value)
+                todo += n.args
+        return found

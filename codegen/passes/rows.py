@@ -44,7 +44,9 @@ def join(
     not hold what several stages of the kernel load.  No third group may lie on a path between two
     that are joined.  ``results`` are values that are stored anyhow.
     """
-    todo, traffic = GroupGraph(types, options), RowTraffic(types, ranges, options)
+    nodes = (n for g in groups for n in g.nodes if kind(n) is Kind.REDUCTION)
+    folded = frozenset(r for n in nodes for r in n.results)
+    todo, traffic = GroupGraph(types, options), RowTraffic(types, ranges, options, folded)
     for g in in_order(groups):
         todo.add(g)
     for i in range(len(groups)):
@@ -62,9 +64,14 @@ def join(
 
 @dataclass(frozen=True, slots=True)
 class _RowKernel:
-    """A kernel that folds: its rows, and the bits that it moves for each element of a row."""
+    """A kernel that folds: its nodes by position, their rows and cost.
 
+    ``moved`` are the bits that it moves for each element of a row.
+    """
+
+    at: frozenset[int]
     rows: Rows
+    weight: int
     moved: int
 
 
@@ -88,7 +95,8 @@ def _foldings(todo: GroupGraph, i: int, traffic: RowTraffic) -> _RowKernel | Non
     rows = rows_of(g.nodes, todo.types)
     if rows is None or _is_long(rows):
         return None
-    return _RowKernel(rows, traffic.moved(g.nodes, g.writes, rows))
+    weight = sum(map(cost.weight, g.nodes))
+    return _RowKernel(frozenset(g.at), rows, weight, traffic.moved(g.nodes, g.writes, rows))
 
 
 def _partner(
@@ -141,12 +149,12 @@ def _fits(
     if any(todo.types[w].dtype.is_packed for w in wanted):
         return None  # a byte holds elements of several rows
     nodes, most = _together(groups), todo.options.graph
-    if len(wanted) > most.outputs or sum(map(cost.weight, nodes)) > most.kernel_cost:
+    later = [n for at, n in nodes.items() if at not in kernel.at]
+    weight = kernel.weight + sum(map(cost.weight, later))
+    if len(wanted) > most.outputs or weight > most.kernel_cost:
         return None
-    before = {r for n in a.nodes for r in n.results}
-    later = [n for n in nodes if n.results[0] not in before]
     if any(w in a.reads for g in groups[1:] for w in g.writes):  # they do not follow it
-        rows = rows_of(nodes, todo.types)
+        rows = rows_of([*nodes.values()], todo.types)
     else:
         rows = more_rows(kernel.rows, later, todo.types)
     if rows is None or not all(rows.at(w, todo.types[w].shape) for w in wanted):
@@ -154,14 +162,14 @@ def _fits(
     if not _saves(groups, wanted, rows, traffic) or todo.between(i, j, between):
         return None
     before = kernel.moved + traffic.moved(b.nodes, b.writes, rows)
-    moved = traffic.moved(nodes, wanted, rows)
-    return _RowKernel(rows, moved) if moved <= before else None
+    moved = traffic.moved([*nodes.values()], wanted, rows)
+    return _RowKernel(frozenset(nodes), rows, weight, moved) if moved <= before else None
 
 
-def _together(groups: Sequence[FusionGroup]) -> list[Node]:
-    """Return the nodes of groups in order; a node of several groups once."""
+def _together(groups: Sequence[FusionGroup]) -> dict[int, Node]:
+    """Return the nodes of groups by position, in order; a node of several groups once."""
     nodes = {i: n for g in groups for i, n in zip(g.at, g.nodes, strict=True)}
-    return [n for _, n in sorted(nodes.items(), key=itemgetter(0))]
+    return dict(sorted(nodes.items(), key=itemgetter(0)))
 
 
 def _saves(

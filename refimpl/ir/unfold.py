@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.expand import declared
 from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.vectors import has_vectors, without_vectors
+from didyma.refimpl.ir.vectors import is_vector, without_vectors
 from didyma.refimpl.ir.walk import (
     certain_children,
     exprs,
@@ -29,7 +29,8 @@ def unfolded(f: ir.PrimFunc) -> ir.PrimFunc:
     """
     if f.functions:
         f = replace(f, functions=tuple(map(unfolded, f.functions)))
-    folds, vectors = any(isinstance(s, ir.Fold) for s in stmts(f.body)), has_vectors(f.body)
+    below = stmts(f.body)
+    folds, vectors = any(isinstance(s, ir.Fold) for s in below), any(map(is_vector, below))
     if not (folds or vectors):
         return f
     names = Names((*f.names, *declared(f.body)))

@@ -7,7 +7,7 @@ from typing import TypeGuard
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.expr import add, index, mul
 from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.walk import map_expr, map_stmt, stmts
+from didyma.refimpl.ir.walk import map_expr, map_stmt
 
 
 def lanes_of(s: ir.Store) -> int:
@@ -18,11 +18,6 @@ def lanes_of(s: ir.Store) -> int:
 def is_vector(s: ir.Stmt) -> TypeGuard[ir.Store]:
     """Return whether a statement stores a vector."""
     return isinstance(s, ir.Store) and any(isinstance(i, ir.Ramp) for i in s.index)
-
-
-def has_vectors(s: ir.Stmt) -> bool:
-    """Return whether a statement or one below it stores a vector."""
-    return any(map(is_vector, stmts(s)))
 
 
 def without_vectors(s: ir.Stmt, names: Names) -> ir.Stmt:

@@ -4,8 +4,9 @@
 
 Each program is a chain of additions, products, exponentials, softmaxes and means over the last
 axis of ``f32[16, 32]``, drawn from a seed.  A row is printed for each size and each setting of
-``graph.rows``, with the processor time of the compile by stage; the last column is the time a node
-in relation to that of the smallest size.
+``graph.rows``: the processor time of the compile, that of a node, how this compares with the
+smallest size, the calls of Python functions a node, and the stages that took longest.  Calls are
+counted in a second compile; they repeat exactly, so tests bound them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import process_time
+from types import FrameType
 
 import didyma as dd
 from didyma.codegen.options import Options
@@ -95,18 +97,39 @@ def timed(m: Module, options: Options) -> Timed:
     return Timed(len(m.entry.nodes), len(done.kernels), tuple(stages))
 
 
+def calls(m: Module, options: Options) -> int:
+    """Compile a module, and return how many Python functions were called."""
+    count = 0
+
+    def called(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal count
+        del frame, arg
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        compile(m, options)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
 def measure(sizes: Sequence[int], rows: bool) -> None:
     """Print a row for each size."""
     options = Options().changed({"graph.rows": rows})
     first = 0.0
+    timed(program(100), options)  # what is imported on the way
     for size in sizes:
-        t = timed(program(size), options)
+        m = program(size)
+        t, called = timed(m, options), calls(m, options)
         first = first or t.each
         most = sorted(t.stages, key=lambda s: -s[1])[:5]
         stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in most)
         print(
             f"rows={rows!s:5} {t.nodes:6} nodes {t.kernels:5} kernels {t.seconds:7.2f} s "
-            f"{t.each:5.0f} µs a node {t.each / first:5.2f}x  ({stages})",
+            f"{t.each:5.0f} µs a node {t.each / first:5.2f}x "
+            f"{called / t.nodes:6.0f} calls  ({stages})",
             flush=True,
         )
 

@@ -65,9 +65,7 @@ def is_warp(work: Work, values: Values) -> bool:
 def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
     assert work.rows is not None
-    return rows.scheduled(
-        work.facts, work.rows, values["groups"], values["lanes"], work.row_loads
-    )
+    return rows.scheduled(work.facts, work.rows, values["groups"], values["lanes"], work.row_loads)
 
 
 RECIPE = Recipe("rows", _fit, default, space, _block, _build, _legal)
