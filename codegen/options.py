@@ -190,6 +190,7 @@ class KernelOptions(_Group):
     full: int = _number(4096, "results that fill a device at one thread each")
     few: int = _number(256, "results that alone do not fill a device with threads")
     short: int = _number(16, "terms that one thread adds up alone")
+    split: int = _number(4096, "terms of a block, at least, where blocks share a fold", low=1)
     chain: int = _number(64, "additions in a row that are not worth cutting")
     unroll: int = _number(16, "copies of a loop's body")
     wide_product: int = _number(

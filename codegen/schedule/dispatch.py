@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 
 from didyma.codegen import plugins
 from didyma.codegen.options import Options
-from didyma.codegen.schedule.nest import nests
 from didyma.codegen.schedule.recipes import (
     column,
     full,
@@ -19,10 +19,11 @@ from didyma.codegen.schedule.recipes import (
     rows,
     scatter,
     serial,
+    split,
     transpose,
 )
 from didyma.codegen.schedule.recipes.point import Point, show
-from didyma.codegen.schedule.recipes.recipe import Recipe, Values
+from didyma.codegen.schedule.recipes.recipe import Recipe, best, fits
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir.expand import expand
@@ -30,11 +31,12 @@ from didyma.refimpl.ir.loop import PrimFunc
 
 CLASSES = (
     "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "fold", "reduce_row",
-    "reduce_all", "reduce_column", "matmul", "transpose", "rows",
+    "reduce_all", "reduce_column", "reduce_split", "matmul", "transpose", "rows",
 )  # fmt: skip
 RECIPES: tuple[Recipe, ...] = (
     matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE,
-    column.RECIPE, row.RECIPE, full.RECIPE, rows.RECIPE, looped.RECIPE, serial.RECIPE,
+    split.RECIPE, column.RECIPE, row.RECIPE, full.RECIPE, rows.RECIPE, looped.RECIPE,
+    serial.RECIPE,
 )  # fmt: skip
 
 
@@ -45,23 +47,37 @@ def schedule(
 
     Without ``points``, one for each loop nest, each nest is scheduled by the point that the model
     ranks first.  Each kernel keeps the parameters that it needs, under their names; a parameter may
-    be seen with another shape of as many elements.  Attribute ``schedule`` names the class.
+    be seen with another shape of as many elements.  The kernels of one nest may know buffers that
+    are none of the function's, by the same names.  Attribute ``schedule`` names the class.
 
     DidymaError ``bad-choice`` for points that are not of this function.
     """
+    return tuple(k for ks in by_nest(p, options, points) for k in ks)
+
+
+def by_nest(
+    p: PrimFunc, options: Options, points: Sequence[Point] | None = None
+) -> list[tuple[PrimFunc, ...]]:
+    """Return the kernels of ``schedule`` for each loop nest."""
     works = _works(p, options)
     if points is None:
-        kernels = [_first(work) for work in works]
+        made = [_first(work) for work in works]
     else:
         _require_count(p, works, points)
-        kernels = [_build(w, x, p.name) for w, x in zip(works, points, strict=True)]
-    return tuple(k if n == 0 else replace(k, name=f"{k.name}_{n}") for n, k in enumerate(kernels))
+        made = [_build(w, x, p.name) for w, x in zip(works, points, strict=True)]
+    numbers = count()
+    return [tuple(_named(k, next(numbers)) for k in ks) for ks in made]
+
+
+def _named(k: PrimFunc, number: int) -> PrimFunc:
+    return k if number == 0 else replace(k, name=f"{k.name}_{number}")
 
 
 def first(p: PrimFunc, options: Options) -> tuple[Point, ...]:
     """Return the points that ``schedule`` takes by itself, one for each loop nest."""
     works = _works(p, options)
-    return tuple(Point.of(best.name, **values) for best, values in map(_best, works))
+    found = (best(work, recipes(options)) for work in works)
+    return tuple(Point.of(recipe.name, **values) for recipe, values in found)
 
 
 def points(p: PrimFunc, options: Options) -> Iterator[tuple[Point, ...]]:
@@ -71,11 +87,11 @@ def points(p: PrimFunc, options: Options) -> Iterator[tuple[Point, ...]]:
     but one are scheduled by their first point: nests are other kernels, so their times add up.
     """
     ranked = [_ranked(work) for work in _works(p, options)]
-    best = tuple(rows[0][1] for rows in ranked)
+    first = tuple(rows[0][1] for rows in ranked)
     others = [(rank, n, point) for n, rows in enumerate(ranked) for rank, point in rows[1:]]
-    yield best
+    yield first
     for _, n, point in sorted(others, key=lambda item: item[0]):
-        yield (*best[:n], point, *best[n + 1 :])
+        yield (*first[:n], point, *first[n + 1 :])
 
 
 def alternatives(p: PrimFunc, options: Options) -> list[list[Point]]:
@@ -94,8 +110,7 @@ def _different(work: Work) -> list[Point]:
 
 
 def _works(p: PrimFunc, options: Options) -> list[Work]:
-    p = expand(p)
-    return [Work.of(p, nest, options) for nest in nests(p.body)]
+    return Work.all_of(expand(p), options)
 
 
 def recipes(options: Options) -> tuple[Recipe, ...]:
@@ -112,38 +127,18 @@ def recipes(options: Options) -> tuple[Recipe, ...]:
     return found
 
 
-def _best(work: Work) -> tuple[Recipe, Values]:
-    """Return the recipe that the model ranks first of those that the target has room for."""
-    suited = sorted(_fits(work), key=lambda pair: pair[0])
-    for _, recipe in suited:
-        if (values := recipe.usual(work)) is not None:
-            return recipe, values
-    names_ = ", ".join(recipe.name for _, recipe in suited)
-    raise DidymaError(
-        "target-lacks", f"@{work.facts.func.name}", got=work.facts.target.name,
-        want=f"a target with room for blocks of {names_}",
-    )  # fmt: skip
-
-
-def _first(work: Work) -> PrimFunc:
-    best, values = _best(work)
-    return best.build(work, values)
+def _first(work: Work) -> tuple[PrimFunc, ...]:
+    recipe, values = best(work, recipes(work.facts.options))
+    return recipe.kernels(work, values)
 
 
 def _ranked(work: Work) -> list[tuple[tuple[int, float], Point]]:
-    fits = _fits(work)
-    rows = (((rank, far), point) for rank, r in fits for far, point in r.points(work))
+    suited = fits(work, recipes(work.facts.options))
+    rows = (((rank, far), point) for rank, r in suited for far, point in r.points(work))
     return sorted(rows, key=lambda pair: pair[0])
 
 
-def _fits(work: Work) -> Iterator[tuple[int, Recipe]]:
-    """Yield the recipes that apply to a nest, with their places in the order of the target."""
-    for recipe in recipes(work.facts.options):
-        if (fit := recipe.fit(work)) is not None:
-            yield fit.rank(work.facts.target), recipe
-
-
-def _build(work: Work, point: Point, where: str) -> PrimFunc:
+def _build(work: Work, point: Point, where: str) -> tuple[PrimFunc, ...]:
     found = next((r for r in recipes(work.facts.options) if r.name == point.recipe), None)
     if found is None and point.recipe in plugins.names(plugins.RECIPES):
         found = plugins.part(plugins.RECIPES, point.recipe, Recipe)
@@ -151,7 +146,7 @@ def _build(work: Work, point: Point, where: str) -> PrimFunc:
         known = sorted({*names(), *plugins.names(plugins.RECIPES)})
         raise DidymaError("bad-choice", where, got=point.recipe, want=f"one of {', '.join(known)}")
     found.check(work, point, where)
-    return found.build(work, point.table)
+    return found.kernels(work, point.table)
 
 
 def names() -> tuple[str, ...]:

@@ -142,10 +142,10 @@ def _flat(s: Stmt, same: frozenset[str], at: Expr) -> Stmt:
         del name, index
         return at
 
-    return _moved(s, same, one)
+    return moved(s, same, one)
 
 
-def _moved(s: Stmt, flat: frozenset[str], to: Callable[[str, tuple[Expr, ...]], Expr]) -> Stmt:
+def moved(s: Stmt, flat: frozenset[str], to: Callable[[str, tuple[Expr, ...]], Expr]) -> Stmt:
     """Read and write the parameters ``flat`` as one-dimensional, where ``to`` says."""
 
     def on_expr(e: Expr) -> Expr:
@@ -201,7 +201,7 @@ def _vector_in_rows(
         group = i if at == flat else facts.affine.expr(at)
         return ix.add(ix.mul(group, ix.index(n)), v)
 
-    body = _moved(nest.body, wide, to)
+    body = moved(nest.body, wide, to)
     body = let_all({last: ix.add(ix.mul(part, ix.index(n)), v)}, body)
     loop = For(v, ix.index(n), body, LoopKind.VECTORIZED)
     table = dict(zip((*outer, part), ix.unflatten(i, extents), strict=True))

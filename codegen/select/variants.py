@@ -53,14 +53,17 @@ def several(
     """Return the variants of kernels by their names, the kernel itself first.
 
     A kernel that has none, by the options or because all are equal to it, is left out; so are those
-    of the functions ``fixed``, whose schedules were given.  The names of all kernels differ.
+    of the functions ``fixed``, whose schedules were given, and of nests that several kernels run.
+    The names of all kernels differ.
     """
     names = Names(k.name for ks in kernels.values() for k in ks)
     found: dict[str, tuple[Variant, ...]] = {}
     for name, loop in loops.items():
         if name in fixed:
             continue
-        for nest, _ in enumerate(kernels[name]):
+        for nest, usual in enumerate(dispatch.by_nest(loop, options)):
+            if len(usual) > 1:
+                continue
             each = islice(_distinct(name, loop, options, nest), options.kernels.variants)
             row = tuple(_named(each, names))
             if len(row) > 1:
@@ -75,7 +78,9 @@ def _distinct(name: str, loop: PrimFunc, options: Options, nest: int) -> Iterato
     seen: set[str] = set()
     for point in dispatch.alternatives(loop, options)[nest]:
         points = (*best[:nest], point, *best[nest + 1 :])
-        kernel = dispatch.schedule(loop, options, points)[nest]
+        kernel, *more = dispatch.by_nest(loop, options, points)[nest]
+        if more:
+            continue
         outputs = outputs or {*kernel.outputs}
         text = _text(kernel)
         if text not in seen and {*kernel.outputs} == outputs:

@@ -25,8 +25,9 @@ class Target:
     ``order`` is the model by which schedules are ranked: the ways in which threads may do the work
     of a loop nest, the best first; any that is not named comes last.  ``tiled`` reads each element
     from memory once.  ``short``, ``full`` and ``alone`` give each result to one thread: it does
-    little, there are enough of them to fill a device, or neither.  ``across`` and ``along`` share a
-    result among threads, across or along what lies together in memory; ``poor`` is against it.
+    little, there are enough of them to fill a device, or neither.  ``split`` shares a result among
+    blocks, ``across`` and ``along`` among threads, across or along what lies together in memory;
+    ``poor`` is against it.
     """
 
     name: str
@@ -42,7 +43,9 @@ class Target:
     cluster: int
     processors: int
     families: tuple[str, ...]
-    order: tuple[str, ...] = ("tiled", "short", "full", "across", "along", "alone", "poor")
+    order: tuple[str, ...] = (
+        "tiled", "short", "split", "full", "across", "along", "alone", "poor",
+    )  # fmt: skip
 
     def covers(self, other: Target) -> bool:
         """Return whether what relies on another target runs on this one.

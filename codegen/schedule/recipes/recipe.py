@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -23,12 +23,14 @@ class Fit(StrEnum):
     """How a recipe shares the work of a nest among threads; the ``order`` of a target ranks them.
 
     A device with many threads wants, in this order: each element read from memory once; threads
-    that do little and share nothing; all threads busy, neighbours reading neighbours; then threads
-    that share a result, across or along what lies together in memory.
+    that do little and share nothing; blocks that share a result, where there are too few results to
+    keep it busy; all threads busy, neighbours reading neighbours; then threads that share a result,
+    across or along what lies together in memory.
     """
 
     TILED = "tiled"
     SHORT = "short"
+    SPLIT = "split"
     FULL = "full"
     ACROSS = "across"
     ALONG = "along"
@@ -53,8 +55,8 @@ class Recipe:
     ``fit`` is None where the recipe does not apply.  ``default`` gives the values that the model
     thinks best, ``space`` the values that each parameter may take besides, and ``legal`` says
     whether values go together.  ``block`` returns the threads of a block with such values, and the
-    bytes of shared memory that it declares.  ``build`` makes the kernel; it takes names from the
-    work.
+    bytes of shared memory that it declares.  ``build`` makes the kernel, or several that run one
+    after another, which may share buffers beside the function's; it takes names from the work.
     """
 
     name: str
@@ -62,8 +64,13 @@ class Recipe:
     default: Callable[[Work], Values]
     space: Callable[[Work], Space]
     block: Callable[[Work, Values], tuple[int, int]]
-    build: Callable[[Work, Values], PrimFunc]
+    build: Callable[[Work, Values], PrimFunc | tuple[PrimFunc, ...]]
     legal: Callable[[Work, Values], bool] = _always
+
+    def kernels(self, work: Work, values: Values) -> tuple[PrimFunc, ...]:
+        """Return the kernels that it makes of a work, in the order in which they run."""
+        made = self.build(work, values)
+        return (made,) if isinstance(made, PrimFunc) else made
 
     def usual(self, work: Work) -> Values | None:
         """Return the default values, halved as often as the target asks for.
@@ -130,6 +137,28 @@ class Recipe:
         if values != usual and not self.legal(work, values):
             want = "values that go together, for a block of a warp at least, with room for its work"
             raise DidymaError("bad-choice", where, got=str(point), want=want)
+
+
+def fits(work: Work, among: Iterable[Recipe]) -> list[tuple[int, Recipe]]:
+    """Return those recipes that apply to a nest, with their places in the order of the target."""
+    found = ((recipe.fit(work), recipe) for recipe in among)
+    return [(fit.rank(work.facts.target), recipe) for fit, recipe in found if fit is not None]
+
+
+def best(work: Work, among: Iterable[Recipe]) -> tuple[Recipe, Values]:
+    """Return the recipe that the model ranks first of those that the target has room for.
+
+    DidymaError ``target-lacks`` where it has room for none.
+    """
+    suited = sorted(fits(work, among), key=lambda pair: pair[0])
+    for _, recipe in suited:
+        if (values := recipe.usual(work)) is not None:
+            return recipe, values
+    names = ", ".join(recipe.name for _, recipe in suited)
+    raise DidymaError(
+        "target-lacks", f"@{work.facts.func.name}", got=work.facts.target.name,
+        want=f"a target with room for blocks of {names}",
+    )  # fmt: skip
 
 
 def _too_large(work: Work, threads: int, shared: int, where: str) -> DidymaError:

@@ -11,7 +11,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.schedule import folds, matmul, rows, transpose
 from didyma.codegen.schedule.folds import FoldNest
 from didyma.codegen.schedule.matmul import Product
-from didyma.codegen.schedule.nest import Nest, NestFacts
+from didyma.codegen.schedule.nest import Nest, NestFacts, nests
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.transpose import Turned
 from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
@@ -35,6 +35,11 @@ class Work:
     def of(p: PrimFunc, nest: Nest, options: Options) -> Work:
         """Collect the facts about a nest of an expanded function."""
         return Work(NestFacts.of(p, nest, options), folds.find(nest))
+
+    @staticmethod
+    def all_of(p: PrimFunc, options: Options) -> list[Work]:
+        """Collect the facts about each nest of an expanded function."""
+        return [Work.of(p, nest, options) for nest in nests(p.body)]
 
     @property
     def serial(self) -> NestFacts:

@@ -42,16 +42,24 @@ def execute(
     for b in p.params:
         shape = tuple(evaluate(d, env) for d in b.shape)
         if b.name in p.outputs:
-            count = b.dtype.nbytes * int(np.prod(shape, dtype=np.int64))
-            memory[b.name] = np.full(count, 0xA5, np.uint8).view(b.dtype.numpy).reshape(shape)
+            memory[b.name] = _unset(b.dtype, shape)
         else:
             memory[b.name] = np.array(to_memory(next(given)))
     for k in kernels:
+        for b in k.params:
+            if b.name not in memory:  # which kernels of one function share
+                shape = tuple(evaluate(d, env) for d in b.shape)
+                memory[b.name] = _unset(b.dtype, shape)
         views = {
             b.name: memory[b.name].reshape([evaluate(d, env) for d in b.shape]) for b in k.params
         }
         lanes.run(k, views, {d.name: env[d.name] for d in k.dims})
     return [memory[o] for o in p.outputs]
+
+
+def _unset(dtype: DType, shape: tuple[int, ...]) -> Array:
+    count = dtype.nbytes * int(np.prod(shape, dtype=np.int64))
+    return np.full(count, 0xA5, np.uint8).view(dtype.numpy).reshape(shape)
 
 
 def classes(kernels: Sequence[PrimFunc]) -> list[str]:

@@ -1,0 +1,117 @@
+"""Folds of much memory, with wide loads; several blocks share a result where results are few."""
+
+from __future__ import annotations
+
+from didyma.codegen.schedule import split
+from didyma.codegen.schedule.recipes import column, full, row, serial
+from didyma.codegen.schedule.recipes.recipe import (
+    Fit,
+    Recipe,
+    Space,
+    Values,
+    at_least,
+    best,
+    powers,
+)
+from didyma.codegen.schedule.recipes.work import Work
+from didyma.codegen.schedule.split import Shape
+from didyma.refimpl.ir.loop import Load, PrimFunc
+from didyma.refimpl.ir.walk import exprs
+
+WORTH = 8  # least parts of a result that pay for a second kernel
+SIDE = 32  # threads side by side, each with the results of one load
+BYTES = 64  # of a thread on their way
+LOADS = 8  # likewise, at most
+PARTS = 4096  # blocks that share a result, at most
+BLOCKS = 16  # to a multiprocessor: short ones, so that none is without work for long
+PROCESSORS = 128  # of a device of which nothing is known
+SECOND = (column.RECIPE, row.RECIPE, full.RECIPE)  # may fold the parts, if they are many
+
+
+def _fit(work: Work) -> Fit | None:
+    if work.fold is None or not (work.reads_along or work.reads_across):
+        return None
+    values = _default(work)
+    share = work.length * _held(work, values["side"])
+    worth = share >= WORTH * work.facts.options.kernels.split and values["parts"] > 1
+    return Fit.SPLIT if worth else None
+
+
+def _held(work: Work, side: int) -> int:
+    """Return how many results a block has."""
+    return 1 if work.reads_along else side * _width(work)
+
+
+def _width(work: Work) -> int:
+    """Return how many neighbours a thread loads at once."""
+    assert work.fold is not None
+    found = split.groups(work.facts, work.fold, work.reads_along)
+    return 1 if found is None else found.size
+
+
+def _shape(work: Work, values: Values) -> Shape:
+    along = work.reads_along
+    side = 1 if along else values["side"]
+    return Shape(along, side, values["lanes"], values["loads"], values["parts"])
+
+
+def _default(work: Work) -> Values:
+    """Return as many parts as give every multiprocessor blocks, with work for each of them."""
+    assert work.fold is not None
+    threads, width = work.facts.block, _width(work)
+    side = 1 if work.reads_along else min(SIDE, at_least(-(-work.results // width)), threads)
+    held = _held(work, side)
+    blocks = max(1, -(-work.results // held))
+    wanted = BLOCKS * (work.facts.target.processors or PROCESSORS)
+    most = min(PARTS, work.length * held // work.facts.options.kernels.split)
+    parts = max(1, min(wanted // blocks, most))
+    lanes = max(1, threads // side)
+    if not split.may_part(work.facts, work.fold):
+        parts = 1
+    loads = at_least(max(1, min(LOADS, BYTES // (width * _nbytes(work)))))
+    return {"lanes": lanes, "side": side, "loads": loads, "parts": 1 << parts.bit_length() - 1}
+
+
+def _nbytes(work: Work) -> int:
+    """Return the size of the largest element that a term loads."""
+    assert work.fold is not None
+    return max(e.dtype.nbytes for e in exprs(work.fold.fold.step) if isinstance(e, Load))
+
+
+def _space(work: Work) -> Space:
+    assert work.fold is not None
+    threads = work.facts.target.threads
+    most = at_least(work.length) if split.may_part(work.facts, work.fold) else 1
+    return {
+        "lanes": powers(1, threads),
+        "side": (1,) if work.reads_along else powers(1, min(threads, at_least(work.results))),
+        "loads": (1, 2, 4, 8),
+        "parts": powers(1, min(PARTS, most)),
+    }
+
+
+def _block(work: Work, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes that they share: a part of each result."""
+    assert work.fold is not None
+    threads = values["lanes"] * values["side"]
+    width = 1 if work.reads_along else _width(work)
+    return threads, threads * width * sum(b.dtype.nbytes for b in work.fold.scalars)
+
+
+def _legal(work: Work, values: Values) -> bool:
+    return values["lanes"] * values["side"] >= work.facts.target.warp
+
+
+def _build(work: Work, values: Values) -> tuple[PrimFunc, ...]:
+    """Schedule ``lanes`` threads for each result of a block, and ``parts`` blocks."""
+    assert work.fold is not None
+    first, rest = split.parts(work.facts, work.fold, _shape(work, values))
+    if rest is None:
+        return (first,)
+    (left,) = Work.all_of(rest, work.facts.options)
+    short = left.length <= work.facts.options.kernels.short
+    recipe, usual = best(left, (serial.RECIPE,) if short else SECOND)
+    return (first, *recipe.kernels(left, usual))
+
+
+RECIPE = Recipe("split", _fit, _default, _space, _block, _build, _legal)

@@ -1,0 +1,394 @@
+"""Schedule folds of much memory: wide loads, several in flight, and blocks that share a result.
+
+A block folds a *part* of the terms of a result.  If there are several parts, the first kernel
+leaves what each comes to in memory that both kernels know, and the second folds that in the order
+of the parts: the order is fixed, so that a result is the same at every run.  Loads are kept apart
+from what is done with them, so that several are on their way at once.  (M. Harris, *Optimizing
+Parallel Reduction in CUDA*, 2007, has the parts and their trees.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from didyma.codegen.schedule import folds, lanes
+from didyma.codegen.schedule.folds import FoldNest, loaded, merged, with_lets
+from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, scan, tail
+from didyma.codegen.schedule.pointwise import moved
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims.polynomial import plus
+from didyma.refimpl.ir.expand import Inliner
+from didyma.refimpl.ir.loop import (
+    Allocate,
+    Axis,
+    Barrier,
+    Binary,
+    Block,
+    Buffer,
+    Combiner,
+    Const,
+    Expr,
+    Fold,
+    For,
+    If,
+    Let,
+    Load,
+    LoopKind,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Store,
+    Var,
+    Yield,
+)
+from didyma.refimpl.ir.unfold import folded_into
+from didyma.refimpl.ir.walk import exprs, subexprs, substitute, substitute_expr
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a fold is shared.
+
+    ``along`` says that neighbouring terms lie together in memory, and that a block has one result;
+    else neighbouring results do, and ``side`` threads side by side hold some each.  ``lanes``
+    threads fold terms of each result, and have ``loads`` groups of terms on their way.  ``parts``
+    blocks share a result.
+    """
+
+    along: bool
+    side: int
+    lanes: int
+    loads: int
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Elements that are loaded together: ``size`` neighbours along ``axis``, of ``buffers``.
+
+    There are ``count`` such groups along the axis.
+    """
+
+    axis: Var
+    size: int
+    count: Expr
+    buffers: frozenset[str]
+
+
+def groups(facts: NestFacts, fold: FoldNest, along: bool) -> Groups | None:
+    """Return what a thread may load together; None if there is nothing."""
+    axis, extent = (
+        (fold.ks[-1], fold.extents[-1]) if along else (fold.nest.index[-1], fold.nest.extents[-1])
+    )
+    read = {e.buffer for e in exprs(fold.fold.step) if isinstance(e, Load)}
+    for size in lanes.widths(facts):
+        count = lanes.part_of_size(facts, extent, size)
+        if count is None:
+            continue
+        good, bad = set[str](), set[str]()
+        for name, at in facts.accesses():
+            rest = lanes.from_row(facts, facts.offset(name, at), axis, size)
+            (bad if rest is None else good).add(name)
+        if (good - bad) & read and lanes.suit(facts, good - bad, size):
+            return Groups(axis, size, count, frozenset(good - bad))
+    return None
+
+
+def parts(facts: NestFacts, fold: FoldNest, shape: Shape) -> tuple[PrimFunc, PrimFunc | None]:
+    """Return the kernel of the parts; and the function that folds them, if there are several."""
+    tiles = _places(facts, fold, shape.parts) if shape.parts > 1 else ()
+    func = facts.func
+    rest = _rest(facts, fold, shape.parts, tiles) if tiles else None
+    if tiles:
+        outputs = (*func.outputs, *(b.name for b in tiles))
+        facts.func = replace(func, params=(*func.params, *tiles), outputs=outputs)
+        facts.buffers = {b.name: b for b in facts.func.params}
+    kernel = _Parts.of(facts, fold, shape, tiles).kernel()
+    return kernel, rest
+
+
+def may_part(facts: NestFacts, fold: FoldNest) -> bool:
+    """Return whether there is room for parts of every result: their numbers are sizes."""
+    return all(_size(facts, e) is not None for e in fold.nest.extents)
+
+
+def _size(facts: NestFacts, e: Expr) -> dims.Dim | None:
+    return ix.dim_of(e, {d.name: dims.symbol(d.name) for d in facts.func.dims})
+
+
+def _places(facts: NestFacts, fold: FoldNest, count: int) -> tuple[Buffer, ...]:
+    """Return a buffer for the parts of each accumulator, which no other nest has."""
+    to = next(s.buffer for s in facts.statements if isinstance(s, Store))
+    sizes = [d for e in fold.nest.extents if (d := _size(facts, e)) is not None]
+    names = [facts.names.fresh(f"{to}_{b.name}_parts") for b in fold.scalars]
+    return tuple(
+        Buffer(n, b.dtype, (count, *sizes)) for n, b in zip(names, fold.scalars, strict=True)
+    )
+
+
+def _rest(facts: NestFacts, fold: FoldNest, count: int, tiles: Sequence[Buffer]) -> PrimFunc:
+    """Return the function that folds the parts of each result in their order."""
+    whole, fresh = fold.fold, facts.names.fresh
+    assert whole.merger is not None
+    part = Var(fresh("part"))
+    given = tuple(Var(fresh(v.name), v.dtype) for v in whole.merger.operands)
+    table: dict[str, Expr] = {v.name: g for v, g in zip(whole.merger.operands, given, strict=True)}
+    results = tuple(substitute_expr(e, table) for e in whole.merger.results)
+    again = Fold(
+        whole.accs, (Axis(part, ix.index(count)),), Combiner(given, results),
+        Yield(loaded(tiles, (part, *fold.nest.index))), whole.body,
+        None if whole.op is not None else whole.merger,
+    )  # fmt: skip
+    body = with_lets(fold.lets, again)
+    for v, n in reversed(list(zip(fold.nest.index, fold.nest.extents, strict=True))):
+        body = For(v, n, body, LoopKind.PARALLEL)
+    return replace(facts.func, params=(*tiles, *facts.func.params), body=body)
+
+
+def _grouped(
+    facts: NestFacts, fold: FoldNest, found: Groups, group: Var, v: Var, k: Var | None
+) -> FoldNest:
+    """Return a fold whose loads in groups are at ``v`` of a ``group``.
+
+    With ``k``, which counts the groups of all terms, a load of all terms in a row is at that.
+    """
+    flat = facts.affine.offset(
+        (*fold.ks[:-1], group),
+        [facts.affine.poly(e) for e in (*fold.extents[:-1], found.count)],
+    )
+
+    def to(name: str, index: tuple[Expr, ...]) -> Expr:
+        rest = lanes.from_row(facts, facts.offset(name, index), found.axis, found.size)
+        assert rest is not None
+        at = plus(rest, {(group.name,): 1})
+        row = plus(at, flat, -1)
+        if k is not None and not any(lanes.mentions(facts, row, x) for x in (*fold.ks, group)):
+            at = plus(row, {(k.name,): 1})
+        return ix.add(ix.mul(facts.affine.expr(at), ix.index(found.size)), v)
+
+    nest = folds.find(replace(fold.nest, body=moved(fold.nest.body, found.buffers, to)))
+    assert nest is not None
+    return nest
+
+
+class _Same(dict[str, str]):
+    """Names that stand for themselves unless another is given."""
+
+    def __missing__(self, name: str) -> str:
+        return name
+
+
+@dataclass(slots=True)
+class _Parts:
+    """Writes the kernel in which each block folds a part; into ``tiles``, if there are several.
+
+    ``mine`` are what a thread's terms come to, one for each of the neighbours ``v`` that it loads
+    together, ``shared`` those of all threads; ``terms`` are the loaded ones, by their number, of
+    each load ``u`` on its way.  ``k`` counts terms or groups of them, ``at`` results or groups.
+    """
+
+    facts: NestFacts
+    fold: FoldNest
+    shape: Shape
+    tiles: tuple[Buffer, ...]
+    groups: Groups | None
+    mine: tuple[Buffer, ...]
+    shared: tuple[Buffer, ...]
+    terms: dict[int, Buffer]
+    k: Var
+    group: Var
+    v: Var
+    lane: Var
+    side: Var
+    part: Var
+
+    @staticmethod
+    def of(facts: NestFacts, fold: FoldNest, shape: Shape, tiles: tuple[Buffer, ...]) -> _Parts:
+        """Make the names and buffers of a kernel."""
+        fresh = facts.names.fresh
+        names = ("k", "group", "v", "lane", "side", "part")
+        k, group, v, lane, side, part = (Var(fresh(n)) for n in names)
+        found = groups(facts, fold, shape.along)
+        width = found.size if found is not None else 1
+        if found is not None:
+            fold = _grouped(facts, fold, found, group, v, k if shape.along else None)
+        size = (shape.lanes,) if shape.along else (shape.lanes, width, shape.side)
+        mine, shared = list[Buffer](), list[Buffer]()
+        for b in fold.scalars:
+            mine.append(Buffer(fresh(f"{b.name}_mine"), b.dtype, (width,), Scope.LOCAL))
+            shared.append(Buffer(fresh(f"{b.name}_tile"), b.dtype, size, Scope.SHARED))
+        terms = {
+            n: Buffer(fresh("term"), e.dtype, (shape.loads, width), Scope.LOCAL)
+            for n, e in enumerate(fold.terms)
+            if _loads(fold, e)
+        }
+        return _Parts(
+            facts, fold, shape, tiles, found, tuple(mine), tuple(shared), terms,
+            k, group, v, lane, side, part,
+        )  # fmt: skip
+
+    def kernel(self) -> PrimFunc:
+        """Return the kernel."""
+        facts, shape, fresh = self.facts, self.shape, self.facts.names.fresh
+        block, at, at_block = Var(fresh("bx")), Var(fresh("at")), Var(fresh("at_block"))
+        names, sizes = list(self.fold.nest.index), list(self.fold.nest.extents)
+        if self.groups is not None and not shape.along:
+            names[-1], sizes[-1] = self.group, self.groups.count
+        count = ix.mul(*sizes)
+        exists = [] if shape.along else tail(at, count, shape.side)
+        # A thread beyond the last result has no terms, but comes to every barrier.
+        body = let_all(dict(zip(names, ix.unflatten(at, sizes), strict=True)), self._thread(exists))
+        number: Expr = at_block
+        if not shape.along:
+            number = ix.add(ix.mul(at_block, ix.index(shape.side)), self.side)
+        split = ix.index(shape.parts)
+        share = {at_block: ix.floordiv(block, split), self.part: ix.mod(block, split)}
+        body = self._threads(let_all({**share, at: number}, body))
+        for b in reversed(self.shared):
+            body = Allocate(b, body)
+        blocks = count if shape.along else ix.ceildiv(count, ix.index(shape.side))
+        body = bound(block, ix.mul(blocks, split), "blockIdx.x", body)
+        flat = () if self.groups is None else self.groups.buffers
+        statements, inside = scan(body)  # which touch the tiles, too
+        known = replace(facts, statements=tuple(statements), inside=tuple(inside))
+        return known.kernel(body, "reduce_split", flat)
+
+    def _threads(self, body: Stmt) -> Stmt:
+        """Return the threads of a block with their buffers."""
+        for b in reversed([*self.mine, *self.terms.values()]):
+            body = Allocate(b, body)
+        if self.shape.along:
+            return bound(self.lane, ix.index(self.shape.lanes), "threadIdx.x", body)
+        body = bound(self.side, ix.index(self.shape.side), "threadIdx.x", body)
+        return bound(self.lane, ix.index(self.shape.lanes), "threadIdx.y", body)
+
+    def _thread(self, exists: list[Expr]) -> Stmt:
+        """Return what one thread does."""
+        fold, along, names = self.fold.fold, self.shape.along, self.facts.names
+        starts = [
+            Store(b.name, (self.v,), a.start) for b, a in zip(self.mine, fold.accs, strict=True)
+        ]
+        width = self.groups.size if self.groups is not None and along else 1
+        halves = [(n, n + (1 << h)) for h in reversed(range(width.bit_length() - 1))
+                  for n in range(1 << h)]  # fmt: skip
+        own = [loaded(self.mine, (ix.index(n),)) for n in range(width)]
+        keep = [
+            Store(t.name, self._in_tile(self.lane), x)
+            for t, x in zip(
+                self.shared, loaded(self.mine, (ix.ZERO if along else self.v,)), strict=True
+            )
+        ]
+        first = [ix.compare("eq", self.lane, ix.ZERO), *exists]
+        return Block(
+            (
+                self._each(starts),
+                guarded(exists, self._terms()),
+                *(self._copied(merged(fold, own[a], own[b], names)) for a, b in halves),
+                *(keep if along else [self._each(keep)]),
+                Barrier(),
+                *self._tree(),
+                guarded(first, self._end()),
+            )
+        )
+
+    def _terms(self) -> Stmt:
+        """Return the loop over the terms of a thread; unguarded where a part is surely whole."""
+        shape, fold, fresh = self.shape, self.fold, self.facts.names.fresh
+        sizes = list(fold.extents)
+        if self.groups is not None and shape.along:
+            sizes[-1] = self.groups.count
+        count, step = ix.mul(*sizes), shape.lanes * shape.loads
+        turns = ix.ceildiv(count, ix.index(shape.parts * step))
+        start, turn = Var(fresh("start")), Var(fresh("turn"))
+        each = ix.mul(turns, ix.index(step))
+        apart = [ix.index(u * shape.lanes) for u in range(shape.loads)]
+        k = ix.add(start, ix.mul(turn, ix.index(step)), self.lane)
+        body: Stmt = Block(
+            (
+                *(self._term(ix.add(k, x), u, sizes, load=True) for u, x in enumerate(apart)),
+                *(self._term(ix.add(k, x), u, sizes, load=False) for u, x in enumerate(apart)),
+            )
+        )
+        loop: Stmt = For(turn, turns, body)
+        if not isinstance(count, Const) or int(count.value) % (shape.parts * step):
+            last, at = Var(fresh("turn")), Var(fresh("k"))
+            one = Block((self._term(at, 0, sizes, load=True), self._term(at, 0, sizes, load=False)))
+            some = Let(
+                at,
+                ix.add(start, ix.mul(last, ix.index(shape.lanes)), self.lane),
+                If(ix.compare("lt", at, count), one),
+            )
+            rest = For(last, ix.mul(turns, ix.index(shape.loads)), some)
+            loop = If(ix.compare("le", ix.add(start, each), count), loop, rest)
+        return let_all({start: ix.mul(self.part, each)}, loop)
+
+    def _term(self, k: Expr, u: int, sizes: Sequence[Expr], *, load: bool) -> Stmt:
+        """Load the terms at ``k`` as those of number ``u``, or fold them."""
+        fold, at = self.fold, (ix.index(u), self.v)
+        if load:
+            stores = [Store(b.name, at, fold.terms[n]) for n, b in self.terms.items()]
+            body: Stmt = stores[0] if len(stores) == 1 else Block(tuple(stores))
+        else:
+            values = [
+                Load(self.terms[n].name, at, e.dtype) if n in self.terms else e
+                for n, e in enumerate(fold.terms)
+            ]
+            step = replace(fold.fold, step=Yield(tuple(values)))
+            body = folded_into(step, loaded(self.mine, (self.v,)), self.facts.names)
+        names = list(fold.ks)
+        if self.groups is not None and self.shape.along:
+            names[-1] = self.group
+        body = self._each([with_lets((*fold.lets, *fold.step), body)])
+        table = dict(zip(names, ix.unflatten(self.k, sizes), strict=True))
+        return self._copied(let_all({self.k: k, **table}, body))
+
+    def _each(self, body: Sequence[Stmt]) -> Stmt:
+        """Return a loop over the neighbours that a thread has, or the body for the only one."""
+        s = body[0] if len(body) == 1 else Block(tuple(body))
+        if self.groups is None:
+            return self._copied(substitute(s, {self.v.name: ix.ZERO}))
+        here = ix.add(ix.mul(self.group, ix.index(self.groups.size)), self.v)
+        s = let_all({self.groups.axis: here}, s)
+        return self._copied(For(self.v, ix.index(self.groups.size), s, LoopKind.VECTORIZED))
+
+    def _copied(self, s: Stmt) -> Stmt:
+        """Return a statement under other names than any that was written before."""
+        return Inliner({}, self.facts.names, _Same()).stmt(s)
+
+    def _in_tile(self, n: Expr) -> tuple[Expr, ...]:
+        return (n,) if self.shape.along else (n, self.v, self.side)
+
+    def _tree(self) -> list[Stmt]:
+        """Halve the number of partial results until one is left."""
+        count, fresh = self.shape.lanes, self.facts.names.fresh
+        if count == 1:
+            return []
+        level, half = Var(fresh("level")), Var(fresh("half"))
+        mine, other = (
+            loaded(self.shared, self._in_tile(n)) for n in (self.lane, ix.add(self.lane, half))
+        )
+        pair = merged(self.fold.fold, mine, other, self.facts.names)
+        pair = self._copied(pair) if self.shape.along else self._each([pair])
+        step = Block((If(ix.compare("lt", self.lane, half), pair), Barrier()))
+        turn: Stmt = Let(half, Binary("shr", ix.index(count // 2), level), step)
+        return [For(level, ix.index(count.bit_length() - 1), turn)]
+
+    def _end(self) -> Stmt:
+        """Keep what a part comes to, or do what follows the fold."""
+        results = loaded(self.shared, self._in_tile(ix.ZERO))
+        if self.tiles:
+            at = (self.part, *self.fold.nest.index)
+            stores = [Store(b.name, at, x) for b, x in zip(self.tiles, results, strict=True)]
+        else:
+            end = with_lets(self.fold.lets, self.fold.after(results))
+            return self._copied(end) if self.shape.along else self._each([end])
+        return Block(tuple(stores)) if self.shape.along else self._each(stores)
+
+
+def _loads(fold: FoldNest, e: Expr) -> bool:
+    """Return whether a term is loaded from memory."""
+    used = folds.needed((*fold.lets, *fold.step), subexprs(e))
+    lets = [x.value for x in (*fold.lets, *fold.step) if x.var.name in used]
+    return any(isinstance(x, Load) for root in (e, *lets) for x in subexprs(root))
