@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from didyma import __version__, cli_cases, cli_choices
+from didyma import __version__, cli_bench, cli_cases, cli_choices
 from didyma.cli_options import Dim, Engine, File, Json, Option, Planner, complete, engines, stdin
 from didyma.refimpl.errors import DidymaError
 
@@ -224,6 +224,14 @@ app.add_typer(
     name="corpus",
     help="Cases that are kept and judged again and again.",
     short_help="Keep cases and judge them again and again.",
+)
+
+
+app.add_typer(
+    cli_bench.app,
+    name="bench",
+    help="Exact counters, records of benchmarks, and times on a GPU.",
+    short_help="Count, compare and time what programs do.",
 )
 
 

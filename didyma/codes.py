@@ -267,6 +267,8 @@ _FILES = _table(
      "$ didyma plan EMPTY.csv"),
     ("not-a-finding", "A file is not one that a campaign or `check --save` wrote.",
      "$ didyma replay MODEL.dym"),
+    ("not-a-record", "A file is not a record of benchmarks, in the format of pytest-benchmark.",
+     "$ didyma bench compare MODEL.dym MODEL.dym"),
     ("parse", "A text is not of the language; the message shows the place.",
      "the text `module { func @f(%x: f32[2]) -> (%x) }`, which lacks a body in braces"),
     ("unknown-code", "An argument of explain is neither a file nor an error code.",

@@ -21,13 +21,20 @@ Value: TypeAlias = Any  # an array of lanes, a NumPy scalar where uniform, a dic
 
 @dataclass(slots=True)
 class Traffic:
-    """The bytes of global memory that threads have loaded and stored, by kernel and parameter.
+    """What threads have done: accesses to global memory, and statements.
 
-    An element that is loaded twice counts twice; an atomic update is a load and a store.
+    ``read`` and ``written`` are bytes by kernel and parameter: an element that is loaded twice
+    counts twice; an atomic update is a load and a store.  ``accesses`` counts the loads and stores
+    of threads, one for each wide one.  ``statements`` counts those that threads execute, by kernel;
+    ``longest`` is the sum over launches of how many the busiest thread executes.
     """
 
     read: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     written: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    accesses: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    launches: Counter[str] = field(default_factory=Counter[str])
+    statements: Counter[str] = field(default_factory=Counter[str])
+    longest: Counter[str] = field(default_factory=Counter[str])
 
 
 @dataclass(slots=True)
@@ -35,7 +42,8 @@ class Run:
     """One launch of some blocks: variables by name, arrays by name, the threads, the reports.
 
     ``fresh`` marks the lanes in which a variable declared without a value has none yet.
-    ``traffic``, if there is one, counts what the kernel loads and stores.
+    ``traffic``, if there is one, counts what the kernel does, and ``steps`` the statements that
+    each lane has executed.
     """
 
     warps: Warps
@@ -47,9 +55,11 @@ class Run:
     kernel: str = ""
     traffic: Traffic | None = None
     everyone: Lanes = field(init=False)
+    steps: Lanes = field(init=False)
 
     def __post_init__(self) -> None:
         self.everyone = np.arange(self.warps.size)
+        self.steps = np.zeros(self.warps.size if self.traffic is not None else 0, np.int64)
 
     def who(self, m: Mask) -> Lanes:
         """Positions of the active lanes."""
@@ -87,19 +97,28 @@ def _reach(
     return at, who, report
 
 
-def _count(r: Run, a: LaneArray, at: Lanes, read: int, written: int) -> None:
-    """Count accesses of some elements, each read and written so many times."""
+def _count(
+    r: Run, a: LaneArray, at: Lanes, *, read: int = 0, written: int = 0, first: bool = True
+) -> None:
+    """Count accesses of some elements, each read and written so many times.
+
+    ``first`` says that they are not a later part of a wide access.
+    """
     if r.traffic is not None and a.kind == "global":
         nbytes, place = int(at.size) * a.data.itemsize, (r.kernel, a.name)
         r.traffic.read[place] += read * nbytes
         r.traffic.written[place] += written * nbytes
+        r.traffic.accesses[place] += int(at.size) if first else 0
 
 
-def load(r: Run, a: LaneArray, index: Value, m: Mask, line: int) -> Value:
-    """Read elements, with every check; inactive lanes yield 0."""
+def load(r: Run, a: LaneArray, index: Value, m: Mask, line: int, first: bool = True) -> Value:
+    """Read elements, with every check; inactive lanes yield 0.
+
+    ``first`` says that they are not a later part of a wide access.
+    """
     at, who, report = _reach(r, a, index, m, line)
     a.check_read(at, r.warps, who, report)
-    _count(r, a, at, 1, 0)
+    _count(r, a, at, read=1, first=first)
     elements = a.read(at)
     if who.size == r.warps.size:
         return elements
@@ -113,11 +132,13 @@ def prefetch(r: Run, a: LaneArray, index: Value, m: Mask, line: int) -> None:
     _reach(r, a, index, m, line)
 
 
-def store(r: Run, a: LaneArray, index: Value, v: Value, m: Mask, line: int) -> None:
-    """Write elements, with every check."""
+def store(
+    r: Run, a: LaneArray, index: Value, v: Value, m: Mask, line: int, first: bool = True
+) -> None:
+    """Write elements, with every check; ``first`` as of ``load``."""
     at, who, report = _reach(r, a, index, m, line)
     a.check_write(at, r.warps, who, report)
-    _count(r, a, at, 0, 1)
+    _count(r, a, at, written=1, first=first)
     a.write(at, r.lanes(v)[who])
 
 
@@ -135,7 +156,7 @@ def atomic(r: Run, op: AtomicOp, a: LaneArray, index: Value, v: Value, m: Mask, 
     if a.written is not None and not a.written[at].all():
         report("uninitialised", f"{a.kind} {a.name} is updated", int((~a.written[at]).sum()))
     a.check_write(at, r.warps, who, report, atomic=True)
-    _count(r, a, at, 1, 1)
+    _count(r, a, at, read=1, written=1)
     given = r.lanes(v)[who]
     if a.payloads is None:
         _update(op, a.data, at, given.astype(a.data.dtype))

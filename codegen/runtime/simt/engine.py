@@ -79,7 +79,8 @@ class SimtKernels:
     def _translator(self) -> Translator:
         more = self.text.intrinsics
         ring = isinstance(self.arithmetic, InRing)
-        return Translator(self.arithmetic, table(more), functions(more, ring=ring))
+        counting = self.traffic is not None
+        return Translator(self.arithmetic, table(more), functions(more, ring=ring), counting)
 
     def launch(
         self,
@@ -111,15 +112,25 @@ class SimtKernels:
         variables = dict(zip(params[len(buffers) :], values, strict=True))
         threads = s.block[0] * s.block[1] * s.block[2]
         total = g.grid[0] * g.grid[1] * g.grid[2]
+        longest = 0
         with np.errstate(all="ignore"):
             for first, count in _batches(total, max(1, _BATCH // threads), self.blocks):
                 warps = Warps(first, count, threads)
-                run = Run(warps, _axes(warps, s, g), dict(variables), dict(arrays), reports.add)
-                run.kernel, run.traffic = kernel, self.traffic
+                run = Run(
+                    warps, _axes(warps, s, g), dict(variables), dict(arrays), reports.add,
+                    traffic=self.traffic,
+                )  # fmt: skip
+                run.kernel = kernel
                 try:
                     body(run, None)
                 except StoppedError as e:
                     reports.add(*e.args)
+                if self.traffic is not None:
+                    self.traffic.statements[kernel] += int(run.steps.sum())
+                    longest = max(longest, int(run.steps.max()))
+        if self.traffic is not None:
+            self.traffic.launches[kernel] += 1
+            self.traffic.longest[kernel] += longest
         for (name_in_ir, dtype), b in zip(s.buffers, buffers, strict=True):
             if name_in_ir in s.outputs:
                 _spread(b.written, dtype.nbytes)
@@ -190,7 +201,7 @@ class Simt:
     Of a grid with more than ``blocks`` blocks, only that many run, from both of its ends.  Its
     outputs then count as written.
 
-    ``traffic``, if given, counts the bytes that kernels load and store.
+    ``traffic``, if given, counts what kernels load, store and execute.
     """
 
     name: str = "simt"

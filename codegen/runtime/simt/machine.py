@@ -65,7 +65,8 @@ def _split(r: Run, m: Mask, cond: Value) -> tuple[Mask, bool, Mask, bool]:
 class Translator:
     """Compiles one function; ``types`` learns the type of each variable as it is declared.
 
-    ``table`` and ``functions`` are those of intrinsics beside Didyma's own.
+    ``table`` and ``functions`` are those of intrinsics beside Didyma's own.  ``counting`` says that
+    the statements which threads execute are counted.
     """
 
     def __init__(
@@ -73,8 +74,10 @@ class Translator:
         arithmetic: Arithmetic,
         table: Mapping[str, CFunction] | None = None,
         functions: Mapping[str, Callable[..., Any]] | None = None,
+        counting: bool = False,
     ) -> None:
         self.arithmetic = arithmetic
+        self.counting = counting
         self.table = table or {}
         self.functions = functions or {}
         self.types: dict[str, str] = {}
@@ -267,7 +270,7 @@ class Translator:
             array, index = self._address(args[0])
             parts = components(VECTORS[TABLE[name].result][1])
             return lambda r, m: {
-                part: access.load(r, r.arrays[array], index(r, m) + i, m, line)
+                part: access.load(r, r.arrays[array], index(r, m) + i, m, line, i == 0)
                 for i, part in enumerate(parts)
             }
         if name.startswith("store"):
@@ -277,7 +280,7 @@ class Translator:
             def write_lanes(r: Run, m: Mask) -> None:
                 struct, at = value(r, m), index(r, m)
                 for i, part in enumerate(lanes):
-                    access.store(r, r.arrays[array], at + i, struct[part], m, line)
+                    access.store(r, r.arrays[array], at + i, struct[part], m, line, i == 0)
 
             return write_lanes
         if name.startswith("prefetch_"):
@@ -323,6 +326,11 @@ class Translator:
 
     def stmt(self, n: c.Node) -> Exec:
         """Compile a statement for its effect."""
+        made = self._stmt(n)
+        groups = isinstance(n, (c.Compound, c.DeclList, c.Pragma, c.EmptyStatement))
+        return _counted(made) if self.counting and not groups else made
+
+    def _stmt(self, n: c.Node) -> Exec:
         match n:
             case c.Compound():
                 return _sequence([self.stmt(s) for s in n.block_items or []])
@@ -457,6 +465,14 @@ class Translator:
             raise StoppedError("hang", detail, len(r.who(m)), _line(n))
 
         return run
+
+
+def _counted(body: Exec) -> Exec:
+    def run(r: Run, m: Mask) -> None:
+        r.steps[... if m is None else m] += 1
+        body(r, m)
+
+    return run
 
 
 def _sequence(body: Sequence[Exec]) -> Exec:

@@ -1,0 +1,1 @@
+"""Measure programs: exact counters, times beside other libraries, and records of both."""

@@ -1,0 +1,177 @@
+"""Time workloads on a GPU beside other libraries, in one run, on random data.
+
+Every time is the median of CUDA events around one call; between two calls the second-level cache is
+overwritten.  What a workload moves at least, over that time, is its bandwidth, and the share of the
+bandwidth of a large copy in the same run is what is reported.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import didyma as dd
+from didyma.bench.peers import JAX, TORCH
+from didyma.bench.workloads import Workload, arguments, least_bytes
+from didyma.codegen.options import Options
+from didyma.refimpl.errors import EngineMissing
+from didyma.refimpl.ir.types import Array
+
+PEERS = ("torch", "torch.compile", "torch.max-autotune", "jax")
+OWN = "didyma"
+ROUNDS, WARM = 20, 4
+SUSPECT = 1 / 32  # of the largest magnitude; a result farther from PyTorch's is called wrong
+
+Thunk: TypeAlias = Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One contender on one workload: the median in seconds, or why there is none.
+
+    ``share`` is that of the copy's bandwidth.  ``off`` is the largest difference from PyTorch's
+    result as a share of its largest magnitude; None for a peer.
+    """
+
+    workload: str
+    contender: str
+    seconds: float | None
+    share: float | None
+    off: float | None
+    reason: str
+
+
+def require() -> None:
+    """Raise EngineMissing unless this machine has a GPU, PyCUDA, NVRTC and PyTorch."""
+    from didyma.codegen.runtime.registry import engine
+
+    engine("cuda")
+    try:
+        torch = import_module("torch")
+    except ImportError:
+        raise EngineMissing(
+            "engine-missing", "didyma bench gpu", got="no PyTorch",
+            want="PyTorch with CUDA, whose kernels are timed beside ours",
+            help="python3 -m pip install torch",
+        ) from None  # fmt: skip
+    if not torch.cuda.is_available():
+        raise EngineMissing(
+            "engine-missing", "didyma bench gpu", got="a PyTorch that sees no GPU",
+            want="PyTorch with CUDA", help="python3 -m pip install torch",
+        )  # fmt: skip
+
+
+def run(workloads: Sequence[Workload], peers: Sequence[str], options: Options) -> Iterator[Timed]:
+    """Judge each workload at its small size, then time it at the large one beside the peers.
+
+    Errors: EngineMissing as of ``require``.
+    """
+    require()
+    copy = _Copy()
+    for w in workloads:
+        yield from _timed(w, peers, options, copy)
+
+
+class _Copy:
+    """The clock, and the bandwidth of a copy of a gibibyte in this run, in bytes a second."""
+
+    def __init__(self) -> None:
+        torch = self.torch = import_module("torch")
+        self._flushed = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
+        source = torch.randn(1 << 28, device="cuda")
+        target = torch.empty_like(source)
+        self.bandwidth: float = 2 * source.nbytes / self.seconds(lambda: target.copy_(source))
+
+    def seconds(self, run: Thunk) -> float:
+        """Return the median of the GPU's time for one call."""
+        torch = self.torch
+        for _ in range(WARM):
+            run()
+        pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(ROUNDS)]
+        for start, end in pairs:
+            self._flushed.zero_()
+            start.record()
+            run()
+            end.record()
+        torch.cuda.synchronize()
+        return statistics.median(float(a.elapsed_time(b)) for a, b in pairs) / 1e3
+
+
+def _timed(w: Workload, peers: Sequence[str], options: Options, copy: _Copy) -> Iterator[Timed]:
+    program, given = w.program(large=True), arguments(w, large=True)
+    moved = least_bytes(program)
+    on_gpu = [_to_torch(copy.torch, a) for a in given]
+    want = TORCH[w.name](copy.torch, *on_gpu)
+    contenders = {OWN: partial(_own, w, program, options, on_gpu)}
+    contenders |= {p: partial(_peer, p, w, given, on_gpu) for p in peers}
+    for name, prepare in contenders.items():
+        try:
+            call = prepare()
+            seconds = copy.seconds(call) if name != "jax" else _waited(call)
+            off = _distance(copy.torch, call(), want) if name == OWN else None
+        except Exception as e:  # of the contender's library, which may raise anything
+            yield Timed(w.name, name, None, None, None, f"{type(e).__name__}: {e}"[:300])
+            continue
+        yield Timed(w.name, name, seconds, moved / seconds / copy.bandwidth, off, "")
+
+
+def _own(w: Workload, program: dd.Program, options: Options, on_gpu: Sequence[Any]) -> Thunk:
+    from didyma.codegen.runtime.cuda import Cuda
+
+    for f in dd.check(w.program(), engines="cuda", options=options).findings:
+        raise RuntimeError(f"wrong at the small size: {f.level} {f.where}: {f.message}")
+    exe = dd.compile(program, engine=Cuda(checked=False), options=options)
+    return lambda: exe(*on_gpu)
+
+
+def _peer(name: str, w: Workload, given: Sequence[Array], on_gpu: Sequence[Any]) -> Thunk:
+    if name == "jax":
+        jax = import_module("jax")
+        call = jax.jit(partial(JAX[w.name], jax))
+        arrays = [jax.numpy.asarray(a) for a in given]
+        return lambda: call(*arrays)
+    torch = import_module("torch")
+    f = partial(TORCH[w.name], torch)
+    if name == "torch":
+        return lambda: f(*on_gpu)
+    mode = "max-autotune" if name == "torch.max-autotune" else "default"
+    torch.compiler.reset()
+    compiled = torch.compile(f, mode=mode)
+    return lambda: compiled(*on_gpu)
+
+
+def _to_torch(torch: Any, a: Array) -> Any:
+    if a.dtype.name == "bfloat16":
+        return torch.from_numpy(a.view("int16")).cuda().view(torch.bfloat16)
+    return torch.from_numpy(a).cuda()
+
+
+def _waited(call: Thunk) -> float:
+    """Return the median wall time of a call of a library that has streams of its own."""
+    found = list[float]()
+    for _ in range(WARM):
+        call()
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        for x in _leaves(call()):
+            x.block_until_ready()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def _leaves(x: Any) -> list[Any]:
+    return [*x] if type(x) in (tuple, list) else [x]
+
+
+def _distance(torch: Any, got: Any, want: Any) -> float:
+    """Return the largest difference as a share of the largest magnitude, over all results."""
+    found = 0.0
+    for a, b in zip(_leaves(got), _leaves(want), strict=True):
+        x, y = a.double(), b.double()
+        found = max(found, float((x - y).abs().max() / y.abs().max().clamp_min(1e-30)))
+    return found
