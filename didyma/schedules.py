@@ -73,8 +73,10 @@ def _text(given: str | Path, source: str) -> tuple[str, str]:
 def _named(s: ScheduleText, key: str) -> str:
     """Return the text of a schedule, which must be for the function that it is given to."""
     if s.function != key:
-        raise DidymaError(
-            "unknown-function", f"schedule @{s.function}", got=f"a schedule for @{s.function}",
-            want=f"one for @{key}", file=s.source, line=1,
+        raise s.at_head(
+            DidymaError(
+                "unknown-function", f"schedule @{s.function}", got=f"a schedule for @{s.function}",
+                want=f"one for @{key}",
+            )
         )  # fmt: skip
     return s.text

@@ -18,7 +18,9 @@ from didyma.refimpl.ir.walk import exprs, stmts
 MEDIAN = 12  # of the steps that a schedule has
 LONGEST = 26  # steps that a schedule is meant to have, at most
 MOST_REFUSED = 12  # refused steps for each legal one, on average
-MOTIFS = 3  # one schedule in so many begins with steps that belong together
+MOTIFS = 0.5  # of the schedules, those that begin with steps that belong together
+MOTIFS_OF_CALLS = 0.9  # of those of functions with others to call
+MORE_MOTIFS = 0.04  # of the other steps, those after which such steps follow
 LARGEST = 400  # statements and expressions from which on no more steps are taken
 
 
@@ -58,11 +60,14 @@ def draw(seed: int, index: int) -> Case:
     subject = functions.draw(seed, index)
     chance = random.Random((seed << 64) + index + (1 << 32))
     wanted = chance.randint(1, LONGEST)
-    queue = motif(subject.func, chance) if chance.random() < 1 / MOTIFS else []
+    share = MOTIFS_OF_CALLS if subject.func.functions else MOTIFS
+    queue = motif(subject.func, chance) if chance.random() < share else []
     legal: list[Step] = []
     refused: list[Refused] = []
     f = subject.func
     while len(legal) < wanted and len(refused) < MOST_REFUSED * wanted and size(f) < LARGEST:
+        if not queue and chance.random() < MORE_MOTIFS:
+            queue = motif(f, chance)
         step = queue.pop(0) if queue else steps.draw(f, chance)
         if reassociates(step) and not subject.exact:
             continue

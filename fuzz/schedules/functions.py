@@ -24,19 +24,22 @@ _TRIES = 8
 class Subject:
     """A function, sizes of its dims, and the seed of its values.
 
-    ``module`` holds the graph of a lowered function, which its error bars come from.
+    ``module`` holds the graph of a lowered function, which its error bars come from.  Those of a
+    drawn nest are ``small`` integers where no order of sums may show, and numbers else of which
+    most orders show.
     """
 
     func: PrimFunc
     env: tuple[tuple[str, int], ...]
     seed: int
     module: Module | None = None
+    small: bool = False
 
     @property
     def exact(self) -> bool:
         """Whether a schedule that reassociates can be judged: by bars, or as integers are."""
         floats = any(b.dtype.is_float for b in self.func.params)
-        return self.module is not None or not floats
+        return self.module is not None or self.small or not floats
 
     def buffers(self) -> dict[str, Array]:
         """Return the content of each parameter before the launch, drawn from the seed."""
@@ -45,14 +48,17 @@ class Subject:
         found: dict[str, Array] = {}
         for n, p in enumerate(self.func.params):
             shape = dims.values(p.shape, env)
-            kind = (
-                values.Distribution.SMALL
-                if p.name in self.func.outputs
-                else values.Distribution.MIXED
-            )
-            drawn = values.array(self.seed + n, p.dtype, shape, None, kind)
+            drawn = values.array(self.seed + n, p.dtype, shape, None, self._kind(p.name))
             found[p.name] = given.get(p.name, drawn)
         return found
+
+    def _kind(self, name: str) -> values.Distribution:
+        if self.small or (self.module is not None and name in self.func.outputs):
+            return values.Distribution.SMALL
+        if self.seed % 2:  # any NaN or infinity hides the order of a sum
+            return values.Distribution.NORMAL
+        is_output = name in self.func.outputs
+        return values.Distribution.SMALL if is_output else values.Distribution.MIXED
 
     def inputs(self) -> list[Array]:
         """Return the values of the parameters of the graph."""
@@ -82,7 +88,7 @@ def draw(seed: int, index: int) -> Subject:
 
 
 def _of_nest(drawn: Nest) -> Subject:
-    return Subject(drawn.func, drawn.env, drawn.seed)
+    return Subject(drawn.func, drawn.env, drawn.seed, small=drawn.exact)
 
 
 def _lowered(chance: random.Random, seed: int, index: int) -> Subject | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from itertools import pairwise
+from typing import TypeAlias
 
 from didyma.codegen.schedule.steps import records
+from didyma.codegen.schedule.steps.accesses import update_of
 from didyma.codegen.schedule.steps.loops import loops_of, path_to
 from didyma.codegen.schedule.steps.records import Step, Tail
 from didyma.refimpl.ir.loop import (
@@ -24,15 +26,19 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import exprs, stmts
 
+Motif: TypeAlias = Callable[[PrimFunc, random.Random], list[Step]]
+
 
 def motif(f: PrimFunc, chance: random.Random) -> list[Step]:
-    """Return steps that belong together; none where the function has no place for them."""
-    kinds: list[Callable[[PrimFunc, random.Random], list[Step]]] = [
+    """Return steps that belong together; none where the function has no place for any."""
+    kinds: list[Motif] = [
         *[_spread] * 3, _pipelined, _moved, _bound, *[_joined] * 2, _turned_round, *[_named] * 2,
+        *[_copied] * 2, *[_nearer] * 2, *[_swapped] * 2,
     ]  # fmt: skip
-    if f.functions and chance.random() < 0.5:
+    if f.functions and chance.random() < 0.7:
         return _called(f, chance)
-    return chance.choice(kinds)(f, chance)
+    chance.shuffle(kinds)
+    return next(filter(None, (kind(f, chance) for kind in kinds)), list[Step]())
 
 
 def _spread(f: PrimFunc, chance: random.Random) -> list[Step]:
@@ -76,7 +82,7 @@ def _pipelined(f: PrimFunc, chance: random.Random) -> list[Step]:
     if not loops:
         return []
     loop = chance.choice(loops)
-    read = sorted({e.buffer for e in exprs(loop.body) if isinstance(e, Load)})
+    read = _read(loop)
     if not read:
         return []
     stage = records.Stage(chance.choice(read), loop.var.name, into="near")
@@ -98,6 +104,63 @@ def _moved(f: PrimFunc, chance: random.Random) -> list[Step]:
     if not users or chance.random() < 0.3:
         return [records.Inline(name)]
     return [records.ComputeAt(name, chance.choice(users))]
+
+
+def _copied(f: PrimFunc, chance: random.Random) -> list[Step]:
+    """Return what lets threads share a copy of what they read, whose size they need not divide."""
+    f = unfolded(f)
+    outer = [s for s in stmts(f.body) if isinstance(s, For) and len(path_to(f.body, s)) <= 1]
+    if not outer or not f.inputs:
+        return []
+    one = chance.choice(outer)
+    buffer = chance.choice(f.inputs)
+    names = [one.var.name]
+    steps: list[Step] = []
+    if chance.random() < 0.5:
+        steps.append(
+            records.Split(names[0], chance.choice((2, 3, 4)), Tail.PEELED, ("far", "near"))
+        )
+        names = ["far", "near"]
+    elif isinstance(one.body, For) and chance.random() < 0.7:
+        names.append(one.body.var.name)
+    axes: list[str] = chance.sample(AXES[3:], len(names))
+    if len(names) > 1 and chance.random() < 0.5:
+        axes[0] = chance.choice(AXES[:3])
+    steps += [records.Bind(n, a) for n, a in zip(names, axes, strict=True)]
+    inner = [x.var.name for x in loops_of(one.body)]
+    place = chance.choice([names[-1], *inner])
+    return [*steps, records.Stage(buffer, place, records.Memory.SHARED, "tile")]
+
+
+def _nearer(f: PrimFunc, chance: random.Random) -> list[Step]:
+    """Return what stages something in a loop, part of whose iterations a condition forbids."""
+    f = unfolded(f)
+    loops = [x for x in loops_of(f.body) if _read(x)]
+    if not loops:
+        return []
+    loop = chance.choice(loops)
+    name, buffer = loop.var.name, chance.choice(_read(loop))
+    if chance.random() < 0.3:
+        return [records.Stage(buffer, name, into="close")]
+    split = records.Split(name, chance.choice((2, 3, 4)), Tail.GUARDED, ("far", "near"))
+    return [split, records.Stage(buffer, chance.choice(("far", "near", "near")), into="close")]
+
+
+def _swapped(f: PrimFunc, chance: random.Random) -> list[Step]:
+    """Return what takes the iterations of a loop in another order, as for the lanes of a sum."""
+    f = unfolded(f)
+    loops = loops_of(f.body)
+    sums = [x for x in loops if any(isinstance(s, Store) and update_of(s) for s in stmts(x.body))]
+    if not sums:
+        return []
+    name = chance.choice(sums).var.name
+    tail = chance.choice((Tail.GUARDED, Tail.PEELED))
+    split = records.Split(name, chance.choice((2, 3, 4)), tail, ("turn", "lane"))
+    return [split, records.Reorder(("lane", "turn"), chance.random() < 0.3)]
+
+
+def _read(loop: For) -> list[str]:
+    return sorted({e.buffer for e in exprs(loop.body) if isinstance(e, Load)})
 
 
 def _called(f: PrimFunc, chance: random.Random) -> list[Step]:

@@ -8,20 +8,22 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from didyma.fuzz.schedules import places
+from didyma.fuzz.schedules.callees import KINDS, Callees
+from didyma.fuzz.schedules.maker import MARGIN, Maker
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.loop import (
     INDEX,
     Accumulator,
     Allocate,
     Axis,
     Binary,
-    BinaryOp,
     Block,
     Buffer,
-    Call,
     Combiner,
     Compare,
     Const,
@@ -40,24 +42,28 @@ from didyma.refimpl.ir.loop import (
     While,
     Yield,
 )
-from didyma.refimpl.ir.types import DType
 
-DTYPES = (DType.I32, DType.I64, DType.F32, DType.U32, DType.F64)
-OPS: tuple[BinaryOp, ...] = ("add", "sub", "mul", "max", "min")
-MARGIN = 2  # elements beyond the loops along each axis, which shifted accesses reach
 LONG = 1100  # iterations: more than a block has threads
 ONE_IN_LONG = 30
+ONE_OF_THREADS = 0.05  # of the functions, those of threads from the start
 MOST_SIZE = 12  # of a symbolic side
-CALLED = ("apply", "similar")  # the names of functions that a function may call
+PLACES = (
+    *[places.gathered] * 2, *[places.padded] * 2, *[places.folded] * 2, *[places.deep] * 2,
+    places.ragged, places.placed, places.product,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A function of loop nests, the sizes of its dims, and the seed of its values."""
+    """A function of loop nests, the sizes of its dims, and the seed of its values.
+
+    Where ``exact``, sums of floats come to the same in any order, if inputs are small integers.
+    """
 
     func: PrimFunc
     env: tuple[tuple[str, int], ...]
     seed: int
+    exact: bool
 
 
 def nest(chance: random.Random) -> Nest:
@@ -65,47 +71,42 @@ def nest(chance: random.Random) -> Nest:
     maker = _Long(chance) if chance.randrange(ONE_IN_LONG) == 0 else _Nests(chance)
     func = maker.function()
     env = tuple((d.name, chance.choice((1, 2, 3, 5, 8, d.hi))) for d in func.dims)
-    return Nest(func, env, chance.randrange(1 << 20))
+    return Nest(func, env, chance.randrange(1 << 20), maker.exact)
 
 
-class _Nests:
+class _Nests(Maker):
     """Draws the statements of one function."""
 
     def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
-        self.dtype = chance.choice(DTYPES)
-        self.sides: list[Dim] = [chance.choice((3, 4, 5, 6, 8)) for _ in range(2)]
-        if chance.random() < 0.2:
-            self.sides[chance.randrange(2)] = dims.symbol("n")
-        self.shape = tuple(dims.add(n, MARGIN) for n in self.sides)
-        self.buffers = [Buffer(n, self.dtype, self.shape) for n in ("a", "b", "c")]
-        self.count = 0
-        self.callees: tuple[PrimFunc, ...] = ()
-        if not dims.free(self.shape) and chance.random() < 0.15:
-            self.callees = tuple(map(self.callee, CALLED))
+        super().__init__(chance)
+        self.callees: Callees | None = None
+        self.called: tuple[PrimFunc, ...] = ()
+        rows, columns = self.shape
+        may = not self.exact and chance.random() < 0.35
+        if may and isinstance(rows, int) and isinstance(columns, int):
+            self.callees = Callees(chance, self.dtype, (rows, columns))
+            self.called = self.callees.functions()
 
     def function(self) -> PrimFunc:
-        parts = [self.nest() for _ in range(self.chance.choice((1, 1, 2, 2, 3)))]
         sizes = tuple(DimVar(n, 1, MOST_SIZE) for n in dims.free(self.shape))
+        if self.chance.random() < ONE_OF_THREADS:
+            parts = [places.shared(self, self.loop(), self.loop()) for _ in range(2)]
+            return self.of(Block(tuple(parts[: self.chance.choice((1, 2))])), sizes)
+        parts = [self.nest() for _ in range(self.chance.choice((1, 1, 2, 2, 3)))]
         made = None
         if not sizes and self.chance.random() < 0.5:  # a value that a nest of its own computes
             made = Buffer("t", self.dtype, tuple(self.sides), Scope.LOCAL)
-            parts = [self.fill(made), *parts, self.use(made)]
+            fills = [self.fill(made) for _ in range(self.chance.choice((1, 1, 1, 1, 2)))]
+            parts = [*fills, *parts, self.use(made)]
         body: Stmt = parts[0] if len(parts) == 1 else Block(tuple(parts))
         if len(parts) > 1 and self.chance.random() < 0.3:
             body = For(self.loop(), ix.index(self.chance.choice((1, 2, 3))), body)
-        body = body if made is None else Allocate(made, body)
+        return self.of(body if made is None else Allocate(made, body), sizes)
+
+    def of(self, body: Stmt, sizes: tuple[DimVar, ...]) -> PrimFunc:
         return PrimFunc(
-            "nests", tuple(self.buffers), ("b", "c"), body, sizes, functions=self.callees
+            "nests", tuple(self.buffers), ("b", "c"), body, sizes, functions=self.called
         )
-
-    def loop(self) -> Var:
-        self.count += 1
-        return Var(f"i{self.count - 1}")
-
-    def name(self, prefix: str) -> str:
-        self.count += 1
-        return f"{prefix}{self.count - 1}"
 
     # ---- nests
 
@@ -113,22 +114,15 @@ class _Nests:
         """Return two loops around statements of some kind, or a call."""
         kinds: list[Callable[[Var, Var], Stmt]] = [
             *[self.stores] * 8, *[self.updates] * 3, *[self.fold] * 2, *[self.folds] * 2,
-            *[self.guarded] * 2, *[self.named] * 3, *[self.chained] * 2,
+            *[self.guarded] * 2, *[self.named] * 3, *[self.chained] * 3,
             self.counted, self.triangle,
-            *[self.call] * 4 * bool(self.callees), *[self.written_out] * 4 * bool(self.callees),
+            *[self.call] * 4 * bool(self.called), *[self.written_out] * 12 * bool(self.called),
+            *[partial(kind, self) for kind in PLACES],
         ]  # fmt: skip
         return self.chance.choice(kinds)(self.loop(), self.loop())
 
-    def over(self, i: Var, j: Var, body: Stmt, columns: Expr | None = None) -> Stmt:
-        inner = For(j, ix.of_dim(self.sides[1]) if columns is None else columns, body)
-        return For(i, ix.of_dim(self.sides[0]), inner)
-
     def stores(self, i: Var, j: Var) -> Stmt:
         return self.over(i, j, self.some(i, j))
-
-    def some(self, i: Expr, j: Expr) -> Stmt:
-        stores = [self.store(i, j) for _ in range(self.chance.choice((1, 1, 2)))]
-        return stores[0] if len(stores) == 1 else Block(tuple(stores))
 
     def triangle(self, i: Var, j: Var) -> Stmt:
         """Return rows that grow, up to the length of the shorter side."""
@@ -240,60 +234,18 @@ class _Nests:
 
     # ---- calls
 
-    def callee(self, name: str) -> PrimFunc:
-        """Return a function that updates a whole buffer by another; the two differ in the op."""
-        x, y = (Buffer(n, self.dtype, self.shape) for n in "xy")
-        op: BinaryOp = "sub" if name == CALLED[0] else "max"
-        return PrimFunc(name, (x, y), ("y",), self.whole(Var("p"), Var("q"), op, "x", "y"))
-
-    def whole(self, p: Var, q: Var, op: BinaryOp, x: str, y: str) -> Stmt:
-        value = Binary(op, Load(y, (p, q), self.dtype), Load(x, (p, q), self.dtype))
-        body: Stmt = Store(y, (p, q), value)
-        for v, n in ((q, self.shape[1]), (p, self.shape[0])):
-            body = For(v, ix.of_dim(n), body)
-        return body
-
     def call(self, i: Var, j: Var) -> Stmt:
-        x, y = self.chance.choice((("a", "b"), ("a", "c"), ("b", "c")))
-        called = Call(self.chance.choice(CALLED), (x, y))
+        del j
+        assert self.callees is not None
+        called = self.callees.call(self.chance.choice(self.called))
         return called if self.chance.random() < 0.5 else For(i, ix.index(2), called)
 
     def written_out(self, i: Var, j: Var) -> Stmt:
         """Return what a function does that could be called."""
-        return self.whole(i, j, self.chance.choice(("sub", "max")), "a", self.target())
-
-    # ---- accesses
-
-    def op(self) -> BinaryOp:
-        return self.chance.choice(OPS)
-
-    def any(self) -> str:
-        return self.chance.choice("abc")
-
-    def target(self) -> str:
-        return self.chance.choice("bc")
-
-    def number(self, n: int) -> Expr:
-        return Const(float(n) if self.dtype.is_float else n, self.dtype)
-
-    def store(self, i: Expr, j: Expr) -> Store:
-        target = self.target()
-        at = self.at(i, j)
-        first: Expr = self.load(i, j)
-        if self.chance.random() < 0.4:  # an update, such as a fold makes
-            at = (i, ix.ZERO) if self.chance.random() < 0.5 else (ix.ZERO, j)
-            first = Load(target, at, self.dtype)
-        return Store(target, at, Binary(self.op(), first, self.load(i, j)))
-
-    def load(self, i: Expr, j: Expr, buffer: str = "") -> Expr:
-        return Load(buffer or self.any(), self.at(i, j), self.dtype)
-
-    def at(self, i: Expr, j: Expr) -> tuple[Expr, ...]:
-        """Return an element near that of two loop variables, at times with them in turn."""
-        shift = [self.chance.choice((0, 0, 0, 1, 2)) for _ in range(2)]
-        if self.sides[0] == self.sides[1] and self.chance.random() < 0.2:
-            i, j = j, i
-        return ix.add(i, ix.index(shift[0])), ix.add(j, ix.index(shift[1]))
+        assert self.callees is not None
+        known = self.chance.random() < 0.8
+        kind = self.chance.choice([f.name for f in self.called] if known else KINDS)
+        return self.callees.nest(kind, (i, j, self.loop()))
 
     # ---- a value that is made before it is used
 
@@ -315,7 +267,7 @@ class _Long(_Nests):
         self.sides = [LONG, 1]
         self.shape = (LONG + MARGIN, 1)
         self.buffers = [Buffer(n, self.dtype, self.shape) for n in ("a", "b", "c")]
-        self.callees = ()
+        self.callees, self.called = None, ()
 
     def function(self) -> PrimFunc:
         i = self.loop()

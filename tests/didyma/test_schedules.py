@@ -103,8 +103,22 @@ def test_a_schedule_for_another_function_is_refused(folder: Path) -> None:
         with pytest.raises(dd.DidymaError) as e:
             dd.compile(loops(folder), schedules={key: text})
         assert e.value.code == "unknown-function"
+        assert e.value.shown.startswith("schedule @")
     with pytest.raises(dd.DidymaError, match="unknown-function"):
         dd.compile(shown, schedules={"total": STEPS})
+
+
+def test_a_schedule_for_another_function_has_its_place_in_the_file(folder: Path) -> None:
+    (folder / "late.dys").write_text("# of another\n\n" + STEPS.replace("@total", "@other"))
+    with pytest.raises(dd.DidymaError) as e:
+        dd.compile(loops(folder), schedules={"total": folder / "late.dys"})
+    assert (e.value.file, e.value.line) == (str(folder / "late.dys"), 3)
+    said = didyma(
+        "schedule", str(folder / "total.dym"), "--schedule", str(folder / "late.dys"), "--json"
+    )
+    assert (said.json["error"]["file"], said.json["error"]["line"]) == (
+        str(folder / "late.dys"), 3,
+    )  # fmt: skip
 
 
 def test_the_command_prints_each_step(folder: Path) -> None:

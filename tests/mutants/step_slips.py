@@ -57,7 +57,7 @@ REFUSALS: tuple[Fault, ...] = (
     ),
     _slip(
         "a loop left parallel where it moves around a serial one", "reorder.py",
-        "if carried(known, loop, known.scan.within(loop)) is None:", "if True:",
+        "if carried(Dependences(scan(f)), loop) is None:", "if True:",
     ),
     _slip(
         "a condition moved behind a write of what it reads", "reorder.py",

@@ -87,7 +87,7 @@ def _on_merging_fold(step: Step, f: PrimFunc, target: Target) -> PrimFunc | None
 def _taken(step: Step, f: PrimFunc, target: Target, unchecked: bool) -> PrimFunc:
     match step:
         case Split():
-            return split(step, f)
+            return split(step, f, unchecked=unchecked)
         case Fuse():
             return fuse(step, f)
         case Join():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from didyma.codegen.schedule.nest import guarded
 from didyma.codegen.schedule.steps.accesses import scan
-from didyma.codegen.schedule.steps.dependence import Dependence, refuse
+from didyma.codegen.schedule.steps.dependence import Dependence, refuse, unsteady
 from didyma.codegen.schedule.steps.loops import (
     claim,
     find,
@@ -80,6 +80,8 @@ def pipeline(step: Pipeline, f: PrimFunc, *, unchecked: bool = False) -> PrimFun
         raise wrong(f, f"a depth of {step.depth}", f"2 to {MOST_DEPTH}")
     made, fill, rest = _staged(step, f, loop)
     known = scan(f)
+    if not unchecked and (found := unsteady(known, loop)):
+        raise refuse(f"pipeline {step.loop}", found, "an extent that stays the same in the loop")
     read = [a for a in known.within(fill) if not a.writes]
     for b in known.within(loop.body):
         same = (a for a in read if known.roots[a.buffer] == known.roots[b.buffer])

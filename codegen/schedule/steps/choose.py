@@ -47,9 +47,11 @@ def by_function(text: str, known: Mapping[str, str]) -> dict[str, ScheduleText]:
         if not name:
             raise other_function(s, known)
         if name in found:
-            raise DidymaError(
-                "name-taken", f"schedule @{s.function}", got=f"a second schedule of @{name}",
-                want="one for each function",
+            raise s.at_head(
+                DidymaError(
+                    "name-taken", f"schedule @{s.function}", got=f"a second schedule of @{name}",
+                    want="one for each function",
+                )
             )  # fmt: skip
         found[name] = s
     return found
@@ -58,9 +60,11 @@ def by_function(text: str, known: Mapping[str, str]) -> dict[str, ScheduleText]:
 def other_function(s: ScheduleText, names: Iterable[str]) -> DidymaError:
     """Return the error of a schedule for another function than there is."""
     known = ", ".join(f"@{n}" for n in names) or "none"
-    return DidymaError(
-        "unknown-function", f"schedule @{s.function}", got=f"@{s.function}",
-        want=f"the name of a function, or the hash of its structure: {known}",
+    return s.at_head(
+        DidymaError(
+            "unknown-function", f"schedule @{s.function}", got=f"@{s.function}",
+            want=f"the name of a function, or the hash of its structure: {known}",
+        )
     )  # fmt: skip
 
 

@@ -222,12 +222,25 @@ def pairs(first: Iterable[Access], second: Sequence[Access]) -> Iterator[tuple[A
                 yield a, b
 
 
-def carried(known: Dependences, loop: For, inside: Sequence[Access]) -> Dependence | None:
+def carried(known: Dependences, loop: For) -> Dependence | None:
     """Return a dependence between different iterations of a loop, if there may be one."""
+    inside = known.scan.within(loop.body)
     for a, b in pairs(inside, inside):
         signs: dict[str, Direction] = {x.var.name: "*" for x in _below(a, loop)}
         if known.may(a, b, {**signs, loop.var.name: "<"}):
             return Dependence(a, b, loop.var.name)
+    return None
+
+
+def unsteady(known: Scan, loop: For) -> Dependence | None:
+    """Return what keeps the extent of a loop from being computed again in the loop, if anything.
+
+    A loop computes it once.
+    """
+    read = [a for a in known.accesses if a.stmt is loop]
+    for a, b in pairs(read, known.within(loop.body) if read else ()):
+        if known.roots[a.buffer] == known.roots[b.buffer]:
+            return Dependence(a, b, "")
     return None
 
 

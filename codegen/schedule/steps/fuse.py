@@ -11,6 +11,7 @@ from didyma.codegen.schedule.steps.dependence import (
     Direction,
     pairs,
     refuse,
+    unsteady,
 )
 from didyma.codegen.schedule.steps.loops import claim, find, items, replaced, sequence
 from didyma.codegen.schedule.steps.records import Fuse, Join
@@ -76,6 +77,9 @@ def join(step: Join, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:
     assert isinstance(block, Block)
     rest = [one if s is first else s for s in block.body if s is not second]
     g = replace(f, body=replaced(f.body, block, sequence(rest)))
+    if not unchecked and (found := unsteady(scan(f), first)):
+        want = "a number of iterations that the first loop leaves as it is"
+        raise refuse(f"join {', '.join(step.loops)}", found, want)
     known = Dependences(scan(g))
     before = [a for s in kept for a in known.scan.within(s)]
     after = [a for a in known.scan.within(one.body) if a not in before]
@@ -101,11 +105,8 @@ def _follows(s: Stmt, first: For, second: For) -> bool:
 def _across(
     known: Dependences, loop: str, before: list[Access], after: list[Access], sign: Direction
 ) -> Dependence | None:
+    """Return a dependence of two bodies, which have no other loops in common than those around."""
     for a, b in pairs(before, after):
-        inner: dict[str, Direction] = {}
-        names = [x.var.name for x in a.loops]
-        for name in names[names.index(loop) + 1 :]:
-            inner[name] = "*"
-        if known.may(a, b, {**inner, loop: sign}):
+        if known.may(a, b, {loop: sign}):
             return Dependence(a, b, loop)
     return None

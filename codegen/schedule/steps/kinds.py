@@ -106,8 +106,7 @@ def _independent(f: PrimFunc, loop: For, step: str, unchecked: bool) -> None:
         raise wrong(f, f"a barrier or exchange in {loop.var.name}", "a loop without those")
     if loop.kind in AT_ONCE or unchecked:
         return
-    known = Dependences(scan(f))
-    if found := carried(known, loop, known.scan.within(loop)):
+    if found := carried(Dependences(scan(f)), loop):
         raise refuse(
             f"{step} {loop.var.name}", found, "iterations that do not depend on one another"
         )

@@ -151,8 +151,7 @@ def settled(f: PrimFunc, names: Sequence[str]) -> PrimFunc:
         f = replace(f, body=replaced(f.body, loop, replace(loop, kind=LoopKind.SERIAL)))
     for name in names:
         loop = find(f, name).loop
-        known = Dependences(scan(f))
-        if carried(known, loop, known.scan.within(loop)) is None:
+        if carried(Dependences(scan(f)), loop) is None:
             f = replace(f, body=replaced(f.body, loop, replace(loop, kind=LoopKind.PARALLEL)))
     return f
 
@@ -169,8 +168,8 @@ def tile(step: Tile, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:
         )  # fmt: skip
     free = unchecked or _permutable(f, *step.loops, step.reassociates)
     a, b, c, d = step.into
-    f = split(Split(step.loops[0], step.factors[0], into=(a, c)), f)
-    f = split(Split(step.loops[1], step.factors[1], into=(b, d)), f)
+    f = split(Split(step.loops[0], step.factors[0], into=(a, c)), f, unchecked=unchecked)
+    f = split(Split(step.loops[1], step.factors[1], into=(b, d)), f, unchecked=unchecked)
     return reorder(Reorder((a, b, c, d), step.reassociates), f, unchecked=free)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from didyma.codegen.lower.affine import Affine
+from didyma.codegen.schedule.steps.accesses import scan
+from didyma.codegen.schedule.steps.dependence import refuse, unsteady
 from didyma.codegen.schedule.steps.loops import (
     claim,
     find,
@@ -23,11 +25,11 @@ from didyma.refimpl.ir.walk import substitute
 KINDS = (LoopKind.SERIAL, LoopKind.UNROLLED, LoopKind.PARALLEL)
 
 
-def split(step: Split, f: PrimFunc) -> PrimFunc:
+def split(step: Split, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:
     """Return a function with one of its loops split in two.
 
     The order of iterations stays.  DidymaError ``no-such-loop``, ``bad-step``, ``name-taken``,
-    ``indivisible``.
+    ``indivisible``; ``dependence`` where the loop writes what a rest of iterations is known by.
     """
     loop = find(f, step.loop).loop
     require_factor(f, step.loop, step.factor)
@@ -37,6 +39,8 @@ def split(step: Split, f: PrimFunc) -> PrimFunc:
         raise wrong(f, f"{step.loop}, a {loop.kind} loop", "a loop of another kind")
     claim(f, step.into, [step.loop])
     rest, factor = remainder(loop.extent, step.factor), ix.index(step.factor)
+    if rest != ix.ZERO and not unchecked and (found := unsteady(scan(f), loop)):
+        raise refuse(f"split {step.loop}", found, "an extent that stays the same in the loop")
     if rest == ix.ZERO or step.tail is Tail.GUARDED:
         rounds = ix.ceildiv if rest != ix.ZERO else ix.floordiv
         both = _two(step, loop, rounds(loop.extent, factor), guarded=rest != ix.ZERO)

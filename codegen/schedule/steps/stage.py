@@ -165,11 +165,16 @@ def _shared(
     region: Region,
     body: Stmt,
 ) -> PrimFunc:
-    if not threads or known.roots[old.name] in known.written or old.scope is not Scope.GLOBAL:
+    root = known.roots[old.name]
+    if old.scope is not Scope.GLOBAL or not threads:
         raise wrong(
-            f, f"{old.name}, in {len(threads)} loops of threads",
-            "an input that nothing writes, and a loop inside bound thread axes",
+            f, f"{old.name}, in {old.scope} memory, and {len(threads)} loops of threads around",
+            "a parameter, and a loop inside bound thread axes",
         )  # fmt: skip
+    if write := next(
+        (a for a in known.accesses if a.writes and known.roots[a.buffer] == root), None
+    ):
+        raise wrong(f, str(write), "an input that nothing writes")
     count, numel = 1, math.prod(region.shape)
     me: Expr = ix.ZERO
     for x in threads:

@@ -99,7 +99,8 @@ _NAMES: Mapping[type[Any], str] = MappingProxyType({f.record: n for n, f in FORM
 class ScheduleText:
     """A schedule, the function it is for, and where its steps stand in a text.
 
-    ``places`` are line and column of each step, from 1; none where the schedule was no text.
+    ``places`` are line and column of each step, from 1, and ``head`` is the line that names the
+    function; none where the schedule was no text.
     """
 
     function: str
@@ -107,12 +108,20 @@ class ScheduleText:
     places: tuple[tuple[int, int], ...] = ()
     source: str = "<text>"
     text: str = ""
+    head: int = 0
 
     def at(self, position: int, e: DidymaError) -> DidymaError:
         """Return the error of a step with its place in the text."""
         if not self.places:
             return e
         row, _ = self.places[position]
+        return self._on(row, e)
+
+    def at_head(self, e: DidymaError) -> DidymaError:
+        """Return an error about the function that the schedule is for, with its place."""
+        return self._on(self.head, e) if self.head else e
+
+    def _on(self, row: int, e: DidymaError) -> DidymaError:
         return e.at(self.source, row, self.text.split("\n")[row - 1].strip())
 
 
@@ -181,6 +190,7 @@ class _Reader(Lexer):
 
     def schedule(self) -> ScheduleText:
         """Take a schedule."""
+        head, _ = self.place()
         self.expect("schedule")
         function = self.function()
         self.expect("{")
@@ -189,7 +199,7 @@ class _Reader(Lexer):
         while not self.accept("}"):
             places.append(self.place())
             steps.append(self.step())
-        return ScheduleText(function, tuple(steps), tuple(places), self.source, self.text)
+        return ScheduleText(function, tuple(steps), tuple(places), self.source, self.text, head)
 
     def place(self) -> tuple[int, int]:
         """Return line and column of the next word."""

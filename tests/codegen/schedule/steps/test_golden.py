@@ -6,6 +6,7 @@ the difference before you commit it.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -115,13 +116,35 @@ CODES = {
     "rfactor-refused-unmerged": "not-a-fold", "rfactor-refused-start": "not-a-fold",
     "reduce_across-refused-start": "not-a-fold", "reduce_across-refused-around": "bad-step",
     "stage-refused-region": "no-region", "stage-refused-cluster": "target-lacks",
-    "stage-refused-place": "no-region",
+    "stage-refused-place": "no-region", "bind-refused-dependence": "dependence",
+    "fuse-refused-extent": "bad-step", "inline-refused-buffer": "dependence",
+    "join-refused-extent": "dependence", "parallel-refused": "dependence",
+    "pipeline-refused-dependence": "dependence", "split-refused-extent": "dependence",
+    "stage-refused-shared": "bad-step", "swizzle-refused-name": "no-such-value",
+    "tensorize-refused": "bad-step", "tensorize-refused-name": "no-such-value",
+    "tile-refused": "dependence", "unroll-refused-name": "no-such-loop",
+    "vectorize-refused": "dependence", "reduce_across-refused-cluster": "target-lacks",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CODES)
 def test_a_refusal_has_a_code(name: str) -> None:
     assert parts(name)[2].startswith(f"{CODES[name]} at ")
+
+
+@pytest.mark.parametrize("name", [n for n, code in CODES.items() if code == "dependence"])
+def test_a_refusal_names_two_accesses_and_their_dependence(name: str) -> None:
+    (got,) = re.findall(r"got:  (.*)", parts(name)[2])
+    access = r"`.+` (reads|writes) (\w+)"
+    found = re.fullmatch(
+        rf"{access}, then {access}: (flow|anti|output) dependence(, carried by loop \w+)?", got
+    )
+    assert found is not None
+    first, buffer, second, other, kind, _ = found.groups()
+    assert buffer == other
+    assert (first, second) == {
+        "flow": ("writes", "reads"), "anti": ("reads", "writes"), "output": ("writes", "writes"),
+    }[kind]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

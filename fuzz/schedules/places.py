@@ -1,0 +1,176 @@
+"""Loop nests whose places and numbers of iterations are read, guarded, or of several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from didyma.fuzz.schedules.maker import MARGIN, Maker
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import (
+    INDEX,
+    Allocate,
+    Atomic,
+    Barrier,
+    Binary,
+    Block,
+    Buffer,
+    Compare,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    LoopKind,
+    Scope,
+    Select,
+    Stmt,
+    Store,
+    Var,
+)
+
+Draw = Callable[[Maker, Var, Var], Stmt]
+FEW = 3  # columns that there always are, with the margin, where their number is not known
+
+
+def gathered(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return rows at places that are computed before, read or written where there is a place.
+
+    Beyond its last row, ``at`` has no element: a place may be read under its condition alone.
+    """
+    count = m.sides[0] if isinstance(m.sides[0], int) else 1
+    at, p = Buffer(m.name("at"), INDEX, (count,), Scope.LOCAL), m.loop()
+    factor, shift = ix.index(m.chance.choice((0, 1, 2, 3))), ix.index(m.chance.choice((0, 1)))
+    place = ix.mod(ix.add(ix.mul(p, factor), shift), ix.index(count))
+    fill = For(p, ix.index(count), Store(at.name, (p,), place))
+    there = Load(at.name, (i,), INDEX)
+    body = _at_place(m, there, i, j)
+    if m.chance.random() < 0.3:  # the place changes from one iteration to the next
+        turned = ix.mod(ix.add(there, ix.ONE), ix.index(count))
+        body = Block((body, Store(at.name, (i,), turned)))
+    beyond = m.chance.choice((0, 0, 1, 2))
+    if beyond:
+        body = If(ix.compare("lt", i, ix.index(count)), body)
+    return Allocate(at, Block((fill, For(i, ix.index(count + beyond), For(j, m.columns, body)))))
+
+
+def _at_place(m: Maker, there: Expr, i: Var, j: Var) -> Stmt:
+    """Return a store that reads, or writes, a row whose number is read."""
+    read = Load(m.any(), (there, j), m.dtype)
+    target = m.target()
+    if m.chance.random() < 0.5:
+        return Store(target, m.at(i, j), Binary(m.op(), read, m.load(i, j, "a")))
+    if m.dtype.is_int and m.dtype.bits == 32 and m.chance.random() < 0.4:
+        return Atomic("add", target, (there, j), m.load(i, j, "a"))
+    old = Load(target, (there, j), m.dtype)
+    return Store(target, (there, j), Binary(m.op(), old, m.load(i, j, "a")))
+
+
+def padded(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return a store of what is read where it is in bounds, and of a number elsewhere."""
+    far = ix.index(MARGIN + 1)
+    k, size = m.chance.choice(((i, m.rows), (j, m.columns)))
+    if m.chance.random() < 0.5:
+        inside, moved = ix.compare("ge", k, far), ix.sub(k, far)
+    else:
+        inside, moved = ix.compare("lt", k, ix.sub(size, ix.ONE)), ix.add(k, far)
+    place = (moved, j) if k is i else (i, moved)
+    read = Load(m.any(), place, m.dtype)
+    if m.chance.random() < 0.4:
+        one: Stmt = Store(m.target(), (i, j), Binary(m.op(), read, m.load(i, j, "a")))
+        return m.over(i, j, If(inside, one))
+    value = Binary(m.op(), Select(inside, read, m.number(0)), m.load(i, j, "a"))
+    return m.over(i, j, Store(m.target(), (i, j), value))
+
+
+def ragged(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return rows of a length that is read, and that their elements may change."""
+    length = Buffer(m.name("length"), INDEX, (), Scope.LOCAL)
+    now = Load(length.name, (), INDEX)
+    longer = Store(length.name, (), ix.minimum(ix.add(now, ix.ONE), m.columns))
+    body = m.some(i, j) if m.chance.random() < 0.3 else Block((m.store(i, j), longer))
+    rows = m.over(i, j, body, now)
+    return Allocate(length, Block((Store(length.name, (), ix.ONE), rows)))
+
+
+def placed(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return stores at a place that has a name."""
+    at, shift = Var(m.name("at"), INDEX), ix.index(m.chance.choice((0, 1, 2)))
+    target, other = m.chance.sample("bc", 2)
+    first = Store(target, (at, j), m.load(i, j, "a"))
+    near = Load(target if m.chance.random() < 0.7 else other, m.at(i, j), m.dtype)
+    second = Store(other, (i, j), Binary(m.op(), near, m.load(i, j, "a")))
+    both = [first, second]
+    m.chance.shuffle(both)
+    return m.over(i, j, Let(at, ix.add(i, shift), Block(tuple(both))))
+
+
+def deep(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return three loops around one store, whose elements depend on all of them."""
+    k, target = m.loop(), m.target()
+    turns = m.chance.choice((2, 3))
+    i_, j_ = m.chance.choice(((ix.add(i, k), j), (i, ix.add(j, k)), (i, j)))
+    if m.chance.random() < 0.5:
+        i_, j_ = i, j
+        read = Load(target, m.chance.choice(((ix.add(i, k), j), (i, ix.add(j, k)))), m.dtype)
+    else:
+        read = Load(target, m.at(i, j), m.dtype)
+    value = Binary(m.op(), read, m.load(i, j, "a"))
+    nest = [(i, m.rows), (j, m.columns), (k, ix.index(turns))]
+    if m.chance.random() < 0.3:
+        m.chance.shuffle(nest)
+    body: Stmt = Store(target, (i_, j_), value)
+    for v, n in reversed(nest):
+        body = For(v, n, body)
+    return body
+
+
+def product(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return sums of products, as of matrices, or of sums, where products are not exact."""
+    r = m.loop()
+    terms = [Load(m.any(), at, m.dtype) for at in ((i, r), (r, j))]
+    target = m.target()
+    sides = [n if isinstance(n, int) else FEW for n in m.sides]
+    term: Expr = Load("a", (i, r), m.dtype) if m.exact else Binary("mul", *terms)
+    step = Store(target, (i, j), Binary("add", Load(target, (i, j), m.dtype), term))
+    return m.over(i, j, For(r, ix.index(FEW if FEW in sides else min(sides)), step))
+
+
+def shared(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return threads that exchange values in shared memory, between barriers."""
+    count = m.sides[1] if isinstance(m.sides[1], int) else FEW
+    row, v = Buffer(m.name("row"), m.dtype, (count,), Scope.SHARED), Var(m.name("v"), m.dtype)
+
+    def near() -> Load:
+        turn = ix.index(m.chance.randrange(count))
+        return Load(row.name, (ix.mod(ix.add(j, turn), ix.index(count)),), m.dtype)
+
+    fill = Store(row.name, (j,), Load("a", (i, j), m.dtype))
+    again = Store(row.name, (j,), Binary(m.op(), v, Load("a", (i, j), m.dtype)))
+    last = Store(m.target(), (i, j), Binary(m.op(), v, near()))
+    inner = Let(v, near(), Block((Barrier(), again, Barrier(), last)))
+    threads = For(
+        j, ix.index(count), Block((fill, Barrier(), inner)), LoopKind.BOUND, "threadIdx.x"
+    )
+    return For(i, m.rows, Allocate(row, threads), LoopKind.BOUND, "blockIdx.x")
+
+
+def folded(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return sums of several loops, some of them under a condition, or used before their end."""
+    acc, r = Buffer(m.name("acc"), m.dtype, (), Scope.LOCAL), m.loop()
+    now = Load(acc.name, (), m.dtype)
+    term = m.load(i, j, "a")
+    if m.chance.random() < 0.2:
+        term = Binary(m.op(), term, now)
+    step: Stmt = Store(acc.name, (), Binary(m.op(), now, term))
+    if m.chance.random() < 0.3:
+        step = If(Compare("lt", m.load(i, j, "a"), Load("a", (i, r), m.dtype)), step)
+    inner: Stmt = For(r, ix.index(m.chance.choice((1, 2))), step)
+    kind = m.chance.randrange(4)
+    if kind == 0:  # what a row comes to so far
+        inner = Block((inner, Store(m.target(), (i, j), now)))
+    elif kind == 1:
+        inner = Block((inner, Store(acc.name, (), Binary(m.op(), now, m.load(i, j, "a")))))
+    rows = For(j, m.columns, inner)
+    last = Store(m.target(), (i, ix.ZERO), now)
+    first = Store(acc.name, (), m.number(m.chance.choice((0, 1, 2))))
+    return For(i, m.rows, Allocate(acc, Block((first, rows, last))))
