@@ -30,6 +30,7 @@ from didyma.codegen.passes.stacks import widen_stacks
 from didyma.codegen.routines import hand_over
 from didyma.codegen.schedule import schedule
 from didyma.codegen.schedule.recipes.point import Point, parse_all
+from didyma.codegen.schedule.steps import kernels as divided
 from didyma.codegen.schedule.steps.choose import by_function, stepped
 from didyma.codegen.select.variants import Variant, several
 from didyma.refimpl.errors import DidymaError
@@ -186,7 +187,7 @@ def _schedule(made: Lowered, context: Context) -> Scheduled:
         if name in claims:
             return (claims[name],)
         if name in steps:
-            return stepped(steps[name], loop, options.device)
+            return divided.kernels(stepped(steps[name], loop, options.device))
         points = given.get(name)
         asked = Asked(functions[name], loop, options.device)
         if (text := _text(asked, options, points)) is not None:

@@ -64,7 +64,7 @@ def check(
     hides a missing term.  ``schedules`` are those of ``dd.compile``.
 
     A loop function is judged by the definition of its loops, on a few rounds, and without those
-    choices that are about graphs.
+    choices that are about graphs.  Its ``externs`` are as for ``dd.compile``.
 
     It runs in this process: ``didyma check`` runs it in a subprocess, so that a crash is reported.
 
@@ -80,7 +80,9 @@ def check(
         require_target(e, wanted.device)
     if isinstance(program, LoopProgram):
         with steps.placed():
-            alone = loop_checks.check(program, chosen, sizes or {}, seed, steps.text, wanted.device)
+            alone = loop_checks.check(
+                program, chosen, sizes or {}, seed, steps.text, wanted.device, externs
+            )
         return Checked(alone.levels, setting=alone.setting)
     m = require(program, "dd.check").module
     others = _made(peers, peer)

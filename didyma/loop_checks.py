@@ -11,10 +11,13 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.schedule.steps.choose import by_function, loop_hash
+from didyma.codegen.schedule.steps.kernels import Part
 from didyma.codegen.schedule.steps.records import reassociates
 from didyma.fuzz import values
 from didyma.fuzz.emission.expressions import INEXACT, INEXACT_OPS
+from didyma.loop_externs import bound, on_arrays
 from didyma.loops import LoopProgram, compiled
 from didyma.oracle import lanes
 from didyma.oracle.compare import Comparison
@@ -22,8 +25,10 @@ from didyma.oracle.report import Finding, Level, Report, Setting
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import loop as definition
 from didyma.refimpl.interp.faults import LoopFault
+from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.loop import INDEX, Binary, Intrinsic, PrimFunc
+from didyma.refimpl.ir.lowered import lowered
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import exprs
@@ -57,6 +62,7 @@ def check(
     seed: int,
     schedules: str,
     target: Target = PORTABLE,
+    externs: Mapping[str, Implementation] | None = None,
 ) -> Report:
     """Judge a loop function on rounds of random values, bit for bit.
 
@@ -64,28 +70,31 @@ def check(
     the scheduled function against it; an engine must leave the same bits, too.  Where the function
     has operations that engines may round otherwise, such as ``exp``, an engine is compared with
     itself without the schedule.  Where a step reassociates,
-    floats that differ are undecided.
+    floats that differ are undecided.  ``externs`` are implementations of the routines that the
+    function calls; all levels call them.
     """
-    f = program.func
+    f, routines = program.func, bound(program.func, externs)
     env = _sizes(f, sizes)
     given = by_function(schedules, {f.name: loop_hash(f)})
     loose = any(reassociates(s) for x in given.values() for s in x.steps)
     tried = [
-        _Tried("loop", partial(_by_lanes, (f,), env)),
-        _Tried("kernel", partial(_by_lanes, program.scheduled(schedules, target), env)),
+        _Tried("loop", partial(_by_lanes, (lowered(f),), env, routines)),
+        _Tried("kernel", partial(_by_lanes, program.scheduled(schedules, target), env, routines)),
     ]
     for e in engines:
-        run = compiled(program, e, schedules, target).run
-        plain = None if _is_exact(f) else compiled(program, e).run
+        run = compiled(program, e, schedules, target, externs).run
+        plain = None if _is_exact(f) else compiled(program, e, externs=externs).run
         want = None if plain is None else partial(_swapped, plain, env)
         tried.append(_Tried(e.name, partial(_swapped, run, env), want, e.name))
     for turn, kind in enumerate(ROUNDS):
-        before = drawn(f, env, seed + turn, kind)
+        before = drawn(program.stored, env, seed + turn, kind)
         scalars = drawn_scalars(f, seed + turn, kind)
         after = {n: a.copy() for n, a in before.items()}
-        definition.run(f, after, env, scalars=scalars)
+        returned = definition.run(f, after, env, routines, scalars=scalars)
+        if returned is not None:
+            after[program.stored.outputs[-1]][()] = returned
         for t in tried:
-            _round(t, f, before, scalars, after, loose and t.name != "loop")
+            _round(t, program.stored, before, scalars, after, loose and t.name != "loop")
     levels = tuple(
         Level(
             t.name, tuple(t.comparisons), tuple(t.findings), t.seconds, subject=t.subject,
@@ -126,10 +135,20 @@ def drawn_scalars(f: PrimFunc, seed: int, kind: values.Distribution) -> dict[str
     return found
 
 
-def _by_lanes(fs: Sequence[PrimFunc], env: Env, held: Buffers, scalars: Scalars) -> Buffers:
+def _by_lanes(
+    parts: Sequence[Part],
+    env: Env,
+    routines: Mapping[str, Routine],
+    held: Buffers,
+    scalars: Scalars,
+) -> Buffers:
     out = {n: a.copy() for n, a in held.items()}
-    for f in fs:
-        lanes.run(f, {b.name: out[b.name] for b in f.params}, env, scalars=scalars)
+    for f in parts:
+        if isinstance(f, PrimFunc):
+            given = {b.name: out[b.name] for b in f.params}
+            lanes.run(f, given, env, routines, scalars=scalars)
+        else:
+            on_arrays(f, out, env, routines)
     return out
 
 

@@ -10,14 +10,18 @@ import numpy as np
 
 from didyma.codegen.emit import cuda
 from didyma.codegen.runtime.engine import Engine, Loaded
+from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.schedule.steps.accesses import scan
 from didyma.codegen.schedule.steps.choose import by_function, loop_hash, stepped
-from didyma.codegen.schedule.steps.kernels import kernels
+from didyma.codegen.schedule.steps.kernels import Part, parts
+from didyma.loop_externs import bound, on_engine
 from didyma.refimpl.errors import DidymaError, counted
+from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import PrimFunc, Var
 from didyma.refimpl.ir.lowered import lowered
+from didyma.refimpl.ir.returns import without_returns
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import INTS, Array, DType
@@ -32,7 +36,8 @@ class LoopProgram:
     """A loop function from a text: what ``dd.load`` gives for one, and ``dd.compile`` takes.
 
     It is called with an array for each of ``inputs``: the parameters that it reads before it
-    writes them, in the order of its text; then with a number for each of its scalars.
+    writes them, in the order of its text; then with a number for each of its scalars.  It gives
+    its outputs, and last the number that it returns, if it does.
     """
 
     func: PrimFunc
@@ -44,6 +49,11 @@ class LoopProgram:
         for a in scan(lowered(self.func)).accesses:
             first.setdefault(a.buffer, a.writes and not a.is_atomic)
         return tuple(b.name for b in self.func.params if not first.get(b.name, False))
+
+    @property
+    def stored(self) -> PrimFunc:
+        """The function with an output for the number that it returns, if it does: the last."""
+        return without_returns(self.func)
 
     def __str__(self) -> str:
         return show(self.func).rstrip()
@@ -73,7 +83,7 @@ class LoopProgram:
         made = {
             n: np.array(given[n], order="C") if n in given
             else np.zeros(dims.values(b.shape, env), b.dtype.numpy)
-            for n, b in params.items()
+            for n, b in ((b.name, b) for b in self.stored.params)
         }  # fmt: skip
         return made, env
 
@@ -84,11 +94,14 @@ class LoopProgram:
             for v, x in zip(self.func.scalars, given, strict=True)
         }
 
-    def scheduled(self, schedules: str, target: Target = PORTABLE) -> tuple[PrimFunc, ...]:
-        """Return the kernels after the schedule of a text, or those of the loops as they are."""
+    def scheduled(self, schedules: str, target: Target = PORTABLE) -> tuple[Part, ...]:
+        """Return the kernels after the schedule of a text, or those of the loops as they are.
+
+        Between them are the external calls.
+        """
         given = by_function(schedules, {self.func.name: loop_hash(self.func)})
         f = lowered(self.func)
-        return stepped(given[f.name], f, target) if f.name in given else kernels(f)
+        return parts(stepped(given[f.name], f, target) if f.name in given else f)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -96,15 +109,17 @@ class LoopExecutable:
     """A loop function compiled for an engine; call it with arrays."""
 
     program: LoopProgram
-    kernels: tuple[PrimFunc, ...]
+    parts: tuple[Part, ...]
     engine: Engine
     compiled: KernelText
     loaded: Loaded
+    externals: Mapping[str, Routine]
 
     def __call__(self, /, *inputs: AnyArray) -> Array | tuple[Array, ...]:
         """Run on an array for each input and a number for each scalar.
 
-        One result, or several as a tuple.  DidymaError ``input-count``, ``dtype-mismatch``,
+        One result, or several as a tuple; a number that the function returns is the last, a NumPy
+        scalar.  DidymaError ``input-count``, ``dtype-mismatch``,
         ``input-dtype`` and those of shapes.
         """
         p = self.program
@@ -116,22 +131,28 @@ class LoopExecutable:
             )  # fmt: skip
         held, env = p.buffers([as_array(x) for x in inputs[:count]])
         after = self.run(held, env, p.numbers(inputs[count:]))
-        out = tuple(after[o] for o in self.program.func.outputs)
-        return out[0] if len(out) == 1 else out
+        out = [after[o] for o in p.stored.outputs]
+        if p.func.returns is not None:
+            out[-1] = out[-1][()]
+        return out[0] if len(out) == 1 else tuple(out)
 
     def run(
         self, held: Mapping[str, Array], env: Env, scalars: Mapping[str, float]
     ) -> dict[str, Array]:
         """Return the content of each output after a run on the content of each parameter."""
         buffers: dict[str, Any] = {n: self.engine.upload(a) for n, a in held.items()}
+        known, texts = {b.name: b for b in self.program.stored.params}, iter(self.compiled.kernels)
         try:
-            for k, s in zip(self.kernels, self.compiled.kernels, strict=True):
+            for k in self.parts:
+                if not isinstance(k, PrimFunc):
+                    on_engine(k, buffers, known, env, self.externals, self.engine)
+                    continue
                 numbers = [scalars[v.name] for v in k.scalars]
                 given = [buffers[b.name] for b in k.params]
-                self.loaded.launch(s.name, given, env, scalars=numbers)
+                self.loaded.launch(next(texts).name, given, env, scalars=numbers)
             return {
                 o: self.engine.download(buffers[o], DType.of(held[o]), held[o].shape)
-                for o in self.program.func.outputs
+                for o in self.program.stored.outputs
             }
         finally:
             for b in buffers.values():
@@ -165,9 +186,16 @@ def scalar(where: str, dtype: DType, x: Any) -> float:
 
 
 def compiled(
-    program: LoopProgram, engine: Engine, schedules: str = "", target: Target = PORTABLE
+    program: LoopProgram,
+    engine: Engine,
+    schedules: str = "",
+    target: Target = PORTABLE,
+    externs: Mapping[str, Implementation] | None = None,
 ) -> LoopExecutable:
-    """Return a loop function compiled for an engine; DidymaError as its schedule's steps."""
-    made = program.scheduled(schedules, target)
-    text = cuda.emit(made)
-    return LoopExecutable(program, made, engine, text, engine.load(text))
+    """Return a loop function compiled for an engine; DidymaError as its schedule's steps.
+
+    ``externs`` are implementations of the routines that it calls, by name: ``unknown-extern``.
+    """
+    routines, made = bound(program.func, externs), program.scheduled(schedules, target)
+    text = cuda.emit([p for p in made if isinstance(p, PrimFunc)])
+    return LoopExecutable(program, made, engine, text, engine.load(text), routines)

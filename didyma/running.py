@@ -130,6 +130,8 @@ def compile(
     A ``planner`` takes the place of that of the ``options``.  ``externs`` are implementations of
     functions marked ``Compiler``, by the name of the function or of the compiler: from arrays to
     an array, or a tuple of several.  The body of a function that has none is run by the reference.
+    Those of a loop function's external calls also get ``out``, the array or arrays to write, where
+    the call does not allocate; attributes are given by name.
     ``kernels`` are texts that take the place of generated kernels, by the name or structural hash
     of a Primitive function.
     ``schedules`` are schedules of steps by the name or structural hash of a Primitive function: a
@@ -155,7 +157,7 @@ def compile(
     wanted = tuning.suited(wanted, chosen)
     if isinstance(program, LoopProgram):
         with given.placed():
-            return compiled_loops(program, chosen, given.text, wanted.device)
+            return compiled_loops(program, chosen, given.text, wanted.device, externs)
     m = require(program, "dd.compile").module
     if given.text:
         wanted = wanted.changed({"kernels.schedules": given.text})

@@ -6,6 +6,7 @@ Above each kernel stands what it computes: its values in the graph and its loop 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from didyma.codegen import intrinsics
 from didyma.codegen.emit.intrinsics import c_type
@@ -52,6 +53,7 @@ def emit(
             lines += [*renamed(f.text.source, head.name, name).split("\n"), ""]
             continue
         written = written_out(f)
+        f = replace(f, params=written.params, outputs=written.outputs)
         writer = Statements.of(written)
         with writer.lines.indented():
             writer.write(written.body)

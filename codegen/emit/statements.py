@@ -30,6 +30,7 @@ from didyma.refimpl.ir.loop import (
     Evaluate,
     Exchange,
     Expr,
+    ExternalAllocate,
     ExternalCall,
     Fold,
     For,
@@ -41,6 +42,7 @@ from didyma.refimpl.ir.loop import (
     Prefetch,
     PrimFunc,
     ProducerRealize,
+    Return,
     Scope,
     Stmt,
     Store,
@@ -123,11 +125,11 @@ class Statements:
                 line(f"prefetch_{dtype}(&{x.element(s.buffer, s.index)});")
             case AttrStmt():
                 self._attr(s)
-            case ExternalCall():
+            case ExternalCall() | ExternalAllocate():
                 raise DidymaError(
                     "target-lacks", show_line(s), got="an external call in a kernel",
                     want="statements that a kernel runs by itself",
-                    help="call the routine from a graph, by a function marked Compiler",
+                    help="dd.compile divides a function at its external calls",
                 )  # fmt: skip
             case Exchange():
                 term = Term(f"shuffle_xor_{c_type(s.var.dtype)}({x.data(s.value).text}, {s.mask})")
@@ -135,7 +137,7 @@ class Statements:
                 self.write(s.body)
             case (  # folds and blocks are written out before
                 Fold() | Yield() | BlockRealize()
-                | BufferRealize() | Compute() | ProducerRealize()
+                | BufferRealize() | Compute() | ProducerRealize() | Return()
             ):  # fmt: skip
                 raise TypeError(f"{type(s).__name__} is no statement of a kernel: {s}")
             case _:

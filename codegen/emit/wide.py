@@ -28,6 +28,7 @@ from didyma.refimpl.ir.loop import (
     Evaluate,
     Exchange,
     Expr,
+    ExternalAllocate,
     ExternalCall,
     Fold,
     For,
@@ -39,6 +40,7 @@ from didyma.refimpl.ir.loop import (
     PlacementAllocate,
     Prefetch,
     ProducerRealize,
+    Return,
     Stmt,
     Store,
     Var,
@@ -123,7 +125,7 @@ def _is_simple(s: Stmt) -> bool:
             For() | While() | If() | Atomic() | Allocate() | PlacementAllocate() | Free()
             | ExternalCall() | Call() | Barrier() | Assert() | Fold() | Yield() | BlockRealize()
             | Evaluate() | Prefetch() | AttrStmt() | Exchange()
-            | BufferRealize() | Compute() | ProducerRealize()
+            | BufferRealize() | Compute() | ProducerRealize() | ExternalAllocate() | Return()
         ):  # fmt: skip
             return False
         case _:

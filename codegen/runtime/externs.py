@@ -93,7 +93,7 @@ def bound(
             want=f"one of: {', '.join(sorted(names)) or 'none, as nothing is marked Compiler'}",
             help="name a function marked Compiler, or the compiler that it is marked with",
         )  # fmt: skip
-    given = _registered(names) | given
+    given = registered(names) | given
     return {
         name: Bound(alone(m, name), x, given.get(name, given.get(x.compiler)))
         for name, x in found.items()
@@ -105,7 +105,8 @@ def routines(externs: Mapping[str, Bound]) -> dict[str, Call]:
     return {x.external.routine: x.routine for x in externs.values()}
 
 
-def _registered(names: set[str]) -> dict[str, Implementation]:
+def registered(names: set[str]) -> dict[str, Implementation]:
+    """Return the implementations that are registered under some names."""
     found = {name: plugins.value(plugins.EXTERNS, name) for name in sorted(names)}
     found |= {
         name: plugins.part(plugins.ROUTINES, name, Routine).call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +11,14 @@ from didyma.oracle.lanes.code import Code, Eval
 from didyma.oracle.lanes.exprs import compile_expr
 from didyma.oracle.lanes.races import Mask, Origin
 from didyma.oracle.lanes.site import Body, Frame, Run, Site
-from didyma.oracle.lanes.stores import whole
+from didyma.oracle.lanes.stores import external_buffer, whole
+from didyma.refimpl.interp.allocated import allocated
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.interp.scalar_ring import forget, value_of
 from didyma.refimpl.ir.dims import DimVar
-from didyma.refimpl.ir.loop import Call, ExternalCall
+from didyma.refimpl.ir.loop import Call, ExternalAllocate, ExternalCall
+from didyma.refimpl.ir.types import Array
 
 
 def call(site: Site, s: Call, body: Body) -> Run:
@@ -46,23 +49,52 @@ def call(site: Site, s: Call, body: Body) -> Run:
 
 def external(site: Site, s: ExternalCall) -> Run:
     """Compile an external call, which sees whole arrays and so stands outside lane loops."""
-    if site.depth:
-        raise ValueError(f"{s.name}: an external call inside a parallel loop")
-    routine, attrs = site.launch.externals[s.name], dict(s.attrs)
-    outputs = [whole(site, n) for n in s.outputs]
-    inputs = [whole(site, n) for n in s.inputs]
-    lanes, origin = site.launch.lanes, Origin(s)
+    outputs, take = [whole(site, n) for n in s.outputs], _called(site, s)
 
     def run(mask: Mask) -> None:
         del mask
-        for b in inputs:
-            b.load(np.arange(b.numel), lanes, None, origin)
         for b in outputs:
             b.init = None
-        arrays = [[value_of(b.data.reshape(b.shape)) for b in bs] for bs in (outputs, inputs)]
-        routine(arrays[0], arrays[1], attrs)
+        take([value_of(b.data.reshape(b.shape)) for b in outputs])
         for b in outputs:
             forget(b.data)
+
+    return run
+
+
+def allocating(site: Site, s: ExternalAllocate, body: Body) -> Run:
+    """Compile an external call that makes buffers, and what runs with them."""
+    take, launch = _called(site, s), site.launch
+    made = [external_buffer(launch, b) for b in s.buffers]
+    site.frame.memory.update((b.name, b) for b in made)
+    run_body = body(site)
+
+    def run(mask: Mask) -> None:
+        for b, a in zip(made, allocated(s, take(()), launch.dims), strict=True):
+            value_of(b.grid)[...] = a
+            forget(b.grid)
+        run_body(mask)
+        for b in made:
+            if b.log is not None:
+                b.log.settle()
+
+    return run
+
+
+def _called(
+    site: Site, s: ExternalCall | ExternalAllocate
+) -> Callable[[Sequence[Array]], Sequence[Array] | None]:
+    """Return what calls a routine on the arrays that it writes."""
+    if site.depth:
+        raise ValueError(f"{s.name}: an external call inside a parallel loop")
+    routine, attrs = site.launch.externals[s.name], dict(s.attrs)
+    inputs = [whole(site, n) for n in s.inputs]
+    lanes, origin = site.launch.lanes, Origin(s)
+
+    def run(outputs: Sequence[Array]) -> Sequence[Array] | None:
+        for b in inputs:
+            b.load(np.arange(b.numel), lanes, None, origin)
+        return routine(outputs, [value_of(b.data.reshape(b.shape)) for b in inputs], attrs)
 
     return run
 

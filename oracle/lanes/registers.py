@@ -17,6 +17,7 @@ from didyma.refimpl.ir.loop import (
     Const,
     Exchange,
     Expr,
+    ExternalAllocate,
     ExternalCall,
     For,
     Free,
@@ -90,6 +91,9 @@ class _Walk:
             case PlacementAllocate(buffer, over):
                 self.whole(over)
                 self.homes[buffer.name] = _Home((self.function, buffer.name), depth, local=False)
+            case ExternalAllocate(_, buffers):
+                for b in buffers:
+                    self.homes[b.name] = _Home((self.function, b.name), depth, local=False)
             case ExternalCall(_, outputs, inputs):
                 for name in (*outputs, *inputs):
                     self.whole(name)

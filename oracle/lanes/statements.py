@@ -25,7 +25,7 @@ from didyma.oracle.lanes.site import Frame, Launch, Run, Site, both, but
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.loop import Routine
-from didyma.refimpl.interp.scalar import Arithmetic
+from didyma.refimpl.interp.scalar import Arithmetic, Value
 from didyma.refimpl.ir.loop import (
     Allocate,
     Assert,
@@ -39,6 +39,7 @@ from didyma.refimpl.ir.loop import (
     Compute,
     Evaluate,
     Exchange,
+    ExternalAllocate,
     ExternalCall,
     Fold,
     For,
@@ -49,6 +50,7 @@ from didyma.refimpl.ir.loop import (
     Prefetch,
     PrimFunc,
     ProducerRealize,
+    Return,
     Stmt,
     Store,
     While,
@@ -66,16 +68,20 @@ def run(
     externals: Mapping[str, Routine] | None = None,
     arithmetic: Arithmetic = scalar,
     scalars: Mapping[str, float] | None = None,
-) -> None:
+) -> Value | None:
     """Run a function in place on C-contiguous arrays, one for each parameter.
 
+    Returns the number that the function returns, if it does.
+
     ``scalars`` are the values of scalar parameters, by name.
-    ``externals`` are the routines that ``ExternalCall`` names: each gets output arrays, input
-    arrays and attributes.  With ``scalar_ring`` as the ``arithmetic``, arrays of floats are records
-    of their values and payloads.  Raises LoopFault, of one of the kinds of ``LoopFaultKind``;
-    ValueError for arrays of another type than declared.
+    ``externals`` are the routines that external calls name: each gets output arrays, input arrays
+    and attributes; one that allocates returns the arrays.  With ``scalar_ring`` as the
+    ``arithmetic``, arrays of floats are records of their values and payloads.  Raises LoopFault,
+    of one of the kinds of ``LoopFaultKind``; ValueError for arrays of another type than declared.
     """
-    f = written_out(f)
+    returns, f = f.returns, written_out(f)
+    if returns is not None:
+        buffers = {**buffers, f.params[-1].name: np.zeros((), arithmetic.held(returns))}
     depth = _lane_depth(f.body, f.function)
     writers = Counter(_writes(f.body, f.function))
     known_externals, local = externals or {}, in_memory(f)
@@ -90,6 +96,7 @@ def run(
             frame.memory[b.name] = stores.parameter(launch, b, buffers[b.name])
         compile_stmt(f.body, Site(launch, frame, f.body))(None)
         frame.settle(None)
+    return None if returns is None else buffers[f.params[-1].name][()]
 
 
 def compile_stmt(s: Stmt, place: Site) -> Run:
@@ -133,10 +140,15 @@ def compile_stmt(s: Stmt, place: Site) -> Run:
             return compile_stmt(body, site)
         case ExternalCall():
             return calls.external(site, s)
+        case ExternalAllocate(_, _, _, _, body):
+            return calls.allocating(site, s, partial(compile_stmt, body))
         case Call(callee):
             return calls.call(site, s, partial(compile_stmt, site.launch.functions[callee].body))
-        case Fold() | Yield() | BlockRealize() | BufferRealize() | Compute() | ProducerRealize():
-            raise AssertionError("folds, blocks and producers are written out before")
+        case (
+            Fold() | Yield() | BlockRealize() | BufferRealize() | Compute() | ProducerRealize()
+            | Return()
+        ):  # fmt: skip
+            raise AssertionError("folds, blocks, producers and returns are written out before")
         case _:
             assert_never(s)
 

@@ -44,6 +44,14 @@ def parameter(launch: Launch, b: Buffer, array: Array) -> Dense:
     return buffer
 
 
+def external_buffer(launch: Launch, b: Buffer) -> Dense:
+    """Return the memory of a buffer that an external call fills when it runs."""
+    shape = sizes.values(b.shape, launch.dims)
+    buffer = parameter(launch, b, np.zeros(shape, launch.arithmetic.held(b.dtype)))
+    buffer.loaded = True
+    return buffer
+
+
 def store(site: Site, s: Store) -> Run:
     """Compile a store: bounds, initialisation and races are checked by the buffer."""
     value = compile_expr(site, s.value)

@@ -25,6 +25,7 @@ from typing import TypeAlias, assert_never
 import numpy as np
 
 from didyma.refimpl.interp import scalar
+from didyma.refimpl.interp.allocated import allocated
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.loop_memory import Box, Contents, Limits, Memory
 from didyma.refimpl.interp.loop_thread import Routine as Routine
@@ -32,6 +33,7 @@ from didyma.refimpl.interp.loop_thread import Thread, element, evaluate
 from didyma.refimpl.interp.scalar import Arithmetic, Value
 from didyma.refimpl.interp.scalar_ring import forget, value_of
 from didyma.refimpl.ir import loop as ir
+from didyma.refimpl.ir.dims import free as dims_of
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ir.vectors import lanes_of
 
@@ -50,13 +52,16 @@ def run(
     externals: Mapping[str, Routine] | None = None,
     arithmetic: Arithmetic = scalar,
     scalars: Mapping[str, float] | None = None,
-) -> None:
+) -> Value | None:
     """Run a function in place on one array for each parameter; raise LoopFault if it faults.
 
+    Returns the number that the function returns, if it does.
+
     ``scalars`` are the values of scalar parameters, by name.
-    ``externals`` are the routines that ``ExternalCall`` names: each gets output arrays, input
-    arrays and attributes.  With ``scalar_ring`` as the ``arithmetic``, arrays of floats are records
-    of their values and payloads.
+    ``externals`` are the routines that external calls name: each gets output arrays, input arrays
+    and attributes; one that allocates gets no output arrays and returns them.  DidymaError
+    ``extern-result`` where they are of another type.  With ``scalar_ring`` as the ``arithmetic``,
+    arrays of floats are records of their values and payloads.
     """
     params = {p.name: Contents(a := buffers[p.name], np.ones(a.shape, bool)) for p in f.params}
     names: dict[str, Value] = {name: np.int64(size) for name, size in dims.items()}
@@ -65,6 +70,7 @@ def run(
     thread = Thread(arithmetic, f.function, externals or {}, names, memory)
     with np.errstate(all="ignore"):
         deque(execute(thread, f.body), maxlen=0)
+    return thread.returned[0] if thread.returned else None
 
 
 def execute(t: Thread, s: ir.Stmt) -> Steps:
@@ -164,16 +170,21 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
                 raise stmt_fault("dim-out-of-range", s, detail)
             names |= {v.name: evaluate(t, e, s) for v, e in zip(f.scalars, numbers, strict=True)}
             yield from execute(replace(t, vars=names, memory=memory), f.body)
+        case ir.Return(value):
+            t.returned.append(evaluate(t, value, s))
         case ir.ExternalCall(name, outputs, inputs, attrs):
             known = t.memory.buffers
-            for n in inputs:
-                for at in np.ndindex(known[n].data.shape):
-                    t.memory.load(n, at, s)
-            results, operands = ([value_of(known[n].data) for n in ns] for ns in (outputs, inputs))
-            t.externals[name](results, operands, dict(attrs))
+            results = [value_of(known[n].data) for n in outputs]
+            t.externals[name](results, t.memory.values(inputs, s), dict(attrs))
             for n in outputs:
                 forget(known[n].data)
                 known[n].stored[...] = True
+        case ir.ExternalAllocate(name, buffers, inputs, attrs, body):
+            made = t.externals[name]((), t.memory.values(inputs, s), dict(attrs))
+            sizes = {n: int(t.vars[n]) for b in buffers for n in dims_of(b.shape)}
+            for buffer, a in zip(buffers, allocated(s, made, sizes), strict=True):
+                t.memory.take(buffer, a)
+            yield from execute(t, body)
         case _:
             assert_never(s)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.scalar import Value
+from didyma.refimpl.interp.scalar_ring import forget, value_of
 from didyma.refimpl.ir import dims as sizes
 from didyma.refimpl.ir.loop import Buffer, Scope, Stmt
 from didyma.refimpl.ir.types import Array, DType
@@ -91,6 +92,20 @@ class Memory:
             m = self.block.setdefault((b.name, self.made[b.name]), m)
         self.buffers[b.name] = m
         return m
+
+    def take(self, b: Buffer, array: Array) -> None:
+        """Make a buffer of an array whose elements are all stored."""
+        data = np.zeros(array.shape, self.held(b.dtype))
+        value_of(data)[...] = array
+        forget(data)
+        self.buffers[b.name] = Contents(data, np.ones(array.shape, bool))
+
+    def values(self, names: Sequence[str], s: Stmt) -> list[Array]:
+        """Return the values of whole buffers, all of whose elements statement ``s`` reads."""
+        for n in names:
+            for at in np.ndindex(self.buffers[n].data.shape):
+                self.load(n, at, s)
+        return [value_of(self.buffers[n].data) for n in names]
 
     def realize(self, b: Buffer, origin: Sequence[Value], extents: tuple[int, ...]) -> None:
         """Make a part of a buffer."""

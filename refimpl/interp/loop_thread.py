@@ -14,7 +14,11 @@ from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.types import Array
 
-Routine: TypeAlias = Callable[[Sequence[Array], Sequence[Array], Mapping[str, Attr]], None]
+# A library routine gets the arrays that it writes, those that it reads, and attributes.  Where it
+# allocates, it gets none to write and returns new ones.
+Routine: TypeAlias = Callable[
+    [Sequence[Array], Sequence[Array], Mapping[str, Attr]], Sequence[Array] | None
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class Thread:
 
     ``fold`` is that of its step, and ``lane`` the one of a vector that it computes.  ``at``
     has its index on each axis of its block, and how far that runs; ``given`` what threads gave at
-    the last exchange.
+    the last exchange.  ``returned`` has the number that the function returns, once it has.
     """
 
     arithmetic: Arithmetic
@@ -36,6 +40,7 @@ class Thread:
     producers: Mapping[str, ir.Compute] = field(default_factory=dict[str, ir.Compute])
     at: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     given: dict[int, Value] = field(default_factory=dict[int, Value])
+    returned: list[Value] = field(default_factory=list[Value])
 
     @property
     def number(self) -> int:

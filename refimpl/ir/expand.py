@@ -33,6 +33,8 @@ def declared(s: ir.Stmt) -> Iterator[str]:
                 yield b.name
             case ir.Fold():
                 yield from (v.name for v in bound_by(below))
+            case ir.ExternalAllocate(_, buffers):
+                yield from (b.name for b in buffers)
             case ir.BufferRealize(b):
                 yield b.name
             case ir.Compute(_, vars):
@@ -130,6 +132,9 @@ class Inliner:
             case ir.ExternalCall(name, outputs, inputs, attrs):
                 written, read = (tuple(names[n] for n in ns) for ns in (outputs, inputs))
                 return ir.ExternalCall(name, written, read, attrs)
+            case ir.ExternalAllocate(name, buffers, inputs, attrs, body):
+                new, read = tuple(map(self.buffer, buffers)), tuple(names[n] for n in inputs)
+                return ir.ExternalAllocate(name, new, read, attrs, self.stmt(body))
             case ir.Call():
                 return self.call(s)
             case _:

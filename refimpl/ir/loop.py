@@ -313,7 +313,7 @@ class PlacementAllocate:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """The end of a buffer, which is dead from here on."""
+    """The end of a buffer, which is dead from here on; what a library routine made is released."""
 
     buffer: str
 
@@ -329,6 +329,20 @@ class ExternalCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ExternalAllocate:
+    """The statement ``body``, in which ``buffers`` exist: a library routine makes and fills them.
+
+    It reads ``inputs``.  The buffers are in device memory; a ``Free`` releases each of them.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[str, ...]
+    attrs: Attrs
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """The call of the function ``callee``, whose parameters are whole buffers by reference.
 
@@ -340,6 +354,13 @@ class Call:
     args: tuple[str, ...]
     dims: tuple[Expr, ...] = ()
     scalars: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """The end of a function, which gives its caller a number."""
+
+    value: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +428,7 @@ Stmt: TypeAlias = (
     Block | For | While | If | Fold | Yield | BlockRealize | Let | Store | Atomic | Allocate
     | BufferRealize | Compute | ProducerRealize
     | PlacementAllocate | Free | ExternalCall | Call | Barrier | Assert | Evaluate | Prefetch
-    | AttrStmt | Exchange
+    | AttrStmt | Exchange | ExternalAllocate | Return
 )  # fmt: skip
 
 
@@ -419,6 +440,7 @@ class PrimFunc:
     ``source`` (names of the graph values computed), ``schedule`` (what bound it), and whatever
     a later level wants to know.  With ``noalias=false`` parameters may be one buffer, though some
     are written; without, none that is written is another, which callers must see to.
+    ``returns`` is the dtype of the number that it gives its caller, if it does.
     ``functions`` are those that calls name, callees before callers: they know no name of this
     function but what they are given.  ``scalars`` are parameters that are numbers, passed by value:
     variables of the body.
@@ -432,6 +454,7 @@ class PrimFunc:
     attrs: Attrs = ()
     functions: tuple[PrimFunc, ...] = ()
     scalars: tuple[Var, ...] = ()
+    returns: DType | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -6,18 +6,20 @@ from collections.abc import Callable, Mapping
 
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.blocks import without_blocks
+from didyma.refimpl.ir.returns import without_returns
 from didyma.refimpl.ir.tensors import without_producers, without_realizes
 from didyma.refimpl.ir.unfold import unfolded
 from didyma.refimpl.ir.walk import stmts
 
 LOWERING: Mapping[str, Callable[[ir.PrimFunc], ir.PrimFunc]] = {
+    "store-returns": without_returns,
     "flatten-blocks": without_blocks,
     "realize-producers": without_producers,
     "flatten-storage": without_realizes,
 }
 
 
-_REMOVED = (ir.BlockRealize, ir.Compute, ir.ProducerRealize, ir.BufferRealize)
+_REMOVED = (ir.BlockRealize, ir.Compute, ir.ProducerRealize, ir.BufferRealize, ir.Return)
 
 
 def lowered(f: ir.PrimFunc) -> ir.PrimFunc:

@@ -28,6 +28,7 @@ from didyma.refimpl.ir.loop import (
     Evaluate,
     Exchange,
     Expr,
+    ExternalAllocate,
     ExternalCall,
     Fold,
     For,
@@ -43,6 +44,7 @@ from didyma.refimpl.ir.loop import (
     ProducerRealize,
     Ramp,
     Region,
+    Return,
     Select,
     Stmt,
     Store,
@@ -124,7 +126,7 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
     match s:
         case (
             Block() | Allocate() | PlacementAllocate() | Free() | ExternalCall() | Barrier()
-            | AttrStmt()
+            | AttrStmt() | ExternalAllocate()
         ):  # fmt: skip
             return ()
         case Store() | Atomic():
@@ -135,7 +137,7 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
             return (s.value,)
         case If() | While() | Assert():
             return (s.cond,)
-        case Evaluate():
+        case Evaluate() | Return():
             return (s.value,)
         case Prefetch():
             return s.index
@@ -169,7 +171,7 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
             return (s.then,) if s.other is None else (s.then, s.other)
         case Fold():
             return (s.step, s.body)
-        case BufferRealize() | ProducerRealize():
+        case BufferRealize() | ProducerRealize() | ExternalAllocate():
             return (s.body,)
         case Compute():
             return (s.step, s.body)
@@ -177,7 +179,7 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
             return (s.body,) if s.init is None else (s.init, s.body)
         case (
             Store() | Atomic() | Free() | ExternalCall() | Call() | Barrier() | Assert() | Yield()
-            | Evaluate() | Prefetch()
+            | Evaluate() | Prefetch() | Return()
         ):  # fmt: skip
             return ()
         case _:
@@ -237,6 +239,10 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
             return Assert(on_expr(cond), message)
         case Evaluate(value):
             return Evaluate(on_expr(value))
+        case Return(value):
+            return Return(on_expr(value))
+        case ExternalAllocate(name, buffers, inputs, attrs, body):
+            return ExternalAllocate(name, buffers, inputs, attrs, on_stmt(body))
         case Prefetch(buffer, index):
             return Prefetch(buffer, tuple(on_expr(i) for i in index))
         case AttrStmt(key, value, body):

@@ -3,7 +3,7 @@
 | law | says |
 |---|---|
 | L-function-twice | no two functions have the same name, nor has one that of what holds it |
-| L-nested | a called function has no functions, bound loops, shared buffers or barriers |
+| L-nested | a called function does, and returns, nothing that one thread cannot do alone |
 | L-callee | a call names a function above |
 | L-call-args | a call gives each parameter a buffer of its dtype, scope and shape at these dims |
 | L-call-scalars | a call gives each scalar parameter an expression of its dtype |
@@ -57,10 +57,14 @@ class Calls:
         """Check that a function may be called wherever a thread is."""
         if f.functions:
             self._unfit(f"@{f.functions[0].name}", "a function of its own")
+        if f.returns is not None:
+            self._unfit(f"@{f.name}", "a number that it returns")
         for s in stmts(f.body):
             match s:
                 case ir.Barrier():
                     self._unfit(s, "a barrier")
+                case ir.ExternalCall() | ir.ExternalAllocate():
+                    self._unfit(s, "an external call")
                 case ir.Exchange():
                     self._unfit(s, "an exchange")
                 case ir.For(kind=ir.LoopKind.BOUND):

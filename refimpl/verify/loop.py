@@ -41,7 +41,7 @@ from didyma.refimpl.ir.text.show_loop import LoopPrinter
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ir.vectors import is_vector
 from didyma.refimpl.ir.walk import expr_children, exprs, stmts, subexprs
-from didyma.refimpl.verify import regions, tensors
+from didyma.refimpl.verify import outside, regions, tensors
 from didyma.refimpl.verify.calls import Calls, Weight
 from didyma.refimpl.verify.exchanges import verify_partners, verify_value
 from didyma.refimpl.verify.scalars import Construct, Scalars
@@ -49,7 +49,7 @@ from didyma.refimpl.verify.sizes import Sizes
 from didyma.refimpl.verify.vectors import verify_store
 
 _CONSTANT = (ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
-_ALONE = ir.Barrier | ir.Exchange | ir.Call | ir.ExternalCall | ir.Free | ir.PlacementAllocate
+_ALONE = ir.Barrier | ir.Exchange | ir.Call | ir.Free | ir.PlacementAllocate
 _AT_ONCE = (ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED)
 
 
@@ -127,20 +127,15 @@ class _Verifier:
         self.stmt(f.body)
         threads = math.prod(_size(e) for axis, e in self.bound.items() if _is_thread(axis))
         if not 1 <= threads <= self.target.threads:
-            raise self.broken(
-                "L-threads", "block", f"{threads} threads", f"1 to {self.target.threads}"
-            )
+            want = f"1 to {self.target.threads}"
+            raise self.broken("L-threads", "block", f"{threads} threads", want)
         verify_partners(self.scalars, f.body, threads)
-        if self.shared > self.target.shared or (
-            self.shared and not any(map(_is_thread, self.bound))
-        ):
-            threads = 0 if not any(map(_is_thread, self.bound)) else threads
-            raise self.broken(
-                "L-shared",
-                "shared buffers",
-                f"{self.shared} bytes for {threads} threads",
-                f"at most {self.target.shared} bytes, in a block of threads",
-            )
+        in_block = any(map(_is_thread, self.bound))
+        if self.shared > (self.target.shared if in_block else 0):
+            got = f"{self.shared} bytes for {threads if in_block else 0} threads"
+            want = f"at most {self.target.shared} bytes, in a block of threads"
+            raise self.broken("L-shared", "shared buffers", got, want)
+        outside.verify(f, self.scalars)
         regions.verify(f, self.scalars.where)
         return self.calls.weight(f, weights)
 
@@ -215,11 +210,14 @@ class _Verifier:
                 self.scalars.buffer(name, s)
                 self._own(s, name, "L-free")
                 self.scalars.freed.add(name)
-            case ir.ExternalCall(_, outputs, inputs, _):
-                for name in (*inputs, *outputs):
-                    self.scalars.buffer(name, s)
-                for name in outputs:
-                    self.scalars.writable(s, name)
+            case ir.ExternalCall():
+                outside.verify_call(s, self.scalars)
+            case ir.ExternalAllocate(buffers=buffers, body=body):
+                outside.verify_call(s, self.scalars)
+                for buffer in buffers:
+                    self._buffer(buffer, s)
+                    self._owned(buffer)
+                self.stmt(body)
             case ir.Call():
                 self.calls.call(s)
             case ir.Barrier():
@@ -231,7 +229,7 @@ class _Verifier:
                 self.stmt(s.body)
             case ir.Assert(cond):
                 self.scalars.condition(cond)
-            case ir.Evaluate(value):
+            case ir.Evaluate(value) | ir.Return(value):
                 self.scalars.expr(value)
             case ir.Prefetch(name, index):
                 if (scope := self.scalars.access(name, index, s).scope) is not ir.Scope.GLOBAL:
@@ -311,9 +309,12 @@ class _Verifier:
         nbytes = math.prod(sizes) * b.dtype.nbytes
         if b.scope is ir.Scope.SHARED and isinstance(s, ir.Allocate):
             self.shared += nbytes
+        self._owned(b)
+        return nbytes
+
+    def _owned(self, b: ir.Buffer) -> None:
         self.made.add(b.name)
         self.scalars.written.add(b.name)
-        return nbytes
 
     def _place(self, s: ir.PlacementAllocate) -> None:
         over = self.scalars.buffer(s.over, s)
@@ -468,9 +469,8 @@ class _Verifier:
     def _axis(self, s: ir.For) -> None:
         if s.kind is not ir.LoopKind.BOUND or s.axis not in ir.AXES or s.axis in self.bound:
             got = f"{s.kind} {s.axis or 'no axis'}{' again' if s.axis in self.bound else ''}"
-            raise self.broken(
-                "L-axis", s, got, f"a bound loop on one of {', '.join(ir.AXES)}, once"
-            )
+            want = f"a bound loop on one of {', '.join(ir.AXES)}, once"
+            raise self.broken("L-axis", s, got, want)
         if not self.outer or (not _is_thread(s.axis) and any(map(_is_thread, self.bound))):
             got = "a thread axis around" if self.outer else "another statement around"
             raise self.broken(

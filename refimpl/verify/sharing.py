@@ -153,7 +153,7 @@ class _Walk:
                 self.stores[buffer].append(self.access(buffer, index, loops))
             case ir.Atomic(_, buffer):
                 self.unclear.add(buffer)
-            case ir.ExternalCall():
+            case ir.ExternalCall() | ir.ExternalAllocate():
                 self.unclear.update(self.params)
             case _:
                 pass

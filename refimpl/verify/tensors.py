@@ -20,7 +20,7 @@ from didyma.refimpl.verify.sizes import Sizes
 
 # What no step holds: it is for one element, by one thread, and needs no other place.
 _NO_STEP = (
-    ir.Barrier, ir.Call, ir.ExternalCall, ir.Free, ir.PlacementAllocate, ir.BufferRealize,
+    ir.Barrier, ir.Call, ir.Free, ir.PlacementAllocate, ir.BufferRealize,
     ir.Compute, ir.ProducerRealize,
 )  # fmt: skip
 
@@ -129,8 +129,6 @@ def _realized(v: Verifier, b: ir.Buffer, body: ir.Stmt) -> None:
         match below:
             case ir.Call(args=args):
                 used = args
-            case ir.ExternalCall(outputs=outputs, inputs=inputs):
-                used = (*outputs, *inputs)
             case ir.Free(name) | ir.PlacementAllocate(over=name):
                 used = (name,)
             case _:

@@ -177,17 +177,3 @@ def test_no_step_relies_on_buffers_that_may_be_one(tmp_path: Path) -> None:
     with pytest.raises(dd.DidymaError, match="noalias=false") as e:
         dd.compile(loaded(tmp_path, MOVED), schedules={"moved": steps})
     assert e.value.code == "bad-step"
-
-
-CALLING = """primfunc @calling(x: f32[4], y: f32[4]) writes (y) {
-  extern "sort"(x) -> (y)
-}
-"""
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_an_external_call_is_no_statement_of_a_kernel(tmp_path: Path, engine: str) -> None:
-    program = loaded(tmp_path, CALLING)
-    with pytest.raises(dd.DidymaError, match='extern "sort"') as e:
-        dd.compile(program, engine=engine)
-    assert e.value.code == "target-lacks"

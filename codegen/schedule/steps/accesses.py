@@ -14,6 +14,7 @@ from didyma.refimpl.ir.loop import (
     Call,
     Exchange,
     Expr,
+    ExternalAllocate,
     ExternalCall,
     For,
     Free,
@@ -138,6 +139,13 @@ class _Collector:
                     self.add(name, None, s, loops, guards, False)
                 for name in outputs:
                     self.add(name, None, s, loops, guards, True)
+            case ExternalAllocate(_, buffers, inputs):
+                for name in inputs:
+                    self.add(name, None, s, loops, guards, False)
+                for b in buffers:
+                    self.buffers[b.name] = b
+                    self.owners[b.name], self.roots[b.name] = (), b.name
+                    self.add(b.name, None, s, loops, guards, True)
             case Call(_, args):
                 for name in args:
                     self.add(name, None, s, loops, guards, False)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from didyma.codegen.schedule.steps.apply import run
-from didyma.codegen.schedule.steps.kernels import kernels
 from didyma.codegen.schedule.steps.text import ScheduleText, parse_all
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
@@ -68,8 +67,8 @@ def other_function(s: ScheduleText, names: Iterable[str]) -> DidymaError:
     )  # fmt: skip
 
 
-def stepped(s: ScheduleText, f: PrimFunc, target: Target = PORTABLE) -> tuple[PrimFunc, ...]:
-    """Return the kernels of a function after the steps of a schedule; errors as of ``run``."""
+def stepped(s: ScheduleText, f: PrimFunc, target: Target = PORTABLE) -> PrimFunc:
+    """Return a function after the steps of a schedule; errors as of ``run``."""
     for applied in run(s.steps, f, target, s.at):
         f = applied.func
-    return kernels(f)
+    return f

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import dropwhile
 
 from didyma.codegen.schedule.steps.accesses import scan
 from didyma.codegen.schedule.steps.dependence import AT_ONCE, Dependences, carried, refuse
@@ -16,6 +17,7 @@ from didyma.refimpl.ir.loop import (
     Block,
     Const,
     Exchange,
+    ExternalAllocate,
     For,
     LoopKind,
     PrimFunc,
@@ -87,9 +89,8 @@ def bind(step: Bind, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:
 
 
 def _of_nest(place: LoopSite) -> tuple[Stmt, ...]:
-    """Return what stands around a loop, without the block of nests that is the whole body."""
-    around = place.around
-    return around[1:] if around and isinstance(around[0], Block) else around
+    """Return what stands around a loop, without what divides it from other nests."""
+    return tuple(dropwhile(lambda s: isinstance(s, Block | ExternalAllocate), place.around))
 
 
 def _free(f: PrimFunc, name: str) -> For:

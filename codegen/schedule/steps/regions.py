@@ -17,6 +17,7 @@ from didyma.refimpl.ir.loop import (
     Call,
     Const,
     Expr,
+    ExternalAllocate,
     ExternalCall,
     For,
     If,
@@ -201,6 +202,8 @@ def redirected(f: PrimFunc, s: Stmt, old: str, new: str, move: Move) -> Stmt:
             case Call(_, args) if old in args:
                 raise wrong(f, f"{old} in a call", "loads and stores of elements")
             case ExternalCall(_, outputs, inputs) if old in (*outputs, *inputs):
+                raise wrong(f, f"{old} in a call", "loads and stores of elements")
+            case ExternalAllocate(inputs=inputs) if old in inputs:
                 raise wrong(f, f"{old} in a call", "loads and stores of elements")
             case _:
                 return map_stmt(b, on_expr, on_stmt)

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.expr import TRUE
-from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.graph import Attr, Attrs
 from didyma.refimpl.ir.text.read_expr import ExprReader
 from didyma.refimpl.ir.text.reader import Files
 from didyma.refimpl.ir.text.show_loop import RESERVED
 
-MAX_SCOPES = 400  # of `let`, `exchange`, `alloc`, `place` and `fold` that reign at one place
+MAX_SCOPES = 400  # of bindings without braces that reign at one place
 
 _FUNCTIONS = ("kernel", "primfunc")
 _SCOPES = {str(s): s for s in ir.Scope}
@@ -43,7 +43,15 @@ class _OpenFold:
     step: ir.Stmt
 
 
-_Open: TypeAlias = _OpenLet | _OpenAllocate | _OpenFold
+@dataclass(frozen=True, slots=True)
+class _OpenExternal:
+    name: str
+    buffers: tuple[ir.Buffer, ...]
+    inputs: tuple[str, ...]
+    attrs: Attrs
+
+
+_Open: TypeAlias = _OpenLet | _OpenAllocate | _OpenFold | _OpenExternal
 
 
 def _close(s: _Open, body: ir.Stmt) -> ir.Stmt:
@@ -53,6 +61,8 @@ def _close(s: _Open, body: ir.Stmt) -> ir.Stmt:
         if s.mask:
             return ir.Exchange(s.var, s.value, s.mask, body)
         return ir.Let(s.var, s.value, body)
+    if isinstance(s, _OpenExternal):
+        return ir.ExternalAllocate(s.name, s.buffers, s.inputs, s.attrs, body)
     if s.over is None:
         return ir.Allocate(s.buffer, body)
     return ir.PlacementAllocate(s.buffer, s.over, body)
@@ -86,13 +96,16 @@ class LoopReader(ExprReader):
         self.expect("writes")
         self.expect("(")
         outputs = self.items(self._buffer_name, ")")
+        returns = self.dtype() if self.accept("returns") else None
         declared = self.dimvars()
         self.vars = {v.name: ir.INDEX for v in declared} | {v.name: v.dtype for v in scalars}
         attrs = self.attrs()
         self.expect("{")
         functions = self._functions()
         body = self._rest()
-        return ir.PrimFunc(name, params, outputs, body, declared, attrs, functions, scalars)
+        return ir.PrimFunc(
+            name, params, outputs, body, declared, attrs, functions, scalars, returns
+        )
 
     def _params(self) -> tuple[tuple[ir.Buffer, ...], tuple[ir.Var, ...]]:
         """Take the parameters: buffers, and after them scalars, which have no brackets."""
@@ -187,6 +200,8 @@ class LoopReader(ExprReader):
             case "attr":
                 self.next()
                 return ir.AttrStmt(*self.named_attr(), self._nested())
+            case "extern":
+                return self._extern()
             case "realize" | "compute" | "produce":
                 return self._tensor()
             case "block":
@@ -200,7 +215,8 @@ class LoopReader(ExprReader):
         self.scopes += 1
         if self.scopes > MAX_SCOPES:
             raise self.error(
-                f"at most {MAX_SCOPES} levels of `let`, `exchange`, `alloc`, `place` and `fold`",
+                f"at most {MAX_SCOPES} levels of `let`, `exchange`, `alloc`, `place`, `extern` and "
+                "`fold`",
                 got="one more",
             )
         return s
@@ -369,8 +385,9 @@ class LoopReader(ExprReader):
                 cond = self.expr()
                 self.expect(",")
                 return ir.Assert(cond, self.string())
-            case "extern":
-                return self._extern()
+            case "return":
+                self.next()
+                return ir.Return(self.expr())
             case "call":
                 return self._call_stmt()
             case "atomic":
@@ -392,7 +409,7 @@ class LoopReader(ExprReader):
                 self.expect("=")
                 return ir.Store(buffer, index, self.expr())
 
-    def _extern(self) -> ir.Stmt:
+    def _extern(self) -> ir.Stmt | _Open:
         self.next()
         name = self.string()
         self.expect("(")
@@ -407,7 +424,11 @@ class LoopReader(ExprReader):
                 break
         self.expect(")")
         self.expect("->")
+        allocates = self.accept("alloc")
         self.expect("(")
+        if allocates:
+            made = self.items(self._buffer, ")")
+            return self._scope(_OpenExternal(name, made, tuple(inputs), tuple(attrs)))
         outputs = self.items(self._buffer_name, ")")
         return ir.ExternalCall(name, outputs, tuple(inputs), tuple(attrs))
 

@@ -46,9 +46,14 @@ A block gives its variables with extents, kinds and values, a condition, and its
 first, ``compute t: f32[n, 8] local at (i, j) { t[i, j] = a[i, j] } in {``, and computed where it
 is used, ``produce t[p +: 1, 0 +: 8] {``.
 
+``extern "sort"(x) -> (y)`` calls a library routine; ``extern "sort"(x) -> alloc (t: f32[n])``
+has it make a buffer, which ``free t`` releases.  A function with ``returns f32`` after what it
+writes ends in ``return y[0]``.
+
 Braces around one statement mean that statement, around none or several a ``Block`` of them; other
-``Block``s say ``block``.  ``let``, ``exchange``, ``alloc`` and ``place`` without braces, and
-``fold`` without ``in`` and braces after its step, reign to the end of the braces they stand in.
+``Block``s say ``block``.  ``let``, ``exchange``, ``alloc``, ``place`` and ``extern ... -> alloc``
+without braces, and ``fold`` without ``in`` and braces after its step, reign to the end of the
+braces they stand in.
 """
 
 from __future__ import annotations
@@ -57,6 +62,7 @@ from typing import assert_never
 
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.expr import TRUE
+from didyma.refimpl.ir.graph import Attrs
 from didyma.refimpl.ir.text.graph import dims_text
 from didyma.refimpl.ir.text.literals import (
     attrs_text,
@@ -93,8 +99,8 @@ NEGATION = 8
 _WORDS = (
     "true", "false", "nan", "inf", "and", "or", "xor", "in", "let", "for", "while", "if", "else",
     "alloc", "place", "over", "free", "extern", "call", "barrier", "assert", "atomic", "block",
-    "fold", "yield", "evaluate", "prefetch", "attr", "exchange",
-    "fold", "yield", "realize", "compute", "produce",
+    "fold", "yield", "evaluate", "prefetch", "attr", "exchange", "realize", "compute", "produce",
+    "return",
 )  # fmt: skip
 RESERVED = frozenset((*_WORDS, *(str(k) for k in ir.LoopKind)))
 
@@ -112,7 +118,9 @@ def local_name(name: str) -> str:
     return plain_name(name, RESERVED)
 
 
-_REIGNING = (ir.Let, ir.Exchange, ir.Allocate, ir.PlacementAllocate, ir.Fold)
+_REIGNING = (
+    ir.Let, ir.Exchange, ir.Allocate, ir.PlacementAllocate, ir.Fold, ir.ExternalAllocate
+)  # fmt: skip
 
 
 class LoopPrinter:
@@ -235,6 +243,11 @@ class LoopPrinter:
         scope = f" {b.scope}" if scoped or b.scope is not ir.Scope.GLOBAL else ""
         return f"{local_name(b.name)}: {b.dtype}{shape_text(b.shape)}{scope}"
 
+    def extern(self, name: str, inputs: tuple[str, ...], attrs: Attrs) -> str:
+        """Return the text of an external call without what it gives."""
+        args = [local_name(i) for i in inputs] + attrs_text(attrs)
+        return f"extern {quote(name)}({', '.join(args)})"
+
     def head(self, s: ir.Stmt) -> str:
         """Return the text of a statement without its substatements."""
         match s:
@@ -277,9 +290,13 @@ class LoopPrinter:
             case ir.Free(buffer):
                 return f"free {local_name(buffer)}"
             case ir.ExternalCall(name, outputs, inputs, attrs):
-                args = [local_name(i) for i in inputs] + attrs_text(attrs)
                 outs = ", ".join(local_name(o) for o in outputs)
-                return f"extern {quote(name)}({', '.join(args)}) -> ({outs})"
+                return f"{self.extern(name, inputs, attrs)} -> ({outs})"
+            case ir.ExternalAllocate(name, buffers, inputs, attrs):
+                made = ", ".join(self.buffer(b, False) for b in buffers)
+                return f"{self.extern(name, inputs, attrs)} -> alloc ({made})"
+            case ir.Return(value):
+                return f"return {self.expr(value)}"
             case ir.Call(callee, args, dims, scalars):
                 text = f"call {global_name(callee)}({', '.join(map(local_name, args))})"
                 for word_, given in (("scalars", scalars), ("dims", dims)):
@@ -325,7 +342,7 @@ class LoopPrinter:
         match s:
             case (
                 ir.Store() | ir.Atomic() | ir.Free() | ir.ExternalCall() | ir.Call() | ir.Barrier()
-                | ir.Assert() | ir.Yield() | ir.Evaluate() | ir.Prefetch()
+                | ir.Assert() | ir.Yield() | ir.Evaluate() | ir.Prefetch() | ir.Return()
             ):  # fmt: skip
                 self.lines.append(head)
             case ir.Fold(step=step, body=body) | ir.Compute(step=step, body=body):
@@ -355,7 +372,7 @@ class LoopPrinter:
                 self.lines.append(pad + "}")
             case (
                 ir.For() | ir.While() | ir.Let() | ir.Allocate() | ir.PlacementAllocate()
-                | ir.AttrStmt() | ir.Exchange()
+                | ir.AttrStmt() | ir.Exchange() | ir.ExternalAllocate()
                 | ir.BufferRealize() | ir.ProducerRealize()
             ):  # fmt: skip
                 self.lines.append(head + " {")
@@ -374,6 +391,7 @@ class LoopPrinter:
         parts = [
             f"{'kernel' if _is_bound(f.body) else 'primfunc'} {global_name(f.name)}({params})",
             f"writes ({outputs})",
+            "" if f.returns is None else f"returns {f.returns}",
             dims_text(f.dims),
             f"attrs({', '.join(attrs_text(f.attrs))})" if f.attrs else "",
         ]

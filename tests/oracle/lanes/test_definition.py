@@ -159,13 +159,27 @@ primfunc @halves(a: f32[n, 8], o: f32[n, 4]) writes (o) dims n in [1, 9] {
 }
 """
 TURNED = """
-primfunc @turned(x: f32[2, 3], o: f32[3, 2]) writes (o) {
-  extern "turn"(x) -> (o)
+primfunc @turned(x: f32[n, 3], o: f32[n, 3]) writes (o) returns f32 dims n in [1, 9] {
+  extern "turn"(x) -> alloc (t: f32[3, n], rows: i64[])
+  for i in 3 parallel {
+    t[i, rows[] - 1] = t[i, 0] + 1.0:f32
+  }
+  extern "turn back"(t) -> (o)
+  free t
+  free rows
+  return o[n - 1, 2] * 2.0:f32
 }
 """
 
 
-def turn(outputs: Any, inputs: Any, attrs: Any) -> None:
+def turn(outputs: Any, inputs: Any, attrs: Any) -> Any:
+    """Make a transposed matrix, and the number of its columns."""
+    del attrs
+    assert not outputs
+    return inputs[0].T, np.asarray(len(inputs[0]))
+
+
+def turn_back(outputs: Any, inputs: Any, attrs: Any) -> None:
     """Transpose a matrix."""
     del attrs
     outputs[0][...] = inputs[0].T
@@ -194,9 +208,11 @@ def test_hand_written_kernels_of_every_statement_and_expression() -> None:
     assert (buffers["pairs"] == two).all()
 
     (g,) = parse_loop(TURNED)
-    o = np.zeros((3, 2), np.float32)
-    both.run(g, {"x": buffers["x"][:2, :3].copy(), "o": o}, {}, {"turn": turn})
-    assert (o == buffers["x"][:2, :3].T).all()
+    laws.verify(g)
+    o, given = np.zeros((5, 3), np.float32), buffers["x"][:, :3].copy()
+    routines = {"turn": turn, "turn back": turn_back}
+    assert both.run(g, {"x": given, "o": o}, {"n": 5}, routines) == (given[0, 2] + 1) * 2
+    assert (o == [*given[:4], given[0] + 1]).all()
 
     (h,) = parse_loop(BEST)
     laws.verify(h)

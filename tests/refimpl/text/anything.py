@@ -189,7 +189,7 @@ class Anything:
             return self.stmt(depth - 1)
 
         index = self.some(self.expr, 2)
-        match self.r.randrange(21 if depth else 8):
+        match self.r.randrange(23 if depth else 8):
             case 0:
                 return loop.Store(self.name(), index, self.expr())
             case 1:
@@ -209,6 +209,11 @@ class Anything:
             case 5:
                 names = self.some(self.name)
                 return loop.ExternalCall(self.name(), names, self.some(self.name), self.attrs())
+            case 21:
+                names, made = self.some(self.name), self.some(self.buffer)
+                return loop.ExternalAllocate(self.name(), made, names, self.attrs(), sub())
+            case 6 if self.r.random() < 0.3:
+                return loop.Return(self.expr())
             case 6:
                 return loop.Call(self.name(), self.some(self.name), index)
             case 7:
@@ -229,7 +234,7 @@ class Anything:
                 return loop.If(self.expr(), sub(), self.pick((None, sub())))
             case 11:
                 return loop.Let(Var(self.name(), self.dtype()), self.expr(), sub())
-            case 17:
+            case 22:
                 mask = self.r.randrange(1, 40)
                 return loop.Exchange(self.var(), self.expr(), mask, sub())
             case 12:
@@ -280,7 +285,10 @@ class Anything:
         params, outputs = self.some(self.buffer), self.some(self.name)
         dimvars, attrs, body = self.some(self.dimvar), self.attrs(), self.stmt(depth + 2)
         functions = self.some(lambda: self.primfunc(depth - 1), 2) if depth else ()
-        return PrimFunc(self.name(), params, outputs, body, dimvars, attrs, functions)
+        returns = self.pick((None, self.dtype()))
+        return PrimFunc(
+            self.name(), params, outputs, body, dimvars, attrs, functions, returns=returns
+        )
 
     # ---- programs
 

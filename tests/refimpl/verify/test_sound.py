@@ -131,7 +131,7 @@ def test_a_kernel_with_barriers() -> None:
 
 
 LOOPS = """
-primfunc @f(a: f32[n], i: i32[n], out: f32[n], q: bool[n]) writes (out, q)
+primfunc @f(a: f32[n], i: i32[n], out: f32[n], q: bool[n]) writes (out, q) returns f32
     dims n in [1, 64] {
   for i0 in (n + 3) // 4 parallel {
     alloc acc: f32[] local
@@ -152,8 +152,13 @@ primfunc @f(a: f32[n], i: i32[n], out: f32[n], q: bool[n]) writes (out, q)
     }
     free u
     assert n >= 1, "n"
-    extern "lib"(a, alpha=1.0) -> (out)
   }
+  extern "lib"(a, alpha=1.0) -> (out)
+  extern "lib"(i, out) -> alloc (made: f32[n, 2], more: i8[])
+  extern "lib"(made) -> (q)
+  free more
+  free made
+  return out[0]
 }
 """
 
