@@ -14,8 +14,7 @@ from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.types import Array
 
-# A library routine gets the arrays that it writes, those that it reads, and attributes.  Where it
-# allocates, it gets none to write and returns new ones.
+# It gets arrays to write, arrays to read, and attributes; one that allocates returns the first.
 Routine: TypeAlias = Callable[
     [Sequence[Array], Sequence[Array], Mapping[str, Attr]], Sequence[Array] | None
 ]
