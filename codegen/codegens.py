@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, islice
 from math import prod
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -112,16 +114,55 @@ def _made(which: str | Codegen) -> Codegen:
     return plugins.part(plugins.CODEGENS, which, Codegen)  # type: ignore[type-abstract]  # a runtime protocol
 
 
-def template(point: Point, options: Options) -> Template | None:
-    """Return the template that a point names: one of the options, or a registered one."""
+def others(options: Options) -> Iterator[Codegen]:
+    """Yield the templates and codegens that are registered, and that options do not name.
+
+    One that cannot be loaded is left out: nobody asked for it.
+    """
+    own = {c.name for c in given(options)} | {*names()}
+    for group in (plugins.TEMPLATES, plugins.CODEGENS):
+        for name in plugins.names(group):
+            if name not in own:
+                with suppress(DidymaError):
+                    yield _made(name)
+
+
+def first(asked: Asked, options: Options) -> Point | None:
+    """Return the point of the codegen that a compile takes by itself; None if none makes one."""
+    return next((p for c in given(options) for p in islice(points(c, asked), 1)), None)
+
+
+def points(c: Codegen, asked: Asked) -> Iterator[Point]:
+    """Yield what a codegen offers for a function: a template's points, or its one kernel."""
+    if isinstance(c, Template):
+        yield from c.points(asked)
+    elif c.kernel(asked) is not None:
+        yield Point.of(c.name)
+
+
+def at(point: Point, asked: Asked, options: Options) -> TextKernel | None:
+    """Return the kernel that a point names: of a codegen of the options, or a registered one.
+
+    None where it names a recipe, or nothing that is known.  DidymaError ``bad-choice`` for a point
+    that the codegen does not offer.
+    """
     if point.recipe in names():  # without a look at entry points, which takes milliseconds
         return None
-    own = next((c for c in given(options) if c.name == point.recipe), None)
-    if isinstance(own, Template):
-        return own
-    if point.recipe in plugins.names(plugins.TEMPLATES):
-        return plugins.part(plugins.TEMPLATES, point.recipe, Template)
-    return None
+    known = chain(given(options), (_made(n) for n in _registered(point.recipe)))
+    c = next((c for c in known if c.name == point.recipe), None)
+    if c is None:
+        return None
+    if isinstance(c, Template):
+        return c.at(asked, point)
+    found = None if point.values else c.kernel(asked)
+    if found is None:
+        want = f"{c.name}()" if point.values else f"a function for which {c.name} makes a kernel"
+        raise DidymaError("bad-choice", f"@{asked.function.name}", got=str(point), want=want)
+    return found
+
+
+def _registered(name: str) -> Iterator[str]:
+    return (name for g in (plugins.TEMPLATES, plugins.CODEGENS) if name in plugins.names(g))
 
 
 def kernel(asked: Asked, options: Options) -> TextKernel | None:

@@ -211,9 +211,7 @@ def _text(asked: Asked, options: Options, points: Sequence[Point] | None) -> Tex
     """Return the text that a template or another codegen makes of a function, if one is chosen."""
     if points is None:
         return codegens.kernel(asked, options)
-    if len(points) == 1 and (found := codegens.template(points[0], options)) is not None:
-        return found.at(asked, points[0])
-    return None
+    return codegens.at(points[0], asked, options) if len(points) == 1 else None
 
 
 def _order(made: Scheduled, context: Context) -> Ordered:

@@ -79,7 +79,7 @@ class Executable:
 
         Where calls choose among variants, it is what they have picked.
         """
-        return tuning.picked(self.compiled.loops, self.options, self.at_run)
+        return tuning.picked(self.compiled, self.options, self.at_run)
 
     @property
     def metrics(self) -> str:

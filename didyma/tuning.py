@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import platform
 import secrets
 from collections.abc import Callable, Mapping
@@ -12,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from didyma.codegen import codegens, plugins
+from didyma.codegen.codegens import Codegen
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.pipeline import compile as compile_module
@@ -203,7 +206,10 @@ def chosen(
         return options
     lowered = compile_module(m, options, until="lower")
     picker = chooser(given, lowered.fused)
-    choices = choose_all(lowered.loops, options, picker, engine.name, target(engine))
+    functions = {f.name: f for f in lowered.fused.functions}
+    choices = choose_all(
+        lowered.loops, options, picker, engine.name, target(engine), functions=functions
+    )
     several = options.kernels.variants > 1
     open_ = _open(picker, lowered.loops) if several else frozenset[str]()
     text = show_all({name: c.points for name, c in choices.items() if name not in open_})
@@ -242,22 +248,38 @@ def at_run(
     return AtRun(found, options, target(engine), **(usual | how))
 
 
-def picked(
-    loops: Mapping[str, PrimFunc], options: Options, run: AtRun | None = None
-) -> dict[str, Any]:
-    """Return the record of the choices that a compile with these options takes.
+def picked(c: Compiled, options: Options, run: AtRun | None = None) -> dict[str, Any]:
+    """Return the record of the choices that a compile with these options has taken.
 
     Of functions that have run with variants, it is what the run has picked.
     """
     given = parse_all(options.kernels.choices)
     rows = {
-        name: Choice(given[name]) if name in given else first(loop, options)
-        for name, loop in loops.items()
+        name: Choice(given[name]) if name in given else first(loop, options, c.fused.function(name))
+        for name, loop in c.loops.items()
     }
     found = run.choices() if run is not None else {}
     several = {name: at for name, at in found.items() if len({*at.values()}) > 1}
     latest = {name: [*at.values()][-1] for name, at in found.items()}
-    return record(loops, rows | latest, several)
+    return record(c.loops, rows | latest, several)
+
+
+def _called(options: Options) -> tuple[Codegen, ...]:
+    """Return the codegens that calls registered here, as far as they can go to a child."""
+    groups = (plugins.TEMPLATES, plugins.CODEGENS)
+    return tuple(
+        c
+        for c in codegens.others(options)
+        if plugins.CALL in {plugins.origin(g, c.name) for g in groups} and _pickles(c)
+    )
+
+
+def _pickles(part: object) -> bool:
+    try:
+        pickle.dumps(part)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +309,10 @@ class Tuner:
         key = request.key
         seed = secrets.randbits(32)
         judge = Bars(self.fused, request.name, request.loop, request.env, seed)
-        task = Task(request.loop, request.options, request.engine, request.env, seed)
+        task = Task(
+            request.loop, request.options, request.engine, request.env, seed, request.source,
+            _called(request.options),
+        )  # fmt: skip
         known = {t: v.reason for t, v in self.cache.verdicts(key.digest).items()}
         count = 0
 

@@ -6,13 +6,18 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from didyma.codegen import codegens
+from didyma.codegen.claims import claim
+from didyma.codegen.codegens import Asked
 from didyma.codegen.emit import cuda
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.engine import KernelText
 from didyma.codegen.schedule import dispatch
 from didyma.codegen.schedule.recipes.point import Point, parse, show
+from didyma.refimpl.ir.graph import Function
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.verify import loop as loop_laws
+from didyma.refimpl.verify import kernel as kernel_laws
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,7 +44,7 @@ class Candidate:
     """A choice with the kernels that it gives, in launch order, and their text."""
 
     choice: Choice
-    kernels: tuple[PrimFunc, ...]
+    kernels: tuple[Kernel, ...]
     text: KernelText
 
     @property
@@ -57,33 +62,61 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def first(loop: PrimFunc, options: Options) -> Choice:
-    """Return the choice that the model ranks first: what a compile takes by itself."""
-    return Choice(dispatch.first(loop, options))
+def first(loop: PrimFunc, options: Options, function: Function | None = None) -> Choice:
+    """Return what a compile takes by itself: the model's first, or what codegens of options make.
+
+    These are asked only if the ``function`` in the graph is given.
+    """
+    asked = None if function is None else Asked(function, loop, options.device)
+    point = None if asked is None else codegens.first(asked, options)
+    return Choice(dispatch.first(loop, options) if point is None else (point,))
 
 
-def ranked(loop: PrimFunc, options: Options) -> Iterator[Choice]:
+def ranked(loop: PrimFunc, options: Options, function: Function | None = None) -> Iterator[Choice]:
     """Return all choices, so that the first ones are different in kind.
 
     The model's best of each recipe comes first, then the second best of each, and so on: the model
-    ranks points of one recipe more surely than recipes on a device that it was not made for.
+    ranks points of one recipe more surely than recipes on a device that it was not made for.  With
+    the ``function`` in the graph, templates and codegens take turns with recipes: those of the
+    options before them, as in a compile, and those that are registered besides after them.
     """
     turns: dict[tuple[str, ...], list[Choice]] = {}
-    for points in dispatch.points(loop, options):
+    for points in _points(loop, options, function):
         turns.setdefault(tuple(p.recipe for p in points), []).append(Choice(points))
     for turn in range(max(map(len, turns.values()))):
         yield from (row[turn] for row in turns.values() if turn < len(row))
 
 
-def build(loop: PrimFunc, options: Options, choice: Choice) -> Candidate:
-    """Make the kernels of a choice.
+def _points(
+    loop: PrimFunc, options: Options, function: Function | None
+) -> Iterator[tuple[Point, ...]]:
+    """Yield all points of each recipe, template and codegen; which of these come first matters."""
+    asked = None if function is None else Asked(function, loop, options.device)
+    if asked is not None:
+        yield from ((p,) for c in codegens.given(options) for p in codegens.points(c, asked))
+    yield from dispatch.points(loop, options)
+    if asked is not None:
+        yield from ((p,) for c in codegens.others(options) for p in codegens.points(c, asked))
 
-    DidymaError ``bad-choice`` for one that is not of this function, and as the laws of loop
-    programs where a kernel needs more than the target has.
+
+def build(
+    loop: PrimFunc, options: Options, choice: Choice, function: Function | None = None
+) -> Candidate:
+    """Make the kernels of a choice; that of a template or codegen needs the ``function``.
+
+    Errors: ``bad-choice`` for one that is not of this function, those of ``claims.claim``, and as
+    the laws of loop programs where a kernel needs more than the target has.
     """
-    kernels = dispatch.schedule(replace(loop, name="f"), options, choice.points)
+    loop, text = replace(loop, name="f"), None
+    if function is not None and len(choice.points) == 1:
+        text = codegens.at(choice.points[0], Asked(function, loop, options.device), options)
+    kernels: tuple[Kernel, ...]
+    if text is not None:
+        kernels = (claim(text, loop, str(choice)),)
+    else:
+        kernels = dispatch.schedule(loop, options, choice.points)
     for k in kernels:
-        loop_laws.verify(k)
+        kernel_laws.verify(k)
     return Candidate(choice, kernels, cuda.emit(kernels))
 
 

@@ -12,6 +12,7 @@ from didyma.codegen.select.cache import Cache, Pick
 from didyma.codegen.select.choice import Choice, build, first
 from didyma.codegen.select.keys import Bucket, Key, bucket_of, function, hints, key_of
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Function
 from didyma.refimpl.ir.loop import PrimFunc
 
 VERSION = 1  # of a record of choices
@@ -21,7 +22,8 @@ VERSION = 1  # of a record of choices
 class Request:
     """A function that needs a choice: its loop program, options, target, and the sizes of its dims.
 
-    ``engine`` is the name of the engine, and ``target`` says what it runs on.
+    ``engine`` is the name of the engine, and ``target`` says what it runs on.  Templates and
+    codegens are asked for kernels only if the ``source`` is given: the function in the graph.
     """
 
     name: str
@@ -30,6 +32,12 @@ class Request:
     engine: str
     target: str
     env: Mapping[str, int]
+    source: Function | None = None
+
+    @property
+    def usual(self) -> Choice:
+        """The choice that a compile takes by itself."""
+        return first(self.loop, self.options, self.source)
 
     @property
     def key(self) -> Key:
@@ -51,7 +59,7 @@ class Heuristic:
 
     def choose(self, request: Request) -> Choice:
         """Return the choice that a compile takes by itself."""
-        return first(request.loop, request.options)
+        return request.usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,7 @@ class Pinned:
         """
         entry = self.entries.get(request.name)
         if entry is None:
-            return first(request.loop, request.options)
+            return request.usual
         self._require(entry, request)
         if at := dict(entry.buckets):
             return at.get(bucket_of(request.loop, request.env), entry.choice)
@@ -113,14 +121,14 @@ class Tuned:
         if found is not None and is_current(found, request):
             return Choice.parse(found.choice, str(self.cache.path))
         if self.measure is None:
-            return first(request.loop, request.options)
+            return request.usual
         return Choice.parse(self.measure(request).choice)
 
 
 def is_current(pick: Pick, request: Request) -> bool:
     """Return whether the choice of a pick still makes the kernels that were judged and timed."""
     try:
-        candidate = build(request.loop, request.options, Choice.parse(pick.choice))
+        candidate = build(request.loop, request.options, Choice.parse(pick.choice), request.source)
     except DidymaError:
         return False
     return candidate.digest == pick.text
@@ -133,8 +141,11 @@ def choose_all(
     engine: str,
     target: str,
     sizes: Mapping[str, int] | None = None,
+    functions: Mapping[str, Function] | None = None,
 ) -> dict[str, Choice]:
     """Return a choice for each function of a program, at the sizes given or the usual hints.
+
+    ``functions`` are those of ``loops`` in the graph, for which codegens may be chosen.
 
     DidymaError ``bad-choice`` for a record that names a function which the program lacks.
     """
@@ -145,8 +156,11 @@ def choose_all(
                     "bad-choice", f"{chooser.where}: {name}", got=name,
                     want=f"one of {', '.join(loops) or 'none: no function is computed'}",
                 )  # fmt: skip
+    known = functions or {}
     return {
-        name: chooser.choose(Request(name, loop, options, engine, target, hints(loop, sizes)))
+        name: chooser.choose(
+            Request(name, loop, options, engine, target, hints(loop, sizes), known.get(name))
+        )
         for name, loop in loops.items()
     }
 

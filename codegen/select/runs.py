@@ -10,7 +10,7 @@ from typing import Any
 from didyma.codegen.runtime.engine import Engine, Loaded
 from didyma.codegen.select.choice import Candidate
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.loop import Buffer, PrimFunc
 from didyma.refimpl.ir.types import Array
 
 
@@ -21,7 +21,7 @@ class Bench:
     engine: Engine
     loop: PrimFunc
     env: Mapping[str, int]
-    buffers: Mapping[str, Any]
+    buffers: dict[str, Any]
 
     @staticmethod
     def of(
@@ -44,7 +44,7 @@ class Bench:
         KernelFault from a call where the engine's checks fail.
         """
         launches = [
-            (s.name, [self.buffers[b.name] for b in k.params])
+            (s.name, [self._buffer(b) for b in k.params])
             for k, s in zip(c.kernels, c.text.kernels, strict=True)
         ]
 
@@ -54,6 +54,13 @@ class Bench:
             self.engine.join()
 
         return run
+
+    def _buffer(self, b: Buffer) -> Any:
+        """Return the argument of this name; a workspace gets its bytes now."""
+        if b.name not in self.buffers:
+            count = math.prod(dims.values(b.shape, self.env))
+            self.buffers[b.name] = self.engine.allocate(count * b.dtype.nbytes)
+        return self.buffers[b.name]
 
     def outputs(self) -> tuple[Array, ...]:
         """Download the results, as they lie in memory."""

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from didyma.codegen.select import worker
-from didyma.codegen.select.choice import Candidate, Choice, build, distinct, ranked
+from didyma.codegen.select.choice import Candidate, Choice, distinct, ranked
 from didyma.codegen.select.worker import Judge, Say, Task
 from didyma.refimpl.errors import DidymaError
 
@@ -105,7 +105,7 @@ def select(
     DidymaError ``no-valid-choices`` says why each candidate is out.
     """
     began = time.monotonic()
-    choices = islice(ranked(task.loop, task.options), 2 * limits.candidates)
+    choices = islice(ranked(task.loop, task.options, task.source), 2 * limits.candidates)
     candidates = distinct(_buildable(task, choices))[: limits.candidates]
     texts = {str(c.choice): c.digest for c in candidates}
     reasons = {name: (known or {})[t] for name, t in texts.items() if t in (known or {})}
@@ -141,7 +141,7 @@ def _buildable(task: Task, choices: Iterable[Choice]) -> Iterator[Candidate]:
     """Yield the candidates of the choices that keep the laws of the target."""
     for choice in choices:
         try:
-            yield build(task.loop, task.options, choice)
+            yield task.build(choice)
         except DidymaError:
             continue
 

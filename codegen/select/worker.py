@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from didyma.codegen.codegens import Codegen
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.registry import engine as engine_by_name
@@ -21,6 +22,7 @@ from didyma.codegen.select.keys import arguments
 from didyma.codegen.select.race import Clock, decide
 from didyma.codegen.select.runs import Bench
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Function
 from didyma.refimpl.ir.loop import PrimFunc
 
 Judge: TypeAlias = Callable[[Candidate, Engine], str]  # returns why it is wrong; empty: right
@@ -29,13 +31,25 @@ Say: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A function to tune, as a child process gets it: at some sizes, on an engine by its name."""
+    """A function to tune, as a child process gets it: at some sizes, on an engine by its name.
+
+    ``source`` is the function in the graph, which templates and codegens ask for; ``called`` are
+    those that a call registered, which a child finds by no name.
+    """
 
     loop: PrimFunc
     options: Options
     engine: str
     env: Mapping[str, int]
     seed: int
+    source: Function | None = None
+    called: tuple[Codegen, ...] = ()
+
+    def build(self, choice: Choice) -> Candidate:
+        """Make the kernels of a choice; errors as of ``choice.build``."""
+        known = (*self.options.kernels.codegens, *self.called)
+        options = self.options.changed({"kernels.codegens": known})
+        return build(self.loop, options, choice, self.source)
 
 
 def examine(task: Task, judge: Judge, choices: Sequence[Choice], seconds: float, say: Say) -> None:
@@ -54,7 +68,7 @@ def examine(task: Task, judge: Judge, choices: Sequence[Choice], seconds: float,
 
 def _reason(task: Task, judge: Judge, choice: Choice, engine: Engine) -> str:
     try:
-        return judge(build(task.loop, task.options, choice), engine)
+        return judge(task.build(choice), engine)
     except (DidymaError, KernelFault) as e:
         return " ".join(str(e).split())
     except MemoryError:
@@ -88,6 +102,6 @@ def measure(
 
     for choice in choices:
         begin(str(choice))
-        candidate = build(task.loop, task.options, choice)
+        candidate = task.build(choice)
         runs[str(choice)] = bench.runner(candidate, engine.load(candidate.text))
     return decide(runs, str(choices[0]), clock_of(task.engine), seconds, begin)

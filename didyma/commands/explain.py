@@ -38,7 +38,7 @@ def explain(what: str, out: Path, options: Options, json: bool) -> int:
     must_have_folder(out)
     compiled = compile(read_module(path), options)
     files = texts(compiled)
-    files["choices.json"] = json_.dumps(picked(compiled.loops, options), indent=2) + "\n"
+    files["choices.json"] = json_.dumps(picked(compiled, options), indent=2) + "\n"
     disk.write_files(out, files)
     if json:
         times = {name: round(seconds, 6) for name, seconds in compiled.times}

@@ -106,7 +106,8 @@ def _tuned(w: Wanted, cache: Cache) -> Iterator[tuple[Request, dict[str, Any], P
     limits = Limits(w.seconds, w.timeout, jobs=w.jobs or tuning.cores())
     tuner = tuning.Tuner(lowered.fused, cache, limits, _progress)
     for name, loop in lowered.loops.items():
-        request = Request(name, loop, options, w.engine, target, hints(loop, env))
+        source = lowered.fused.function(name)
+        request = Request(name, loop, options, w.engine, target, hints(loop, env), source)
         pick = cache.get(request.key.digest)
         if pick is not None and is_current(pick, request):
             yield request, show.record(request, pick, None), pick

@@ -32,6 +32,7 @@ from didyma.codegen.select.selector import Limits, Lost
 from didyma.codegen.select.worker import Say
 from didyma.commands import tune as command
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.loop import Barrier, Binary, Block, Const, Expr, PrimFunc, Stmt
 from didyma.refimpl.ir.walk import map_expr, map_stmt
 from didyma.tuning import Bars, Tuner, target
@@ -68,7 +69,7 @@ def judge(program: dd.Program, text: str, change: Change = None) -> str:
     bars = Bars(made.fused, name, loop, {}, seed=5)
     if change is None:
         return bars(good, engine("host"))
-    kernels = tuple(changed(k, change) for k in good.kernels)
+    kernels = tuple(changed(loops(k), change) for k in good.kernels)
     return bars(Candidate(choice, kernels, cuda.emit(kernels)), engine("host"))
 
 
@@ -119,7 +120,7 @@ def test_the_judge_sees_a_missing_guard() -> None:
 def test_the_judge_sees_another_order_of_arguments() -> None:
     made, name, loop = lowered(pair)
     good = build(loop, Options(), Choice.parse("pointwise(block=256, wide=1)"))
-    (kernel,) = good.kernels
+    (kernel,) = map(loops, good.kernels)
     x, y, out = kernel.params
     swapped = replace(good, kernels=(replace(kernel, params=(y, x, out)),))
     bars = Bars(made.fused, name, loop, {}, seed=5)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from didyma.refimpl.errors import DidymaError
 
-_POINT = re.compile(r"\s*([a-z_]+)\s*\(([^()]*)\)\s*")
+_POINT = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*\(([^()]*)\)\s*")
 _VALUE = re.compile(r"\s*([a-z_]+)\s*=\s*([0-9]{1,9})\s*")
 GRAMMAR = "RECIPE(NAME=NUMBER, …), for several loop nests with ; between them"
 

@@ -342,7 +342,7 @@ def test_a_recorded_pick_needs_no_timing_and_no_dispatch(made: Compiled) -> None
     engine = Clocked(by_shape)
     run = chooser(made, engine)
     call(made, engine, run, TALL)
-    record = tuning.picked(made.loops, OPTIONS, run)
+    record = tuning.picked(made, OPTIONS, run)
     again = dd.compile(rows, choose=record, options=OPTIONS)
     assert again.at_run is None
     assert "dispatch" not in again.wrapper
@@ -355,7 +355,7 @@ def test_a_record_of_several_shapes_takes_each_pick_without_timing(made: Compile
     engine = Clocked(by_shape)
     run = chooser(made, engine)
     call(made, engine, run, WIDE, TALL)
-    record = json.loads(json.dumps(tuning.picked(made.loops, OPTIONS, run)))
+    record = json.loads(json.dumps(tuning.picked(made, OPTIONS, run)))
     (row,) = record["choices"].values()
     assert [(b["sizes"], b["choice"][:6]) for b in row["buckets"]] == [
         ({"m": 512, "n": 4}, "row(gr"), ({"m": 4, "n": 512}, "serial")
