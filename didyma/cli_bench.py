@@ -48,8 +48,8 @@ def compare(
 ) -> None:
     """Print what grew and what shrank: counters, and times as ratios to a baseline of the same run.
 
-    In limits, `bytes` is all that is read and written, `counters` every counter, and `ratio` a
-    median over that of the baseline of its group.
+    In limits, `bytes` is all that is read and written, `counters` every counter, and `ratio` the
+    least time over that of the baseline of its group.
     """
     from didyma.commands import bench as command
 

@@ -32,7 +32,7 @@ Thunk: TypeAlias = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One contender on one workload: the median in seconds, or why there is none.
+    """One contender on one workload: the median in seconds and the least, or why there are none.
 
     ``share`` is that of the copy's bandwidth.  ``off`` is the largest difference from PyTorch's
     result as a share of its largest magnitude; None for a peer.
@@ -41,6 +41,7 @@ class Timed:
     workload: str
     contender: str
     seconds: float | None
+    least: float | None
     share: float | None
     off: float | None
     reason: str
@@ -85,10 +86,11 @@ class _Copy:
         self._flushed = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
         source = torch.randn(1 << 28, device="cuda")
         target = torch.empty_like(source)
-        self.bandwidth: float = 2 * source.nbytes / self.seconds(lambda: target.copy_(source))
+        taken = statistics.median(self.seconds(lambda: target.copy_(source)))
+        self.bandwidth: float = 2 * source.nbytes / taken
 
-    def seconds(self, run: Thunk) -> float:
-        """Return the median of the GPU's time for one call."""
+    def seconds(self, run: Thunk) -> list[float]:
+        """Return the GPU's time for one call, of several."""
         torch = self.torch
         for _ in range(WARM):
             run()
@@ -99,7 +101,7 @@ class _Copy:
             run()
             end.record()
         torch.cuda.synchronize()
-        return statistics.median(float(a.elapsed_time(b)) for a, b in pairs) / 1e3
+        return [float(a.elapsed_time(b)) / 1e3 for a, b in pairs]
 
 
 def _timed(w: Workload, peers: Sequence[str], options: Options, copy: _Copy) -> Iterator[Timed]:
@@ -112,12 +114,14 @@ def _timed(w: Workload, peers: Sequence[str], options: Options, copy: _Copy) -> 
     for name, prepare in contenders.items():
         try:
             call = prepare()
-            seconds = copy.seconds(call) if name != "jax" else _waited(call)
+            rounds = copy.seconds(call) if name != "jax" else _waited(call)
             off = _distance(copy.torch, call(), want) if name == OWN else None
         except Exception as e:  # of the contender's library, which may raise anything
-            yield Timed(w.name, name, None, None, None, f"{type(e).__name__}: {e}"[:300])
+            yield Timed(w.name, name, None, None, None, None, f"{type(e).__name__}: {e}"[:300])
             continue
-        yield Timed(w.name, name, seconds, moved / seconds / copy.bandwidth, off, "")
+        seconds = statistics.median(rounds)
+        share = moved / seconds / copy.bandwidth
+        yield Timed(w.name, name, seconds, min(rounds), share, off, "")
 
 
 def _own(w: Workload, program: dd.Program, options: Options, on_gpu: Sequence[Any]) -> Thunk:
@@ -151,8 +155,8 @@ def _to_torch(torch: Any, a: Array) -> Any:
     return torch.from_numpy(a).cuda()
 
 
-def _waited(call: Thunk) -> float:
-    """Return the median wall time of a call of a library that has streams of its own."""
+def _waited(call: Thunk) -> list[float]:
+    """Return the wall time of a call, of several, of a library that has streams of its own."""
     found = list[float]()
     for _ in range(WARM):
         call()
@@ -161,7 +165,7 @@ def _waited(call: Thunk) -> float:
         for x in _leaves(call()):
             x.block_until_ready()
         found.append(time.perf_counter() - start)
-    return statistics.median(found)
+    return found
 
 
 def _leaves(x: Any) -> list[Any]:

@@ -1,8 +1,9 @@
 """Records of benchmarks, in the format of pytest-benchmark, and what two of them differ in.
 
 Counters are integers of a benchmark's ``extra_info``.  A time counts only as its ratio to the
-benchmark of its group whose ``extra_info`` has a true ``baseline``, in the same record: medians of
-two runs on a shared machine say nothing about each other.
+benchmark of its group whose ``extra_info`` has a true ``baseline``, in the same record: times of
+two runs on a shared machine say nothing about each other.  It is the least of all rounds, which
+other work on the machine disturbs least.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LIMIT = re.compile(r"(?P<name>[a-z_]+):\+(?P<share>\d+(?:\.\d+)?)%")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One benchmark: its counters, its median in seconds, and that as a multiple of its baseline.
+    """One benchmark: its counters, its least seconds, and those as a multiple of its baseline.
 
     ``ratio`` is None without a baseline, and for the baseline itself.
     """
@@ -124,12 +125,10 @@ def read(path: Path) -> list[Measured]:
 
 
 def _measured(rows: Sequence[Mapping[str, Any]]) -> Iterator[Measured]:
-    base = {
-        r["group"]: float(r["stats"]["median"]) for r in rows if r["extra_info"].get("baseline")
-    }
+    base = {r["group"]: float(r["stats"]["min"]) for r in rows if r["extra_info"].get("baseline")}
     for r in rows:
         counters = {k: v for k, v in r["extra_info"].items() if type(v) is int}
-        seconds, against = float(r["stats"]["median"]), base.get(r["group"])
+        seconds, against = float(r["stats"]["min"]), base.get(r["group"])
         of_base = None if not against or r["extra_info"].get("baseline") else seconds / against
         yield Measured(str(r["name"]), str(r["group"]), seconds, counters, of_base)
 
@@ -169,7 +168,7 @@ def record(rows: Sequence[Mapping[str, Any]]) -> str:
             "name": r["name"],
             "group": r["group"],
             "extra_info": dict(r.get("extra_info", {})),
-            "stats": {"median": r.get("seconds", 0.0)},
+            "stats": {"min": r.get("seconds", 0.0)},
         }
         for r in rows
     ]

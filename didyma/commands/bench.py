@@ -101,7 +101,7 @@ def on_gpu(
 def _record(t: gpu.Timed) -> dict[str, Any]:
     extra = {"share": t.share, "baseline": t.contender == "torch"}
     name = f"{t.workload}[{t.contender}]"
-    return {"name": name, "group": t.workload, "seconds": t.seconds, "extra_info": extra}
+    return {"name": name, "group": t.workload, "seconds": t.least, "extra_info": extra}
 
 
 def _workloads(names: Sequence[str]) -> list[Workload]:

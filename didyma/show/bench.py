@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from rich.markup import escape
 from rich.table import Table
 
 from didyma.bench.counters import MEANINGS
@@ -46,13 +47,15 @@ def changes(c: Comparison) -> None:
     """Print what two records differ in: failures first, then what grew most."""
     out = console()
     if c.changes:
-        table = Table()
-        for name in ("benchmark", "quantity", "before", "after", "change"):
-            table.add_column(name, justify="left" if name in ("benchmark", "quantity") else "right")
+        table = Table(box=None, pad_edge=False)
+        for name in ("benchmark", "quantity"):
+            table.add_column(name, no_wrap=True)
+        for name in ("before", "after", "change"):
+            table.add_column(name, justify="right", no_wrap=True)
         for x in ordered(c.changes):
             mark = " FAILED" if x.failed else ""
             row = (_number(x.before), _number(x.after), _share(x.growth) + mark)
-            table.add_row(x.benchmark, x.quantity, *row)
+            table.add_row(escape(x.benchmark), x.quantity, *row)
         put(out, table)
     for word, names in (("only before", c.lost), ("only after", c.new)):
         if names:

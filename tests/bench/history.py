@@ -1,7 +1,7 @@
 """The records of past benchmarks, beside this module: the newest is what changes are held to.
 
 ``python -m tests.bench.history RUN.json`` keeps a run of pytest-benchmark under today's date: its
-names, groups, counters and medians, and nothing about the machine.
+names, groups, counters and least times, and nothing about the machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def newest() -> Path:
 def keep(run: Path, day: datetime.date) -> Path:
     """Keep a run of all benchmarks; a record of the same day is replaced."""
     rows = [
-        {**row, "seconds": row["stats"]["median"]}
+        {**row, "seconds": row["stats"]["min"]}
         for row in json.loads(run.read_text(encoding="utf-8"))["benchmarks"]
     ]
     path = FOLDER / f"{day.isoformat()}.json"

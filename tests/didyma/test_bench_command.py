@@ -28,8 +28,10 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
     """Two records: one byte more, another machine that is half as fast, one benchmark gone."""
     base = row("base", 1.0, baseline=True)
     slow_base = row("base", 2.0, baseline=True)
-    a = written(tmp_path, "a.json", base, row("k", 3.0, read=100, launches=2), row("old", 1.0))
-    b = written(tmp_path, "b.json", slow_base, row("k", 6.3, read=101, launches=1), row("new", 1.0))
+    a = written(tmp_path, "a.json", base, row("k[x]", 3.0, read=100, launches=2), row("old", 1.0))
+    b = written(
+        tmp_path, "b.json", slow_base, row("k[x]", 6.3, read=101, launches=1), row("new", 1.0)
+    )
     return a, b
 
 
@@ -90,6 +92,7 @@ def test_compare_prints_draws_and_exits(pair: tuple[Path, Path], tmp_path: Path)
     plain = didyma("bench", "compare", a, b)
     assert plain.code == 0
     assert "only before: old" in plain.out
+    assert "k[x]" in plain.out
     plot = tmp_path / "c.svg"
     failed = didyma("bench", "compare", a, b, "--fail-on", "bytes:+0%", "--plot", plot, "--json")
     assert failed.code == 1
@@ -97,7 +100,7 @@ def test_compare_prints_draws_and_exits(pair: tuple[Path, Path], tmp_path: Path)
     assert found["failed"] == 1
     assert found["changes"][0]["quantity"] == "read"
     texts = [t.text for t in ET.parse(plot).iter("{http://www.w3.org/2000/svg}text")]
-    assert "k" in texts
+    assert "k[x]" in texts
     assert "read" in texts
 
 
