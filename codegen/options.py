@@ -264,6 +264,14 @@ class MemoryOptions(_Group):
     embedded: int = _number(
         EMBEDDED, "bytes of constants that stand in the wrapper, not in a file beside it"
     )
+    eager: bool = field(
+        default=False,
+        metadata=_about(
+            "whether copies are left out, and bytes taken over, wherever that is right and even if"
+            " the peak is higher",
+            _FLAG,
+        ),
+    )
 
     @property
     def planner_name(self) -> str:

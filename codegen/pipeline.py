@@ -228,7 +228,8 @@ def _plan(made: Ordered, context: Context) -> Planned:
     if options.memory.plan_seconds is not None:
         best = replace(best, seconds=options.memory.plan_seconds)
     moved = movers(made.fused, made.loops, made.kernels)
-    planned = plan(made.bare, best, options.memory.capacity, moved, options.device)
+    memory = options.memory
+    planned = plan(made.bare, best, memory.capacity, moved, options.device, eager=memory.eager)
     unplanned = plan(made.bare, planner("none"), target=options.device)
     if options.verify:
         program_laws.verify(planned, kernels=False, target=options.device)

@@ -11,7 +11,7 @@ from didyma.fuzz.control import BOOL, COUNT, Body, Drawer
 from didyma.fuzz.steering.opsets import PAIRED
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import CALL, IF, SCAN, WHILE, Attr
-from didyma.refimpl.ir.types import PLAIN, DType, TensorType
+from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ops import OPS
 
 _BINARY = ("add", "subtract", "maximum", "minimum")
@@ -53,7 +53,7 @@ def _keeps(op: str, t: TensorType) -> bool:
     return t.dtype in OPS[op].dtypes and OPS[op].infer([t, t], {}) == t
 
 
-def _before(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> str:
+def before(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> str:
     """Return a value of a kernel of its own, or a value that is there already."""
     if c.chance(3) or t.dtype not in OPS["cumulative_sum"].dtypes or not t.rank:
         same = [n for n, u in b.pool if u == t]
@@ -62,7 +62,7 @@ def _before(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> str:
     return b.op("cumulative_sum", (name,), t, **attrs)
 
 
-def _read_again(b: GraphBuilder, c: Chooser, values: Sequence[str], t: TensorType) -> None:
+def read_again(b: GraphBuilder, c: Chooser, values: Sequence[str], t: TensorType) -> None:
     """Now and then read two values of a type once more."""
     op = c.pick(_BINARY)
     if t.dtype in OPS[op].dtypes and c.chance(2):
@@ -76,7 +76,7 @@ def _test(b: GraphBuilder, carried: Sequence[TensorType], captured: Sequence[Ten
     return f.function("test", f.node("less", (at, limit), BOOL)).name
 
 
-def _rounds(b: GraphBuilder, c: Chooser) -> str:
+def rounds(b: GraphBuilder, c: Chooser) -> str:
     """Return a number of rounds: none, some, or as many as an input says."""
     limit = b.number(c.pick((2, 0, 1, 3, 4)), DType.I64)
     asked = b.operand(COUNT, c) if c.chance(3) else None
@@ -89,8 +89,8 @@ def _rotated(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     The first values are now and then one value twice, captured as well, or read after the loop.
     """
     count = 2 + c.below(2)
-    first = [_before(b, c, name, t) for _ in range(count)]
-    captured = c.pick((first[0], first[-1], _before(b, c, name, t)))
+    first = [before(b, c, name, t) for _ in range(count)]
+    captured = c.pick((first[0], first[-1], before(b, c, name, t)))
     carried = (COUNT, *(t,) * count)
     captures = (COUNT, t)
     test = _test(b, carried, captures)
@@ -108,9 +108,9 @@ def _rotated(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     nxt = f.node("add", (at, f.number(1, DType.I64)), COUNT)
     body = f.function("body", nxt, *new).name
     attrs: dict[str, Attr] = {"cond": test, "body": body, "carried": 1 + count, "binds": ()}
-    given = (b.number(0, DType.I64), *first, _rounds(b, c), captured)
+    given = (b.number(0, DType.I64), *first, rounds(b, c), captured)
     _, *results = b.emit(WHILE, given, carried, attrs)
-    _read_again(b, c, (*results, *first), t)
+    read_again(b, c, (*results, *first), t)
     return True
 
 
@@ -127,7 +127,7 @@ def _states(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     if scanned is None:
         return False
     count = 2 + c.below(2)
-    first = [_before(b, c, name, t) for _ in range(count)]
+    first = [before(b, c, name, t) for _ in range(count)]
     f = Body(b)
     values = [f.param(t) for _ in range(count)]
     x, z = f.param(t), f.param(t)
@@ -149,9 +149,9 @@ def _states(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
         "body": body, "states": count, "scanned": 1, "length": length, "index": index,
     }  # fmt: skip
     stacked = [u.with_shape(length, *u.shape) for u in types]
-    given = (*first, scanned, _before(b, c, name, t))
+    given = (*first, scanned, before(b, c, name, t))
     results = b.emit(SCAN, given, (*(t,) * count, *stacked), attrs)
-    _read_again(b, c, (*results[:count], *first), t)
+    read_again(b, c, (*results[:count], *first), t)
     return True
 
 
@@ -173,7 +173,7 @@ def _given_back(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     condition = b.operand(BOOL, c)
     if condition is None:
         return False
-    given = [_before(b, c, name, t) for _ in range(2)]
+    given = [before(b, c, name, t) for _ in range(2)]
     count = 2 + c.below(2)
     sides: list[str] = []
     for kind in ("then", "otherwise"):
@@ -184,7 +184,7 @@ def _given_back(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
         sides.append(f.function(kind, *results).name)
     attrs: dict[str, Attr] = {"then": sides[0], "otherwise": sides[1], "binds": ()}
     made = b.emit(IF, (condition, *given), (t,) * count, attrs)
-    _read_again(b, c, (*made, *given), t)
+    read_again(b, c, (*made, *given), t)
     return True
 
 
@@ -199,11 +199,11 @@ def _fixed(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     if c.chance(2):
         results.append(results[0])
     kept = f.function("fixed", *results, stays=True)
-    other = _before(b, c, name, t)
+    other = before(b, c, name, t)
     types = kept.result_types()
     once = b.emit(CALL, (name, other), types, {"callee": kept.name})
     again = b.emit(CALL, (once[0], c.pick(once)), types, {"callee": kept.name})
-    _read_again(b, c, (*once, *again), t)
+    read_again(b, c, (*once, *again), t)
     return True
 
 
@@ -222,11 +222,11 @@ def _latched(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     body = f.function("body", more, nxt, *c.pick(((have[-1], x), (y, have[-1]), (y, x), (x, y))))
     attrs: dict[str, Attr] = {"cond": cond, "body": body.name, "carried": 4, "binds": ()}
     asked = b.operand(BOOL, c) if c.chance(2) else None
-    limit = _rounds(b, c)
+    limit = rounds(b, c)
     first = asked or b.number(not c.chance(3), DType.BOOL)
-    given = (first, b.number(0, DType.I64), name, _before(b, c, name, t), limit)
+    given = (first, b.number(0, DType.I64), name, before(b, c, name, t), limit)
     _, _, *results = b.emit(WHILE, given, carried, attrs)
-    _read_again(b, c, (*results, name), t)
+    read_again(b, c, (*results, name), t)
     return True
 
 
@@ -235,7 +235,7 @@ def _idle(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     condition = b.operand(BOOL, c)
     if condition is None:
         return False
-    given = [_before(b, c, name, t) for _ in range(2)]
+    given = [before(b, c, name, t) for _ in range(2)]
     busy = c.pick((0, 1, 2))  # the side that computes; none for 2
     sides: list[str] = []
     for kind in ("then", "otherwise"):
@@ -247,7 +247,7 @@ def _idle(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
         )
     attrs: dict[str, Attr] = {"then": sides[0], "otherwise": sides[1], "binds": ()}
     made = b.emit(IF, (condition, *given), (t, t), attrs)
-    _read_again(b, c, made, t)
+    read_again(b, c, made, t)
     return True
 
 
@@ -264,20 +264,11 @@ def _shown(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
         results.append(f.node("reshape", (results[-1],), t, shape=t.shape))
     kept = f.function("shown", *results[c.below(2) :], stays=True)
     types = kept.result_types()
-    once = b.emit(CALL, (name, _before(b, c, name, t)), types, {"callee": kept.name})
+    once = b.emit(CALL, (name, before(b, c, name, t)), types, {"callee": kept.name})
     same = [r for r, v in zip(once, types, strict=True) if v == t]
     again = c.pick(same) if same else name
     b.emit(CALL, (again, name), types, {"callee": kept.name})
     return True
-
-
-def add(b: GraphBuilder, c: Chooser, kind: str, focus: tuple[str, TensorType]) -> bool:
-    """Add a control node of a kind that reads a value; return whether one could be added."""
-    if focus[1].dtype not in PLAIN or focus[1].dtype is DType.BOOL:
-        return False
-    b.controlled = True
-    b.staying = 0
-    return DRAWERS[kind](b, c, *focus)
 
 
 DRAWERS: Mapping[str, Drawer] = MappingProxyType(
@@ -291,4 +282,3 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
         "views returned": _shown,
     }
 )
-KINDS = tuple(DRAWERS)

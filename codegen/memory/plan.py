@@ -32,18 +32,21 @@ def plan(
     capacity: int | None = None,
     movers: Mapping[str, Mover] | None = None,
     target: Target = PORTABLE,
+    *,
+    eager: bool = False,
 ) -> Program:
     """Give memory to a program and its functions; no device may need more than ``capacity`` bytes.
 
     ``movers`` are the kernels that only move bytes.  Arenas that the target has room for are on the
-    stack.  DidymaError ``over-capacity`` if a device needs more, with the line at which that cannot
+    stack.  An ``eager`` plan saves copies and takes over bytes whatever that does to its peak.
+    DidymaError ``over-capacity`` if a device needs more, with the line at which that cannot
     be helped.
     """
     for i, f in enumerate(bare.functions):
-        done = _planned(bare.function[f.name], planner, capacity, movers, target)
+        done = _planned(bare.function[f.name], planner, capacity, movers, target, eager)
         done = replace(done, kernels=(), functions=())
         bare = replace(bare, functions=(*bare.functions[:i], done, *bare.functions[i + 1 :]))
-    return _planned(bare, planner, capacity, movers, target)
+    return _planned(bare, planner, capacity, movers, target, eager)
 
 
 def _planned(
@@ -52,9 +55,12 @@ def _planned(
     capacity: int | None,
     movers: Mapping[str, Mover] | None,
     target: Target,
+    eager: bool,
 ) -> Program:
     if planner.name == "none":
         return allocated(values_of(bare), planner, capacity, target.stack)
+    if eager:
+        return allocated(_shortest(bare, movers), planner, capacity, target.stack)
     costs = _Costs(samples(bare))
     variants = Variants(planner, capacity, costs.samples, target.stack, costs.shares)
     less = elided(moves_as_views(bare, movers, costs) if movers else bare, costs)
@@ -62,6 +68,17 @@ def _planned(
     if best.refused is not None:
         raise best.refused
     return best.program
+
+
+def _shortest(bare: Program, movers: Mapping[str, Mover] | None) -> PlannedValues:
+    """Return what to plan of a program without all the copies, launches and bytes it can spare."""
+
+    def nothing(_: Program) -> tuple[int, ...]:
+        return ()
+
+    less = elided(moves_as_views(bare, movers, nothing) if movers else bare, nothing)
+    values = values_of(less)
+    return values_of(in_place(less, values.lives, values.alone))
 
 
 def samples(p: Program) -> tuple[Mapping[str, int], ...]:

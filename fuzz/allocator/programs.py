@@ -245,6 +245,23 @@ def _copy(s: _Source) -> None:
         s.m.copy(s.one(known))
 
 
+def _kept(s: _Source) -> None:
+    """Copy a value that is then written anew, by a kernel that may be the last to read the copy."""
+    own = s.m.owned()
+    if not own:
+        return
+    of = s.one(own)
+    copy = s.m.copy(of)
+    if s.r.random() < 0.3:
+        s.m.launch([(copy, s.at())], [s.type()])
+    if s.r.random() < 0.3:
+        s.m.update(of, [(copy, s.at())])
+    else:
+        s.m.rewrite([of], [(copy, s.at())])
+    if s.r.random() < 0.7:
+        s.m.block.names.remove(copy)
+
+
 def _branch(s: _Source) -> None:
     known = s.m.known()
     if known and len(s.m.blocks) < 4:
@@ -311,6 +328,7 @@ def _binding(s: _Source) -> None:
 
 STRAIGHT: tuple[tuple[Callable[[_Source], None], int], ...] = (
     (_launch, 9), (_like, 4), (_view, 7), (_update, 2), (_rewrite, 1), (_extern, 2), (_copy, 1),
+    (_kept, 1),
 )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.lines import most_variants, walk
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Extern, Program
-from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 from didyma.refimpl.verify.streams import several
 
 FRESH = 0xA5  # what bytes hold before they are written, and after they are freed
@@ -54,13 +54,11 @@ class LoopEngine:
 
     def upload(self, array: Array) -> Array:
         """Return a copy of an array's bytes."""
-        return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8).copy()
+        return np.frombuffer(np.ascontiguousarray(to_memory(array)).tobytes(), np.uint8).copy()
 
     def download(self, buffer: Array, dtype: DType, shape: Sequence[int]) -> Array:
         """Return a copy of bytes as an array."""
-        count = int(np.prod(shape, dtype=np.int64))
-        raw = buffer[: count * dtype.nbytes].copy()
-        return raw.view(dtype.numpy).reshape(tuple(shape))
+        return from_memory(buffer[: nbytes_of(dtype, shape)], dtype, shape).copy()
 
     def copy(self, target: Array, source: Array) -> None:
         """Copy all bytes of the source over the start of the target."""
@@ -129,10 +127,17 @@ def _routine(p: Program) -> Routine:
     return mix
 
 
-def run(p: Program, inputs: Sequence[Array], use: MemoryUse, variant: int = 0) -> list[Array]:
+def run(
+    p: Program,
+    inputs: Sequence[Array],
+    use: MemoryUse,
+    variant: int = 0,
+    externs: Mapping[str, Routine] | None = None,
+) -> list[Array]:
     """Return the results of a program's wrapper, which dispatches to the variants of a number.
 
-    EngineMemoryFault, and what kernels raise.
+    ``externs`` are the library routines, ``mix`` if none are given.  EngineMemoryFault, and what
+    kernels raise.
     """
     source = wrapper.emit(p, text_of(p))
     made: dict[str, Any] = dict(wrapper.module(source))
@@ -140,8 +145,9 @@ def run(p: Program, inputs: Sequence[Array], use: MemoryUse, variant: int = 0) -
     watched = WatchedEngine(LoopEngine(), use, source, streams=streams)
     names = {k.name: (k.name, tuple(b.name in k.outputs for b in k.params)) for k in p.kernels}
     kernels = watched.loaded(InterpretedKernels({k.name: loops(k) for k in p.kernels}), names)
-    externs = {"mix": watched.routine(_routine(p))}
+    routines = {"mix": _routine(p)} if externs is None else externs
+    watching = {name: watched.routine(x) for name, x in routines.items()}
     means = [partial(numbered, variant)] if most_variants(p) > 1 else []
-    out: list[Array] = made["call"](watched, list(inputs), kernels, None, externs, *means)
+    out: list[Array] = made["call"](watched, list(inputs), kernels, None, watching, *means)
     watched.demand_freed()
     return out

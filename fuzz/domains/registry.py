@@ -14,6 +14,7 @@ from didyma.fuzz.domains.indices import Indices
 from didyma.fuzz.domains.lowering import Lowering
 from didyma.fuzz.domains.passes import Passes
 from didyma.fuzz.domains.plans import Plans
+from didyma.fuzz.domains.programs import Programs
 from didyma.fuzz.domains.schedules import Schedules
 from didyma.refimpl.errors import DidymaError
 
@@ -76,6 +77,11 @@ DOMAINS: Mapping[str, Entry] = _table(
         "random schedules of random functions, against the functions without them",
         lambda s: Schedules(s.engines),
         alone=False,
+    ),
+    Entry(
+        "programs",
+        "programs, memory plans and wrappers of graphs with control flow, kernels interpreted",
+        lambda s: Programs(s.options),
     ),
     Entry("planners", "memory plans of random programs, arenas and traces", lambda _: Plans()),
 )

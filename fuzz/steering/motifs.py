@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from didyma.fuzz import control_rounds, control_sizes
+from didyma.fuzz import control_bytes, control_sizes
 from didyma.fuzz.steering.around_rules import (
     CASTS,
     FOLDED,
@@ -215,7 +215,7 @@ def carried(s: Sketch, kind: str) -> None:
     """Draw a loop, a branch or a call around whose bytes are whose."""
     x = s.start(PLAIN, 0, 3)
     if x is not None and s.b.fits(s.types()[x]):
-        control_rounds.add(s.b, s.c, kind, (x, s.types()[x]))
+        control_bytes.add(s.b, s.c, kind, (x, s.types()[x]))
 
 
 def anything(s: Sketch, _: str) -> None:
@@ -314,7 +314,7 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("moves", moves, 2, MOVES, MOVES),
     _motif("use", use, 2, _USES, LAYOUTS),
     _motif("control", controlled, 2, control_sizes.KINDS),
-    _motif("carried", carried, 3, control_rounds.KINDS),
+    _motif("carried", carried, 3, control_bytes.KINDS),
     _motif("shared", shared, 2, tuple(SHARED)),
     _motif("places", places, 3, tuple(PLACES)),
     _motif("sums", sums, 3, (*FOLDS, "sum", "sum", "mean"), SUMMED),

@@ -89,7 +89,7 @@ def test_launches_share_kernels_and_move_bytes() -> None:
         moving += sum(k in moves for k in of)
         shown += sum(k in moves for k in of) - sum(k in moves for k in left)
     assert kernels < 0.95 * launches, "some kernels are launched again"
-    assert functions < 0.95 * calls, "some functions are called twice"
+    assert calls - functions > 5, "some functions are called twice"
     assert streams > 5, "launches of other streams become calls"
     assert moving > 10
     assert shown > 3, "plans made some of the moves views"

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from didyma.fuzz import control, control_rounds
+from didyma.fuzz import control, control_bytes
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.graphs import finished
@@ -20,11 +20,13 @@ from didyma.refimpl.verify.graph import verify
 WANTED = {
     "rotated": "while", "states": "scan", "given back": "if", "fixed results": CALL,
     "carried test": "while", "idle sides": "if", "views returned": CALL,
+    "rounds apart": "while", "rounds in other shapes": "while", "rounds of parts": "concat",
+    "sizes exchanged": "while",
     "parts": "concat", "views": "slice", "results": "reshape", "packed": "slice",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [*control_rounds.KINDS, *sharing.KINDS])
+@pytest.mark.parametrize("kind", [*control_bytes.KINDS, *sharing.KINDS])
 def test_graphs_share_bytes_in_many_ways(kind: str) -> None:
     made: list[Module] = []
     for seed in range(12):

@@ -73,9 +73,9 @@ def on(domain: str, engine: str) -> str:
 
 
 def of_levels(engine: str) -> tuple[str, ...]:
-    """Return the checks on an engine whose findings name levels of the compile."""
+    """Return the checks on an engine whose findings name levels of the compile, or the engine."""
     names = (e.name if e.alone else on(e.name, engine) for e in DOMAINS.values())
-    return tuple(n for n in names if n != "planners")
+    return tuple(n for n in names if n not in ("planners", "programs"))
 
 
 def graphs(engine: str) -> Domain[Any]:

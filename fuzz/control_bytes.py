@@ -1,0 +1,184 @@
+"""Draws loops whose values trade places, shapes and sizes: what a program may write over what.
+
+Compilers save copies where a value is written into the place of another.  So what a loop carries is
+read on while it is written, shown in another shape, made of parts, or of a size that changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from didyma.fuzz import control_rounds
+from didyma.fuzz.builder import GraphBuilder
+from didyma.fuzz.chooser import Chooser
+from didyma.fuzz.control import BOOL, COUNT, MOST_ROUNDS, Body, Drawer
+from didyma.fuzz.control_rounds import before, long_body, read_again, rounds
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import IF, WHILE, Attr
+from didyma.refimpl.ir.types import PLAIN, DType, TensorType
+from didyma.refimpl.ops import OPS
+
+_WIDE = 16  # bytes: parts of a whole begin at multiples of them
+
+
+def _loop(
+    b: GraphBuilder,
+    c: Chooser,
+    first: Sequence[str],
+    carried: Sequence[TensorType],
+    body: Body,
+    new: Sequence[str],
+    captured: Sequence[str] = (),
+    binds: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Add a loop that counts, and carries some values; return what it carries in the end.
+
+    The parameters of the body are the counter, what is carried, the limit and what is captured.
+    """
+    have = dict(b.pool)
+    test = Body(b)
+    at, *_ = (test.param(t) for t in (COUNT, *carried))
+    limit, *_ = (test.param(t) for t in (COUNT, *(have[v] for v in captured)))
+    cond = test.function("test", test.node("less", (at, limit), BOOL)).name
+    counter = body.params[0].name
+    nxt = body.node("add", (counter, body.number(1, COUNT.dtype)), COUNT)
+    attrs: dict[str, Attr] = {
+        "cond": cond, "body": body.function("body", nxt, *new).name,
+        "carried": 1 + len(carried), "binds": tuple(binds),
+    }  # fmt: skip
+    given = (b.number(0, COUNT.dtype), *first, rounds(b, c), *captured)
+    _, *made = b.emit(WHILE, given, (COUNT, *carried), attrs)
+    return tuple(made)
+
+
+def _begun(b: GraphBuilder, carried: Sequence[TensorType]) -> tuple[Body, list[str]]:
+    """Return the body of a loop with its parameters up to the limit, and what it carries."""
+    f = Body(b)
+    _, *values = [f.param(t) for t in (COUNT, *carried)]
+    f.param(COUNT)
+    return f, values
+
+
+def _apart(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Compute each carried value by kernels of its own, from what another one was before."""
+    count = 2 + c.below(2)
+    carried = [t] * count
+    first = [before(b, c, name, t) for _ in carried]
+    captured = [before(b, c, name, t) for _ in range(1 + c.below(3))]
+    f, values = _begun(b, carried)
+    fixed = [f.param(t) for _ in captured]
+    new = [long_body(f, c, (c.pick((*fixed, *values)), v), t)[-1] for v in values]
+    if c.chance(2):  # one reads nothing but what is captured
+        new[0] = long_body(f, c, fixed[:1], t)[-1]
+    turn = c.below(count)
+    made = _loop(b, c, first, carried, f, [*new[turn:], *new[:turn]], captured)
+    read_again(b, c, (*made, *first), t)
+    return True
+
+
+def _reshaped(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Carry a value in several shapes, which are those of one another in the next round."""
+    flat = t.with_shape(t.numel)
+    shapes = [t, flat, t.with_shape(1, t.numel), t.with_shape(t.numel, 1)]
+    carried = [u for k, u in enumerate(shapes) if u not in shapes[:k]][: 2 + c.below(2)]
+    first = [
+        name if u == t else b.op("reshape", (before(b, c, name, t),), u, shape=u.shape)
+        for u in carried
+    ]
+    f, values = _begun(b, carried)
+    turn = 1 + c.below(len(carried) - 1)
+    new: list[str] = []
+    for k, u in enumerate(carried):
+        at = (k + turn) % len(carried)
+        shown = f.node("reshape", (values[at],), u, shape=u.shape)
+        new.append(long_body(f, c, (shown,), u)[-1] if c.chance(3) else shown)
+    made = _loop(b, c, first, carried, f, new)
+    read_again(b, c, [v for v, u in zip(made, carried, strict=True) if u == t] + [name], t)
+    return True
+
+
+def _joined(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Join parts that kernels make to what a loop carries, or a branch returns, and was in use."""
+    rows = max(1, _WIDE // t.dtype.nbytes) * (1 + c.below(2))
+    half, whole = t.with_shape(rows), t.with_shape(2 * rows)
+    if not b.fits(whole):
+        return False
+    given = [b.operand(half, c), b.operand(whole, c)]
+    part, start = (v or "" for v in given)
+    if not (part and start):
+        return False
+    branches = c.chance(3)
+    f, (x,) = (Body(b), [""]) if branches else _begun(b, [whole])
+    x = f.param(whole) if branches else x
+    p = f.param(half)
+    at = c.pick((0, rows))
+    ends: dict[str, Attr] = {"starts": (at,), "stops": (at + rows,), "steps": (1,)}
+    old = f.node("slice", (x,), half, **ends)
+    made = [long_body(f, c, (p, old), half)[-1], long_body(f, c, (old, p), half)[-1]]
+    parts = c.pick((made, [made[0], old], [p, made[1]], made[::-1]))
+    joined = f.node("concat", parts, whole, axis=0)
+    if not branches:
+        made = list(_loop(b, c, [start], [whole], f, [joined], (part,)))
+        read_again(b, c, (*made, start), whole)
+        return True
+    condition = b.operand(BOOL, c)
+    if condition is None:
+        return False
+    other = Body(b)
+    y, _ = other.param(whole), other.param(half)
+    sides = [f.function("then", joined, x).name, other.function("otherwise", y, y).name]
+    sides = c.pick((sides, sides[::-1]))
+    attrs: dict[str, Attr] = {"then": sides[0], "otherwise": sides[1], "binds": ()}
+    made = list(b.emit(IF, (condition, start, part), (whole, whole), attrs))
+    read_again(b, c, (*made, start), whole)
+    return True
+
+
+def _exchanged(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Carry values of two sizes that change places, or of which one becomes the sum of both."""
+    if not t.rank:
+        return False
+    n, rest = t.shape[0], t.shape[1:]
+    sums = c.chance(3)
+    factor = 13 if sums else 2  # of the first size: what the fourth round makes of both
+    assert MOST_ROUNDS == 4
+    most, usual = factor * b.most(n), factor * dims.evaluate(n, b.env)
+    twice = t.with_shape(dims.add(n, n), *rest)
+    if not b.fits(t.with_shape(usual, *rest)) or not b.fits(twice):
+        return False
+    u, v = (b.symbol(most, usual) for _ in range(2))
+    carried = [t.with_shape(u, *rest), t.with_shape(v, *rest)]
+    first = [name, b.op("concat", (before(b, c, name, t), name), twice, axis=0)]
+    f, (x, y) = _begun(b, carried)
+    new = [f.chain(c, y, carried[1]), f.chain(c, x, carried[0])]
+    if sums:
+        total: Dim = dims.add(u, v)
+        new = [f.node("concat", c.pick(((x, y), (y, x))), t.with_shape(total, *rest), axis=0), x]
+    made = _loop(b, c, c.pick((first, first[::-1])), carried, f, new, binds=(str(u), str(v)))
+    for value, w in zip(made, carried, strict=True):
+        if w.dtype in OPS["negative"].dtypes and c.chance(2):
+            b.op("negative", (value,), w)
+    return True
+
+
+def add(b: GraphBuilder, c: Chooser, kind: str, focus: tuple[str, TensorType]) -> bool:
+    """Add a control node of a kind that reads a value; return whether one could be added."""
+    if focus[1].dtype not in PLAIN or focus[1].dtype is DType.BOOL:
+        return False
+    b.controlled = True
+    b.staying = 0
+    return DRAWERS[kind](b, c, *focus)
+
+
+DRAWERS: Mapping[str, Drawer] = MappingProxyType(
+    {
+        **control_rounds.DRAWERS,
+        "rounds apart": _apart,
+        "rounds in other shapes": _reshaped,
+        "rounds of parts": _joined,
+        "sizes exchanged": _exchanged,
+    }
+)
+KINDS = tuple(DRAWERS)

@@ -1,0 +1,209 @@
+"""The domain of programs: graphs with loops, branches and calls, down to their wrappers.
+
+What is judged is what becomes of values between kernels: the order of lines, what is copied or not,
+streams, memory, and the wrapper.  Kernels are run by the loop interpreter on both sides, one by one
+as the graph says and as the wrapper launches them, so that the results must have the same bits,
+and nothing is emitted or compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Planned, compile
+from didyma.codegen.runtime.externs import bound, routines
+from didyma.fuzz import control, control_bytes, control_sizes, traits
+from didyma.fuzz.allocator import wrappers
+from didyma.fuzz.builder import GraphBuilder
+from didyma.fuzz.chooser import Chooser, Dice
+from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
+from didyma.fuzz.domains.graphs import Graphs
+from didyma.fuzz.graphs import Case, drawn_planner, finished
+from didyma.fuzz.steering.draw import RESULTS, Repertoire, changes, chosen, symbols
+from didyma.fuzz.steering.motifs import Motif, carried, controlled
+from didyma.fuzz.steering.names import renamed
+from didyma.fuzz.steering.sharing import KINDS as SHARED
+from didyma.fuzz.steering.sharing import shared
+from didyma.fuzz.steering.sketch import Sketch
+from didyma.oracle import plan_check
+from didyma.oracle.compare import bitwise
+from didyma.oracle.kernels import run_primfuncs
+from didyma.oracle.report import Finding
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph as reference
+from didyma.refimpl.interp.memory_use import MemoryUse
+from didyma.refimpl.ir.graph import CALL, Function, Node
+from didyma.refimpl.ir.lines import blocks, most_variants
+from didyma.refimpl.ir.program import Line
+from didyma.refimpl.ir.types import PLAIN, Array
+
+SALT = 2 << 32  # of seeds, so that other graphs are drawn than in other domains
+ENGINES = ("simt", "host")  # that a finding is replayed on
+REPERTOIRE = Repertoire(
+    (
+        Motif("carried", (control_bytes.KINDS,), carried, 6),
+        Motif("control", (control_sizes.KINDS,), controlled, 4),
+        Motif("shared", (tuple(SHARED),), shared, 1),
+    ),
+    1,
+)
+AWKWARD = 12  # one graph in so many has awkward names
+
+
+@dataclass(frozen=True, slots=True)
+class Programs(Domain[Case]):
+    """Graphs with control flow, whose programs, memory plans and wrappers are judged."""
+
+    options: Options = field(default_factory=Options)
+
+    @property
+    def name(self) -> str:
+        """``programs``."""
+        return "programs"
+
+    def draw(self, seed: int, index: int) -> Case:
+        """Return a graph of a campaign's seed and an index: most of one piece, on streams."""
+        c = Dice(((seed + SALT) << 64) + index)
+        with np.errstate(all="ignore"):  # corners of one dtype may lie outside of another
+            return _drawn(c, seed + SALT, index)
+
+    def judge(self) -> Judge[Case]:
+        """Return the judge."""
+        return self.outcome
+
+    def outcome(self, case: Case) -> Outcome:
+        """Compile a graph up to its plan, and judge the plan and its wrapper."""
+        size = len(case.module.entry.nodes)
+        stages = ["source"]
+        try:
+            made = compile(case.module, case.options(self.options), stages.append, until="plan")
+        except Exception as e:
+            finding = Finding(stages[-1], "while compiling", "error", f"{type(e).__name__}: {e}")
+            return Outcome((finding,), traits.of_error(e), size)
+        findings = tuple(_findings(made, case))
+        covered = tuple(dict.fromkeys(_keys(made, case)))
+        return Outcome(findings, frozenset(), size, covered=covered)
+
+    @property
+    def _graphs(self) -> Graphs:
+        return Graphs(ENGINES, self.options)
+
+    def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
+        """Return what makes graphs smaller."""
+        return self._graphs.shrinkers(finding)
+
+    def size(self, case: Case) -> tuple[int, ...]:
+        """Return the number of nodes of all functions, and of the elements of the inputs."""
+        return self._graphs.size(case)
+
+    def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
+        """Return the file that ``didyma replay`` reads."""
+        return self._graphs.text(case, found, message, seed)
+
+    def replay(self, case: Case, file: str) -> str:
+        """Return the command that replays a file."""
+        return self._graphs.replay(case, file)
+
+    def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
+        """Return how many programs had lines of each kind."""
+        lines = {k[1]: n for k, n in sorted(covered.items()) if k[0] == "line"}
+        return {"lines": lines, "keys": len(covered)}
+
+
+def _drawn(c: Chooser, seed: int, index: int) -> Case:
+    s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
+    s.bind_symbols()
+    pieces = c.pick((1, 1, 1, 2))
+    for turn in range(pieces):
+        motif, kind = chosen(index + turn * 7, seed, REPERTOIRE.motifs)
+        motif.draw(s, *kind)
+    if not s.b.params:
+        s.start(PLAIN)
+    case = finished(s.b, c, RESULTS)
+    found = dict(changes(c)) | s.changes
+    found["kernels.streams"] = c.pick((1, 2, 3, 2))
+    if planner := drawn_planner(c):
+        found["memory.planner"] = planner
+    if c.chance(2):
+        found["memory.eager"] = True  # whatever may share bytes does
+    if c.chance(3):
+        found["graph.fuse"] = False  # more kernels, and more of them views
+    if c.chance(8):
+        found["kernels.variants"] = 2
+    case = replace(case, changes=tuple(found.items()), given=tuple(s.given.items()))
+    return renamed(case, c) if c.chance(AWKWARD) else case
+
+
+def _findings(made: Planned, case: Case) -> Iterator[Finding]:
+    """Yield what is wrong with a plan, or else with what its wrapper does."""
+    inputs, env = case.inputs(), dict(case.env)
+    for e in plan_check.check(made.program, env):
+        yield Finding("plan", f"line {e.step}", "plan", f"{e.kind}: {e.message}")
+        return
+    for variant in range(most_variants(made.program)):
+        refusal, want = "", list[Array]()
+        try:
+            want = _one_by_one(made, inputs, env, variant)
+        except DidymaError as e:
+            refusal = e.code
+        try:
+            given = routines(bound(made.fused))
+            got = wrappers.run(made.program, inputs, MemoryUse(), variant, given)
+        except Exception as e:  # whatever it is, the wrapper has failed
+            if not (isinstance(e, DidymaError) and e.code == refusal):
+                yield Finding("program", "wrapper", "error", f"{type(e).__name__}: {e}")
+            return
+        if refusal:
+            yield Finding("program", "wrapper", "error", f"it runs in spite of {refusal}")
+            return
+        names = made.source.entry.results
+        for c in (bitwise(*row) for row in zip(names, want, got, strict=True)):
+            if not c.agree:
+                yield Finding("program", "wrapper", "value", c.message)
+                return
+
+
+def _one_by_one(
+    made: Planned, inputs: Sequence[Array], env: Mapping[str, int], variant: int
+) -> list[Array]:
+    """Return the results of the fused graph, each Primitive computed by its kernels alone."""
+    types = {f.name: f.result_types() for f in made.fused.functions}
+
+    def visit(
+        f: Function, n: Node, args: list[Array], env: Mapping[str, int], run: reference.Run
+    ) -> Sequence[Array]:
+        del f
+        if n.op != CALL or n.callee not in made.kernels:
+            return run()
+        rows = [made.variants.get(k.name, ()) for k in made.kernels[n.callee]]
+        kernels = [
+            row[variant % len(row)].kernel if row else k
+            for row, k in zip(rows, made.kernels[n.callee], strict=True)
+        ]
+        return run_primfuncs(kernels, made.loops[n.callee], args, env, types[n.callee])
+
+    return reference.walk(made.fused, inputs, visit, env)
+
+
+def _keys(made: Planned, case: Case) -> Iterator[Key]:
+    """Yield each kind of line with the block around it, and with the planner and the streams."""
+    chosen = dict(case.changes)
+    how = f"{chosen.get('memory.planner', '')} {chosen.get('kernels.streams', 1)}"
+    for program in (made.program, *made.program.functions):
+        for line, around in _lines(program.lines, ""):
+            kind = type(line).__name__
+            yield "line", kind
+            yield "block", kind, around
+            yield "planned", kind, how
+
+
+def _lines(lines: Sequence[Line], around: str) -> Iterator[tuple[Line, str]]:
+    for line in lines:
+        yield line, around
+        for b in blocks(line):
+            yield from _lines(b, f"{around}/{type(line).__name__}")
