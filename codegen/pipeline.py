@@ -198,7 +198,7 @@ def _schedule(made: Lowered, context: Context) -> Scheduled:
     variants: Mapping[str, tuple[Variant, ...]] = {}
     texts = [name for name, (k, *_) in kernels.items() if not isinstance(k, PrimFunc)]
     if options.kernels.variants > 1:
-        fixed = {*texts, *steps, *given, *movers(made.fused, made.loops, kernels)}
+        fixed = {*texts, *steps, *given, *movers(made.fused, made.loops, kernels, options.device)}
         variants = several(made.loops, kernels, options, fixed)
     if options.verify:
         every = [k for ks in kernels.values() for k in ks]
@@ -216,7 +216,7 @@ def _text(asked: Asked, options: Options, points: Sequence[Point] | None) -> Tex
 
 def _order(made: Scheduled, context: Context) -> Ordered:
     variants = {name: [x.kernel for x in row] for name, row in made.variants.items()}
-    bare = order(made.fused, made.loops, made.kernels, variants)
+    bare = order(made.fused, made.loops, made.kernels, variants, context.options.device)
     if (streams := context.options.kernels.streams) > 1:
         bare = spread(bare, streams)
     return Ordered(**_fields(made), bare=bare)
@@ -227,7 +227,7 @@ def _plan(made: Ordered, context: Context) -> Planned:
     best = planner(options.memory.planner)
     if options.memory.plan_seconds is not None:
         best = replace(best, seconds=options.memory.plan_seconds)
-    moved = movers(made.fused, made.loops, made.kernels)
+    moved = movers(made.fused, made.loops, made.kernels, options.device)
     memory = options.memory
     planned = plan(made.bare, best, memory.capacity, moved, options.device, eager=memory.eager)
     unplanned = plan(made.bare, planner("none"), target=options.device)

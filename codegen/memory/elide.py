@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from didyma.codegen.memory.fewer import Cost, fewer, wide
 from didyma.codegen.memory.liveness import Lives
@@ -18,22 +19,23 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.lines import nested, operands, rewrite, walk, writes
 from didyma.refimpl.ir.program import Carry, Copy, Extern, Line, Program, View
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.types import TensorType
 
 
-def elided(bare: Program, cost: Cost) -> Program:
+def elided(bare: Program, cost: Cost, target: Target = PORTABLE) -> Program:
     """Return the program without the copies that can be left out at no higher cost."""
     copies = [x for x in walk(bare.lines) if isinstance(x, Copy)]
-    return fewer(bare, copies, without, cost) if copies else bare
+    return fewer(bare, copies, partial(without, target.access), cost) if copies else bare
 
 
-def without(p: Program, lives: Lives, line: Line) -> Program | None:
+def without(access: int, p: Program, lives: Lives, line: Line) -> Program | None:
     """Return a program without one copy; None where that might change a result."""
     assert isinstance(line, Copy)
     at = ((k, i, b) for k, b in enumerate(nested(p.lines)) for i, x in enumerate(b) if x is line)
     if (found := next(at, None)) is None:
         return None
-    e = Elision(p, lives, line, *found, p.type, p.kernel)
+    e = Elision(p, lives, line, *found, p.type, p.kernel, access)
     return e.view_of_source() or e.view_of_destination() or e.handed_on()
 
 
@@ -49,6 +51,7 @@ class Elision:
     lines: Sequence[Line]  # of the block
     types: Mapping[str, TensorType]
     kernels: Mapping[str, Kernel]
+    access: int  # bytes, of which a multiple is where a kernel's buffer may start
 
     def root(self, value: str) -> str:
         """Return the value that owns the bytes of a value, which may be a view."""
@@ -177,7 +180,7 @@ class Elision:
     def reachable(self, of: str, users: Sequence[str]) -> bool:
         """Return whether the users of a value may be given its bytes, at the offset they have."""
         at = list(offsets(self.p.lines, of))
-        if not all(wide(d) for d in at):
+        if not all(wide(d, self.access) for d in at):
             return False
         shown = {v for x in walk(self.p.lines) if isinstance(x, Extern) for v in operands(x)}
         return all(isinstance(d, int) and d == 0 for d in at) or shown.isdisjoint(users)

@@ -9,7 +9,6 @@ from didyma.codegen.memory.liveness import Lives
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.program import Line, Program
-from didyma.refimpl.ir.target import PORTABLE
 
 MOST = 100  # candidate lines that are tried
 
@@ -53,12 +52,12 @@ def no_higher(a: Sequence[int], b: Sequence[int]) -> bool:
     return all(x <= y for x, y in zip(a, b, strict=True))
 
 
-def wide(offset: Dim) -> bool:
+def wide(offset: Dim, access: int) -> bool:
     """Return whether an offset is a multiple of the widest access for all values of its symbols.
 
     >>> from didyma.refimpl.ir.dims import symbol
     >>> n = symbol("n")
-    >>> wide(32), wide(8), wide(64 * n + 16), wide(4 * n)
-    (True, False, True, False)
+    >>> wide(32, 16), wide(8, 16), wide(64 * n + 16, 16), wide(4 * n, 16), wide(48, 32)
+    (True, False, True, False, False)
     """
-    return dims.divisible(offset, PORTABLE.access)
+    return dims.divisible(offset, access)

@@ -63,7 +63,7 @@ def _planned(
         return allocated(_shortest(bare, movers), planner, capacity, target.stack)
     costs = _Costs(samples(bare))
     variants = Variants(planner, capacity, costs.samples, target.stack, costs.shares)
-    less = elided(moves_as_views(bare, movers, costs) if movers else bare, costs)
+    less = elided(moves_as_views(bare, movers, costs) if movers else bare, costs, target)
     best = variants.best(bare) if less is bare else variants.better(bare, less, costs(bare))
     if best.refused is not None:
         raise best.refused

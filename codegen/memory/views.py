@@ -22,6 +22,7 @@ from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.lines import binds, rewrite, walk, writes
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Carry, Extern, Launch, Line, Program, View
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.ranges import Ranges
 from didyma.refimpl.verify.sizes import Sizes
@@ -41,9 +42,15 @@ class Mover:
 
 
 def movers(
-    m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, Sequence[Kernel]]
+    m: Module,
+    loops: Mapping[str, PrimFunc],
+    kernels: Mapping[str, Sequence[Kernel]],
+    target: Target = PORTABLE,
 ) -> dict[str, Mover]:
-    """Return by name the kernels of a fused module that only move runs of bytes."""
+    """Return by name the kernels of a fused module that only move runs of bytes.
+
+    Each run starts where a kernel of the target may be given a buffer.
+    """
     found: dict[str, Mover] = {}
     ranges = Ranges(Sizes(m.dims, m.entry.name), {})
     for f in m.functions:
@@ -59,7 +66,9 @@ def movers(
         names = [b.name for b in loops[f.name].params]
         param = dict(zip((*(p.name for p in f.params), *f.results), names, strict=True))
         mover = _concat(f, types, param) if f.nodes[0].op == "concat" else _slice(f, types, param)
-        if mover is not None and _within(mover, loops[f.name], ranges):
+        if mover is None or not all(wide(at, target.access) for _, at in mover.parts):
+            continue
+        if _within(mover, loops[f.name], ranges):
             found[ks[0].name] = mover
     return found
 
@@ -76,7 +85,7 @@ def _concat(f: Function, types: Mapping[str, TensorType], param: Mapping[str, st
     for a in n.args:
         parts.append((param[a], at))
         at = dims.add(at, types[a].nbytes)
-    return Mover(True, param[n.results[0]], tuple(parts)) if _wide(parts) else None
+    return Mover(True, param[n.results[0]], tuple(parts))
 
 
 def _slice(f: Function, types: Mapping[str, TensorType], param: Mapping[str, str]) -> Mover | None:
@@ -100,8 +109,7 @@ def _slice(f: Function, types: Mapping[str, TensorType], param: Mapping[str, str
     bits = dims.mul(at, whole.dtype.bits)
     if isinstance(bits, int) and bits % 8:
         return None
-    parts = [(param[n.results[0]], dims.floordiv(bits, 8))]
-    return Mover(False, param[n.args[0]], tuple(parts)) if _wide(parts) else None
+    return Mover(False, param[n.args[0]], ((param[n.results[0]], dims.floordiv(bits, 8)),))
 
 
 def _within(mover: Mover, f: PrimFunc, ranges: Ranges) -> bool:
@@ -112,10 +120,6 @@ def _within(mover: Mover, f: PrimFunc, ranges: Ranges) -> bool:
         and ranges.at_least(nbytes[mover.whole], dims.add(at, nbytes.get(name, 0)))
         for name, at in mover.parts
     )
-
-
-def _wide(parts: Sequence[tuple[str, Dim]]) -> bool:
-    return all(wide(at) for _, at in parts)
 
 
 def moves_as_views(bare: Program, by_kernel: Mapping[str, Mover], cost: Cost) -> Program:

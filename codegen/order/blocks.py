@@ -43,7 +43,7 @@ from didyma.refimpl.ir.program import (
     View,
     While,
 )
-from didyma.refimpl.ir.target import PORTABLE
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.types import Tensor, TensorType
 
 
@@ -70,8 +70,10 @@ class BlockWriter:
         kernels: Mapping[str, Sequence[Kernel]],
         called: Mapping[str, Callee],
         variants: Mapping[str, Sequence[Kernel]] | None = None,
+        target: Target = PORTABLE,
     ) -> None:
         self.called = called
+        self.access = target.access
         self.variants = variants or {}
         self.functions = {f.name: f for f in m.functions}
         self.externals = externals(m)
@@ -365,7 +367,7 @@ class BlockWriter:
         occupied = list(wanted.values())
         own = givers(body, self.functions)
         for row, value in zip(rows, body.results[k:], strict=True):
-            if value in own and _aligned(self.types[row]):
+            if value in own and self._aligned(row):
                 wanted.setdefault(value, row)
         given = self.run(body, [*states, *slices, *args[k + s :]], wanted, occupied)
         for row, value in zip(rows, given[k:], strict=True):
@@ -384,10 +386,9 @@ class BlockWriter:
 
     def _slice(self, of: str, index: str) -> str:
         row = self._row(of, index)
-        return row if _aligned(self.types[row]) else self._copied(row)
+        return row if self._aligned(row) else self._copied(row)
 
-
-def _aligned(t: TensorType) -> bool:
-    """Return whether every row of this type starts where a kernel's buffer may start."""
-    size = t.nbytes
-    return isinstance(size, int) and size % PORTABLE.access == 0
+    def _aligned(self, row: str) -> bool:
+        """Return whether every row of this type starts where a kernel's buffer may start."""
+        size = self.types[row].nbytes
+        return isinstance(size, int) and size % self.access == 0

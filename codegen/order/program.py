@@ -13,6 +13,7 @@ from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.lines import binds, walk
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Call, Carry, Copy, Extern, Program, Repeat, Return
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.verify.symbols import caller_symbols
 
 
@@ -21,6 +22,7 @@ def order(
     loops: Mapping[str, PrimFunc],
     kernels: Mapping[str, Sequence[Kernel]],
     variants: Mapping[str, Sequence[Kernel]] | None = None,
+    target: Target = PORTABLE,
 ) -> Program:
     """Return the program of a fused module: launches, views, copies and blocks, no allocations.
 
@@ -28,16 +30,17 @@ def order(
     the call's operands and then its results; ``kernels`` what to launch for it, in order.  A
     kernel's parameter that is none of the loop program's is scratch, shared by name among the
     kernels of one call.  ``variants`` has, by a kernel's name, all kernels that may run in its
-    place, itself first.  Functions that are not inlined become functions of the program.
+    place, itself first.  Functions that are not inlined become functions of the program.  A kernel
+    of the ``target`` is given views only that start where its buffers may.
     """
     called: dict[str, Callee] = {}
     used: dict[str, Kernel] = {}
     for f in blocks(m).values():
         if is_called(f) and f is not m.entry:
-            s = BlockWriter(m, loops, kernels, called, variants)
+            s = BlockWriter(m, loops, kernels, called, variants, target)
             called[f.name] = Callee(_function(f, m, s), tuple(s.constants.items()))
             used |= s.used
-    s = BlockWriter(m, loops, kernels, called, variants)
+    s = BlockWriter(m, loops, kernels, called, variants, target)
     inputs = _inputs(m.entry, s)
     returned = _give_back(s, s.run(m.entry, inputs), {*inputs, *s.constants})
     s.lines.append(Return(tuple(returned)))

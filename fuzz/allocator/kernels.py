@@ -38,6 +38,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.program import Launch, Program
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array, DType, TensorType
 
 DTYPES = (DType.I32, DType.U8, DType.F32, DType.I16, DType.I64)
@@ -150,7 +151,7 @@ def cut(
 
 def _moving(whole: str, parts: Sequence[str], offsets: Sequence[Dim]) -> Attrs:
     """Note what a kernel moves, if views could stand for it."""
-    if not all(map(wide, offsets)):
+    if not all(wide(at, PORTABLE.access) for at in offsets):
         return ()
     return (("moves", whole), ("offsets", tuple(offsets)), ("parts", tuple(parts)))
 

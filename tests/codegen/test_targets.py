@@ -19,8 +19,9 @@ from didyma.codegen.schedule.steps.apply import apply
 from didyma.codegen.schedule.steps.records import Memory, Stage
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import KernelText
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import For, LoopKind, PrimFunc
-from didyma.refimpl.ir.program import Arena
+from didyma.refimpl.ir.program import Arena, Copy
 from didyma.refimpl.ir.target import PORTABLE, SM_90A, TARGETS
 from didyma.refimpl.ir.text import parse_loop, parse_program
 from didyma.refimpl.ir.walk import stmts
@@ -276,3 +277,21 @@ def test_memory_of_clusters_is_beyond_loops() -> None:
         apply(step, k)
     with says("bad-step", "memory that the blocks of a cluster share", "registers"):
         apply(step, k, SM_90A)
+
+
+@pytest.mark.parametrize(("access", "copied"), [(16, 0), (32, 0), (64, 1)])
+def test_rows_of_a_scan_are_views_where_kernels_may_take_them(access: int, copied: int) -> None:
+    """A row of 32 bytes may be narrower than the widest access of the target."""
+
+    @dd.trace(dd.f32[4, 8])
+    def running(x: dd.Tensor) -> dd.Tensor:
+        def round_(s: dd.Tensor, v: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+            return s + v, s * v
+
+        return dd.scan(round_, x[0], x)[1]
+
+    target = replace(PORTABLE, name="other", access=access)
+    p = compile(running.module, Options(target=target)).program
+    program.verify(p, target=target)
+    stored = [x for x in walk(p.lines) if isinstance(x, Copy) and x.value == "scan_1_row"]
+    assert len(stored) == copied

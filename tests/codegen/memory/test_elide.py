@@ -204,8 +204,8 @@ def test_what_grows_is_handed_on_as_it_is() -> None:
 
 
 def unelided(bare: Program, name: str) -> Program:
-    def as_it_is(p: Program, cost: object) -> Program:
-        del cost
+    def as_it_is(p: Program, cost: object, target: object) -> Program:
+        del cost, target
         return p
 
     with mock.patch.object(planning, "elided", as_it_is):
