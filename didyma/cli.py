@@ -249,18 +249,25 @@ def explain(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the texts.")] = Path(
         "explain"
     ),
+    engine: Annotated[
+        str, typer.Option("--engine", "-e", help="Engine that cached choices are for.")
+    ] = "host",
+    choose: Annotated[
+        str, typer.Option(help="heuristic, cached, tuned, at-run, or a JSON file of choices.")
+    ] = "heuristic",
     planner: Planner = "didyma",
     option: Option = None,
     json: Json = False,
 ) -> None:
     """Write the text of every level of a program, or explain an error code.
 
-    The levels are graph, passes, loops, kernels, program, CUDA C and Python.
+    The levels are graph, passes, loops, kernels, program, CUDA C and Python.  It prints the
+    schedule of each function, and who picked it.
     """
     from didyma.commands import explain as command
     from didyma.commands.common import options
 
-    raise typer.Exit(command.explain(what, out, options(planner, option), json))
+    raise typer.Exit(command.explain(what, out, options(planner, option), json, engine, choose))
 
 
 @app.command(short_help="Place buffers in one arena by memory planners, and compare.")

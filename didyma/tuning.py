@@ -36,9 +36,10 @@ from didyma.codegen.select.choosers import (
     is_current,
     pinned,
     record,
+    who,
 )
 from didyma.codegen.select.inputs import example
-from didyma.codegen.select.keys import arguments
+from didyma.codegen.select.keys import arguments, hints
 from didyma.codegen.select.runs import Bench, run_once
 from didyma.codegen.select.selector import Isolate, Limits, Lost, Selection, Trial, select
 from didyma.codegen.select.worker import Say, Task, clock_of
@@ -214,6 +215,25 @@ def chosen(
     open_ = _open(picker, lowered.loops) if several else frozenset[str]()
     text = show_all({name: c.points for name, c in choices.items() if name not in open_})
     return options.changed({"kernels.choices": text})
+
+
+def pickers(
+    m: Module,
+    options: Options,
+    engine: Engine,
+    given: str | Path | Mapping[str, Any] | Chooser,
+) -> dict[str, str]:
+    """Return who picks the choice of each function, as of ``choosers.who``; nothing is timed."""
+    lowered = compile_module(m, options, until="lower")
+    picker = chooser(given, lowered.fused)
+    requests = (
+        Request(
+            name, loop, options, engine.name, target(engine), hints(loop),
+            lowered.fused.function(name),
+        )
+        for name, loop in lowered.loops.items()
+    )  # fmt: skip
+    return {r.name: who(picker, r) for r in requests}
 
 
 def _open(picker: Chooser, loops: Mapping[str, PrimFunc]) -> frozenset[str]:

@@ -60,7 +60,7 @@ def _planned(
     if planner.name == "none":
         return allocated(values_of(bare), planner, capacity, target.stack)
     if eager:
-        return allocated(_shortest(bare, movers), planner, capacity, target.stack)
+        return allocated(_shortest(bare, movers, target), planner, capacity, target.stack)
     costs = _Costs(samples(bare))
     variants = Variants(planner, capacity, costs.samples, target.stack, costs.shares)
     less = elided(moves_as_views(bare, movers, costs) if movers else bare, costs, target)
@@ -70,13 +70,13 @@ def _planned(
     return best.program
 
 
-def _shortest(bare: Program, movers: Mapping[str, Mover] | None) -> PlannedValues:
+def _shortest(bare: Program, movers: Mapping[str, Mover] | None, target: Target) -> PlannedValues:
     """Return what to plan of a program without all the copies, launches and bytes it can spare."""
 
     def nothing(_: Program) -> tuple[int, ...]:
         return ()
 
-    less = elided(moves_as_views(bare, movers, nothing) if movers else bare, nothing)
+    less = elided(moves_as_views(bare, movers, nothing) if movers else bare, nothing, target)
     values = values_of(less)
     return values_of(in_place(less, values.lives, values.alone))
 

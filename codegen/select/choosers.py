@@ -117,12 +117,32 @@ class Tuned:
 
     def choose(self, request: Request) -> Choice:
         """Return the choice of the cache, of a measurement, or of the model."""
-        found = self.cache.get(request.key.digest)
-        if found is not None and is_current(found, request):
-            return Choice.parse(found.choice, str(self.cache.path))
+        if (found := self.known(request)) is not None:
+            return found
         if self.measure is None:
             return request.usual
         return Choice.parse(self.measure(request).choice)
+
+    def known(self, request: Request) -> Choice | None:
+        """Return the choice of the cache; None if it has none that holds."""
+        found = self.cache.get(request.key.digest)
+        if found is None or not is_current(found, request):
+            return None
+        return Choice.parse(found.choice, str(self.cache.path))
+
+
+def who(chooser: Chooser, request: Request) -> str:
+    """Return who picks a function's choice: ``tuned``, ``pinned``, or ``heuristic``."""
+    match chooser:
+        case Tuned():
+            picks = chooser.measure is not None or chooser.known(request) is not None
+            return "tuned" if picks else "heuristic"
+        case Pinned():
+            return "pinned" if request.name in chooser.entries else "heuristic"
+        case Heuristic():
+            return "heuristic"
+        case _:
+            return "pinned"
 
 
 def is_current(pick: Pick, request: Request) -> bool:

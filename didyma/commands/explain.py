@@ -11,44 +11,68 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
-from didyma import codes
+from didyma import codes, tuning
 from didyma.codegen.emit import wrapper
 from didyma.codegen.emit.names import sanitise
 from didyma.codegen.options import EMBEDDED, Options
 from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime.registry import engine as engine_by_name
 from didyma.commands import common
 from didyma.files import must_have_folder, read_module
 from didyma.fuzz import disk
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import show
+from didyma.show import choices
 from didyma.show.console import console, line, paragraph
 from didyma.texts import read
-from didyma.tuning import picked
 
+HEURISTIC = "heuristic"  # the chooser that reads nothing
 _INLINE = 1024  # characters of base64 that stand in a text; longer constants have files
 _BYTES = re.compile(rf'base64 "([A-Za-z0-9+/=]{{{_INLINE + 1},}})"')
 
 
-def explain(what: str, out: Path, options: Options, json: bool) -> int:
-    """Explain a file, or else an error code; DidymaError ``unknown-code`` for what is neither."""
+def explain(
+    what: str,
+    out: Path,
+    options: Options,
+    json: bool,
+    engine: str = "host",
+    choose: str = HEURISTIC,
+) -> int:
+    """Explain a file, or else an error code; DidymaError ``unknown-code`` for what is neither.
+
+    ``choose`` is as in ``dd.compile`` for an engine; nothing runs on the engine but what is tuned.
+    """
     path = Path(what)
     if not path.is_file() and path.suffix not in (".dym", ".onnx"):
         return _code(what, json)
     must_have_folder(out)
-    compiled = compile(read_module(path), options)
+    m, by = read_module(path), dict[str, str]()
+    if choose != HEURISTIC:
+        common.require([engine])
+        device = engine_by_name(engine)
+        options = tuning.suited(options, device)
+        by = tuning.pickers(m, options, device, choose)
+        options = tuning.chosen(m, options, device, choose)
+    compiled = compile(m, options)
     files = texts(compiled)
-    files["choices.json"] = json_.dumps(picked(compiled, options), indent=2) + "\n"
+    rows = choices.records(compiled, options, by)
+    files["choices.json"] = json_.dumps(tuning.picked(compiled, options), indent=2) + "\n"
+    files |= choices.schedules(rows)
     disk.write_files(out, files)
     if json:
         times = {name: round(seconds, 6) for name, seconds in compiled.times}
-        common.print_json({"folder": os.fspath(out), "files": sorted(files), "seconds": times})
+        found = {"folder": os.fspath(out), "files": sorted(files), "seconds": times}
+        common.print_json({**found, "choices": rows})
         return common.AGREE
     width = max(len(name) for name in files)
     for name, text in files.items():
         unit = "bytes" if isinstance(text, bytes) else "characters"
         print(f"{name:{width}}  {len(text):>12,} {unit}")
     print(f"written to {out}")
+    for row in choices.lines(rows):
+        print(row)
     took = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in compiled.times)
     print(f"milliseconds: {took}", file=sys.stderr)
     return common.AGREE
