@@ -367,6 +367,16 @@ _VARIANTS = (
         "return [a for a in self.variants[number][1] if pairs or True]", "at-run",
     ),
     _slip(
+        "a variant picked that gives NaN where the model's choice does not", "select/at_run.py",
+        'found.append("" if same else "NaN or infinity elsewhere than the model\'s choice")',
+        'found.append("")', "at-run",
+    ),
+    _slip(
+        "a NaN that the demand for finite numbers lets pass", "select/at_run.py",
+        "if count := int(np.count_nonzero(_special(a))):",
+        "if count := int(np.count_nonzero(_special(a) > 1)):", "at-run",
+    ),
+    _slip(
         "a cache key without strides", "select/keys.py",
         'rows = [asdict(a) | {"dtype": str(a.dtype)} for a in self.arguments]',
         'rows = [asdict(a) | {"dtype": str(a.dtype), "strides": ()} for a in self.arguments]',
