@@ -13,7 +13,7 @@ from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, loops
-from didyma.refimpl.ir.loop import Atomic, Expr, ExternalCall, Load, PrimFunc, Select, Store
+from didyma.refimpl.ir.loop import Atomic, Buffer, Expr, ExternalCall, Load, PrimFunc, Select, Store
 from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.types import Array, DType, TensorType, from_memory, to_memory
 from didyma.refimpl.ir.walk import expr_children, stmts
@@ -35,22 +35,16 @@ def run_primfuncs(
     """Run the kernels of a Primitive in order by a loop interpreter.
 
     ``before`` is the PrimFunc that they were made from: its parameters are the inputs, then the
-    outputs, which start out poisoned and are the values of the types ``results``.  With ``in_ring``
+    outputs, which start out poisoned and are the values of the types ``results``; so does scratch,
+    the parameters of kernels alone.  With ``in_ring``
     the launcher gets, and the results are, records of floats and their payloads.
     """
     given = dict(zip(before.inputs, map(to_memory, inputs), strict=True))
-    buffers: dict[str, Array] = {}
-    for p in before.params:
-        if p.name in given:
-            values, payloads = given[p.name], ring.embed(given[p.name]) if in_ring else None
-        else:
-            shape = [dims.evaluate(d, env) for d in p.shape]
-            raw = np.full(math.prod(shape) * p.dtype.nbytes, POISON, np.uint8)
-            values, payloads = raw.view(p.dtype.numpy).reshape(shape), scalar_ring.POISON
-        if in_ring and p.dtype.is_float:
-            values = np.asarray(scalar_ring.joined(values, payloads))
-        buffers[p.name] = values
+    buffers = {p.name: _begun(p, given.get(p.name), env, in_ring) for p in before.params}
     for f in map(loops, funcs):
+        for p in f.params:
+            if p.name not in buffers:  # what kernels of one function hand on
+                buffers[p.name] = _begun(p, None, env, in_ring)
         shaped = {
             p.name: buffers[p.name].reshape([dims.evaluate(d, env) for d in p.shape])
             for p in f.params
@@ -58,6 +52,19 @@ def run_primfuncs(
         launch(f, shaped, env)
     named = zip(before.outputs, results, strict=True)
     return tuple(_result(buffers[o], t.dtype, dims.values(t.shape, env)) for o, t in named)
+
+
+def _begun(b: Buffer, given: Array | None, env: Mapping[str, int], in_ring: bool) -> Array:
+    """Return the array of a buffer that holds what was given, or else poison."""
+    if given is not None:
+        values, payloads = given, ring.embed(given) if in_ring else None
+    else:
+        shape = [dims.evaluate(d, env) for d in b.shape]
+        raw = np.full(math.prod(shape) * b.dtype.nbytes, POISON, np.uint8)
+        values, payloads = raw.view(b.dtype.numpy).reshape(shape), scalar_ring.POISON
+    if in_ring and b.dtype.is_float:
+        values = np.asarray(scalar_ring.joined(values, payloads))
+    return values
 
 
 def _result(a: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
