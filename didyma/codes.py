@@ -140,6 +140,9 @@ _RUNS = _table(
      ">>> dd.interpret(dd.trace(dd.f64[3, 2])(lambda x: -x), np.ones(3, np.complex64))"),
     ("complex-output", "An array that is no row of pairs is read as complex.",
      ">>> dd.as_complex(np.ones(3, np.float32))"),
+    ("device-lost", "A kernel has failed on the GPU so that CUDA refuses all later work of the "
+     "process.",
+     "a kernel given as text that writes outside its buffers, on engine cuda"),
     ("extern-result", "An implementation of an external function returns other arrays than the "
      "function's results.",
      "an implementation of `func @gemm(...) -> (%y)` that returns float64 where %y is f32"),
@@ -149,6 +152,8 @@ _RUNS = _table(
      ">>> dd.interpret(dd.trace(dd.f32[2])(lambda x: -x), np.ones(2, np.float64))"),
     ("kernel-text", "The text of a kernel is not accepted by the compiler of an engine.",
      "a kernel that calls a function which the prelude does not have"),
+    ("launch-failed", "The driver of the GPU refuses a launch, or another call.",
+     "a kernel given as text whose blocks have 2048 threads, on engine cuda"),
     ("not-a-program", "Something is given as a program that is none.",
      ">>> dd.compile(np.sin)"),
     ("output-count", "A result is compared with another number of arrays than the program has.",

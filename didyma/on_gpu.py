@@ -2,30 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias, cast
 
-from didyma.codegen.runtime.cuda import Cuda
+from didyma.codegen.pipeline import Compiled
+from didyma.codegen.runtime.cuda import Cuda, CudaLoaded
 from didyma.codegen.runtime.device_array import DeviceArray, as_given, on_gpu
-from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.driver import DEFAULT
+from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.libraries import Library, Make, library
+from didyma.codegen.runtime.prepared import Prepared
+from didyma.codegen.runtime.record import TooLong, obstacle, record
 from didyma.refimpl.ir.graph import Function
+from didyma.refimpl.ir.types import DType, nbytes_of
 from didyma.tracer.arrays import AnyArray, arguments, arguments_on
 
+SHAPES = 64  # of inputs, that a program keeps prepared calls for
 
-def call(
-    run: Callable[..., list[Any]], engine: Engine, entry: Function, inputs: Sequence[AnyArray]
-) -> list[Any]:
-    """Run a wrapper on inputs, and return its results.
+Run: TypeAlias = Callable[[Sequence[AnyArray]], list[Any]]
+
+
+def caller(run: partial[list[Any]], engine: Engine, c: Compiled) -> Run:
+    """Return what runs a wrapper on inputs and returns its results.
 
     On engine ``cuda``, inputs that are on the GPU are read where they are, and if there are any,
     results are arrays on the GPU, of the library of the first of them.  Else the results are
     NumPy arrays.
 
-    Errors: as of ``arguments``, of ``borrow`` and of the wrapper.
+    Errors: as of ``arguments``, of ``borrow`` and of the wrapper; on engine ``cuda`` also
+    ``launch-failed``, ``device-lost`` and ``too-large``.
     """
+    entry = c.source.entry
+    if not isinstance(engine, Cuda):
+        return partial(_on_host, run, engine, entry)
+    wrapped = partial(_on_cuda, run, engine, entry)
+    if engine.checked or obstacle(c.program):
+        return wrapped
+    return _Calls(run, engine, c, wrapped)
+
+
+def _on_host(
+    run: Callable[..., list[Any]], engine: Engine, entry: Function, inputs: Sequence[AnyArray]
+) -> list[Any]:
+    return run(engine, arguments(entry, inputs))
+
+
+def _on_cuda(
+    run: Callable[..., list[Any]], engine: Cuda, entry: Function, inputs: Sequence[AnyArray]
+) -> list[Any]:
     first = next((x for x in inputs if on_gpu(x)), None)
-    if first is None or not isinstance(engine, Cuda):
-        return run(engine, arguments(entry, inputs))
-    given = arguments_on(engine.number, entry, inputs)
-    results: list[DeviceArray] = run(engine.resident, given)
+    try:
+        if first is None:
+            return run(engine, arguments(entry, inputs))
+        results: list[DeviceArray] = run(
+            engine.resident, arguments_on(engine.number, entry, inputs)
+        )
+    except KernelFault as e:
+        raise engine.failure(e, f"kernel {e.faults[0].kernel}") from e
     return [as_given(r, first) for r in results]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A prepared call, and what makes its scratch memory and results in a library."""
+
+    call: Prepared
+    scratch: Make | None
+    results: tuple[Make, ...]
+
+
+@dataclass(slots=True)
+class _Calls:
+    """Calls of one program, prepared once for the dtypes and shapes of their inputs.
+
+    ``wrapped`` makes the calls that cannot be.
+    """
+
+    run: partial[list[Any]]
+    engine: Cuda
+    compiled: Compiled
+    wrapped: Run
+    _libraries: dict[type, Library] = field(default_factory=dict[type, Library])
+    _ready: dict[Hashable, _Ready | None] = field(default_factory=dict[Hashable, _Ready | None])
+
+    def __call__(self, inputs: Sequence[AnyArray]) -> list[Any]:
+        library = self._library(inputs)
+        if library is None:
+            return self._exchanged(inputs)
+        arrays, key = list[Any](), list[Hashable]()
+        for x in inputs:
+            taken = library.take(x)
+            if taken is None:
+                return self._exchanged(inputs)
+            arrays.append(taken[0])
+            key.append(taken[1])
+        kinds = (library, *key)
+        ready = self._ready[kinds] if kinds in self._ready else self._make(library, kinds, arrays)
+        if ready is None:
+            return self._exchanged(inputs)
+        try:
+            scratch = None if ready.scratch is None else ready.scratch()
+            results = [make() for make in ready.results]
+        except Exception as e:
+            raise library.reraised(e, f"the results of {self.compiled.program.name}") from e
+        at = library.address
+        room = 0 if scratch is None else at(scratch)
+        ready.call.run((*map(at, arrays), room, *map(at, results)), library.stream())
+        return results
+
+    def _library(self, inputs: Sequence[AnyArray]) -> Library | None:
+        if not inputs:
+            return None
+        kind = type(cast("object", inputs[0]))
+        found = self._libraries.get(kind)
+        if found is None:
+            found = library(inputs[0], self.engine.number)
+            if found is not None:
+                self._libraries[kind] = found
+        return found
+
+    def _make(self, library: Library, kinds: Hashable, arrays: Sequence[AnyArray]) -> _Ready | None:
+        """Prepare the calls with inputs like these; None where the library lacks a dtype."""
+        described = [library.described(a) for a in arrays]
+        known = [d for d in described if d is not None]
+        ready = None
+        if len(known) == len(arrays) and (call := self._prepared(known)) is not None:
+            r = call.recording
+            makers = [library.maker(x.dtype, x.shape) for x in r.results]
+            makes = tuple(m for m in makers if m is not None)
+            scratch = library.maker(DType.U8, (r.scratch,)) if r.scratch else None
+            if len(makes) == len(makers):
+                ready = _Ready(call, scratch, makes)
+        return self._keep(kinds, ready)
+
+    def _keep(self, kinds: Hashable, ready: _Ready | None) -> _Ready | None:
+        if len(self._ready) == SHAPES:
+            self._ready.clear()
+        self._ready[kinds] = ready
+        return ready
+
+    def _prepared(self, given: Sequence[DeviceArray]) -> Prepared | None:
+        try:
+            recording = record(self.run, self.compiled.text, given)
+        except TooLong:
+            return None
+        loaded = cast("CudaLoaded", self.run.keywords["kernels"])
+        return Prepared(recording, loaded.functions, graphs=self.engine.graphs)
+
+    def _exchanged(self, inputs: Sequence[AnyArray]) -> list[Any]:
+        """Borrow and lend the arrays by DLPack, and work on CUDA's default stream."""
+        first = next((x for x in inputs if on_gpu(x)), None)
+        if first is None:
+            return self.wrapped(inputs)
+        given = arguments_on(self.engine.number, self.compiled.source.entry, inputs)
+        arrays = [a for a in given if isinstance(a, DeviceArray)]
+        if len(arrays) < len(given):
+            return self.wrapped(inputs)
+        kinds = tuple([(a.dtype, a.shape) for a in arrays])
+        if kinds in self._ready:
+            ready = self._ready[kinds]
+        else:
+            call = self._prepared(arrays)
+            ready = self._keep(kinds, None if call is None else _Ready(call, None, ()))
+        if ready is None:
+            return self.wrapped(inputs)
+        engine, r = self.engine, ready.call.recording
+        made = [engine.allocate(nbytes_of(x.dtype, x.shape)) for x in r.results]
+        scratch = engine.allocate(r.scratch)
+        blocks = (*(a.address for a in arrays), scratch.address, *(b.address for b in made))
+        ready.call.run(blocks, DEFAULT)
+        engine.free(scratch)
+        lent = (engine.lend(b, x.dtype, x.shape) for b, x in zip(made, r.results, strict=True))
+        return [as_given(a, first) for a in lent]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, overload
@@ -23,7 +23,7 @@ from didyma.codegen.select.metrics import table
 from didyma.fuzz import levels
 from didyma.loops import LoopExecutable, LoopProgram
 from didyma.loops import compiled as compiled_loops
-from didyma.on_gpu import call
+from didyma.on_gpu import Run, caller
 from didyma.oracle.compare import Comparison, compare, distance
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
@@ -46,7 +46,7 @@ class Executable:
 
     compiled: Compiled
     engine: Engine
-    run: Callable[..., list[Any]]
+    run: Run
     options: Options
     at_run: AtRun | None = None
 
@@ -59,8 +59,8 @@ class Executable:
 
         DidymaError ``input-count``, ``unknown-input``, and as the wrapper for types and shapes.
         """
-        entry = self.compiled.source.entry
-        out = call(self.run, self.engine, entry, ordered(entry.params, inputs, named))
+        given = ordered(self.compiled.source.entry.params, inputs, named) if named else inputs
+        out = self.run(given)
         return out[0] if len(out) == 1 else tuple(out)
 
     @property
@@ -151,7 +151,7 @@ def compile(
     ``no-valid-choices``, ``unknown-variant``, and those of the cache; EngineMissing where the
     machine lacks what the engine needs.
     """
-    given, chosen = read_schedules(schedules), made(engine)
+    given, chosen = read_schedules(schedules), made(engine, checked=False)
     wanted = with_planner(options, planner)
     require_target(chosen, wanted.device)
     wanted = tuning.suited(wanted, chosen)
@@ -166,7 +166,7 @@ def compile(
         compiled = compile_module(m, wanted, kernels=kernels)
     at_run = tuning.at_run(compiled, chosen, wanted, choose)
     run = levels.runner(compiled, chosen, externs, at_run)
-    return Executable(compiled, chosen, run, wanted, at_run)
+    return Executable(compiled, chosen, caller(run, chosen, compiled), wanted, at_run)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -167,7 +167,7 @@ def runner(
     e: Engine,
     externs: Mapping[str, Implementation] | None = None,
     dispatch: Dispatcher | None = None,
-) -> Callable[..., list[Any]]:
+) -> partial[list[Any]]:
     """Return the generated wrapper's ``call``; kernels and constants are loaded once, here.
 
     The constants are freed on the engine when the returned function is garbage-collected.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from didyma.codegen.runtime.device_array import DeviceArray
-from didyma.codegen.runtime.engine import Engine, Loaded
+from didyma.codegen.runtime.engine import Engine, Loaded, reader
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType, Tensor, from_memory, nbytes_of
 
@@ -96,12 +96,12 @@ def within(name: str, value: int, lo: int, hi: int) -> int:
 
 def number(engine: Engine, buffer: Any) -> int:
     """Read an i64 scalar."""
-    return int(engine.download(buffer, DType.I64, ()))
+    return int(reader(engine).download(buffer, DType.I64, ()))
 
 
 def truth(engine: Engine, buffer: Any) -> bool:
     """Read a bool scalar."""
-    return bool(engine.download(buffer, DType.BOOL, ()))
+    return bool(reader(engine).download(buffer, DType.BOOL, ()))
 
 
 def equal(lhs: int, rhs: int, message: str) -> None:

@@ -9,28 +9,32 @@ from __future__ import annotations
 import atexit
 import hashlib
 import warnings
+import weakref
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from ctypes import c_void_p
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from didyma.codegen.runtime import driver
 from didyma.codegen.runtime.compiler import cache_folder, store
 from didyma.codegen.runtime.device_array import DeviceArray
 from didyma.codegen.runtime.engine import Fault, KernelFault
-from didyma.codegen.runtime.geometry import Geometries, check_buffers, numbers, signature
+from didyma.codegen.runtime.geometry import Geometries, check_buffers, signature, words
 from didyma.codegen.runtime.nvrtc import SOUND, NvrtcCompiler
 from didyma.refimpl.errors import DidymaError, EngineMissing
-from didyma.refimpl.ir.kernel import KernelText, Signature
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.target import PORTABLE, TARGETS
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pycuda import driver
+    from pycuda import driver as pycuda_driver
     from pycuda.tools import DeviceMemoryPool
 
 POISON = 0xFF  # a NaN in every float type
@@ -68,8 +72,9 @@ class Cuda:
     """Engine ``cuda``.
 
     ``checked`` fills fresh memory with NaN bytes and waits for every launch, so that a crash names
-    its kernel; without it only downloads wait, and a pool keeps the memory that is freed.  Cubins
-    are kept in ``cache``.
+    its kernel; without it only downloads wait, a pool keeps the memory that is freed, and calls
+    with arrays on the GPU are prepared once for their shapes; with ``graphs`` they are replayed as
+    CUDA graphs where that pays.  Cubins are kept in ``cache``.
     Raises EngineMissing where there is no PyCUDA, no NVRTC, no driver or no GPU.
     """
 
@@ -80,6 +85,7 @@ class Cuda:
         device: int = 0,
         *,
         checked: bool = True,
+        graphs: bool = True,
         cache: Path | None = None,
     ) -> None:
         self._driver = _pycuda()
@@ -97,11 +103,13 @@ class Cuda:
                 stacklevel=2,
             )
         self._cache = cache or cache_folder() / "cuda"
-        self._checked = checked
+        self.checked = checked
+        self.graphs = graphs
         self._resident = False
+        self.reads = self  # the engine whose downloads are NumPy arrays
         self.number = device
-        self._streams: dict[int, driver.Stream] = {}
-        self._context: driver.Context | None = self.device.retain_primary_context()
+        self._streams: dict[int, pycuda_driver.Stream] = {}
+        self._context: pycuda_driver.Context | None = self.device.retain_primary_context()
         self._context.push()
         self._pool = None if checked else _pool()
         atexit.register(self.close)  # a context left current aborts the process at its end
@@ -129,7 +137,7 @@ class Cuda:
         else:
             code = self._compiler.compile(source).code
             store(path, code)
-        return CudaLoaded(self._driver, text, code, self._checked, self._stream)
+        return CudaLoaded(text, code, self.checked, self._stream)
 
     def allocate(self, nbytes: int) -> CudaBuffer:
         """Return fresh bytes."""
@@ -141,9 +149,11 @@ class Cuda:
                 "too-large", "the memory of the GPU", got=f"{nbytes} bytes, which it refused: {e}",
                 want="an allocation that fits", help="free arrays, or use smaller ones",
             ) from e  # fmt: skip
+        except self._driver.Error as e:
+            raise self.failure(e) from e
         buffer = CudaBuffer(int(owner), nbytes, owner)
-        if self._checked and nbytes:
-            self._driver.memset_d8(buffer.address, POISON, nbytes)
+        if self.checked and nbytes:
+            self._do("memset_d8", buffer.address, POISON, nbytes)
             if self._streams:  # which do not wait for the default stream
                 self.join()
         return buffer
@@ -181,7 +191,7 @@ class Cuda:
         buffer = self.allocate(array.nbytes)
         if array.nbytes:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            self._driver.memcpy_htod(buffer.address, data)
+            self._do("memcpy_htod", buffer.address, data)
         return buffer
 
     def download(self, buffer: CudaBuffer, dtype: DType, shape: Sequence[int]) -> Any:
@@ -194,8 +204,13 @@ class Cuda:
         out = np.empty(nbytes_of(dtype, shape), np.uint8)
         assert out.nbytes <= buffer.nbytes, "a download of more than there is"
         if out.nbytes:
-            self._driver.memcpy_dtoh(out, buffer.address)
+            self._do("memcpy_dtoh", out, buffer.address)
         return from_memory(out, dtype, shape)
+
+    def lend(self, buffer: CudaBuffer, dtype: DType, shape: tuple[int, ...]) -> DeviceArray:
+        """Return a whole allocation as an array that stays on the GPU."""
+        buffer.lent = True
+        return DeviceArray(buffer.address, dtype, shape, self.number, buffer.owner)
 
     def _kept(self, buffer: CudaBuffer, dtype: DType, shape: tuple[int, ...]) -> DeviceArray:
         """Return a buffer's first bytes as an array that stays on the GPU.
@@ -211,7 +226,7 @@ class Cuda:
             root = self.allocate(nbytes)
             address = root.address
             if nbytes:
-                self._driver.memcpy_dtod(address, buffer.address, nbytes)
+                self._do("memcpy_dtod", address, buffer.address, nbytes)
         root.lent = True
         return DeviceArray(address, dtype, shape, self.number, root.owner)
 
@@ -219,7 +234,7 @@ class Cuda:
         """Copy all bytes of ``source`` over the start of ``target``."""
         assert source.nbytes <= target.nbytes, "a copy into less than it needs"
         if source.nbytes:
-            self._driver.memcpy_dtod(target.address, source.address, source.nbytes)
+            self._do("memcpy_dtod", target.address, source.address, source.nbytes)
 
     def stack(self, nbytes: int) -> CudaBuffer:
         """Allocate."""
@@ -241,9 +256,30 @@ class Cuda:
 
     def join(self) -> None:
         """Wait for the whole device."""
-        self._driver.Context.synchronize()
+        try:
+            self._driver.Context.synchronize()
+        except self._driver.Error as e:
+            raise self.failure(e) from e
 
-    def _stream(self, number: int) -> driver.Stream | None:
+    def _do(self, name: str, *args: Any) -> None:
+        """Call a function of PyCUDA's; DidymaError where it fails."""
+        try:
+            getattr(self._driver, name)(*args)
+        except self._driver.Error as e:
+            raise self.failure(e) from e
+
+    def failure(
+        self, e: Exception, where: str = "a kernel that was launched before"
+    ) -> DidymaError:
+        """Return the error for a call of the driver that failed, or found what a launch did."""
+        if code := driver.lasting():
+            return driver.failure(code, where, "")
+        return DidymaError(
+            "launch-failed", where, got=str(e), want="a call that CUDA accepts",
+            help="the engine can be used as before",
+        )  # fmt: skip
+
+    def _stream(self, number: int) -> pycuda_driver.Stream | None:
         """A stream by number; 0 is CUDA's default stream, for which the others do not wait."""
         if number == 0:
             return None
@@ -254,28 +290,26 @@ class Cuda:
 
 
 class CudaLoaded:
-    """Kernels on the device; they stay as long as this object."""
+    """Kernels on the device; they stay as long as this object.
+
+    ``functions`` are their handles by name.
+    """
 
     def __init__(
         self,
-        pycuda_driver: Any,
         text: KernelText,
         code: bytes,
         synchronous: bool,
-        streams: Callable[[int], driver.Stream | None],
+        streams: Callable[[int], pycuda_driver.Stream | None],
     ) -> None:
         self.text = text
-        self._driver = pycuda_driver
         self._streams = streams
         self._synchronous = synchronous
-        self._module: driver.Module = pycuda_driver.module_from_buffer(code)
-        self._kernels = {s.name: self._prepare(s) for s in text.kernels}
+        module = driver.load(code)
+        weakref.finalize(self, driver.unload, module).atexit = False  # the context may be gone then
+        self.functions = {s.name: driver.function(module, s.name) for s in text.kernels}
         self._geometries = {s.name: Geometries(s) for s in text.kernels}
-
-    def _prepare(self, s: Signature) -> driver.Function:
-        function = self._module.get_function(s.name)
-        scalars = "".join(d.numpy.char for _, d in s.scalars)
-        return function.prepare("P" * len(s.buffers) + "q" * len(s.dims) + scalars)
+        self._launch = driver.launcher()
 
     def launch(
         self,
@@ -293,15 +327,19 @@ class CudaLoaded:
         check_buffers(s, g, [b.nbytes for b in buffers])
         if g.empty:
             return
-        try:
-            self._kernels[kernel].prepared_async_call(
-                g.grid, s.block, self._streams(stream), *(b.address for b in buffers), *g.dims,
-                *numbers(s, scalars),
-            )  # fmt: skip
-            if self._synchronous:
-                self._driver.Context.synchronize()
-        except self._driver.Error as e:
-            raise KernelFault([Fault("crash", kernel, str(e))]) from e
+        known = (d & 0xFFFF_FFFF_FFFF_FFFF for d in g.dims)
+        cells = array("Q", (*(b.address for b in buffers), *known, *words(s, scalars)))
+        first = cells.buffer_info()[0]
+        args = array("Q", range(first, first + 8 * len(cells), 8))
+        on = self._streams(stream)
+        code: int = self._launch(
+            c_void_p(self.functions[kernel]), *g.grid, *s.block, 0,
+            c_void_p(0 if on is None else on.handle), c_void_p(args.buffer_info()[0]), None,
+        )  # fmt: skip
+        if not code and self._synchronous:
+            code = driver.library().cuCtxSynchronize()
+        if code:
+            raise KernelFault([Fault("crash", kernel, driver.error_name(code))])
 
 
 def _pycuda() -> Any:
@@ -319,15 +357,15 @@ def _pool() -> DeviceMemoryPool:
     return DeviceMemoryPool()
 
 
-def _device(pycuda_driver: Any, number: int) -> driver.Device:
+def _device(found: Any, number: int) -> pycuda_driver.Device:
     try:
-        pycuda_driver.init()
-        count: int = pycuda_driver.Device.count()
-    except pycuda_driver.Error as e:
+        found.init()
+        count: int = found.Device.count()
+    except found.Error as e:
         raise _missing(f"no CUDA driver: {e}") from e
     if number >= count:
         raise _missing(f"{count} GPUs, none of number {number}")
-    device: driver.Device = pycuda_driver.Device(number)
+    device: pycuda_driver.Device = found.Device(number)
     return device
 
 

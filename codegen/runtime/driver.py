@@ -1,7 +1,7 @@
-"""The CUDA driver, for what PyCUDA lacks: the order between streams of other libraries.
+"""The CUDA driver by ctypes, for what PyCUDA lacks: launches on streams of other libraries.
 
-PyCUDA's streams are those that it made.  The driver takes the handle of any stream, and orders two
-of them by an event.
+PyCUDA's streams are those that it made, and its kernels have no handles.  Handles are integers
+here.  Every function needs a current context.
 """
 
 from __future__ import annotations
@@ -9,39 +9,133 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import cache
+from typing import Any
+
+from didyma.refimpl.errors import DidymaError
 
 DEFAULT = 1  # the handle of the default stream, in the driver and in DLPack; 0 means it, too
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+_OUT_OF_MEMORY = 2
+# The errors of which cuda.h says that the process or the context cannot go on: of hardware (214,
+# 220, 226, 911), of kernels (700 to 721), of a server that is gone (810).
+_LASTING = frozenset(
+    (214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911)
+)
 
 
 class DriverError(Exception):
-    """A call of the driver that failed, with CUDA's name of the error."""
+    """A call of the driver that failed: its function, and CUDA's number and name of the error."""
+
+    def __init__(self, function: str, code: int) -> None:
+        self.function = function
+        self.code = code
+        self.name = error_name(code)
+        super().__init__(f"{function} failed: {self.name}")
 
 
 @cache
-def _library() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
+    """Return the library of the driver; OSError where there is none."""
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
-def _call(name: str, *args: object) -> None:
-    code = getattr(_library(), name)(*args)
+def call(name: str, *args: object) -> None:
+    """Call a function of the driver; DriverError where it fails."""
+    code = getattr(library(), name)(*args)
     if code:
-        text = ctypes.c_char_p()
-        _library().cuGetErrorName(code, ctypes.byref(text))
-        raise DriverError(f"{name} failed: {(text.value or b'an unknown error').decode()}")
+        raise DriverError(name, code)
+
+
+def error_name(code: int) -> str:
+    """Return CUDA's name of an error."""
+    text = ctypes.c_char_p()
+    library().cuGetErrorName(code, ctypes.byref(text))
+    return (text.value or f"error {code}".encode()).decode()
+
+
+def failure(code: int, where: str, what: str) -> DidymaError:
+    """Return the error for a call of the driver that failed with ``code`` at ``where``.
+
+    ``what`` says what was refused.  Its code is ``device-lost`` where no later call can succeed,
+    ``too-large`` where memory was short, else ``launch-failed``.
+    """
+    name = error_name(code)
+    if code in _LASTING:
+        return DidymaError(
+            "device-lost", where, got=name, want="kernels that end without a fault",
+            help="CUDA gives this process no way on: start it again; Cuda(checked=True) waits for"
+            " each kernel and names the one at fault",
+        )  # fmt: skip
+    if code == _OUT_OF_MEMORY:
+        return DidymaError(
+            "too-large", where, got=f"{name}: {what}", want="memory that is free",
+            help="free arrays, or use smaller ones",
+        )  # fmt: skip
+    return DidymaError(
+        "launch-failed", where, got=f"{name}: {what}", want="a launch that CUDA accepts",
+        help="the engine can be used as before",
+    )  # fmt: skip
+
+
+def lasting() -> int:
+    """Return the number of an error that has ended the use of the GPU in this process, or 0."""
+    code: int = library().cuCtxSynchronize()
+    return code if code in _LASTING else 0
+
+
+def launcher() -> Any:
+    """Return ``cuLaunchKernel`` as a function of its own, whose arguments are not converted.
+
+    Integers are its C ints; pointers must be ``c_void_p``.
+    """
+    return library()["cuLaunchKernel"]
+
+
+def load(code: bytes) -> int:
+    """Return the handle of a module of machine code."""
+    handle = ctypes.c_void_p()
+    call("cuModuleLoadData", ctypes.byref(handle), code)
+    return handle.value or 0
+
+
+def unload(module: int) -> None:
+    """Unload a module; not an error where its context is gone."""
+    library().cuModuleUnload(ctypes.c_void_p(module))
+
+
+def function(module: int, name: str) -> int:
+    """Return the handle of a kernel."""
+    handle = ctypes.c_void_p()
+    call("cuModuleGetFunction", ctypes.byref(handle), ctypes.c_void_p(module), name.encode())
+    return handle.value or 0
+
+
+def copy(target: int, source: int, nbytes: int, stream: int) -> None:
+    """Copy bytes on the device, in the order of a stream."""
+    call(
+        "cuMemcpyDtoDAsync_v2", ctypes.c_uint64(target), ctypes.c_uint64(source),
+        ctypes.c_size_t(nbytes), ctypes.c_void_p(stream),
+    )  # fmt: skip
+
+
+def is_captured(stream: int) -> bool:
+    """Return whether work on a stream is being recorded for a graph, and not run."""
+    status = ctypes.c_int()
+    call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
+    return status.value != 0
 
 
 def order(stream: int, after: int) -> None:
     """Let later work of a stream begin after all earlier work of another, both by their handles.
 
-    It needs a current context.  DriverError where the driver refuses.
+    DriverError where the driver refuses.
     """
     if (stream or DEFAULT) == (after or DEFAULT):
         return
     event = ctypes.c_void_p()
-    _call("cuEventCreate", ctypes.byref(event), _NO_TIMING)
+    call("cuEventCreate", ctypes.byref(event), _NO_TIMING)
     try:
-        _call("cuEventRecord", event, ctypes.c_void_p(after))
-        _call("cuStreamWaitEvent", ctypes.c_void_p(stream), event, 0)
+        call("cuEventRecord", event, ctypes.c_void_p(after))
+        call("cuStreamWaitEvent", ctypes.c_void_p(stream), event, 0)
     finally:
-        _call("cuEventDestroy_v2", event)
+        call("cuEventDestroy_v2", event)

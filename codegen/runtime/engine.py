@@ -105,3 +105,11 @@ class Engine(Protocol):
     def join(self) -> None:
         """Let later work of every stream begin after all earlier work has ended."""
         ...
+
+
+def reader(e: Engine) -> Engine:
+    """Return the engine by which an engine's buffers are downloaded as NumPy arrays.
+
+    It is another one where downloads are to stay on the device.
+    """
+    return getattr(e, "reads", e)

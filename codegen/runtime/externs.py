@@ -11,7 +11,7 @@ import numpy as np
 from didyma.codegen import plugins
 from didyma.codegen.routines import Routine
 from didyma.codegen.runtime.calls import Routine as Call
-from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.engine import Engine, reader
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.interp.scalar_ring import value_of
@@ -62,9 +62,10 @@ class Bound:
     ) -> None:
         """Run on buffers of an engine: download the inputs, upload the results."""
         f = self.external.function
+        down = reader(engine).download
         sizes = dict(zip(self.external.sizes, attrs.get("sizes", ()), strict=True))
         arrays = [
-            value_of(engine.download(b, p.type.dtype, dims.values(p.type.shape, sizes)))
+            value_of(down(b, p.type.dtype, dims.values(p.type.shape, sizes)))
             for b, p in zip(inputs, f.params, strict=True)
         ]
         for target, result in zip(outputs, self(arrays, sizes), strict=True):

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from didyma.codegen.options import Options
-from didyma.codegen.runtime.engine import Engine, KernelFault, Loaded
+from didyma.codegen.runtime.engine import Engine, KernelFault, Loaded, reader
 from didyma.codegen.select.cache import Cache, Pick
 from didyma.codegen.select.choice import Choice, digest
 from didyma.codegen.select.keys import Bucket, Key, bucket_of, hints, key_of
@@ -301,7 +301,7 @@ def _floats(
         for b, a in zip(k.params, buffers, strict=True)
         if b.name in k.outputs and b.dtype.is_float
     ]
-    return [(b, engine.download(a, b.dtype, dims.values(b.shape, sizes))) for b, a in pairs]
+    return [(b, reader(engine).download(a, b.dtype, dims.values(b.shape, sizes))) for b, a in pairs]
 
 
 def _special(a: Array) -> Array:

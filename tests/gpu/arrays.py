@@ -128,12 +128,8 @@ def on_streams(engine: Cuda, rounds: int = 50) -> Iterator[str]:
     b = torch.randn(33, 65, device="cuda", dtype=torch.bfloat16)
     if not torch.equal(dd.compile(halves, engine=engine)(b), b + b):
         yield "bf16 tensors differ"
-    try:
-        dd.compile(chain, engine=engine)(x.T)
-        yield "a transposed tensor is taken"
-    except DidymaError as e:
-        if e.code != "not-contiguous":
-            yield f"a transposed tensor gives {e.code}"
+    if not torch.allclose(exe(x.T), torch.tanh(x.T @ x.T * 0.001), atol=1e-2):
+        yield "a transposed tensor gives something else"
 
 
 def many(engine: Cuda, calls: int) -> Iterator[str]:

@@ -1,0 +1,177 @@
+"""Libraries of arrays whose memory and streams a call uses as they are: PyTorch and CuPy.
+
+An array says where it lies by its own attributes, which takes a tenth of an exchange by DLPack.
+Results and scratch memory come from the library's allocator, and work goes on its current stream,
+so that it reuses memory in the order of that stream, as after its own kernels.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, Protocol
+
+from didyma.codegen.runtime.device_array import DeviceArray
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.types import DType
+
+Make = Callable[[], Any]
+
+
+class Library(Protocol):
+    """What a call needs of a library, on one GPU."""
+
+    def take(self, x: Any) -> tuple[Any, Hashable] | None:
+        """Return an array in row-major order and what says its dtype and shape.
+
+        It is the array itself, or else a copy made on the GPU.  None for an array that has to be
+        borrowed in another way, or cannot be.
+        """
+        ...
+
+    def address(self, x: Any) -> int:
+        """Return where an array begins."""
+        ...
+
+    def described(self, x: Any) -> DeviceArray | None:
+        """Return the dtype and shape of an array, at no address; None for a dtype of its own."""
+        ...
+
+    def stream(self) -> int:
+        """Return the handle of the stream that work goes on."""
+        ...
+
+    def maker(self, dtype: DType, shape: tuple[int, ...]) -> Make | None:
+        """Return what makes an array; None where the library has no such dtype."""
+        ...
+
+    def reraised(self, e: Exception, what: str) -> Exception:
+        """Return the error for one of the library's in making an array."""
+        ...
+
+
+_TORCH = {
+    DType.F16: "float16", DType.F32: "float32", DType.F64: "float64", DType.BF16: "bfloat16",
+    DType.I8: "int8", DType.I16: "int16", DType.I32: "int32", DType.I64: "int64",
+    DType.U8: "uint8", DType.U16: "uint16", DType.U32: "uint32", DType.U64: "uint64",
+    DType.BOOL: "bool", DType.F8E4M3: "float8_e4m3fn", DType.F8E4M3FNUZ: "float8_e4m3fnuz",
+    DType.F8E5M2: "float8_e5m2", DType.F8E5M2FNUZ: "float8_e5m2fnuz",
+    DType.F8E8M0: "float8_e8m0fnu",
+}  # fmt: skip
+
+
+class Torch:
+    """PyTorch on a GPU."""
+
+    def __init__(self, number: int) -> None:
+        self._torch: Any = sys.modules["torch"]
+        self._number = number
+        self._device = self._torch.device("cuda", number)
+        self._tensor: Any = self._torch.Tensor
+        known = ((d, getattr(self._torch, name, None)) for d, name in _TORCH.items())
+        self._kinds = {d: kind for d, kind in known if kind is not None}
+        self._dtypes = {kind: d for d, kind in self._kinds.items()}
+        # the handle alone, as TorchInductor's wrappers ask for it; the public way takes 2 us
+        raw = getattr(self._torch._C, "_cuda_getCurrentRawStream", None)
+        self._stream: Callable[[int], int] = raw or self._current
+
+    def _current(self, number: int) -> int:
+        handle: int = self._torch.cuda.current_stream(number).cuda_stream
+        return handle
+
+    def take(self, x: Any) -> tuple[Any, Hashable] | None:
+        """Return an array in row-major order and what says its dtype and shape."""
+        if type(x) is not self._tensor or x.requires_grad or x.get_device() != self._number:
+            return None
+        if not x.is_contiguous():
+            x = x.contiguous()
+        return None if x.is_neg() else (x, (x.dtype, x.shape))
+
+    def address(self, x: Any) -> int:
+        """Return where an array begins."""
+        address: int = x.data_ptr()
+        return address
+
+    def described(self, x: Any) -> DeviceArray | None:
+        """Return the dtype and shape of an array, at no address; None for a dtype of its own."""
+        dtype = self._dtypes.get(x.dtype)
+        if dtype is None:
+            return None
+        return DeviceArray(0, dtype, tuple(x.shape), self._number, None)
+
+    def stream(self) -> int:
+        """Return the handle of the stream that work goes on."""
+        return self._stream(self._number)
+
+    def maker(self, dtype: DType, shape: tuple[int, ...]) -> Make | None:
+        """Return what makes an array; None where the library has no such dtype."""
+        kind = self._kinds.get(dtype)
+        if kind is None:
+            return None
+        return partial(self._torch.empty, shape, dtype=kind, device=self._device)
+
+    def reraised(self, e: Exception, what: str) -> Exception:
+        """Return the error for one of the library's in making an array."""
+        return _full(e, what) if isinstance(e, self._torch.cuda.OutOfMemoryError) else e
+
+
+class Cupy:
+    """CuPy on a GPU."""
+
+    def __init__(self, number: int) -> None:
+        self._cupy: Any = sys.modules["cupy"]
+        self._number = number
+        self._array: Any = self._cupy.ndarray
+        self._stream: Callable[[], Any] = self._cupy.cuda.get_current_stream
+
+    def take(self, x: Any) -> tuple[Any, Hashable] | None:
+        """Return an array in row-major order and what says its dtype and shape."""
+        if type(x) is not self._array or x.data.device_id != self._number:
+            return None
+        if not x.flags.c_contiguous:
+            x = self._cupy.ascontiguousarray(x)
+        return x, (x.dtype, x.shape)
+
+    def address(self, x: Any) -> int:
+        """Return where an array begins."""
+        address: int = x.data.ptr
+        return address
+
+    def described(self, x: Any) -> DeviceArray | None:
+        """Return the dtype and shape of an array, at no address; None for a dtype of its own."""
+        dtype = next((d for d in DType if d.numpy == x.dtype and not d.is_packed), None)
+        return None if dtype is None else DeviceArray(0, dtype, x.shape, self._number, None)
+
+    def stream(self) -> int:
+        """Return the handle of the stream that work goes on."""
+        handle: int = self._stream().ptr
+        return handle
+
+    def maker(self, dtype: DType, shape: tuple[int, ...]) -> Make | None:
+        """Return what makes an array; None where the library has no such dtype."""
+        if dtype.numpy.kind == "V":  # of ml_dtypes, which CuPy lacks
+            return None
+        return partial(self._array, shape, dtype.numpy)
+
+    def reraised(self, e: Exception, what: str) -> Exception:
+        """Return the error for one of the library's in making an array."""
+        return _full(e, what) if isinstance(e, self._cupy.cuda.memory.OutOfMemoryError) else e
+
+
+def library(x: Any, number: int) -> Library | None:
+    """Return the library of an array for work on a GPU; None if it is another."""
+    match type(x).__module__.partition(".")[0]:
+        case "torch" if x.is_cuda:
+            return Torch(number)
+        case "cupy":
+            return Cupy(number)
+        case _:
+            return None
+
+
+def _full(e: Exception, what: str) -> DidymaError:
+    return DidymaError(
+        "too-large", "the memory of the GPU", got=f"{what}, which it refused: {e}",
+        want="arrays that fit", help="free arrays, or use smaller ones",
+    )  # fmt: skip
