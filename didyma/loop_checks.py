@@ -13,7 +13,7 @@ import numpy as np
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.schedule.steps.choose import by_function, loop_hash
-from didyma.codegen.schedule.steps.kernels import Part
+from didyma.codegen.schedule.steps.kernels import Part, workspace
 from didyma.codegen.schedule.steps.records import reassociates
 from didyma.fuzz import values
 from didyma.fuzz.emission.expressions import INEXACT, INEXACT_OPS
@@ -143,6 +143,8 @@ def _by_lanes(
     scalars: Scalars,
 ) -> Buffers:
     out = {n: a.copy() for n, a in held.items()}
+    for b in workspace(parts, held):
+        out[b.name] = values.array(0, b.dtype, dims.values(b.shape, env))
     for f in parts:
         if isinstance(f, PrimFunc):
             given = {b.name: out[b.name] for b in f.params}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from didyma.codegen.runtime.engine import Engine, Loaded
 from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.schedule.steps.accesses import scan
 from didyma.codegen.schedule.steps.choose import by_function, loop_hash, stepped
-from didyma.codegen.schedule.steps.kernels import Part, parts
+from didyma.codegen.schedule.steps.kernels import Part, parts, workspace
 from didyma.loop_externs import bound, on_engine
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.interp.loop import Routine
@@ -141,6 +142,9 @@ class LoopExecutable:
     ) -> dict[str, Array]:
         """Return the content of each output after a run on the content of each parameter."""
         buffers: dict[str, Any] = {n: self.engine.upload(a) for n, a in held.items()}
+        for b in workspace(self.parts, held):
+            count = math.prod(dims.values(b.shape, env))
+            buffers[b.name] = self.engine.allocate(count * b.dtype.nbytes)
         known, texts = {b.name: b for b in self.program.stored.params}, iter(self.compiled.kernels)
         try:
             for k in self.parts:

@@ -19,7 +19,7 @@ from didyma.codegen.schedule.pointwise import moved
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import plus
-from didyma.refimpl.ir.expand import Inliner
+from didyma.refimpl.ir.expand import Inliner, Same
 from didyma.refimpl.ir.loop import (
     Allocate,
     Axis,
@@ -171,13 +171,6 @@ def _grouped(
     nest = folds.find(replace(fold.nest, body=moved(fold.nest.body, found.buffers, to)))
     assert nest is not None
     return nest
-
-
-class _Same(dict[str, str]):
-    """Names that stand for themselves unless another is given."""
-
-    def __missing__(self, name: str) -> str:
-        return name
 
 
 @dataclass(slots=True)
@@ -355,7 +348,7 @@ class _Parts:
 
     def _copied(self, s: Stmt) -> Stmt:
         """Return a statement under other names than any that was written before."""
-        return Inliner({}, self.facts.names, _Same()).stmt(s)
+        return Inliner({}, self.facts.names, Same()).stmt(s)
 
     def _in_tile(self, n: Expr) -> tuple[Expr, ...]:
         return (n,) if self.shape.along else (n, self.v, self.side)

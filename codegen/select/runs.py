@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from didyma.codegen.runtime.engine import Engine, Loaded
 from didyma.codegen.select.choice import Candidate
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.loop import Buffer, PrimFunc
+from didyma.refimpl.ir.kernel import scratch
+from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array
 
 
@@ -21,7 +22,8 @@ class Bench:
     engine: Engine
     loop: PrimFunc
     env: Mapping[str, int]
-    buffers: dict[str, Any]
+    buffers: Mapping[str, Any]
+    own: list[Any] = field(default_factory=list[Any])  # what kernels of one candidate share
 
     @staticmethod
     def of(
@@ -43,8 +45,13 @@ class Bench:
 
         KernelFault from a call where the engine's checks fail.
         """
+        held = dict(self.buffers)
+        for b in scratch(c.kernels, held):
+            count = math.prod(dims.values(b.shape, self.env))
+            held[b.name] = self.engine.allocate(count * b.dtype.nbytes)
+            self.own.append(held[b.name])
         launches = [
-            (s.name, [self._buffer(b) for b in k.params])
+            (s.name, [held[b.name] for b in k.params])
             for k, s in zip(c.kernels, c.text.kernels, strict=True)
         ]
 
@@ -54,13 +61,6 @@ class Bench:
             self.engine.join()
 
         return run
-
-    def _buffer(self, b: Buffer) -> Any:
-        """Return the argument of this name; a workspace gets its bytes now."""
-        if b.name not in self.buffers:
-            count = math.prod(dims.values(b.shape, self.env))
-            self.buffers[b.name] = self.engine.allocate(count * b.dtype.nbytes)
-        return self.buffers[b.name]
 
     def outputs(self) -> tuple[Array, ...]:
         """Download the results, as they lie in memory."""
@@ -74,7 +74,7 @@ class Bench:
 
     def free(self) -> None:
         """Free the buffers; KernelFault ``guard`` where bytes beside one were written."""
-        for b in self.buffers.values():
+        for b in (*self.buffers.values(), *self.own):
             self.engine.free(b)
 
 

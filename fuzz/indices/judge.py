@@ -19,6 +19,7 @@ from didyma.oracle.report import Finding
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.kernel import scratch
 from didyma.refimpl.ir.loop import INDEX, Binary, Expr, For, Load, PrimFunc, Store, Var
 from didyma.refimpl.ir.text import show_expr
 from didyma.refimpl.ir.types import Array
@@ -180,6 +181,8 @@ def _run(
 ) -> list[Array]:
     env = dict(case.env)
     held = {b.name: a.copy() for b, a in zip(f.params, before, strict=True)}
+    for b in scratch(kernels, held):
+        held[b.name] = np.full(dims.values(b.shape, env), 1, b.dtype.numpy)
     for k in kernels:
         views = {b.name: held[b.name].reshape(dims.values(b.shape, env)) for b in k.params}
         lanes.run(k, views, env)

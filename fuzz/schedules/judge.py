@@ -25,6 +25,8 @@ from didyma.oracle.primitives import PrimitiveBars, concrete
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp.faults import LoopFault
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.kernel import scratch
 from didyma.refimpl.ir.loop import Const, For, PrimFunc
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array, DType, from_memory
@@ -108,6 +110,9 @@ def launched(fs: Sequence[PrimFunc], engine: Engine, subject: Subject) -> dict[s
     text = cuda.emit(fs)
     arrays = subject.buffers()
     held = {name: engine.upload(a) for name, a in arrays.items()}
+    for b in scratch(fs, held):
+        count = math.prod(dims.values(b.shape, dict(subject.env)))
+        held[b.name] = engine.allocate(count * b.dtype.nbytes)
     try:
         loaded = engine.load(text)
         for f, s in zip(fs, text.kernels, strict=True):

@@ -73,7 +73,7 @@ def _spread(f: PrimFunc, chance: random.Random) -> list[Step]:
 
 
 def _by(chance: random.Random) -> records.Across:
-    return chance.choice((records.Across.SHARED, records.Across.SHUFFLE))
+    return chance.choice((records.Across.SHARED, records.Across.SHUFFLE, records.Across.GRID))
 
 
 def _pipelined(f: PrimFunc, chance: random.Random) -> list[Step]:

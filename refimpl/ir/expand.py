@@ -53,6 +53,13 @@ def bound_by(s: ir.Fold) -> tuple[ir.Var, ...]:
     return (*declared, *s.combine.operands, *merged)
 
 
+class Same(dict[str, str]):
+    """Names that stand for themselves unless another is given."""
+
+    def __missing__(self, name: str) -> str:
+        return name
+
+
 @dataclass(frozen=True, slots=True)
 class Inliner:
     """Copies statements without calls under other names.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -109,6 +110,13 @@ class ClaimedKernel:
 
 
 Kernel: TypeAlias = PrimFunc | ClaimedKernel
+
+
+def scratch(kernels: Iterable[Kernel], known: Iterable[str]) -> tuple[Buffer, ...]:
+    """Return the buffers that kernels run one after another share, beside those that are known."""
+    found = {b.name: b for k in kernels for b in k.params}
+    mine = found.keys() - {*known}
+    return tuple(b for name, b in found.items() if name in mine)
 
 
 def loops(k: Kernel) -> PrimFunc:

@@ -200,6 +200,23 @@ REWRITES: tuple[Fault, ...] = (
         "Block((pair, Barrier()))", "pair",
     ),
     _slip(
+        "blocks that leave out the last part of a fold", "across.py",
+        "again = For(turn, loop.extent, ", "again = For(turn, ix.sub(loop.extent, ix.ONE), ",
+    ),
+    _slip(
+        "parts of a fold that are combined before all blocks have come", "across.py",
+        "Block((first, second))", "Block((second, first))",
+    ),
+    _slip(
+        "blocks that keep their parts in one place", "across.py",
+        "Store(t.name, (loop.var, *at), m)", "Store(t.name, (ix.ZERO, *at), m)",
+    ),
+    _slip(
+        "a fold of parts that starts with nothing", "across.py",
+        "sequence([*p.body[: len(p.accs)], again, p.end(p.mine)])",
+        "sequence([again, p.end(p.mine)])",
+    ),
+    _slip(
         "a pipeline one iteration too far ahead", "buffers.py",
         "ix.add(loop.var, ix.index(step.depth - 1))", "ix.add(loop.var, ix.index(step.depth))",
     ),

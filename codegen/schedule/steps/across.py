@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from didyma.codegen.schedule.folds import loaded
-from didyma.codegen.schedule.steps.loops import claim, replaced, sequence
-from didyma.codegen.schedule.steps.parts import Parts, parts_of
+from didyma.codegen.schedule.steps.loops import claim, names_of, path_to, replaced, sequence
+from didyma.codegen.schedule.steps.parts import Parts, in_nest, parts_of
 from didyma.codegen.schedule.steps.records import Across, ReduceAcross
 from didyma.codegen.schedule.steps.split import wrong
 from didyma.codegen.schedule.steps.stage import lacks
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.expand import Inliner, Same
 from didyma.refimpl.ir.loop import (
     AXES,
     INDEX,
@@ -50,6 +51,8 @@ def reduce_across(step: ReduceAcross, f: PrimFunc, target: Target = PORTABLE) ->
             return _shuffled(step, parts_of(step, f), target)
         case Across.SHARED:
             return _shared(step, parts_of(step, f))
+        case Across.GRID:
+            return _over_blocks(step, parts_of(step, f))
         case _:
             has = step.by is Across.CLUSTER and target.cluster > 1
             raise lacks(f, target, f"{step.by} operations", has)
@@ -131,6 +134,42 @@ def _shuffled(step: ReduceAcross, p: Parts, target: Target) -> PrimFunc:
     return replace(f, body=replaced(f.body, p.site, lanes))
 
 
+def _over_blocks(step: ReduceAcross, p: Parts) -> PrimFunc:
+    """Give each iteration to blocks of its own; a second kernel folds the parts in their order."""
+    f, loop, supply = p.func, p.loop, names_of(p.func)
+    around = p.around
+    if bad := [x for x in (loop, *around) if not isinstance(x.extent, Const)]:
+        got = f"`{show_line(replace(bad[0], body=Block(())))}`"
+        raise wrong(f, got, "loops of constant extent, of which parts are as many")
+    sizes = [int(x.extent.value) for x in (loop, *around) if isinstance(x.extent, Const)]
+    names, turn = _names(step, p), Var(f"{step.into}_fold")
+    claim(f, [*names, turn.name])
+    supply.take((*names, turn.name))
+    tiles = [Buffer(n, a.dtype, tuple(sizes)) for n, a in zip(names, p.accs, strict=True)]
+    at = tuple(x.var for x in around)
+    keep = (Store(t.name, (loop.var, *at), m) for t, m in zip(tiles, p.mine, strict=True))
+    nest = (*in_nest(path_to(f.body, p.site)), p.site)[0]
+    axis = _axis(p, AXES[:3])
+    part = _with(p.accs, sequence([*p.body, *keep]))
+    first = For(loop.var, loop.extent, replaced(nest, p.site, part), LoopKind.BOUND, axis)
+    again = For(turn, loop.extent, p.merge(p.mine, loaded(tiles, (turn, *at))))
+    last = _with(p.accs, sequence([*p.body[: len(p.accs)], again, p.end(p.mine)]))
+    second = Inliner(f.function, supply, Same({turn.name: turn.name})).stmt(
+        replaced(nest, p.site, last)
+    )
+    body = replaced(f.body, nest, Block((first, second)))
+    for t in reversed(tiles):
+        body = Allocate(t, body)
+    return replace(f, body=body)
+
+
+def _with(made: Sequence[Buffer], body: Stmt) -> Stmt:
+    """Return a statement in which buffers exist."""
+    for b in reversed(made):
+        body = Allocate(b, body)
+    return body
+
+
 def _axis(p: Parts, axes: Sequence[str]) -> str:
     """Return the first axis to which no loop around is bound; DidymaError ``bad-step``."""
     taken = {x.axis for x in p.around}
@@ -143,6 +182,4 @@ def _axis(p: Parts, axes: Sequence[str]) -> str:
 
 def _spread(p: Parts, body: Stmt, axis: str) -> For:
     """Return the loop of a fold bound to an axis, with accumulators of its own."""
-    for acc in reversed(p.accs):
-        body = Allocate(acc, body)
-    return For(p.loop.var, p.loop.extent, body, LoopKind.BOUND, axis)
+    return For(p.loop.var, p.loop.extent, _with(p.accs, body), LoopKind.BOUND, axis)

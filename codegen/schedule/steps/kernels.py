@@ -1,22 +1,29 @@
-"""The kernels of a scheduled function, and the external calls that are made between them."""
+"""The kernels of a scheduled function, and the external calls that are made between them.
+
+Nests may share a *workspace*: buffers in device memory that the function allocates around them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from didyma.codegen.schedule.steps.accesses import scan
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import attrs
+from didyma.refimpl.ir.kernel import scratch
 from didyma.refimpl.ir.loop import (
+    Allocate,
     Block,
+    Buffer,
     ExternalAllocate,
     ExternalCall,
     For,
     Free,
     LoopKind,
     PrimFunc,
+    Scope,
     Stmt,
     Var,
 )
@@ -53,6 +60,7 @@ def parts(f: PrimFunc) -> tuple[Part, ...]:
 
 def nests(f: PrimFunc) -> Iterator[Part]:
     """Yield what becomes kernels, as functions with all the buffers that are there; and calls."""
+    f = _opened(f)
     found = [*top(f.body)]
     if not any(isinstance(s, Outside) for s in found):
         found = [f.body]
@@ -68,6 +76,26 @@ def nests(f: PrimFunc) -> Iterator[Part]:
             outputs = (*f.outputs, *(b.name for b in s.buffers))
             f = replace(f, params=(*f.params, *s.buffers), outputs=outputs)
     yield from (replace(f, body=x) for x in _several(run))
+
+
+def _opened(f: PrimFunc) -> PrimFunc:
+    """Return a function whose workspace is among its parameters, which it writes."""
+    body, made = f.body, list[Buffer]()
+    while isinstance(body, Allocate) and body.buffer.scope is Scope.GLOBAL:
+        made.append(body.buffer)
+        body = body.body
+    results = tuple(b for b in f.params if b.name in f.outputs)
+    operands = tuple(b for b in f.params if b.name not in f.outputs)
+    names = tuple(b.name for b in made)
+    return replace(
+        f, params=(*operands, *made, *results), outputs=(*names, *f.outputs), body=body
+    ) if made else f  # fmt: skip
+
+
+def workspace(parts: Sequence[Part], known: Iterable[str]) -> tuple[Buffer, ...]:
+    """Return the buffers that kernels share, beside those that are known or that calls allocate."""
+    made = (b.name for p in parts if isinstance(p, ExternalAllocate) for b in p.buffers)
+    return scratch((p for p in parts if isinstance(p, PrimFunc)), (*known, *made))
 
 
 def _several(run: list[Stmt]) -> Iterator[Stmt]:

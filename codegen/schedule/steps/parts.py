@@ -30,6 +30,8 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.unfold import assigned, folded_into, unfolded
 from didyma.refimpl.ir.walk import substitute, substitute_expr
 
+_GLOBAL = Scope.GLOBAL  # of a function's workspace, which is around its nests
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -133,8 +135,16 @@ def _are_free(around: Sequence[Stmt]) -> bool:
     """Return whether statements leave room for another bound loop inside."""
     return all(
         (isinstance(s, For) and s.kind is LoopKind.BOUND) or isinstance(s, Allocate)
-        for s in (around[1:] if around and isinstance(around[0], Block) else around)
+        for s in in_nest(around)
     )
+
+
+def in_nest(around: Sequence[Stmt]) -> Sequence[Stmt]:
+    """Return those of the statements around one that belong to its nest."""
+    n = 0
+    while n < len(around) and isinstance(s := around[n], Allocate) and s.buffer.scope is _GLOBAL:
+        n += 1
+    return around[n + 1 :] if n < len(around) and isinstance(around[n], Block) else around[n:]
 
 
 def _misplaced(f: PrimFunc, loop: str, acc: str) -> DidymaError:

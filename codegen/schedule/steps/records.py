@@ -190,7 +190,9 @@ class Rfactor:
 class ReduceAcross:
     """Give the iterations of a loop of a fold to the threads of a block, which combine in a tree.
 
-    The buffer of their partial results is called ``acc_tile`` unless ``into`` names it.
+    By grid, they are given to blocks, and a second kernel combines what they come to in their
+    order.  The buffer of partial results is called ``acc_tile`` unless ``into`` names it; the loop
+    of the second kernel is called ``acc_tile_fold``.
     """
 
     buffer: str
@@ -204,7 +206,7 @@ class ReduceAcross:
 
     @property
     def reassociates(self) -> bool:
-        """True: partial results are combined in a tree."""
+        """True: partial results are combined in another order."""
         return True
 
 

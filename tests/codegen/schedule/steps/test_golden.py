@@ -24,6 +24,7 @@ from didyma.oracle import lanes
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import loop as definition
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.kernel import scratch
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.text import show as show_functions
@@ -93,6 +94,8 @@ def launched(g: PrimFunc, on: Engine, env: dict[str, int]) -> dict[str, Array]:
     compiled, given = cuda.emit(kernels(g)), buffers(g, env, 1)
     loaded = on.load(compiled)
     held = {n: on.upload(a) for n, a in given.items()}
+    for b in scratch(kernels(g), held):
+        held[b.name] = on.allocate(int(np.prod(dims.values(b.shape, env))) * b.dtype.nbytes)
     for k, s in zip(kernels(g), compiled.kernels, strict=True):
         loaded.launch(s.name, [held[b.name] for b in k.params], env)
     found = {b.name: on.download(held[b.name], b.dtype, given[b.name].shape) for b in g.params}
@@ -115,6 +118,7 @@ CODES = {
     "compute_at-refused": "dependence", "rfactor-refused": "not-a-fold",
     "rfactor-refused-unmerged": "not-a-fold", "rfactor-refused-start": "not-a-fold",
     "reduce_across-refused-start": "not-a-fold", "reduce_across-refused-around": "bad-step",
+    "reduce_across-refused-grid": "bad-step",
     "stage-refused-region": "no-region", "stage-refused-cluster": "target-lacks",
     "stage-refused-place": "no-region", "bind-refused-dependence": "dependence",
     "fuse-refused-extent": "bad-step", "inline-refused-buffer": "dependence",
