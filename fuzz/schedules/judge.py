@@ -65,8 +65,8 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
         found.findings.append(Finding("schedule", f.name, "block", crowded))
         return found
     loose = any(map(reassociates, case.schedule))
-    want = interpreted(f, subject)
     try:
+        want = interpreted(f, subject)
         got = interpreted(g, subject)
     except LoopFault as e:
         found.findings.append(Finding("loop", f.name, "fault", str(e)))
@@ -78,6 +78,9 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
             after = launched(kernels(g), engine, subject)
         except KernelFault as e:
             found.findings.append(Finding(engine.name, f.name, "fault", str(e)))
+            continue
+        except DidymaError as e:  # no text that the engine takes
+            found.findings.append(Finding(engine.name, f.name, "error", str(e)))
             continue
         _compare(found, engine.name, case, g, before, after, loose)
     if not found.findings:

@@ -70,11 +70,8 @@ def verify(f: ir.PrimFunc, target: Target = PORTABLE) -> None:
 class _Verifier:
     """Checks the statements of one function.
 
-    ``fold`` is the fold whose step this is, and ``yields`` counts the yields so far of the
-    steps around.
-
-    ``bound`` holds the extents of axes; ``per_thread`` the variables that threads differ in.
-
+    ``fold`` is the fold whose step this is, ``yields`` counts those so far of the steps around,
+    ``bound`` holds the extents of axes, and ``per_thread`` the variables that threads differ in.
     ``outer`` is true as long as nothing but bound loops and allocations is around; ``divergent``
     is the text of the nearest statement around that threads may disagree on.  ``called`` tells
     whether calls name the function.
@@ -157,6 +154,7 @@ class _Verifier:
             case ir.Allocate(buffer, body):
                 self._make(s, buffer)
                 self.stmt(body)
+                self.scalars.hide(buffer)
             case ir.PlacementAllocate():
                 self._place(s)
             case ir.Compute():
@@ -218,6 +216,7 @@ class _Verifier:
                     self._buffer(buffer, s)
                     self._owned(buffer)
                 self.stmt(body)
+                self.scalars.hide(*buffers)
             case ir.Call():
                 self.calls.call(s)
             case ir.Barrier():
@@ -326,6 +325,7 @@ class _Verifier:
             raise self.broken("L-place", s, f"{nbytes} bytes, {s.buffer.scope}", want)
         self.scalars.freed.add(s.over)
         self.stmt(s.body)
+        self.scalars.hide(s.buffer)
 
     # ---- loops
 

@@ -184,6 +184,11 @@ class Scalars:
         for v in variables:
             del self.vars[v.name]
 
+    def hide(self, *buffers: ir.Buffer) -> None:
+        """End the scope of buffers; their names stay taken."""
+        for b in buffers:
+            del self.buffers[b.name]
+
     def declare(self, name: str, at: Construct) -> None:
         """Check law L-twice, of ``loop``, for the declaration of a name."""
         if name in self.vars or name in self.buffers or name in self.names:

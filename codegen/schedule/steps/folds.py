@@ -79,14 +79,17 @@ def fold_loop(f: PrimFunc, buffer: str, loop: str) -> FoldLoop:
         raise not_a_fold(f, f"other uses of {buffer} in {loop}")
     if loop in mine[0].owners:
         raise not_a_fold(f, f"{buffer}, which is made in {loop}")
-    names = {e.name for i in mine[0].index or () for e in subexprs(i) if isinstance(e, Var)}
+    index = [e for i in update.index for e in subexprs(i)]
+    names = {e.name for e in index if isinstance(e, Var)}
+    read = {known.roots[e.buffer] for e in index if isinstance(e, Load)}
     nest: For | None = None
     for x in reversed(place.loops):
         other = [a for a in known.within(x) if a.buffer == buffer and a.stmt is not update]
         inside = {x.var.name, *declared(x.body)}
+        changed = {known.roots[a.buffer] for a in known.within(x.body) if a.writes}
         # An element that a condition in the nest keeps inside its buffer cannot be used outside.
         guarded = bool(mine[0].index) and mine[0].guards > _guards(f, x)
-        if other or guarded or x.kind not in SERIAL or names & inside:
+        if other or guarded or x.kind not in SERIAL or names & inside or read & changed:
             break
         if x.var.name in mine[0].owners:
             break

@@ -55,14 +55,16 @@ from didyma.refimpl.ir.walk import stmts, subexprs, substitute, substitute_expr
 def split_axis(step: Split, f: PrimFunc) -> PrimFunc | None:
     """Return a function in which an axis of a fold that merges is split; None if it has no such.
 
-    A peeled axis is None, too: its fold is written out as loops.  DidymaError ``bad-step``,
-    ``name-taken``.
+    A peeled axis is None, too, and one whose extent is read: its fold is written out as loops.
+    DidymaError ``bad-step``, ``name-taken``.
     """
     s = fold_over(f, step.loop)
     if s is None or s.merge is None or step.tail is Tail.PEELED or len(step.into) != 2:
         return None
     require_factor(f, step.loop, step.factor)
     (old,) = (a for a in s.axes if a.var.name == step.loop)
+    if any(isinstance(e, Load) for e in subexprs(old.extent)):
+        return None
     rest, factor = remainder(old.extent, step.factor), ix.index(step.factor)
     if rest != ix.ZERO and step.tail is Tail.DIVISIBLE:
         return None

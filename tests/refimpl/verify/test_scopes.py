@@ -1,6 +1,8 @@
-"""Where a variable of a loop program is seen: in the body of what declares it, and no further."""
+"""Where a name of a loop program is seen: in the body of what declares it, and no further."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +11,7 @@ from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     INDEX,
     Accumulator,
+    Allocate,
     Axis,
     Binary,
     Block,
@@ -19,7 +22,10 @@ from didyma.refimpl.ir.loop import (
     For,
     Let,
     LetExpr,
+    Load,
+    PlacementAllocate,
     PrimFunc,
+    Scope,
     Stmt,
     Store,
     Var,
@@ -58,3 +64,21 @@ def test_a_variable_is_not_seen_after_its_body(name: str) -> None:
         verify(PrimFunc("f", (a,), ("a",), Block((s, store(v)))))
     assert e.value.code == "L-undefined"
     assert v.name in e.value.got
+
+
+def test_a_buffer_is_not_seen_after_its_body() -> None:
+    a, b, c = (Buffer(n, INDEX, (4,), s) for n, s in zip("abc", Scope, strict=True))
+    local, placed = replace(b, scope=Scope.LOCAL), c
+    first = Store(b.name, (ix.ZERO,), ix.ONE)
+    over = PlacementAllocate(placed, b.name, Store(c.name, (ix.ZERO,), ix.ONE))
+    read = {n: store(Load(n, (ix.ZERO,), INDEX)) for n in "bc"}
+    inside = Allocate(local, Block((first, read["b"])))
+    verify(PrimFunc("f", (a,), ("a",), inside))
+    for name, s in (
+        ("b", Block((inside, read["b"]))),
+        ("c", Allocate(local, Block((first, over, read["c"])))),
+    ):
+        with pytest.raises(DidymaError) as e:
+            verify(PrimFunc("f", (a,), ("a",), s))
+        assert e.value.code == "L-undefined"
+        assert e.value.got == f"buffer {name}"

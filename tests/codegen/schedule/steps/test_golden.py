@@ -116,7 +116,7 @@ CODES = {
     "reorder-refused": "dependence", "split-refused": "indivisible",
     "split-refused-consumed": "no-such-loop", "split-refused-name": "name-taken",
     "compute_at-refused": "dependence", "rfactor-refused": "not-a-fold",
-    "rfactor-refused-unmerged": "not-a-fold", "rfactor-refused-start": "not-a-fold",
+    "rfactor-refused-unmerged": "not-a-fold", "rfactor-refused-place": "not-a-fold", "rfactor-refused-start": "not-a-fold",
     "reduce_across-refused-start": "not-a-fold", "reduce_across-refused-around": "bad-step",
     "reduce_across-refused-grid": "bad-step",
     "stage-refused-region": "no-region", "stage-refused-cluster": "target-lacks",
