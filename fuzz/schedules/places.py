@@ -136,21 +136,22 @@ def product(m: Maker, i: Var, j: Var) -> Stmt:
 
 
 def shared(m: Maker, i: Var, j: Var) -> Stmt:
-    """Return threads that exchange values in shared memory, between barriers."""
-    count = m.sides[1] if isinstance(m.sides[1], int) else FEW
-    row, v = Buffer(m.name("row"), m.dtype, (count,), Scope.SHARED), Var(m.name("v"), m.dtype)
+    """Return threads that read what their neighbours keep in shared memory, between barriers."""
+    count = m.sides[1] if isinstance(m.sides[1], int) else 1
+    row, r = Buffer(m.name("row"), m.dtype, (count + MARGIN,), Scope.SHARED), m.loop()
+    v, beyond = Var(m.name("v"), m.dtype), ix.add(r, ix.index(count))
 
     def near() -> Load:
-        turn = ix.index(m.chance.randrange(count))
-        return Load(row.name, (ix.mod(ix.add(j, turn), ix.index(count)),), m.dtype)
+        return Load(row.name, (ix.add(j, ix.index(m.chance.choice((0, 1, 2)))),), m.dtype)
 
     fill = Store(row.name, (j,), Load("a", (i, j), m.dtype))
+    more = Store(row.name, (beyond,), Load("a", (i, beyond), m.dtype))
+    edge = If(ix.compare("eq", j, ix.ZERO), For(r, ix.index(MARGIN), more))
     again = Store(row.name, (j,), Binary(m.op(), v, Load("a", (i, j), m.dtype)))
     last = Store(m.target(), (i, j), Binary(m.op(), v, near()))
     inner = Let(v, near(), Block((Barrier(), again, Barrier(), last)))
-    threads = For(
-        j, ix.index(count), Block((fill, Barrier(), inner)), LoopKind.BOUND, "threadIdx.x"
-    )
+    body = Block((fill, edge, Barrier(), inner))
+    threads = For(j, ix.index(count), body, LoopKind.BOUND, "threadIdx.x")
     return For(i, m.rows, Allocate(row, threads), LoopKind.BOUND, "blockIdx.x")
 
 
