@@ -6,6 +6,7 @@ tests.  Both set up all they need.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import nox
@@ -85,8 +86,21 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def gpu(session: nox.Session) -> None:
-    """Run conformance and fuzzed programs on this machine's GPU, with its own Python packages."""
+    """Judge and time kernels on this machine's GPU, with its own Python packages.
+
+    Conformance, random programs, control flow and foreign arrays; CUDA's compute-sanitizer over
+    every recipe's kernels, where it is installed; then ``didyma bench gpu``.
+    """
     session.run("python3", "-m", "tests.gpu", *session.posargs)
+    session.run("python3", "-m", "tests.gpu.control")
+    session.run("python3", "-m", "tests.gpu.arrays")
+    if shutil.which("compute-sanitizer") is None:
+        session.warn("no compute-sanitizer on PATH: it comes with the CUDA toolkit; not run")
+    else:
+        for tool in ("memcheck", "racecheck"):
+            check = ("compute-sanitizer", "--tool", tool, "--error-exitcode", "1")
+            session.run(*check, "python3", "-m", "tests.gpu.recipes", external=True)
+    session.run("python3", "-m", "didyma", "bench", "gpu")
 
 
 @nox.session

@@ -94,5 +94,11 @@ def test_bytes_are_those_of_the_arrays(name: str) -> None:
     assert found["least"] == found["read"] + found["written"]
 
 
+@pytest.mark.parametrize("w", ALL, ids=lambda w: w.name)
+def test_a_workload_is_computed_right(w: Workload) -> None:
+    """They are larger than what campaigns draw, and reach thresholds that those do not."""
+    assert dd.check(w.program(), engines="host", tries=1).findings == ()
+
+
 def test_every_workload_has_peers() -> None:
     assert TORCH.keys() == JAX.keys() == WORKLOADS.keys()

@@ -1,0 +1,64 @@
+"""Every workload by every point of its recipes, each launched once on a GPU.
+
+    python3 -m tests.gpu.recipes [--engine cuda] [--most 4]
+
+For compute-sanitizer, which watches each launch, on shapes that are small enough for it.
+``--most`` points of each recipe are tried for each function, the model's first ones.  Prints a line
+for each workload, and ends with 1 if anything was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import didyma as dd
+from didyma.bench.workloads import ALL, Workload
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import engine
+from didyma.codegen.select.choice import ranked
+
+
+def pinned(w: Workload, options: Options, most: int) -> Iterator[tuple[str, Options]]:
+    """Yield the options that pin each function to one of its choices, with the choice's text."""
+    for name, loop in compile(w.program().module, options, until="lower").loops.items():
+        tried = Counter[str]()
+        for choice in ranked(loop, options):
+            recipes = ", ".join(p.recipe for p in choice.points)
+            tried[recipes] += 1
+            if tried[recipes] <= most:
+                yield str(choice), options.changed({"kernels.choices": f"{name}: {choice}"})
+
+
+def judged(w: Workload, on: Engine, most: int) -> tuple[int, list[str]]:
+    """Judge a workload by each choice; return how many there were, and what was wrong."""
+    wrong, count = list[str](), 0
+    for text, options in pinned(w, Options(), most):
+        count += 1
+        report = dd.check(w.program(), engines=[on], options=options, tries=1)
+        wrong += [f"{w.name}: {text}: {f.level} {f.where}: {f.message}" for f in report.findings]
+    return count, wrong
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run every workload; 1 if one was wrong."""
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--engine", default="cuda")
+    p.add_argument("--most", type=int, default=4)
+    args = p.parse_args(argv)
+    on, wrong = engine(args.engine), list[str]()
+    for w in ALL:
+        count, found = judged(w, on, args.most)
+        print(f"{w.name}: {count} choices, {len(found)} wrong", flush=True)
+        wrong += found
+    for row in wrong:
+        print("WRONG", row)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
