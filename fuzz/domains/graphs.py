@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from didyma.codegen import rules
@@ -12,7 +13,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz import at_run, coverage, levels, replay, traits
+from didyma.fuzz import at_run, calls_again, coverage, levels, replay, traits
 from didyma.fuzz.builder import CONTROLLED
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
@@ -29,9 +30,12 @@ from didyma.fuzz.steering.draw import draw as drawn_around
 from didyma.fuzz.steering.meter import Wish
 from didyma.fuzz.steering.primitives import cut
 from didyma.fuzz.steering.wishes import WANTED
-from didyma.oracle.report import Finding
+from didyma.oracle.report import Finding, Report
 from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import Array
 
+CALLED_AGAIN = 3  # one graph in so many is called again, with other sizes
+SIZE_AGAIN = 12  # of an axis in a call after the first, at most
 CUT = 0.1  # of the graphs drawn around what compilers do: their Primitive functions are drawn
 STREAMED = 8  # of so many graphs, one has several streams
 CONTROL_STREAMED = 4  # and of so many that have branches, loops or calls
@@ -99,9 +103,9 @@ class Graphs(Domain[Case]):
         return self._finished(decode(chance.randbytes(BYTES), self.controlled), index)
 
     def _finished(self, case: Case, index: int) -> Case:
-        """Say whether a graph is judged in the ring, has several streams, and several kernels."""
+        """Say whether a graph is judged in the ring, called again, has streams and variants."""
         ring = self.ring_every > 0 and index % self.ring_every == 0
-        case = replace(case, ring=ring)
+        case = replace(case, ring=ring, again=index % CALLED_AGAIN == 1)
         one_in = CONTROL_STREAMED if len(case.module.functions) > 1 else STREAMED
         changes = list(case.changes)
         if index % one_in == one_in - 1:
@@ -185,6 +189,7 @@ class GraphJudge:
             report = made.report()
         else:
             report = levels.judged(made, inputs, self.engines, details=False, ring=case.ring)
+            report = self._called_again(report, made, case, inputs)
             places = {name: list(values) for name, values in self._heard.items()}
             for name, value in rules.places(made):
                 places.setdefault(name, []).append(value)
@@ -203,6 +208,20 @@ class GraphJudge:
             ring_total=sum(level.ring_total for level in report.levels),
         )
 
+    def _called_again(
+        self, report: Report, made: Compiled, case: Case, inputs: Sequence[Array]
+    ) -> Report:
+        """Add the level of calls with other sizes, on ``host``, to a report without findings."""
+        host = next((e for e in self.engines if e.name == "host"), None)
+        if not (case.again and host and case.env) or report.findings or report.refusals:
+            return report
+        envs = calls_again.other_sizes(case.module.dims, dict(case.env), SIZE_AGAIN)
+        any_size = replace(case, given=tuple(x for x in case.given if not x[1].shape))
+        calls = [inputs, *(replace(any_size, env=tuple(env.items())).inputs() for env in envs)]
+        load = partial(levels.runner, made, host)
+        level = calls_again.judged(case.module.entry.results, calls, host, load)
+        return replace(report, levels=(*report.levels, level))
+
     def _compiled(self, case: Case) -> Compiled | Failed:
         m, options = case.module, case.options(self.options)
         if self._last is None or self._last[:2] != (m, options):
@@ -218,7 +237,11 @@ class GraphJudge:
         """Return what to group a wrong value or a failed compile by; reasons are enough else."""
         if isinstance(made, Failed):
             return traits.of_error(made.error)
-        if f.kind not in ("value", "fault", "ring") or f.level in ("passes", at_run.NAME):
+        if f.kind not in ("value", "fault", "ring") or f.level in (
+            "passes",
+            at_run.NAME,
+            calls_again.NAME,
+        ):
             return frozenset()
         if f.level == "graph":
             return frozenset({f.where})

@@ -239,4 +239,4 @@ def _pruned(
     env = tuple((name, n) for name, n in case.env if name in input_symbols)
     names = {p.name for p, _ in inputs}
     given = tuple((name, t) for name, t in case.given if name in names)
-    return Case(m, env, tuple(s for _, s in inputs), case.changes, given, case.ring)
+    return Case(m, env, tuple(s for _, s in inputs), case.changes, given, case.ring, case.again)
