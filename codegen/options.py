@@ -155,7 +155,9 @@ class GraphOptions(_Group):
         64, "elements of a folded constant, or as many as its largest operand has"
     )
     long_run: int = _number(
-        128, "elements from which on a running sum or product is computed in blocks", low=8
+        1 << 14,
+        "elements from which on a few running sums or products are computed in blocks",
+        low=8,
     )
     kernel_cost: int = _number(
         128, "most that a kernel computes for one element; the unit is an addition"

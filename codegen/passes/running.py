@@ -1,7 +1,8 @@
-"""Compute running sums and products in blocks: a few dozen steps an element instead of n."""
+"""Compute a few long running sums and products in blocks, so that all of a device has work."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,11 +15,14 @@ from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import TensorType
 
 BLOCKED = "a long run in blocks"
+MANY = 32  # lines from which on each has threads enough
 RUNS = (Match("cumulative_sum"), Match("cumulative_prod"))
 
 
 def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard) -> Module:
-    """Scan blocks of a long axis, then the blocks' totals, and combine both (G. Blelloch, 1990).
+    """Scan blocks of a few long lines, then the blocks' totals, and combine (G. Blelloch, 1990).
+
+    A line is otherwise the work of one block of threads, which many of them suit better.
 
     This changes the order of additions or multiplications, which both ops leave free.  f16 and bf16
     are computed in f32 and rounded at the end.  Axes of symbolic size are left alone,
@@ -47,18 +51,23 @@ def _function(f: Function, long: int, heard: Heard) -> Function:
 def _is_long(n: Node, long: int) -> bool:
     if n.op not in _PARTS:
         return False
-    size = n.types[0].shape[int(str(n.attr["axis"]))]
-    return isinstance(size, int) and size >= long
+    axis = int(str(n.attr["axis"]))
+    size = n.types[0].shape[axis]
+    if not isinstance(size, int) or size < long:
+        return False
+    others = (d for i, d in enumerate(n.types[0].shape) if i != axis)
+    return math.prod(d if isinstance(d, int) else MANY for d in others) < MANY
 
 
 def _blocked(n: Node, operand: TensorType, supply: Names, long: int) -> Sequence[Node]:
     """Return nodes that compute the same in blocks, under fresh names."""
     b = Builder()
     x = b.param(n.args[0], operand)
-    wide = b("cast", (x,), dtype=operand.dtype.compute)
+    narrow = operand.dtype is not operand.dtype.compute
+    wide = b("cast", (x,), dtype=operand.dtype.compute) if narrow else x
     run = _Blocks(b, n.op, bool(n.attr["reverse"]), long)
     y = run.along(wide, int(str(n.attr["axis"])), bool(n.attr["exclusive"]))
-    y = b("cast", (y,), dtype=operand.dtype)
+    y = b("cast", (y,), dtype=operand.dtype) if narrow else y
     made = b.function("run", (y,)).nodes
     names: dict[str, str] = {}
     for r in (r for m in made for r in m.results):
@@ -93,10 +102,14 @@ class _Blocks:
         spread = self.b("broadcast_to", (beside,), shape=blocks.type.shape)
         joined = self.b(join, (spread, inner))
         flat = self.b("reshape", (joined,), shape=(*lead, count * block, *trail))
+        if count * block == n:
+            return flat
         zeros, ones = (0,) * len(shape), (1,) * len(shape)
         return self.b("slice", (flat,), starts=zeros, stops=shape, steps=ones)
 
     def _padded(self, x: Value, axis: int, more: int, unit: int) -> Value:
+        if not more:
+            return x
         high = tuple(more if i == axis else 0 for i in range(x.type.rank))
         low = (0,) * x.type.rank
         fill = like(self.b, unit, x)

@@ -17,6 +17,7 @@ from didyma.codegen.schedule.recipes import (
     pointwise,
     row,
     rows,
+    scan,
     scatter,
     serial,
     split,
@@ -31,12 +32,12 @@ from didyma.refimpl.ir.loop import PrimFunc
 
 CLASSES = (
     "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "fold", "reduce_row",
-    "reduce_all", "reduce_column", "reduce_split", "matmul", "transpose", "rows",
+    "reduce_all", "reduce_column", "reduce_split", "matmul", "transpose", "rows", "scan",
 )  # fmt: skip
 RECIPES: tuple[Recipe, ...] = (
     matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE,
-    split.RECIPE, column.RECIPE, row.RECIPE, full.RECIPE, rows.RECIPE, looped.RECIPE,
-    serial.RECIPE,
+    split.RECIPE, column.RECIPE, row.RECIPE, full.RECIPE, rows.RECIPE, scan.RECIPE,
+    looped.RECIPE, serial.RECIPE,
 )  # fmt: skip
 
 

@@ -194,7 +194,8 @@ class Local:
         else:
             self.rows[at] = np.where(mask, value, self.rows[at])
             if good is not True:
-                self.init[at] = np.asarray(good) | mask
+                either = np.asarray(good) | mask
+                self.init[at] = bool(either.all()) or either
 
 
 Memory: TypeAlias = Dense | Local

@@ -11,7 +11,11 @@ from didyma.refimpl.ir.loop import PrimFunc
 
 def _fit(work: Work) -> Fit | None:
     if work.fold is None:
-        return None if work.kind != "fold" else Fit.SHORT if work.rows is None else Fit.ALONE
+        if work.kind != "fold":
+            return None
+        if work.running is not None:
+            return Fit.POOR
+        return Fit.SHORT if work.rows is None else Fit.ALONE
     options = work.facts.options
     if work.length <= options.kernels.short:
         return Fit.SHORT

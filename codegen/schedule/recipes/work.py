@@ -8,11 +8,12 @@ from functools import cached_property
 
 from didyma.codegen.lower.affine import Poly
 from didyma.codegen.options import Options
-from didyma.codegen.schedule import folds, matmul, rows, transpose
+from didyma.codegen.schedule import folds, matmul, rows, running, transpose
 from didyma.codegen.schedule.folds import FoldNest
 from didyma.codegen.schedule.matmul import Product
 from didyma.codegen.schedule.nest import Nest, NestFacts, nests
 from didyma.codegen.schedule.rows import RowNest
+from didyma.codegen.schedule.running import Running
 from didyma.codegen.schedule.transpose import Turned
 from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
 from didyma.refimpl.ir.loop import Atomic, Expr, Fold, For, Load, PrimFunc, Store, Var
@@ -63,6 +64,11 @@ class Work:
         """What the stages of the rows load at one element, and how many stages do."""
         assert self.rows is not None
         return rows.stage_loads(self.facts, self.rows)
+
+    @cached_property
+    def running(self) -> Running | None:
+        """The running fold of the nest, which each of its elements takes a part of."""
+        return None if self.fold is not None else running.find(self.facts)
 
     @cached_property
     def product(self) -> Product | None:

@@ -18,7 +18,8 @@ from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Module, Node
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.verify.graph import verify
 
-LONG = Options().graph.long_run
+LONG = 128
+OPTIONS = Options().changed({"graph.long_run": LONG})
 BLOCK = LONG // 4
 
 
@@ -44,7 +45,7 @@ def test_integers(
     op: str, shape: tuple[int, ...], axis: int, exclusive: bool, reverse: bool
 ) -> None:
     m = module(op, DType.I32, shape, axis, exclusive=exclusive, reverse=reverse)
-    blocked = block_runs(m)
+    blocked = block_runs(m, OPTIONS)
     verify(blocked)
     assert len(blocked.entry.nodes) > len(m.entry.nodes)
     x = np.random.default_rng(7).integers(-9, 10, shape, np.int32)
@@ -53,9 +54,8 @@ def test_integers(
 
 
 def test_no_loop_is_long_any_more() -> None:
-    m = block_runs(
-        module("cumulative_sum", DType.F32, (100_000,), 0, exclusive=False, reverse=False)
-    )
+    runs = module("cumulative_sum", DType.F32, (100_000,), 0, exclusive=False, reverse=False)
+    m = block_runs(runs, OPTIONS)
     axes = [(n.types[0].shape, n.attr["axis"]) for n in m.entry.nodes if "cumulative" in n.op]
     sizes = [shape[axis] for shape, axis in axes if isinstance(axis, int)]
     assert sizes
@@ -69,18 +69,18 @@ def test_a_primitive_function_stays() -> None:
     call = Node((y,), CALL, (x.name,), f.result_types(), (("callee", "run"),))
     m = Module((f, replace(m.entry, nodes=(call,))))
     verify(m)
-    assert block_runs(m) is m
+    assert block_runs(m, OPTIONS) is m
 
 
-@pytest.mark.parametrize("n", [LONG - 1, 3])
-def test_what_is_short_stays(n: int) -> None:
-    m = module("cumulative_sum", DType.F32, (2, n), 1, exclusive=False, reverse=False)
-    assert block_runs(m) is m
+@pytest.mark.parametrize("shape", [(2, LONG - 1), (2, 3), (40, LONG), (4, LONG, 10)])
+def test_what_is_short_or_many_stays(shape: tuple[int, ...]) -> None:
+    m = module("cumulative_sum", DType.F32, shape, 1, exclusive=False, reverse=False)
+    assert block_runs(m, OPTIONS) is m
 
 
 @pytest.mark.parametrize("dtype", [DType.F64, DType.F32, DType.F16, DType.BF16, DType.U8])
 def test_every_level_agrees(dtype: DType) -> None:
     m = module("cumulative_sum", dtype, (2, LONG + 5), 1, exclusive=True, reverse=False)
     x = random_inputs(m, {}, [5])
-    report = check(m, x, [engine("host")], Options())
+    report = check(m, x, [engine("host")], OPTIONS)
     assert report.agree, report.findings

@@ -53,6 +53,10 @@ def taken() -> Module:
     return primitive(g.module(g("gather", x, at, axis=0)))
 
 
+def run(*shape: int, axis: int, exclusive: bool, reverse: bool) -> Module:
+    return unary("cumulative_sum", *shape, axis=axis, exclusive=exclusive, reverse=reverse)
+
+
 def put() -> Module:
     g = Graph()
     x, at = g.param("x", 40), g.param("at", 6, dtype=DType.I64)
@@ -83,6 +87,8 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "transpose": (unary("permute_dims", 40, 33, axes=(1, 0)), {}, "transpose"),
     "matmul": (product(), {}, "matmul"),
     "softmax": (softmax(), {}, "rows"),
+    "scan": (run(3, 300, axis=1, exclusive=False, reverse=False), {}, "scan"),
+    "scan across": (run(60, 24, axis=0, exclusive=True, reverse=True), {}, "scan"),
     "long softmax": (softmax(symbol("long")), {"long": 33}, "looped"),
 }  # fmt: skip
 
