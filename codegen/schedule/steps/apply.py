@@ -8,6 +8,7 @@ from typing import assert_never
 
 from didyma.codegen.schedule.nest import same
 from didyma.codegen.schedule.steps.across import reduce_across
+from didyma.codegen.schedule.steps.blockize import blockize
 from didyma.codegen.schedule.steps.buffers import pipeline, swizzle
 from didyma.codegen.schedule.steps.compute_at import compute_at
 from didyma.codegen.schedule.steps.folds import rfactor
@@ -19,6 +20,7 @@ from didyma.codegen.schedule.steps.loops import loops_of, sequence
 from didyma.codegen.schedule.steps.merges import fold_over, kept, rfactor_axis, split_axis
 from didyma.codegen.schedule.steps.records import (
     Bind,
+    Blockize,
     ComputeAt,
     Fuse,
     Inline,
@@ -37,12 +39,14 @@ from didyma.codegen.schedule.steps.records import (
     Tile,
     Unroll,
     Vectorize,
+    Vectors,
 )
 from didyma.codegen.schedule.steps.reorder import reorder, tile
 from didyma.codegen.schedule.steps.split import split
 from didyma.codegen.schedule.steps.stage import stage
 from didyma.codegen.schedule.steps.tensorize import tensorize
 from didyma.codegen.schedule.steps.text import show_step
+from didyma.codegen.schedule.steps.vectors import vectors
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import Block, PrimFunc, Stmt
 from didyma.refimpl.ir.lowered import written_out
@@ -121,6 +125,10 @@ def _taken(step: Step, f: PrimFunc, target: Target, unchecked: bool) -> PrimFunc
             return pipeline(step, f, unchecked=unchecked)
         case Tensorize():
             return tensorize(step, f)
+        case Vectors():
+            return vectors(step, f, unchecked=unchecked)
+        case Blockize():
+            return blockize(step, f, target)
         case _:
             assert_never(step)
 

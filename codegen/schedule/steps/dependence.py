@@ -224,7 +224,11 @@ def pairs(first: Iterable[Access], second: Sequence[Access]) -> Iterator[tuple[A
 
 def carried(known: Dependences, loop: For) -> Dependence | None:
     """Return a dependence between different iterations of a loop, if there may be one."""
-    inside = known.scan.within(loop.body)
+    return carried_among(known, loop, known.scan.within(loop.body))
+
+
+def carried_among(known: Dependences, loop: For, inside: Sequence[Access]) -> Dependence | None:
+    """Return a dependence between different iterations of a loop, of some accesses in it."""
     for a, b in pairs(inside, inside):
         signs: dict[str, Direction] = {x.var.name: "*" for x in _below(a, loop)}
         if known.may(a, b, {**signs, loop.var.name: "<"}):

@@ -36,7 +36,7 @@ def unroll(step: Unroll, f: PrimFunc) -> PrimFunc:
 
     DidymaError ``no-such-loop``, ``bad-step``.
     """
-    loop = _free(f, step.loop)
+    loop = may_change(f, step.loop)
     if not isinstance(loop.extent, Const):
         raise wrong(f, f"`{show_line(loop)}`", "a loop of constant extent")
     return _as(f, loop, LoopKind.UNROLLED)
@@ -47,11 +47,11 @@ def vectorize(step: Vectorize, f: PrimFunc, *, unchecked: bool = False) -> PrimF
 
     DidymaError ``no-such-loop``, ``bad-step``, ``dependence``.
     """
-    loop = _free(f, step.loop)
+    loop = may_change(f, step.loop)
     if not isinstance(loop.extent, Const) or loop.extent.value > MOST_LANES:
         want = f"a loop of constant extent, {MOST_LANES} at most"
         raise wrong(f, f"`{show_line(loop)}`", want, help="split it first")
-    _independent(f, loop, "vectorize", unchecked)
+    independent(f, loop, "vectorize", unchecked)
     return _as(f, loop, LoopKind.VECTORIZED)
 
 
@@ -60,8 +60,8 @@ def parallel(step: Parallel, f: PrimFunc, *, unchecked: bool = False) -> PrimFun
 
     DidymaError ``no-such-loop``, ``bad-step``, ``dependence``.
     """
-    loop = _free(f, step.loop)
-    _independent(f, loop, "parallel", unchecked)
+    loop = may_change(f, step.loop)
+    independent(f, loop, "parallel", unchecked)
     return _as(f, loop, LoopKind.PARALLEL)
 
 
@@ -73,7 +73,7 @@ def bind(step: Bind, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:
     """
     if step.axis not in AXES:
         raise wrong(f, step.axis, f"one of {', '.join(AXES)}")
-    loop = _free(f, step.loop)
+    loop = may_change(f, step.loop)
     place = find(f, step.loop)
     for s in _of_nest(place):
         is_bound = isinstance(s, For) and s.kind is LoopKind.BOUND
@@ -83,7 +83,7 @@ def bind(step: Bind, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:
                 f, f"{step.loop} inside `{show_line(s)}`",
                 "a loop with bound loops alone around it", help="reorder the loops first",
             )  # fmt: skip
-    _independent(f, loop, "bind", unchecked)
+    independent(f, loop, "bind", unchecked)
     bound = replace(loop, kind=LoopKind.BOUND, axis=step.axis)
     return replace(f, body=replaced(f.body, loop, bound))
 
@@ -93,7 +93,7 @@ def _of_nest(place: LoopSite) -> tuple[Stmt, ...]:
     return tuple(dropwhile(lambda s: isinstance(s, Block | ExternalAllocate), place.around))
 
 
-def _free(f: PrimFunc, name: str) -> For:
+def may_change(f: PrimFunc, name: str) -> For:
     """Return a loop whose kind may change; DidymaError ``bad-step``."""
     loop = find(f, name).loop
     if loop.kind not in FREE:
@@ -101,7 +101,7 @@ def _free(f: PrimFunc, name: str) -> For:
     return loop
 
 
-def _independent(f: PrimFunc, loop: For, step: str, unchecked: bool) -> None:
+def independent(f: PrimFunc, loop: For, step: str, unchecked: bool) -> None:
     """Check that the iterations of a loop may run at once; ``dependence``, ``bad-step``."""
     if any(isinstance(s, Barrier | Exchange) for s in stmts(loop.body)):
         raise wrong(f, f"a barrier or exchange in {loop.var.name}", "a loop without those")

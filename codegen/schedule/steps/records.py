@@ -238,9 +238,24 @@ class Tensorize:
     function: str
 
 
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Store a vector in place of a loop of small constant extent over one store."""
+
+    loop: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blockize:
+    """Make a block of a loop with all that is in it; its variables end in ``_at``."""
+
+    loop: str
+
+
 Step: TypeAlias = (
     Split | Fuse | Join | Reorder | Tile | Unroll | Vectorize | Parallel | Bind | Inline | Stage
     | ComputeAt | Rfactor | ReduceAcross | Swizzle | Pipeline | Tensorize
+    | Vectors | Blockize
 )  # fmt: skip
 Schedule: TypeAlias = tuple[Step, ...]
 

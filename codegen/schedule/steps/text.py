@@ -89,6 +89,8 @@ FORMS: Mapping[str, Form] = MappingProxyType(
             records.Pipeline,
             (_LOOP, Clause("for", "buffer", "name"), Clause("depth", "depth", "int", True)),
         ),
+        "vectors": Form(records.Vectors, (_LOOP,)),
+        "blockize": Form(records.Blockize, (_LOOP,)),
         "tensorize": Form(records.Tensorize, (_LOOP, Clause("with", "function", "name"))),
     }
 )
