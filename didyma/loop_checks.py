@@ -12,12 +12,12 @@ import numpy as np
 
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.externs import Implementation
+from didyma.codegen.runtime.loop_externs import bound, on_arrays
 from didyma.codegen.schedule.steps.choose import by_function, loop_hash
 from didyma.codegen.schedule.steps.kernels import Part, workspace
 from didyma.codegen.schedule.steps.records import reassociates
 from didyma.fuzz import values
 from didyma.fuzz.emission.expressions import INEXACT, INEXACT_OPS
-from didyma.loop_externs import bound, on_arrays
 from didyma.loops import LoopProgram, compiled
 from didyma.oracle import lanes
 from didyma.oracle.compare import Comparison

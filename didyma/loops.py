@@ -12,10 +12,10 @@ import numpy as np
 from didyma.codegen.emit import cuda
 from didyma.codegen.runtime.engine import Engine, Loaded
 from didyma.codegen.runtime.externs import Implementation
+from didyma.codegen.runtime.loop_externs import bound, on_engine
 from didyma.codegen.schedule.steps.accesses import scan
 from didyma.codegen.schedule.steps.choose import by_function, loop_hash, stepped
 from didyma.codegen.schedule.steps.kernels import Part, parts, workspace
-from didyma.loop_externs import bound, on_engine
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.ir import dims

@@ -79,6 +79,12 @@ DOMAINS: Mapping[str, Entry] = _table(
         alone=False,
     ),
     Entry(
+        "forms",
+        "blocks, vectors, producers and external calls of loop functions, by their definition",
+        lambda s: Schedules(s.engines, forms=True),
+        alone=False,
+    ),
+    Entry(
         "programs",
         "programs, memory plans and wrappers of graphs with control flow, kernels interpreted",
         lambda s: Programs(s.options),

@@ -24,25 +24,29 @@ SELDOM = 8  # one schedule in so many is judged on slow engines, unless there ar
 class Schedules(Domain[Case]):
     """Schedules of legal steps, judged on engines given by name or as objects.
 
+    With ``forms``, functions are of blocks, vectors, producers, external calls and returns, and the
+    definition of the loops judges what passes, steps and engines make of them.
+
     Steps that were refused on the way are counted, and those that a dependence forbids are taken
     all the same: the refusal was due where the result differs.
     """
 
     engines: tuple[EngineChoice, ...]
+    forms: bool = False
 
     @property
     def name(self) -> str:
-        """``schedules``."""
-        return "schedules"
+        """``schedules``, or ``forms``."""
+        return "forms" if self.forms else "schedules"
 
     @property
     def floor(self) -> float:
-        """Graphs are not scheduled by steps, so nothing else judges them."""
-        return 0.1
+        """Graphs are not scheduled by steps, nor made of these forms: nothing else judges them."""
+        return 0.05 if self.forms else 0.1
 
     def draw(self, seed: int, index: int) -> Case:
         """Return the function and the schedule of a campaign's seed and an index."""
-        return draw(seed, index)
+        return draw(seed, index, forms=self.forms)
 
     def judge(self) -> Judge[Case]:
         """Start the engines; ``unknown-engine`` or EngineMissing if one cannot run here."""

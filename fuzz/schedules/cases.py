@@ -16,6 +16,7 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.walk import exprs, stmts
 
 MEDIAN = 12  # of the steps that a schedule has
+FEW = 5  # steps that one of a function of forms has, at most
 LONGEST = 26  # steps that a schedule is meant to have, at most
 MOST_REFUSED = 12  # refused steps for each legal one, on average
 MOTIFS = 0.5  # of the schedules, those that begin with steps that belong together
@@ -52,14 +53,14 @@ class Case:
         return tuple(steps.values())
 
 
-def draw(seed: int, index: int) -> Case:
-    """Return the case of a campaign's seed and an index.
+def draw(seed: int, index: int, *, forms: bool = False) -> Case:
+    """Return the case of a campaign's seed and an index, with ``forms`` one with few steps.
 
     A step whose decision ends in another exception than a refusal is the last of its case.
     """
-    subject = functions.draw(seed, index)
+    subject = functions.draw(seed, index, forms=forms)
     chance = random.Random((seed << 64) + index + (1 << 32))
-    wanted = chance.randint(1, LONGEST)
+    wanted = chance.randint(0, FEW) if forms else chance.randint(1, LONGEST)
     share = MOTIFS_OF_CALLS if subject.func.functions else MOTIFS
     queue = motif(subject.func, chance) if chance.random() < share else []
     legal: list[Step] = []

@@ -9,11 +9,13 @@ from didyma.codegen.lower import lower
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.fuzz import graphs, values
+from didyma.fuzz.schedules.forms import formed
 from didyma.fuzz.schedules.nests import Nest, nest
 from didyma.fuzz.steering.draw import draw as drawn_around
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Function, Module
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.returns import without_returns
 from didyma.refimpl.ir.types import Array
 
 MOST_POINTS = 4096  # elements of a function's buffers, and so about of its iterations
@@ -26,7 +28,8 @@ class Subject:
 
     ``module`` holds the graph of a lowered function, which its error bars come from.  Those of a
     drawn nest are ``small`` integers where no order of sums may show, and numbers else of which
-    most orders show.
+    most orders show.  Where it is ``defined``, runs are compared with the definition of the loops,
+    not with the function without steps: passes write its forms out.
     """
 
     func: PrimFunc
@@ -34,6 +37,12 @@ class Subject:
     seed: int
     module: Module | None = None
     small: bool = False
+    defined: bool = False
+
+    @property
+    def stored(self) -> PrimFunc:
+        """The function with an output for the number that it returns, if it does."""
+        return without_returns(self.func)
 
     @property
     def exact(self) -> bool:
@@ -46,7 +55,7 @@ class Subject:
         env = dict(self.env)
         given = {} if self.module is None else self._inputs(self.module, env)
         found: dict[str, Array] = {}
-        for n, p in enumerate(self.func.params):
+        for n, p in enumerate(self.stored.params):
             shape = dims.values(p.shape, env)
             drawn = values.array(self.seed + n, p.dtype, shape, None, self._kind(p.name))
             found[p.name] = given.get(p.name, drawn)
@@ -57,7 +66,7 @@ class Subject:
             return values.Distribution.SMALL
         if self.seed % 2:  # any NaN or infinity hides the order of a sum
             return values.Distribution.NORMAL
-        is_output = name in self.func.outputs
+        is_output = name in self.stored.outputs
         return values.Distribution.SMALL if is_output else values.Distribution.MIXED
 
     def inputs(self) -> list[Array]:
@@ -75,9 +84,14 @@ class Subject:
         return dict(zip(self.func.inputs, drawn, strict=True))
 
 
-def draw(seed: int, index: int) -> Subject:
-    """Return the function of a campaign's seed and an index: every other one is a loop nest."""
+def draw(seed: int, index: int, *, forms: bool = False) -> Subject:
+    """Return the function of a campaign's seed and an index: every other one is a loop nest.
+
+    With ``forms`` it is one of blocks, vectors, producers, external calls and returns.
+    """
     chance = random.Random((seed << 64) + index)
+    if forms:
+        return of_forms(chance)
     if index % 2:
         return _of_nest(nest(chance))
     for turn in range(_TRIES):
@@ -85,6 +99,13 @@ def draw(seed: int, index: int) -> Subject:
         if found is not None:
             return found
     return _of_nest(nest(chance))
+
+
+def of_forms(chance: random.Random) -> Subject:
+    """Return a function of the forms that passes write out."""
+    f = formed(chance)
+    env = tuple((d.name, chance.randint(1, d.hi)) for d in f.dims)
+    return Subject(f, env, chance.randrange(1 << 20), defined=True)
 
 
 def _of_nest(drawn: Nest) -> Subject:

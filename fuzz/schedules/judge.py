@@ -7,27 +7,31 @@ graph, whose sums have the longest chain of additions of the scheduled kernels.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from didyma.codegen.emit import cuda
 from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.loop_externs import on_engine
 from didyma.codegen.schedule.steps.apply import apply, scheduled
-from didyma.codegen.schedule.steps.kernels import kernels
+from didyma.codegen.schedule.steps.kernels import Part, kernels, parts, workspace
 from didyma.codegen.schedule.steps.records import reassociates
 from didyma.fuzz.schedules.cases import Case, Refused
+from didyma.fuzz.schedules.forms import ROUTINES
 from didyma.fuzz.schedules.functions import Subject
 from didyma.oracle import lanes
 from didyma.oracle.compare import compare
 from didyma.oracle.primitives import PrimitiveBars, concrete
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import loop as definition
 from didyma.refimpl.interp.faults import LoopFault
+from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.kernel import scratch
 from didyma.refimpl.ir.loop import Const, For, PrimFunc
+from didyma.refimpl.ir.lowered import lowered
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array, DType, from_memory
 from didyma.refimpl.ir.walk import stmts
@@ -54,7 +58,7 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     found = Judged()
     f, subject = case.subject.func, case.subject
     try:
-        g = case.result or scheduled(case.schedule, f)
+        g = lowered(case.result or scheduled(case.schedule, f))
     except DidymaError as e:
         found.findings.append(Finding("schedule", f.name, "error", str(e)))
         return found
@@ -66,7 +70,9 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
         return found
     loose = any(map(reassociates, case.schedule))
     try:
-        want = interpreted(f, subject)
+        want = defined(f, subject) if subject.defined else interpreted(f, subject)
+        if subject.defined:
+            _compare(found, "loop", case, f, want, interpreted(f, subject), loose)
         got = interpreted(g, subject)
     except LoopFault as e:
         found.findings.append(Finding("loop", f.name, "fault", str(e)))
@@ -74,8 +80,8 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     _compare(found, "loop", case, g, want, got, loose)
     for engine in engines:
         try:
-            before = launched((f,), engine, subject)
-            after = launched(kernels(g), engine, subject)
+            before = want if subject.defined else launched((f,), engine, subject)
+            after = launched(parts(g), engine, subject)
         except KernelFault as e:
             found.findings.append(Finding(engine.name, f.name, "fault", str(e)))
             continue
@@ -101,28 +107,42 @@ def _crowded(g: PrimFunc) -> str:
     return ""
 
 
+def defined(f: PrimFunc, subject: Subject) -> dict[str, Array]:
+    """Return the buffers after a run of a function by the definition of loops."""
+    return _run(definition.run, f, subject)
+
+
 def interpreted(f: PrimFunc, subject: Subject) -> dict[str, Array]:
-    """Return the buffers after a run of a function by the loop interpreter."""
+    """Return the buffers after a run of a function by the fast interpreter."""
+    return _run(lanes.run, f, subject)
+
+
+def _run(run: Callable[..., Value | None], f: PrimFunc, subject: Subject) -> dict[str, Array]:
     buffers = subject.buffers()
-    lanes.run(f, buffers, dict(subject.env))
+    returned = run(f, buffers, dict(subject.env), ROUTINES)
+    if returned is not None:
+        buffers[subject.stored.params[-1].name][()] = returned
     return buffers
 
 
-def launched(fs: Sequence[PrimFunc], engine: Engine, subject: Subject) -> dict[str, Array]:
-    """Return the buffers after a run of kernels on an engine."""
-    text = cuda.emit(fs)
-    arrays = subject.buffers()
+def launched(fs: Sequence[Part], engine: Engine, subject: Subject) -> dict[str, Array]:
+    """Return the buffers after a run of kernels, and of what is between them, on an engine."""
+    text, env = cuda.emit([f for f in fs if isinstance(f, PrimFunc)]), dict(subject.env)
+    arrays, known = subject.buffers(), {b.name: b for b in subject.stored.params}
     held = {name: engine.upload(a) for name, a in arrays.items()}
-    for b in scratch(fs, held):
-        count = math.prod(dims.values(b.shape, dict(subject.env)))
+    for b in workspace(fs, held):
+        count = math.prod(dims.values(b.shape, env))
         held[b.name] = engine.allocate(count * b.dtype.nbytes)
     try:
-        loaded = engine.load(text)
-        for f, s in zip(fs, text.kernels, strict=True):
-            loaded.launch(s.name, [held[b.name] for b in f.params], dict(subject.env))
+        loaded, texts = engine.load(text), iter(text.kernels)
+        for f in fs:
+            if isinstance(f, PrimFunc):
+                loaded.launch(next(texts).name, [held[b.name] for b in f.params], env)
+            else:
+                on_engine(f, held, known, env, ROUTINES, engine)
         return {
             b.name: engine.download(held[b.name], b.dtype, arrays[b.name].shape)
-            for b in subject.func.params
+            for b in subject.stored.params
         }
     finally:
         for b in held.values():
@@ -138,7 +158,7 @@ def _compare(
     got: Buffers,
     loose: bool,
 ) -> None:
-    f = case.subject.func
+    f = case.subject.stored
     if loose and case.subject.module is not None:
         _within_bars(found, level, case.subject, g, got)
         return
@@ -190,5 +210,5 @@ def _differs(case: Case, refused: Refused, want: Buffers) -> bool:
     except (DidymaError, LoopFault):
         return True
     return any(
-        differing(want[b.name], got[b.name], b.dtype).any() for b in case.subject.func.params
+        differing(want[b.name], got[b.name], b.dtype).any() for b in case.subject.stored.params
     )

@@ -148,6 +148,14 @@ def _vectorize(v: View) -> Step:
     return records.Vectorize(v.loop())
 
 
+def _vectors(v: View) -> Step:
+    return records.Vectors(v.loop())
+
+
+def _blockize(v: View) -> Step:
+    return records.Blockize(v.loop())
+
+
 def _parallel(v: View) -> Step:
     return records.Parallel(v.loop())
 
@@ -204,6 +212,7 @@ WEIGHTS: Mapping[Draw, int] = MappingProxyType(
     {
         _split: 8, _fuse: 6, _join: 6, _reorder: 10, _tile: 5, _unroll: 2, _vectorize: 2,
         _parallel: 4, _bind: 1, _inline: 3,
+        _vectors: 2, _blockize: 1,
         _stage: 10, _compute_at: 4, _rfactor: 4, _reduce_across: 2, _swizzle: 2, _pipeline: 3,
     }
 )  # fmt: skip

@@ -102,12 +102,13 @@ class Dense:
 
     def load(self, at: Value, lanes: Lanes, mask: Mask, origin: Origin) -> Value:
         """Return the elements at flat offsets."""
-        self._check_init(at, mask, origin)
+        self.check_init(at, mask, origin)
         if self.log is not None:
             self.log.record("read", at, lanes, mask, origin)
         return self.data.take(at)
 
-    def _check_init(self, at: Value, mask: Mask, origin: Origin) -> None:
+    def check_init(self, at: Value, mask: Mask, origin: Origin) -> None:
+        """Raise LoopFault unless the elements at flat offsets have been stored."""
         if self.init is not None:
             good = self.init.take(at)
             if not good.all() and (mask is None or (mask & ~good).any()):
@@ -122,7 +123,7 @@ class Dense:
         self, at: Value, value: Value, lanes: Lanes, mask: Mask, origin: Origin
     ) -> tuple[Array, Array]:
         """Return offsets and values of the active lanes of an atomic, with bookkeeping done."""
-        self._check_init(at, mask, origin)
+        self.check_init(at, mask, origin)
         to, values = self._touch("atomic", at, value, lanes, mask, origin)
         return to, values
 

@@ -89,11 +89,11 @@ def _called(
         raise ValueError(f"{s.name}: an external call inside a parallel loop")
     routine, attrs = site.launch.externals[s.name], dict(s.attrs)
     inputs = [whole(site, n) for n in s.inputs]
-    lanes, origin = site.launch.lanes, Origin(s)
+    origin = Origin(s)
 
     def run(outputs: Sequence[Array]) -> Sequence[Array] | None:
         for b in inputs:
-            b.load(np.arange(b.numel), lanes, None, origin)
+            b.check_init(np.arange(b.numel), None, origin)
         return routine(outputs, [value_of(b.data.reshape(b.shape)) for b in inputs], attrs)
 
     return run

@@ -10,7 +10,21 @@ from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.domains.schedules import Schedules
 from didyma.fuzz.schedules import cases
 from didyma.fuzz.schedules.judge import judge
-from tests.mutants import named, planting
+from didyma.refimpl.ir.loop import (
+    BlockRealize,
+    Broadcast,
+    BufferRealize,
+    Compute,
+    ExternalAllocate,
+    ExternalCall,
+    Free,
+    ProducerRealize,
+    Ramp,
+    Return,
+)
+from didyma.refimpl.ir.text import show
+from didyma.refimpl.ir.walk import exprs, stmts
+from tests.mutants import form_slips, named, planting
 from tests.mutants.forking import Say, forked
 from tests.mutants.step_slips import FAULTS
 from tests.mutants.target import Target
@@ -60,6 +74,36 @@ def test_planted_faults_are_found() -> None:
     assert len(chosen) == len(PLANTED)
     ended = list(forked([named.target(f) for f in chosen], _hunt, 1))
     assert {e.work.name: e.said for e in ended if e.said != ["found"]} == {}
+
+
+def test_every_form_is_drawn_and_judged() -> None:
+    host, seen = [engine("host")], set[type]()
+    for case in (cases.draw(3, index, forms=True) for index in range(40)):
+        assert not judge(case, host).findings, show(case.subject.func)
+        seen.update(map(type, stmts(case.subject.func.body)))
+        seen.update(map(type, exprs(case.subject.func.body)))
+    assert seen >= {
+        BlockRealize, Ramp, Broadcast, Compute, ProducerRealize, BufferRealize, ExternalAllocate,
+        ExternalCall, Free, Return,
+    }  # fmt: skip
+
+
+def test_planted_faults_in_forms_are_found() -> None:
+    chosen = [f for f in form_slips.FAULTS if "vector of" not in f.name]  # of a step, drawn seldom
+    ended = list(forked([named.target(f) for f in chosen], _hunt_forms, 1))
+    assert {e.work.name: e.said for e in ended if e.said != ["found"]} == {}
+
+
+def _hunt_forms(t: Target, say: Say) -> None:
+    """Plant a fault in this child, and say whether a function of forms shows it."""
+    assert t.mutant is not None
+    planting.Planter().plant(t.mutant)
+    host, drawn = [engine("host")], (cases.draw(5, index, forms=True) for index in range(60))
+    try:
+        found = any(judge(case, host).findings for case in drawn)
+    except KeyError:  # a buffer that is used before it is made: a campaign reports that, too
+        found = True
+    say("found" if found else "not found")
 
 
 def _hunt(t: Target, say: Say) -> None:
