@@ -163,8 +163,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "a wide store of three lanes",
         "codegen/emit/statements.py",
-        "        for x.lane in range(LANES):",
-        "        for x.lane in range(LANES - 1):",
+        "        for x.lane in range(n):",
+        "        for x.lane in range(n - 1):",
         ("host",),
     ),
     Fault(

@@ -68,7 +68,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "rows joined around a kernel that stands between", "passes/rows.py",
-        " and not todo.between(i, j, between)", "", "fuse",
+        " or todo.between(i, j, between)", "", "fuse",
     ),
     _slip(
         "a value of joined rows that another kernel reads, forgotten", "passes/rows.py",

@@ -258,9 +258,9 @@ _SCHEDULES = (
         "ix.unflatten(block, (*extents[:first], tiles_n, tiles_m))", "kernel",
     ),
     _slip(
-        "four thought to divide a symbolic size", "schedule/pointwise.py",
-        "if not p or any(k % LANES for k in p.values()):",
-        "if not p or p.get((), 0) % LANES:", "kernel", "schedule",
+        "lanes thought to divide a symbolic size", "schedule/lanes.py",
+        "if any(k % lanes for k in p.values()):",
+        "if p.get((), 0) % lanes:", "kernel", "schedule",
     ),
     _slip(
         "rows of a transposed tile written beyond the result", "schedule/transpose.py",
