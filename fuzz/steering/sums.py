@@ -12,7 +12,7 @@ AXES = ("first", "last", "middle", "all", "some")
 _SHAPES = ((12, 5), (6, 20), (24, 3), (10, 16), (5, 12, 4), (3, 6, 7), (15, 8), (4, 35))
 _LOW = {
     "kernels.full": (4, 16, 256), "kernels.short": (0, 2, 4), "kernels.chain": (2, 4),
-    "kernels.few": (4, 16),
+    "kernels.few": (4, 16), "kernels.split": (1, 2, 8),
 }  # fmt: skip
 
 

@@ -278,6 +278,28 @@ _SCHEDULES = (
         "loop = For(turn, ix.floordiv(ix.add(length, ix.index(lanes - 2)), ix.index(lanes)), step)",
         "kernel",
     ),
+    _slip(
+        "a shared fold without its last part", "schedule/split.py",
+        "(Axis(part, ix.index(count)),)", "(Axis(part, ix.index(count - 1)),)", "kernel",
+    ),
+    _slip(
+        "parts of a shared fold combined before they are there", "schedule/recipes/split.py",
+        "(first, *recipe.kernels(left, usual))", "(*recipe.kernels(left, usual), first)", "kernel",
+    ),
+    _slip(
+        "a part of a shared fold thought whole", "schedule/split.py",
+        'ix.compare("le", ix.add(start, each), count)', 'ix.compare("lt", start, count)', "kernel",
+    ),
+    _slip(
+        "blocks of a shared fold that all begin at its first term", "schedule/split.py",
+        "let_all({start: ix.mul(self.part, each)}, loop)", "let_all({start: ix.ZERO}, loop)",
+        "kernel",
+    ),
+    _slip(
+        "threads of a shared fold that combine without waiting", "schedule/split.py",
+        'Block((If(ix.compare("lt", self.lane, half), pair), Barrier()))',
+        'Block((If(ix.compare("lt", self.lane, half), pair),))', "kernel",
+    ),
 )  # fmt: skip
 
 _MEMORY = (

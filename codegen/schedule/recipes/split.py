@@ -33,8 +33,9 @@ def _fit(work: Work) -> Fit | None:
         return None
     values = _default(work)
     share = work.length * _held(work, values["side"])
-    worth = share >= WORTH * work.facts.options.kernels.split and values["parts"] > 1
-    return Fit.SPLIT if worth else None
+    better = values["parts"] > 1 or (work.reads_along and _width(work) > 1)
+    worth = share >= WORTH * work.facts.options.kernels.split
+    return Fit.SPLIT if worth and better else None
 
 
 def _held(work: Work, side: int) -> int:
@@ -58,18 +59,31 @@ def _shape(work: Work, values: Values) -> Shape:
 def _default(work: Work) -> Values:
     """Return as many parts as give every multiprocessor blocks, with work for each of them."""
     assert work.fold is not None
-    threads, width = work.facts.block, _width(work)
+    width, options = _width(work), work.facts.options.kernels
+    threads = work.facts.block
     side = 1 if work.reads_along else min(SIDE, at_least(-(-work.results // width)), threads)
     held = _held(work, side)
     blocks = max(1, -(-work.results // held))
     wanted = BLOCKS * (work.facts.target.processors or PROCESSORS)
-    most = min(PARTS, work.length * held // work.facts.options.kernels.split)
-    parts = max(1, min(wanted // blocks, most))
-    lanes = max(1, threads // side)
-    if not split.may_part(work.facts, work.fold):
-        parts = 1
-    loads = at_least(max(1, min(LOADS, BYTES // (width * _nbytes(work)))))
-    return {"lanes": lanes, "side": side, "loads": loads, "parts": 1 << parts.bit_length() - 1}
+    most = min(PARTS, work.length * held // options.split)
+    parts = max(1, min(wanted // blocks, most)) if split.may_part(work.facts, work.fold) else 1
+    terms = work.length // width if work.reads_along else work.length  # or groups of them
+    each = max(1, terms // parts)
+    loads = at_most(min(LOADS, max(1, BYTES // (width * _nbytes(work))), each))
+    lanes = at_most(min(max(1, threads // side), each // loads))
+    step = lanes * loads
+    turns = -(-terms // (parts * step)) or 1
+    parts = max(1, -(-terms // (turns * step)))  # none of which is without terms
+    return {"lanes": lanes, "side": side, "loads": loads, "parts": parts}
+
+
+def at_most(n: int) -> int:
+    """Return the greatest power of two that is at most ``n``, which is at least 1.
+
+    >>> at_most(1), at_most(7), at_most(8)
+    (1, 4, 8)
+    """
+    return 1 << n.bit_length() - 1
 
 
 def _nbytes(work: Work) -> int:
