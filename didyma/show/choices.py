@@ -11,7 +11,7 @@ from didyma.codegen.pipeline import Compiled
 from didyma.codegen.schedule.recipes.point import parse_all as parse_choices
 from didyma.codegen.schedule.steps.choose import by_function
 from didyma.codegen.schedule.steps.text import show, show_step
-from didyma.refimpl.ir.graph import structural_hash
+from didyma.refimpl.ir.graph import COMPILER, structural_hash
 from didyma.refimpl.ir.kernel import ClaimedKernel
 
 Record: TypeAlias = Mapping[str, Any]
@@ -55,6 +55,10 @@ def records(c: Compiled, options: Options, by: Mapping[str, str]) -> list[dict[s
         if variants:
             row["variants"] = {k: [str(v.point) for v in vs] for k, vs in variants.items()}
         found.append(row)
+    taken = (f.name for f in c.fused.functions if COMPILER in f.attr and f.name in pinned)
+    for name in taken:
+        row = {"function": name, "kernels": [], "by": by.get(name, "pinned")}
+        found.append({**row, "choice": choices[name]["choice"]})
     return found
 
 

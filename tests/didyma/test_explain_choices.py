@@ -14,6 +14,7 @@ from didyma.codegen import plugins
 from didyma.codegen.options import Options
 from didyma.commands.explain import explain
 from tests.codegen.select.test_codegens import ONE
+from tests.codegen.select.test_routines import BLAS
 from tests.didyma.cli import didyma
 
 ROWS = """module {
@@ -115,6 +116,24 @@ def test_variants_and_codegens_are_named(
     )
     made = explained(doubled, capsys, kernels__codegens=(ONE,))
     assert [(r["choice"], r["by"]) for r in made.values()] == [("one-kernel.2()", "codegen")]
+
+
+def test_a_function_that_a_routine_computes_is_named(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "_CALLED", {})
+    product = file.with_name("product.dym")
+    product.write_text(
+        "module {\n  func @main(%a: f32[4, 5], %b: f32[5, 6]) -> (%y) {\n"
+        "    %y = matmul(%a, %b) : f32[4, 6]\n  }\n}\n"
+    )
+    with dd.register("routines", "blas", BLAS):
+        made = explained(
+            product, capsys, graph__routines=("blas",), kernels__choices="fused_matmul_0: blas()"
+        )
+    assert made["fused_matmul_0"] == {
+        "function": "fused_matmul_0", "kernels": [], "by": "pinned", "choice": "blas()"
+    }  # fmt: skip
 
 
 def test_the_text_says_the_same(file: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import random
 import subprocess
 import sys
@@ -367,6 +368,43 @@ def test_a_record_of_several_shapes_takes_each_pick_without_timing(made: Compile
     assert call(again.compiled, later, recorded, WIDE, TALL) == [ROW, SERIAL]
 
 
+def test_a_record_needs_no_timing_in_another_process(made: Compiled, tmp_path: Path) -> None:
+    """A later compile has the record alone: its cache is empty, and its clock refuses."""
+    engine = Clocked(by_shape)
+    run = chooser(made, engine)
+    call(made, engine, run, WIDE, TALL)
+    several = tmp_path / "several.json"
+    several.write_text(json.dumps(tuning.picked(made, OPTIONS, run)))
+    assert recorded(tmp_path, several) == [[ROW, SERIAL], 0, True]
+    run = chooser(made, engine)
+    call(made, engine, run, TALL)
+    one = tmp_path / "one.json"
+    one.write_text(json.dumps(tuning.picked(made, OPTIONS, run)))
+    (kernels, timed, dispatches) = recorded(tmp_path, one)
+    assert (len({*kernels}), timed, dispatches) == (1, 0, False)
+
+
+def recorded(folder: Path, record: Path) -> Any:
+    """What a process runs that compiles with a record: kernels, timings, and if it chooses."""
+    words = (sys.executable, "-c", f"from {__name__} import later; later()", str(record))
+    env = {**os.environ, "XDG_CACHE_HOME": str(folder / "empty")}
+    done = subprocess.run(words, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def later() -> None:
+    """What runs in such a process."""
+    record, engine = Path(sys.argv[1]), Clocked(by_shape)
+    exe = dd.compile(rows, engine=engine, choose=record, options=OPTIONS)
+    run = tuning.at_run(exe.compiled, engine, exe.options, record, clock=refuses)
+    for shape in (WIDE, TALL):
+        program = levels.runner(exe.compiled, engine, dispatch=run)
+        (got,) = program(engine, [np.ones(shape, np.float32)])
+        np.testing.assert_array_equal(got, np.full(shape[0], 2 * shape[1], np.float32))
+    kernels = [name for name, _ in engine.launched]
+    print(json.dumps([kernels, len(run.timings) if run else 0, run is not None]))
+
+
 def test_without_variants_a_record_takes_the_pick_of_the_usual_sizes(made: Compiled) -> None:
     loop = made.loops[ROW]
     usual = bucket_of(loop, {})
@@ -425,11 +463,16 @@ def test_a_nan_is_an_error_where_that_is_asked_for(made: Compiled) -> None:
     assert (e.value.code, e.value.got) == ("not-finite", "1 of 4 elements NaN or infinite")
 
 
+def nothing(*given: object) -> list[Any]:
+    del given
+    return []
+
+
 def test_the_metrics_are_a_table(made: Compiled) -> None:
     engine = Clocked(by_shape)
     run = chooser(made, engine)
     call(made, engine, run, TALL)
-    program = Executable(made, engine, lambda *_: [], OPTIONS, run)
+    program = Executable(made, engine, nothing, OPTIONS, run)
     header, *rest = csv.reader(io.StringIO(program.metrics))
     assert tuple(header) == COLUMNS
     found = [dict(zip(header, row, strict=True)) for row in rest]
