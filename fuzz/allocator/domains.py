@@ -209,6 +209,16 @@ def orientations(domain: str, seed: int) -> JudgedCase:
         dims.maximum(n, m), 7, dims.sub(high, n), dims.mul(dims.sub(high, n), m),
         dims.add(dims.mul(n, k), m), dims.sub(dims.add(high, k), n),
     ]  # fmt: skip
+    # Sizes that are largest between the ends, and constants that only those exceed.
+    left = dims.sub(high, n)
+    bumps: list[Dim] = [
+        dims.mul(n, left), dims.mul(n, left, left), dims.mul(n, n, left),
+        dims.mul(m, dims.sub(9, m)), dims.add(dims.mul(n, left), m),
+    ]  # fmt: skip
+    most = max(1, high * high // 4)
+    bumps += [r.randint(1, most) for _ in range(3)]
+    if r.random() < 0.4:
+        pool = [*bumps, *r.sample(pool, 3)]
     buffers: list[SymbolicBuffer] = []
     for i in range(r.choice((2, 4, 7, 7, 12))):
         lower = r.randrange(6)
@@ -268,8 +278,8 @@ def read(t: traces.Text) -> list[Verdict]:
 
 
 DOMAINS: Mapping[str, int] = {  # how many of a hundred cases
-    "programs": 18, "symbolic": 5, "mixed": 20, "wrappers": 20, "arena": 15, "search": 3,
-    "fixed": 8, "orientations": 3, "texts": 8,
+    "programs": 16, "symbolic": 6, "mixed": 20, "wrappers": 20, "arena": 14, "search": 3,
+    "fixed": 7, "orientations": 8, "texts": 6,
 }  # fmt: skip
 
 

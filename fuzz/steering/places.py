@@ -9,6 +9,7 @@ from didyma.fuzz import values
 from didyma.fuzz.steering.opsets import PAIRED, UNARY
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.values import Distribution
+from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Function, Node, Param
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
@@ -92,16 +93,48 @@ def _scattered(s: Sketch) -> None:
     at = s.param(TensorType(s.c.pick((DType.I64, DType.I32)), (many, *rest)))
     if x is None or new is None or at is None:
         return
-    beyond = -1 if s.c.chance(2) else 0
-    t = s.types()[at]
-    drawn = values.array(s.c.below(2**16), DType.I64, (many, *rest), None, Distribution.BITS)
-    s.given[at] = Tensor.of((drawn % (size - beyond) + beyond).astype(t.dtype.numpy))
+    _aim(s, at, size)
     how = s.c.pick(("none", s.c.pick(_REDUCTIONS)))
     made = s.apply("scatter", (x, at, new), freeze({"axis": 0, "reduction": how}))
     if made is not None and s.c.chance(2):
         s.on(s.c.pick(UNARY), made)
 
 
+def _aim(s: Sketch, at: str, size: int) -> None:
+    """Let indices point at elements of an axis, some beyond its end, or none."""
+    beyond = -1 if s.c.chance(2) else 0
+    t = s.types()[at]
+    shape = tuple(int(d) for d in t.shape if isinstance(d, int))
+    drawn = values.array(s.c.below(2**16), DType.I64, shape, None, Distribution.BITS)
+    s.given[at] = Tensor.of((drawn % (size - beyond) + beyond).astype(t.dtype.numpy))
+
+
+def _gathered(s: Sketch) -> None:
+    """Scatter few updates inside a kernel, which computes on: each element looks for its own.
+
+    Where one update alone meets an element it is the first of them, the last, or one between.
+    """
+    dtype = s.c.pick(OPS["scatter"].dtypes)
+    many, size = s.c.pick((1, 2, 3, 5)), s.c.pick((2, 3, 4))
+    t = TensorType(dtype, (size,))
+    x, new = s.value(t), s.param(t.with_shape(many))
+    at = s.param(TensorType(s.c.pick((DType.I64, DType.I32)), (many,)))
+    after = [op for op in UNARY if dtype in OPS[op].dtypes and not OPS[op].attrs]
+    if x is None or new is None or at is None or not after:
+        return
+    _aim(s, at, size)
+    have = s.types()
+    how = {"axis": 0, "reduction": s.c.pick(("none", "none", s.c.pick(_REDUCTIONS)))}
+    scatter = Node(("r0",), "scatter", ("a0", "a1", "a2"), (t,), freeze(how))
+    last = s.c.pick(after)
+    done = OPS[last].infer([t], {})
+    params = tuple(Param(f"a{k}", have[v]) for k, v in enumerate((x, at, new)))
+    nodes = (scatter, Node(("r1",), last, ("r0",), (done,)))
+    f = s.b.function(Function("", params, nodes, ("r1",), ((PRIMITIVE, 1),)), "gathered")
+    s.b.controlled = True
+    s.b.emit(CALL, (x, at, new), (done,), {"callee": f.name})
+
+
 KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
-    {"guarded": _guarded, "own elements": _own, "scattered": _scattered}
+    {"guarded": _guarded, "own elements": _own, "scattered": _scattered, "gathered": _gathered}
 )
